@@ -1,0 +1,39 @@
+# What `cmake --install` puts where, and how other builds find it: find_package(loam), pkg-config.
+
+include(CMakePackageConfigHelpers)
+set(LOAM_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/loam)
+
+install(TARGETS loam loam_static EXPORT loam
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT loam NAMESPACE loam:: FILE loamTargets.cmake DESTINATION ${LOAM_CMAKE_DIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/loam DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+if(LOAM_HAS_OVERRIDE)
+  install(FILES ${LOAM_OVERRIDE_OBJECT} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/loamConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/cmake/loamConfig.cmake INSTALL_DESTINATION ${LOAM_CMAKE_DIR}
+  PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/loamConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/loamConfig.cmake
+  ${PROJECT_BINARY_DIR}/cmake/loamConfigVersion.cmake DESTINATION ${LOAM_CMAKE_DIR})
+
+# pkg-config files hold absolute directories or ones under ${prefix}; CMake's may be either.
+foreach(dir LIBDIR INCLUDEDIR)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${dir}}")
+    set(LOAM_PC_${dir} "${CMAKE_INSTALL_${dir}}")
+  else()
+    set(LOAM_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
+  endif()
+endforeach()
+# The prefix is known only when installing: `cmake --install --prefix` may choose another one.
+configure_file(${PROJECT_SOURCE_DIR}/packaging/loam.pc.in ${PROJECT_BINARY_DIR}/cmake/loam.pc.in @ONLY)
+install(CODE "
+  file(READ \"${PROJECT_BINARY_DIR}/cmake/loam.pc.in\" text)
+  get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  string(REPLACE \"%PREFIX%\" \"\${prefix}\" text \"\${text}\")
+  file(WRITE \"${PROJECT_BINARY_DIR}/cmake/loam.pc\" \"\${text}\")")
+install(FILES ${PROJECT_BINARY_DIR}/cmake/loam.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,21 @@
+# Every option of the build. A run-time option (LOAM_VERBOSE and the like) is not here but in
+# src/api/options.def.
+
+if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
+  set(LOAM_TOP_LEVEL ON)
+else()
+  set(LOAM_TOP_LEVEL OFF)
+endif()
+
+option(LOAM_DEBUG "Check everything: overflow by a byte, double free, foreign pointers, invariants" OFF)
+option(LOAM_SECURE "Harden: free lists encoded and verified" OFF)
+option(LOAM_ASAN "Build loam and its tests with AddressSanitizer (no override of malloc)" OFF)
+option(LOAM_TSAN "Build loam and its tests with ThreadSanitizer (no override of malloc)" OFF)
+option(LOAM_UBSAN "Build loam and its tests with UndefinedBehaviorSanitizer (no override of malloc)" OFF)
+option(LOAM_TESTS "Build the tests" ${LOAM_TOP_LEVEL})
+option(LOAM_WERROR "Treat compiler warnings as errors" ${LOAM_TOP_LEVEL})
+option(LOAM_OVERRIDE "Put malloc, free, operator new ... themselves into libloam.so" ON)
+
+if(LOAM_ASAN AND LOAM_TSAN)
+  message(FATAL_ERROR "loam: LOAM_ASAN and LOAM_TSAN exclude each other")
+endif()
