@@ -1,0 +1,101 @@
+/* count_driver.c: the calls whose instructions counts.py counts.
+ *
+ * Run under callgrind with --zero-before=window_open --dump-before=window_close: the cost counters
+ * are cleared when a window opens and written to a file of their own when it closes, so the file
+ * numbered i holds exactly what ran inside the i-th window. One line a window goes to standard
+ * output, in the same order, naming what the window held.
+ *
+ *   count_driver single    one malloc or one free a window, every size of the table below
+ *   count_driver pairs     64 rounds of 16 malloc and 16 free of one size in a window
+ *
+ * The calls go through volatile function pointers: no inlining, no built-in, no PLT jump counted.
+ * It cannot say which path a call took: counts.py takes the cheapest of several windows as the
+ * fast path and the whole of a pairs window, slow paths included, as the warm pair.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOWS 12 /* of each kind for each size, twice over */
+#define BATCH 16
+#define ROUNDS 64
+#define WARM_ROUNDS 8
+
+static void *(*volatile call_malloc)(size_t) = malloc;
+static void (*volatile call_free)(void *) = free;
+
+__attribute__((noinline)) void window_open(void) {
+    __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline)) void window_close(void) {
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Standard output without a buffer from malloc: the lines must not disturb what is measured. */
+static char output_buffer[1 << 16];
+
+static void single_size(size_t size) {
+    void *block[WINDOWS];
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < WINDOWS; i++) {
+            window_open();
+            block[i] = call_malloc(size);
+            window_close();
+            printf("malloc %zu\n", size);
+        }
+        for (int i = 0; i < WINDOWS; i++) {
+            window_open();
+            call_free(block[i]);
+            window_close();
+            printf("free %zu\n", size);
+        }
+    }
+}
+
+/* Every class's upper bound and the first size of it: 16 byte steps to 1 KiB, then 8 a doubling. */
+static void single_all(void) {
+    single_size(1);
+    for (size_t size = 16; size <= 1024; size += 16) {
+        single_size(size - 7);
+        single_size(size);
+    }
+    for (size_t base = 1024; base < 65536; base *= 2) {
+        for (size_t step = 1; step <= 8; step++) {
+            single_size(base + (step - 1) * base / 8 + 1);
+            single_size(base + step * base / 8);
+        }
+    }
+}
+
+static void pairs_round(void **block, size_t size, int rounds) {
+    for (int r = 0; r < rounds; r++) {
+        for (int i = 0; i < BATCH; i++) block[i] = call_malloc(size);
+        for (int i = 0; i < BATCH; i++) call_free(block[i]);
+    }
+}
+
+static void pairs_all(void) {
+    static const size_t sizes[] = {16, 48, 128, 512, 1024, 3000, 8192, 16384, 32768, 65536};
+    void *block[BATCH];
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        pairs_round(block, sizes[s], WARM_ROUNDS);
+        window_open();
+        pairs_round(block, sizes[s], ROUNDS);
+        window_close();
+        printf("pairs%d %zu\n", ROUNDS * BATCH, sizes[s]);
+    }
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, output_buffer, _IOFBF, sizeof(output_buffer));
+    if (argc == 2 && strcmp(argv[1], "single") == 0) {
+        single_all();
+    } else if (argc == 2 && strcmp(argv[1], "pairs") == 0) {
+        pairs_all();
+    } else {
+        fprintf(stderr, "usage: count_driver single|pairs\n");
+        return 2;
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}
