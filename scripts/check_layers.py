@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""check_layers.py: keeps the tree as docs/architecture.md draws it.
+
+    check_layers.py [--root DIR]     one line for each violation; exit 1 if there is any
+    check_layers.py --self-test      proves on made-up trees that each rule catches its violation
+
+The rules:
+  layer     base < os < span < heap < api < override: a folder includes itself, include/loam, and the
+            folders below it; never upward, never sideways
+  door      from another folder only its one header: base/base.h, os/os.h, span/span.h, heap/heap.h,
+            api/api.h
+  path      an include in quotes names its folder ("heap/page.h", not "page.h")
+  compiler  only src/base/compiler.h has #ifs on compilers and processors; of the public headers
+            one may, for attributes
+  linux     only src/os/linux.c includes <sys/*>, <linux/*> or <asm/*>, or mentions __linux__
+  length    a file has at most 600 lines
+  opening   a file opens with a comment that starts with its name and says what it is
+
+It reads text, not what the preprocessor makes of it: an include by macro would pass unseen.
+"""
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+LAYERS = ["base", "os", "span", "heap", "api", "override"]
+DOORS = {folder: f"{folder}/{folder}.h" for folder in LAYERS[:-1]}
+COMPILER_FILE = "src/base/compiler.h"
+SYSTEM_FILE = "src/os/linux.c"
+MAX_LINES = 600
+SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".def", ".inc"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
+# What tells compilers or processors apart. __cplusplus tells languages apart: allowed anywhere.
+COMPILER_MACRO = re.compile(
+    r"__GNUC__|__GNUC_MINOR__|__clang\w*|_MSC_VER|__INTEL_COMPILER|__ICC|__TINYC__|__has_\w+"
+    r"|__SANITIZE_\w+|__x86_64__|__i386__|__amd64__|__aarch64__|__arm\w*|__riscv\w*|__powerpc\w*"
+    r"|__SSE\w*|__AVX\w*|__BYTE_ORDER__|__OPTIMIZE\w*"
+)
+SYSTEM_HEADER = re.compile(r"^(sys|linux|asm|asm-generic)/")
+SYSTEM_MACRO = re.compile(r"\b(__linux__|__linux|__gnu_linux__)\b")
+# A comment, or a string or character (kept as it is: it may contain what looks like a comment).
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def without_comments(text):
+    """The text with each comment blanked out, its lines still where they were."""
+
+    def blank(match):
+        token = match.group(0)
+        return re.sub(r"[^\n]", " ", token) if token.startswith("/") else token
+
+    return TOKEN.sub(blank, text)
+
+
+def layer_of(path):
+    """The layer that a path relative to the root belongs to; None for the public headers."""
+    parts = Path(path).parts
+    return parts[1] if parts[0] == "src" else "override" if parts[0] == "override" else None
+
+
+def check_include(path, quote, target):
+    """What is wrong with path's include of target: (rule, text) or None."""
+    own = layer_of(path)
+    if quote == "<":
+        if SYSTEM_HEADER.match(target) and path != SYSTEM_FILE:
+            return "linux", f"includes <{target}>: only {SYSTEM_FILE} may know the system"
+        return None
+    if target.startswith("loam/"):
+        return None
+    if "/" not in target:
+        if own == "override":  # it lies outside the include path: its own headers have no folder
+            return None
+        return "path", f'includes "{target}" without its folder'
+    folder = target.split("/")[0]
+    if own is None:
+        return "layer", f'is public and includes "{target}": only loam/* may be included'
+    if folder == own:
+        return None
+    if folder not in LAYERS:
+        return "path", f'includes "{target}", which is in no layer ({" < ".join(LAYERS)})'
+    if own not in LAYERS:
+        return "layer", f"lies in folder {own}, which is no layer"
+    if LAYERS.index(folder) > LAYERS.index(own):
+        return "layer", f'includes "{target}", which is above {own}'
+    if target != DOORS[folder]:
+        return "door", f'includes "{target}" from outside: only "{DOORS[folder]}" is for others'
+    return None
+
+
+def check_file(path, text):
+    """Yields (line, rule, what) for each violation in one file."""
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        yield MAX_LINES + 1, "length", f"has {len(lines)} lines, at most {MAX_LINES} are allowed"
+    name = re.escape(Path(path).name)
+    if not re.match(rf"(/\*|//)\s*{name}:\s+\S", text):
+        yield 1, "opening", f'does not open with a comment "{Path(path).name}: what it is"'
+    for number, line in enumerate(without_comments(text).splitlines(), 1):
+        include = INCLUDE.match(line)
+        if include:
+            wrong = check_include(path, *include.groups())
+            if wrong:
+                yield (number, *wrong)
+            continue
+        if path != SYSTEM_FILE and SYSTEM_MACRO.search(line):
+            yield number, "linux", f"mentions the system: only {SYSTEM_FILE} may"
+        condition = CONDITION.match(line)
+        if condition and path != COMPILER_FILE and COMPILER_MACRO.search(condition.group(1)):
+            yield number, "compiler", f"tells compilers apart: only {COMPILER_FILE} may"
+
+
+def check_tree(root):
+    """All violations as (path, line, rule, what), and the number of files that were read."""
+    violations = []
+    public_with_ifs = []
+    files = 0
+    for top in ("include/loam", "src", "override"):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in SUFFIXES or not file.is_file():
+                continue
+            files += 1
+            path = file.relative_to(root).as_posix()
+            found = list(check_file(path, file.read_text(encoding="utf-8")))
+            if top == "include/loam" and any(rule == "compiler" for _, rule, _ in found):
+                public_with_ifs.append(path)
+                if len(public_with_ifs) == 1:
+                    found = [v for v in found if v[1] != "compiler"]
+            violations += [(path, *v) for v in found]
+    return violations, files
+
+
+# ---- self-test -----------------------------------------------------------------------------------
+
+SOUND = {
+    "include/loam/loam.h": "/* loam.h: all. */\n#include \"loam/types.h\"\n#ifdef __cplusplus\n#endif\n",
+    "include/loam/types.h": "/* types.h: attributes. */\n#if defined(__GNUC__)\n#endif\n",
+    "src/base/compiler.h": "/* compiler.h: compilers. */\n#if defined(__clang__)\n#endif\n",
+    "src/base/base.h": '/* base.h: ground. */\n#include "base/compiler.h"\n',
+    "src/os/os.h": '/* os.h: the contract. */\n#include "base/base.h"\n',
+    "src/os/linux.c": '/* linux.c: Linux. */\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
+    "src/span/span.h": "/* span.h: spans. */\n",
+    "src/heap/page.h": '/* page.h: pages. */\n#include "span/span.h"\n#include "base/base.h"\n',
+    "src/heap/heap.h": '/* heap.h: heaps. */\n#include "heap/page.h"\n',
+    "src/heap/free.c": '/* free.c: says "on __linux__" in a comment. */\n// #include "api/api.h"\n#include "heap/heap.h"\n',
+    "src/api/api.h": '/* api.h: faces. */\n#include "heap/heap.h"\n#include "loam/loam.h"\n',
+    "override/libc.c": '/* libc.c: names. */\n#include "api/api.h"\n#include "names.h"\n#include <stdlib.h>\n',
+    "override/names.h": "// names.h: the list.\n",
+}
+
+# (rule that must catch it, file, its text): each alone in an otherwise sound tree.
+WRONG = [
+    ("layer", "src/base/up.c", '/* up.c: x. */\n#include "os/os.h"\n'),
+    ("layer", "src/os/up.c", '/* up.c: x. */\n#include "span/span.h"\n'),
+    ("layer", "src/span/up.c", '/* up.c: x. */\n#  include "heap/heap.h"\n'),
+    ("layer", "src/heap/up.c", '/* up.c: x. */\n#include "api/api.h"\n'),
+    ("layer", "include/loam/up.h", '/* up.h: x. */\n#include "base/base.h"\n'),
+    ("door", "src/api/in.c", '/* in.c: x. */\n#include "heap/page.h"\n'),
+    ("door", "src/os/in.c", '/* in.c: x. */\n#include "base/compiler.h"\n'),
+    ("door", "override/in.cpp", '/* in.cpp: x. */\n#include "heap/page.h"\n'),
+    ("path", "src/heap/short.c", '/* short.c: x. */\n#include "page.h"\n'),
+    ("path", "src/heap/far.c", '/* far.c: x. */\n#include "../span/span.h"\n'),
+    ("path", "src/heap/tests.c", '/* tests.c: x. */\n#include "tests/help.h"\n'),
+    ("compiler", "src/heap/cc.c", "/* cc.c: x. */\n#if defined(__GNUC__)\n#endif\n"),
+    ("compiler", "src/heap/cpu.c", "/* cpu.c: x. */\n#ifdef __x86_64__\n#endif\n"),
+    ("compiler", "src/os/cpu.c", "/* cpu.c: x. */\n#if 0\n#elif __has_builtin(x)\n#endif\n"),
+    ("compiler", "include/loam/zz.h", "/* zz.h: x. */\n#ifdef __clang__\n#endif\n"),
+    ("linux", "src/os/thread.c", "/* thread.c: x. */\n#include <sys/mman.h>\n"),
+    ("linux", "src/span/sys.c", "/* sys.c: x. */\n#include <linux/futex.h>\n"),
+    ("linux", "src/heap/if.c", "/* if.c: x. */\n#ifdef __linux__\n#endif\n"),
+    ("linux", "override/sys.c", "/* sys.c: x. */\n#include <sys/types.h>\n"),
+    ("length", "src/heap/long.c", "/* long.c: x. */\n" + "int x;\n" * MAX_LINES),
+    ("opening", "src/heap/bare.c", '#include "heap/heap.h"\n'),
+    ("opening", "src/heap/wrong.c", "/* other.c: x. */\n"),
+]
+
+
+def tree_rules(files):
+    """The rules violated in a tree made of these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        violations, _ = check_tree(root)
+        return [(path, rule) for path, _, rule, _ in violations]
+
+
+def self_test():
+    failures = 0
+    if tree_rules(SOUND):
+        print(f"self-test: a sound tree is refused: {tree_rules(SOUND)}")
+        failures += 1
+    for rule, path, text in WRONG:
+        found = tree_rules({**SOUND, path: text})
+        if found != [(path, rule)]:
+            print(f"self-test: {path} should break exactly {rule!r}, found {found}")
+            failures += 1
+    unproven = {"layer", "door", "path", "compiler", "linux", "length", "opening"} - {w[0] for w in WRONG}
+    if unproven:
+        print(f"self-test: no case for {sorted(unproven)}")
+        failures += 1
+    print(f"self-test: {len(WRONG) + 1} trees, {failures} failures")
+    return 1 if failures else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--self-test", action="store_true")
+    args = parser.parse_args()
+    if args.self_test:
+        return self_test()
+    violations, files = check_tree(args.root)
+    for path, line, rule, what in violations:
+        print(f"{path}:{line}: [{rule}] {what}")
+    if files == 0:
+        print(f"no source found under {args.root}")
+        return 1
+    print(f"check_layers: {files} files, {len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
