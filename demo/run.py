@@ -1,0 +1,426 @@
+#!/usr/bin/python3
+"""make demo: real programs, unchanged, on loam and beside it.
+
+    /usr/bin/python3 demo/run.py [--rounds N] [--programs a,b] [--allocators x,y]
+                                 [--out DIR] [--loam PATH] [--timeout S] [--quick]
+
+Runs each program on each allocator, one process for each pair, the order
+rotated from round to round; compares what the program wrote with what it wrote
+on glibc; prints a table of medians and writes raw rows (CSV) and a chart (SVG,
+PNG). A crash, a time-out or a wrong output is shown as such and ends nothing.
+Ctrl-C ends what runs, servers too, and keeps the rows so far.
+
+It measures what the machine gives: ratios on a quiet machine mean something,
+absolute times little. Which program does what: programs.py. How one run is
+measured: launch.py. How the allocator in use is proved: allocators.py.
+
+Exit status: 0 measured and loam failed nowhere, 1 loam (or glibc) failed
+somewhere, 2 wrong use or something missing, 130 interrupted.
+"""
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+
+import allocators  # noqa: E402
+import programs  # noqa: E402
+from results import BASELINE, RawRows, Results, Row, rotated  # noqa: E402
+
+TOUCH_MB = 256
+MEASURES = ("user_s", "sys_s", "wall_s", "minor_faults", "peak_kib")
+
+
+class WrongUse(Exception):
+    """Told to the user in one line; exit status 2."""
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(
+        prog="demo/run.py", description="Real programs, unchanged, on loam and beside it."
+    )
+    names = ",".join(program.name for program in programs.PROGRAMS)
+    parser.add_argument("--rounds", type=int, metavar="N", help="runs of each pair (default 3)")
+    parser.add_argument("--programs", default=names, metavar="A,B", help=f"of {names}")
+    parser.add_argument(
+        "--allocators", default=",".join(allocators.NAMES), metavar="X,Y",
+        help=f"of {','.join(allocators.NAMES)}; glibc always takes part",
+    )  # fmt: skip
+    parser.add_argument("--out", default="build/demo", metavar="DIR", help="default build/demo")
+    parser.add_argument(
+        "--loam", default="build/release/libloam.so", metavar="PATH",
+        help="default build/release/libloam.so",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=float, default=30, metavar="S", help="seconds for one run (default 30)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small inputs, one round: a check, not a measurement"
+    )
+    options = parser.parse_args(arguments)
+    if options.rounds is None:
+        options.rounds = 1 if options.quick else 3
+    return options
+
+
+def chosen(text, known, what):
+    """The names of a comma-separated list, each checked, in the order of `known`."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise WrongUse(f"unknown {what} '{name}'; there are: {', '.join(known)}")
+    if not names:
+        raise WrongUse(f"no {what} named; there are: {', '.join(known)}")
+    return [name for name in known if name in names]
+
+
+def check_numbers(options):
+    if not 1 <= options.rounds <= 100:
+        raise WrongUse(f"--rounds {options.rounds}: not a number from 1 to 100")
+    if not 1 <= options.timeout <= 3600:
+        raise WrongUse(f"--timeout {options.timeout:g}: not a number from 1 to 3600")
+
+
+def check_loam(path):
+    if not Path(path).is_file():
+        raise WrongUse(
+            f"{path} is not there; build it: cmake --preset release && "
+            "cmake --build --preset release (or name it with --loam PATH)"
+        )
+
+
+def make_out(path):
+    out = Path(path)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise WrongUse(f"--out {path}: cannot write there: {error.strerror}") from error
+    return out
+
+
+def import_front():
+    """chart and show need Debian packages; says which are missing."""
+    missing = []
+    for module, package in (("matplotlib", "python3-matplotlib"), ("rich", "python3-rich")):
+        try:
+            __import__(module)
+        except ImportError:
+            missing.append(package)
+    if missing:
+        raise WrongUse(
+            f"{sys.executable} lacks {' and '.join(missing)}; install: "
+            f"apt-get install {' '.join(missing)} (and run with /usr/bin/python3)"
+        )
+    import chart
+    import show
+
+    return chart, show
+
+
+class Launcher:
+    """Runs launch.py once for each run; knows how to end it at any moment."""
+
+    def __init__(self, work, timeout):
+        self.work = work
+        self.timeout = timeout
+        self.process = None
+
+    def specify(self, job, allocator, preload, folder):
+        server = None
+        if job.server:
+            steps = []
+            for step in job.server["steps"]:
+                out = step.get("stdout")
+                steps.append({**step, "stdout": str(folder / out) if out else None})
+            server = {"socket": job.server["socket"], "steps": steps}
+            Path(server["socket"]).unlink(missing_ok=True)
+        return {
+            "command": job.command,
+            "env": programs.environment(job, preload),
+            "cwd": str(folder),
+            "stdin": job.stdin,
+            "stdout": str(folder / "stdout"),
+            "stderr": str(folder / "stderr"),
+            "seconds": self.timeout,
+            "touch_mb": TOUCH_MB,
+            "library": allocator.library,
+            "process": job.process,
+            "server": server,
+        }
+
+    def run(self, job, allocator, preload, folder):
+        """launch.py's answer to one run."""
+        spec = self.work / "spec.json"
+        spec.write_text(json.dumps(self.specify(job, allocator, preload, folder)))
+        command = ["/usr/bin/python3", "-I", "-S", str(HERE / "launch.py"), str(spec)]
+        # A session of its own, so that Ctrl-C reaches this process alone.
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            text = self.process.stdout.read()
+            self.process.wait()
+        finally:
+            self.stop()
+        if not text:
+            return {"status": "start", "detail": "launch.py gave no answer"}
+        return json.loads(text)
+
+    def stop(self):
+        """Ends what runs. launch.py ends its children when its input closes."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.stdin.close()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdout.close()
+
+
+def digest(folder, names):
+    """One SHA-256 over the output files, or None where one is missing."""
+    total = hashlib.sha256()
+    for name in names:
+        try:
+            with open(folder / name, "rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
+        except OSError:
+            return None
+        total.update(content)
+    return total.hexdigest()
+
+
+def last_words(folder):
+    """The last line of what the program said on stderr, shortened."""
+    try:
+        lines = (folder / "stderr").read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return f": {lines[-1][:120]}" if lines else ""
+
+
+class Demo:
+    def __init__(self, options, chosen_programs, found, work):
+        self.options = options
+        self.programs = chosen_programs
+        self.allocators = found
+        self.work = work
+        self.launcher = Launcher(work, options.timeout)
+        self.expected = {}
+        self.jobs = {}
+        self.preloads = {}
+        self.refused = {}
+
+    def set_up(self):
+        """Writes the inputs and proves, pair by pair, which malloc is in use."""
+        for program in self.programs:
+            self.jobs[program.name] = programs.prepare(program, self.options.quick, self.work)
+            for allocator in self.allocators:
+                preload, why = allocators.preload_for(program, allocator)
+                pair = (program.name, allocator.name)
+                if why:
+                    self.refused[pair] = ("refused", why)
+                self.preloads[pair] = preload
+
+    def judge(self, answer, program, allocator, folder):
+        """(status, detail, digest) of a run that launch.py has answered for."""
+        if answer["status"] != "ok":
+            return answer["status"], answer["detail"] + last_words(folder), ""
+        if not answer["library_seen"]:
+            return "refused", f"{allocator.library} was not in its memory map", ""
+        found = digest(folder, self.jobs[program.name].outputs)
+        if found is None:
+            return "differs", "it wrote no output", ""
+        if allocator.name == BASELINE:
+            self.expected.setdefault(program.name, found)
+        wanted = self.expected.get(program.name)
+        if wanted is None:
+            return "differs", "there is no output on glibc to compare with", found
+        if found != wanted:
+            return "differs", "its output is not that on glibc", found
+        return "ok", "", found
+
+    def measure(self, turn, program, allocator):
+        pair = (program.name, allocator.name)
+        if pair in self.refused:
+            status, detail = self.refused[pair]
+            return Row(turn, *pair, status, detail=detail)
+        folder = self.work / program.name / "out"
+        programs.clear_folder(folder)
+        job = self.jobs[program.name]
+        answer = self.launcher.run(job, allocator, self.preloads[pair], folder)
+        status, detail, found = self.judge(answer, program, allocator, folder)
+        if status == "timeout":
+            self.refused[pair] = (status, "not tried again")
+        measured = {name: answer[name] for name in MEASURES if name in answer}
+        return Row(turn, *pair, status, **measured, output_sha256=found, detail=detail)
+
+    def reference(self):
+        """A first run on glibc, whose output is what all others are compared with.
+
+        It is not among the measured rows: it also warms the file cache.
+        """
+        baseline = next(each for each in self.allocators if each.name == BASELINE)
+        for program in self.programs:
+            yield self.measure(0, program, baseline)
+
+    def rounds(self, progress):
+        for turn in range(self.options.rounds):
+            for place, program in enumerate(self.programs):
+                for allocator in rotated(self.allocators, turn + place):
+                    progress.begin(turn + 1, self.options.rounds, program.name, allocator.name)
+                    row = self.measure(turn + 1, program, allocator)
+                    progress.end(row)
+                    yield row
+                progress.finish_group()
+
+
+def cpu_model():
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.machine()
+    for line in text.splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def huge_pages():
+    try:
+        text = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    except OSError:
+        return "absent"
+    return text.partition("[")[2].partition("]")[0] or "unknown"
+
+
+def how_obtained(options, found):
+    """Two lines: the machine and the day; the versions."""
+    runs = "1 run" if options.rounds == 1 else f"median of {options.rounds} interleaved runs"
+    size = ", small inputs (no measurement)" if options.quick else ""
+    today = datetime.date.today().isoformat()
+    machine = f"{cpu_model()}, {os.cpu_count()} cores, transparent huge pages {huge_pages()}"
+    versions = ", ".join(f"{each.name} {each.version() or 'of unknown version'}" for each in found)
+    return f"{runs}{size}; {machine}; {today}", versions
+
+
+def absent_notes(absent, unrunnable):
+    notes = [("not installed", f"{name} (package {package})") for name, package in absent]
+    for program in unrunnable:
+        missing = ", ".join(program.missing())
+        notes.append(("not run", f"{program.name}: no {missing} (package {program.package})"))
+    return notes
+
+
+def odd_baselines(demo):
+    """Programs that needed a preload to be on glibc at all."""
+    odd = [name for (name, who), preload in demo.preloads.items() if who == BASELINE and preload]
+    if not odd:
+        return []
+    return [("glibc", f"{', '.join(odd)} is linked to another malloc: libc.so.6 was preloaded")]
+
+
+def select(options):
+    """(programs to run, those that cannot, allocators found, those not installed)."""
+    check_numbers(options)
+    by_name = {program.name: program for program in programs.PROGRAMS}
+    wanted = [by_name[name] for name in chosen(options.programs, tuple(by_name), "program")]
+    names = {BASELINE, *chosen(options.allocators, allocators.NAMES, "allocator")}
+    if "loam" in names:
+        check_loam(options.loam)
+    found, absent = allocators.find_all(names, options.loam)
+    runnable = [program for program in wanted if not program.missing()]
+    unrunnable = [program for program in wanted if program.missing()]
+    if not runnable:
+        lines = [text for _, text in absent_notes([], unrunnable)]
+        raise WrongUse(f"nothing to run: {'; '.join(lines)}")
+    return runnable, unrunnable, found, absent
+
+
+def run_all(demo, out, show, console):
+    """Reference runs, then the rounds; returns the rows, all of them in the CSV."""
+    total = len(demo.programs) * len(demo.allocators) * demo.options.rounds
+    console.print(
+        f"loam demo: {len(demo.programs)} programs on {len(demo.allocators)} allocators, "
+        f"{total} runs"
+    )
+    for program in demo.programs:
+        console.print(f"  {program.name:<12} {program.what}")
+    console.print("checking which malloc each one uses; first outputs on glibc ...")
+    demo.set_up()
+    for row in demo.reference():
+        if row.status != "ok":
+            console.print(f"{row.program} on glibc: {row.status}: {row.detail}", style="red")
+    raw = RawRows(out / "runs.csv")
+    rows = []
+    try:
+        with show.make_progress(console, total) as progress:
+            for row in demo.rounds(progress):
+                raw.add(row)
+                rows.append(row)
+    finally:
+        raw.close()
+    return rows
+
+
+def run(options):
+    runnable, unrunnable, found, absent = select(options)
+    chart, show = import_front()
+    out = make_out(options.out)
+    console = show.make_console()
+    # A short path of its own: a socket's may have 107 characters at most.
+    with tempfile.TemporaryDirectory(prefix="loam-demo-") as work:
+        demo = Demo(options, runnable, found, Path(work))
+        try:
+            rows = run_all(demo, out, show, console)
+        except KeyboardInterrupt:
+            demo.launcher.stop()
+            console.print(f"interrupted; the rows so far are in {out / 'runs.csv'}")
+            return 130
+    results = Results([each.name for each in runnable], [each.name for each in found], rows)
+    how, versions = how_obtained(options, found)
+    pictures = [out / "demo.svg", out / "demo.png"]
+    chart.draw(results, f"{how}\n{versions}", pictures)
+    notes = absent_notes(absent, unrunnable) + odd_baselines(demo)
+    notes += [(None, how), (None, versions)]
+    notes.append(("files", ", ".join(str(path) for path in [*pictures, out / "runs.csv"])))
+    show.print_results(console, results, notes)
+    ours = {name for _, name, _, _ in results.failures()} & {"loam", BASELINE}
+    return 1 if ours else 0
+
+
+def main(arguments):
+    def interrupt(_number, _frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+    options = parse_arguments(arguments)
+    try:
+        return run(options)
+    except WrongUse as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
