@@ -2,9 +2,10 @@
 
 One group of bars for each program and one for the geometric mean; the baseline
 is the line at 1, its own figure stands under the program's name. Whiskers show
-the spread of the runs. A failed cell is drawn as a cross with its reason, never
-left out. Bars beyond LIMIT are cut there and carry their value. The colours are
-told apart without red-green vision and in grey print; loam's is the strong one.
+the spread of the runs where it can be seen. A failed cell is drawn as a cross
+with its reason, never left out. Bars beyond LIMIT are cut there and carry their
+value. The colours are told apart without red-green vision and in grey print;
+loam's is the strong one.
 Needs python3-matplotlib; draws without a display.
 """
 
@@ -18,6 +19,7 @@ from results import BASELINE  # noqa: E402
 from show import HIGHLIGHT, absolute_text  # noqa: E402
 
 LIMIT = 2.5
+VISIBLE = 0.006
 COLOURS = {
     "loam": "#d55e00",
     "jemalloc": "#0b3c5d",
@@ -81,7 +83,7 @@ def draw_bar(axes, x, width, point, allocator, top):
         [x], [min(value, top)], width * 0.92, color=COLOURS[allocator], linewidth=0,
         zorder=3 if strong else 2,
     )  # fmt: skip
-    if spread and value < top:
+    if spread > VISIBLE and value < top:
         axes.errorbar([x], [value], yerr=[spread], color=INK, linewidth=0.9, capsize=1.8, zorder=4)
     if strong or value > top:
         height = min(value + spread, top) + 0.015 * top

@@ -124,7 +124,7 @@ def compiler_proper():
         [find("gcc"), "-print-prog-name=cc1"], capture_output=True, text=True, check=True
     )
     name = asked.stdout.strip()
-    return [shutil.which(name, path=SEARCH) or name, "-version"]
+    return [shutil.which(name, path=SEARCH) or name, "-version", "-o", os.devnull]
 
 
 PROGRAMS = (
@@ -134,7 +134,7 @@ PROGRAMS = (
         plain("sqlite3", "-version"),
     ),
     Program(
-        "python3", "python3", ("python3",), 60_000, python3,
+        "python3", "python3", ("python3",), 80_000, python3,
         "objects, dicts, strings and JSON, PYTHONMALLOC=malloc",
         plain("python3", "-S", "-V"),
     ),
