@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <pthread.h>
 
-enum { early_keys = 3, keys = 8, threads_first = 400, threads_more = 3000, rounds = PTHREAD_DESTRUCTOR_ITERATIONS };
+enum { early_keys = 3, keys = 8, threads_first = 400, threads_more = 2000, rounds = PTHREAD_DESTRUCTOR_ITERATIONS };
 
 /* What a key holds: blocks to free now, and in which round of destructors this is. */
 typedef struct holding {
@@ -53,7 +53,7 @@ static void *work(void *argument) {
   uint64_t seed = (uint64_t)(uintptr_t)argument + 1;
   for (int i = 0; i < keys; i++)
     CHECK(pthread_setspecific(key[i], hold(i, 1, works_random(&seed))) == 0, "pthread_setspecific");
-  works_exercise(seed, 20);
+  works_exercise(seed, 5);
   return NULL;
 }
 
