@@ -25,6 +25,13 @@
 
 namespace libc_test {
 
+/* A debug build reports exactly what was asked for and writes check bytes behind it. */
+#if defined(LOAM_DEBUG) && LOAM_DEBUG
+constexpr bool kDebugBuild = true;
+#else
+constexpr bool kDebugBuild = false;
+#endif
+
 /* The same value, unknown to the optimiser. */
 template <typename T>
 inline T hide(T value) {
