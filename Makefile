@@ -1,0 +1,35 @@
+# The newcomer's commands. `make` lists them; each installs what it misses (scripts/bootstrap).
+# This is a thin front to CMake: the build itself is in CMakeLists.txt and CMakePresets.json.
+
+JOBS ?= $(shell nproc)
+
+help: ## what can be made (this list)
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+build: ## libloam.so, libloam.a and loam-override.o, in build/release
+	scripts/bootstrap
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+demo: ## run real programs unchanged on loam, beside other allocators: a table and a chart
+	scripts/bootstrap --demo
+	cmake --preset release
+	cmake --build --preset release --target loam -j $(JOBS)
+	/usr/bin/python3 demo/run.py
+
+test: build ## the tests of the release build, in under five minutes
+	cd build/release && ctest -L 'quick|counts' -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)
+
+check: ## the layers and the layout of the code, and mistakes that clang-tidy sees
+	scripts/bootstrap --ci
+	python3 scripts/check_layers.py --self-test
+	python3 scripts/check_layers.py
+	scripts/check_format
+
+format: ## lay the code out as .clang-format says
+	scripts/check_format --fix
+
+clean: ## remove everything that was built
+	rm -rf build
+
+.PHONY: help build demo test check format clean

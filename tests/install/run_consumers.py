@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""run_consumers.py: installs a build into a temporary folder and uses it as others would.
+
+    run_consumers.py KIND --build build/release [--cmake cmake --cc cc --cxx c++]
+
+The kinds:
+  find_package  a CMake project that finds it: loam::loam, loam::static, loam::override, C and C++
+  embedded      a CMake project that has loam's sources as a subdirectory
+  pkg_config    the compiler by hand, with what pkg-config says
+  static        a fully static program, C and C++, with the override object linked first
+  preload       LD_PRELOAD of the installed library into a program that knows nothing of it
+  headers       each installed header alone, as C11 and as C++17, with every warning an error
+
+It checks that loam is found, linked and in charge; that it allocates well is for the other tests.
+Exit: 0 it works, 1 it does not, 77 cannot be tried here (says why).
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+SKIPPED = 77
+
+
+class Failure(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+def run(*command, env=None, cwd=None):
+    """The command's output, both streams; a Failure with all of it if it does not end with 0."""
+    command = [str(word) for word in command]
+    result = subprocess.run(command, env={**os.environ, **(env or {})}, cwd=cwd, text=True, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)  # fmt: skip
+    if result.returncode != 0:
+        raise Failure(f"{shlex.join(command)}: exit status {result.returncode}\n{result.stdout}")
+    return result.stdout
+
+
+class Installed:
+    """A build, installed below a temporary folder."""
+
+    def __init__(self, args, folder):
+        self.args = args
+        self.folder = Path(folder)
+        self.prefix = self.folder / "prefix"
+        run(args.cmake, "--install", args.build, "--prefix", self.prefix)
+        self.library = self.only("libloam.so")
+        self.version = self.cache("CMAKE_PROJECT_VERSION")
+
+    def only(self, name):
+        found = list(self.prefix.rglob(name))
+        if len(found) != 1:
+            raise Failure(f"{name} was installed {len(found)} times, not once")
+        return found[0]
+
+    def cache(self, name):
+        text = (Path(self.args.build) / "CMakeCache.txt").read_text(encoding="utf-8")
+        match = re.search(rf"^{name}:\w+=(.*)$", text, re.M)
+        if not match:
+            raise Failure(f"{name} is not in CMakeCache.txt")
+        return match.group(1)
+
+    def compile(self, language, program, *arguments):
+        compiler = self.args.cc if language == "c" else self.args.cxx
+        standard = "-std=c11" if language == "c" else "-std=c++17"
+        run(compiler, standard, "-D_GNU_SOURCE", "-O1", HERE / f"consumer.{language}", "-o", program,
+            *arguments)  # fmt: skip
+
+    def cmake_project(self, name, *settings):
+        build = self.folder / name
+        run(self.args.cmake, "-S", HERE / name, "-B", build, "-G", "Ninja",
+            f"-DCMAKE_C_COMPILER={self.args.cc}", f"-DCMAKE_CXX_COMPILER={self.args.cxx}",
+            *settings)  # fmt: skip
+        run(self.args.cmake, "--build", build, "-j", "2")
+        run("ctest", "--output-on-failure", cwd=build)
+
+
+def find_package(installed):
+    major_minor = ".".join(installed.version.split(".")[:2])
+    installed.cmake_project("find_package", f"-DCMAKE_PREFIX_PATH={installed.prefix}",
+                            f"-DWANTED_VERSION={major_minor}")  # fmt: skip
+
+
+def embedded(installed):
+    installed.cmake_project("embedded", f"-DLOAM_SOURCE={SOURCE}")
+
+
+def pkg_config(installed):
+    if not shutil.which("pkg-config"):
+        raise Skip("there is no pkg-config")
+    env = {"PKG_CONFIG_PATH": str(installed.only("loam.pc").parent)}
+    version = run("pkg-config", "--modversion", "loam", env=env).strip()
+    if version != installed.version:
+        raise Failure(f"pkg-config says version {version}, it is {installed.version}")
+    flags = shlex.split(run("pkg-config", "--cflags", "--libs", "loam", env=env))
+    for language in ("c", "cpp"):
+        program = installed.folder / f"by_hand_{language}"
+        installed.compile(language, program, "-DTAKES_OVER=1", *flags,
+                          f"-Wl,-rpath,{installed.library.parent}")  # fmt: skip
+        run(program)
+
+
+def static(installed):
+    probe = installed.folder / "probe.c"
+    probe.write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    try:
+        run(installed.args.cc, "-static", probe, "-o", installed.folder / "probe")
+    except Failure as failure:
+        raise Skip("there is no static C library") from failure
+    include = installed.only("loam.h").parent.parent
+    for language in ("c", "cpp"):
+        program = installed.folder / f"static_{language}"
+        installed.compile(language, program, "-DTAKES_OVER=1", f"-I{include}",
+                          installed.only("loam-override.o"), "-static", "-pthread")  # fmt: skip
+        run(program)
+
+
+def preload(installed):
+    said = run("/bin/sh", "-c", "exit 0", env={"LD_PRELOAD": str(installed.library), "LOAM_VERBOSE": "1"})
+    if f"loam: version {installed.version}" not in said:
+        raise Failure(f"no line 'loam: version {installed.version}' from a preloaded program: {said!r}")
+
+
+def headers(installed):
+    include = installed.only("loam.h").parent.parent
+    names = sorted(include.rglob("*.h")) + sorted(include.rglob("*.hpp"))
+    for header in names:
+        for language, standard, compiler in (("c", "c11", installed.args.cc),
+                                             ("c++", "c++17", installed.args.cxx)):  # fmt: skip
+            if language == "c" and header.suffix == ".hpp":
+                continue
+            run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                "-fsyntax-only", f"-I{include}", "-x", language, "-include", header, "/dev/null")  # fmt: skip
+    print(f"{len(names)} headers")
+
+
+KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, preload, headers)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--cmake", default="cmake")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default="c++")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="loam-install-") as folder:
+        try:
+            KINDS[args.kind](Installed(args, folder))
+        except Skip as reason:
+            print(f"run_consumers: {args.kind} skipped: {reason}")
+            return SKIPPED
+        except Failure as failure:
+            print(f"run_consumers: {args.kind} failed: {failure}")
+            return 1
+    print(f"run_consumers: {args.kind} works")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
