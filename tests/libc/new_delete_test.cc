@@ -295,11 +295,11 @@ int run_out_until_bad_alloc() {
     struct rlimit limit = {};
     limit.rlim_cur = limit.rlim_max = address_space_bytes() + (size_t{64} << 20);
     if (setrlimit(RLIMIT_AS, &limit) != 0) return 11;
-    static void *taken[100000];
+    static void *taken[1000000];
     for (size_t size : {size_t{1} << 20, size_t{50000}, size_t{1000}}) {
         size_t count = 0;
         bool thrown = false;
-        while (!thrown && count < 100000) {
+        while (!thrown && count < 1000000) {
             try {
                 taken[count] = ::operator new(hide(size));
                 memset(taken[count], 1, size);

@@ -3,7 +3,7 @@
  * The standard's replacement rules ([new.delete]): new[] calls new, nothrow forms call the throwing
  * one and turn its bad_alloc into nullptr, delete[] and the sized and nothrow deletes call plain
  * delete; the aligned family is apart. All of them are loam's, and must reach the program's two.
- * Linked with libloam.so here; replacement/ runs the same program with loam preloaded instead.
+ * Linked with libloam.so here; CMakeLists.txt also runs it with loam preloaded instead.
  */
 #include <gtest/gtest.h>
 
