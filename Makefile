@@ -18,7 +18,7 @@ demo: ## run real programs unchanged on loam, beside other allocators: a table a
 	/usr/bin/python3 demo/run.py
 
 test: build ## the tests of the release build, in under five minutes
-	cd build/release && ctest -L 'quick|counts' -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)
+	cd build/release && ctest -L 'quick|counts' --no-tests=error -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)
 
 check: ## the layers and the layout of the code, and mistakes that clang-tidy sees
 	scripts/bootstrap --ci
