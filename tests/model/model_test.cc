@@ -1,0 +1,333 @@
+/* model_test.cc: random programs of operations against the slow twin of twin.h.
+ *
+ * A program is a seed and a number of threads. Each thread allocates (malloc, calloc, aligned),
+ * reallocates, writes to the last usable byte, frees (also sized), and hands objects to other
+ * threads, who check, keep or free them. Phases of growth and shrinking alternate, and sizes lean to
+ * the edges of size classes, slices and pages. In the last tests threads end and leave their objects
+ * to threads that did not exist yet.
+ *
+ * A failing program prints its seed; MODEL_SEED=<number> in the environment runs that one alone in
+ * every test. With one thread it repeats exactly, with several only the operations do, not their
+ * interleaving.
+ */
+#include "twin.h"
+
+#include <gtest/gtest.h>
+#include <loam/loam.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using model::Object;
+using model::Random;
+using model::Twin;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr unsigned kSlowness = 8;
+#elif defined(LOAM_DEBUG) && LOAM_DEBUG
+constexpr unsigned kSlowness = 3;
+#else
+constexpr unsigned kSlowness = 1;
+#endif
+
+constexpr unsigned kOperations = 60000 / kSlowness;
+constexpr size_t kLiveObjects = 600;              /* of a thread */
+constexpr size_t kLiveBytes = size_t{96} << 20;   /* of all threads */
+
+size_t edge_of_a_class(Random &random) {
+    if (random.percent(50)) return 16 * (1 + random.below(64));
+    size_t base = size_t{1024} << random.below(6);
+    return base + base / 8 * (1 + random.below(8));
+}
+
+size_t any_size(Random &random) {
+    unsigned kind = static_cast<unsigned>(random.below(100));
+    if (kind < 40) return edge_of_a_class(random) - 1 + random.below(3);
+    if (kind < 60) return random.below(257);
+    if (kind < 85) return random.below(size_t{1} << (1 + random.below(16)));
+    if (kind < 93) return 65536 - 4097 + random.below(8195);
+    if (kind < 98) return (1 + random.below(16)) * 65536 - 2 + random.below(5);
+    if (kind < 99) return (1 + random.below(500)) * 4096 - 1 + random.below(3);
+    return (size_t{1} << 20) + random.below(size_t{7} << 20);
+}
+
+/* What the threads of one program share. */
+struct Program {
+    struct Mailbox {
+        std::mutex mutex;
+        std::vector<Object> objects;
+    };
+
+    Program(uint64_t seed_, unsigned threads_) : seed(seed_), threads(threads_), mailboxes(threads_) {}
+
+    void fail(const std::string &what) {
+        std::lock_guard<std::mutex> lock(failure_mutex);
+        if (failure.empty()) failure = what;
+        failed = true;
+    }
+
+    uint64_t seed;
+    unsigned threads;
+    std::vector<Mailbox> mailboxes;
+    Twin twin;
+    std::atomic<bool> failed{false};
+    std::mutex failure_mutex;
+    std::string failure;
+};
+
+class Worker {
+public:
+    Worker(Program &program, unsigned number, unsigned generation)
+        : program_(program),
+          number_(number),
+          random_(model::mix(program.seed) + generation * 1000003u + number * 7919u) {}
+
+    void run(unsigned operations) {
+        for (unsigned i = 0; i < operations && !program_.failed; i++) {
+            if (i % 4096 == 0) growing_ = !growing_;
+            if (i % 64 == 0) receive();
+            step();
+        }
+    }
+
+    /* Leaves everything to whoever opens the mailbox next. */
+    void bequeath() {
+        Program::Mailbox &box = program_.mailboxes[random_.below(program_.threads)];
+        std::lock_guard<std::mutex> lock(box.mutex);
+        box.objects.insert(box.objects.end(), live_.begin(), live_.end());
+        live_.clear();
+        bytes_ = 0;
+    }
+
+    void free_all() {
+        receive();
+        while (!live_.empty() && !program_.failed) release(live_.size() - 1);
+    }
+
+private:
+    void step() {
+        unsigned kind = static_cast<unsigned>(random_.below(100));
+        bool full = live_.size() >= kLiveObjects || bytes_ > kLiveBytes / program_.threads;
+        unsigned allocate = full ? 0 : growing_ ? 50 : 25;
+        if (live_.empty() || kind < allocate) {
+            allocate_one();
+        } else if (kind < allocate + 15) {
+            reallocate(pick());
+        } else if (kind < allocate + 22) {
+            use_whole(pick());
+        } else if (kind < allocate + 30 && program_.threads > 1) {
+            hand_over(pick());
+        } else {
+            release(pick());
+        }
+    }
+
+    size_t pick() { return random_.below(live_.size()); }
+
+    void keep(Object object) {
+        object.usable = loam_usable_size(object.p);
+        std::string wrong = program_.twin.add(object);
+        if (!wrong.empty()) return program_.fail(wrong);
+        model::write_contents(object);
+        live_.push_back(object);
+        bytes_ += object.size;
+    }
+
+    void drop(size_t index) {
+        bytes_ -= live_[index].size;
+        live_[index] = live_.back();
+        live_.pop_back();
+    }
+
+    void allocate_one() {
+        Object object;
+        object.size = any_size(random_);
+        object.seed = random_.next();
+        object.sized = true;
+        unsigned kind = static_cast<unsigned>(random_.below(100));
+        if (kind < 55) {
+            object.p = static_cast<unsigned char *>(loam_malloc(object.size));
+        } else if (kind < 78) {
+            size_t count = 1 + random_.below(8);
+            object.size = object.size / count * count;
+            object.p = static_cast<unsigned char *>(loam_calloc(count, object.size / count));
+            if (object.p != nullptr && !model::all_zero(object.p, object.size)) {
+                return program_.fail("calloc not zero: " + model::describe(object));
+            }
+        } else {
+            unsigned bits = static_cast<unsigned>(random_.percent(90) ? 3 + random_.below(10)
+                                                                      : 13 + random_.below(8));
+            object.align = size_t{1} << bits;
+            object.sized = false;
+            object.p = static_cast<unsigned char *>(loam_malloc_aligned(object.size, object.align));
+        }
+        if (object.p == nullptr) return program_.fail("no memory: " + model::describe(object));
+        keep(object);
+    }
+
+    bool check(const Object &object) {
+        size_t at = model::changed_contents(object.p, object, object.size);
+        if (at == SIZE_MAX) return true;
+        program_.fail("contents changed at " + std::to_string(at) + ": " + model::describe(object));
+        return false;
+    }
+
+    void release(size_t index) {
+        Object object = live_[index];
+        drop(index);
+        if (!check(object)) return;
+        std::string wrong = program_.twin.remove(object);
+        if (!wrong.empty()) return program_.fail(wrong);
+        if (object.sized && random_.percent(30)) {
+            loam_free_sized(object.p, object.size);
+        } else {
+            loam_free(object.p);
+        }
+    }
+
+    void reallocate(size_t index) {
+        Object object = live_[index];
+        Object next = object;
+        switch (random_.below(4)) {
+        case 0: next.size = any_size(random_); break;
+        case 1: next.size = object.size + 1 + random_.below(200); break;
+        case 2: next.size = object.size + object.size / 2; break;
+        default: next.size = object.size - object.size / 3; break;
+        }
+        if (next.size == 0) next.size = 1; /* 0 would free */
+        if (next.size > (size_t{24} << 20)) next.size = size_t{24} << 20;
+        next.align = 16; /* realloc promises no more */
+        next.seed = random_.next();
+        next.sized = true;
+        drop(index);
+        if (!check(object)) return;
+        std::string wrong = program_.twin.remove(object);
+        if (!wrong.empty()) return program_.fail(wrong);
+        next.p = static_cast<unsigned char *>(loam_realloc(object.p, next.size));
+        if (next.p == nullptr) return program_.fail("realloc failed: " + model::describe(next));
+        size_t kept = object.size < next.size ? object.size : next.size;
+        size_t at = model::changed_contents(next.p, object, kept);
+        if (at != SIZE_MAX) {
+            return program_.fail("realloc lost contents at " + std::to_string(at) + ": " +
+                                 model::describe(object) + " to " + model::describe(next));
+        }
+        keep(next);
+    }
+
+    /* What usable_size says may be written to, from now on it is all contents. */
+    void use_whole(size_t index) {
+        Object object = live_[index];
+        if (!check(object)) return;
+        if (loam_usable_size(object.p) != object.usable) {
+            return program_.fail("usable size changed: " + model::describe(object));
+        }
+        bytes_ += object.usable - object.size;
+        object.size = object.usable;
+        object.sized = false;
+        model::write_contents(object);
+        live_[index] = object;
+    }
+
+    void hand_over(size_t index) {
+        Object object = live_[index];
+        drop(index);
+        unsigned to = static_cast<unsigned>((number_ + 1 + random_.below(program_.threads - 1)) %
+                                            program_.threads);
+        Program::Mailbox &box = program_.mailboxes[to];
+        std::lock_guard<std::mutex> lock(box.mutex);
+        box.objects.push_back(object);
+    }
+
+    void receive() {
+        std::vector<Object> received;
+        {
+            Program::Mailbox &box = program_.mailboxes[number_];
+            std::lock_guard<std::mutex> lock(box.mutex);
+            received.swap(box.objects);
+        }
+        for (const Object &object : received) {
+            if (!check(object)) return;
+            bytes_ += object.size;
+            live_.push_back(object);
+        }
+    }
+
+    Program &program_;
+    unsigned number_;
+    Random random_;
+    std::vector<Object> live_;
+    size_t bytes_ = 0;
+    bool growing_ = false;
+};
+
+/* Runs the program and ends with nothing live. Several generations: threads end, others follow. */
+void run_program(uint64_t seed, unsigned threads, unsigned generations, unsigned operations) {
+    printf("program: MODEL_SEED=%" PRIu64 ", %u thread(s), %u generation(s)\n", seed, threads,
+           generations);
+    Program program(seed, threads);
+    for (unsigned generation = 0; generation < generations; generation++) {
+        std::vector<std::thread> running;
+        for (unsigned number = 0; number < threads; number++) {
+            running.emplace_back([&program, number, generation, operations] {
+                Worker worker(program, number, generation);
+                worker.run(operations);
+                worker.bequeath();
+            });
+        }
+        for (std::thread &thread : running) thread.join();
+    }
+    for (unsigned number = 0; number < threads; number++) {
+        Worker(program, number, generations).free_all();
+    }
+    ASSERT_EQ(program.failure, "") << "MODEL_SEED=" << seed << ", " << threads << " threads";
+    ASSERT_EQ(program.twin.live(), 0u);
+}
+
+/* The seed of the environment alone, or `fixed` seeds and one that no run had before. */
+std::vector<uint64_t> seeds(unsigned fixed) {
+    const char *given = getenv("MODEL_SEED");
+    if (given != nullptr) return {strtoull(given, nullptr, 0)};
+    std::vector<uint64_t> all;
+    for (unsigned i = 1; i <= fixed; i++) all.push_back(i);
+    auto now = std::chrono::system_clock::now().time_since_epoch();
+    all.push_back(static_cast<uint64_t>(std::chrono::nanoseconds(now).count()));
+    return all;
+}
+
+TEST(Model, OneThread) {
+    for (uint64_t seed : seeds(5)) {
+        run_program(seed, 1, 1, kOperations);
+        if (HasFatalFailure()) return;
+    }
+}
+
+class ModelThreads : public testing::TestWithParam<unsigned> {};
+
+TEST_P(ModelThreads, HandObjectsToEachOther) {
+    unsigned threads = GetParam();
+    for (uint64_t seed : seeds(1)) {
+        run_program(seed, threads, 1, kOperations * 2 / threads);
+        if (HasFatalFailure()) return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Model, ModelThreads, testing::Values(2u, 3u, 4u, 8u));
+
+class ModelGenerations : public testing::TestWithParam<unsigned> {};
+
+TEST_P(ModelGenerations, InheritFromEndedThreads) {
+    unsigned threads = GetParam();
+    for (uint64_t seed : seeds(1)) {
+        run_program(seed, threads, 12, kOperations / 6 / threads);
+        if (HasFatalFailure()) return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Model, ModelGenerations, testing::Values(1u, 2u, 5u, 8u));
+
+}  // namespace
