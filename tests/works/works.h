@@ -50,6 +50,9 @@ static inline void works_write(int fd, const char *text, size_t bytes) {
   }
 }
 
+/* Where messages go: standard error, unless a program's point is that it has none. */
+static int works_report_fd = 2;
+
 __attribute__((format(printf, 1, 2))) static inline void works_say(const char *format, ...) {
   char line[400];
   va_list arguments;
@@ -58,7 +61,7 @@ __attribute__((format(printf, 1, 2))) static inline void works_say(const char *f
   va_end(arguments);
   size_t length = n < 0 ? 0 : (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 2;
   line[length] = '\n';
-  works_write(2, line, length + 1);
+  works_write(works_report_fd, line, length + 1);
 }
 
 /* _exit, not exit: a failed check may be in a forked child or in a thread among running ones, where exit handlers would
