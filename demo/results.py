@@ -29,7 +29,7 @@ LABELS = {
 
 @dataclass
 class Row:
-    """One run. Times in seconds, memory in KiB."""
+    """One run. Times in seconds, memory in KiB. Round 0 is not measured."""
 
     round: int
     program: str
@@ -164,6 +164,8 @@ class RawRows:
     COLUMNS = [each.name for each in fields(Row)]
 
     def __init__(self, path):
+        self.path = path
+        self.count = 0
         self.file = open(path, "w", newline="", encoding="utf-8")
         self.writer = csv.DictWriter(self.file, self.COLUMNS)
         self.writer.writeheader()
@@ -173,6 +175,7 @@ class RawRows:
         for name in ("user_s", "sys_s", "wall_s"):
             values[name] = f"{values[name]:.4f}"
         self.writer.writerow(values)
+        self.count += 1
         self.file.flush()
 
     def close(self):

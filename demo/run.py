@@ -271,24 +271,27 @@ class Demo:
         measured = {name: answer[name] for name in MEASURES if name in answer}
         return Row(turn, *pair, status, **measured, output_sha256=found, detail=detail)
 
-    def reference(self):
-        """A first run on glibc, whose output is what all others are compared with.
+    def turns(self):
+        """(round, program, allocators in this round's order) of everything to run.
 
-        It is not among the measured rows: it also warms the file cache.
+        Round 0 is the reference: glibc alone, whose output all others are compared
+        with. It also warms the file cache, and is not among the measured rows.
         """
-        baseline = next(each for each in self.allocators if each.name == BASELINE)
+        baseline = [each for each in self.allocators if each.name == BASELINE]
         for program in self.programs:
-            yield self.measure(0, program, baseline)
-
-    def rounds(self, progress):
+            yield 0, program, baseline
         for turn in range(self.options.rounds):
             for place, program in enumerate(self.programs):
-                for allocator in rotated(self.allocators, turn + place):
-                    progress.begin(turn + 1, self.options.rounds, program.name, allocator.name)
-                    row = self.measure(turn + 1, program, allocator)
-                    progress.end(row)
-                    yield row
-                progress.finish_group()
+                yield turn + 1, program, rotated(self.allocators, turn + place)
+
+    def run(self, progress):
+        for turn, program, order in self.turns():
+            for allocator in order:
+                progress.begin(turn, self.options.rounds, program.name, allocator.name)
+                row = self.measure(turn, program, allocator)
+                progress.end(row)
+                yield row
+            progress.finish_group()
 
 
 def cpu_model():
@@ -353,30 +356,24 @@ def select(options):
     return runnable, unrunnable, found, absent
 
 
-def run_all(demo, out, show, console):
-    """Reference runs, then the rounds; returns the rows, all of them in the CSV."""
-    total = len(demo.programs) * len(demo.allocators) * demo.options.rounds
+def announce(demo, console):
+    pairs = len(demo.programs) * len(demo.allocators)
     console.print(
         f"loam demo: {len(demo.programs)} programs on {len(demo.allocators)} allocators, "
-        f"{total} runs"
+        f"{pairs * demo.options.rounds} runs"
     )
     for program in demo.programs:
         console.print(f"  {program.name:<12} {program.what}")
-    console.print("checking which malloc each one uses; first outputs on glibc ...")
-    demo.set_up()
-    for row in demo.reference():
-        if row.status != "ok":
-            console.print(f"{row.program} on glibc: {row.status}: {row.detail}", style="red")
-    raw = RawRows(out / "runs.csv")
+
+
+def run_all(demo, raw, progress):
+    """Everything, in order; each row is in the CSV before the next run begins."""
     rows = []
-    try:
-        with show.make_progress(console, total) as progress:
-            for row in demo.rounds(progress):
-                raw.add(row)
-                rows.append(row)
-    finally:
-        raw.close()
-    return rows
+    with progress:
+        for row in demo.run(progress):
+            raw.add(row)
+            rows.append(row)
+    return [row for row in rows if row.round > 0]
 
 
 def run(options):
@@ -384,22 +381,29 @@ def run(options):
     chart, show = import_front()
     out = make_out(options.out)
     console = show.make_console()
+    names = [each.name for each in found]
     # A short path of its own: a socket's may have 107 characters at most.
     with tempfile.TemporaryDirectory(prefix="loam-demo-") as work:
         demo = Demo(options, runnable, found, Path(work))
+        announce(demo, console)
+        raw = RawRows(out / "runs.csv")
         try:
-            rows = run_all(demo, out, show, console)
+            demo.set_up()
+            total = sum(len(order) for _, _, order in demo.turns())
+            rows = run_all(demo, raw, show.make_progress(console, total, names))
         except KeyboardInterrupt:
             demo.launcher.stop()
-            console.print(f"interrupted; the rows so far are in {out / 'runs.csv'}")
+            console.print(f"interrupted; rows so far: {raw.count}, in {raw.path}")
             return 130
-    results = Results([each.name for each in runnable], [each.name for each in found], rows)
+        finally:
+            raw.close()
+    results = Results([each.name for each in runnable], names, rows)
     how, versions = how_obtained(options, found)
     pictures = [out / "demo.svg", out / "demo.png"]
     chart.draw(results, f"{how}\n{versions}", pictures)
     notes = absent_notes(absent, unrunnable) + odd_baselines(demo)
     notes += [(None, how), (None, versions)]
-    notes.append(("files", ", ".join(str(path) for path in [*pictures, out / "runs.csv"])))
+    notes.append(("files", ", ".join(str(path) for path in [*pictures, raw.path])))
     show.print_results(console, results, notes)
     ours = {name for _, name, _, _ in results.failures()} & {"loam", BASELINE}
     return 1 if ours else 0

@@ -1,6 +1,6 @@
-"""The demo's terminal side: progress while it runs, and the table at its end.
+"""The demo's terminal side: progress while it runs, and the tables at its end.
 
-The table keeps to 80 columns. On a terminal the progress is a bar with what
+The tables keep to 80 columns. On a terminal the progress is a bar with what
 runs now and the time left; elsewhere it is one plain line for each program and
 round. Needs python3-rich.
 """
@@ -17,6 +17,7 @@ from results import BASELINE
 
 WIDTH = 80
 HIGHLIGHT = "loam"
+VALUE_WIDTH = {True: 7, False: 5}
 METRICS = (
     ("cpu_s", "CPU time, user + system, relative to glibc (lower is better)"),
     ("peak_kib", "Peak memory (RSS), relative to glibc (lower is better)"),
@@ -45,10 +46,21 @@ def spread_text(figure):
     return f"±{percent}%" if percent else ""
 
 
+def laid_out(allocator, value, star, tail, style):
+    """A cell of fixed width, so that figures, stars and spreads stand in columns."""
+    text = Text(f"{value:>{VALUE_WIDTH[allocator == BASELINE]}}", style=style)
+    text.append("*" if star else " ")
+    return text.append(f"{tail:>5}", style="not bold dim")
+
+
+def failed(label):
+    return Text(f"{label:>8}", style="bold red")
+
+
 def cell_text(results, program, allocator, metric):
     cell = results.cell(program, allocator)
     if cell.bad:
-        return Text(cell.label, style="bold red")
+        return failed(cell.label)
     if allocator == BASELINE:
         figure = results.absolute(program, metric)
         value = absolute_text(figure, metric)
@@ -56,29 +68,26 @@ def cell_text(results, program, allocator, metric):
         figure = results.ratio(program, allocator, metric)
         value = f"{figure.value:.2f}" if figure else "-"
     best = allocator in results.best(program, metric)
-    text = Text(f"{value}{'*' if best else ' '}", style="bold green" if best else "")
-    text.append(f"{spread_text(figure):>5}" if figure else "     ", style="dim")
-    return text
+    tail = spread_text(figure) if figure else ""
+    return laid_out(allocator, value, best, tail, "bold green" if best else "")
 
 
 def mean_text(results, allocator, metric):
     value, count = results.mean(allocator, metric)
     if value is None:
-        return Text("-      ")
+        return laid_out(allocator, "-", False, "", "")
     best = allocator in results.best_mean(metric)
-    text = Text(f"{value:.2f}{'*' if best else ' '}", style="bold green" if best else "bold")
-    text.append(f" {count}/{len(results.programs)} " if count < len(results.programs) else "     ")
-    return text
+    tail = f"of {count}" if count < len(results.programs) else ""
+    return laid_out(allocator, f"{value:.2f}", best, tail, "bold green" if best else "bold")
 
 
-def make_table(results, metric, title):
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
-    table.add_column("program", no_wrap=True)
+def make_table(results, metric):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("program", no_wrap=True, min_width=11)
     for allocator in results.allocators:
-        style = "bold" if allocator == HIGHLIGHT else None
-        table.add_column(
-            Text(f"{allocator}      ", style=style or ""), justify="right", no_wrap=True
-        )
+        width = 7 if allocator == BASELINE else 8
+        style = "bold" if allocator == HIGHLIGHT else "not bold"
+        table.add_column(Text(f"{allocator:>{width}}", style=style), no_wrap=True)
     for index, program in enumerate(results.programs):
         last = index + 1 == len(results.programs)
         cells = [cell_text(results, program, name, metric) for name in results.allocators]
@@ -91,10 +100,11 @@ def make_table(results, metric, title):
 def print_results(console, results, notes):
     """Both tables, then the notes: [(heading or None, text)]."""
     for metric, title in METRICS:
-        console.print(make_table(results, metric, title))
+        console.print()
+        console.print(Text(title, style="bold"))
+        console.print(make_table(results, metric))
     console.print(
-        "* lowest, or within 5% of it (a tie; no star where all are). ± half the range of the runs."
-        "\n",
+        "\n* within 5% of the lowest (a tie), unless all are. ± half the range of the runs\n",
         style="dim",
     )
     for program, allocator, label, detail in results.failures():
@@ -106,6 +116,15 @@ def print_results(console, results, notes):
 
 def seconds_text(seconds):
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def turn_text(turn, turns):
+    """Round 0 is the one whose output on glibc all others are compared with."""
+    return f"round {turn}/{turns}" if turn else "reference"
+
+
+def plain_figure(row):
+    return f"{row.cpu_s:.2f}" if row.status == "ok" else row.status
 
 
 class Clock:
@@ -147,7 +166,7 @@ class BarProgress:
         self.bar.stop()
 
     def begin(self, turn, turns, program, allocator):
-        what = f"round {turn}/{turns}  {program} on {allocator}"
+        what = f"{turn_text(turn, turns)}  {program} on {allocator}"
         self.bar.update(self.task, description=f"{what:<35}")
 
     def end(self, row):
@@ -164,13 +183,14 @@ class BarProgress:
 
 
 class PlainProgress:
-    """For a file or a pipe: a line for each program and round."""
+    """For a file or a pipe: a heading for each round, a line for each program."""
 
-    def __init__(self, console, total):
+    def __init__(self, console, total, allocators):
         self.console = console
         self.clock = Clock(total)
-        self.head = ""
-        self.parts = []
+        self.allocators = allocators
+        self.turn = None
+        self.rows = {}
 
     def __enter__(self):
         return self
@@ -178,20 +198,28 @@ class PlainProgress:
     def __exit__(self, *_):
         pass
 
-    def begin(self, turn, turns, program, _allocator):
-        self.head = f"round {turn}/{turns} {program}:"
+    def line(self, head, columns, tail=""):
+        cells = "".join(f"{column:>10}" for column in columns)
+        self.console.print(Text(f"{head:<14}{cells}  {tail}".rstrip()), soft_wrap=True)
+
+    def begin(self, turn, turns, _program, _allocator):
+        if turn != self.turn:
+            self.turn = turn
+            self.line(turn_text(turn, turns), self.allocators, "CPU seconds")
 
     def end(self, row):
         self.clock.done += 1
-        value = f"{row.cpu_s:.2f}" if row.status == "ok" else row.status
-        self.parts.append(f"{row.allocator} {value}")
+        self.rows[row.allocator] = row
 
     def finish_group(self):
-        left = f"({seconds_text(self.clock.left())} left)"
-        line = f"{self.head} {', '.join(self.parts)} {left}"
-        self.console.print(Text(line), soft_wrap=True)
-        self.parts = []
+        rows = [self.rows.get(name) for name in self.allocators]
+        program = next(row.program for row in rows if row)
+        columns = [plain_figure(row) if row else "" for row in rows]
+        self.line(f"  {program}", columns, f"{seconds_text(self.clock.left())} left")
+        self.rows = {}
 
 
-def make_progress(console, total):
-    return (BarProgress if console.is_terminal else PlainProgress)(console, total)
+def make_progress(console, total, allocators):
+    if console.is_terminal:
+        return BarProgress(console, total)
+    return PlainProgress(console, total, allocators)

@@ -1,0 +1,161 @@
+"""demo/launch.py: what it reports of a run, and that it leaves nothing running.
+
+Uses programs that every Debian has: sh, sleep and python3.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import common
+from allocators import find_library
+
+PYTHON = "/usr/bin/python3"
+HOLD = "import time; block = bytearray({0} << 20); time.sleep({1})"
+
+
+class Launch(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.work = Path(self.folder.name)
+
+    def spec(self, command, **changes):
+        spec = {
+            "command": command,
+            "env": {"PATH": "/usr/bin:/bin"},
+            "cwd": self.folder.name,
+            "stdin": None,
+            "stdout": str(self.work / "stdout"),
+            "stderr": str(self.work / "stderr"),
+            "seconds": 10,
+            "touch_mb": 1,
+            "library": find_library("libc.so.6"),
+            "process": None,
+            "server": None,
+        }
+        spec.update(changes)
+        path = self.work / "spec.json"
+        path.write_text(json.dumps(spec))
+        return [PYTHON, "-I", "-S", str(common.DEMO / "launch.py"), str(path)]
+
+    def launch(self, command, **changes):
+        process = subprocess.Popen(
+            self.spec(command, **changes), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        with process:
+            text = process.stdout.read()
+        return json.loads(text)
+
+    def test_a_good_run(self):
+        answer = self.launch(["/bin/sh", "-c", "echo hello; cat; sleep 0.1"])
+        self.assertEqual(answer["status"], "ok")
+        self.assertTrue(answer["library_seen"])
+        self.assertGreaterEqual(answer["wall_s"], 0.1)
+        self.assertEqual((self.work / "stdout").read_text(), "hello\n")
+
+    def test_exit_status(self):
+        answer = self.launch(["/bin/sh", "-c", "exit 3"])
+        self.assertEqual((answer["status"], answer["detail"]), ("exit", "exit status 3"))
+
+    def test_crash(self):
+        answer = self.launch(["/bin/sh", "-c", "kill -SEGV $$"])
+        self.assertEqual((answer["status"], answer["detail"]), ("crash", "SIGSEGV"))
+
+    def test_timeout_ends_the_whole_group(self):
+        answer = self.launch(["/bin/sh", "-c", "sleep 333 & echo $!; wait"], seconds=0.5)
+        self.assertEqual(answer["status"], "timeout")
+        self.assertLess(answer["wall_s"], 5)
+        self.assert_gone(int((self.work / "stdout").read_text()))
+
+    def test_a_program_that_is_not_there(self):
+        answer = self.launch(["/nonexistent/program"])
+        self.assertEqual(answer["status"], "start")
+        self.assertIn("/nonexistent/program", answer["detail"])
+
+    def test_a_library_that_is_not_mapped_is_not_seen(self):
+        answer = self.launch([PYTHON, "-c", HOLD.format(1, 0.1)], library="/nonexistent/libx.so")
+        self.assertEqual(answer["status"], "ok")
+        self.assertFalse(answer["library_seen"])
+
+    def test_the_named_process_of_the_group_is_looked_at(self):
+        command = ["/bin/sh", "-c", "sleep 0.3; true"]
+        self.assertTrue(self.launch(command, process="sleep")["library_seen"])
+        self.assertFalse(self.launch(command, process="cc1")["library_seen"])
+
+    def test_peak_memory_is_the_program_s_own(self):
+        small = self.launch([PYTHON, "-S", "-c", HOLD.format(0, 0)], touch_mb=200)
+        large = self.launch([PYTHON, "-S", "-c", HOLD.format(100, 0)])
+        self.assertLess(small["peak_kib"], 40 << 10)
+        self.assertGreater(large["peak_kib"], 100 << 10)
+        self.assertLess(large["peak_kib"], 140 << 10)
+
+    def test_time_of_children_is_counted(self):
+        burn = "import time\nwhile time.process_time() < 0.3: pass"
+        answer = self.launch(["/bin/sh", "-c", f"{PYTHON} -S -c '{burn}'; true"])
+        self.assertGreaterEqual(answer["user_s"] + answer["sys_s"], 0.29)
+
+    def test_a_server_is_driven_and_ended(self):
+        socket = str(self.work / "s")
+        server = (
+            "import socket, sys\n"
+            "listener = socket.socket(socket.AF_UNIX)\n"
+            f"listener.bind({socket!r}); listener.listen()\n"
+            "while True:\n"
+            "    peer = listener.accept()[0]; peer.recv(64); peer.sendall(b'+PONG\\r\\n')\n"
+        )
+        steps = [{"command": ["/bin/sh", "-c", "echo asked"], "stdout": str(self.work / "step")}]
+        answer = self.launch([PYTHON, "-c", server], server={"socket": socket, "steps": steps})
+        self.assertEqual((answer["status"], answer["detail"]), ("crash", "SIGTERM"))
+        self.assertEqual((self.work / "step").read_text(), "asked\n")
+        steps = [{"command": ["/bin/sh", "-c", "exit 9"]}]
+        os.unlink(socket)
+        answer = self.launch([PYTHON, "-c", server], server={"socket": socket, "steps": steps})
+        self.assertEqual((answer["status"], answer["detail"]), ("client", "sh ended with 9"))
+
+    def test_nothing_outlives_a_demo_that_went_away(self):
+        for end in ("input", "signal"):
+            with self.subTest(end=end):
+                process = subprocess.Popen(
+                    self.spec(["/bin/sh", "-c", "echo $$; exec sleep 333"]),
+                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                )  # fmt: skip
+                pid = self.first_number(self.work / "stdout")
+                if end == "input":
+                    process.stdin.close()
+                else:
+                    process.send_signal(signal.SIGTERM)
+                process.wait(timeout=10)
+                process.stdin.close()
+                self.assert_gone(pid)
+                (self.work / "stdout").unlink()
+
+    def first_number(self, path):
+        for _ in range(500):
+            if path.exists() and path.read_text().endswith("\n"):
+                return int(path.read_text())
+            time.sleep(0.01)
+        return self.fail(f"nothing appeared in {path}")
+
+    def assert_gone(self, pid):
+        for _ in range(500):
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                return
+            if state == "Z":
+                return
+            time.sleep(0.01)
+        self.fail(f"process {pid} is still there")
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PYTHON):
+        sys.exit(f"{PYTHON} is missing")
+    common.run_tests(__name__)

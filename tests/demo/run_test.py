@@ -1,0 +1,225 @@
+"""demo/run.py: wrong use, a whole small run, an allocator that crashes, Ctrl-C.
+
+The runs use perl, which every Debian has, on glibc, and in loam's place an
+allocator that aborts (DEMO_CRASHING_MALLOC, built beside this test).
+"""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import common
+
+PYTHON = "/usr/bin/python3"
+REASON = common.lacks("matplotlib") or common.lacks("rich")
+CRASHING = os.environ.get("DEMO_CRASHING_MALLOC", "")
+
+
+def command(*arguments):
+    return [PYTHON, "-B", str(common.DEMO / "run.py"), *arguments]
+
+
+def run(*arguments):
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def processes_below(folder):
+    """Process ids whose working folder is inside the folder."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit() and os.readlink(f"/proc/{entry}/cwd").startswith(folder):
+                found.append(int(entry))
+        except OSError:
+            continue
+    return found
+
+
+class WrongUse(unittest.TestCase):
+    def refused(self, *arguments):
+        shown = run(*arguments)
+        self.assertEqual(shown.returncode, 2, shown.stdout + shown.stderr)
+        self.assertEqual(shown.stdout, "")
+        self.assertNotIn("Traceback", shown.stderr)
+        return shown.stderr
+
+    def test_unknown_program(self):
+        line = self.refused("--programs", "perl,emacs")
+        self.assertEqual(
+            line,
+            "demo: unknown program 'emacs'; there are: "
+            "sqlite3, python3, perl, gcc, redis, lua, ghostscript\n",
+        )
+
+    def test_unknown_allocator(self):
+        line = self.refused("--allocators", "hoard")
+        self.assertTrue(line.startswith("demo: unknown allocator 'hoard'; there are: glibc, loam"))
+
+    def test_no_program(self):
+        self.assertTrue(self.refused("--programs", ",").startswith("demo: no program named"))
+
+    def test_rounds(self):
+        self.assertEqual(
+            self.refused("--rounds", "0"), "demo: --rounds 0: not a number from 1 to 100\n"
+        )
+        self.assertIn("invalid int value: 'many'", self.refused("--rounds", "many"))
+
+    def test_timeout(self):
+        self.assertIn("not a number from 1 to 3600", self.refused("--timeout", "-1"))
+        self.assertIn("not a number from 1 to 3600", self.refused("--timeout", "nan"))
+
+    def test_loam_is_not_built(self):
+        line = self.refused("--loam", "/nonexistent/libloam.so")
+        self.assertTrue(line.startswith("demo: /nonexistent/libloam.so is not there; build it:"))
+
+    def test_out_is_a_file(self):
+        if REASON:
+            self.skipTest(REASON)
+        with tempfile.NamedTemporaryFile() as file:
+            line = self.refused("--out", file.name, "--allocators", "glibc")
+        self.assertTrue(line.startswith(f"demo: --out {file.name}: cannot write there:"))
+
+    def test_a_python_without_the_packages(self):
+        shown = subprocess.run(
+            [PYTHON, "-S", *command("--allocators", "glibc")[1:]],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(shown.returncode, 2)
+        self.assertIn("apt-get install python3-matplotlib python3-rich", shown.stderr)
+
+
+@unittest.skipIf(REASON, REASON)
+class WholeRuns(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = Path(folder.name) / "out"
+
+    def rows(self):
+        with open(self.out / "runs.csv", newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def test_glibc_alone(self):
+        shown = run(
+            "--quick", "--rounds", "2", "--programs", "perl,python3", "--allocators", "glibc",
+            "--out", str(self.out),
+        )  # fmt: skip
+        self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
+        self.assertEqual(
+            sorted(path.name for path in self.out.iterdir()), ["demo.png", "demo.svg", "runs.csv"]
+        )
+        rows = self.rows()
+        self.assertEqual(len(rows), 2 + 2 * 2)
+        self.assertEqual({row["status"] for row in rows}, {"ok"})
+        for program in ("perl", "python3"):
+            self.assertEqual(
+                len({row["output_sha256"] for row in rows if row["program"] == program}), 1
+            )
+        self.assertIn("geom. mean", shown.stdout)
+        self.assertIn(str(self.out / "demo.svg"), shown.stdout.replace("\n", ""))
+
+    def test_an_allocator_that_crashes_ends_nothing(self):
+        if not CRASHING:
+            self.skipTest("DEMO_CRASHING_MALLOC does not name the library (run by ctest)")
+        shown = run(
+            "--quick", "--rounds", "2", "--programs", "perl", "--allocators", "loam",
+            "--loam", CRASHING, "--out", str(self.out),
+        )  # fmt: skip
+        self.assertEqual(shown.returncode, 1, shown.stdout + shown.stderr)
+        self.assertIn("perl on loam: crash: SIGABRT (2 of 2 runs)", shown.stdout)
+        self.assertIn("loam of unknown version", shown.stdout)
+        statuses = [(row["allocator"], row["status"]) for row in self.rows()]
+        self.assertEqual(statuses.count(("loam", "crash")), 2)
+        self.assertEqual(statuses.count(("glibc", "ok")), 3)
+        self.assertIn(">crash<", (self.out / "demo.svg").read_text(encoding="utf-8"))
+
+    def test_a_preload_that_is_no_malloc_is_refused(self):
+        from allocators import find_library
+
+        shown = run(
+            "--quick", "--programs", "perl", "--allocators", "loam", "--loam",
+            find_library("libm.so.6"), "--out", str(self.out),
+        )  # fmt: skip
+        self.assertEqual(shown.returncode, 1)
+        self.assertIn("perl on loam: not used: its malloc is that of", shown.stdout)
+
+    def test_interrupt_ends_all_and_keeps_the_rows(self):
+        process = subprocess.Popen(
+            command(
+                "--programs", "perl", "--allocators", "glibc", "--rounds", "50",
+                "--out", str(self.out),
+            ),
+            stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(self.out.parent)},
+        )  # fmt: skip
+        for _ in range(3000):
+            if (self.out / "runs.csv").exists() and len(self.rows()) > 1:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        text = process.communicate(timeout=10)[0]
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("interrupted; rows so far:", text)
+        self.assertGreater(len(self.rows()), 1)
+        self.assertEqual(processes_below(str(self.out.parent)), [])
+        self.assertEqual([path.name for path in self.out.parent.iterdir()], ["out"])
+
+
+class Judgement(unittest.TestCase):
+    """What becomes of a run that ended well but wrote something else."""
+
+    def setUp(self):
+        sys.path.insert(0, str(common.DEMO))
+        import allocators
+        import programs
+        import run as demo_run
+
+        self.program = next(each for each in programs.PROGRAMS if each.name == "perl")
+        self.glibc = allocators.Allocator("glibc", "/x/libc.so.6", None)
+        self.loam = allocators.Allocator("loam", "/x/libloam.so", None)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        options = demo_run.parse_arguments([])
+        self.demo = demo_run.Demo(options, [self.program], [self.glibc, self.loam], self.folder)
+        self.demo.jobs["perl"] = programs.Job(["perl"])
+
+    def judged(self, allocator, output, **changes):
+        if output is not None:
+            (self.folder / "stdout").write_text(output)
+        answer = {"status": "ok", "detail": "", "library_seen": True, **changes}
+        return self.demo.judge(answer, self.program, allocator, self.folder)[:2]
+
+    def test_same_output(self):
+        self.assertEqual(self.judged(self.glibc, "a"), ("ok", ""))
+        self.assertEqual(self.judged(self.loam, "a"), ("ok", ""))
+
+    def test_other_output(self):
+        self.judged(self.glibc, "a")
+        self.assertEqual(self.judged(self.loam, "b"), ("differs", "its output is not that on glibc"))
+
+    def test_no_output(self):
+        self.assertEqual(self.judged(self.glibc, None)[0], "differs")
+
+    def test_nothing_to_compare_with(self):
+        self.assertEqual(self.judged(self.loam, "a")[0], "differs")
+
+    def test_the_library_was_not_there(self):
+        found = self.judged(self.glibc, "a", library_seen=False)
+        self.assertEqual(found, ("refused", "/x/libc.so.6 was not in its memory map"))
+
+    def test_a_crash_with_its_last_words(self):
+        (self.folder / "stderr").write_text("first\nloam: double free of 0x10\n")
+        found = self.judged(self.loam, "a", status="crash", detail="SIGABRT")
+        self.assertEqual(found, ("crash", "SIGABRT: loam: double free of 0x10"))
+
+
+if __name__ == "__main__":
+    common.run_tests(__name__)

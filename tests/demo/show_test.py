@@ -1,0 +1,113 @@
+"""demo/show.py: the tables at 80 columns and the plain progress. Needs python3-rich."""
+
+import io
+import unittest
+
+import common
+from results import Row
+
+REASON = common.lacks("rich")
+NAMES = ["glibc", "loam", "jemalloc", "tcmalloc", "mimalloc"]
+
+
+def console():
+    from rich.console import Console
+
+    return Console(file=io.StringIO(), width=80, highlight=False)
+
+
+def printed(results, notes=()):
+    import show
+
+    target = console()
+    show.print_results(target, results, notes)
+    return target.file.getvalue()
+
+
+def line_of(text, start):
+    return next(line for line in text.splitlines() if line.startswith(start))
+
+
+def crowded():
+    """Five allocators, long names, wide figures and every kind of failure."""
+    from results import LABELS, Results
+
+    programs = ["ghostscript", *(f"program{index}" for index in range(len(LABELS)))]
+    rows = []
+    for program in programs:
+        for place, name in enumerate(NAMES):
+            for turn, cpu in enumerate((10.0, 2.0 + place * 30, 199.0)):
+                rows.append(Row(turn + 1, program, name, "ok", cpu, 0, cpu, 1, 9_000_000 + turn))
+    for program, status in zip(programs[1:], LABELS):
+        for row in rows:
+            if (row.program, row.allocator) == (program, "loam"):
+                row.status, row.detail = status, "for a reason " * 12
+    return Results(programs, NAMES, rows)
+
+
+@unittest.skipIf(REASON, REASON)
+class Tables(unittest.TestCase):
+    def test_ratios_spreads_and_stars(self):
+        text = printed(common.made_up_results())
+        line = line_of(text, "one")
+        self.assertRegex(line, r"^one +1\.00 s  ±10% +0\.80\* +2\.00 +±5%")
+        self.assertRegex(line_of(text, "geom. mean"), r"1\.00 +0\.63\* +1\.00")
+
+    def test_memory_is_in_megabytes(self):
+        text = printed(common.made_up_results())
+        memory = text[text.index("Peak memory") :]
+        self.assertRegex(line_of(memory, "one"), r"^one +9\.8 MB +0\.90\* +2\.00")
+        self.assertRegex(line_of(memory, "two"), r"^two +195 MB +0\.90 +0\.50\*")
+
+    def test_a_failure_stands_in_its_cell_and_below(self):
+        bad = [("crash", 0.1, 100, "SIGSEGV")] * 3
+        text = printed(common.made_up_results(one_loam=bad))
+        self.assertRegex(line_of(text, "one"), r"1\.00 s\* ±10% +crash +2\.00")
+        self.assertIn("one on loam: crash: SIGSEGV (3 of 3 runs)", text)
+        self.assertRegex(line_of(text, "geom. mean"), r"0\.50 +of 1")
+
+    def test_eighty_columns_hold_the_worst_case(self):
+        text = printed(crowded(), [("files", "/a/long/path/" * 12), (None, "words " * 40)])
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
+        self.assertNotIn("…", text)
+        for label in ("crash", "timeout", "failed", "differs", "not used"):
+            self.assertIn(label, text)
+
+    def test_the_notes_are_printed(self):
+        text = printed(common.made_up_results(), [("not installed", "jemalloc (package x)")])
+        self.assertIn("not installed: jemalloc (package x)", text)
+
+
+@unittest.skipIf(REASON, REASON)
+class Progress(unittest.TestCase):
+    def test_plain_lines_keep_the_columns_order(self):
+        import show
+
+        target = console()
+        with show.PlainProgress(target, 6, ["glibc", "loam"]) as progress:
+            progress.begin(0, 2, "one", "glibc")
+            progress.end(Row(0, "one", "glibc", "ok", 1.5))
+            progress.finish_group()
+            for name, status in (("loam", "crash"), ("glibc", "ok")):
+                progress.begin(1, 2, "one", name)
+                progress.end(Row(1, "one", name, status, 1.25))
+            progress.finish_group()
+        lines = target.file.getvalue().splitlines()
+        self.assertRegex(lines[0], r"^reference +glibc +loam +CPU seconds$")
+        self.assertRegex(lines[1], r"^  one +1\.50 +0:00 left$")
+        self.assertRegex(lines[2], r"^round 1/2 +glibc +loam +CPU seconds$")
+        self.assertRegex(lines[3], r"^  one +1\.25 +crash +0:00 left$")
+
+    def test_time_left(self):
+        import show
+
+        clock = show.Clock(10)
+        self.assertIsNone(clock.left())
+        clock.started -= 20
+        clock.done = 4
+        self.assertAlmostEqual(clock.left(), 30, delta=1)
+        self.assertEqual(show.seconds_text(125.9), "2:05")
+
+
+if __name__ == "__main__":
+    common.run_tests(__name__)
