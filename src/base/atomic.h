@@ -1,0 +1,28 @@
+/* atomic.h: the atomics that loam uses, with the ordering in the name.
+ *
+ * Plain variables and compiler builtins instead of C11's _Atomic, so that C++ tests can include
+ * every header. Each use states at its place why its ordering is enough.
+ */
+#ifndef LM_BASE_ATOMIC_H
+#define LM_BASE_ATOMIC_H
+
+#include "base/compiler.h"
+
+#define lm_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define lm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define lm_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define lm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define lm_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define lm_exchange_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define lm_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define lm_sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+
+/* Compare-and-swap: *expected is updated on failure. Weak forms may fail for no reason: loops only. */
+#define lm_cas_weak_release(p, expected, v) \
+    __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define lm_cas_weak_acq_rel(p, expected, v) \
+    __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define lm_cas_acquire(p, expected, v) \
+    __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+
+#endif

@@ -1,0 +1,30 @@
+/* bits.h: arithmetic on powers of two. Pure functions, no state, no failure. */
+#ifndef LM_BASE_BITS_H
+#define LM_BASE_BITS_H
+
+#include "base/compiler.h"
+
+#define LM_KIB ((size_t)1024)
+#define LM_MIB (1024 * LM_KIB)
+#define LM_GIB (1024 * LM_MIB)
+
+LM_INLINE bool lm_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+/* The smallest multiple of align (a power of two) that is at least x. Wraps when x is within align
+ * of SIZE_MAX: callers bound x first. */
+LM_INLINE size_t lm_align_up(size_t x, size_t align) { return (x + align - 1) & ~(align - 1); }
+
+LM_INLINE size_t lm_align_down(size_t x, size_t align) { return x & ~(align - 1); }
+
+/* Index of the highest set bit; x must not be 0. */
+LM_INLINE unsigned lm_log2(size_t x) { return 63u ^ (unsigned)__builtin_clzll(x); }
+
+/* Index of the lowest set bit; x must not be 0. */
+LM_INLINE unsigned lm_lowest_bit(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
+
+/* a * b in *product; false iff it does not fit. */
+LM_INLINE bool lm_mul(size_t a, size_t b, size_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
+
+#endif

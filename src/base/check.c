@@ -1,0 +1,100 @@
+/* check.c: one line about what went wrong, written without allocating.
+ *
+ * A formatter of its own, because printf may allocate and may be what failed. It knows
+ * %s %c %d %u %zu %lu %lx %p and %%, cuts at 255 bytes, and cannot do widths or floats.
+ */
+#include "base/base.h"
+
+#include <stdarg.h>
+
+lm_misuse_policy_t lm_misuse_policy;
+
+typedef struct lm_line {
+    size_t used;
+    char text[256];
+} lm_line_t;
+
+static void line_char(lm_line_t *line, char c) {
+    if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c; /* room for the '\n' */
+}
+
+static void line_text(lm_line_t *line, const char *text) {
+    for (; *text != '\0'; text++) line_char(line, *text);
+}
+
+static void line_number(lm_line_t *line, uint64_t value, unsigned base) {
+    char digits[20];
+    unsigned n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value != 0);
+    while (n > 0) line_char(line, digits[--n]);
+}
+
+static void line_format(lm_line_t *line, const char *format, va_list args) {
+    for (const char *f = format; *f != '\0'; f++) {
+        if (*f != '%') {
+            line_char(line, *f);
+            continue;
+        }
+        f++;
+        bool wide = *f == 'z' || *f == 'l';
+        if (wide) f++;
+        switch (*f) {
+        case 's': line_text(line, va_arg(args, const char *)); break;
+        case 'c': line_char(line, (char)va_arg(args, int)); break;
+        case 'p':
+            line_text(line, "0x");
+            line_number(line, (uintptr_t)va_arg(args, void *), 16);
+            break;
+        case 'x':
+        case 'u':
+            line_number(line, wide ? va_arg(args, size_t) : va_arg(args, unsigned),
+                        *f == 'x' ? 16 : 10);
+            break;
+        case 'd': {
+            int64_t value = wide ? (int64_t)va_arg(args, ptrdiff_t) : va_arg(args, int);
+            if (value < 0) line_char(line, '-');
+            line_number(line, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
+            break;
+        }
+        default: line_char(line, *f); break;
+        }
+    }
+}
+
+static void line_write(lm_line_t *line) {
+    line->text[line->used++] = '\n';
+    lm_port_write_error(line->text, line->used);
+}
+
+void lm_report(const char *format, ...) {
+    lm_line_t line = {0};
+    va_list args;
+    va_start(args, format);
+    line_format(&line, format, args);
+    va_end(args);
+    line_write(&line);
+}
+
+void lm_misuse(const char *format, ...) {
+    if (!lm_misuse_policy.quiet) {
+        lm_line_t line = {0};
+        va_list args;
+        line_text(&line, "loam: ");
+        va_start(args, format);
+        line_format(&line, format, args);
+        va_end(args);
+        line_text(&line, "thread ");
+        line_number(&line, lm_port_thread_id(), 10);
+        line_char(&line, ')');
+        line_write(&line);
+    }
+    if (!lm_misuse_policy.ignore) lm_port_abort();
+}
+
+void lm_assert_failed(const char *text, const char *file, int line) {
+    lm_report("loam: assertion failed: %s, %s:%d", text, file, line);
+    lm_port_abort();
+}

@@ -1,0 +1,182 @@
+/* compiler.h: what differs between compilers and processors, and nothing else.
+ *
+ * The only file of the project with #ifs on the compiler or the processor. It offers attributes,
+ * branch hints, the thread token and the one read-modify-write whose machine code matters.
+ * It cannot tell operating systems apart: that is os/'s work.
+ */
+#ifndef LM_BASE_COMPILER_H
+#define LM_BASE_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(__GNUC__)
+#error "loam needs gcc 12 or clang 16, or newer"
+#endif
+
+#define LM_INLINE static inline __attribute__((always_inline))
+#define LM_NOINLINE __attribute__((noinline))
+#define LM_COLD __attribute__((noinline, cold))
+#define LM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define LM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define LM_NORETURN __attribute__((noreturn))
+#define LM_EXPORT __attribute__((visibility("default")))
+#define LM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define LM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Initial-exec: one load finds the variable, no call, no lazy allocation; its price is a few bytes
+ * of static TLS, which a library opened late can still get. */
+#define LM_TLS __thread __attribute__((tls_model("initial-exec")))
+
+#if defined(__SANITIZE_THREAD__)
+#define LM_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LM_TSAN 1
+#endif
+#endif
+#ifndef LM_TSAN
+#define LM_TSAN 0
+#endif
+
+#if LM_TSAN && defined(__clang__)
+#define LM_NO_TSAN __attribute__((no_sanitize("thread")))
+#elif LM_TSAN
+#define LM_NO_TSAN __attribute__((no_sanitize_thread))
+#else
+#define LM_NO_TSAN
+#endif
+
+#if defined(__cplusplus)
+#define LM_STATIC_ASSERT(cond, text) static_assert(cond, text)
+#else
+#define LM_STATIC_ASSERT(cond, text) _Static_assert(cond, text)
+#endif
+
+/* A value that no other live thread has, never 0, a multiple of 16: the thread pointer itself.
+ * Not volatile: within one thread it is a constant, and the compiler may keep it. */
+LM_INLINE uintptr_t lm_thread_token(void) {
+#if defined(__x86_64__)
+    uintptr_t token;
+    __asm__("movq %%fs:0, %0" : "=r"(token));
+    return token;
+#elif defined(__aarch64__)
+    uintptr_t token;
+    __asm__("mrs %0, tpidr_el0" : "=r"(token));
+    return token;
+#else
+    return (uintptr_t)__builtin_thread_pointer();
+#endif
+}
+
+/* Counts *count down by one and tells whether it reached 0. Only one thread writes *count, while
+ * others may look at it (an idle owner's page is inspected by the worker). What this thread wrote
+ * before is visible to who sees the new value: release. On x86-64 every store is one, so that a
+ * single plain decrement serves; said in assembly, because C would need three instructions. */
+LM_INLINE bool lm_count_down(uint32_t *count) {
+#if defined(__x86_64__) && !LM_TSAN
+    bool zero;
+    __asm__("decl %1" : "=@ccz"(zero), "+m"(*count) : : "memory");
+    return zero;
+#else
+    uint32_t left = __atomic_load_n(count, __ATOMIC_RELAXED) - 1;
+    __atomic_store_n(count, left, __ATOMIC_RELEASE);
+    return left == 0;
+#endif
+}
+
+/* The system call instruction, so that loam's calls are no cancellation points, leave errno and
+ * thread-local memory alone, and cannot be diverted by another preloaded library. */
+LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e,
+                              intptr_t f) {
+#if defined(__x86_64__)
+    register intptr_t r10 __asm__("r10") = d;
+    register intptr_t r8 __asm__("r8") = e;
+    register intptr_t r9 __asm__("r9") = f;
+    intptr_t result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = number;
+    register intptr_t x0 __asm__("x0") = a;
+    register intptr_t x1 __asm__("x1") = b;
+    register intptr_t x2 __asm__("x2") = c;
+    register intptr_t x3 __asm__("x3") = d;
+    register intptr_t x4 __asm__("x4") = e;
+    register intptr_t x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+#else
+#error "lm_syscall: port me"
+#endif
+}
+
+/* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit call.
+ * The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
+LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags, void *stack_top,
+                                 uint32_t *tid, void *tls, void (*entry)(void)) {
+#if defined(__x86_64__)
+    register intptr_t r10 __asm__("r10") = (intptr_t)tid;
+    register intptr_t r8 __asm__("r8") = (intptr_t)tls;
+    register void (*r12)(void) __asm__("r12") = entry;
+    register intptr_t r13 __asm__("r13") = exit_number;
+    intptr_t result;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "call *%%r12\n\t"
+                     "mov %%r13, %%rax\n\t"
+                     "xor %%edi, %%edi\n\t"
+                     "syscall\n\t"
+                     "hlt\n"
+                     "1:"
+                     : "=a"(result)
+                     : "a"(clone_number), "D"(flags), "S"(stack_top), "d"(tid), "r"(r10), "r"(r8),
+                       "r"(r12), "r"(r13)
+                     : "rcx", "r11", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = clone_number;
+    register intptr_t x0 __asm__("x0") = flags;
+    register void *x1 __asm__("x1") = stack_top;
+    register void *x2 __asm__("x2") = tid;
+    register void *x3 __asm__("x3") = tls;
+    register void *x4 __asm__("x4") = tid;
+    register void (*x20)(void) __asm__("x20") = entry;
+    register long x21 __asm__("x21") = exit_number;
+    __asm__ volatile("svc 0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, xzr\n\t"
+                     "blr x20\n\t"
+                     "mov x8, x21\n\t"
+                     "mov x0, xzr\n\t"
+                     "svc 0\n\t"
+                     "brk 1\n"
+                     "1:"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x20), "r"(x21)
+                     : "x30", "memory");
+    return x0;
+#else
+#error "lm_clone_call: port me"
+#endif
+}
+
+/* Tells the processor that this is a spin loop. */
+LM_INLINE void lm_cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

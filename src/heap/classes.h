@@ -1,0 +1,62 @@
+/* classes.h: size classes: which block serves a request.
+ *
+ *   class 1..64     16, 32, ... 1024             steps of 16: n bytes go to class (n+15)/16
+ *   class 65..112   1152, 1280, ... 2048, 2304 ... 65536   eight for each doubling
+ *
+ * Waste: at most 15 bytes up to 1 KiB; above, (8+k+1)/8 of a power of two serves what exceeds
+ * (8+k)/8 of it, so that a block is at most 12.5% larger than the request. Every class is a multiple of
+ * the largest power of two below an eighth of it: that is what makes blocks naturally aligned (see
+ * lm_class_aligned). Class 0 serves no request: its list is always empty, so that malloc(0) meets the
+ * slow path, which gives it class 1.
+ */
+#ifndef LM_HEAP_CLASSES_H
+#define LM_HEAP_CLASSES_H
+
+#include "base/base.h"
+
+enum {
+    LM_SMALL_MOST = 1024,   /* bytes, classes by 16 */
+    LM_BLOCK_MOST = 65536,  /* bytes, the largest class */
+    LM_CLASSES = 113,
+    LM_SMALL_CLASSES = 65,
+};
+
+LM_INLINE unsigned lm_class_small(size_t bytes) { return (unsigned)((bytes + 15) >> 4); }
+
+/* For LM_SMALL_MOST < bytes <= LM_BLOCK_MOST. With shift = log2(bytes-1) - 3, the top four bits of
+ * bytes-1 are 8..15, and 1 + 8*shift numbers the doublings without a gap (shift is 7 at 1025). */
+LM_INLINE unsigned lm_class_medium(size_t bytes) {
+    uint32_t most = (uint32_t)bytes - 1;
+    unsigned shift = (31u ^ (unsigned)__builtin_clz(most)) - 3;
+    return (most >> shift) + 8 * shift + 1;
+}
+
+/* For 0 < bytes <= LM_BLOCK_MOST. */
+LM_INLINE unsigned lm_class_of(size_t bytes) {
+    return bytes <= LM_SMALL_MOST ? lm_class_small(bytes) : lm_class_medium(bytes);
+}
+
+LM_INLINE size_t lm_class_bytes(unsigned size_class) {
+    if (size_class < LM_SMALL_CLASSES) return (size_t)size_class * 16;
+    unsigned k = size_class - LM_SMALL_CLASSES;
+    return (size_t)(k % 8 + 9) << (k / 8 + 7);
+}
+
+/* The class whose blocks are all multiples of align (a power of two up to LM_BLOCK_MOST) and hold
+ * bytes; 0 iff there is none. A multiple of align above 1 KiB is rounded up in steps that are an eighth
+ * of a power of two: either it is a class itself, or the step is a multiple of align. */
+LM_INLINE unsigned lm_class_aligned(size_t bytes, size_t align) {
+    size_t rounded = lm_align_up(bytes == 0 ? 1 : bytes, align);
+    return rounded <= LM_BLOCK_MOST ? lm_class_of(rounded) : 0;
+}
+
+/* Slices of a page: the fewest that hold four blocks and leave at most an eighth unused. */
+LM_INLINE size_t lm_class_slices(size_t block_bytes) {
+    size_t slices = 1;
+    for (;; slices++) {
+        size_t bytes = slices << 16;
+        if (bytes / block_bytes >= 4 && bytes % block_bytes <= bytes / 8) return slices;
+    }
+}
+
+#endif

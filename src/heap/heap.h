@@ -1,0 +1,160 @@
+/* heap.h: malloc and free as a thread runs them; the one header of this folder that outsiders include.
+ *
+ *   malloc   heap->head[class] ── pop ──> block            12 instructions up to 1 KiB
+ *               │ empty
+ *               └──> the current page's own list, then the slow path (refill.c)
+ *   free     map[slice] -> page, page->owner == this thread ── push on page->free, count down
+ *               │ somebody else's, or large       │ reached 0
+ *               └──> remote.c, large.c            └──> the page is empty, or full no more (page.c)
+ *
+ * A heap belongs to one thread; only its owner runs the two fast paths, without lock or atomic
+ * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which the
+ * worker may take as well, to collect what others freed while the owner sleeps.
+ *
+ * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only; a page's blocks
+ * are on `free`, on `remote`, in the heap's head, in another thread's batch, in use, or not carved yet;
+ * live + bias == carved - length(free).
+ */
+#ifndef LM_HEAP_H
+#define LM_HEAP_H
+
+#include "base/base.h"
+#include "heap/classes.h"
+#include "os/os.h"
+#include "span/span.h"
+
+/* Largest request, as in the C library: larger ones are errors of arithmetic. */
+#define LM_REQUEST_MOST ((size_t)PTRDIFF_MAX)
+
+enum { LM_BATCHES = 8 };
+
+/* Blocks freed by this thread that belong to one page of another. */
+typedef struct lm_batch {
+    lm_page_t *page; /* NULL: empty */
+    lm_block_t *head, *tail;
+    uint32_t count, limit; /* handed over when count reaches limit */
+} lm_batch_t;
+
+typedef struct LM_ALIGNED(64) lm_heap {
+    lm_block_t *head[LM_CLASSES];   /* ready to hand out */
+    lm_page_t *current[LM_CLASSES]; /* the page that head[] came from */
+
+    /* Below: under the lock, except where said. */
+    lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
+    lm_list_t full;                /* pages of ours without any */
+    lm_lock_t lock;
+    bool active;                   /* a thread owns it */
+    uint32_t left_behind;          /* full pages on which the worker found remote frees */
+    size_t pages, trim_at;         /* pages owned; below trim_at the current ones are looked at */
+    size_t refills, refills_seen;  /* slow paths taken, and the worker's note of it: shows who sleeps */
+    lm_node_t link;                /* registry of heaps */
+    struct lm_heap *next_idle;
+    uintptr_t token;               /* the owner's */
+
+    LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES]; /* the owner's alone */
+    LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
+    uint32_t pending;                   /* atomic: about how many */
+} lm_heap_t;
+
+/* The calling thread's heap; an empty one until it first allocates and after it has ended, so that the
+ * fast path needs no test for it. */
+extern LM_TLS lm_heap_t *lm_heap_self;
+extern lm_heap_t lm_heap_empty;
+
+/* ---- Links of free lists ---- */
+
+#if LM_GUARD_LINKS
+/* Encoded with a key of the process and the place of the link; reading one that was overwritten, or
+ * that leads out of its page, ends the program with a line. */
+lm_block_t *lm_link_get(const lm_block_t *block);
+void lm_link_set(lm_block_t *block, lm_block_t *next);
+#else
+LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next; }
+LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }
+#endif
+
+/* ---- The two fast paths, on blocks ---- */
+
+void *lm_block_alloc_slow(size_t bytes);
+void lm_block_free_slow(lm_page_t *page, void *p);
+void lm_page_event(lm_page_t *page);
+
+/* At least bytes bytes, aligned to 16; NULL with errno ENOMEM iff there is no memory. */
+LM_INLINE void *lm_block_alloc(size_t bytes) {
+    size_t size_class;
+    if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
+        size_class = lm_class_small(bytes);
+    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
+        size_class = lm_class_medium(bytes);
+    } else {
+        return lm_block_alloc_slow(bytes);
+    }
+    lm_heap_t *heap = lm_heap_self;
+    lm_block_t *block = heap->head[size_class];
+    if (LM_UNLIKELY(block == NULL)) return lm_block_alloc_slow(bytes);
+    heap->head[size_class] = lm_link_get(block);
+    return block;
+}
+
+/* Takes back what lm_block_alloc gave; NULL allowed. */
+LM_INLINE void lm_block_free(lm_page_t *page, void *p) {
+    /* Relaxed: the word equals our token iff we wrote it. */
+    if (LM_UNLIKELY(lm_load_relaxed(&page->owner) != lm_thread_token())) {
+        lm_block_free_slow(page, p);
+        return;
+    }
+    lm_block_t *block = (lm_block_t *)p;
+    lm_link_set(block, page->free);
+    page->free = block;
+    if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
+}
+
+/* ---- What the API stands on ---- */
+
+/* Bytes of p's block that may be used; 0 after a report iff p is not ours. */
+size_t lm_usable_size(const void *p);
+
+/* bytes zeroed bytes. Here and below: NULL with errno ENOMEM iff there is no memory. */
+void *lm_calloc(size_t bytes);
+
+/* align is a power of two. */
+void *lm_malloc_aligned(size_t bytes, size_t align);
+
+/* p's contents in a block of at least bytes; p is gone then. NULL also, after a report, iff p is not
+ * ours; p stays wherever NULL comes back. Neither p nor bytes is 0. */
+void *lm_realloc(void *p, size_t bytes);
+
+/* What malloc(bytes) would really offer. */
+size_t lm_good_size(size_t bytes);
+
+/* The calling thread gives back what it holds ready; other threads are not touched. */
+void lm_heap_collect(void);
+
+typedef struct lm_heap_stats {
+    size_t small_bytes, small_blocks; /* in use, in pages; taken without stopping anybody */
+    size_t large_bytes, large_blocks;
+    size_t held_bytes;                /* in pages, not in use */
+    size_t heaps;
+    struct {
+        size_t pages, blocks, capacity;
+    } of_class[LM_CLASSES];
+} lm_heap_stats_t;
+
+void lm_heap_stats(lm_heap_stats_t *stats);
+
+/* Walks the invariants of the calling thread's heap; aborts with a line on what is broken. */
+void lm_heap_check(void);
+
+/* Starts what must be ready before threads and forks: called by the library's constructor. */
+void lm_heap_boot(void);
+
+/* malloc and free themselves: the two above, and in checked builds what checked.c adds. */
+#if LM_GUARD_LINKS
+void *lm_malloc(size_t bytes);
+void lm_free(void *p);
+#else
+LM_INLINE void *lm_malloc(size_t bytes) { return lm_block_alloc(bytes); }
+LM_INLINE void lm_free(void *p) { lm_block_free(lm_page_of(p), p); }
+#endif
+
+#endif

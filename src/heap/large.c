@@ -1,0 +1,69 @@
+/* large.c: objects of more than 64 KiB, each a span of its own.
+ *
+ *   [ slice | slice | slice ]     usable: the request rounded up to 4 KiB; the rest stays untouched
+ *
+ * They belong to no thread: one lock (the arena's) serves them. They grow in place as long as what
+ * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object from a
+ * pointer into its middle: only the first slice is in the map.
+ */
+#include "heap/room.h"
+
+enum {
+    UNIT = 4096,                  /* usable sizes are multiples of it */
+    MOVE_LEAST = 4 * 65536,       /* bytes from which moving pages beats copying */
+};
+
+static size_t slices_for(size_t bytes) {
+    return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+}
+
+void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
+    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_no_memory();
+    size_t usable = lm_align_up(bytes, UNIT);
+    size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
+    lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+    if (page == NULL) return lm_no_memory();
+    page->bytes = usable;
+    page->block_bytes = 0;
+    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+    lm_span_map(page, 1, page);
+    return lm_span_start(page);
+}
+
+void lm_large_free(lm_page_t *page, void *p) {
+    if (p != lm_span_start(page)) {
+        lm_misuse("misaligned pointer %p passed to free (large object of %zu B at %p, ", p, page->bytes,
+                  (void *)lm_span_start(page));
+        return;
+    }
+    lm_span_map(page, 1, &lm_nobody);
+    lm_span_give(page);
+}
+
+static void *move(lm_page_t *page, size_t usable) {
+    size_t slices = slices_for(usable);
+    lm_span_map(page, 1, &lm_nobody);
+    /* Room to grow in: addresses only, until they are used. */
+    lm_page_t *target = lm_span_move(page, slices + slices / 4);
+    if (target == NULL) {
+        lm_span_map(page, 1, page);
+        return NULL;
+    }
+    target->bytes = usable;
+    target->block_bytes = 0;
+    lm_store_relaxed(&target->owner, LM_OWNER_NONE);
+    lm_span_map(target, 1, target);
+    return lm_span_start(target);
+}
+
+void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
+    if (bytes > LM_REQUEST_MOST) return NULL;
+    size_t usable = lm_align_up(bytes, UNIT), slices = slices_for(usable);
+    if (usable <= page->bytes) {
+        lm_span_shrink(page, slices);
+    } else if (slices > page->slices && !lm_span_extend(page, slices)) {
+        return page->bytes >= MOVE_LEAST ? move(page, usable) : NULL;
+    }
+    page->bytes = usable;
+    return p;
+}

@@ -1,0 +1,160 @@
+/* page.c: the life of a page, as its heap sees it.
+ *
+ *            create                 exhausted                first frees
+ *   arena ───────────> current ─────────────────> full ─────────────────> partial
+ *     ^                   ^ └──────── chosen again ───────────────────────┘  │
+ *     └───────────────────┴───────────── every block is back ────────────────┘
+ *
+ * A full page is left alone until some of its blocks are back (a sixteenth of 1 KiB pages, one for
+ * large blocks): `live` is set that low and `bias` holds the rest, so that free() needs one counter
+ * for both "wake up" and "empty". So a refill finds several blocks, not one.
+ *
+ * It cannot return a page of which one block is in use, nor purge parts of it.
+ */
+#include "heap/room.h"
+
+enum { CARVE_BYTES = 4096, WAKE_MOST = 16 };
+
+lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
+    size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
+    bool zero;
+    lm_page_t *page = lm_span_take(slices, 1, LM_KIND_PAGE, &zero);
+    if (page == NULL) return NULL;
+    page->free = NULL;
+    page->live = 0;
+    page->bias = 0;
+    page->block_bytes = (uint32_t)block_bytes;
+    page->carved = 0;
+    page->capacity = (uint16_t)((slices << LM_SLICE_SHIFT) / block_bytes);
+    page->size_class = (uint8_t)size_class;
+    page->place = LM_AT_NOWHERE;
+    page->fresh = zero;
+    page->virgin = false;
+    page->link = (lm_node_t){NULL, NULL};
+    page->heap = heap;
+    page->notified = NULL;
+    lm_store_relaxed(&page->remote, 0);
+    lm_store_relaxed(&page->owner, heap->token);
+    lm_span_map(page, slices, page);
+    heap->pages++;
+    if (heap->trim_at < heap->pages / 2) heap->trim_at = heap->pages / 2;
+    return page;
+}
+
+lm_block_t *lm_page_carve(lm_page_t *page) {
+    uint32_t left = (uint32_t)page->capacity - page->carved, n = CARVE_BYTES / page->block_bytes;
+    if (left == 0) return NULL;
+    if (n == 0) n = 1;
+    if (n > left) n = left;
+    size_t bytes = page->block_bytes;
+    char *first = lm_span_start(page) + page->carved * bytes;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        lm_link_set((lm_block_t *)(void *)(first + i * bytes), (lm_block_t *)(void *)(first + (i + 1) * bytes));
+    }
+    lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
+    page->carved = (uint16_t)(page->carved + n);
+    lm_store_relaxed(&page->live, page->live + n);
+    page->virgin = page->fresh;
+    return (lm_block_t *)(void *)first;
+}
+
+lm_block_t *lm_page_take(lm_page_t *page) {
+    lm_block_t *list = page->free;
+    if (list == NULL) return NULL;
+    page->free = NULL;
+    page->virgin = false;
+    /* Relaxed: the worker leaves current pages alone. */
+    lm_store_relaxed(&page->live, page->carved);
+    return list;
+}
+
+void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
+    lm_link_set(tail, page->free);
+    page->free = head;
+    lm_store_relaxed(&page->live, page->live - n);
+}
+
+/* ---- Lists ---- */
+
+void lm_page_unlink(lm_heap_t *heap, lm_page_t *page) {
+    if (page->place == LM_AT_PARTIAL) lm_list_remove(&heap->partial[page->size_class], &page->link);
+    if (page->place == LM_AT_FULL) {
+        lm_list_remove(&heap->full, &page->link);
+        lm_store_relaxed(&page->live, page->live + page->bias);
+        page->bias = 0;
+    }
+    if (page->place == LM_AT_CURRENT) heap->current[page->size_class] = NULL;
+    page->place = LM_AT_NOWHERE;
+}
+
+void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page) {
+    lm_page_unlink(heap, page);
+    page->place = LM_AT_PARTIAL;
+    lm_list_add_last(&heap->partial[page->size_class], &page->link);
+}
+
+void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
+    LM_ASSERT(page->free == NULL && page->carved == page->capacity && page->bias == 0);
+    lm_page_unlink(heap, page);
+    uint32_t wake = page->capacity / 8u;
+    if (wake == 0) wake = 1;
+    if (wake > WAKE_MOST) wake = WAKE_MOST;
+    page->bias = page->live - wake;
+    lm_store_relaxed(&page->live, wake);
+    page->place = LM_AT_FULL;
+    lm_list_add_last(&heap->full, &page->link);
+}
+
+/* ---- The end of a page ---- */
+
+void lm_page_discard(lm_page_t *page) {
+    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+    lm_span_map(page, page->slices, &lm_nobody);
+    lm_span_give(page);
+}
+
+void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
+    LM_ASSERT(lm_page_outside(page) == 0);
+    /* Acquire: pairs with the push of whoever freed the last block. */
+    if (lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED) {
+        if (page->place != LM_AT_PARTIAL) lm_page_to_partial(heap, page);
+        return;
+    }
+    lm_page_unlink(heap, page);
+    lm_page_discard(page);
+    heap->pages--;
+}
+
+/* Whether all blocks outside the page are in the heap's head. */
+static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
+    uint32_t outside = page->live;
+    lm_block_t *block = heap->head[page->size_class];
+    while (block != NULL && outside > 0) {
+        block = lm_link_get(block);
+        outside--;
+    }
+    return block == NULL && outside == 0;
+}
+
+void lm_page_trim(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_page_t *page = heap->current[c];
+        if (page == NULL || !unused(heap, page)) continue;
+        lm_heap_return_head(heap, c);
+        lm_page_release(heap, page);
+    }
+    heap->trim_at = heap->pages - (heap->pages + 3) / 4;
+}
+
+/* free() counted down to 0: the page has woken up, or is empty. */
+void lm_page_event(lm_page_t *page) {
+    lm_heap_t *heap = page->heap;
+    lm_lock_take(&heap->lock);
+    if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
+    /* The current page stays: the next malloc of its class would only ask for another. */
+    if (page->live == 0 && page->place == LM_AT_PARTIAL) {
+        lm_page_release(heap, page);
+        if (heap->pages <= heap->trim_at) lm_page_trim(heap);
+    }
+    lm_lock_give(&heap->lock);
+}

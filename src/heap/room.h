@@ -1,0 +1,155 @@
+/* room.h: what the files of the heap share; nobody else includes it.
+ *
+ * Order of locks: registry, heap, orphans, arena. Each is a leaf for those before it.
+ */
+#ifndef LM_HEAP_ROOM_H
+#define LM_HEAP_ROOM_H
+
+#include "heap/heap.h"
+
+/* ---- Where a page's link is: page->place ---- */
+enum { LM_AT_NOWHERE, LM_AT_CURRENT, LM_AT_PARTIAL, LM_AT_FULL, LM_AT_ORPHANS };
+
+LM_INLINE uint32_t lm_page_outside(const lm_page_t *page) {
+    /* Acquire: pairs with lm_count_down, when the worker asks for a sleeping owner's page. */
+    return lm_load_acquire(&page->live) + page->bias;
+}
+
+/* NULL, with errno ENOMEM. */
+void *lm_no_memory(void);
+
+/* ---- page.c: heap lock held ---- */
+
+/* A fresh page of that class, owned by the heap, in none of its lists. NULL iff there is no memory. */
+lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class);
+
+/* Makes the next untouched blocks into a list, NULL iff there are none. */
+lm_block_t *lm_page_carve(lm_page_t *page);
+
+/* Takes all blocks on page->free, NULL iff there are none. */
+lm_block_t *lm_page_take(lm_page_t *page);
+
+void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page);
+void lm_page_to_full(lm_heap_t *heap, lm_page_t *page);
+void lm_page_unlink(lm_heap_t *heap, lm_page_t *page);
+
+/* Puts n blocks, head..tail, back on page->free. */
+void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
+
+/* Gives the page of the heap, with no block outside, back to the arena, unless a remote free is still
+ * on its way to tell us of it: then it stays until that has arrived. */
+void lm_page_release(lm_heap_t *heap, lm_page_t *page);
+
+/* The same for a page that belongs to no heap and is in no list. */
+void lm_page_discard(lm_page_t *page);
+
+/* Releases current pages whose blocks are all here. */
+void lm_page_trim(lm_heap_t *heap);
+
+/* ---- remote.c ---- */
+
+/* The blocks that others freed: one word, so that a chain goes over in one compare-and-swap.
+ *
+ *     63      48 47      32 31      16 15        0
+ *     [  head   |   tail   |  count   |  flags   ]     head, tail: offset in the page / 16
+ */
+enum {
+    LM_REMOTE_QUEUED = 1, /* the page is on, or on its way to, its heap's `notified` stack */
+    LM_REMOTE_ORPHAN = 2, /* no heap owns it; changes under the orphans' lock */
+};
+
+LM_INLINE uint32_t lm_remote_count(uint64_t word) { return (uint32_t)(word >> 16) & 0xffff; }
+LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
+    return (lm_block_t *)(void *)(lm_span_start(page) + (offset16 & 0xffff) * 16);
+}
+
+/* Hands a chain of n blocks to a page that is not ours (any more). No lock held. */
+void lm_remote_push(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
+
+/* Takes what is there, as a chain; flags stay. Returns how many. */
+uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail);
+
+/* Frees one block of a page of another thread, through the batches. No lock held. */
+void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block);
+
+/* Hands over all batches of the calling thread. No lock held. */
+void lm_remote_flush(lm_heap_t *heap);
+
+/* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
+void lm_remote_drain(lm_heap_t *heap);
+
+/* ---- orphan.c ---- */
+
+/* Makes a page of the heap, unlinked and drained, nobody's. false iff a remote free is on its way: the
+ * page must stay with the heap until that has arrived. Heap lock held. */
+bool lm_orphan_add(lm_page_t *page);
+
+/* Takes an orphan of that class with free blocks; unlinked, owned by the heap. NULL iff there is none. */
+lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class);
+
+/* Frees a chain of blocks of an orphan: the calling thread becomes its owner, if it has a heap.
+ * false iff the page is no orphan any more. No lock held. */
+bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
+
+void lm_orphan_lock(void);
+void lm_orphan_unlock(void);
+void lm_orphan_after_fork(void);
+
+/* ---- large.c ---- */
+
+void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
+void lm_large_free(lm_page_t *page, void *p);
+/* In place or by moving pages; NULL iff neither works (then copy). */
+void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
+
+/* ---- checked.c: what checked builds do around each block ---- */
+
+/* The page of a block in use; NULL, after a report that names the function, iff p is no such block, as
+ * far as this build can tell. */
+lm_page_t *lm_page_checked(const void *p, const char *function);
+
+/* Bytes of a block as the page knows it. */
+LM_INLINE size_t lm_block_bytes(const lm_page_t *page) {
+    return page->kind == LM_KIND_PAGE ? page->block_bytes : page->bytes;
+}
+
+#if LOAM_DEBUG
+enum { LM_TRAILER = 16 }; /* bytes after what was requested, in every block */
+/* Writes the trailer of a block that was just allocated or resized for `bytes`. */
+void *lm_mark(void *p, size_t bytes);
+/* What was requested. */
+size_t lm_requested(const lm_page_t *page, const void *p);
+#else
+enum { LM_TRAILER = 0 };
+LM_INLINE void *lm_mark(void *p, size_t bytes) {
+    (void)bytes;
+    return p;
+}
+LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
+    (void)p;
+    return lm_block_bytes(page);
+}
+#endif
+
+/* ---- thread.c ---- */
+
+extern lm_heap_t lm_heap_common; /* of threads that have ended but go on; its own lock guards its lists */
+
+/* The calling thread's heap, made if need be; NULL iff it has ended or there is no memory. */
+lm_heap_t *lm_heap_get(void);
+
+/* A block of that class from a given heap; heap lock not held. */
+void *lm_heap_refill(lm_heap_t *heap, unsigned size_class);
+
+/* Puts the list in head[] back into its page; heap lock held. */
+void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
+
+/* ---- idle.c ---- */
+
+/* What the worker does once a tick: see lm_purge_collect_idle. */
+bool lm_idle_collect(void);
+
+extern lm_lock_t lm_registry_lock;
+extern lm_list_t lm_registry; /* every heap ever made */
+
+#endif

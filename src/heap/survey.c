@@ -1,0 +1,89 @@
+/* survey.c: looks at every page of the process, to count and to check.
+ *
+ * Nothing is kept for it on the fast paths. It reads pages of other threads while those go on: sums
+ * are right when they rest, and off by the blocks in flight when they do not.
+ */
+#include "heap/room.h"
+
+#include <string.h>
+
+static void count_span(lm_page_t *span, void *context) {
+    lm_heap_stats_t *stats = (lm_heap_stats_t *)context;
+    if (span->kind == LM_KIND_LARGE) {
+        stats->large_blocks++;
+        stats->large_bytes += span->bytes;
+        return;
+    }
+    if (span->kind != LM_KIND_PAGE) return;
+    size_t outside = lm_page_outside(span), remote = lm_remote_count(lm_load_relaxed(&span->remote));
+    size_t blocks = outside > remote ? outside - remote : 0;
+    stats->of_class[span->size_class].pages++;
+    stats->of_class[span->size_class].blocks += blocks;
+    stats->of_class[span->size_class].capacity += span->capacity;
+    stats->small_blocks += blocks;
+    stats->small_bytes += blocks * span->block_bytes;
+    stats->held_bytes += ((size_t)span->slices << LM_SLICE_SHIFT) - blocks * span->block_bytes;
+}
+
+void lm_heap_stats(lm_heap_stats_t *stats) {
+    memset(stats, 0, sizeof *stats);
+    lm_span_visit(count_span, stats);
+    /* What our own heap holds ready is not in use. */
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        for (lm_block_t *b = lm_heap_self->head[c]; b != NULL; b = lm_link_get(b)) {
+            size_t bytes = lm_class_bytes(c);
+            stats->of_class[c].blocks--;
+            stats->small_blocks--;
+            stats->small_bytes -= bytes;
+            stats->held_bytes += bytes;
+        }
+    }
+    lm_lock_take(&lm_registry_lock);
+    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) stats->heaps++;
+    lm_lock_give(&lm_registry_lock);
+}
+
+static void broken(const char *what, const lm_page_t *page) {
+    lm_report("loam: heap invariant broken: %s in page %zu (class %u B)", what, lm_span_slice(page),
+              page->block_bytes);
+    lm_port_abort();
+}
+
+static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned place) {
+    if (page->place != place || page->heap != heap || page->kind != LM_KIND_PAGE) broken("place", page);
+    if (page->owner != heap->token) broken("owner", page);
+    if (place != LM_AT_FULL && page->bias != 0) broken("bias", page);
+    uint32_t n = 0;
+    for (lm_block_t *b = page->free; b != NULL; b = lm_link_get(b)) {
+        if (lm_page_of(b) != page || ++n > page->carved) broken("free list", page);
+    }
+    if (page->live + page->bias + n != page->carved) broken("count", page);
+    if (lm_remote_count(page->remote) > page->live + page->bias) broken("remote count", page);
+}
+
+void lm_heap_check(void) {
+    lm_heap_t *heap = lm_heap_self;
+    if (heap == &lm_heap_empty) return;
+    lm_lock_take(&heap->lock);
+    size_t pages = 0;
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_page_t *current = heap->current[c];
+        if (current != NULL) check_page(heap, current, LM_AT_CURRENT);
+        pages += current != NULL;
+        for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
+            if (lm_page_of(b) != current) broken("head", lm_page_of(b));
+        }
+        lm_list_t *list = &heap->partial[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n), pages++) {
+            check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_PARTIAL);
+        }
+    }
+    for (lm_node_t *n = heap->full.first; n != NULL; n = lm_list_after(&heap->full, n), pages++) {
+        check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_FULL);
+    }
+    if (pages != heap->pages) {
+        lm_report("loam: heap invariant broken: %zu pages counted, %zu found", heap->pages, pages);
+        lm_port_abort();
+    }
+    lm_lock_give(&heap->lock);
+}

@@ -1,0 +1,224 @@
+/* thread.c: heaps come with threads and go with them.
+ *
+ *   first malloc: an idle heap, or a new one ──> active, in thread-local storage
+ *   thread exit:  batches handed over, lists back into their pages; empty pages to the arena, the rest
+ *                 become orphans; the heap waits, idle, for the next thread
+ *
+ * Heaps are never unmapped, so that whoever still holds a page of one may tell it so. A thread that
+ * goes on after its heap is gone (destructors of other keys, libc's own cleanup) allocates from the
+ * common heap, whose token is no thread's: all its frees are remote ones.
+ *
+ * Fork: the forking thread takes every lock, so that in the child all heaps are consistent but for a
+ * free() that another thread was in the middle of: at worst its one block is lost. The dead threads'
+ * heaps end there as on thread exit, with `live` counted anew.
+ */
+#include "heap/room.h"
+
+LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
+static LM_TLS bool ended;
+
+lm_heap_t lm_heap_empty;
+lm_heap_t lm_heap_common = {.active = true, .token = LM_OWNER_NONE + 1};
+
+lm_lock_t lm_registry_lock;
+lm_list_t lm_registry;
+static lm_heap_t *idle;                /* under the registry's lock */
+static char *heaps_next, *heaps_limit; /* under the registry's lock: room for new heaps */
+static bool booted;
+
+/* ---- Beginning ---- */
+
+static lm_heap_t *heap_create(void) {
+    if ((size_t)(heaps_limit - heaps_next) < sizeof(lm_heap_t)) {
+        bool zero;
+        lm_page_t *span = lm_span_take(1, 1, LM_KIND_META, &zero);
+        if (span == NULL) return NULL;
+        heaps_next = lm_span_start(span);
+        heaps_limit = heaps_next + LM_SLICE_BYTES;
+        if (!zero) __builtin_memset(heaps_next, 0, LM_SLICE_BYTES);
+    }
+    lm_heap_t *heap = (lm_heap_t *)(void *)heaps_next;
+    heaps_next += sizeof(lm_heap_t);
+    lm_list_add_last(&lm_registry, &heap->link);
+    return heap;
+}
+
+static void heap_ended(void *value);
+
+static LM_NOINLINE lm_heap_t *heap_start(void) {
+    if (ended) return NULL;
+    lm_lock_take(&lm_registry_lock);
+    lm_heap_t *heap = idle;
+    if (heap != NULL) idle = heap->next_idle;
+    else heap = heap_create();
+    lm_lock_give(&lm_registry_lock);
+    if (heap == NULL) return NULL;
+    lm_lock_take(&heap->lock);
+    lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
+    heap->token = lm_thread_token();
+    heap->active = true;
+    lm_lock_give(&heap->lock);
+    lm_heap_self = heap;
+    /* May allocate: the heap is ready. Without a key left, the heap is simply never given back. */
+    (void)lm_thread_on_exit(heap_ended, heap);
+    return heap;
+}
+
+lm_heap_t *lm_heap_get(void) {
+    lm_heap_t *heap = lm_heap_self;
+    return LM_LIKELY(heap != &lm_heap_empty) ? heap : heap_start();
+}
+
+/* ---- End ---- */
+
+void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
+    lm_block_t *head = heap->head[size_class], *tail = head;
+    if (head == NULL) return;
+    uint32_t n = 1;
+    for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
+    heap->head[size_class] = NULL;
+    lm_page_put(heap->current[size_class], head, tail, n);
+}
+
+/* Empty: back to the arena. Otherwise an orphan, or, with a free on its way, ours for a while yet. */
+static void part_with(lm_heap_t *heap, lm_page_t *page) {
+    lm_block_t *head, *tail;
+    uint32_t n = lm_remote_take(page, &head, &tail);
+    lm_page_unlink(heap, page);
+    if (n > 0) lm_page_put(page, head, tail, n);
+    if (page->live == 0) {
+        lm_page_release(heap, page);
+    } else if (lm_orphan_add(page)) {
+        heap->pages--;
+    } else {
+        lm_page_to_partial(heap, page);
+    }
+}
+
+/* Heap lock held. */
+static void part_with_all(lm_heap_t *heap) {
+    heap->active = false;
+    lm_remote_drain(heap);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_heap_return_head(heap, c);
+        lm_list_t pages = heap->partial[c];
+        heap->partial[c].first = NULL;
+        if (heap->current[c] != NULL) part_with(heap, heap->current[c]);
+        while (pages.first != NULL) {
+            lm_page_t *page = LM_CONTAINER(pages.first, lm_page_t, link);
+            lm_list_remove(&pages, &page->link);
+            page->place = LM_AT_NOWHERE;
+            part_with(heap, page);
+        }
+    }
+    while (heap->full.first != NULL) part_with(heap, LM_CONTAINER(heap->full.first, lm_page_t, link));
+    /* What cannot leave yet is nobody's all the same. */
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_list_t *list = &heap->partial[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            lm_store_relaxed(&LM_CONTAINER(n, lm_page_t, link)->owner, LM_OWNER_NONE);
+        }
+    }
+    heap->left_behind = 0;
+    heap->trim_at = 0;
+}
+
+static void heap_ended(void *value) {
+    lm_heap_t *heap = (lm_heap_t *)value;
+    lm_remote_flush(heap);
+    ended = true;
+    lm_heap_self = &lm_heap_empty;
+    lm_lock_take(&heap->lock);
+    part_with_all(heap);
+    lm_lock_give(&heap->lock);
+    lm_lock_take(&lm_registry_lock);
+    heap->next_idle = idle;
+    idle = heap;
+    lm_lock_give(&lm_registry_lock);
+}
+
+void lm_heap_collect(void) {
+    lm_heap_t *heap = lm_heap_self;
+    if (heap == &lm_heap_empty) return;
+    lm_remote_flush(heap);
+    lm_lock_take(&heap->lock);
+    lm_remote_drain(heap);
+    lm_page_trim(heap);
+    lm_lock_give(&heap->lock);
+}
+
+/* ---- Fork ---- */
+
+#define FOR_EACH_HEAP(heap, node)                                                                  \
+    for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) \
+        for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
+
+static void before_fork(void) {
+    lm_lock_take(&lm_registry_lock);
+    FOR_EACH_HEAP(heap, node) lm_lock_take(&heap->lock);
+    lm_orphan_lock();
+    lm_span_lock();
+    lm_store_relaxed(&lm_fork_owner, lm_thread_token());
+}
+
+static void after_fork_in_parent(void) {
+    lm_store_relaxed(&lm_fork_owner, 0);
+    lm_span_unlock();
+    lm_orphan_unlock();
+    FOR_EACH_HEAP(heap, node) lm_lock_give(&heap->lock);
+    lm_lock_give(&lm_registry_lock);
+}
+
+static void count_anew(lm_page_t *page, bool full) {
+    uint32_t n = 0;
+    for (lm_block_t *block = page->free; block != NULL && n < page->carved; block = lm_link_get(block)) n++;
+    page->live = page->carved - n - (full ? page->bias : 0);
+}
+
+static void end_in_child(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (heap->current[c] != NULL) count_anew(heap->current[c], false);
+        lm_list_t *list = &heap->partial[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            count_anew(LM_CONTAINER(n, lm_page_t, link), false);
+        }
+    }
+    for (lm_node_t *n = heap->full.first; n != NULL; n = lm_list_after(&heap->full, n)) {
+        count_anew(LM_CONTAINER(n, lm_page_t, link), true);
+    }
+    part_with_all(heap);
+    heap->next_idle = idle;
+    idle = heap;
+}
+
+static void after_fork_in_child(void) {
+    lm_store_relaxed(&lm_fork_owner, 0);
+    lm_span_after_fork();
+    lm_orphan_after_fork();
+    lm_lock_reset(&lm_registry_lock);
+    FOR_EACH_HEAP(heap, node) lm_lock_reset(&heap->lock);
+    FOR_EACH_HEAP(heap, node) {
+        if (!heap->active || heap == lm_heap_self || heap == &lm_heap_common) continue;
+        for (unsigned i = 0; i < LM_BATCHES; i++) {
+            lm_batch_t *batch = &heap->batch[i];
+            if (batch->page != NULL && batch->head != NULL) {
+                lm_remote_push(batch->page, batch->head, batch->tail, batch->count);
+            }
+            batch->page = NULL;
+        }
+    }
+    FOR_EACH_HEAP(heap, node) {
+        if (heap->active && heap != lm_heap_self && heap != &lm_heap_common) end_in_child(heap);
+    }
+}
+
+void lm_heap_boot(void) {
+    lm_lock_take(&lm_registry_lock);
+    if (!booted) lm_list_add_last(&lm_registry, &lm_heap_common.link);
+    bool first = !booted;
+    booted = true;
+    lm_lock_give(&lm_registry_lock);
+    if (!first) return;
+    lm_purge_collect_idle = lm_idle_collect;
+    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+}

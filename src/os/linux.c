@@ -1,0 +1,202 @@
+/* linux.c: the promises of os.h kept by Linux (x86-64 and aarch64, kernel 4.17 or newer).
+ *
+ * The only file of the project that knows Linux. Every system call is made by instruction, not by
+ * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else,
+ * and clone and mremap only while the program has not shut itself in (see override/doors.c).
+ * No thread-local variable may be used here: the worker has none. It is compiled without stack
+ * protector for the same reason.
+ */
+#define _GNU_SOURCE 1 /* mremap's flags */
+#include "os/os.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/sched.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+/* Under test, faulty.c takes the contract's names and calls these. */
+#if LOAM_OS_FAULTY
+#define PORT(name) lm_linux_##name
+uintptr_t PORT(place)(size_t *bytes, bool *reserved);
+bool PORT(commit)(void *at, size_t bytes, bool reserved);
+bool PORT(purge)(void *at, size_t bytes);
+bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
+bool PORT(worker_start)(void (*entry)(void));
+#else
+#define PORT(name) lm_os_##name
+#endif
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static intptr_t call1(long n, intptr_t a) { return lm_syscall(n, a, 0, 0, 0, 0, 0); }
+static intptr_t call3(long n, intptr_t a, intptr_t b, intptr_t c) {
+    return lm_syscall(n, a, b, c, 0, 0, 0);
+}
+
+static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+
+static intptr_t map(void *at, size_t bytes, int protection, int flags) {
+    return lm_syscall(SYS_mmap, (intptr_t)at, (intptr_t)bytes, protection,
+                      flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/* ---- Memory ---- */
+
+/* The kernel puts programs, libraries and maps at the ends of the address space, and leaves its middle
+ * empty: an arena there can grow in place without having reserved anything, so that RLIMIT_AS, strict
+ * overcommit, mlockall and the eye of who reads VSZ see only what is in use. The main stack shows how
+ * large the space is: 47 bits on x86-64, 39 to 48 on aarch64. */
+static uintptr_t place_in_the_middle(size_t *bytes) {
+    uintptr_t on_main_stack = getauxval(AT_RANDOM);
+    size_t quarter = (size_t)1 << (lm_log2(on_main_stack | 4) - 1);
+    if (quarter < ((size_t)1 << 36)) return 0;
+    if (*bytes > quarter) *bytes = quarter;
+    return lm_align_down(quarter + lm_os_random() % quarter, 2 * LM_MIB);
+}
+
+uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
+    *reserved = false;
+    uintptr_t place = LM_TSAN ? 0 : place_in_the_middle(bytes);
+    if (place != 0) {
+        /* Whether the system lets us in at all (an emulator or a tool may not). */
+        intptr_t probe = map((void *)place, LM_OS_UNIT, PROT_NONE, MAP_FIXED_NOREPLACE);
+        if (!failed(probe)) (void)lm_syscall(SYS_munmap, probe, LM_OS_UNIT, 0, 0, 0, 0);
+        if ((uintptr_t)probe == place) return place;
+    }
+    /* Otherwise the largest range that the system will reserve; ThreadSanitizer knows where libc's maps
+     * lie, and those are no larger than this. */
+    if (LM_TSAN && *bytes > 64 * LM_GIB) *bytes = 64 * LM_GIB;
+    for (; *bytes >= 64 * LM_MIB; *bytes /= 2) {
+        intptr_t at = map(NULL, *bytes + 2 * LM_MIB, PROT_NONE, 0);
+        if (failed(at)) continue;
+        *reserved = true;
+        return lm_align_up((uintptr_t)at, 2 * LM_MIB);
+    }
+    return 0;
+}
+
+bool PORT(commit)(void *at, size_t bytes, bool reserved) {
+    intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+    if (failed(got)) return false;
+    if (got == (intptr_t)at) return true;
+    (void)lm_syscall(SYS_munmap, got, (intptr_t)bytes, 0, 0, 0, 0); /* an old kernel took it as a hint */
+    return false;
+}
+
+bool PORT(purge)(void *at, size_t bytes) {
+    return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
+}
+
+bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+    intptr_t got = lm_syscall(SYS_mremap, (intptr_t)from, (intptr_t)old_bytes, (intptr_t)new_bytes,
+                              MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to, 0);
+    if (failed(got)) return false;
+    /* The source is a hole now. Nobody else maps here except by asking for this very address, and the
+     * moved pages were counted already: this fails only when the system is out of map entries. */
+    return !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
+}
+
+size_t lm_os_page_bytes(void) {
+    size_t bytes = getauxval(AT_PAGESZ);
+    return bytes != 0 ? bytes : 4096;
+}
+
+/* ---- Waiting ---- */
+
+void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms) {
+    struct timespec span = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    (void)lm_syscall(SYS_futex, (intptr_t)word, FUTEX_WAIT_PRIVATE, (intptr_t)value,
+                     timeout_ms == UINT32_MAX ? 0 : (intptr_t)&span, 0, 0);
+}
+
+void lm_os_wake(uint32_t *word) { (void)call3(SYS_futex, (intptr_t)word, FUTEX_WAKE_PRIVATE, 1); }
+
+void lm_os_yield(void) { (void)call1(SYS_sched_yield, 0); }
+
+/* ---- The worker ---- */
+
+enum { WORKER_STACK_BYTES = 16 * 1024 };
+
+static struct {
+    uint32_t tid;           /* not 0 while it runs; the kernel clears it and wakes who waits */
+    uintptr_t control[16];  /* a thread control block: x86-64 reads its own address at word 0 */
+    unsigned char stack[WORKER_STACK_BYTES] LM_ALIGNED(64);
+} worker;
+
+bool PORT(worker_start)(void (*entry)(void)) {
+    LM_ASSERT(worker.tid == 0);
+    if (LM_TSAN) return false; /* the sanitizer must know every thread */
+    uint64_t all = ~(uint64_t)0, before = 0;
+    worker.control[0] = (uintptr_t)worker.control;
+    worker.control[2] = (uintptr_t)worker.control;
+    worker.tid = 1;
+    /* Signals of the process must not be delivered to a thread without libc's structures. */
+    (void)lm_syscall(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&before, sizeof all, 0, 0);
+    intptr_t got = lm_clone_call(SYS_clone, SYS_exit,
+                                 CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                                     CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
+                                 worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
+    (void)lm_syscall(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&before, 0, sizeof before, 0, 0);
+    if (!failed(got)) return true;
+    worker.tid = 0;
+    return false;
+}
+
+bool lm_os_worker_running(void) {
+    /* Acquire: its last writes are visible once it is gone. */
+    return lm_load_acquire(&worker.tid) != 0;
+}
+
+void lm_os_worker_join(void) {
+    while (lm_os_worker_running()) {
+        /* Shared, not private: that is how the kernel wakes at the end of a thread. */
+        (void)lm_syscall(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, 0, 0, 0);
+    }
+}
+
+void lm_os_worker_forget(void) { worker.tid = 0; }
+
+/* ---- The process ---- */
+
+bool lm_os_secure(void) { return getauxval(AT_SECURE) != 0; }
+
+uint64_t lm_os_random(void) {
+    /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. */
+    const uint64_t *bytes = (const uint64_t *)getauxval(AT_RANDOM);
+    uint64_t x = bytes == NULL ? (uintptr_t)&bytes : bytes[0] ^ (bytes[1] << 1);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+size_t lm_os_resident_bytes(void) {
+    char text[64];
+    intptr_t file = lm_syscall(SYS_openat, AT_FDCWD, (intptr_t) "/proc/self/statm", O_RDONLY | O_CLOEXEC,
+                               0, 0, 0);
+    if (failed(file)) return 0;
+    intptr_t bytes = call3(SYS_read, file, (intptr_t)text, sizeof text - 1);
+    (void)call1(SYS_close, file);
+    size_t field = 0, pages = 0;
+    for (intptr_t i = 0; i < bytes && field < 2; i++) {
+        if (text[i] == ' ') field++;
+        else if (field == 1) pages = pages * 10 + (size_t)(text[i] - '0');
+    }
+    return pages * lm_os_page_bytes();
+}
+
+/* ---- What base/check.h asks of the port ---- */
+
+void lm_port_write_error(const char *text, size_t bytes) {
+    (void)call3(SYS_write, 2, (intptr_t)text, (intptr_t)bytes);
+}
+
+unsigned lm_port_thread_id(void) { return (unsigned)call1(SYS_gettid, 0); }
+
+void lm_port_abort(void) { abort(); }

@@ -1,0 +1,123 @@
+/* os.h: everything that loam asks of an operating system, stated once.
+ *
+ * A port is one file (linux.c) that keeps these promises; thread.c adds what POSIX gives everywhere.
+ * faulty.c stands in front of a port in tests and fails the n-th call on purpose.
+ * All functions keep errno, take no lock of libc's, allocate nothing and are no cancellation points,
+ * unless said otherwise. Addresses and sizes given to the memory calls are multiples of LM_OS_UNIT.
+ */
+#ifndef LM_OS_H
+#define LM_OS_H
+
+#include "base/base.h"
+
+/* A multiple of every page size of the supported systems (4, 16 and 64 KiB). */
+#define LM_OS_UNIT ((size_t)64 * 1024)
+
+/* ---- Memory ---- */
+
+/* Finds *bytes of empty address space, or, where there is less, lowers *bytes. *reserved tells whether
+ * they are ours already (mapped without access) or merely empty at present. Returns the address, a
+ * multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
+uintptr_t lm_os_place(size_t *bytes, bool *reserved);
+
+/* Makes [at, at+bytes) readable, writable and zero. reserved: the range is ours already and whatever
+ * it holds is replaced; otherwise nothing may be mapped there. false iff the system has no memory to
+ * promise or (not reserved) somebody lives there; nothing has changed then. */
+bool lm_os_commit(void *at, size_t bytes, bool reserved);
+
+/* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero.
+ * false iff the system refused; the contents are unchanged then. */
+bool lm_os_purge(void *at, size_t bytes);
+
+/* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving pages
+ * instead of bytes; the rest of the target is zero, the source is committed and zero again. false iff
+ * not possible; nothing has changed then. */
+bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
+
+/* Bytes of one system page: 4096 to 65536. */
+size_t lm_os_page_bytes(void);
+
+/* ---- Waiting ---- */
+
+/* Sleeps while *word == value, at most timeout_ms (UINT32_MAX: without end). May return early. */
+void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms);
+void lm_os_wake(uint32_t *word);
+
+/* Lets other threads run. */
+void lm_os_yield(void);
+
+/* ---- The worker: a thread that the program never sees ---- */
+
+/* Runs entry() on a small stack of its own, with every signal blocked, unknown to libc: it must touch
+ * no thread-local variable, call nothing of libc and return soon after being told to.
+ * false iff no thread could be made. At most one at a time: call only when not running. */
+bool lm_os_worker_start(void (*entry)(void));
+
+/* Whether the last worker started is still on the processor or its stack. */
+bool lm_os_worker_running(void);
+
+/* Waits until it is gone. */
+void lm_os_worker_join(void);
+
+/* In the child of a fork: there is no worker. */
+void lm_os_worker_forget(void);
+
+/* ---- The process ---- */
+
+/* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
+bool lm_os_secure(void);
+
+/* 64 random bits, good enough to place memory with. */
+uint64_t lm_os_random(void);
+
+/* Resident bytes of this process now, 0 iff unknown. */
+size_t lm_os_resident_bytes(void);
+
+/* ---- Locks and threads (thread.c) ---- */
+
+/* A lock of one word: 0 free, 1 held, 2 held and waited for. Not recursive, not fair. */
+typedef struct lm_lock {
+    uint32_t word;
+} lm_lock_t;
+
+void lm_lock_take_contended(lm_lock_t *lock);
+void lm_lock_give_contended(lm_lock_t *lock);
+
+LM_INLINE void lm_lock_take(lm_lock_t *lock) {
+    uint32_t expected = 0;
+    /* Acquire: what the last holder wrote is visible here. */
+    if (LM_LIKELY(lm_cas_acquire(&lock->word, &expected, 1))) return;
+    lm_lock_take_contended(lock);
+}
+
+/* false iff somebody holds it. */
+LM_INLINE bool lm_lock_try(lm_lock_t *lock) {
+    uint32_t expected = 0;
+    return lm_cas_acquire(&lock->word, &expected, 1);
+}
+
+/* The thread that is inside fork() holds every lock of loam, and passes through them: atfork handlers
+ * of the program may allocate between our handler and the fork itself. 0: nobody forks. */
+extern uintptr_t lm_fork_owner;
+
+LM_INLINE void lm_lock_give(lm_lock_t *lock) {
+    /* Relaxed: only the forking thread itself can find its own token here. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_fork_owner) != 0)) {
+        lm_lock_give_contended(lock);
+        return;
+    }
+    /* Release: what this holder wrote is visible to the next. */
+    if (LM_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) lm_os_wake(&lock->word);
+}
+
+/* After a fork in the child: the lock is free whatever it was. */
+LM_INLINE void lm_lock_reset(lm_lock_t *lock) { lock->word = 0; }
+
+/* Arranges that at_exit(value) runs when the calling thread ends, as late among its destructors as
+ * POSIX allows. false iff there is no key left. Calls libc, which may allocate. */
+bool lm_thread_on_exit(void (*at_exit)(void *), void *value);
+
+/* Registers what runs before a fork, and after it in the parent and in the child. Calls libc. */
+void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
+
+#endif

@@ -1,0 +1,71 @@
+/* thread.c: locks, and what POSIX tells of threads and forks.
+ *
+ * The lock is the classical futex mutex of three states (Drepper, "Futexes are tricky", 2011): it
+ * spins a little, because loam's critical sections are short, then sleeps. It is not fair and not
+ * recursive, with one exception: the thread inside fork() passes through (see lm_fork_owner).
+ */
+#include "os/os.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+uintptr_t lm_fork_owner;
+
+enum { SPINS = 200 };
+
+void lm_lock_take_contended(lm_lock_t *lock) {
+    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t seen = lm_load_relaxed(&lock->word);
+        /* Acquire: as in lm_lock_take. */
+        if (seen == 0 && lm_cas_acquire(&lock->word, &seen, 1)) return;
+        if (seen == 2) break; /* somebody sleeps: we queue up too */
+        lm_cpu_relax();
+    }
+    /* Acquire: as above; 2, because we cannot know whether others sleep. */
+    while (lm_exchange_acquire(&lock->word, 2) != 0) lm_os_wait(&lock->word, 2, UINT32_MAX);
+}
+
+void lm_lock_give_contended(lm_lock_t *lock) {
+    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    /* Release: as in lm_lock_give. */
+    if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->word);
+}
+
+/* ---- Thread exit ---- */
+
+/* Destructors of other keys may allocate and free after ours: POSIX runs them in rounds while any key
+ * has a value, so ours asks for another round until the last one. */
+typedef struct exit_hook {
+    pthread_key_t key;
+    bool made;
+    void (*run)(void *);
+} exit_hook_t;
+
+static exit_hook_t hook;
+static lm_lock_t hook_lock;
+static LM_TLS unsigned rounds;
+
+static void thread_ended(void *value) {
+    if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(hook.key, value) == 0) return;
+    rounds = 0;
+    hook.run(value);
+}
+
+bool lm_thread_on_exit(void (*at_exit)(void *), void *value) {
+    /* Acquire: the key is readable once made is seen. */
+    if (!lm_load_acquire(&hook.made)) {
+        lm_lock_take(&hook_lock);
+        if (!hook.made && pthread_key_create(&hook.key, thread_ended) == 0) {
+            hook.run = at_exit;
+            lm_store_release(&hook.made, true);
+        }
+        lm_lock_give(&hook_lock);
+    }
+    return lm_load_acquire(&hook.made) && pthread_setspecific(hook.key, value) == 0;
+}
+
+void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
+    /* Fails only when there is no memory for the entry: fork then works in programs of one thread. */
+    (void)pthread_atfork(before, parent, child);
+}

@@ -1,0 +1,382 @@
+/* arena.c: one growing arena, cut into spans of slices.
+ *
+ * Free spans sit in bins by size and carry their length at both ends (boundary tags, Knuth, TAOCP 1,
+ * 2.5), so that take and give cost the same however many spans there are. Best fit by bins: exact up
+ * to 32 slices, then the first that fits among a few; within a bin the lowest found first, which keeps
+ * the arena's top empty. Dirty spans come first: memory that is resident already costs nothing.
+ *
+ * It cannot hand out parts of a slice, and takes one lock: callers come here once a page, not a block.
+ */
+#include "span/room.h"
+
+lm_arena_t lm_arena;
+lm_page_t lm_nobody;
+lm_space_t lm_space;
+
+enum {
+    SLICES_MOST_LOG2 = 28,   /* 16 TiB of slices */
+    GROW_LEAST = 16,         /* slices: 1 MiB */
+    GROW_MOST = 512,         /* 32 MiB */
+    LOOK_IN_BIN = 24,        /* spans of different sizes looked at in one bin */
+    SKIPS = 8,               /* strangers in our way that we step over, twice as far each time */
+};
+
+static size_t bin_of(size_t slices) {
+    if (slices <= LM_EXACT_BINS) return slices - 1;
+    unsigned log2 = lm_log2(slices);
+    size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
+    return bin < LM_BINS ? bin : LM_BINS - 1;
+}
+
+static lm_page_t *slot(size_t slice) { return &lm_arena.pages[slice]; }
+
+static bool is_free(const lm_page_t *span) {
+    return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
+}
+
+void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
+    lm_page_t *head = slot(first), *tail = slot(first + slices - 1);
+    tail->slices = (uint32_t)slices;
+    tail->kind = (uint8_t)kind;
+    head->slices = (uint32_t)slices;
+    head->kind = (uint8_t)kind;
+}
+
+static void account(lm_kind_t kind, size_t slices, bool add) {
+    size_t *count = kind == LM_KIND_DIRTY ? &lm_space.dirty_slices : &lm_space.clean_slices;
+    *count = add ? *count + slices : *count - slices;
+}
+
+void lm_space_remove(lm_page_t *span) {
+    lm_kind_t kind = (lm_kind_t)span->kind;
+    size_t bin = bin_of(span->slices), which = lm_free_kind(kind);
+    lm_list_t *list = &lm_space.bins[which][bin];
+    lm_list_remove(list, &span->link);
+    if (list->first == NULL) lm_space.filled[which] &= ~((uint64_t)1 << bin);
+    if (kind == LM_KIND_DIRTY) lm_list_remove(&lm_space.aged, &span->age);
+    account(kind, span->slices, false);
+}
+
+static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
+    lm_page_t *span = slot(first);
+    size_t bin = bin_of(slices), which = lm_free_kind(kind);
+    lm_list_t *list = &lm_space.bins[which][bin];
+    lm_space_label(first, slices, kind);
+    /* Lowest first, as far as one comparison can tell. */
+    lm_node_t *lowest = list->first;
+    if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span) {
+        lm_list_add_first(list, &span->link);
+    } else {
+        lm_list_add_last(list, &span->link);
+    }
+    lm_space.filled[which] |= (uint64_t)1 << bin;
+    if (kind == LM_KIND_DIRTY) {
+        span->stamp = stamp;
+        lm_list_add_last(&lm_space.aged, &span->age);
+    }
+    account(kind, slices, true);
+}
+
+void lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
+    size_t own = slices;
+    if (first > 0 && slot(first - 1)->kind == kind) {
+        size_t before = slot(first - 1)->slices;
+        lm_page_t *span = slot(first - before);
+        if (before > own) stamp = span->stamp;
+        lm_space_remove(span);
+        first -= before;
+        slices += before;
+    }
+    if (first + slices < lm_arena.slices && slot(first + slices)->kind == kind) {
+        lm_page_t *span = slot(first + slices);
+        if (span->slices > own) stamp = span->stamp;
+        lm_space_remove(span);
+        slices += span->slices;
+    }
+    add(first, slices, kind, stamp);
+}
+
+/* The best free span of that kind with at least so many slices, NULL iff there is none. */
+static lm_page_t *find(lm_kind_t kind, size_t slices) {
+    size_t which = lm_free_kind(kind), bin = bin_of(slices);
+    if (bin >= LM_EXACT_BINS) {
+        /* Spans of one bin differ in size here. */
+        lm_list_t *list = &lm_space.bins[which][bin];
+        lm_page_t *best = NULL;
+        int left = bin == LM_BINS - 1 ? INT32_MAX : LOOK_IN_BIN;
+        for (lm_node_t *node = list->first; node != NULL && left-- > 0; node = lm_list_after(list, node)) {
+            lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);
+            if (span->slices >= slices && (best == NULL || span->slices < best->slices)) best = span;
+        }
+        if (best != NULL) return best;
+        if (bin == LM_BINS - 1) return NULL;
+        bin++;
+    }
+    uint64_t larger = lm_space.filled[which] & (~(uint64_t)0 << bin);
+    if (larger == 0) return NULL;
+    return LM_CONTAINER(lm_space.bins[which][lm_lowest_bit(larger)].first, lm_page_t, link);
+}
+
+/* ---- Growing ---- */
+
+/* Makes one of the two metadata arrays cover its first `bytes` bytes. */
+static bool cover(void *array, size_t *committed, size_t bytes) {
+    bytes = lm_align_up(bytes, LM_OS_UNIT);
+    if (bytes <= *committed) return true;
+    if (!lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved)) return false;
+    *committed = bytes;
+    return true;
+}
+
+static bool cover_metadata(size_t slices) {
+    return cover(lm_arena.map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) &&
+           cover(lm_arena.pages, &lm_space.pages_committed, slices * sizeof(lm_page_t));
+}
+
+/* Puts map, descriptors and slices side by side into the place that the system names. */
+static bool place_arena(void) {
+    const size_t each = LM_SLICE_BYTES + sizeof(lm_page_t) + sizeof(lm_page_t *);
+    size_t bytes = each << SLICES_MOST_LOG2;
+    uintptr_t at = lm_os_place(&bytes, &lm_space.reserved);
+    if (at == 0) return false;
+    size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
+    lm_arena.map = (lm_page_t **)at;
+    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT);
+    lm_arena.pages = (lm_page_t *)at;
+    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT);
+    lm_arena.base = at;
+    lm_space.slices_most = slices;
+    lm_space.placed = true;
+    return true;
+}
+
+/* Adds [lm_arena.slices, +slices) to the arena, as `kind`. */
+static void publish(size_t slices) {
+    size_t first = lm_arena.slices;
+    for (size_t i = first; i < first + slices; i++) lm_store_relaxed(&lm_arena.map[i], &lm_nobody);
+    /* Release: who finds a slice below the bound finds its map entry. */
+    lm_store_release(&lm_arena.slices, first + slices);
+}
+
+/* The arena's next addresses belong to somebody else: leaves them out, as a span in use for ever. */
+static bool step_over(size_t slices) {
+    if (lm_arena.slices + slices > lm_space.slices_most || !cover_metadata(lm_arena.slices + slices)) {
+        return false;
+    }
+    size_t first = lm_arena.slices;
+    publish(slices);
+    lm_space_label(first, slices, LM_KIND_NONE);
+    return true;
+}
+
+static bool grow_by(size_t slices) {
+    size_t first = lm_arena.slices;
+    if (slices > lm_space.slices_most - first || !cover_metadata(first + slices)) return false;
+    void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
+    if (!lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved)) return false;
+    publish(slices);
+    lm_space_insert(first, slices, LM_KIND_CLEAN, 0);
+    return true;
+}
+
+/* Makes the arena end in a clean span of at least `slices`. */
+static bool grow(size_t slices) {
+    if (!lm_space.placed && !place_arena()) return false;
+    size_t end = lm_arena.slices;
+    /* What lies free at the end counts. */
+    if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) {
+        size_t there = slot(end - 1)->slices;
+        slices -= there < slices ? there : slices;
+        if (slices == 0) return true;
+    }
+    if (slices > lm_space.slices_most) return false;
+    /* By a sixteenth at a time: few calls for the large, little mapped for the small. */
+    size_t step = end / 16;
+    if (step < GROW_LEAST) step = GROW_LEAST;
+    if (step > GROW_MOST) step = GROW_MOST;
+    if (step < slices) step = slices;
+    if (grow_by(step) || (step > slices && grow_by(slices))) return true;
+    if (lm_space.reserved) return false;
+    for (size_t i = 0, skip = GROW_LEAST; i < SKIPS; i++, skip *= 4) {
+        if (!step_over(skip)) return false;
+        if (grow_by(slices)) return true;
+    }
+    return false;
+}
+
+/* ---- Taking and giving ---- */
+
+/* Cuts [first, first+slices) out of the free span, which covers it. */
+static void carve_out(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
+    size_t start = lm_span_slice(span), length = span->slices;
+    lm_kind_t was = (lm_kind_t)span->kind;
+    uint32_t stamp = span->stamp;
+    lm_space_remove(span);
+    if (first > start) add(start, first - start, was, stamp);
+    size_t end = first + slices;
+    if (end < start + length) add(end, start + length - end, was, stamp);
+    lm_space_label(first, slices, kind);
+    if (kind == LM_KIND_META) lm_space.meta_slices += slices;
+}
+
+lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+    LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
+    if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2) return NULL;
+    size_t wanted = slices + align_slices - 1;
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *span = find(LM_KIND_DIRTY, wanted);
+    if (span == NULL) span = find(LM_KIND_CLEAN, wanted);
+    if (span == NULL && grow(wanted)) span = find(LM_KIND_CLEAN, wanted);
+    if (span != NULL) {
+        if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
+        size_t base_slice = lm_arena.base >> LM_SLICE_SHIFT;
+        size_t first = lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
+        carve_out(span, first, slices, kind);
+        span = slot(first);
+    }
+    lm_lock_give(&lm_space.lock);
+    return span;
+}
+
+void lm_span_give(lm_page_t *span) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, lm_space.tick);
+    lm_purge_inline();
+    lm_lock_give(&lm_space.lock);
+    lm_purge_poke(false);
+}
+
+void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
+    lm_page_t **entry = &lm_arena.map[lm_span_slice(span)];
+    /* Relaxed: who looks up a block has it from the thread that allocated it, after this. */
+    for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
+}
+
+bool lm_span_extend(lm_page_t *span, size_t slices) {
+    size_t first = lm_span_slice(span);
+    bool done = false;
+    lm_lock_take(&lm_space.lock);
+    size_t have = span->slices, end = first + have;
+    /* Behind us there may be a dirty and a clean free span, in either order, then the arena's end. */
+    size_t reach = end;
+    while (reach < first + slices && reach < lm_arena.slices && is_free(slot(reach))) {
+        reach += slot(reach)->slices;
+    }
+    if (reach < first + slices && reach == lm_arena.slices && grow(first + slices - reach)) {
+        reach = lm_arena.slices;
+    }
+    if (reach >= first + slices && slices > have) {
+        while (end < first + slices) {
+            lm_page_t *next = slot(end);
+            size_t left = first + slices - end, length = next->slices;
+            size_t part = length < left ? length : left;
+            carve_out(next, end, part, LM_KIND_LARGE);
+            end += part;
+        }
+        lm_space_label(first, slices, LM_KIND_LARGE);
+        done = true;
+    }
+    lm_lock_give(&lm_space.lock);
+    return done;
+}
+
+void lm_span_shrink(lm_page_t *span, size_t slices) {
+    size_t first = lm_span_slice(span), cut = span->slices - slices;
+    if (cut == 0) return;
+    lm_lock_take(&lm_space.lock);
+    lm_space_label(first, slices, (lm_kind_t)span->kind);
+    lm_space_insert(first + slices, cut, LM_KIND_DIRTY, lm_space.tick);
+    lm_purge_inline();
+    lm_lock_give(&lm_space.lock);
+    lm_purge_poke(false);
+}
+
+lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
+    if (lm_space.worker_forbidden) return NULL; /* shut in: mremap may be forbidden too */
+    lm_page_t *target = lm_span_take(slices, 1, LM_KIND_LARGE, NULL);
+    if (target == NULL) return NULL;
+    if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT, lm_span_start(target),
+                    slices << LM_SLICE_SHIFT)) {
+        lm_span_give(target);
+        return NULL;
+    }
+    lm_lock_take(&lm_space.lock);
+    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_CLEAN, 0);
+    lm_lock_give(&lm_space.lock);
+    return target;
+}
+
+/* ---- Numbers, checks, fork ---- */
+
+void lm_span_stats(lm_span_stats_t *stats) {
+    lm_lock_take(&lm_space.lock);
+    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
+    *stats = (lm_span_stats_t){
+        .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
+        .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
+        .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
+        .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,
+        .used_bytes = (lm_arena.slices - free_slices) << LM_SLICE_SHIFT,
+        .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
+        .purged_bytes = lm_space.purged_bytes,
+        .purges = lm_space.purges,
+    };
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
+    lm_lock_take(&lm_space.lock);
+    for (size_t i = 0; i < lm_arena.slices; i += slot(i)->slices) {
+        if (slot(i)->kind >= LM_KIND_PAGE) visit(slot(i), context);
+    }
+    lm_lock_give(&lm_space.lock);
+}
+
+static void broken(const char *what, size_t slice) {
+    lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
+    lm_port_abort();
+}
+
+void lm_span_check(void) {
+    lm_lock_take(&lm_space.lock);
+    size_t dirty = 0, clean = 0, listed = 0, aged = 0;
+    lm_kind_t before = LM_KIND_NONE;
+    for (size_t i = 0; i < lm_arena.slices;) {
+        const lm_page_t *span = slot(i);
+        if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
+        const lm_page_t *last = slot(i + span->slices - 1);
+        if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
+        if (is_free(span)) {
+            if (span->kind == (uint8_t)before) broken("unmerged neighbours", i);
+            *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
+            listed++;
+            aged += span->kind == LM_KIND_DIRTY;
+        }
+        before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
+        i += span->slices;
+    }
+    if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
+    for (size_t which = 0; which < LM_FREE_KINDS; which++) {
+        for (size_t bin = 0; bin < LM_BINS; bin++) {
+            lm_list_t *list = &lm_space.bins[which][bin];
+            if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1)) broken("bin bit", bin);
+            for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+                const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
+                if (bin_of(span->slices) != bin || !is_free(span)) broken("bin", lm_span_slice(span));
+                listed--;
+            }
+        }
+    }
+    for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n)) aged--;
+    if (listed != 0 || aged != 0) broken("lists", listed);
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_lock(void) { lm_lock_take(&lm_space.lock); }
+void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
+
+void lm_span_after_fork(void) {
+    lm_space.worker = LM_WORKER_OFF;
+    lm_os_worker_forget();
+    lm_lock_reset(&lm_space.lock);
+}

@@ -1,0 +1,120 @@
+/* purge.c: dirty memory goes back to the system, later, in bulk, and never in free().
+ *
+ * A dirty span waits for the purge delay: a program that takes again what it has just freed must not
+ * pay for the page faults. Who then gives it back, if the program sleeps? A worker: a thread of loam's
+ * own that is started once half a megabyte is dirty, looks ten times a second, purges what is old enough, and
+ * ends when nothing is left. It is no thread of libc's, blocks all signals, lives about half a second
+ * after the last large free, and is gone before any call of the program whose result depends on being
+ * the only thread (override/doors.c).
+ *
+ *   give -> dirty, stamped -> [tick .. tick + delay] -> busy: madvise without the lock -> clean
+ *
+ * Where no worker may be, a thread that frees purges everything once the dirty exceeds an eighth of
+ * what is in use. The worker runs on a tiny stack without thread-local storage: nothing here may use any.
+ */
+#include "span/room.h"
+
+enum {
+    START_SLICES = 8,    /* dirty slices that are worth a worker: 512 KiB */
+    TICK_MOST_MS = 100,
+    TICK_LEAST_MS = 10,
+    INLINE_SLICES = 64,  /* without a worker: dirty slices that are always allowed, 4 MiB */
+};
+
+lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
+bool (*lm_purge_collect_idle)(void);
+
+static uint32_t tick_ms(void) {
+    uint32_t ms = lm_purge_policy.delay_ms / 3;
+    return ms > TICK_MOST_MS ? TICK_MOST_MS : ms < TICK_LEAST_MS ? TICK_LEAST_MS : ms;
+}
+
+/* Purges one dirty span of at least that age, with the lock held before and after, but not between.
+ * Returns its slices; 0 iff there is none or the system refused. */
+static size_t purge_one(uint32_t ticks) {
+    lm_list_t *aged = &lm_space.aged;
+    for (lm_node_t *node = aged->first; node != NULL; node = lm_list_after(aged, node)) {
+        lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
+        if (lm_space.tick - span->stamp < ticks) continue;
+        size_t first = lm_span_slice(span), slices = span->slices;
+        uint32_t stamp = span->stamp;
+        lm_space_remove(span);
+        lm_space_label(first, slices, LM_KIND_BUSY);
+        lm_lock_give(&lm_space.lock);
+        bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
+        lm_lock_take(&lm_space.lock);
+        lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
+        if (!purged) return 0;
+        lm_space.purged_bytes += slices << LM_SLICE_SHIFT;
+        lm_space.purges++;
+        return slices;
+    }
+    return 0;
+}
+
+static void work(void) {
+    bool more = true;
+    while (more) {
+        lm_os_wait(&lm_space.stop, 0, tick_ms());
+        bool idle = lm_purge_collect_idle != NULL && lm_purge_collect_idle();
+        lm_lock_take(&lm_space.lock);
+        lm_space.tick++;
+        uint32_t ticks = (lm_purge_policy.delay_ms + tick_ms() - 1) / tick_ms();
+        while (lm_space.stop == 0 && purge_one(ticks) > 0) {}
+        more = lm_space.stop == 0 && (idle || lm_space.dirty_slices > 0);
+        if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
+        lm_lock_give(&lm_space.lock);
+    }
+}
+
+void lm_purge_poke(bool idle) {
+    /* Relaxed: a guess; what it misses, the next free sees. */
+    if (!idle && lm_load_relaxed(&lm_space.dirty_slices) < START_SLICES) return;
+    if (lm_load_relaxed(&lm_space.worker) == LM_WORKER_ON && lm_os_worker_running()) return;
+    lm_lock_take(&lm_space.lock);
+    /* On, but not running: it ended with the other half of a vfork. */
+    bool off = lm_space.worker == LM_WORKER_OFF ||
+               (lm_space.worker == LM_WORKER_ON && !lm_os_worker_running());
+    bool start = off && lm_purge_policy.worker && !lm_space.worker_forbidden && lm_space.stop == 0;
+    if (start) lm_store_relaxed(&lm_space.worker, LM_WORKER_STARTING);
+    lm_lock_give(&lm_space.lock);
+    if (!start) return;
+    lm_os_worker_join(); /* the last one may be leaving */
+    bool started = lm_os_worker_start(work);
+    lm_lock_take(&lm_space.lock);
+    if (!started) lm_space.worker_forbidden = true; /* no threads to be had: purge inline from now on */
+    /* It may have ended already, and said so. */
+    if (lm_space.worker == LM_WORKER_STARTING) {
+        lm_store_relaxed(&lm_space.worker, started ? LM_WORKER_ON : LM_WORKER_OFF);
+    }
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_purge_inline(void) {
+    if (lm_purge_policy.worker && !lm_space.worker_forbidden) return;
+    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
+    if (lm_space.dirty_slices <= INLINE_SLICES + used / 8) return;
+    while (purge_one(0) > 0) {}
+}
+
+size_t lm_purge_all(void) {
+    size_t slices = 0, part;
+    lm_lock_take(&lm_space.lock);
+    while ((part = purge_one(0)) > 0) slices += part;
+    lm_lock_give(&lm_space.lock);
+    return slices << LM_SLICE_SHIFT;
+}
+
+void lm_purge_pause(void) { lm_purge_stop(!lm_load_relaxed(&lm_space.worker_forbidden)); }
+
+void lm_purge_stop(bool allowed) {
+    lm_lock_take(&lm_space.lock);
+    lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
+    lm_store_relaxed(&lm_space.stop, 1);
+    lm_lock_give(&lm_space.lock);
+    lm_os_wake(&lm_space.stop);
+    lm_os_worker_join();
+    lm_lock_take(&lm_space.lock);
+    lm_store_relaxed(&lm_space.stop, 0);
+    lm_lock_give(&lm_space.lock);
+}

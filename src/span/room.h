@@ -1,0 +1,49 @@
+/* room.h: what arena.c and purge.c share; nobody else includes it. */
+#ifndef LM_SPAN_ROOM_H
+#define LM_SPAN_ROOM_H
+
+#include "span/span.h"
+
+/* Two kinds of free spans, each with bins by size: one for each size up to 32 slices, then two for
+ * each doubling. */
+enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 2 };
+
+typedef struct lm_space {
+    lm_lock_t lock; /* protects everything in here, and every descriptor of a free span */
+    uint64_t filled[LM_FREE_KINDS]; /* a bit for each bin that is not empty */
+    lm_list_t bins[LM_FREE_KINDS][LM_BINS];
+    lm_list_t aged; /* dirty spans */
+    size_t dirty_slices, clean_slices, meta_slices;
+    uint32_t tick; /* the worker's clock */
+
+    bool placed, reserved;
+    size_t slices_most;                    /* where the arena must end */
+    size_t map_committed, pages_committed; /* bytes */
+
+    enum { LM_WORKER_OFF, LM_WORKER_STARTING, LM_WORKER_ON } worker;
+    bool worker_forbidden;
+    uint32_t stop; /* the worker sleeps on it; 1: it must end */
+    size_t purged_bytes, purges;
+} lm_space_t;
+
+extern lm_space_t lm_space;
+
+/* Below: called with lm_space.lock held. */
+
+LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1 : 0; }
+
+/* Makes [first, first+slices) a free span of that kind, merged with its neighbours. stamp is for dirty
+ * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing. */
+void lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
+
+/* Takes a free span out of its lists. */
+void lm_space_remove(lm_page_t *span);
+
+/* Makes [first, first+slices) a span in use: both its ends say so. */
+void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
+
+/* purge.c: purges in the caller's thread when no worker may do it and too much is dirty. Gives the
+ * lock up meanwhile. */
+void lm_purge_inline(void);
+
+#endif

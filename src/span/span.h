@@ -1,0 +1,173 @@
+/* span.h: address space in slices of 64 KiB, and the descriptor of what lies in them.
+ *
+ *   map          [ p0 | p0 | nobody | p3 | ... ]   8 bytes a slice: the page whose blocks lie here
+ *                   │    │              │
+ *   descriptors  [ d0 | (d1) | (d2) | d3 | ... ]   128 bytes a slice: one is used for each span
+ *   slices       [ span of 2  | free  | span .. ]  64 KiB each, growing upward in place
+ *
+ * One arena a process. Finding a pointer's page is a subtraction, a shift, a bound and a load; NULL and
+ * pointers that are not ours fail the bound or meet `nobody`, so that no test of their own is needed.
+ * Metadata: 136 bytes a slice, 0.21%.
+ *
+ * Free spans are clean (never touched or purged: they read as zero) or dirty (they hold RAM). The two
+ * kinds are kept and merged apart. Dirty spans are used first, wait in the order of their age, and are
+ * purged once nobody has wanted them for the purge delay.
+ *
+ * It cannot give address space back: slices once mapped stay mapped, empty.
+ * Invariant: lm_span_check walks every slice: spans tile the arena; no two neighbours are free and of
+ * one kind; bins, ages and counts agree with what the walk finds.
+ */
+#ifndef LM_SPAN_H
+#define LM_SPAN_H
+
+#include "base/base.h"
+#include "os/os.h"
+
+enum { LM_SLICE_SHIFT = 16 };
+#define LM_SLICE_BYTES ((size_t)1 << LM_SLICE_SHIFT)
+
+struct lm_heap;
+
+/* A free block; only its first word is used. */
+typedef struct lm_block {
+    struct lm_block *next;
+} lm_block_t;
+
+/* What a span is. */
+typedef enum lm_kind {
+    LM_KIND_NONE, /* no span: the slot of `nobody` */
+    LM_KIND_CLEAN,
+    LM_KIND_DIRTY,
+    LM_KIND_BUSY,  /* free, being purged outside the lock */
+    LM_KIND_PAGE,  /* blocks of one size class */
+    LM_KIND_LARGE, /* one object */
+    LM_KIND_META,  /* loam's own */
+} lm_kind_t;
+
+/* Owner words that are no thread's token (tokens are multiples of 16). */
+enum { LM_OWNER_NOBODY = 0, LM_OWNER_NONE = 1 };
+
+/* The descriptor. Its first line belongs to the owner of the page, its second is shared. */
+typedef struct LM_ALIGNED(128) lm_page {
+    uintptr_t owner;      /* thread token, or LM_OWNER_*; written by who becomes or stops being it */
+    lm_block_t *free;     /* blocks freed by the owner */
+    uint32_t live;        /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
+    uint32_t bias;        /* full pages: live blocks that `live` leaves out, so that it wakes early */
+    uint32_t block_bytes; /* of each block; 0 for other spans */
+    uint16_t carved;      /* blocks ever made into free blocks; the rest is untouched memory */
+    uint16_t capacity;    /* blocks that fit */
+    uint8_t size_class;
+    uint8_t kind;   /* lm_kind_t */
+    uint8_t place;  /* in which of the heap's lists `link` is (heap layer) */
+    bool fresh;     /* memory beyond `carved` reads as zero */
+    bool virgin;    /* every block of the list handed to the heap has never been used */
+    lm_node_t link; /* pages: heap's list; free spans: bin */
+    struct lm_heap *heap;
+
+    uint64_t remote;          /* packed list of blocks freed by others, see heap/remote.c */
+    struct lm_page *notified; /* next on the owner's stack of pages with remote frees */
+    lm_node_t age;            /* dirty spans: oldest first */
+    uint32_t slices;          /* in the span; also in the last slice's slot of a free span */
+    uint32_t stamp;           /* dirty spans: tick of the last free into it */
+    size_t bytes;             /* large: usable bytes */
+} lm_page_t;
+
+LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
+LM_STATIC_ASSERT(offsetof(lm_page_t, remote) == 64, "what others write stays off the owner's line");
+
+/* What free() reads: one cache line, written only when the arena grows. */
+typedef struct lm_arena {
+    uintptr_t base;    /* of slice 0 */
+    size_t slices;     /* mapped so far; map and descriptors below are readable */
+    lm_page_t **map;   /* by slice */
+    lm_page_t *pages;  /* descriptors by slice */
+} lm_arena_t;
+
+extern lm_arena_t lm_arena;
+extern lm_page_t lm_nobody; /* owner LM_OWNER_NOBODY, kind LM_KIND_NONE */
+
+/* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. */
+LM_INLINE lm_page_t *lm_page_of(const void *p) {
+    size_t slice = ((uintptr_t)p - lm_arena.base) >> LM_SLICE_SHIFT;
+    /* Relaxed: who holds p got it from a thread that saw the arena this large. */
+    if (LM_UNLIKELY(slice >= lm_load_relaxed(&lm_arena.slices))) return &lm_nobody;
+    return lm_load_relaxed(&lm_arena.map[slice]);
+}
+
+LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
+
+/* First byte of a span. */
+LM_INLINE char *lm_span_start(const lm_page_t *span) {
+    return (char *)(lm_arena.base + (lm_span_slice(span) << LM_SLICE_SHIFT));
+}
+
+/* Takes slices (at least 1) in a row, the first a multiple of align_slices (a power of two) slices from
+ * address 0. The span has the given kind and is in nobody's map yet. *zero (may be NULL): whether it
+ * reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
+lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
+
+/* Gives a span back, dirty. It must be out of the map. */
+void lm_span_give(lm_page_t *span);
+
+/* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
+void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
+
+/* Makes a span of kind LARGE longer in place; false iff what follows it is not free. */
+bool lm_span_extend(lm_page_t *span, size_t slices);
+
+/* Makes it shorter, giving the tail back. */
+void lm_span_shrink(lm_page_t *span, size_t slices);
+
+/* Moves a LARGE span's contents to a new span of more slices by moving pages; the old span is given
+ * back clean. NULL iff that is not possible; the old span is as it was then. */
+lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
+
+/* ---- Purge (purge.c) ---- */
+
+typedef struct lm_purge_policy {
+    uint32_t delay_ms;   /* how long a dirty span waits for a new user */
+    bool worker;         /* whether a background worker may be started */
+} lm_purge_policy_t;
+
+extern lm_purge_policy_t lm_purge_policy;
+
+/* What the layer above collects from threads that sleep, before spans are purged; called by the worker
+ * once a tick, without locks held. Returns whether it must be called again. */
+extern bool (*lm_purge_collect_idle)(void);
+
+/* Starts a worker if there is none and enough to do: a lot of dirty memory, or (idle) something to
+ * collect from sleeping threads. Called without locks held. */
+void lm_purge_poke(bool idle);
+
+/* Purges every dirty span now, whatever its age. Returns the bytes given back. */
+size_t lm_purge_all(void);
+
+/* Ends the worker and waits for it; allowed == false: none is started any more (the program is about
+ * to forbid itself the calls that this needs). */
+void lm_purge_stop(bool allowed);
+/* Ends it for now: the next large free may start another. */
+void lm_purge_pause(void);
+
+/* ---- Numbers, checks, fork ---- */
+
+typedef struct lm_span_stats {
+    size_t arena_bytes;    /* mapped slices */
+    size_t metadata_bytes; /* map and descriptors behind them */
+    size_t dirty_bytes, clean_bytes, used_bytes, meta_bytes;
+    size_t purged_bytes, purges; /* since the start */
+} lm_span_stats_t;
+
+void lm_span_stats(lm_span_stats_t *stats);
+
+/* Calls visit for each span in use; the arena lock is held. */
+void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context);
+
+/* Walks the invariant above; aborts with a line on what is broken. */
+void lm_span_check(void);
+
+void lm_span_lock(void);
+void lm_span_unlock(void);
+/* In the child of a fork, with the lock held by the fork: locks are reset and the worker forgotten. */
+void lm_span_after_fork(void);
+
+#endif
