@@ -26,6 +26,7 @@ int main(void) {
     give(loam_malloc(3000));
     give(strdup("from inside the C library"));
 #endif
-    printf("consumer: loam %d, malloc %s\n", loam_version(), TAKES_OVER ? "taken over" : "untouched");
+    printf("consumer: loam %d, malloc %s\n", loam_version(),
+           TAKES_OVER ? "taken over" : "untouched");
     return 0;
 }

@@ -23,8 +23,7 @@ int main() {
         ::operator delete(::operator new(too_much));
         std::puts("consumer: no exception from an impossible size");
         return 1;
-    } catch (const std::bad_alloc &) {
-    }
+    } catch (const std::bad_alloc &) {}
     std::printf("consumer: loam %d, operator new %s\n", loam_version(),
                 TAKES_OVER ? "taken over" : "untouched");
     return 0;
