@@ -1,0 +1,174 @@
+/* purge_test.cc: memory is given back to the system while everyone is busy.
+ *
+ * Large spans come and go, small pages fill and empty, objects grow by realloc, with a purge delay of
+ * a few milliseconds so that purging happens all the time, next to allocation from the same spans.
+ * Whatever is handed out must be intact, and calloc zero, whether or not it was purged in between.
+ */
+#include "stress.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace stress;
+
+/* The library reads its options once, perhaps before main: so before that, start anew with them. */
+__attribute__((constructor)) void start_with_short_delay(int, char **argv) {
+    if (getenv("LOAM_PURGE_DELAY") != nullptr) return;
+    setenv("LOAM_PURGE_DELAY", "5", 1);
+    execv("/proc/self/exe", argv);
+    perror("purge_test: cannot start itself again with LOAM_PURGE_DELAY=5");
+    _exit(2);
+}
+
+class Purge : public testing::Test {
+protected:
+    void SetUp() override { failures = 0; }
+    void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
+};
+
+void check_zero(const void *p, size_t bytes) {
+    const auto *b = static_cast<const unsigned char *>(p);
+    if (bytes > 0 && (b[0] != 0 || memcmp(b, b + 1, bytes - 1) != 0)) fail("calloc not zero", p);
+}
+
+void pause_ms(unsigned ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+TEST_F(Purge, LargeSpansComeAndGoWhileOthersAllocate) {
+    Clock clock;
+    std::atomic<uint64_t> rounds{0};
+    run_threads(4, [&](unsigned me) {
+        Random random(me + 3);
+        std::vector<Block *> held;
+        while (clock.running()) {
+            if (me < 2) {
+                for (int i = 0; i < 8; i++) {
+                    size_t size = 65536 * (1 + random.below(40)) - random.below(5000);
+                    held.push_back(make_block(size, random.next()));
+                }
+                if (random.below(4) == 0) pause_ms(static_cast<unsigned>(random.below(12)));
+                while (held.size() > random.below(8)) {
+                    free_block(held.back());
+                    held.pop_back();
+                }
+            } else {
+                for (int i = 0; i < 200; i++) held.push_back(make_block(mixed_size(random), 5));
+                while (held.size() > 1000) {
+                    size_t at = random.below(held.size());
+                    free_block(held[at]);
+                    held[at] = held.back();
+                    held.pop_back();
+                }
+            }
+            rounds.fetch_add(1, std::memory_order_relaxed);
+        }
+        for (Block *block : held) free_block(block);
+    });
+    EXPECT_GT(rounds.load(), 20u);
+}
+
+/* Spans that were purged, purged in part or not at all come back as zero memory. */
+TEST_F(Purge, CallocIsZeroBetweenPurges) {
+    Clock clock;
+    std::atomic<uint64_t> objects{0};
+    run_threads(3, [&](unsigned me) {
+        Random random(me + 13);
+        while (clock.running()) {
+            std::vector<void *> held;
+            for (int i = 0; i < 30; i++) {
+                size_t size = random.below(3) == 0 ? 1 + random.below(3000)
+                                                   : 30000 + random.below(400000);
+                void *p = loam_calloc(1, size);
+                if (p == nullptr) {
+                    fail("no memory", p);
+                    break;
+                }
+                check_zero(p, size);
+                memset(p, 0xff, size);
+                held.push_back(p);
+                objects.fetch_add(1, std::memory_order_relaxed);
+            }
+            for (void *p : held) loam_free(p);
+            if (random.below(3) == 0) pause_ms(static_cast<unsigned>(random.below(15)));
+        }
+    });
+    EXPECT_GT(objects.load(), 100u);
+}
+
+/* One grows objects step by step over the places that others keep freeing and purging. */
+TEST_F(Purge, GrowingNextToPurgedSpans) {
+    Clock clock;
+    std::atomic<uint64_t> grown{0};
+    run_threads(3, [&](unsigned me) {
+        Random random(me + 41);
+        while (clock.running()) {
+            size_t size = 1000 + random.below(100000);
+            Block *block = make_block(size, random.next());
+            for (int step = 0; step < 12 && size < (size_t{6} << 20); step++) {
+                size_t larger = size + size / 3 + random.below(70000);
+                uint64_t stamp = block->stamp;
+                auto *moved = static_cast<Block *>(loam_realloc(block, larger));
+                if (moved == nullptr) {
+                    fail("no memory", block);
+                    break;
+                }
+                if (moved->size != size || moved->stamp != stamp) fail("realloc lost it", moved);
+                check_block(moved); /* still the old size: all its stamps moved along */
+                block = stamp_block(moved, larger, stamp + 1);
+                size = larger;
+                if (random.below(20) == 0) pause_ms(7);
+            }
+            free_block(block);
+            grown.fetch_add(1, std::memory_order_relaxed);
+        }
+    });
+    EXPECT_GT(grown.load(), 5u);
+}
+
+/* Waves of all threads at once: a peak, then nothing, then a peak on purged memory. */
+TEST_F(Purge, PeaksAndSilence) {
+    for (int wave = 0; wave < 8; wave++) {
+        run_threads(4, [&](unsigned me) {
+            Random random(me * 100 + static_cast<unsigned>(wave));
+            std::vector<Block *> held;
+            for (unsigned i = 0; i < 4000 / kSlowness; i++) {
+                held.push_back(make_block(mixed_size(random), random.next()));
+            }
+            for (Block *block : held) free_block(block);
+        });
+        pause_ms(wave % 2 == 0 ? 60 : 6);
+    }
+}
+
+/* After the last free, without another call, memory goes back: the delay is 5 ms here. */
+TEST_F(Purge, HappensWithoutAnotherCall) {
+    size_t before = resident_bytes();
+    std::vector<Block *> held;
+    for (int i = 0; i < 128; i++) {
+        void *p = loam_malloc(size_t{1} << 20);
+        if (p == nullptr) {
+            fail("no memory", p);
+            break;
+        }
+        memset(p, 1, size_t{1} << 20);
+        held.push_back(stamp_block(p, size_t{1} << 20, 1));
+    }
+    size_t peak = resident_bytes();
+    for (Block *block : held) free_block(block);
+    size_t after = peak;
+    for (int i = 0; i < 100 && after > before + (size_t{16} << 20); i++) {
+        pause_ms(20);
+        after = resident_bytes();
+    }
+    printf("resident before %zu KiB, peak %zu KiB, after %zu KiB\n", before / 1024, peak / 1024,
+           after / 1024);
+    if (!STRESS_SANITIZED) { /* shadow memory stays */
+        EXPECT_GT(peak, before + (size_t{100} << 20));
+        EXPECT_LT(after, before + (size_t{16} << 20));
+    }
+}
+
+}  // namespace
