@@ -3,9 +3,11 @@
 One group of bars for each program and one for the geometric mean; the baseline
 is the line at 1, its own figure stands under the program's name. Whiskers show
 the spread of the runs where it can be seen. A failed cell is drawn as a cross
-with its reason, never left out. Bars beyond LIMIT are cut there and carry their
-value. The colours are told apart without red-green vision and in grey print;
+with its reason, never left out, and a mean without it says of how many programs
+it is. Each bar carries its value; those beyond LIMIT are cut there, under an
+arrow. The colours are told apart without red-green vision and in grey print;
 loam's is the strong one.
+
 Needs python3-matplotlib; draws without a display.
 """
 
@@ -26,6 +28,7 @@ COLOURS = {
     "tcmalloc": "#56a0d3",
     "mimalloc": "#b9c7d1",
 }
+WHITE_INSIDE = ("loam", "jemalloc")
 PANELS = (
     ("cpu_s", "CPU time (user + system) relative to glibc"),
     ("peak_kib", "Peak memory (RSS) relative to glibc"),
@@ -52,25 +55,27 @@ def positions(count, index):
 
 
 def values(results, metric, allocator):
-    """[(position, value, spread, label of the failure)] for one allocator."""
+    """[(position, value, spread, label of a failure, note)] for one allocator."""
     points = []
     for place, program in enumerate(results.programs):
         cell = results.cell(program, allocator)
         figure = results.ratio(program, allocator, metric)
         if cell.bad:
-            points.append((place, None, 0.0, cell.label))
+            points.append((place, None, 0.0, cell.label, ""))
         elif figure:
-            points.append((place, figure.value, figure.spread * figure.value, ""))
+            points.append((place, figure.value, figure.spread * figure.value, "", ""))
         elif cell.rows:
-            points.append((place, None, 0.0, "no baseline"))
-    mean, _ = results.mean(allocator, metric)
+            points.append((place, None, 0.0, "no baseline", ""))
+    mean, count = results.mean(allocator, metric)
     if mean is not None:
-        points.append((len(results.programs) + 0.15, mean, 0.0, ""))
+        total = len(results.programs)
+        note = f"({count} of {total})" if count < total else ""
+        points.append((total + 0.15, mean, 0.0, "", note))
     return points
 
 
 def draw_bar(axes, x, width, point, allocator, top):
-    _, value, spread, failure = point
+    _, value, spread, failure, note = point
     strong = allocator == HIGHLIGHT
     if failure:
         axes.plot([x], [0.05 * top], marker="x", markersize=7, markeredgewidth=2, color="#b00020")
@@ -85,19 +90,20 @@ def draw_bar(axes, x, width, point, allocator, top):
     )  # fmt: skip
     if spread > VISIBLE and value < top:
         axes.errorbar([x], [value], yerr=[spread], color=INK, linewidth=0.9, capsize=1.8, zorder=4)
-    if strong or value > top:
-        height = min(value + spread, top) + 0.015 * top
-        axes.text(
-            x, height, f"{value:.2f}", ha="center", va="bottom", fontsize=8,
-            fontweight="bold" if strong else "normal", zorder=5, clip_on=False,
-        )  # fmt: skip
+    if value > top:
+        axes.plot([x], [1.03 * top], marker="^", markersize=6, color=COLOURS[allocator])
+    axes.text(
+        x, 0.03 * top, f"{value:.2f} {note}".rstrip(), rotation=90, ha="center", va="bottom", fontsize=8.5, zorder=5,
+        fontweight="bold" if strong else "normal",
+        color="white" if allocator in WHITE_INSIDE else INK,
+    )  # fmt: skip
 
 
 def panel_top(results, metric, shown):
     highest = [
         value + spread
         for allocator in shown
-        for _, value, spread, failure in values(results, metric, allocator)
+        for _, value, spread, failure, _ in values(results, metric, allocator)
         if not failure
     ]
     return min(LIMIT, 1.08 * max([1.15, *highest]))

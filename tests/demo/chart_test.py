@@ -53,6 +53,7 @@ class Chart(unittest.TestCase):
         svg = self.draw(common.made_up_results(one_loam=bad))[0]
         self.assertNotIn("timeout", self.words(good))
         self.assertEqual(self.words(svg).count("timeout"), 2)
+        self.assertIn("0.50 (1 of 2)", self.words(svg))
 
     def test_a_failed_baseline_is_drawn(self):
         bad = [("exit", 0.1, 100, "exit status 1")] * 3
