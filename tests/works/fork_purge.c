@@ -1,10 +1,11 @@
 /*
- * fork_purge.c - memory that a child inherited and frees goes back to the system, although the thread that gives memory
- * back in the parent did not come along.
+ * fork_purge.c - memory that a child inherited and frees goes back to the system, although the
+ * thread that gives memory back in the parent did not come along.
  *
- * Catches: a child that believes its parent's background thread is still running and so never gives anything back. The
- * forks come at different moments after a free, so that some fall before, some into and some after that thread's life.
- * Allowance: 5% of the freed 96 MiB, as the child's own start is not to be told from what it inherited.
+ * Catches: a child that believes its parent's background thread is still running and so never
+ * gives anything back. The forks come at different moments after a free, so that some fall before,
+ * some into and some after that thread's life. Allowance: 5% of the freed 96 MiB, as the child's
+ * own start is not to be told from what it inherited.
  */
 #include "works.h"
 
@@ -13,45 +14,48 @@ enum { blocks = 96 * 16, block_bytes = 64 * 1024, moments = 7 };
 static char *block[blocks];
 
 static void child(int moment) {
-  works_limit(20);
-  for (int i = 0; i < blocks; i++) works_touch(block[i], block_bytes); /* the child's own copies */
-  size_t before = works_rss_bytes();
-  for (int i = 0; i < blocks; i++) {
-    free(block[i]);
-    block[i] = NULL;
-  }
-  works_sleep_ms(1000);
-  size_t after = works_rss_bytes();
-  size_t allowed = before - (size_t)blocks * block_bytes / 100 * 95;
-  CHECK(works_any_allocator() || after <= allowed,
-        "fork %d ms after a free: the child freed 96 MiB and one second later holds %zu KiB of %zu KiB", moment * 80,
-        after / 1024, before / 1024);
-  works_exercise((uint64_t)moment + 1, 1000);
-  _exit(0);
+    works_limit(20);
+    for (int i = 0; i < blocks; i++)
+        works_touch(block[i], block_bytes); /* the child's own copies */
+    size_t before = works_rss_bytes();
+    for (int i = 0; i < blocks; i++) {
+        free(block[i]);
+        block[i] = NULL;
+    }
+    works_sleep_ms(1000);
+    size_t after = works_rss_bytes();
+    size_t allowed = before - (size_t)blocks * block_bytes / 100 * 95;
+    CHECK(
+        works_any_allocator() || after <= allowed,
+        "fork %d ms after a free: the child freed 96 MiB and holds %zu KiB of %zu KiB a second later",
+        moment * 80, after / 1024, before / 1024);
+    works_exercise((uint64_t)moment + 1, 1000);
+    _exit(0);
 }
 
 int main(void) {
-  works_require_loam();
-  works_limit(60);
-  for (int i = 0; i < blocks; i++) {
-    block[i] = malloc(block_bytes);
-    CHECK(block[i] != NULL, "malloc");
-    works_touch(block[i], block_bytes);
-  }
-  char *gone[512];
-  for (int i = 0; i < 512; i++) {
-    gone[i] = malloc(block_bytes);
-    CHECK(gone[i] != NULL, "malloc");
-    works_touch(gone[i], block_bytes);
-  }
-  for (int i = 0; i < 512; i++) free(gone[i]);
-  pid_t pids[moments];
-  for (int moment = 0; moment < moments; moment++) {
-    pids[moment] = fork();
-    CHECK(pids[moment] >= 0, "fork: %s", strerror(errno));
-    if (pids[moment] == 0) child(moment);
-    works_sleep_ms(80);
-  }
-  for (int moment = 0; moment < moments; moment++) works_expect_ok(works_wait(pids[moment]), "a forked child");
-  return 0;
+    works_require_loam();
+    works_limit(60);
+    for (int i = 0; i < blocks; i++) {
+        block[i] = malloc(block_bytes);
+        CHECK(block[i] != NULL, "malloc");
+        works_touch(block[i], block_bytes);
+    }
+    char *gone[512];
+    for (int i = 0; i < 512; i++) {
+        gone[i] = malloc(block_bytes);
+        CHECK(gone[i] != NULL, "malloc");
+        works_touch(gone[i], block_bytes);
+    }
+    for (int i = 0; i < 512; i++) free(gone[i]);
+    pid_t pids[moments];
+    for (int moment = 0; moment < moments; moment++) {
+        pids[moment] = fork();
+        CHECK(pids[moment] >= 0, "fork: %s", strerror(errno));
+        if (pids[moment] == 0) child(moment);
+        works_sleep_ms(80);
+    }
+    for (int moment = 0; moment < moments; moment++)
+        works_expect_ok(works_wait(pids[moment]), "a forked child");
+    return 0;
 }

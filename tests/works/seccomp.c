@@ -1,13 +1,15 @@
 /*
- * seccomp.c - work in a sandbox that kills the process for any system call but mmap, munmap, madvise, futex, read, write,
- * exit, exit_group and rt_sigreturn.
+ * seccomp.c - work in a sandbox that kills the process for any system call but mmap, munmap,
+ * madvise, futex, read, write, exit, exit_group and rt_sigreturn.
  *
- * Catches: any other system call of the allocator on any path: mremap for growth, mprotect, brk, getrandom, sched_yield,
- * clock_gettime or prctl by system call, clone for a background thread. If the sandbox kills, the same run is repeated with
- * a sandbox that reports, so that the failure names the system call.
+ * Catches: any other system call of the allocator on any path: mremap for growth, mprotect, brk,
+ * getrandom, sched_yield, clock_gettime or prctl by system call, clone for a background thread. If
+ * the sandbox kills, the same run is repeated with a sandbox that reports, so that the failure
+ * names the system call.
  *
- * Four ways in: one thread; two threads that were there before the filter; a filter that comes while freed memory waits to
- * be given back; and a filter that refuses (EPERM) instead of killing, where all must work as well.
+ * Four ways in: one thread; two threads that were there before the filter; a filter that comes
+ * while freed memory waits to be given back; and a filter that refuses (EPERM) instead of killing,
+ * where all must work as well.
  */
 #include "works.h"
 
@@ -33,122 +35,135 @@ static const unsigned allowed[] = {SYS_mmap,  SYS_munmap, SYS_madvise,    SYS_fu
 enum { allowed_count = sizeof allowed / sizeof allowed[0] };
 
 static void enter(unsigned otherwise) {
-  struct sock_filter code[allowed_count + 6];
-  unsigned short n = 0;
-  code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-  code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 0, allowed_count + 1);
-  code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-  for (unsigned i = 0; i < allowed_count; i++)
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], (unsigned char)(allowed_count - i), 0);
-  code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, otherwise);
-  code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  struct sock_fprog program = {n, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(cannot);
-  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) _exit(cannot);
+    struct sock_filter code[allowed_count + 6];
+    unsigned short n = 0;
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 0,
+                                             allowed_count + 1);
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (unsigned i = 0; i < allowed_count; i++)
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i],
+                                                 (unsigned char)(allowed_count - i), 0);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, otherwise);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {n, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(cannot);
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+        _exit(cannot);
 }
 
 /* Sleeps by the one call that is allowed for it. */
 static void idle_ms(long ms) {
-  static int never;
-  struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-  syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
+    static int never;
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
 }
 
 static void heavy(uint64_t seed) {
-  works_exercise(seed, 3000);
-  for (int round = 0; round < 3; round++) { /* a vector that grows from 1 KiB to 64 MiB, and shrinks */
-    char *vector = malloc(1024);
-    CHECK(vector != NULL, "malloc");
-    works_fill(vector, 1024, seed);
-    for (size_t bytes = 2048; bytes <= 64 * WORKS_MIB; bytes *= 2) {
-      vector = realloc(vector, bytes);
-      CHECK(vector != NULL, "realloc to %zu", bytes);
-      vector[bytes - 1] = 1;
+    works_exercise(seed, 3000);
+    for (int round = 0; round < 3;
+         round++) { /* a vector that grows from 1 KiB to 64 MiB, and shrinks */
+        char *vector = malloc(1024);
+        CHECK(vector != NULL, "malloc");
+        works_fill(vector, 1024, seed);
+        for (size_t bytes = 2048; bytes <= 64 * WORKS_MIB; bytes *= 2) {
+            vector = realloc(vector, bytes);
+            CHECK(vector != NULL, "realloc to %zu", bytes);
+            vector[bytes - 1] = 1;
+        }
+        CHECK(works_filled(vector, 1024, seed), "growth lost the contents");
+        vector = realloc(vector, 5 * WORKS_MIB);
+        CHECK(vector && works_filled(vector, 1024, seed), "shrinking lost the contents");
+        free(vector);
     }
-    CHECK(works_filled(vector, 1024, seed), "growth lost the contents");
-    vector = realloc(vector, 5 * WORKS_MIB);
-    CHECK(vector && works_filled(vector, 1024, seed), "shrinking lost the contents");
-    free(vector);
-  }
-  enum { blocks = 800 };
-  char *block[blocks];
-  for (int round = 0; round < 3; round++) {
-    for (int i = 0; i < blocks; i++) {
-      size_t bytes = i % 4 == 0 ? WORKS_MIB / 2 : 16 * WORKS_KIB;
-      block[i] = i % 5 ? malloc(bytes) : i % 2 ? calloc(1, bytes) : aligned_alloc(8192, bytes);
-      CHECK(block[i] != NULL, "%zu bytes", bytes);
-      works_touch(block[i], bytes);
+    enum { blocks = 800 };
+    char *block[blocks];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < blocks; i++) {
+            size_t bytes = i % 4 == 0 ? WORKS_MIB / 2 : 16 * WORKS_KIB;
+            block[i] = i % 5   ? malloc(bytes)
+                       : i % 2 ? calloc(1, bytes)
+                               : aligned_alloc(8192, bytes);
+            CHECK(block[i] != NULL, "%zu bytes", bytes);
+            works_touch(block[i], bytes);
+        }
+        for (int i = 0; i < blocks; i++) free(block[(i * 7) % blocks]);
+        idle_ms(500); /* long enough for memory to be given back by whoever does that */
     }
-    for (int i = 0; i < blocks; i++) free(block[(i * 7) % blocks]);
-    idle_ms(500); /* long enough for memory to be given back by whoever does that */
-  }
 }
 
 static atomic_int inside, finished;
 
 static void *heavy_thread(void *argument) {
-  works_exercise((uint64_t)(uintptr_t)argument + 1, 10);
-  while (!atomic_load(&inside)) works_sleep_ms(1);
-  heavy((uint64_t)(uintptr_t)argument + 10);
-  atomic_fetch_add(&finished, 1);
-  while (atomic_load(&finished) > 0) idle_ms(1000); /* the C library's end of a thread makes calls of its own */
-  return NULL;
+    works_exercise((uint64_t)(uintptr_t)argument + 1, 10);
+    while (!atomic_load(&inside)) works_sleep_ms(1);
+    heavy((uint64_t)(uintptr_t)argument + 10);
+    atomic_fetch_add(&finished, 1);
+    while (atomic_load(&finished) > 0)
+        idle_ms(1000); /* the C library's end of a thread makes calls of its own */
+    return NULL;
 }
 
 static void reported(int number, siginfo_t *info, void *context) {
-  (void)context;
-  works_say("the allocator made system call number %d, which is none of the allowed (signal %d)", info->si_syscall, number);
-  _exit(1);
+    (void)context;
+    works_say("the allocator made system call number %d, which is none of the allowed (signal %d)",
+              info->si_syscall, number);
+    _exit(1);
 }
 
 static void sandboxed(const char *way, unsigned otherwise) {
-  works_limit(60);
-  if (otherwise == SECCOMP_RET_TRAP) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = reported;
-    action.sa_flags = SA_SIGINFO;
-    sigaction(SIGSYS, &action, NULL);
-  }
-  if (strcmp(way, "two threads") == 0) {
-    pthread_t id;
-    for (size_t t = 0; t < threads; t++)
-      CHECK(pthread_create(&id, NULL, heavy_thread, (void *)(uintptr_t)t) == 0, "pthread_create");
-  }
-  if (strcmp(way, "freed before") == 0) {
-    static char *block[2000];
-    for (int i = 0; i < 2000; i++) {
-      block[i] = malloc(32 * WORKS_KIB);
-      CHECK(block[i] != NULL, "malloc");
-      works_touch(block[i], 32 * WORKS_KIB);
+    works_limit(60);
+    if (otherwise == SECCOMP_RET_TRAP) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_sigaction = reported;
+        action.sa_flags = SA_SIGINFO;
+        sigaction(SIGSYS, &action, NULL);
     }
-    for (int i = 0; i < 2000; i++) free(block[i]);
-    works_sleep_ms(20);
-  }
-  enter(otherwise);
-  atomic_store(&inside, 1);
-  heavy(99);
-  if (strcmp(way, "two threads") == 0)
-    while (atomic_load(&finished) < threads) idle_ms(10);
-  _exit(0);
+    if (strcmp(way, "two threads") == 0) {
+        pthread_t id;
+        for (size_t t = 0; t < threads; t++)
+            CHECK(pthread_create(&id, NULL, heavy_thread, (void *)(uintptr_t)t) == 0,
+                  "pthread_create");
+    }
+    if (strcmp(way, "freed before") == 0) {
+        static char *block[2000];
+        for (int i = 0; i < 2000; i++) {
+            block[i] = malloc(32 * WORKS_KIB);
+            CHECK(block[i] != NULL, "malloc");
+            works_touch(block[i], 32 * WORKS_KIB);
+        }
+        for (int i = 0; i < 2000; i++) free(block[i]);
+        works_sleep_ms(20);
+    }
+    enter(otherwise);
+    atomic_store(&inside, 1);
+    heavy(99);
+    if (strcmp(way, "two threads") == 0)
+        while (atomic_load(&finished) < threads) idle_ms(10);
+    _exit(0);
 }
 
 static int run(const char *way, unsigned otherwise) {
-  pid_t pid = fork();
-  CHECK(pid >= 0, "fork: %s", strerror(errno));
-  if (pid == 0) sandboxed(way, otherwise);
-  return works_wait(pid);
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) sandboxed(way, otherwise);
+    return works_wait(pid);
 }
 
 int main(void) {
-  works_require_loam();
-  static const char *const ways[] = {"one thread", "two threads", "freed before"};
-  for (int w = 0; w < 3; w++) {
-    int status = run(ways[w], SECCOMP_RET_KILL_PROCESS);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == cannot) SKIP("this system lets no seccomp filter be set");
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) run(ways[w], SECCOMP_RET_TRAP);
-    works_expect_ok(status, ways[w]);
-  }
-  for (int w = 0; w < 3; w++) works_expect_ok(run(ways[w], SECCOMP_RET_ERRNO | EPERM), "a sandbox that refuses");
-  return 0;
+    works_require_loam();
+    static const char *const ways[] = {"one thread", "two threads", "freed before"};
+    for (int w = 0; w < 3; w++) {
+        int status = run(ways[w], SECCOMP_RET_KILL_PROCESS);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == cannot)
+            SKIP("this system lets no seccomp filter be set");
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) run(ways[w], SECCOMP_RET_TRAP);
+        works_expect_ok(status, ways[w]);
+    }
+    for (int w = 0; w < 3; w++)
+        works_expect_ok(run(ways[w], SECCOMP_RET_ERRNO | EPERM), "a sandbox that refuses");
+    return 0;
 }

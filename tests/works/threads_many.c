@@ -1,11 +1,14 @@
 /*
- * threads_many.c - a hundred thousand threads come, allocate, free each other's blocks and go; nothing is left stranded.
+ * threads_many.c - a hundred thousand threads come, allocate, free each other's blocks and go;
+ * nothing is left stranded.
  *
- * Catches: whatever a thread leaves behind: its heap, partly used pages that nobody takes over, batches of foreign blocks
- * it had not handed back. Resident memory at the end is within 10% of what it was after the first thousand threads.
+ * Catches: whatever a thread leaves behind: its heap, partly used pages that nobody takes over,
+ * batches of foreign blocks it had not handed back. Resident memory at the end is within 10% of
+ * what it was after the first thousand threads.
  *
- * Sixteen threads at a time pass blocks through a ring: each takes out blocks that older (mostly ended) threads put in,
- * checks and frees them, and puts in its own. At both measuring points the ring is emptied and a second passes.
+ * Sixteen threads at a time pass blocks through a ring: each takes out blocks that older (mostly
+ * ended) threads put in, checks and frees them, and puts in its own. At both measuring points the
+ * ring is emptied and a second passes.
  */
 #include "works.h"
 
@@ -17,46 +20,50 @@ enum { threads = 100000, first = 1000, batch = 16, ring_size = 4096, blocks_each
 static _Atomic(works_block *) ring[ring_size];
 
 static void *work(void *argument) {
-  uint64_t seed = (uint64_t)(uintptr_t)argument + 1;
-  works_random(&seed);
-  for (int i = 0; i < blocks_each; i++) {
-    uint64_t r = works_random(&seed);
-    size_t bytes = 16 + (size_t)((r >> 20) % (r % 64 == 0 ? 40000 : r % 4 == 0 ? 2000 : 200));
-    works_block *old = atomic_exchange(&ring[(r >> 8) % ring_size], works_block_new(bytes, seed));
-    if (old) works_block_free(old);
-  }
-  return NULL;
+    uint64_t seed = (uint64_t)(uintptr_t)argument + 1;
+    works_random(&seed);
+    for (int i = 0; i < blocks_each; i++) {
+        uint64_t r = works_random(&seed);
+        size_t bytes = 16 + (size_t)((r >> 20) % (r % 64 == 0 ? 40000 : r % 4 == 0 ? 2000 : 200));
+        works_block *old =
+            atomic_exchange(&ring[(r >> 8) % ring_size], works_block_new(bytes, seed));
+        if (old) works_block_free(old);
+    }
+    return NULL;
 }
 
 static void run(int from, int to) {
-  pthread_t ids[batch];
-  for (int i = from; i < to; i += batch) {
-    int n = to - i < batch ? to - i : batch;
-    for (int t = 0; t < n; t++)
-      CHECK(pthread_create(&ids[t], NULL, work, (void *)(uintptr_t)(i + t)) == 0, "pthread_create, thread %d", i + t);
-    for (int t = 0; t < n; t++) pthread_join(ids[t], NULL);
-  }
+    pthread_t ids[batch];
+    for (int i = from; i < to; i += batch) {
+        int n = to - i < batch ? to - i : batch;
+        for (int t = 0; t < n; t++)
+            CHECK(pthread_create(&ids[t], NULL, work, (void *)(uintptr_t)(i + t)) == 0,
+                  "pthread_create, thread %d", i + t);
+        for (int t = 0; t < n; t++) pthread_join(ids[t], NULL);
+    }
 }
 
 static size_t settle(void) {
-  for (int i = 0; i < ring_size; i++) {
-    works_block *block = atomic_exchange(&ring[i], NULL);
-    if (block) works_block_free(block);
-  }
-  works_sleep_ms(1000);
-  return works_rss_bytes();
+    for (int i = 0; i < ring_size; i++) {
+        works_block *block = atomic_exchange(&ring[i], NULL);
+        if (block) works_block_free(block);
+    }
+    works_sleep_ms(1000);
+    return works_rss_bytes();
 }
 
 int main(int argc, char **argv) {
-  works_require_loam();
-  works_limit(110);
-  int total = argc > 1 ? atoi(argv[1]) : threads;
-  run(0, first);
-  size_t start = settle();
-  run(first, total);
-  size_t end = settle();
-  works_say("resident: %zu KiB after %d threads, %zu KiB after %d", start / 1024, first, end / 1024, total);
-  CHECK(end <= start + start / 10, "%zu KiB more are resident after %d threads than after %d, allowed are 10%%",
-        (end - start) / 1024, total, first);
-  return 0;
+    works_require_loam();
+    works_limit(110);
+    int total = argc > 1 ? atoi(argv[1]) : threads;
+    run(0, first);
+    size_t start = settle();
+    run(first, total);
+    size_t end = settle();
+    works_say("resident: %zu KiB after %d threads, %zu KiB after %d", start / 1024, first,
+              end / 1024, total);
+    CHECK(end <= start + start / 10,
+          "%zu KiB more are resident after %d threads than after %d, allowed are 10%%",
+          (end - start) / 1024, total, first);
+    return 0;
 }
