@@ -22,6 +22,8 @@
 #define LM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define LM_NORETURN __attribute__((noreturn))
 #define LM_EXPORT __attribute__((visibility("default")))
+/* For declarations of variables of ours: addressed directly, not through the global offset table. */
+#define LM_HIDDEN __attribute__((visibility("hidden")))
 #define LM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -25,8 +25,7 @@ static lm_page_t *foreign(const void *p, const char *function) {
 
 /* In the arena, but in no page: it was ours once. */
 static bool was_ours(const void *p) {
-    size_t slice = ((uintptr_t)p - lm_arena.base) >> LM_SLICE_SHIFT;
-    return slice < lm_load_acquire(&lm_arena.slices) && lm_page_of(p)->kind == LM_KIND_NONE;
+    return lm_slice_of(p) < lm_load_acquire(&lm_arena_slices) && lm_page_of(p)->kind == LM_KIND_NONE;
 }
 
 /* ---- Links ---- */
@@ -180,7 +179,7 @@ void lm_free(void *p) {
 #if LOAM_DEBUG
     set_trailer(page, p, lm_requested(page, p), TAG_FREED);
 #endif
-    lm_block_free(page, p);
+    lm_block_free(p);
 }
 
 #else /* release */

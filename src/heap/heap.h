@@ -44,7 +44,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_list_t full;                /* pages of ours without any */
     lm_lock_t lock;
     bool active;                   /* a thread owns it */
-    uint32_t left_behind;          /* full pages on which the worker found remote frees */
+    uint32_t left_behind;          /* pages on which the worker found remote frees */
+    uint32_t spares;               /* about how many partial pages are empty, kept for the next malloc */
     size_t pages, trim_at;         /* pages owned; below trim_at the current ones are looked at */
     size_t refills, refills_seen;  /* slow paths taken, and the worker's note of it: shows who sleeps */
     lm_node_t link;                /* registry of heaps */
@@ -58,8 +59,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 /* The calling thread's heap; an empty one until it first allocates and after it has ended, so that the
  * fast path needs no test for it. */
-extern LM_TLS lm_heap_t *lm_heap_self;
-extern lm_heap_t lm_heap_empty;
+extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
+extern LM_HIDDEN lm_heap_t lm_heap_empty;
 
 /* ---- Links of free lists ---- */
 
@@ -76,7 +77,8 @@ LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = 
 /* ---- The two fast paths, on blocks ---- */
 
 void *lm_block_alloc_slow(size_t bytes);
-void lm_block_free_slow(lm_page_t *page, void *p);
+void lm_block_free_slow(void *p, lm_page_t *page);
+void lm_free_foreign(void *p); /* outside the arena: NULL is fine, the rest is reported */
 void lm_page_event(lm_page_t *page);
 
 /* At least bytes bytes, aligned to 16; NULL with errno ENOMEM iff there is no memory. */
@@ -97,10 +99,16 @@ LM_INLINE void *lm_block_alloc(size_t bytes) {
 }
 
 /* Takes back what lm_block_alloc gave; NULL allowed. */
-LM_INLINE void lm_block_free(lm_page_t *page, void *p) {
-    /* Relaxed: the word equals our token iff we wrote it. */
-    if (LM_UNLIKELY(lm_load_relaxed(&page->owner) != lm_thread_token())) {
-        lm_block_free_slow(page, p);
+LM_NO_TSAN LM_INLINE void lm_block_free(void *p) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_arena_slices)) {
+        lm_free_foreign(p);
+        return;
+    }
+    lm_page_t *page = lm_arena_map[slice];
+    /* The word equals our token iff we wrote it. */
+    if (LM_UNLIKELY(page->owner != lm_thread_token())) {
+        lm_block_free_slow(p, page);
         return;
     }
     lm_block_t *block = (lm_block_t *)p;
@@ -154,7 +162,7 @@ void *lm_malloc(size_t bytes);
 void lm_free(void *p);
 #else
 LM_INLINE void *lm_malloc(size_t bytes) { return lm_block_alloc(bytes); }
-LM_INLINE void lm_free(void *p) { lm_block_free(lm_page_of(p), p); }
+LM_INLINE void lm_free(void *p) { lm_block_free(p); }
 #endif
 
 #endif

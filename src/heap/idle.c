@@ -28,12 +28,25 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
+/* Heap lock held. Without it the owner touches none of its empty partial pages. */
+static void release_spares(lm_heap_t *heap) {
+    heap->spares = 0;
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_node_t *next;
+        for (lm_node_t *node = heap->partial[c].first; node != NULL; node = next) {
+            lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+            next = lm_list_after(&heap->partial[c], node);
+            if (lm_page_outside(page) == 0) lm_page_release(heap, page);
+        }
+    }
+}
+
 bool lm_idle_collect(void) {
     bool more = false;
     lm_lock_take(&lm_registry_lock);
     for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
-        if (lm_load_relaxed(&heap->notified) == NULL) continue;
+        if (lm_load_relaxed(&heap->notified) == NULL && lm_load_relaxed(&heap->spares) == 0) continue;
         if (!lm_lock_try(&heap->lock)) { /* wide awake */
             more = true;
             continue;
@@ -48,6 +61,7 @@ bool lm_idle_collect(void) {
                 next = page->notified;
                 collect_page(heap, page);
             }
+            release_spares(heap);
         } else {
             heap->refills_seen = heap->refills;
             more = true;

@@ -151,10 +151,15 @@ void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = page->heap;
     lm_lock_take(&heap->lock);
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
-    /* The current page stays: the next malloc of its class would only ask for another. */
-    if (page->live == 0 && page->place == LM_AT_PARTIAL) {
-        lm_page_release(heap, page);
-        if (heap->pages <= heap->trim_at) lm_page_trim(heap);
+    if (page->live == 0) {
+        if (page->place == LM_AT_CURRENT) {
+            /* The next malloc of its class would only ask for another: a spare, until we sleep. */
+            lm_page_to_partial(heap, page);
+            heap->spares++;
+        } else {
+            lm_page_release(heap, page);
+            if (heap->pages <= heap->trim_at) lm_page_trim(heap);
+        }
     }
     lm_lock_give(&heap->lock);
 }

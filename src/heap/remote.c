@@ -140,7 +140,7 @@ void lm_remote_drain(lm_heap_t *heap) {
 
 /* ---- The slow half of free ---- */
 
-void lm_block_free_slow(lm_page_t *page, void *p) {
+void lm_block_free_slow(void *p, lm_page_t *page) {
     if (page->kind == LM_KIND_PAGE) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
@@ -148,7 +148,11 @@ void lm_block_free_slow(lm_page_t *page, void *p) {
         else lm_remote_push(page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
         lm_large_free(page, p);
-    } else if (p != NULL) {
-        lm_misuse("free of a pointer that loam did not allocate: %p (", p);
+    } else {
+        lm_free_foreign(p);
     }
+}
+
+void lm_free_foreign(void *p) {
+    if (p != NULL) lm_misuse("free of a pointer that loam did not allocate: %p (", p);
 }

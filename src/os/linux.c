@@ -94,6 +94,11 @@ bool PORT(purge)(void *at, size_t bytes) {
     return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
 }
 
+void lm_os_release(void *at, size_t bytes, bool reserved) {
+    if (reserved) (void)map(at, bytes, PROT_NONE, MAP_FIXED);
+    else (void)lm_syscall(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0, 0, 0, 0);
+}
+
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
     intptr_t got = lm_syscall(SYS_mremap, (intptr_t)from, (intptr_t)old_bytes, (intptr_t)new_bytes,
                               MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to, 0);

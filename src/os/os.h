@@ -25,9 +25,13 @@ uintptr_t lm_os_place(size_t *bytes, bool *reserved);
  * promise or (not reserved) somebody lives there; nothing has changed then. */
 bool lm_os_commit(void *at, size_t bytes, bool reserved);
 
-/* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero.
- * false iff the system refused; the contents are unchanged then. */
+/* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero. Both
+ * need to be multiples of lm_os_page_bytes() only. false iff the system refused; the contents are
+ * unchanged then. */
 bool lm_os_purge(void *at, size_t bytes);
+
+/* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
+void lm_os_release(void *at, size_t bytes, bool reserved);
 
 /* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving pages
  * instead of bytes; the rest of the target is zero, the source is committed and zero again. false iff
@@ -98,7 +102,7 @@ LM_INLINE bool lm_lock_try(lm_lock_t *lock) {
 
 /* The thread that is inside fork() holds every lock of loam, and passes through them: atfork handlers
  * of the program may allocate between our handler and the fork itself. 0: nobody forks. */
-extern uintptr_t lm_fork_owner;
+extern LM_HIDDEN uintptr_t lm_fork_owner;
 
 LM_INLINE void lm_lock_give(lm_lock_t *lock) {
     /* Relaxed: only the forking thread itself can find its own token here. */

@@ -43,8 +43,9 @@ static size_t purge_one(uint32_t ticks) {
         lm_lock_give(&lm_space.lock);
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
         lm_lock_take(&lm_space.lock);
-        lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
+        span = lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
         if (!purged) return 0;
+        lm_space_settle(span);
         lm_space.purged_bytes += slices << LM_SLICE_SHIFT;
         lm_space.purges++;
         return slices;
@@ -92,7 +93,7 @@ void lm_purge_poke(bool idle) {
 
 void lm_purge_inline(void) {
     if (lm_purge_policy.worker && !lm_space.worker_forbidden) return;
-    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
+    size_t used = lm_arena_slices - lm_space.dirty_slices - lm_space.clean_slices;
     if (lm_space.dirty_slices <= INLINE_SLICES + used / 8) return;
     while (purge_one(0) > 0) {}
 }

@@ -33,11 +33,16 @@ extern lm_space_t lm_space;
 LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1 : 0; }
 
 /* Makes [first, first+slices) a free span of that kind, merged with its neighbours. stamp is for dirty
- * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing. */
-void lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
+ * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
+ * Returns what it became. */
+lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
 
 /* Takes a free span out of its lists. */
 void lm_space_remove(lm_page_t *span);
+
+/* After a purge, with the clean span that it is part of now: gives the end of the arena back, and the
+ * memory of descriptors that say nothing. */
+void lm_space_settle(lm_page_t *span);
 
 /* Makes [first, first+slices) a span in use: both its ends say so. */
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
