@@ -95,7 +95,7 @@ def loam_version(library):
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r"^loam: version (\S+)", shown.stderr, re.MULTILINE)
+    found = re.search(r"^loam: version ([\w.+-]+)", shown.stderr, re.MULTILINE)
     return found.group(1) if found else None
 
 

@@ -25,7 +25,7 @@ static lm_page_t *foreign(const void *p, const char *function) {
 
 /* In the arena, but in no page: it was ours once. */
 static bool was_ours(const void *p) {
-    return lm_slice_of(p) < lm_load_acquire(&lm_arena_slices) && lm_page_of(p)->kind == LM_KIND_NONE;
+    return lm_slice_of(p) < lm_load_acquire(&lm_arena.slices) && lm_page_of(p)->kind == LM_KIND_NONE;
 }
 
 /* ---- Links ---- */

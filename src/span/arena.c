@@ -9,10 +9,7 @@
  */
 #include "span/room.h"
 
-uintptr_t lm_arena_base LM_ALIGNED(64);
-size_t lm_arena_slices;
-lm_page_t **lm_arena_map;
-lm_page_t *lm_arena_pages;
+lm_arena_t lm_arena;
 lm_page_t lm_nobody;
 lm_space_t lm_space;
 
@@ -32,7 +29,7 @@ static size_t bin_of(size_t slices) {
     return bin < LM_BINS ? bin : LM_BINS - 1;
 }
 
-static lm_page_t *slot(size_t slice) { return &lm_arena_pages[slice]; }
+static lm_page_t *slot(size_t slice) { return &lm_arena.pages[slice]; }
 
 static bool is_free(const lm_page_t *span) {
     return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
@@ -91,7 +88,7 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
         first -= before;
         slices += before;
     }
-    if (first + slices < lm_arena_slices && slot(first + slices)->kind == kind) {
+    if (first + slices < lm_arena.slices && slot(first + slices)->kind == kind) {
         lm_page_t *span = slot(first + slices);
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
@@ -134,8 +131,8 @@ static bool cover(void *array, size_t *committed, size_t bytes) {
 }
 
 static bool cover_metadata(size_t slices) {
-    return cover(lm_arena_map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) &&
-           cover(lm_arena_pages, &lm_space.pages_committed, slices * sizeof(lm_page_t));
+    return cover(lm_arena.map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) &&
+           cover(lm_arena.pages, &lm_space.pages_committed, slices * sizeof(lm_page_t));
 }
 
 /* Puts map, descriptors and slices side by side into the place that the system names. */
@@ -145,39 +142,39 @@ static bool place_arena(void) {
     uintptr_t at = lm_os_place(&bytes, &lm_space.reserved);
     if (at == 0) return false;
     size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
-    lm_arena_map = (lm_page_t **)at;
+    lm_arena.map = (lm_page_t **)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT);
-    lm_arena_pages = (lm_page_t *)at;
+    lm_arena.pages = (lm_page_t *)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT);
-    lm_arena_base = at;
+    lm_arena.base = at;
     lm_space.slices_most = slices;
     lm_space.placed = true;
     return true;
 }
 
-/* Adds [lm_arena_slices, +slices) to the arena, as `kind`. */
+/* Adds [lm_arena.slices, +slices) to the arena, as `kind`. */
 static void publish(size_t slices) {
-    size_t first = lm_arena_slices;
-    for (size_t i = first; i < first + slices; i++) lm_arena_map[i] = &lm_nobody;
+    size_t first = lm_arena.slices;
+    for (size_t i = first; i < first + slices; i++) lm_arena.map[i] = &lm_nobody;
     /* Release: who finds a slice below the bound finds its map entry. */
-    lm_store_release(&lm_arena_slices, first + slices);
+    lm_store_release(&lm_arena.slices, first + slices);
 }
 
 /* The arena's next addresses belong to somebody else: leaves them out, as a span in use for ever. */
 static bool step_over(size_t slices) {
-    if (lm_arena_slices + slices > lm_space.slices_most || !cover_metadata(lm_arena_slices + slices)) {
+    if (lm_arena.slices + slices > lm_space.slices_most || !cover_metadata(lm_arena.slices + slices)) {
         return false;
     }
-    size_t first = lm_arena_slices;
+    size_t first = lm_arena.slices;
     publish(slices);
     lm_space_label(first, slices, LM_KIND_NONE);
     return true;
 }
 
 static bool grow_by(size_t slices) {
-    size_t first = lm_arena_slices;
+    size_t first = lm_arena.slices;
     if (slices > lm_space.slices_most - first || !cover_metadata(first + slices)) return false;
-    void *at = (void *)(lm_arena_base + (first << LM_SLICE_SHIFT));
+    void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
     if (!lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved)) return false;
     publish(slices);
     lm_space_insert(first, slices, LM_KIND_CLEAN, 0);
@@ -187,7 +184,7 @@ static bool grow_by(size_t slices) {
 /* Makes the arena end in a clean span of at least `slices`. */
 static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
-    size_t end = lm_arena_slices;
+    size_t end = lm_arena.slices;
     /* What lies free at the end counts. */
     if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) {
         size_t there = slot(end - 1)->slices;
@@ -220,13 +217,13 @@ static void purge_within(void *from, void *to) {
 
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
-    if (end == lm_arena_slices && slices >= GROW_LEAST) {
+    if (end == lm_arena.slices && slices >= GROW_LEAST) {
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
-        lm_store_release(&lm_arena_slices, first);
+        lm_store_release(&lm_arena.slices, first);
         lm_os_release(lm_span_start(slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
         purge_within(slot(first), slot(end));
-        purge_within(lm_arena_map + first, lm_arena_map + end);
+        purge_within(lm_arena.map + first, lm_arena.map + end);
     } else if (slices >= SETTLE_LEAST) {
         purge_within(slot(first + 1), slot(end - 1)); /* only the ends say something */
     }
@@ -257,7 +254,7 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     if (span == NULL && grow(wanted)) span = find(LM_KIND_CLEAN, wanted);
     if (span != NULL) {
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
-        size_t base_slice = lm_arena_base >> LM_SLICE_SHIFT;
+        size_t base_slice = lm_arena.base >> LM_SLICE_SHIFT;
         size_t first = lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
         carve_out(span, first, slices, kind);
         span = slot(first);
@@ -275,7 +272,7 @@ void lm_span_give(lm_page_t *span) {
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry = &lm_arena_map[lm_span_slice(span)];
+    lm_page_t **entry = &lm_arena.map[lm_span_slice(span)];
     for (size_t i = 0; i < slices; i++) entry[i] = page;
 }
 
@@ -286,11 +283,11 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
     size_t have = span->slices, end = first + have;
     /* Behind us there may be a dirty and a clean free span, in either order, then the arena's end. */
     size_t reach = end;
-    while (reach < first + slices && reach < lm_arena_slices && is_free(slot(reach))) {
+    while (reach < first + slices && reach < lm_arena.slices && is_free(slot(reach))) {
         reach += slot(reach)->slices;
     }
-    if (reach < first + slices && reach == lm_arena_slices && grow(first + slices - reach)) {
-        reach = lm_arena_slices;
+    if (reach < first + slices && reach == lm_arena.slices && grow(first + slices - reach)) {
+        reach = lm_arena.slices;
     }
     if (reach >= first + slices && slices > have) {
         while (end < first + slices) {
@@ -339,11 +336,11 @@ void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
     size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
     *stats = (lm_span_stats_t){
-        .arena_bytes = lm_arena_slices << LM_SLICE_SHIFT,
-        .metadata_bytes = lm_arena_slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
+        .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
+        .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
         .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
         .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,
-        .used_bytes = (lm_arena_slices - free_slices) << LM_SLICE_SHIFT,
+        .used_bytes = (lm_arena.slices - free_slices) << LM_SLICE_SHIFT,
         .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
         .purged_bytes = lm_space.purged_bytes,
         .purges = lm_space.purges,
@@ -353,7 +350,7 @@ void lm_span_stats(lm_span_stats_t *stats) {
 
 void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
     lm_lock_take(&lm_space.lock);
-    for (size_t i = 0; i < lm_arena_slices; i += slot(i)->slices) {
+    for (size_t i = 0; i < lm_arena.slices; i += slot(i)->slices) {
         if (slot(i)->kind >= LM_KIND_PAGE) visit(slot(i), context);
     }
     lm_lock_give(&lm_space.lock);
@@ -368,9 +365,9 @@ void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
     size_t dirty = 0, clean = 0, listed = 0, aged = 0;
     lm_kind_t before = LM_KIND_NONE;
-    for (size_t i = 0; i < lm_arena_slices;) {
+    for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = slot(i);
-        if (span->slices == 0 || i + span->slices > lm_arena_slices) broken("length", i);
+        if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
         const lm_page_t *last = slot(i + span->slices - 1);
         if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
         if (is_free(span)) {

@@ -93,7 +93,7 @@ void lm_purge_poke(bool idle) {
 
 void lm_purge_inline(void) {
     if (lm_purge_policy.worker && !lm_space.worker_forbidden) return;
-    size_t used = lm_arena_slices - lm_space.dirty_slices - lm_space.clean_slices;
+    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
     if (lm_space.dirty_slices <= INLINE_SLICES + used / 8) return;
     while (purge_one(0) > 0) {}
 }

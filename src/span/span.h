@@ -76,32 +76,34 @@ typedef struct LM_ALIGNED(128) lm_page {
 LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
 LM_STATIC_ASSERT(offsetof(lm_page_t, remote) == 64, "what others write stays off the owner's line");
 
-/* What free() reads: one cache line, written only when the arena grows or shrinks. Three words in a row
- * would be a struct, if compilers addressed its members as cheaply as variables of their own. */
-extern LM_HIDDEN uintptr_t lm_arena_base; /* address of slice 0 */
-extern LM_HIDDEN size_t lm_arena_slices;  /* mapped so far; map and descriptors below it are readable */
-extern LM_HIDDEN lm_page_t **lm_arena_map;
-extern LM_HIDDEN lm_page_t *lm_arena_pages; /* descriptors by slice */
+/* What free() reads: one cache line, written only when the arena grows or shrinks. */
+typedef struct LM_ALIGNED(64) lm_arena {
+    uintptr_t base;   /* address of slice 0 */
+    size_t slices;    /* mapped so far; map and descriptors below it are readable */
+    lm_page_t **map;  /* by slice */
+    lm_page_t *pages; /* descriptors by slice */
+} lm_arena_t;
 
+extern LM_HIDDEN lm_arena_t lm_arena;
 extern LM_HIDDEN lm_page_t lm_nobody; /* owner LM_OWNER_NOBODY, kind LM_KIND_NONE */
 
-/* The slice that p lies in; not below lm_arena_slices iff it is none of ours. */
+/* The slice that p lies in; not below lm_arena.slices iff it is none of ours. */
 LM_INLINE size_t lm_slice_of(const void *p) {
-    return ((uintptr_t)p - lm_arena_base) >> LM_SLICE_SHIFT;
+    return ((uintptr_t)p - lm_arena.base) >> LM_SLICE_SHIFT;
 }
 
 /* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. Plain loads:
  * who holds p got it from a thread that saw the arena and the map with it. */
 LM_NO_TSAN LM_INLINE lm_page_t *lm_page_of(const void *p) {
     size_t slice = lm_slice_of(p);
-    return LM_LIKELY(slice < lm_arena_slices) ? lm_arena_map[slice] : &lm_nobody;
+    return LM_LIKELY(slice < lm_arena.slices) ? lm_arena.map[slice] : &lm_nobody;
 }
 
-LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena_pages); }
+LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
 
 /* First byte of a span. */
 LM_INLINE char *lm_span_start(const lm_page_t *span) {
-    return (char *)(lm_arena_base + (lm_span_slice(span) << LM_SLICE_SHIFT));
+    return (char *)(lm_arena.base + (lm_span_slice(span) << LM_SLICE_SHIFT));
 }
 
 /* Takes slices (at least 1) in a row, the first a multiple of align_slices (a power of two) slices from
