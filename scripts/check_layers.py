@@ -14,7 +14,8 @@ The rules:
             one may, for attributes
   linux     only src/os/linux.c includes <sys/*>, <linux/*> or <asm/*>, or mentions __linux__
   length    a file has at most 600 lines
-  opening   a file opens with a comment that starts with its name and says what it is
+  opening   a file opens with a comment that starts with its name (a public header's as it is included:
+            loam/malloc.h) and says what it is
 
 It reads text, not what the preprocessor makes of it: an include by macro would pass unseen.
 """
@@ -96,9 +97,9 @@ def check_file(path, text):
     lines = text.splitlines()
     if len(lines) > MAX_LINES:
         yield MAX_LINES + 1, "length", f"has {len(lines)} lines, at most {MAX_LINES} are allowed"
-    name = re.escape(Path(path).name)
-    if not re.match(rf"(/\*|//)\s*{name}:\s+\S", text):
-        yield 1, "opening", f'does not open with a comment "{Path(path).name}: what it is"'
+    name = path.removeprefix("include/") if path.startswith("include/") else Path(path).name
+    if not re.match(rf"(/\*|//)\s*{re.escape(name)}:\s+\S", text):
+        yield 1, "opening", f'does not open with a comment "{name}: what it is"'
     for number, line in enumerate(without_comments(text).splitlines(), 1):
         include = INCLUDE.match(line)
         if include:
@@ -136,8 +137,8 @@ def check_tree(root):
 # ---- self-test -----------------------------------------------------------------------------------
 
 SOUND = {
-    "include/loam/loam.h": "/* loam.h: all. */\n#include \"loam/types.h\"\n#ifdef __cplusplus\n#endif\n",
-    "include/loam/types.h": "/* types.h: attributes. */\n#if defined(__GNUC__)\n#endif\n",
+    "include/loam/loam.h": "/* loam/loam.h: all. */\n#include \"loam/types.h\"\n#ifdef __cplusplus\n#endif\n",
+    "include/loam/types.h": "/* loam/types.h: attributes. */\n#if defined(__GNUC__)\n#endif\n",
     "src/base/compiler.h": "/* compiler.h: compilers. */\n#if defined(__clang__)\n#endif\n",
     "src/base/base.h": '/* base.h: ground. */\n#include "base/compiler.h"\n',
     "src/os/os.h": '/* os.h: the contract. */\n#include "base/base.h"\n',
@@ -157,7 +158,7 @@ WRONG = [
     ("layer", "src/os/up.c", '/* up.c: x. */\n#include "span/span.h"\n'),
     ("layer", "src/span/up.c", '/* up.c: x. */\n#  include "heap/heap.h"\n'),
     ("layer", "src/heap/up.c", '/* up.c: x. */\n#include "api/api.h"\n'),
-    ("layer", "include/loam/up.h", '/* up.h: x. */\n#include "base/base.h"\n'),
+    ("layer", "include/loam/up.h", '/* loam/up.h: x. */\n#include "base/base.h"\n'),
     ("door", "src/api/in.c", '/* in.c: x. */\n#include "heap/page.h"\n'),
     ("door", "src/os/in.c", '/* in.c: x. */\n#include "base/compiler.h"\n'),
     ("door", "override/in.cpp", '/* in.cpp: x. */\n#include "heap/page.h"\n'),
@@ -167,7 +168,7 @@ WRONG = [
     ("compiler", "src/heap/cc.c", "/* cc.c: x. */\n#if defined(__GNUC__)\n#endif\n"),
     ("compiler", "src/heap/cpu.c", "/* cpu.c: x. */\n#ifdef __x86_64__\n#endif\n"),
     ("compiler", "src/os/cpu.c", "/* cpu.c: x. */\n#if 0\n#elif __has_builtin(x)\n#endif\n"),
-    ("compiler", "include/loam/zz.h", "/* zz.h: x. */\n#ifdef __clang__\n#endif\n"),
+    ("compiler", "include/loam/zz.h", "/* loam/zz.h: x. */\n#ifdef __clang__\n#endif\n"),
     ("linux", "src/os/thread.c", "/* thread.c: x. */\n#include <sys/mman.h>\n"),
     ("linux", "src/span/sys.c", "/* sys.c: x. */\n#include <linux/futex.h>\n"),
     ("linux", "src/heap/if.c", "/* if.c: x. */\n#ifdef __linux__\n#endif\n"),

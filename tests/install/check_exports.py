@@ -5,7 +5,8 @@
 
 Checks, by readelf:
   1. both define every allocation function of the C library and every C++17 operator new/delete
-  2. they define nothing else but loam_*: an internal name that leaks could collide
+  2. they define nothing else but loam_*, libc's aliases of these, and (the shared library) the calls
+     that override/doors.c guards: an internal name that leaks could collide
   3. libloam.so needs libc and the dynamic linker, nothing more; no text relocations; initial-exec
      thread-local memory (no call to __tls_get_addr); bound at start, never unloaded
   4. what of C++ it refers to is weak, so that it loads into a program without C++
@@ -22,6 +23,14 @@ import sys
 C_NAMES = """malloc calloc realloc reallocarray free free_sized free_aligned_sized cfree aligned_alloc
 memalign posix_memalign valloc pvalloc malloc_usable_size mallinfo mallinfo2 malloc_trim mallopt
 malloc_stats malloc_info""".split()
+
+# libc's second names for the same functions, which some programs call.
+C_ALIASES = ["__posix_memalign"] + [f"__libc_{name}" for name in (
+    "malloc calloc realloc reallocarray free cfree memalign valloc pvalloc".split())]  # fmt: skip
+
+# In the shared library alone: calls before which the background worker has to end (override/doors.c).
+DOORS = """prctl setegid seteuid setgid setgroups setns setregid setresgid setresuid setreuid setuid
+unshare""".split()
 
 SIZE, ALIGN, NOTHROW = "m", "St11align_val_t", "RKSt9nothrow_t"
 CXX_NAMES = (
@@ -56,13 +65,13 @@ def symbols(tool, path, table):
             yield name.split("@")[0], binding, visibility, section != "UND"
 
 
-def check_names(path, found):
+def check_names(path, found, names):
     defined = {name for name, _, visibility, is_defined in found
                if is_defined and visibility in ("DEFAULT", "PROTECTED")}  # fmt: skip
-    for name in C_NAMES + CXX_NAMES:
+    for name in names:
         if name not in defined:
             yield f"{path}: does not define {name}"
-    for name in sorted(defined - set(C_NAMES) - set(CXX_NAMES)):
+    for name in sorted(defined - set(names)):
         if not name.startswith("loam_") and not LINKER_NAMES.match(name):
             yield f"{path}: defines {name}, which is not its to offer"
     for name, binding, _, is_defined in found:
@@ -92,13 +101,15 @@ def main():
 
     exported = list(symbols(args.readelf, args.library, "--dyn-syms"))
     joined = list(symbols(args.readelf, args.override_object, "--syms"))
-    wrong = [*check_names(args.library, exported), *check_names(args.override_object, joined)]
+    names = C_NAMES + C_ALIASES + CXX_NAMES
+    wrong = [*check_names(args.library, exported, names + DOORS)]
+    wrong += check_names(args.override_object, joined, names)
     wrong += check_dynamic(args.readelf, args.library)
     if any(name == "__tls_get_addr" for name, *_ in exported):
         wrong.append(f"{args.library}: calls __tls_get_addr: thread-local memory not initial-exec")
     for line in wrong:
         print(line)
-    print(f"check_exports: {len(C_NAMES)} names of C, {len(CXX_NAMES)} of C++, {len(wrong)} wrong")
+    print(f"check_exports: {len(names)} names, {len(CXX_NAMES)} of them C++, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
