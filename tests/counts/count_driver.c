@@ -37,9 +37,13 @@ static char output_buffer[1 << 16];
 
 static void single_size(size_t size) {
     void *block[WINDOWS];
-    /* Held throughout, so that freeing the others never empties the memory they came from. */
-    void *held[4];
-    for (int i = 0; i < 4; i++) held[i] = call_malloc(size);
+    /* Every third of these is held throughout: free blocks everywhere, and no freeing empties the
+     * memory that the block came from. */
+    void *held[4 * WINDOWS];
+    for (int i = 0; i < 4 * WINDOWS; i++) held[i] = call_malloc(size);
+    for (int i = 0; i < 4 * WINDOWS; i++) {
+        if (i % 3 != 0) call_free(held[i]);
+    }
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < WINDOWS; i++) {
             window_open();
@@ -54,7 +58,7 @@ static void single_size(size_t size) {
             printf("free %zu\n", size);
         }
     }
-    for (int i = 0; i < 4; i++) call_free(held[i]);
+    for (int i = 0; i < 4 * WINDOWS; i += 3) call_free(held[i]);
 }
 
 /* Every class's upper bound and the first size of it: 16 byte steps to 1 KiB, then 8 a doubling. */
