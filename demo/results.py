@@ -1,9 +1,13 @@
 """What the runs gave: raw rows, medians, ratios, spreads, geometric means.
 
+A ratio is the median, over the rounds, of a run against the baseline's run of
+the same program in the same round: runs of one round stand close together, so a
+machine that slows down meanwhile slows both. A spread is half the range of what
+the median was taken of, relative to it.
+
 A cell is one (program, allocator). It is good only if every one of its runs
 was; one bad run makes the whole cell bad, with the reason, and neither the
-ratios nor the means use it. Ratios are taken against the baseline's median.
-Spread is half the range of a cell's runs, over their median.
+ratios nor the means use it.
 """
 
 import csv
@@ -50,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """A median with its spread, relative to the baseline where `relative`."""
+    """A median and its relative spread."""
 
     value: float
     spread: float
@@ -74,15 +78,9 @@ class Cell:
         bad = [row for row in self.rows if row.status == self.bad]
         return f"{bad[0].detail} ({len(bad)} of {len(self.rows)} runs)" if bad else ""
 
-    def figure(self, metric):
-        """Median and spread of cpu_s or peak_kib; None for a bad or empty cell."""
-        if self.bad or not self.rows:
-            return None
-        values = [getattr(row, metric) for row in self.rows]
-        middle = statistics.median(values)
-        if middle <= 0:
-            return None
-        return Figure(middle, (max(values) - min(values)) / 2 / middle)
+    def values(self, metric):
+        """{round: cpu_s or peak_kib}, empty for a bad cell."""
+        return {} if self.bad else {row.round: getattr(row, metric) for row in self.rows}
 
 
 class Results:
@@ -97,15 +95,14 @@ class Results:
         )
 
     def absolute(self, program, metric):
-        return self.cell(program, BASELINE).figure(metric)
+        """The baseline's own median; or None."""
+        return median_of(list(self.cell(program, BASELINE).values(metric).values()))
 
     def ratio(self, program, allocator, metric):
-        """Median over the baseline's median, with the cell's own spread; or None."""
-        own = self.cell(program, allocator).figure(metric)
-        base = self.absolute(program, metric)
-        if own is None or base is None:
-            return None
-        return Figure(own.value / base.value, own.spread)
+        """Median of the rounds' ratios to the baseline; or None."""
+        own = self.cell(program, allocator).values(metric)
+        base = self.cell(program, BASELINE).values(metric)
+        return median_of([own[turn] / base[turn] for turn in own if base.get(turn, 0) > 0])
 
     def mean(self, allocator, metric):
         """(geometric mean of the ratios or None, programs it is made of)."""
@@ -116,13 +113,9 @@ class Results:
         return math.exp(sum(math.log(value) for value in values) / len(values)), len(values)
 
     def best(self, program, metric):
-        """Allocators within 5% of the lowest figure; empty if that is all of them."""
-        values = {}
-        for allocator in self.allocators:
-            figure = self.cell(program, allocator).figure(metric)
-            if figure:
-                values[allocator] = figure.value
-        return lowest(values)
+        """Allocators within 5% of the lowest ratio; empty if that is all of them."""
+        ratios = {name: self.ratio(program, name, metric) for name in self.allocators}
+        return lowest({name: figure.value for name, figure in ratios.items() if figure})
 
     def best_mean(self, metric):
         """As best(), over the means that cover every program."""
@@ -142,6 +135,13 @@ class Results:
                 if cell.bad:
                     found.append((program, allocator, cell.label, cell.detail()))
         return found
+
+
+def median_of(values):
+    middle = statistics.median(values) if values else 0
+    if middle <= 0:
+        return None
+    return Figure(middle, (max(values) - min(values)) / 2 / middle)
 
 
 def lowest(values):

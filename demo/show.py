@@ -41,8 +41,10 @@ def absolute_text(figure, metric):
 
 
 def spread_text(figure):
-    """Half the range in percent; blank below half a percent."""
+    """Half the range in percent; blank below half a percent, never over four columns."""
     percent = round(100 * figure.spread)
+    if percent >= 100:
+        return ">99%"
     return f"±{percent}%" if percent else ""
 
 
@@ -104,7 +106,7 @@ def print_results(console, results, notes):
         console.print(Text(title, style="bold"))
         console.print(make_table(results, metric))
     console.print(
-        "\n* within 5% of the lowest (a tie), unless all are. ± half the range of the runs\n",
+        "\n* within 5% of the lowest (a tie), unless all are. ± half the rounds' range\n",
         style="dim",
     )
     for program, allocator, label, detail in results.failures():

@@ -14,16 +14,26 @@ class Figures(unittest.TestCase):
     def setUp(self):
         self.results = common.made_up_results()
 
-    def test_median_and_spread_of_a_cell(self):
+    def test_the_baseline_s_own_median_and_spread(self):
         figure = self.results.absolute("one", "cpu_s")
         self.assertAlmostEqual(figure.value, 1.0)
         self.assertAlmostEqual(figure.spread, 0.1)
 
-    def test_ratio_is_of_medians_and_keeps_its_own_spread(self):
+    def test_ratio_is_taken_round_by_round(self):
+        # 2.0/1.0, 2.0/1.1, 2.2/0.9
         figure = self.results.ratio("one", "jemalloc", "cpu_s")
         self.assertAlmostEqual(figure.value, 2.0)
-        self.assertAlmostEqual(figure.spread, 0.05)
+        self.assertAlmostEqual(figure.spread, (2.2 / 0.9 - 2.0 / 1.1) / 2 / 2.0)
         self.assertAlmostEqual(self.results.ratio("two", "jemalloc", "peak_kib").value, 0.5)
+
+    def test_a_machine_that_slows_down_changes_no_ratio(self):
+        slowing = common.made_up_results(
+            one_glibc=[(1.0, 1), (2.0, 1), (4.0, 1)], one_loam=[(0.5, 1), (1.0, 1), (2.0, 1)]
+        )
+        figure = slowing.ratio("one", "loam", "cpu_s")
+        self.assertAlmostEqual(figure.value, 0.5)
+        self.assertAlmostEqual(figure.spread, 0.0)
+        self.assertAlmostEqual(slowing.absolute("one", "cpu_s").spread, 0.75)
 
     def test_mean_is_geometric(self):
         value, count = self.results.mean("loam", "cpu_s")

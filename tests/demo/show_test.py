@@ -50,7 +50,7 @@ class Tables(unittest.TestCase):
     def test_ratios_spreads_and_stars(self):
         text = printed(common.made_up_results())
         line = line_of(text, "one")
-        self.assertRegex(line, r"^one +1\.00 s  ±10% +0\.80\* +2\.00 +±5%")
+        self.assertRegex(line, r"^one +1\.00 s  ±10% +0\.80\* ±10% +2\.00 +±16%")
         self.assertRegex(line_of(text, "geom. mean"), r"1\.00 +0\.63\* +1\.00")
 
     def test_memory_is_in_megabytes(self):
@@ -70,6 +70,7 @@ class Tables(unittest.TestCase):
         text = printed(crowded(), [("files", "/a/long/path/" * 12), (None, "words " * 40)])
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
         self.assertNotIn("…", text)
+        self.assertIn("1.00  >99%", text)
         for label in ("crash", "timeout", "failed", "differs", "not used"):
             self.assertIn(label, text)
 
