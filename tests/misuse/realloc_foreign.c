@@ -1,0 +1,10 @@
+/* realloc_foreign.c: memory from mmap is given to realloc. */
+#include "misuse.h"
+
+int main(void) {
+    void *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return 2;
+    expect(p);
+    hide(realloc(hide(p), 100));
+    return still_works();
+}
