@@ -36,13 +36,14 @@ class Allocator:
         return package_version(self.package)
 
 
-# name, file, Debian package; the order is that of the table's columns.
+# Name, file, Debian package; alternatives of Debian's releases behind a bar. The
+# order is that of the table's columns.
 KNOWN = (
     ("glibc", "libc.so.6", "libc6"),
     ("loam", None, None),
     ("jemalloc", "libjemalloc.so.2", "libjemalloc2"),
-    ("tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
-    ("mimalloc", "libmimalloc.so.2", "libmimalloc2.0"),
+    ("tcmalloc", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4|libtcmalloc-minimal4t64"),
+    ("mimalloc", "libmimalloc.so.2|libmimalloc.so.3", "libmimalloc2.0|libmimalloc3"),
 )
 NAMES = tuple(name for name, _, _ in KNOWN)
 
@@ -52,11 +53,13 @@ def library_folders():
     return [f"/lib/{multiarch}", f"/usr/lib/{multiarch}", "/usr/lib64", "/lib64", "/usr/lib"]
 
 
-def find_library(name, folders=None):
-    for folder in library_folders() if folders is None else folders:
-        path = Path(folder) / name
-        if path.exists():
-            return real(path)
+def find_library(names, folders=None):
+    """The first that is there of the names, which are separated by bars; or None."""
+    for name in names.split("|"):
+        for folder in library_folders() if folders is None else folders:
+            path = Path(folder) / name
+            if path.exists():
+                return real(path)
     return None
 
 
@@ -68,22 +71,26 @@ def find_all(names, loam, folders=None):
             continue
         path = real(loam) if name == "loam" else find_library(library, folders)
         if path is None:
-            absent.append((name, package))
+            absent.append((name, package.replace("|", " or ")))
         else:
             found.append(Allocator(name, path, package))
     return found, absent
 
 
-def package_version(package):
-    try:
-        shown = subprocess.run(
-            ["dpkg-query", "-W", "-f", "${Version}", package],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    found = re.search(r"\d+(\.\d+)+", shown.stdout)
-    return found.group(0) if found else None
+def package_version(packages):
+    """The upstream version of the first that is installed of the packages, or None."""
+    for package in packages.split("|"):
+        try:
+            shown = subprocess.run(
+                ["dpkg-query", "-W", "-f", "${Version}", package],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            continue
+        found = re.search(r"\d+(\.\d+)+", shown.stdout)
+        if found:
+            return found.group(0)
+    return None
 
 
 def loam_version(library):

@@ -421,6 +421,13 @@ def main(arguments):
     except WrongUse as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # Whoever read the output has gone; what is written is complete.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except OSError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("demo: interrupted", file=sys.stderr)
         return 130

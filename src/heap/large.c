@@ -19,7 +19,7 @@ static size_t slices_for(size_t bytes) {
 
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_no_memory();
-    size_t usable = lm_align_up(bytes, UNIT);
+    size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
     lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
     if (page == NULL) return lm_no_memory();

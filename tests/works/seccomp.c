@@ -94,11 +94,12 @@ static void heavy(uint64_t seed) {
     }
 }
 
-static atomic_int inside, finished;
+static atomic_int started, inside, finished;
 
 static void *heavy_thread(void *argument) {
     works_exercise((uint64_t)(uintptr_t)argument + 1, 10);
-    while (!atomic_load(&inside)) works_sleep_ms(1);
+    atomic_fetch_add(&started, 1);
+    while (!atomic_load(&inside)) idle_ms(1); /* the filter may already be there */
     heavy((uint64_t)(uintptr_t)argument + 10);
     atomic_fetch_add(&finished, 1);
     while (atomic_load(&finished) > 0)
@@ -127,6 +128,8 @@ static void sandboxed(const char *way, unsigned otherwise) {
         for (size_t t = 0; t < threads; t++)
             CHECK(pthread_create(&id, NULL, heavy_thread, (void *)(uintptr_t)t) == 0,
                   "pthread_create");
+        while (atomic_load(&started) < threads)
+            works_sleep_ms(1); /* past the C library's own calls */
     }
     if (strcmp(way, "freed before") == 0) {
         static char *block[2000];

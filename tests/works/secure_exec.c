@@ -66,12 +66,13 @@ static void copy_self(const char *to, gid_t group, mode_t mode) {
     close(out);
 }
 
-/* Runs both children of one kind; false where this system does not let the kind be tried. */
-static bool expect_deaf(const char *kind, const char *program, char *first, char *copy) {
+/* Runs `arguments` doing first "work" (silent, status 0), then "foreign" (reported, SIGABRT), which it
+   puts in their last place; false where this system does not let the kind of program be tried. */
+static bool expect_deaf(const char *kind, char *arguments[], size_t last,
+                        char *const environment[]) {
     char text[4096];
-    char *work[] = {(char *)program, first, first[2] == 's' ? (char *)"work" : copy, (char *)"work",
-                    NULL};
-    int status = works_capture(program, work, hostile, 2, text, sizeof text);
+    arguments[last] = (char *)"work";
+    int status = works_capture(arguments[0], arguments, environment, 2, text, sizeof text);
     if (WIFEXITED(status) &&
         (WEXITSTATUS(status) == not_secure || WEXITSTATUS(status) == not_reachable)) {
         works_say("%s: not tried, %s", kind,
@@ -81,9 +82,8 @@ static bool expect_deaf(const char *kind, const char *program, char *first, char
     }
     works_expect_ok(status, kind);
     CHECK(text[0] == 0, "%s: options were obeyed, or spoken of: %.200s", kind, text);
-    char *misuse[] = {(char *)program, first, first[2] == 's' ? (char *)"foreign" : copy,
-                      (char *)"foreign", NULL};
-    status = works_capture(program, misuse, hostile, 2, text, sizeof text);
+    arguments[last] = (char *)"foreign";
+    status = works_capture(arguments[0], arguments, environment, 2, text, sizeof text);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
           "%s: LOAM_ON_ERROR=ignore was obeyed after freeing a foreign pointer (status %d)", kind,
           status);
@@ -117,8 +117,11 @@ int main(int argc, char **argv) {
     pid_t pid =
         fork(); /* the checks end the process they fail in; the copies must go all the same */
     if (pid == 0) {
-        bool tried = expect_deaf("a setgid program", setgid_copy, (char *)"--secure", NULL);
-        tried |= expect_deaf("a setuid program", works_self(), (char *)"--as-nobody", setuid_copy);
+        char *as_group[] = {setgid_copy, (char *)"--secure", NULL, NULL};
+        char *as_user[] = {(char *)works_self(), (char *)"--as-nobody", setuid_copy, NULL, NULL};
+        char *nothing[] = {NULL}; /* --as-nobody sets the hostile environment for the copy alone */
+        bool tried = expect_deaf("a setgid program", as_group, 2, hostile);
+        tried |= expect_deaf("a setuid program", as_user, 3, nothing);
         if (!tried) SKIP("this system honours neither the setuid nor the setgid bit in /tmp");
         _exit(0);
     }
