@@ -14,9 +14,10 @@ The specification, a JSON object:
     library     the shared library that must be mapped while it runs
     process     name of the process of the group that is looked at, e.g. cc1;
                 null: the started process
-    server      null, or {"socket": PATH, "steps": [[word...]...]}: the program
-                is a server; once the socket answers, the steps run one after
-                the other without the preload, then the server gets SIGTERM
+    server      null, or {"socket": PATH, "steps": [{"command", "stdin", "stdout"}]}:
+                the program is a server; once its socket (a path from cwd)
+                answers, the steps run one after the other without the preload,
+                then the server gets SIGTERM
 
 The answer, one JSON object on standard output:
     status      ok, exit, crash, timeout, client (a step failed) or start
@@ -259,6 +260,7 @@ def main():
     signal.signal(signal.SIGTERM, stop)
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
+    os.chdir(spec["cwd"])
     print(json.dumps(answer(spec)), flush=True)
 
 

@@ -7,7 +7,8 @@
 Runs each program on each allocator, one process for each pair, the order
 rotated from round to round; compares what the program wrote with what it wrote
 on glibc; prints a table of medians and writes raw rows (CSV) and a chart (SVG,
-PNG). A crash, a time-out or a wrong output is shown as such and ends nothing.
+PNG). A crash, a time-out or a wrong output is shown as such and ends nothing;
+again.sh then has the commands that failed, on the inputs that stay in inputs-used/.
 Ctrl-C ends what runs, servers too, and keeps the rows so far.
 
 It measures what the machine gives: ratios on a quiet machine mean something,
@@ -24,6 +25,8 @@ import hashlib
 import json
 import os
 import platform
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +42,7 @@ import programs  # noqa: E402
 from results import BASELINE, RawRows, Results, Row, rotated  # noqa: E402
 
 TOUCH_MB = 256
+WORK = "inputs-used"
 MEASURES = ("user_s", "sys_s", "wall_s", "minor_faults", "peak_kib")
 
 
@@ -146,7 +150,6 @@ class Launcher:
                 out = step.get("stdout")
                 steps.append({**step, "stdout": str(folder / out) if out else None})
             server = {"socket": job.server["socket"], "steps": steps}
-            Path(server["socket"]).unlink(missing_ok=True)
         return {
             "command": job.command,
             "env": programs.environment(job, preload),
@@ -268,6 +271,8 @@ class Demo:
         status, detail, found = self.judge(answer, program, allocator, folder)
         if status == "timeout":
             self.refused[pair] = (status, "not tried again")
+        if status == "ok":
+            shutil.rmtree(folder)
         measured = {name: answer[name] for name in MEASURES if name in answer}
         return Row(turn, *pair, status, **measured, output_sha256=found, detail=detail)
 
@@ -356,6 +361,22 @@ def select(options):
     return runnable, unrunnable, found, absent
 
 
+def write_again(demo, failures, path):
+    """A script that starts each failed program once more, outside the demo."""
+    lines = ["#!/bin/sh", "# The runs that failed, to be looked at one by one."]
+    for program, allocator, label, detail in failures:
+        job = demo.jobs[program]
+        env = programs.environment(job, demo.preloads[program, allocator])
+        words = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), *job.command]
+        start = f" < {shlex.quote(job.stdin)}" if job.stdin else ""
+        folder = shlex.quote(str(demo.work / program))
+        lines += ["", f"# {program} on {allocator}: {label}: {detail}"]
+        lines.append(f"(cd {folder} && {shlex.join(words)}{start})")
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(0o755)
+    return path
+
+
 def announce(demo, console):
     pairs = len(demo.programs) * len(demo.allocators)
     console.print(
@@ -382,30 +403,36 @@ def run(options):
     out = make_out(options.out)
     console = show.make_console()
     names = [each.name for each in found]
-    # A short path of its own: a socket's may have 107 characters at most.
-    with tempfile.TemporaryDirectory(prefix="loam-demo-") as work:
-        demo = Demo(options, runnable, found, Path(work))
-        announce(demo, console)
-        raw = RawRows(out / "runs.csv")
-        try:
-            demo.set_up()
-            total = sum(len(order) for _, _, order in demo.turns())
-            rows = run_all(demo, raw, show.make_progress(console, total, names))
-        except KeyboardInterrupt:
-            demo.launcher.stop()
-            console.print(f"interrupted; rows so far: {raw.count}, in {raw.path}")
-            return 130
-        finally:
-            raw.close()
+    again = out / "again.sh"
+    again.unlink(missing_ok=True)
+    work = (out / WORK).resolve()
+    work.mkdir(exist_ok=True)
+    demo = Demo(options, runnable, found, work)
+    announce(demo, console)
+    raw = RawRows(out / "runs.csv")
+    try:
+        demo.set_up()
+        total = sum(len(order) for _, _, order in demo.turns())
+        rows = run_all(demo, raw, show.make_progress(console, total, names))
+    except KeyboardInterrupt:
+        demo.launcher.stop()
+        console.print(f"interrupted; rows so far: {raw.count}, in {raw.path}")
+        return 130
+    finally:
+        raw.close()
     results = Results([each.name for each in runnable], names, rows)
     how, versions = how_obtained(options, found)
     pictures = [out / "demo.svg", out / "demo.png"]
     chart.draw(results, f"{how}\n{versions}", pictures)
     notes = absent_notes(absent, unrunnable) + odd_baselines(demo)
     notes += [(None, how), (None, versions)]
-    notes.append(("files", ", ".join(str(path) for path in [*pictures, raw.path])))
+    files = [*pictures, raw.path]
+    failures = results.failures()
+    if failures:
+        files.append(write_again(demo, failures, again))
+    notes.append(("files", ", ".join(str(path) for path in files)))
     show.print_results(console, results, notes)
-    ours = {name for _, name, _, _ in results.failures()} & {"loam", BASELINE}
+    ours = {name for _, name, _, _ in failures} & {"loam", BASELINE}
     return 1 if ours else 0
 
 
@@ -422,7 +449,7 @@ def main(arguments):
         print(f"demo: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # Whoever read the output has gone; what is written is complete.
+        # Whoever read the output has gone: no use in going on, none in complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except OSError as error:
