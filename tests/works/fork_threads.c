@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { threads = 4, forkers = 2, forks_each = 150, slots = 300 };
+enum { threads = 4, forkers = 2, forks_each = 100, slots = 300 };
 
 static _Atomic(works_block *) table[threads][slots];
 static atomic_bool stop;

@@ -80,7 +80,7 @@ static void heavy(uint64_t seed) {
     }
     enum { blocks = 800 };
     char *block[blocks];
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 2; round++) {
         for (int i = 0; i < blocks; i++) {
             size_t bytes = i % 4 == 0 ? WORKS_MIB / 2 : 16 * WORKS_KIB;
             block[i] = i % 5   ? malloc(bytes)

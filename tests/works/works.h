@@ -230,8 +230,8 @@ static inline size_t works_proc_number(const char *path, const char *name) {
     return at ? (size_t)strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
-/* Resident bytes. smaps_rollup walks the page tables and is exact; the counters behind statm may lag
-   by some hundred KiB, which is more than what the tests here allow. */
+/* Resident bytes. smaps_rollup walks the page tables and is exact; the counters behind statm may
+   lag by some hundred KiB, which is more than what the tests here allow. */
 static inline size_t works_rss_bytes(void) {
     size_t kib = works_proc_number("/proc/self/smaps_rollup", "\nRss:");
     CHECK(kib != 0, "cannot read Rss from /proc/self/smaps_rollup");
