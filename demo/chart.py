@@ -93,7 +93,8 @@ def draw_bar(axes, x, width, point, allocator, top):
     if value > top:
         axes.plot([x], [1.03 * top], marker="^", markersize=6, color=COLOURS[allocator])
     axes.text(
-        x, 0.03 * top, f"{value:.2f} {note}".rstrip(), rotation=90, ha="center", va="bottom", fontsize=8.5, zorder=5,
+        x, 0.03 * top, f"{value:.2f} {note}".rstrip(),
+        rotation=90, ha="center", va="bottom", fontsize=8.5, zorder=5,
         fontweight="bold" if strong else "normal",
         color="white" if allocator in WHITE_INSIDE else INK,
     )  # fmt: skip

@@ -37,7 +37,8 @@ def absolute_text(figure, metric):
         return "-"
     if metric == "cpu_s":
         return f"{figure.value:.2f} s"
-    return f"{figure.value / 1024:.1f} MB" if figure.value < 102400 else f"{figure.value / 1024:.0f} MB"
+    megabytes = figure.value / 1024
+    return f"{megabytes:.1f} MB" if megabytes < 99.95 else f"{megabytes:.0f} MB"
 
 
 def spread_text(figure):

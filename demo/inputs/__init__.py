@@ -1,0 +1,1 @@
+"""What the demo's programs are fed: scripts as they are, and two generators of larger files."""

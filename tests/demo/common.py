@@ -52,7 +52,8 @@ def made_up_results(**changes):
         program, allocator = key.split("_")
         for turn, run in enumerate(runs, 1):
             status, cpu, peak, detail = run if len(run) == 4 else ("ok", *run, "")
+            user, system = cpu * 0.75, cpu * 0.25
             rows.append(
-                Row(turn, program, allocator, status, cpu * 0.75, cpu * 0.25, cpu, 1, peak, "", detail)
+                Row(turn, program, allocator, status, user, system, cpu, 1, peak, "", detail)
             )
     return Results(["one", "two"], ["glibc", "loam", "jemalloc"], rows)

@@ -8,7 +8,6 @@ import csv
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
@@ -180,10 +179,10 @@ class Judgement(unittest.TestCase):
     """What becomes of a run that ended well but wrote something else."""
 
     def setUp(self):
-        sys.path.insert(0, str(common.DEMO))
         import allocators
         import programs
         import run as demo_run
+        from measure import Demo
 
         self.program = next(each for each in programs.PROGRAMS if each.name == "perl")
         self.glibc = allocators.Allocator("glibc", "/x/libc.so.6", None)
@@ -192,7 +191,7 @@ class Judgement(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         options = demo_run.parse_arguments([])
-        self.demo = demo_run.Demo(options, [self.program], [self.glibc, self.loam], self.folder)
+        self.demo = Demo(options, [self.program], [self.glibc, self.loam], self.folder)
         self.demo.jobs["perl"] = programs.Job(["perl"])
 
     def judged(self, allocator, output, **changes):
@@ -207,7 +206,8 @@ class Judgement(unittest.TestCase):
 
     def test_other_output(self):
         self.judged(self.glibc, "a")
-        self.assertEqual(self.judged(self.loam, "b"), ("differs", "its output is not that on glibc"))
+        found = self.judged(self.loam, "b")
+        self.assertEqual(found, ("differs", "its output is not that on glibc"))
 
     def test_no_output(self):
         self.assertEqual(self.judged(self.glibc, None)[0], "differs")
