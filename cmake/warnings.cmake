@@ -11,6 +11,8 @@ endforeach()
 
 add_library(loam_warnings INTERFACE)
 target_compile_options(loam_warnings INTERFACE -Wall -Wextra -Wpedantic
+  # Files that silence a warning of gcc's by its name are no mistake under clang.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-warning-option>
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
   $<$<BOOL:${LOAM_WERROR}>:-Werror>)
@@ -21,5 +23,7 @@ target_compile_options(loam_test_warnings INTERFACE
   -Wall -Wextra -Wno-unused-result -Wno-deprecated-declarations -Wno-free-nonheap-object
   $<$<C_COMPILER_ID:GNU>:-Wno-use-after-free>
   $<$<C_COMPILER_ID:GNU>:-Wno-alloc-size-larger-than>
+  $<$<COMPILE_LANG_AND_ID:C,Clang>:-Wno-unknown-warning-option>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-warning-option>
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-mismatched-new-delete>
   $<$<BOOL:${LOAM_WERROR}>:-Werror>)
