@@ -107,7 +107,11 @@ const Call calls[] = {
      [] {
          ::operator delete(kept(::operator new(100, std::align_val_t(256))), std::align_val_t(256));
      }},
-    {"operator delete, sized", [] { ::operator delete(kept(::operator new(100)), size_t(100)); }},
+    {"operator delete, sized",
+     [] { // by name: compilers differ in whether they declare it
+         auto *call = lookup<void(void *, size_t)>("_ZdlPvm");
+         if (call) call(kept(::operator new(100)), 100);
+     }},
     {"thousands of blocks of all sizes",
      [] {
          void *blocks[32] = {};
