@@ -153,6 +153,13 @@ TEST_F(Orphans, HeirsGrowWhatTheyInherit) {
     }
 }
 
+/* Resident bytes once nothing is live and what is free had its time to be purged (300 ms). */
+size_t resident_at_rest(Shelf &shelf) {
+    shelf.clear();
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    return resident_bytes();
+}
+
 /* What a thread's end costs must not add up: threads that allocate and free across each other. */
 TEST_F(Orphans, HundredThousandThreadsLeaveNothing) {
     constexpr unsigned kThreads = 100000 / (STRESS_SANITIZED ? 50 : 1);
@@ -169,10 +176,9 @@ TEST_F(Orphans, HundredThousandThreadsLeaveNothing) {
                 if (Block *other = shelf.swap(random.below(256), block)) free_block(other);
             }
         });
-        if (started + kAtOnce == kFirst) after_first = resident_bytes();
+        if (started + kAtOnce == kFirst) after_first = resident_at_rest(shelf);
     }
-    size_t at_end = resident_bytes();
-    shelf.clear();
+    size_t at_end = resident_at_rest(shelf);
     printf("resident after %u threads: %zu KiB, after %u: %zu KiB\n", kFirst, after_first / 1024,
            kThreads, at_end / 1024);
     if (!STRESS_SANITIZED) {
