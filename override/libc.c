@@ -99,7 +99,7 @@ LM_EXPORT struct mallinfo2 mallinfo2(void) {
         .ordblks = stats.span.clean_bytes + stats.span.dirty_bytes > 0,
         .hblks = stats.heap.large_blocks,
         .hblkhd = stats.heap.large_bytes,
-        .uordblks = stats.heap.small_bytes + stats.heap.large_bytes,
+        .uordblks = stats.heap.small_bytes,
         .fordblks = stats.heap.held_bytes + stats.span.dirty_bytes,
         .keepcost = stats.span.dirty_bytes,
     };

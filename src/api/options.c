@@ -44,7 +44,21 @@ static bool parse_number(const char *text, const option_t *option, size_t *value
     return number >= option->least && number <= option->most;
 }
 
+/* A piece of the environment as it may be shown: short, and nothing that moves a terminal's cursor. */
+typedef struct shown {
+    char text[48];
+} shown_t;
+
+static shown_t show(const char *text, size_t length) {
+    shown_t shown;
+    size_t most = sizeof shown.text - 4, n = length < most ? length : most;
+    for (size_t i = 0; i < n; i++) shown.text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    memcpy(shown.text + n, length > most ? "..." : "", length > most ? 4 : 1);
+    return shown;
+}
+
 static void parse_value(const char *text, const option_t *option, size_t *value) {
+    size_t number;
     if (option->words[0] != NULL) {
         for (size_t i = 0; i < 2; i++) {
             if (strcmp(text, option->words[i]) == 0) {
@@ -52,17 +66,15 @@ static void parse_value(const char *text, const option_t *option, size_t *value)
                 return;
             }
         }
-        lm_report("loam: LOAM_%s=%s: not %s or %s; default %s used", option->name, text, option->words[0],
-                  option->words[1], option->words[option->initial]);
-        return;
-    }
-    size_t number;
-    if (parse_number(text, option, &number)) {
+        lm_report("loam: LOAM_%s=%s: not %s or %s; default %s used", option->name,
+                  show(text, strlen(text)).text, option->words[0], option->words[1],
+                  option->words[option->initial]);
+    } else if (parse_number(text, option, &number)) {
         *value = number;
-        return;
+    } else {
+        lm_report("loam: LOAM_%s=%s: not a number from %zu to %zu; default %zu used", option->name,
+                  show(text, strlen(text)).text, option->least, option->most, option->initial);
     }
-    lm_report("loam: LOAM_%s=%s: not a number from %zu to %zu; default %zu used", option->name, text,
-              option->least, option->most, option->initial);
 }
 
 /* One "LOAM_NAME=value". */
@@ -76,11 +88,7 @@ static void parse_entry(const char *entry, size_t *values) {
             return;
         }
     }
-    char text[64];
-    if (length >= sizeof text) length = sizeof text - 1;
-    memcpy(text, name, length);
-    text[length] = '\0';
-    lm_report("loam: unknown option LOAM_%s ignored", text);
+    lm_report("loam: unknown option LOAM_%s ignored", show(name, length).text);
 }
 
 static bool show_stats;

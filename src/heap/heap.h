@@ -45,9 +45,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_lock_t lock;
     bool active;                   /* a thread owns it */
     uint32_t left_behind;          /* pages on which the worker found remote frees */
-    uint32_t spares;               /* about how many partial pages are empty, kept for the next malloc */
+    bool parked;                   /* the worker took `*self` away: the owner slept */
+    unsigned tid;                  /* the owner's number, 0: unknown */
+    struct lm_heap **self;         /* the owner's lm_heap_self */
     size_t pages, trim_at;         /* pages owned; below trim_at the current ones are looked at */
-    size_t refills, refills_seen;  /* slow paths taken, and the worker's note of it: shows who sleeps */
+    size_t slow, slow_seen;        /* slow paths taken, and the worker's note of it: shows who rests */
     lm_node_t link;                /* registry of heaps */
     struct lm_heap *next_idle;
     uintptr_t token;               /* the owner's */
@@ -57,8 +59,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uint32_t pending;                   /* atomic: about how many */
 } lm_heap_t;
 
-/* The calling thread's heap; an empty one until it first allocates and after it has ended, so that the
- * fast path needs no test for it. */
+/* The calling thread's heap; an empty one until it first allocates, while it is parked and after it has
+ * ended, so that the fast path needs no test for any of these. */
 extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
 extern LM_HIDDEN lm_heap_t lm_heap_empty;
 

@@ -1,10 +1,19 @@
-/* idle.c: what sleeping threads own and others have freed, collected by the worker.
+/* idle.c: what sleeping threads hold and own, collected by the worker.
  *
- * A thread that waits in a system call takes nothing in. Once it has run no slow path for a tick, the
- * worker looks through its `notified` stack under its lock: a page whose outside blocks are all on
- * `remote` has no block that the sleeper could still touch, so it goes back to the arena. The sleeper's
- * current pages are left alone: it uses them without the lock.
- * Other pages keep their remote blocks; the heap is told to look for them (left_behind).
+ * A thread that waits in a system call takes nothing in and gives nothing back. Once it has run no slow
+ * path for a tick, the worker does it in its place, under its heap's lock. How much depends on what
+ * the owner might do at any moment:
+ *
+ *   without the lock, the owner     so the worker may
+ *   frees blocks in use             release pages without any: all outside blocks are on `remote`
+ *   takes blocks from head[c]       nothing more, unless the heap is parked
+ *
+ * Parking: the worker points the owner's lm_heap_self at the empty heap, then asks the kernel whether the
+ * owner sleeps in a call of the program's. If so, the owner is not in the middle of malloc, and its next
+ * malloc meets an empty list and waits for the lock (unpark in thread.c): so the worker may take lists
+ * from head[c] of pages without blocks in use, and hand over batches. If not, the pointer is put back.
+ * Nothing on the fast paths pays for it. Where /proc is missing, lists and batches stay until the
+ * owner comes back.
  * Runs in the worker: no thread-local storage here.
  */
 #include "heap/room.h"
@@ -28,17 +37,27 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
-/* Heap lock held. Without it the owner touches none of its empty partial pages. */
-static void release_spares(lm_heap_t *heap) {
-    heap->spares = 0;
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        lm_node_t *next;
-        for (lm_node_t *node = heap->partial[c].first; node != NULL; node = next) {
-            lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
-            next = lm_list_after(&heap->partial[c], node);
-            if (lm_page_outside(page) == 0) lm_page_release(heap, page);
-        }
+static void collect_notified(lm_heap_t *heap) {
+    /* Acquire: as in lm_remote_drain. */
+    lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL), *next;
+    lm_store_relaxed(&heap->pending, 0);
+    for (; page != NULL; page = next) {
+        next = page->notified;
+        collect_page(heap, page);
     }
+}
+
+static void park(lm_heap_t *heap) {
+    if (heap->parked || heap->self == NULL || heap->tid == 0) return;
+    /* Sequentially consistent: the owner must not be asked for before it can see this. */
+    __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
+    if (!lm_os_thread_sleeps(heap->tid)) {
+        lm_store_relaxed(heap->self, heap);
+        return;
+    }
+    heap->parked = true;
+    lm_remote_flush_sleeper(heap);
+    lm_page_trim(heap);
 }
 
 bool lm_idle_collect(void) {
@@ -46,27 +65,22 @@ bool lm_idle_collect(void) {
     lm_lock_take(&lm_registry_lock);
     for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
-        if (lm_load_relaxed(&heap->notified) == NULL && lm_load_relaxed(&heap->spares) == 0) continue;
+        bool told = lm_load_relaxed(&heap->notified) != NULL;
+        if (!told && (heap->parked || heap->pages == 0)) continue;
         if (!lm_lock_try(&heap->lock)) { /* wide awake */
-            more = true;
-            continue;
-        }
-        if (!heap->active) {
-            lm_remote_drain(heap);
-        } else if (heap->refills == heap->refills_seen) {
-            /* Acquire: as in lm_remote_drain. */
-            lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL), *next;
-            lm_store_relaxed(&heap->pending, 0);
-            for (; page != NULL; page = next) {
-                next = page->notified;
-                collect_page(heap, page);
-            }
-            release_spares(heap);
+            more |= told;
         } else {
-            heap->refills_seen = heap->refills;
-            more = true;
+            if (!heap->active) {
+                lm_remote_drain(heap);
+            } else if (heap->slow == heap->slow_seen) {
+                collect_notified(heap);
+                park(heap);
+            } else {
+                heap->slow_seen = heap->slow;
+                more |= told;
+            }
+            lm_lock_give(&heap->lock);
         }
-        lm_lock_give(&heap->lock);
     }
     lm_lock_give(&lm_registry_lock);
     return more;

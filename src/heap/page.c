@@ -125,21 +125,22 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
-/* Whether all blocks outside the page are in the heap's head. */
+/* Whether all blocks outside the current page are in the heap's head or on `remote`: then nobody can
+ * free one, and nobody but malloc can touch the page. */
 static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
-    uint32_t outside = page->live;
+    uint32_t outside = lm_page_outside(page), remote = lm_remote_count(lm_load_acquire(&page->remote));
     lm_block_t *block = heap->head[page->size_class];
-    while (block != NULL && outside > 0) {
-        block = lm_link_get(block);
-        outside--;
-    }
-    return block == NULL && outside == 0;
+    for (; block != NULL && outside > remote; outside--) block = lm_link_get(block);
+    return block == NULL && outside == remote;
 }
 
 void lm_page_trim(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_page_t *page = heap->current[c];
         if (page == NULL || !unused(heap, page)) continue;
+        lm_block_t *head, *tail;
+        uint32_t n = lm_remote_take(page, &head, &tail);
+        if (n > 0) lm_page_put(page, head, tail, n);
         lm_heap_return_head(heap, c);
         lm_page_release(heap, page);
     }
@@ -150,16 +151,12 @@ void lm_page_trim(lm_heap_t *heap) {
 void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = page->heap;
     lm_lock_take(&heap->lock);
+    heap->slow++;
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
-    if (page->live == 0) {
-        if (page->place == LM_AT_CURRENT) {
-            /* The next malloc of its class would only ask for another: a spare, until we sleep. */
-            lm_page_to_partial(heap, page);
-            heap->spares++;
-        } else {
-            lm_page_release(heap, page);
-            if (heap->pages <= heap->trim_at) lm_page_trim(heap);
-        }
+    /* The current page stays: the next malloc of its class would only ask for another. */
+    if (page->live == 0 && page->place == LM_AT_PARTIAL) {
+        lm_page_release(heap, page);
+        if (heap->pages <= heap->trim_at) lm_page_trim(heap);
     }
     lm_lock_give(&heap->lock);
 }

@@ -87,7 +87,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
 
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_lock_take(&heap->lock);
-    heap->refills++;
+    heap->slow++;
     lm_remote_drain(heap);
     lm_block_t *block = heap->head[size_class]; /* the common heap is shared: somebody was faster */
     if (block == NULL) block = refill(heap, size_class);

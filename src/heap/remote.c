@@ -9,8 +9,8 @@
  * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever looks.
  * A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned before it was
  * taken from there, so that the pusher may touch it after its compare-and-swap.
- * Batches are given up when they complete a page, so that a thread that frees everything and then
- * sleeps keeps nothing back; otherwise it may keep up to LM_BATCHES batches of 4 KiB.
+ * A batch is handed over when it completes a page. What a thread still holds when it goes to sleep, at
+ * most LM_BATCHES batches of 4 KiB, the worker hands over for it (idle.c).
  * Model: tests/protocol/. Stress: tests/stress/.
  */
 #include "heap/room.h"
@@ -34,11 +34,11 @@ static void notify(lm_page_t *page) {
     if (lm_add_relaxed(&heap->pending, 1) >= POKE_PAGES) lm_purge_poke(true);
 }
 
-void lm_remote_push(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
+void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
     uint64_t word = lm_load_relaxed(&page->remote), next;
     do {
         while (LM_UNLIKELY(word & LM_REMOTE_ORPHAN)) {
-            if (lm_orphan_free(lm_heap_get(), page, head, tail, n)) return;
+            if (lm_orphan_free(heap, page, head, tail, n)) return;
             word = lm_load_relaxed(&page->remote);
         }
         uint32_t there = lm_remote_count(word);
@@ -63,12 +63,11 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
 
 /* ---- Batches ---- */
 
-static void hand_over(lm_batch_t *batch) {
+static void hand_over(lm_heap_t *heap, lm_batch_t *batch) {
     lm_page_t *page = batch->page;
     batch->page = NULL;
     /* We may have become its owner meanwhile, by adopting it. */
-    if (lm_load_relaxed(&page->owner) == lm_thread_token()) {
-        lm_heap_t *heap = page->heap;
+    if (lm_load_relaxed(&page->owner) == heap->token) {
         lm_lock_take(&heap->lock);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
         lm_page_put(page, batch->head, batch->tail, batch->count);
@@ -76,21 +75,21 @@ static void hand_over(lm_batch_t *batch) {
         lm_lock_give(&heap->lock);
         return;
     }
-    lm_remote_push(page, batch->head, batch->tail, batch->count);
+    lm_remote_push(heap, page, batch->head, batch->tail, batch->count);
 }
 
 void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
     uint32_t most = BATCH_BYTES / page->block_bytes;
     if (most <= 1) {
-        lm_remote_push(page, block, block, 1);
+        lm_remote_push(heap, page, block, block, 1);
         return;
     }
     lm_batch_t *batch = &heap->batch[lm_span_slice(page) % LM_BATCHES];
     if (batch->page != page) {
-        if (batch->page != NULL) hand_over(batch);
+        if (batch->page != NULL) hand_over(heap, batch);
         uint64_t word = lm_load_relaxed(&page->remote);
         if (LM_UNLIKELY(word & LM_REMOTE_ORPHAN)) {
-            lm_remote_push(page, block, block, 1);
+            lm_remote_push(heap, page, block, block, 1);
             return;
         }
         uint32_t completes = (uint32_t)page->capacity - lm_remote_count(word);
@@ -103,12 +102,23 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
     }
     lm_link_set(block, batch->head);
     batch->head = block;
-    if (++batch->count >= batch->limit) hand_over(batch);
+    if (++batch->count >= batch->limit) hand_over(heap, batch);
 }
 
 void lm_remote_flush(lm_heap_t *heap) {
     for (unsigned i = 0; i < LM_BATCHES; i++) {
-        if (heap->batch[i].page != NULL) hand_over(&heap->batch[i]);
+        if (heap->batch[i].page != NULL) hand_over(heap, &heap->batch[i]);
+    }
+}
+
+void lm_remote_flush_sleeper(lm_heap_t *heap) {
+    for (unsigned i = 0; i < LM_BATCHES; i++) {
+        lm_batch_t *batch = &heap->batch[i];
+        lm_page_t *page = batch->page;
+        /* Its own pages are its own: it may be freeing there by now. */
+        if (page == NULL || lm_load_relaxed(&page->owner) == heap->token) continue;
+        batch->page = NULL;
+        lm_remote_push(NULL, page, batch->head, batch->tail, batch->count);
     }
 }
 
@@ -145,7 +155,7 @@ void lm_block_free_slow(void *p, lm_page_t *page) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
         if (LM_LIKELY(heap != NULL)) lm_remote_free(heap, page, block);
-        else lm_remote_push(page, block, block, 1);
+        else lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
         lm_large_free(page, p);
     } else {

@@ -43,7 +43,7 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page);
 /* The same for a page that belongs to no heap and is in no list. */
 void lm_page_discard(lm_page_t *page);
 
-/* Releases current pages whose blocks are all here. */
+/* Releases current pages whose blocks are all here. For the owner, or while the heap is parked. */
 void lm_page_trim(lm_heap_t *heap);
 
 /* ---- remote.c ---- */
@@ -63,8 +63,9 @@ LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
     return (lm_block_t *)(void *)(lm_span_start(page) + (offset16 & 0xffff) * 16);
 }
 
-/* Hands a chain of n blocks to a page that is not ours (any more). No lock held. */
-void lm_remote_push(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
+/* Hands a chain of n blocks to a page that is not the heap's (any more). heap, the one of the thread that
+ * frees, becomes the owner of an orphan; NULL: nobody does. No lock held; with NULL, a heap's may be. */
+void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
 
 /* Takes what is there, as a chain; flags stay. Returns how many. */
 uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail);
@@ -74,6 +75,9 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block);
 
 /* Hands over all batches of the calling thread. No lock held. */
 void lm_remote_flush(lm_heap_t *heap);
+
+/* The same for another thread that sleeps, heap parked, its lock held. */
+void lm_remote_flush_sleeper(lm_heap_t *heap);
 
 /* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
 void lm_remote_drain(lm_heap_t *heap);

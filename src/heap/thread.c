@@ -15,6 +15,7 @@
 #include "heap/room.h"
 
 LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
+static LM_TLS lm_heap_t *mine; /* the same, also while it is parked */
 static LM_TLS bool ended;
 
 lm_heap_t lm_heap_empty;
@@ -45,7 +46,25 @@ static lm_heap_t *heap_create(void) {
 
 static void heap_ended(void *value);
 
+/* Lets the worker see whether this thread sleeps. */
+static void be_known(lm_heap_t *heap) {
+    lm_lock_take(&heap->lock);
+    heap->tid = lm_purge_may_work() ? lm_port_thread_id() : 0;
+    heap->self = &lm_heap_self;
+    lm_lock_give(&heap->lock);
+}
+
+/* The worker parked our heap while we slept (idle.c). */
+static lm_heap_t *unpark(lm_heap_t *heap) {
+    lm_lock_take(&heap->lock);
+    heap->parked = false;
+    lm_store_relaxed(&lm_heap_self, heap);
+    lm_lock_give(&heap->lock);
+    return heap;
+}
+
 static LM_NOINLINE lm_heap_t *heap_start(void) {
+    if (mine != NULL) return unpark(mine);
     if (ended) return NULL;
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *heap = idle;
@@ -58,9 +77,10 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     heap->token = lm_thread_token();
     heap->active = true;
     lm_lock_give(&heap->lock);
-    lm_heap_self = heap;
-    /* May allocate: the heap is ready. Without a key left, the heap is simply never given back. */
-    (void)lm_thread_on_exit(heap_ended, heap);
+    mine = lm_heap_self = heap;
+    /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
+     * worker must not write into a thread that has gone. */
+    if (lm_thread_on_exit(heap_ended, heap)) be_known(heap);
     return heap;
 }
 
@@ -125,10 +145,13 @@ static void part_with_all(lm_heap_t *heap) {
 
 static void heap_ended(void *value) {
     lm_heap_t *heap = (lm_heap_t *)value;
+    (void)lm_heap_get(); /* it may be parked */
     lm_remote_flush(heap);
-    ended = true;
-    lm_heap_self = &lm_heap_empty;
     lm_lock_take(&heap->lock);
+    ended = true;
+    mine = NULL;
+    lm_heap_self = &lm_heap_empty;
+    heap->self = NULL;
     part_with_all(heap);
     lm_lock_give(&heap->lock);
     lm_lock_take(&lm_registry_lock);
@@ -138,8 +161,8 @@ static void heap_ended(void *value) {
 }
 
 void lm_heap_collect(void) {
-    lm_heap_t *heap = lm_heap_self;
-    if (heap == &lm_heap_empty) return;
+    if (mine == NULL) return;
+    lm_heap_t *heap = lm_heap_get();
     lm_remote_flush(heap);
     lm_lock_take(&heap->lock);
     lm_remote_drain(heap);
@@ -176,6 +199,8 @@ static void count_anew(lm_page_t *page, bool full) {
 }
 
 static void end_in_child(lm_heap_t *heap) {
+    heap->self = NULL;
+    heap->parked = false;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->current[c] != NULL) count_anew(heap->current[c], false);
         lm_list_t *list = &heap->partial[c];
@@ -198,18 +223,19 @@ static void after_fork_in_child(void) {
     lm_lock_reset(&lm_registry_lock);
     FOR_EACH_HEAP(heap, node) lm_lock_reset(&heap->lock);
     FOR_EACH_HEAP(heap, node) {
-        if (!heap->active || heap == lm_heap_self || heap == &lm_heap_common) continue;
+        if (!heap->active || heap == mine || heap == &lm_heap_common) continue;
         for (unsigned i = 0; i < LM_BATCHES; i++) {
             lm_batch_t *batch = &heap->batch[i];
             if (batch->page != NULL && batch->head != NULL) {
-                lm_remote_push(batch->page, batch->head, batch->tail, batch->count);
+                lm_remote_push(NULL, batch->page, batch->head, batch->tail, batch->count);
             }
             batch->page = NULL;
         }
     }
     FOR_EACH_HEAP(heap, node) {
-        if (heap->active && heap != lm_heap_self && heap != &lm_heap_common) end_in_child(heap);
+        if (heap->active && heap != mine && heap != &lm_heap_common) end_in_child(heap);
     }
+    if (mine != NULL && mine->self != NULL) be_known(mine);
 }
 
 void lm_heap_boot(void) {

@@ -35,16 +35,25 @@ bool PORT(worker_start)(void (*entry)(void));
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-static intptr_t call1(long n, intptr_t a) { return lm_syscall(n, a, 0, 0, 0, 0, 0); }
+/* Every call of loam's is made here and nowhere else: a thread that sleeps in the kernel with its
+ * program counter in here sleeps inside loam. (The worker's start is the exception.) */
+static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t call(long n, intptr_t a, intptr_t b,
+                                                                       intptr_t c, intptr_t d, intptr_t e) {
+    return lm_syscall(n, a, b, c, d, e, 0);
+}
+
+extern const char __start_loam_calls[] LM_HIDDEN, __stop_loam_calls[] LM_HIDDEN; /* by the linker */
+
+static intptr_t call1(long n, intptr_t a) { return call(n, a, 0, 0, 0, 0); }
 static intptr_t call3(long n, intptr_t a, intptr_t b, intptr_t c) {
-    return lm_syscall(n, a, b, c, 0, 0, 0);
+    return call(n, a, b, c, 0, 0);
 }
 
 static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
 
 static intptr_t map(void *at, size_t bytes, int protection, int flags) {
-    return lm_syscall(SYS_mmap, (intptr_t)at, (intptr_t)bytes, protection,
-                      flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return call(SYS_mmap, (intptr_t)at, (intptr_t)bytes, protection,
+                flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
 /* ---- Memory ---- */
@@ -67,7 +76,7 @@ uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
     if (place != 0) {
         /* Whether the system lets us in at all (an emulator or a tool may not). */
         intptr_t probe = map((void *)place, LM_OS_UNIT, PROT_NONE, MAP_FIXED_NOREPLACE);
-        if (!failed(probe)) (void)lm_syscall(SYS_munmap, probe, LM_OS_UNIT, 0, 0, 0, 0);
+        if (!failed(probe)) (void)call3(SYS_munmap, probe, LM_OS_UNIT, 0);
         if ((uintptr_t)probe == place) return place;
     }
     /* Otherwise the largest range that the system will reserve; ThreadSanitizer knows where libc's maps
@@ -86,7 +95,7 @@ bool PORT(commit)(void *at, size_t bytes, bool reserved) {
     intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     if (failed(got)) return false;
     if (got == (intptr_t)at) return true;
-    (void)lm_syscall(SYS_munmap, got, (intptr_t)bytes, 0, 0, 0, 0); /* an old kernel took it as a hint */
+    (void)call3(SYS_munmap, got, (intptr_t)bytes, 0); /* an old kernel took it as a hint */
     return false;
 }
 
@@ -96,12 +105,12 @@ bool PORT(purge)(void *at, size_t bytes) {
 
 void lm_os_release(void *at, size_t bytes, bool reserved) {
     if (reserved) (void)map(at, bytes, PROT_NONE, MAP_FIXED);
-    else (void)lm_syscall(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0, 0, 0, 0);
+    else (void)call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0);
 }
 
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
-    intptr_t got = lm_syscall(SYS_mremap, (intptr_t)from, (intptr_t)old_bytes, (intptr_t)new_bytes,
-                              MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to, 0);
+    intptr_t got = call(SYS_mremap, (intptr_t)from, (intptr_t)old_bytes, (intptr_t)new_bytes,
+                        MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
     if (failed(got)) return false;
     /* The source is a hole now. Nobody else maps here except by asking for this very address, and the
      * moved pages were counted already: this fails only when the system is out of map entries. */
@@ -117,8 +126,8 @@ size_t lm_os_page_bytes(void) {
 
 void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms) {
     struct timespec span = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    (void)lm_syscall(SYS_futex, (intptr_t)word, FUTEX_WAIT_PRIVATE, (intptr_t)value,
-                     timeout_ms == UINT32_MAX ? 0 : (intptr_t)&span, 0, 0);
+    (void)call(SYS_futex, (intptr_t)word, FUTEX_WAIT_PRIVATE, (intptr_t)value,
+               timeout_ms == UINT32_MAX ? 0 : (intptr_t)&span, 0);
 }
 
 void lm_os_wake(uint32_t *word) { (void)call3(SYS_futex, (intptr_t)word, FUTEX_WAKE_PRIVATE, 1); }
@@ -143,12 +152,12 @@ bool PORT(worker_start)(void (*entry)(void)) {
     worker.control[2] = (uintptr_t)worker.control;
     worker.tid = 1;
     /* Signals of the process must not be delivered to a thread without libc's structures. */
-    (void)lm_syscall(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&before, sizeof all, 0, 0);
+    (void)call(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&before, sizeof all, 0);
     intptr_t got = lm_clone_call(SYS_clone, SYS_exit,
                                  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                      CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
                                  worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
-    (void)lm_syscall(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&before, 0, sizeof before, 0, 0);
+    (void)call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&before, 0, sizeof before, 0);
     if (!failed(got)) return true;
     worker.tid = 0;
     return false;
@@ -162,7 +171,7 @@ bool lm_os_worker_running(void) {
 void lm_os_worker_join(void) {
     while (lm_os_worker_running()) {
         /* Shared, not private: that is how the kernel wakes at the end of a thread. */
-        (void)lm_syscall(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, 0, 0, 0);
+        (void)call(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, 0, 0);
     }
 }
 
@@ -181,19 +190,55 @@ uint64_t lm_os_random(void) {
     return x ^ (x >> 31);
 }
 
+/* The first bytes of a file, as text; false iff it cannot be read. */
+static bool read_file(const char *path, char *text, size_t most) {
+    intptr_t file = call(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0);
+    if (failed(file)) return false;
+    intptr_t bytes = call3(SYS_read, file, (intptr_t)text, (intptr_t)most - 1);
+    (void)call1(SYS_close, file);
+    if (failed(bytes) || bytes <= 0) return false;
+    text[bytes] = '\0';
+    return true;
+}
+
 size_t lm_os_resident_bytes(void) {
     char text[64];
-    intptr_t file = lm_syscall(SYS_openat, AT_FDCWD, (intptr_t) "/proc/self/statm", O_RDONLY | O_CLOEXEC,
-                               0, 0, 0);
-    if (failed(file)) return 0;
-    intptr_t bytes = call3(SYS_read, file, (intptr_t)text, sizeof text - 1);
-    (void)call1(SYS_close, file);
+    if (!read_file("/proc/self/statm", text, sizeof text)) return 0;
     size_t field = 0, pages = 0;
-    for (intptr_t i = 0; i < bytes && field < 2; i++) {
-        if (text[i] == ' ') field++;
-        else if (field == 1) pages = pages * 10 + (size_t)(text[i] - '0');
+    for (const char *t = text; *t != '\0' && field < 2; t++) {
+        if (*t == ' ') field++;
+        else if (field == 1) pages = pages * 10 + (size_t)(*t - '0');
     }
     return pages * lm_os_page_bytes();
+}
+
+/* /proc/self/task/N/syscall says "running", or the number of the call (-1: none, a page fault), its
+ * arguments, stack pointer and program counter. The kernel looks only at a thread that is off its
+ * processor, so that whatever that thread did before is visible to us. */
+bool lm_os_thread_sleeps(unsigned tid) {
+    char path[48] = "/proc/self/task/", text[256], digits[10];
+    size_t end = 16, n = 0;
+    do digits[n++] = (char)('0' + tid % 10);
+    while ((tid /= 10) != 0);
+    while (n > 0) path[end++] = digits[--n];
+    for (const char *t = "/syscall"; *t != '\0'; t++) path[end++] = *t;
+    path[end] = '\0';
+    if (!read_file(path, text, sizeof text) || text[0] < '0' || text[0] > '9') return false;
+    long number = 0;
+    const char *t = text;
+    for (; *t >= '0' && *t <= '9'; t++) number = number * 10 + (*t - '0');
+    /* Who waits for a child that shares its memory may be running as that child. */
+    if (number == SYS_clone || number == SYS_clone3) return false;
+#ifdef SYS_vfork
+    if (number == SYS_vfork) return false;
+#endif
+    const char *last = t;
+    for (; *t != '\0'; t++) {
+        if (*t == ' ') last = t;
+    }
+    uintptr_t pc = 0;
+    for (t = last + 3; *t != '\0' && *t != '\n'; t++) pc = pc * 16 + (uintptr_t)(*t <= '9' ? *t - '0' : *t - 'a' + 10);
+    return pc - (uintptr_t)__start_loam_calls > (uintptr_t)(__stop_loam_calls - __start_loam_calls);
 }
 
 /* ---- What base/check.h asks of the port ---- */

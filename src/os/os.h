@@ -74,6 +74,11 @@ bool lm_os_secure(void);
 /* 64 random bits, good enough to place memory with. */
 uint64_t lm_os_random(void);
 
+/* Whether a thread of this process sleeps in a system call that the program made, not loam. false iff it
+ * runs, sleeps elsewhere, or the system does not tell. Stores made before this call are visible to the
+ * thread once it wakes up; what it stored before is visible here. */
+bool lm_os_thread_sleeps(unsigned tid);
+
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
 

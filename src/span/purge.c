@@ -91,8 +91,13 @@ void lm_purge_poke(bool idle) {
     lm_lock_give(&lm_space.lock);
 }
 
+bool lm_purge_may_work(void) {
+    /* Relaxed: who forbids it waits for the worker to end. */
+    return lm_purge_policy.worker && !lm_load_relaxed(&lm_space.worker_forbidden);
+}
+
 void lm_purge_inline(void) {
-    if (lm_purge_policy.worker && !lm_space.worker_forbidden) return;
+    if (lm_purge_may_work()) return;
     size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
     if (lm_space.dirty_slices <= INLINE_SLICES + used / 8) return;
     while (purge_one(0) > 0) {}

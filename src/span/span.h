@@ -144,6 +144,9 @@ extern bool (*lm_purge_collect_idle)(void);
  * collect from sleeping threads. Called without locks held. */
 void lm_purge_poke(bool idle);
 
+/* Whether there may be a worker at all. */
+bool lm_purge_may_work(void);
+
 /* Purges every dirty span now, whatever its age. Returns the bytes given back. */
 size_t lm_purge_all(void);
 
