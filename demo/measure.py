@@ -22,6 +22,36 @@ TOUCH_MB = 256
 MEASURES = ("user_s", "sys_s", "wall_s", "minor_faults", "peak_kib")
 
 
+class Interrupts:
+    """Ctrl-C, TERM and HUP as KeyboardInterrupt, but not while a process is being
+    started: it would be lost before anyone could end it."""
+
+    def __init__(self):
+        self.held = False
+        self.pending = False
+
+    def install(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self.arrive)
+
+    def arrive(self, _number, _frame):
+        if not self.held:
+            raise KeyboardInterrupt
+        self.pending = True
+
+    def __enter__(self):
+        self.held = True
+
+    def __exit__(self, *_):
+        self.held = False
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+
+INTERRUPTS = Interrupts()
+
+
 class Launcher:
     """Runs launch.py once for each run; knows how to end it at any moment."""
 
@@ -57,11 +87,12 @@ class Launcher:
         spec = self.work / "spec.json"
         spec.write_text(json.dumps(self.specify(job, allocator, preload, folder)))
         command = ["/usr/bin/python3", "-I", "-S", str(LAUNCH), str(spec)]
-        # A session of its own, so that Ctrl-C reaches this process alone.
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
         try:
+            with INTERRUPTS:
+                # A session of its own, so that Ctrl-C reaches this process alone.
+                self.process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+                )
             text = self.process.stdout.read()
             self.process.wait()
         finally:

@@ -25,7 +25,6 @@ import datetime
 import os
 import platform
 import shlex
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -36,7 +35,7 @@ sys.dont_write_bytecode = True
 
 import allocators  # noqa: E402
 import programs  # noqa: E402
-from measure import Demo  # noqa: E402
+from measure import INTERRUPTS, Demo  # noqa: E402
 from results import BASELINE, RawRows, Results  # noqa: E402
 
 WORK = "inputs-used"
@@ -268,11 +267,7 @@ def run(options):
 
 
 def main(arguments):
-    def interrupt(_number, _frame):
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
+    INTERRUPTS.install()
     options = parse_arguments(arguments)
     try:
         return run(options)

@@ -175,6 +175,22 @@ class WholeRuns(unittest.TestCase):
         self.assertEqual(processes_below(str(self.out.parent)), [])
 
 
+class Interrupting(unittest.TestCase):
+    def test_a_signal_waits_until_a_process_has_been_started(self):
+        from measure import Interrupts
+
+        interrupts = Interrupts()
+        reached = False
+        with self.assertRaises(KeyboardInterrupt), interrupts:
+            interrupts.arrive(signal.SIGINT, None)
+            reached = True
+        self.assertTrue(reached)
+        with interrupts:
+            pass
+        with self.assertRaises(KeyboardInterrupt):
+            interrupts.arrive(signal.SIGTERM, None)
+
+
 class Judgement(unittest.TestCase):
     """What becomes of a run that ended well but wrote something else."""
 
