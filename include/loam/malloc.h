@@ -8,7 +8,7 @@
  * All functions may be called from any thread; an object may be freed by another thread than the one
  * that allocated it. Sizes are in bytes. Objects are aligned to 16, or to what was asked for. A failed
  * call returns NULL with errno ENOMEM and changes nothing; free functions keep errno.
- * Cost: 12 instructions up to 1 KiB and 17 up to 64 KiB on the local path, 16 to free, x86-64.
+ * Cost: 12 instructions up to 1 KiB and 16 up to 64 KiB on the local path, 16 to free, x86-64.
  */
 #ifndef LOAM_MALLOC_H
 #define LOAM_MALLOC_H

@@ -172,6 +172,14 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
+/* Asks for the pointer p to live in the register that functions return in: compilers move it there at
+ * the end otherwise, one instruction on a path of twelve. */
+#if defined(__x86_64__)
+#define LM_IN_RETURN_REGISTER(p) __asm__("" : "+a"(p))
+#else
+#define LM_IN_RETURN_REGISTER(p) ((void)0)
+#endif
+
 /* Tells the processor that this is a spin loop. */
 LM_INLINE void lm_cpu_relax(void) {
 #if defined(__x86_64__)

@@ -23,12 +23,12 @@ enum {
 
 LM_INLINE unsigned lm_class_small(size_t bytes) { return (unsigned)((bytes + 15) >> 4); }
 
-/* For LM_SMALL_MOST < bytes <= LM_BLOCK_MOST. With shift = log2(bytes-1) - 3, the top four bits of
- * bytes-1 are 8..15, and 1 + 8*shift numbers the doublings without a gap (shift is 7 at 1025). */
+/* For LM_SMALL_MOST < bytes <= LM_BLOCK_MOST. With b = log2(bytes), 8 * bytes - 8 shifted down by b is
+ * 8..15 within a doubling and 7 at a power of two, which is the last class of the doubling before: so
+ * 8 * b + that numbers the classes without a gap, and without a second look at bytes - 1. */
 LM_INLINE unsigned lm_class_medium(size_t bytes) {
-    uint32_t most = (uint32_t)bytes - 1;
-    unsigned shift = (31u ^ (unsigned)__builtin_clz(most)) - 3;
-    return (most >> shift) + 8 * shift + 1;
+    unsigned b = 31u ^ (unsigned)__builtin_clz((uint32_t)bytes);
+    return ((8 * (uint32_t)bytes - 8) >> b) + 8 * b - 23;
 }
 
 /* For 0 < bytes <= LM_BLOCK_MOST. */

@@ -1,6 +1,6 @@
 /* heap.h: malloc and free as a thread runs them; the one header of this folder that outsiders include.
  *
- *   malloc   heap->head[class] ── pop ──> block            12 instructions up to 1 KiB
+ *   malloc   heap->head[class] ── pop ──> block            12 instructions to 1 KiB, 16 above
  *               │ empty
  *               └──> the current page's own list, then the slow path (refill.c)
  *   free     map[slice] -> page, page->owner == this thread ── push on page->free, count down
@@ -83,21 +83,26 @@ void lm_block_free_slow(void *p, lm_page_t *page);
 void lm_free_foreign(void *p); /* outside the arena: NULL is fine, the rest is reported */
 void lm_page_event(lm_page_t *page);
 
-/* At least bytes bytes, aligned to 16; NULL with errno ENOMEM iff there is no memory. */
-LM_INLINE void *lm_block_alloc(size_t bytes) {
-    size_t size_class;
-    if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
-        size_class = lm_class_small(bytes);
-    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
-        size_class = lm_class_medium(bytes);
-    } else {
-        return lm_block_alloc_slow(bytes);
-    }
+/* The first block of a list; NULL iff it is empty. The heap is read here and not before: compilers would
+ * share what follows between the two ranges of sizes, with a jump into it. */
+LM_INLINE void *lm_block_pop(size_t size_class) {
     lm_heap_t *heap = lm_heap_self;
     lm_block_t *block = heap->head[size_class];
-    if (LM_UNLIKELY(block == NULL)) return lm_block_alloc_slow(bytes);
-    heap->head[size_class] = lm_link_get(block);
+    LM_IN_RETURN_REGISTER(block);
+    if (LM_LIKELY(block != NULL)) heap->head[size_class] = lm_link_get(block);
     return block;
+}
+
+/* At least bytes bytes, aligned to 16; NULL with errno ENOMEM iff there is no memory. */
+LM_INLINE void *lm_block_alloc(size_t bytes) {
+    if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
+        void *block = lm_block_pop(lm_class_small(bytes));
+        if (LM_LIKELY(block != NULL)) return block;
+    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
+        void *block = lm_block_pop(lm_class_medium(bytes));
+        if (LM_LIKELY(block != NULL)) return block;
+    }
+    return lm_block_alloc_slow(bytes);
 }
 
 /* Takes back what lm_block_alloc gave; NULL allowed. */

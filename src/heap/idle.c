@@ -33,7 +33,7 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     }
     lm_store_relaxed(&page->remote, 0); /* nobody has a block left to push */
     lm_page_unlink(heap, page);
-    lm_page_discard(page);
+    lm_page_discard(page, true);
     heap->pages--;
 }
 
@@ -66,7 +66,7 @@ bool lm_idle_collect(void) {
     for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
         bool told = lm_load_relaxed(&heap->notified) != NULL;
-        if (!told && (heap->parked || heap->pages == 0)) continue;
+        if (!told && heap->parked) continue;
         if (!lm_lock_try(&heap->lock)) { /* wide awake */
             more |= told;
         } else {

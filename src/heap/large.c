@@ -37,7 +37,7 @@ void lm_large_free(lm_page_t *page, void *p) {
         return;
     }
     lm_span_map(page, 1, &lm_nobody);
-    lm_span_give(page);
+    lm_span_give(page, false);
 }
 
 static void *move(lm_page_t *page, size_t usable) {

@@ -85,7 +85,7 @@ bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
         }
     }
     lm_lock_give(&lock);
-    if (empty) lm_page_discard(page);
+    if (empty) lm_page_discard(page, false);
     if (heap != NULL) {
         if (orphan && !empty) lm_page_to_partial(heap, page);
         lm_lock_give(&heap->lock);

@@ -107,10 +107,10 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 
 /* ---- The end of a page ---- */
 
-void lm_page_discard(lm_page_t *page) {
+void lm_page_discard(lm_page_t *page, bool rested) {
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, page->slices, &lm_nobody);
-    lm_span_give(page);
+    lm_span_give(page, rested);
 }
 
 void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
@@ -121,7 +121,7 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
         return;
     }
     lm_page_unlink(heap, page);
-    lm_page_discard(page);
+    lm_page_discard(page, heap->parked);
     heap->pages--;
 }
 

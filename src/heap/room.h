@@ -40,8 +40,8 @@ void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n
  * on its way to tell us of it: then it stays until that has arrived. */
 void lm_page_release(lm_heap_t *heap, lm_page_t *page);
 
-/* The same for a page that belongs to no heap and is in no list. */
-void lm_page_discard(lm_page_t *page);
+/* The same for a page that belongs to no heap and is in no list; rested: see lm_span_give. */
+void lm_page_discard(lm_page_t *page, bool rested);
 
 /* Releases current pages whose blocks are all here. For the owner, or while the heap is parked. */
 void lm_page_trim(lm_heap_t *heap);

@@ -263,9 +263,10 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     return span;
 }
 
-void lm_span_give(lm_page_t *span) {
+void lm_span_give(lm_page_t *span, bool rested) {
     lm_lock_take(&lm_space.lock);
-    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, lm_space.tick);
+    uint32_t stamp = rested ? lm_space.tick - lm_purge_ticks() : lm_space.tick;
+    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     lm_purge_inline();
     lm_lock_give(&lm_space.lock);
     lm_purge_poke(false);
@@ -321,7 +322,7 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (target == NULL) return NULL;
     if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT, lm_span_start(target),
                     slices << LM_SLICE_SHIFT)) {
-        lm_span_give(target);
+        lm_span_give(target, true);
         return NULL;
     }
     lm_lock_take(&lm_space.lock);

@@ -2,7 +2,7 @@
  *
  * A dirty span waits for the purge delay: a program that takes again what it has just freed must not
  * pay for the page faults. Who then gives it back, if the program sleeps? A worker: a thread of loam's
- * own that is started once half a megabyte is dirty, looks ten times a second, purges what is old enough, and
+ * own that is started once half a megabyte is dirty, looks twenty times a second, purges what is old enough, and
  * ends when nothing is left. It is no thread of libc's, blocks all signals, lives about half a second
  * after the last large free, and is gone before any call of the program whose result depends on being
  * the only thread (override/doors.c).
@@ -16,7 +16,7 @@
 
 enum {
     START_SLICES = 8,    /* dirty slices that are worth a worker: 512 KiB */
-    TICK_MOST_MS = 100,
+    TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
     INLINE_SLICES = 64,  /* without a worker: dirty slices that are always allowed, 4 MiB */
 };
@@ -25,9 +25,11 @@ lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
 bool (*lm_purge_collect_idle)(void);
 
 static uint32_t tick_ms(void) {
-    uint32_t ms = lm_purge_policy.delay_ms / 3;
+    uint32_t ms = lm_purge_policy.delay_ms / 4;
     return ms > TICK_MOST_MS ? TICK_MOST_MS : ms < TICK_LEAST_MS ? TICK_LEAST_MS : ms;
 }
+
+uint32_t lm_purge_ticks(void) { return (lm_purge_policy.delay_ms + tick_ms() - 1) / tick_ms(); }
 
 /* Purges one dirty span of at least that age, with the lock held before and after, but not between.
  * Returns its slices; 0 iff there is none or the system refused. */
@@ -60,8 +62,7 @@ static void work(void) {
         bool idle = lm_purge_collect_idle != NULL && lm_purge_collect_idle();
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
-        uint32_t ticks = (lm_purge_policy.delay_ms + tick_ms() - 1) / tick_ms();
-        while (lm_space.stop == 0 && purge_one(ticks) > 0) {}
+        while (lm_space.stop == 0 && purge_one(lm_purge_ticks()) > 0) {}
         more = lm_space.stop == 0 && (idle || lm_space.dirty_slices > 0);
         if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
         lm_lock_give(&lm_space.lock);

@@ -47,6 +47,9 @@ void lm_space_settle(lm_page_t *span);
 /* Makes [first, first+slices) a span in use: both its ends say so. */
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
 
+/* purge.c: ticks that a dirty span waits. */
+uint32_t lm_purge_ticks(void);
+
 /* purge.c: purges in the caller's thread when no worker may do it and too much is dirty. Gives the
  * lock up meanwhile. */
 void lm_purge_inline(void);

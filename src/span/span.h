@@ -111,8 +111,9 @@ LM_INLINE char *lm_span_start(const lm_page_t *span) {
  * reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
 
-/* Gives a span back, dirty. It must be out of the map. */
-void lm_span_give(lm_page_t *span);
+/* Gives a span back, dirty. It must be out of the map. rested: nobody has used it for a while, and it
+ * need not wait for the purge delay. */
+void lm_span_give(lm_page_t *span, bool rested);
 
 /* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
