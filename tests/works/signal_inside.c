@@ -78,7 +78,8 @@ int main(void) {
     setitimer(ITIMER_PROF, &every, NULL);
     setitimer(ITIMER_VIRTUAL, &every, NULL);
     uint64_t end = works_now_ms() + run_ms;
-    while (works_now_ms() < end) {
+    /* on a busy machine this thread comes to send too rarely: until it has sent enough */
+    while (works_now_ms() < end || atomic_load(&signals_seen) < fewest_signals) {
         for (size_t t = 0; t < threads; t++)
             if (atomic_load(&tid[t])) syscall(SYS_tgkill, getpid(), atomic_load(&tid[t]), SIGUSR1);
         for (volatile int i = 0; i < 2000; i++) {}
@@ -88,7 +89,5 @@ int main(void) {
     setitimer(ITIMER_VIRTUAL, &every, NULL);
     atomic_store(&stop, true);
     for (size_t t = 0; t < threads; t++) pthread_join(ids[t], NULL);
-    CHECK(atomic_load(&signals_seen) >= fewest_signals,
-          "only %lu signals arrived: nothing is tested", atomic_load(&signals_seen));
     return 0;
 }

@@ -6,9 +6,10 @@
  * batches of foreign blocks it had not handed back. Resident memory at the end is within 10% of
  * what it was after the first thousand threads.
  *
- * Sixteen threads at a time pass blocks through a ring: each takes out blocks that older (mostly
- * ended) threads put in, checks and frees them, and puts in its own. At both measuring points the
- * ring is emptied and a second passes.
+ * Sixteen threads at a time (all alive at once in every batch, so that chance does not decide how
+ * many heaps and stacks there are) pass blocks through a ring: each takes out blocks that older
+ * (mostly ended) threads put in, checks and frees them, and puts in its own. At both measuring
+ * points the ring is emptied and a second passes.
  */
 #include "works.h"
 
@@ -18,10 +19,14 @@
 enum { threads = 100000, first = 1000, batch = 16, ring_size = 4096, blocks_each = 40 };
 
 static _Atomic(works_block *) ring[ring_size];
+static pthread_barrier_t all_there;
 
 static void *work(void *argument) {
     uint64_t seed = (uint64_t)(uintptr_t)argument + 1;
     works_random(&seed);
+    works_block *first_block = works_block_new(100, seed);
+    pthread_barrier_wait(&all_there);
+    works_block_free(first_block);
     for (int i = 0; i < blocks_each; i++) {
         uint64_t r = works_random(&seed);
         size_t bytes = 16 + (size_t)((r >> 20) % (r % 64 == 0 ? 40000 : r % 4 == 0 ? 2000 : 200));
@@ -36,10 +41,12 @@ static void run(int from, int to) {
     pthread_t ids[batch];
     for (int i = from; i < to; i += batch) {
         int n = to - i < batch ? to - i : batch;
+        pthread_barrier_init(&all_there, NULL, (unsigned)n);
         for (int t = 0; t < n; t++)
             CHECK(pthread_create(&ids[t], NULL, work, (void *)(uintptr_t)(i + t)) == 0,
                   "pthread_create, thread %d", i + t);
         for (int t = 0; t < n; t++) pthread_join(ids[t], NULL);
+        pthread_barrier_destroy(&all_there);
     }
 }
 
