@@ -158,6 +158,14 @@ def how_obtained(options, found):
     return f"{runs}{size}; {machine}; {today}", versions
 
 
+def busy_note(load, cores):
+    """A warning where the machine had other work when the demo began."""
+    if load <= cores / 2:
+        return []
+    text = f"load {load:.1f} on {cores} cores at the start: other work disturbs these figures"
+    return [("busy machine", text)]
+
+
 def absent_notes(absent, unrunnable):
     notes = [("not installed", f"{name} (package {package})") for name, package in absent]
     for program in unrunnable:
@@ -232,6 +240,7 @@ def run(options):
     chart, show = import_front()
     out = make_out(options.out)
     console = show.make_console()
+    load = os.getloadavg()[0]
     names = [each.name for each in found]
     again = out / "again.sh"
     again.unlink(missing_ok=True)
@@ -255,6 +264,7 @@ def run(options):
     pictures = [out / "demo.svg", out / "demo.png"]
     chart.draw(results, f"{how}\n{versions}", pictures)
     notes = absent_notes(absent, unrunnable) + odd_baselines(demo)
+    notes += busy_note(load, os.cpu_count())
     notes += [(None, how), (None, versions)]
     files = [*pictures, raw.path]
     failures = results.failures()

@@ -191,6 +191,25 @@ class Interrupting(unittest.TestCase):
             interrupts.arrive(signal.SIGTERM, None)
 
 
+class Notes(unittest.TestCase):
+    def test_a_busy_machine_is_mentioned(self):
+        import run as demo_run
+
+        self.assertEqual(demo_run.busy_note(0.9, 2), [])
+        self.assertEqual(
+            demo_run.busy_note(9.48, 2),
+            [("busy machine", "load 9.5 on 2 cores at the start: other work disturbs these figures")],
+        )
+
+    def test_what_is_missing_is_named(self):
+        import run as demo_run
+
+        self.assertEqual(
+            demo_run.absent_notes([("jemalloc", "libjemalloc2")], []),
+            [("not installed", "jemalloc (package libjemalloc2)")],
+        )
+
+
 class Judgement(unittest.TestCase):
     """What becomes of a run that ended well but wrote something else."""
 
