@@ -219,6 +219,10 @@ class Run:
                 os.killpg(group, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
+            try:
+                os.waitpid(group, 0)
+            except ChildProcessError:
+                pass
 
 
 def describe(ended, status):

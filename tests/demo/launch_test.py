@@ -119,6 +119,23 @@ class Launch(unittest.TestCase):
         answer = self.launch([PYTHON, "-c", server], server={"socket": socket, "steps": steps})
         self.assertEqual((answer["status"], answer["detail"]), ("client", "sh ended with 9"))
 
+    def test_a_client_that_hangs_is_ended_and_waited_for(self):
+        steps = [{"command": ["/bin/sh", "-c", "echo $$; exec sleep 333"],
+                  "stdout": str(self.work / "step")}]  # fmt: skip
+        socket = str(self.work / "s")
+        server = (
+            "import socket\n"
+            "listener = socket.socket(socket.AF_UNIX)\n"
+            f"listener.bind({socket!r}); listener.listen()\n"
+            "peer = listener.accept()[0]; peer.recv(64); peer.sendall(b'+PONG\\r\\n')\n"
+            "listener.accept()\n"
+        )
+        answer = self.launch(
+            [PYTHON, "-c", server], seconds=2, server={"socket": socket, "steps": steps}
+        )
+        self.assertEqual(answer["status"], "timeout")
+        self.assertFalse(Path(f"/proc/{(self.work / 'step').read_text().strip()}").exists())
+
     def test_nothing_outlives_a_demo_that_went_away(self):
         for end in ("input", "signal"):
             with self.subTest(end=end):
