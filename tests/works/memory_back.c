@@ -20,7 +20,7 @@
 #include "works.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
+#include <semaphore.h>
 
 enum { idle_ms = 1000, start_allowance_mib = 4 };
 
@@ -33,10 +33,11 @@ static struct {
 } peak;
 
 /* Two helpers that only ever do what the main thread asks of them, and sleep in between. */
-typedef enum order { order_wait, order_fill, order_free, order_end } order;
+typedef enum order { order_fill, order_free, order_end } order;
 static struct {
     pthread_t id;
-    atomic_int order, done;
+    sem_t asked, done;
+    order order;
     size_t from, to;
 } helper[2];
 
@@ -64,27 +65,23 @@ static void free_range(size_t from, size_t to) {
 static void *help(void *argument) {
     size_t self = (size_t)(uintptr_t)argument;
     for (;;) {
-        int now = atomic_load(&helper[self].order);
-        if (now == order_end) return NULL;
-        if (now == order_fill) fill(helper[self].from, helper[self].to);
-        if (now == order_free) free_range(helper[self].from, helper[self].to);
-        if (now != order_wait) {
-            atomic_store(&helper[self].order, order_wait);
-            atomic_store(&helper[self].done, 1);
-        }
-        works_sleep_ms(1);
+        while (sem_wait(&helper[self].asked) != 0) continue;
+        if (helper[self].order == order_end) return NULL;
+        if (helper[self].order == order_fill) fill(helper[self].from, helper[self].to);
+        if (helper[self].order == order_free) free_range(helper[self].from, helper[self].to);
+        sem_post(&helper[self].done);
     }
 }
 
 static void ask(size_t who, order what, size_t from, size_t to) {
     helper[who].from = from;
     helper[who].to = to;
-    atomic_store(&helper[who].done, 0);
-    atomic_store(&helper[who].order, (int)what);
+    helper[who].order = what;
+    sem_post(&helper[who].asked);
 }
 
 static void await(size_t who) {
-    while (!atomic_load(&helper[who].done)) works_sleep_ms(1);
+    while (sem_wait(&helper[who].done) != 0) continue;
 }
 
 static void *fill_all(void *nothing) {
@@ -158,9 +155,12 @@ int main(int argc, char **argv) {
                 : strcmp(argv[1], "1m") == 0    ? large_blocks
                 : strcmp(argv[1], "mixed") == 0 ? mixed_sizes
                                                 : random_order;
-    for (size_t t = 0; t < 2; t++)
+    for (size_t t = 0; t < 2; t++) {
+        sem_init(&helper[t].asked, 0, 0);
+        sem_init(&helper[t].done, 0, 0);
         CHECK(pthread_create(&helper[t].id, NULL, help, (void *)(uintptr_t)t) == 0,
               "pthread_create");
+    }
     works_sleep_ms(10);
     size_t very_first = works_rss_bytes();
     round_of(bytes / 32, argv[2]);
@@ -170,7 +170,7 @@ int main(int argc, char **argv) {
     works_sleep_ms(idle_ms);
     size_t end = works_rss_bytes();
     for (size_t t = 0; t < 2; t++) {
-        atomic_store(&helper[t].order, order_end);
+        ask(t, order_end, 0, 0);
         pthread_join(helper[t].id, NULL);
     }
     works_say("%s blocks, freed by %s: first %zu KiB, start %zu KiB, a second after %s MiB %zu KiB",
