@@ -15,7 +15,7 @@ namespace {
 
 /* Called where the block could not be had: lets the program's handler make room, or tells that there is none. */
 bool made_room() {
-    std::new_handler (*get)() noexcept = &std::get_new_handler;
+    std::new_handler (*volatile get)() noexcept = &std::get_new_handler;
     std::new_handler handler = get != nullptr ? get() : nullptr;
     if (handler == nullptr) return false;
     handler();
@@ -23,7 +23,7 @@ bool made_room() {
 }
 
 [[noreturn]] void give_up() {
-    void (*throw_bad_alloc)() = &std::__throw_bad_alloc;
+    void (*volatile throw_bad_alloc)() = &std::__throw_bad_alloc;
     if (throw_bad_alloc != nullptr) throw_bad_alloc();
     lm_report("loam: out of memory in operator new, and no C++ library to throw bad_alloc with");
     lm_port_abort();

@@ -47,41 +47,80 @@ static void collect_notified(lm_heap_t *heap) {
     }
 }
 
-static void park(lm_heap_t *heap) {
-    if (heap->parked || heap->self == NULL || heap->tid == 0) return;
+/* Pages that are empty without anybody having noticed: the owner freed their last block while others
+ * were on `remote`. Heap lock held. */
+static void sweep(lm_heap_t *heap, lm_list_t *list) {
+    lm_node_t *next;
+    for (lm_node_t *node = list->first; node != NULL; node = next) {
+        lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+        next = lm_list_after(list, node);
+        uint64_t word = lm_load_acquire(&page->remote);
+        if (lm_page_outside(page) != lm_remote_count(word) || (word & LM_REMOTE_QUEUED)) continue;
+        lm_store_relaxed(&page->remote, 0);
+        lm_page_unlink(heap, page);
+        lm_page_discard(page, true);
+        heap->pages--;
+    }
+}
+
+/* false iff the owner may fall asleep later. Heap lock held. */
+static bool park(lm_heap_t *heap) {
+    if (heap->parked || heap->self == NULL || heap->tid == 0) return true;
     /* Sequentially consistent: the owner must not be asked for before it can see this. */
     __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
     if (!lm_os_thread_sleeps(heap->tid)) {
         lm_store_relaxed(heap->self, heap);
-        return;
+        return false;
     }
     heap->parked = true;
     lm_remote_flush_sleeper(heap);
-    lm_page_trim(heap);
+    for (unsigned c = 1; c < LM_CLASSES; c++) sweep(heap, &heap->partial[c]);
+    sweep(heap, &heap->full);
+    return true;
+}
+
+static void collect(lm_heap_t *heap) {
+    collect_notified(heap);
+    if (heap->parked) lm_page_trim(heap);
+}
+
+/* One pass over all heaps that rest: first everybody hands over what belongs to others, then everybody
+ * takes in. Returns whether some thread had something but did not sleep. */
+static bool pass(bool (*visit)(lm_heap_t *heap)) {
+    bool more = false;
+    for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) {
+        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (!lm_lock_try(&heap->lock)) {
+            more = true; /* wide awake */
+            continue;
+        }
+        more |= visit(heap);
+        lm_lock_give(&heap->lock);
+    }
+    return more;
+}
+
+static bool hand_over(lm_heap_t *heap) {
+    if (!heap->active) return false;
+    if (heap->slow == heap->slow_seen) return !park(heap);
+    heap->slow_seen = heap->slow;
+    heap->rests = false;
+    return true;
+}
+
+static bool take_in(lm_heap_t *heap) {
+    bool newly = heap->parked && !heap->rests;
+    heap->rests = heap->parked;
+    if (lm_load_relaxed(&heap->notified) == NULL && !newly) return false;
+    if (!heap->active) lm_remote_drain(heap);
+    else if (heap->slow == heap->slow_seen) collect(heap);
+    return false;
 }
 
 bool lm_idle_collect(void) {
-    bool more = false;
     lm_lock_take(&lm_registry_lock);
-    for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) {
-        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
-        bool told = lm_load_relaxed(&heap->notified) != NULL;
-        if (!told && heap->parked) continue;
-        if (!lm_lock_try(&heap->lock)) { /* wide awake */
-            more |= told;
-        } else {
-            if (!heap->active) {
-                lm_remote_drain(heap);
-            } else if (heap->slow == heap->slow_seen) {
-                collect_notified(heap);
-                park(heap);
-            } else {
-                heap->slow_seen = heap->slow;
-                more |= told;
-            }
-            lm_lock_give(&heap->lock);
-        }
-    }
+    bool more = pass(hand_over);
+    more |= pass(take_in);
     lm_lock_give(&lm_registry_lock);
     return more;
 }

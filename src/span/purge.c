@@ -18,6 +18,7 @@ enum {
     START_SLICES = 8,    /* dirty slices that are worth a worker: 512 KiB */
     TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
+    LINGER_TICKS = 20,   /* how long the worker waits for threads that are about to sleep */
     INLINE_SLICES = 64,  /* without a worker: dirty slices that are always allowed, 4 MiB */
 };
 
@@ -57,13 +58,14 @@ static size_t purge_one(uint32_t ticks) {
 
 static void work(void) {
     bool more = true;
-    while (more) {
+    for (unsigned lingered = 0; more; lingered++) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
-        bool idle = lm_purge_collect_idle != NULL && lm_purge_collect_idle();
+        bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle();
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
         while (lm_space.stop == 0 && purge_one(lm_purge_ticks()) > 0) {}
-        more = lm_space.stop == 0 && (idle || lm_space.dirty_slices > 0);
+        if (lm_space.dirty_slices > 0) lingered = 0;
+        more = lm_space.stop == 0 && (lm_space.dirty_slices > 0 || (awake && lingered < LINGER_TICKS));
         if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
         lm_lock_give(&lm_space.lock);
     }

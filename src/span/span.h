@@ -138,7 +138,7 @@ typedef struct lm_purge_policy {
 extern lm_purge_policy_t lm_purge_policy;
 
 /* What the layer above collects from threads that sleep, before spans are purged; called by the worker
- * once a tick, without locks held. Returns whether it must be called again. */
+ * once a tick, without locks held. Returns whether some thread had something but did not sleep. */
 extern bool (*lm_purge_collect_idle)(void);
 
 /* Starts a worker if there is none and enough to do: a lot of dirty memory, or (idle) something to
