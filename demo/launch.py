@@ -26,8 +26,8 @@ The answer, one JSON object on standard output:
     user_s, sys_s, wall_s, minor_faults, peak_kib    of the process and the
                 children it waited for; peak_kib is that of the largest
 
-It ends early, with everything it started, when its standard input closes: no
-server outlives the demo, however the demo ended. It cannot see a program that
+It ends early, with everything it started, when its standard input closes or on
+SIGTERM: no server outlives the demo, however the demo ended. It cannot see a program that
 leaves its process group.
 """
 
@@ -122,6 +122,9 @@ class Run:
         self.deadline = time.monotonic() + spec["seconds"]
         self.seen = False
         self.groups = []
+        # SIGTERM arrives through a pipe: an exception might lose a process just started.
+        self.told, teller = os.pipe()
+        signal.signal(signal.SIGTERM, lambda *_: os.write(teller, b"x"))
 
     def spawn(self, command, env, stdin, stdout, stderr):
         pid = start(command, env, self.spec["cwd"], stdin, stdout, stderr)
@@ -134,19 +137,23 @@ class Run:
             pids = group_members(pid, name) if name else [pid]
             self.seen = any(maps_library(each, self.spec["library"]) for each in pids)
 
-    def wait_readable(self, handles, pid):
-        """Waits for one of the handles; looks at the program meanwhile."""
+    def wait_readable(self, handles, pid, seconds=None):
+        """Those of the handles that are readable, none only after so many seconds.
+
+        Looks at the program meanwhile, and ends with the demo.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
         while True:
             self.look(pid)
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise Ended("timeout", f"no end after {self.spec['seconds']:g} s")
-            pause = left if self.seen else min(left, LOOK_EVERY)
-            ready = select.select([0, *handles], [], [], pause)[0]
-            if 0 in ready and not os.read(0, 1):
+            pause = left if self.seen and until is None else min(left, LOOK_EVERY)
+            ready = select.select([0, self.told, *handles], [], [], pause)[0]
+            if self.told in ready or (0 in ready and not os.read(0, 1)):
                 raise Ended("stopped", "the demo went away")
             ready = [handle for handle in ready if handle in handles]
-            if ready:
+            if ready or (until is not None and time.monotonic() >= until):
                 return ready
 
     def wait_ready(self, pid, handle):
@@ -162,10 +169,8 @@ class Run:
                         return True
                 except OSError:
                     pass
-            if select.select([handle], [], [], LOOK_EVERY)[0]:
+            if self.wait_readable([handle], pid, LOOK_EVERY):
                 return False
-            if time.monotonic() > self.deadline:
-                raise Ended("timeout", "the server did not answer")
 
     def run_step(self, step, pid, handle):
         env = {"PATH": self.spec["env"].get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
@@ -178,7 +183,7 @@ class Run:
             if client_handle not in ready:
                 return False
             code = os.waitstatus_to_exitcode(os.waitpid(client, 0)[1])
-            if code != 0 and not select.select([handle], [], [], 0.2)[0]:
+            if code != 0 and not self.wait_readable([handle], pid, 0.2):
                 raise Ended("client", f"{os.path.basename(step['command'][0])} ended with {code}")
             return code == 0
         finally:
@@ -256,12 +261,7 @@ def answer(spec):
         run.end_all()
 
 
-def stop(_number, _frame):
-    raise Ended("stopped", "told to stop")
-
-
 def main():
-    signal.signal(signal.SIGTERM, stop)
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
     os.chdir(spec["cwd"])
