@@ -24,13 +24,9 @@
 static void *(*volatile call_malloc)(size_t) = malloc;
 static void (*volatile call_free)(void *) = free;
 
-__attribute__((noinline)) void window_open(void) {
-    __asm__ volatile("" ::: "memory");
-}
+__attribute__((noinline)) void window_open(void) { __asm__ volatile("" ::: "memory"); }
 
-__attribute__((noinline)) void window_close(void) {
-    __asm__ volatile("" ::: "memory");
-}
+__attribute__((noinline)) void window_close(void) { __asm__ volatile("" ::: "memory"); }
 
 /* Standard output without a buffer from malloc: the lines must not disturb what is measured. */
 static char output_buffer[1 << 16];

@@ -17,17 +17,15 @@ using libc_test::impossible_sizes;
 using libc_test::page_bytes;
 
 const std::vector<size_t> &some_sizes() {
-    static const std::vector<size_t> sizes = {0,    1,    15,    16,    40,     100,     1000,
-                                              1024, 4000, 4096,  8192,  10000,  32768,   65536,
-                                              65537, 100000, 300000, 1048576, 3000000, 10000001};
+    static const std::vector<size_t> sizes = {
+        0,    1,     15,    16,    40,    100,    1000,   1024,    4000,    4096,
+        8192, 10000, 32768, 65536, 65537, 100000, 300000, 1048576, 3000000, 10000001};
     return sizes;
 }
 
 constexpr size_t kBad = 0x10; /* what a pointer that must stay unchanged holds */
 
-void *untouched() {
-    return reinterpret_cast<void *>(kBad);
-}
+void *untouched() { return reinterpret_cast<void *>(kBad); }
 
 TEST(PosixMemalign, EveryAlignmentAndSize) {
     for (size_t align = sizeof(void *); align <= (size_t{4} << 20); align *= 2) {
@@ -49,10 +47,10 @@ TEST(PosixMemalign, EveryAlignmentAndSize) {
 }
 
 TEST(PosixMemalign, BadAlignmentIsEinvalAndChangesNothing) {
-    for (size_t align : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{7},
-                         size_t{12}, size_t{24}, size_t{40}, size_t{48}, size_t{100},
-                         size_t{4095}, size_t{4104}, size_t{65536 + 8}, SIZE_MAX, SIZE_MAX - 7,
-                         (size_t{1} << 63) + 8}) {
+    for (size_t align :
+         {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{7}, size_t{12}, size_t{24},
+          size_t{40}, size_t{48}, size_t{100}, size_t{4095}, size_t{4104}, size_t{65536 + 8},
+          SIZE_MAX, SIZE_MAX - 7, (size_t{1} << 63) + 8}) {
         void *p = untouched();
         errno = 19;
         EXPECT_EQ(posix_memalign(&p, hide(align), hide(size_t{64})), EINVAL) << align;
@@ -289,4 +287,4 @@ TEST(Aligned, DoesNotOverAllocateWhereAClassSuffices) {
     for (void *p : all) free(p);
 }
 
-}  // namespace
+} // namespace

@@ -442,4 +442,4 @@ TEST(Everything, LiveObjectsDoNotOverlap) {
     for (const Object &object : live) free(object.p);
 }
 
-}  // namespace
+} // namespace

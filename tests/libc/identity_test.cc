@@ -25,12 +25,12 @@ TEST_P(Identity, ResolvesToLoam) {
     EXPECT_EQ(object_of(function), object_of(version));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Libc, Identity,
-    testing::Values("malloc", "calloc", "realloc", "reallocarray", "free", "cfree", "free_sized",
-                    "free_aligned_sized", "aligned_alloc", "memalign", "posix_memalign", "valloc",
-                    "pvalloc", "malloc_usable_size", "mallinfo", "mallinfo2", "malloc_trim",
-                    "mallopt", "malloc_stats", "malloc_info"));
+INSTANTIATE_TEST_SUITE_P(Libc, Identity,
+                         testing::Values("malloc", "calloc", "realloc", "reallocarray", "free",
+                                         "cfree", "free_sized", "free_aligned_sized",
+                                         "aligned_alloc", "memalign", "posix_memalign", "valloc",
+                                         "pvalloc", "malloc_usable_size", "mallinfo", "mallinfo2",
+                                         "malloc_trim", "mallopt", "malloc_stats", "malloc_info"));
 
 /* new, new[]: plain, nothrow, aligned, aligned nothrow; delete the same and sized. */
 INSTANTIATE_TEST_SUITE_P(
@@ -41,8 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvRKSt9nothrow_t",
                     "_ZdaPvRKSt9nothrow_t", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t",
                     "_ZdlPvmSt11align_val_t", "_ZdaPvmSt11align_val_t",
-                    "_ZdlPvSt11align_val_tRKSt9nothrow_t",
-                    "_ZdaPvSt11align_val_tRKSt9nothrow_t"));
+                    "_ZdlPvSt11align_val_tRKSt9nothrow_t", "_ZdaPvSt11align_val_tRKSt9nothrow_t"));
 
 TEST(IdentityOfVersion, IsPositive) {
     auto version = symbol<int()>("loam_version");
@@ -50,4 +49,4 @@ TEST(IdentityOfVersion, IsPositive) {
     EXPECT_GT(version(), 0);
 }
 
-}  // namespace
+} // namespace

@@ -241,7 +241,8 @@ TEST(Metadata, IsAtMostAQuarterOfAPercent) {
 
 /* The same as the machine sees it: objects never written to leave only metadata resident. */
 TEST(Metadata, ResidentShareOfUntouchedMemory) {
-    if (libc_test::kDebugBuild) GTEST_SKIP() << "a debug build writes check bytes behind each object";
+    if (libc_test::kDebugBuild)
+        GTEST_SKIP() << "a debug build writes check bytes behind each object";
     constexpr size_t kTotal = size_t{1} << 30;
     constexpr size_t kSize = size_t{1} << 20;
     std::vector<void *> all(kTotal / kSize);
@@ -254,4 +255,4 @@ TEST(Metadata, ResidentShareOfUntouchedMemory) {
     for (void *p : all) free(p);
 }
 
-}  // namespace
+} // namespace

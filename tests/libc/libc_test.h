@@ -33,15 +33,13 @@ constexpr bool kDebugBuild = false;
 #endif
 
 /* The same value, unknown to the optimiser. */
-template <typename T>
-inline T hide(T value) {
+template <typename T> inline T hide(T value) {
     __asm__ volatile("" : "+r"(value) : : "memory");
     return value;
 }
 
 /* A function of the process under its exported name, nullptr if there is none. */
-template <typename F>
-inline F *symbol(const char *name) {
+template <typename F> inline F *symbol(const char *name) {
     return reinterpret_cast<F *>(dlsym(RTLD_DEFAULT, name));
 }
 
@@ -49,17 +47,16 @@ inline bool aligned(const void *p, size_t align) {
     return reinterpret_cast<uintptr_t>(p) % align == 0;
 }
 
-inline size_t page_bytes() {
-    return static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
+inline size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 /* Sizes that touch every kind of block: small, beyond the first table, medium, large, huge. */
 inline const std::vector<size_t> &sizes_of_every_kind() {
     static const std::vector<size_t> sizes = {
-        0,    1,    7,     8,     15,    16,    17,     24,     48,     100,     127,     128,
-        129,  1008, 1023,  1024,  1025,  1500,  3000,   4095,   4096,   4097,    8191,    8192,
-        8193, 9000, 32768, 60000, 65535, 65536, 65537,  69633,  100000, 131072,  262145,  1048575,
-        1048576,    1048577,      5000000,      16777216,       33554433,        100000001};
+        0,       1,       7,       8,        15,       16,       17,     24,     48,
+        100,     127,     128,     129,      1008,     1023,     1024,   1025,   1500,
+        3000,    4095,    4096,    4097,     8191,     8192,     8193,   9000,   32768,
+        60000,   65535,   65536,   65537,    69633,    100000,   131072, 262145, 1048575,
+        1048576, 1048577, 5000000, 16777216, 33554433, 100000001};
     return sizes;
 }
 
@@ -89,6 +86,6 @@ inline size_t resident_bytes() {
     return resident * page_bytes();
 }
 
-}  // namespace libc_test
+} // namespace libc_test
 
 #endif

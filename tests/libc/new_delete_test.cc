@@ -181,7 +181,7 @@ void throw_bad_alloc() {
 constexpr size_t kImpossible = static_cast<size_t>(PTRDIFF_MAX) + 1;
 
 class NewHandler : public testing::Test {
-protected:
+  protected:
     void SetUp() override { handler_calls = 0; }
     void TearDown() override { std::set_new_handler(nullptr); }
 };
@@ -374,4 +374,4 @@ TEST(NewExpressions, ThrowingConstructorsLeakNothing) {
     EXPECT_LT(libc_test::resident_bytes(), before + (size_t{64} << 20));
 }
 
-}  // namespace
+} // namespace

@@ -33,13 +33,12 @@ bool refuse = false;
 constexpr size_t kHeader = 64;
 constexpr unsigned long kMagic = 0x5eed5eed12345678;
 
-template <typename T>
-T hide(T value) {
+template <typename T> T hide(T value) {
     __asm__ volatile("" : "+r"(value) : : "memory");
     return value;
 }
 
-}  // namespace
+} // namespace
 
 void *operator new(size_t size) {
     counts.news++;
@@ -56,7 +55,8 @@ void operator delete(void *p) noexcept {
     counts.deletes++;
     counts.last_deleted = p;
     char *block = static_cast<char *>(p) - kHeader;
-    if (*reinterpret_cast<unsigned long *>(block) != kMagic) abort(); /* not from operator new above */
+    if (*reinterpret_cast<unsigned long *>(block) != kMagic)
+        abort(); /* not from operator new above */
     *reinterpret_cast<unsigned long *>(block) = 0;
     free(block);
 }
@@ -160,4 +160,4 @@ TEST(Replacement, MallocStaysOutside) {
     EXPECT_EQ(counts.deletes, before.deletes);
 }
 
-}  // namespace
+} // namespace

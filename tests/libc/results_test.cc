@@ -137,9 +137,10 @@ TEST(Results, LibrariesOwnUse) {
                 [](const void *a, const void *b) { return (a > b) - (a < b); });
     }
     tdestroy(root, [](void *) {});
-    qsort(std::vector<int>(100000, 3).data(), 100000, sizeof(int), [](const void *a, const void *b) {
-        return *static_cast<const int *>(a) - *static_cast<const int *>(b);
-    });
+    qsort(std::vector<int>(100000, 3).data(), 100000, sizeof(int),
+          [](const void *a, const void *b) {
+              return *static_cast<const int *>(a) - *static_cast<const int *>(b);
+          });
     struct addrinfo *addresses = nullptr;
     struct addrinfo hints = {};
     hints.ai_flags = AI_NUMERICHOST;
@@ -165,4 +166,4 @@ TEST(Results, TimersAndPipesOfStdio) {
     fclose(file);
 }
 
-}  // namespace
+} // namespace

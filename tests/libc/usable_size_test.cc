@@ -199,7 +199,8 @@ TEST(Waste, ResidentMemoryOfFullObjects) {
             used += size;
             all[count++] = p;
         }
-        double grown = static_cast<double>(libc_test::resident_bytes()) - static_cast<double>(before);
+        double grown =
+            static_cast<double>(libc_test::resident_bytes()) - static_cast<double>(before);
         double share = grown / static_cast<double>(used);
         printf("%zu B objects: %.4f resident bytes a byte\n", size, share);
         EXPECT_LT(share, 1.14) << size; /* 12.5%, and 1.5% for metadata and unfinished pages */
@@ -208,4 +209,4 @@ TEST(Waste, ResidentMemoryOfFullObjects) {
     }
 }
 
-}  // namespace
+} // namespace

@@ -27,8 +27,8 @@ static inline void *hide(void *p) {
 /* Says whom the report will be about, by write(2): stdio would allocate in between. */
 static inline void expect(const void *p) {
     char line[80];
-    int bytes = snprintf(line, sizeof(line), "pointer 0x%lx thread %ld\n", (unsigned long)(uintptr_t)p,
-                         (long)syscall(SYS_gettid));
+    int bytes = snprintf(line, sizeof(line), "pointer 0x%lx thread %ld\n",
+                         (unsigned long)(uintptr_t)p, (long)syscall(SYS_gettid));
     if (write(STDOUT_FILENO, line, (size_t)bytes) != bytes) _exit(4);
 }
 

@@ -36,8 +36,8 @@ constexpr unsigned kSlowness = 1;
 #endif
 
 constexpr unsigned kOperations = 60000 / kSlowness;
-constexpr size_t kLiveObjects = 600;              /* of a thread */
-constexpr size_t kLiveBytes = size_t{96} << 20;   /* of all threads */
+constexpr size_t kLiveObjects = 600;            /* of a thread */
+constexpr size_t kLiveBytes = size_t{96} << 20; /* of all threads */
 
 size_t edge_of_a_class(Random &random) {
     if (random.percent(50)) return 16 * (1 + random.below(64));
@@ -63,7 +63,8 @@ struct Program {
         std::vector<Object> objects;
     };
 
-    Program(uint64_t seed_, unsigned threads_) : seed(seed_), threads(threads_), mailboxes(threads_) {}
+    Program(uint64_t seed_, unsigned threads_)
+        : seed(seed_), threads(threads_), mailboxes(threads_) {}
 
     void fail(const std::string &what) {
         std::lock_guard<std::mutex> lock(failure_mutex);
@@ -81,10 +82,9 @@ struct Program {
 };
 
 class Worker {
-public:
+  public:
     Worker(Program &program, unsigned number, unsigned generation)
-        : program_(program),
-          number_(number),
+        : program_(program), number_(number),
           random_(model::mix(program.seed) + generation * 1000003u + number * 7919u) {}
 
     void run(unsigned operations) {
@@ -109,7 +109,7 @@ public:
         while (!live_.empty() && !program_.failed) release(live_.size() - 1);
     }
 
-private:
+  private:
     void step() {
         unsigned kind = static_cast<unsigned>(random_.below(100));
         bool full = live_.size() >= kLiveObjects || bytes_ > kLiveBytes / program_.threads;
@@ -330,4 +330,4 @@ TEST_P(ModelGenerations, InheritFromEndedThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Model, ModelGenerations, testing::Values(1u, 2u, 5u, 8u));
 
-}  // namespace
+} // namespace

@@ -32,14 +32,14 @@ inline uint64_t mix(uint64_t x) {
 }
 
 class Random {
-public:
+  public:
     explicit Random(uint64_t seed) : state_(mix(seed)) {}
     uint64_t next() { return mix(state_++); }
     /* A number below limit, which is small against 2^64. */
     uint64_t below(uint64_t limit) { return next() % limit; }
     bool percent(unsigned share) { return below(100) < share; }
 
-private:
+  private:
     uint64_t state_;
 };
 
@@ -49,15 +49,15 @@ struct Object {
     size_t usable = 0; /* bytes that must belong to nobody else */
     size_t align = 16;
     uint64_t seed = 0;
-    bool sized = false; /* size is what was asked for, without an alignment: free_sized may be told */
+    bool sized =
+        false; /* size is what was asked for, without an alignment: free_sized may be told */
 };
 
 constexpr size_t kWhole = 16 * 1024;
 constexpr size_t kEnd = 4096;
 
 /* Calls action(offset, bytes <= 8) for each piece of an object of this size that holds contents. */
-template <typename Action>
-void for_contents(size_t size, Action action) {
+template <typename Action> void for_contents(size_t size, Action action) {
     size_t whole_words = size / 8 * 8;
     if (size <= kWhole) {
         for (size_t at = 0; at < whole_words; at += 8) action(at, size_t{8});
@@ -102,7 +102,7 @@ inline std::string describe(const Object &object) {
 
 /* All live objects of all threads. Each call returns what is wrong, or nothing. */
 class Twin {
-public:
+  public:
     /* Right after the object was handed out. */
     std::string add(const Object &object) {
         auto start = reinterpret_cast<uintptr_t>(object.p);
@@ -143,7 +143,7 @@ public:
         return live_.size();
     }
 
-private:
+  private:
     struct Interval {
         uintptr_t end;
         Object object;
@@ -152,6 +152,6 @@ private:
     std::map<uintptr_t, Interval> live_;
 };
 
-}  // namespace model
+} // namespace model
 
 #endif

@@ -37,11 +37,11 @@ TEST(Twin, AcceptsNeighbours) {
 TEST(Twin, FindsEveryOverlap) {
     Twin twin;
     ASSERT_EQ(twin.add(object_at(0x1000, 64)), "");
-    EXPECT_NE(twin.add(object_at(0x1000, 64)), ""); /* the same */
-    EXPECT_NE(twin.add(object_at(0x1000, 0)), "");  /* even an empty one */
-    EXPECT_NE(twin.add(object_at(0x1030, 64)), ""); /* its end */
-    EXPECT_NE(twin.add(object_at(0xff0, 17)), "");  /* its start */
-    EXPECT_NE(twin.add(object_at(0x1010, 16)), ""); /* inside */
+    EXPECT_NE(twin.add(object_at(0x1000, 64)), "");  /* the same */
+    EXPECT_NE(twin.add(object_at(0x1000, 0)), "");   /* even an empty one */
+    EXPECT_NE(twin.add(object_at(0x1030, 64)), "");  /* its end */
+    EXPECT_NE(twin.add(object_at(0xff0, 17)), "");   /* its start */
+    EXPECT_NE(twin.add(object_at(0x1010, 16)), "");  /* inside */
     EXPECT_NE(twin.add(object_at(0xf00, 4096)), ""); /* around */
     EXPECT_EQ(twin.live(), 1u);
 }
@@ -74,8 +74,8 @@ TEST(Contents, EveryByteOfSmallAndBothEndsOfLargeObjects) {
         model::write_contents(object);
         ASSERT_EQ(model::changed_contents(memory.data(), object, size), SIZE_MAX) << size;
         for (size_t at = 0; at < size; at++) {
-            bool covered = size <= model::kWhole || at < model::kEnd || at >= (size - model::kEnd) / 8 * 8 ||
-                           at % model::kEnd < 8;
+            bool covered = size <= model::kWhole || at < model::kEnd ||
+                           at >= (size - model::kEnd) / 8 * 8 || at % model::kEnd < 8;
             memory[at] ^= 1;
             size_t found = model::changed_contents(memory.data(), object, size);
             EXPECT_EQ(found != SIZE_MAX, covered) << at << " of " << size;
@@ -100,4 +100,4 @@ TEST(Contents, ZeroMeansEveryByte) {
     }
 }
 
-}  // namespace
+} // namespace

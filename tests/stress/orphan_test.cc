@@ -14,14 +14,14 @@ namespace {
 using namespace stress;
 
 class Orphans : public testing::Test {
-protected:
+  protected:
     void SetUp() override { failures = 0; }
     void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
 };
 
 /* A shared shelf of slots: put and take by exchange, so that blocks of dead threads travel on. */
 class Shelf {
-public:
+  public:
     /* Returns what was there before. */
     Block *swap(size_t at, Block *block) {
         return slots_[at % kSlots].exchange(block, std::memory_order_acq_rel);
@@ -32,7 +32,7 @@ public:
         }
     }
 
-private:
+  private:
     static constexpr size_t kSlots = 4096;
     std::atomic<Block *> slots_[kSlots] = {};
 };
@@ -187,4 +187,4 @@ TEST_F(Orphans, HundredThousandThreadsLeaveNothing) {
     }
 }
 
-}  // namespace
+} // namespace

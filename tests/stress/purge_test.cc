@@ -23,7 +23,7 @@ __attribute__((constructor)) void start_with_short_delay(int, char **argv) {
 }
 
 class Purge : public testing::Test {
-protected:
+  protected:
     void SetUp() override { failures = 0; }
     void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
 };
@@ -33,9 +33,7 @@ void check_zero(const void *p, size_t bytes) {
     if (bytes > 0 && (b[0] != 0 || memcmp(b, b + 1, bytes - 1) != 0)) fail("calloc not zero", p);
 }
 
-void pause_ms(unsigned ms) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-}
+void pause_ms(unsigned ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 TEST_F(Purge, LargeSpansComeAndGoWhileOthersAllocate) {
     Clock clock;
@@ -79,8 +77,8 @@ TEST_F(Purge, CallocIsZeroBetweenPurges) {
         while (clock.running()) {
             std::vector<void *> held;
             for (int i = 0; i < 30; i++) {
-                size_t size = random.below(3) == 0 ? 1 + random.below(3000)
-                                                   : 30000 + random.below(400000);
+                size_t size =
+                    random.below(3) == 0 ? 1 + random.below(3000) : 30000 + random.below(400000);
                 void *p = loam_calloc(1, size);
                 if (p == nullptr) {
                     fail("no memory", p);
@@ -172,4 +170,4 @@ TEST_F(Purge, HappensWithoutAnotherCall) {
     }
 }
 
-}  // namespace
+} // namespace

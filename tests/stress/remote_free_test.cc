@@ -14,7 +14,7 @@ namespace {
 using namespace stress;
 
 class RemoteFree : public testing::Test {
-protected:
+  protected:
     void SetUp() override { failures = 0; }
     void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
 };
@@ -62,17 +62,11 @@ TEST_F(RemoteFree, OneProducerOneConsumerOneSize) {
     EXPECT_GT(produce_and_consume(1, 1, 48), 1000u);
 }
 
-TEST_F(RemoteFree, OneProducerOneConsumerMixed) {
-    EXPECT_GT(produce_and_consume(1, 1, 0), 1000u);
-}
+TEST_F(RemoteFree, OneProducerOneConsumerMixed) { EXPECT_GT(produce_and_consume(1, 1, 0), 1000u); }
 
-TEST_F(RemoteFree, ManyToMany) {
-    EXPECT_GT(produce_and_consume(3, 3, 0), 1000u);
-}
+TEST_F(RemoteFree, ManyToMany) { EXPECT_GT(produce_and_consume(3, 3, 0), 1000u); }
 
-TEST_F(RemoteFree, ManyToOneMediumSize) {
-    EXPECT_GT(produce_and_consume(3, 1, 3000), 1000u);
-}
+TEST_F(RemoteFree, ManyToOneMediumSize) { EXPECT_GT(produce_and_consume(3, 1, 3000), 1000u); }
 
 /* Chains of many blocks at once: from one page (all one size) and from many (mixed). */
 TEST_F(RemoteFree, ChainsFillTheBatches) {
@@ -211,4 +205,4 @@ TEST_F(RemoteFree, UsableSizeFromElsewhere) {
     lanes.drain();
 }
 
-}  // namespace
+} // namespace

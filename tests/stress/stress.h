@@ -43,15 +43,15 @@ constexpr auto kDuration = std::chrono::milliseconds(STRESS_SANITIZED ? 1000 : 1
 constexpr unsigned kSlowness = STRESS_SANITIZED ? 10 : 1;
 
 class Clock {
-public:
+  public:
     bool running() const { return std::chrono::steady_clock::now() < end_; }
 
-private:
+  private:
     std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + kDuration;
 };
 
 class Random {
-public:
+  public:
     explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
     uint64_t next() {
         state_ ^= state_ << 13;
@@ -61,7 +61,7 @@ public:
     }
     uint64_t below(uint64_t limit) { return next() % limit; }
 
-private:
+  private:
     uint64_t state_;
 };
 
@@ -83,8 +83,7 @@ struct Block {
 
 constexpr size_t kSmallest = sizeof(Block);
 
-template <typename Action>
-inline void for_stamps(Block *block, Action action) {
+template <typename Action> inline void for_stamps(Block *block, Action action) {
     auto *words = reinterpret_cast<uint64_t *>(block);
     size_t count = block->size / 8;
     size_t step = count <= 1024 ? 1 : 512;
@@ -134,7 +133,7 @@ inline size_t mixed_size(Random &random) {
 
 /* One way, one giver, one taker. */
 class Lane {
-public:
+  public:
     bool give(Block *block) {
         std::atomic<Block *> &slot = slots_[giving_ % kSlots];
         if (slot.load(std::memory_order_relaxed) != nullptr) return false;
@@ -151,7 +150,7 @@ public:
         return block;
     }
 
-private:
+  private:
     static constexpr size_t kSlots = 256;
     std::atomic<Block *> slots_[kSlots] = {};
     alignas(64) size_t giving_ = 0;
@@ -160,7 +159,7 @@ private:
 
 /* A grid of lanes, from every thread to every thread. */
 class Lanes {
-public:
+  public:
     explicit Lanes(unsigned threads) : threads_(threads), lanes_(new Lane[threads * threads]) {}
     Lane &lane(unsigned from, unsigned to) { return lanes_[from * threads_ + to]; }
     /* After all threads ended. */
@@ -170,13 +169,12 @@ public:
         }
     }
 
-private:
+  private:
     unsigned threads_;
     std::unique_ptr<Lane[]> lanes_;
 };
 
-template <typename Body>
-void run_threads(unsigned count, Body body) {
+template <typename Body> void run_threads(unsigned count, Body body) {
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < count; i++) threads.emplace_back([&body, i] { body(i); });
     for (std::thread &thread : threads) thread.join();
@@ -193,6 +191,6 @@ inline size_t resident_bytes() {
     return resident * 4096;
 }
 
-}  // namespace stress
+} // namespace stress
 
 #endif
