@@ -47,6 +47,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uint32_t left_behind;          /* pages on which the worker found remote frees */
     bool parked;                   /* the worker took `*self` away: the owner slept */
     bool rests;                    /* and has collected its current pages since */
+    unsigned rounds;               /* of its owner's destructors so far */
     unsigned tid;                  /* the owner's number, 0: unknown */
     struct lm_heap **self;         /* the owner's lm_heap_self */
     size_t pages, trim_at;         /* pages owned; below trim_at the current ones are looked at */

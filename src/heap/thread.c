@@ -15,8 +15,10 @@
 #include "heap/room.h"
 
 LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
-static LM_TLS lm_heap_t *mine; /* the same, also while it is parked */
-static LM_TLS bool ended;
+/* The same, also while it is parked; `ended` once the thread has come to its end. Two words of static TLS
+ * are all that loam takes: there is little of it for libraries that are opened late. */
+static LM_TLS lm_heap_t *mine;
+static lm_heap_t ended;
 
 lm_heap_t lm_heap_empty;
 lm_heap_t lm_heap_common = {.active = true, .token = LM_OWNER_NONE + 1};
@@ -44,7 +46,7 @@ static lm_heap_t *heap_create(void) {
     return heap;
 }
 
-static void heap_ended(void *value);
+static bool heap_ended(void *value, unsigned rounds);
 
 /* Lets the worker see whether this thread sleeps. */
 static void be_known(lm_heap_t *heap) {
@@ -58,14 +60,15 @@ static void be_known(lm_heap_t *heap) {
 static lm_heap_t *unpark(lm_heap_t *heap) {
     lm_lock_take(&heap->lock);
     heap->parked = false;
+    heap->slow++;
     lm_store_relaxed(&lm_heap_self, heap);
     lm_lock_give(&heap->lock);
     return heap;
 }
 
 static LM_NOINLINE lm_heap_t *heap_start(void) {
+    if (mine == &ended) return NULL;
     if (mine != NULL) return unpark(mine);
-    if (ended) return NULL;
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *heap = idle;
     if (heap != NULL) idle = heap->next_idle;
@@ -143,13 +146,17 @@ static void part_with_all(lm_heap_t *heap) {
     heap->trim_at = 0;
 }
 
-static void heap_ended(void *value) {
-    lm_heap_t *heap = (lm_heap_t *)value;
+static bool heap_ended(void *value, unsigned rounds) {
+    /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values together. */
+    (void)value;
+    lm_heap_t *heap = mine;
+    if (heap == NULL || heap == &ended) return false;
+    if (++heap->rounds < rounds) return true;
+    heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
     lm_remote_flush(heap);
     lm_lock_take(&heap->lock);
-    ended = true;
-    mine = NULL;
+    mine = &ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
     part_with_all(heap);
@@ -158,10 +165,11 @@ static void heap_ended(void *value) {
     heap->next_idle = idle;
     idle = heap;
     lm_lock_give(&lm_registry_lock);
+    return false;
 }
 
 void lm_heap_collect(void) {
-    if (mine == NULL) return;
+    if (mine == NULL || mine == &ended) return;
     lm_heap_t *heap = lm_heap_get();
     lm_remote_flush(heap);
     lm_lock_take(&heap->lock);

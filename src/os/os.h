@@ -122,9 +122,10 @@ LM_INLINE void lm_lock_give(lm_lock_t *lock) {
 /* After a fork in the child: the lock is free whatever it was. */
 LM_INLINE void lm_lock_reset(lm_lock_t *lock) { lock->word = 0; }
 
-/* Arranges that at_exit(value) runs when the calling thread ends, as late among its destructors as
- * POSIX allows. false iff there is no key left. Calls libc, which may allocate. */
-bool lm_thread_on_exit(void (*at_exit)(void *), void *value);
+/* Arranges that at_exit(value, rounds) runs when the calling thread ends, and again as long as it returns
+ * true, at most `rounds` times in all: other destructors may allocate after it. false iff there is no key
+ * left. Calls libc, which may allocate. */
+bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value);
 
 /* Registers what runs before a fork, and after it in the parent and in the child. Calls libc. */
 void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void));

@@ -34,25 +34,21 @@ void lm_lock_give_contended(lm_lock_t *lock) {
 
 /* ---- Thread exit ---- */
 
-/* Destructors of other keys may allocate and free after ours: POSIX runs them in rounds while any key
- * has a value, so ours asks for another round until the last one. */
 typedef struct exit_hook {
     pthread_key_t key;
     bool made;
-    void (*run)(void *);
+    bool (*run)(void *, unsigned);
 } exit_hook_t;
 
 static exit_hook_t hook;
 static lm_lock_t hook_lock;
-static LM_TLS unsigned rounds;
 
+/* POSIX runs destructors in rounds while any key has a value: ours asks for another round by having one. */
 static void thread_ended(void *value) {
-    if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(hook.key, value) == 0) return;
-    rounds = 0;
-    hook.run(value);
+    if (hook.run(value, PTHREAD_DESTRUCTOR_ITERATIONS)) (void)pthread_setspecific(hook.key, value);
 }
 
-bool lm_thread_on_exit(void (*at_exit)(void *), void *value) {
+bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value) {
     /* Acquire: the key is readable once made is seen. */
     if (!lm_load_acquire(&hook.made)) {
         lm_lock_take(&hook_lock);

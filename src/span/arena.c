@@ -182,16 +182,16 @@ static bool grow_by(size_t slices) {
 }
 
 /* Makes the arena end in a clean span of at least `slices`. */
-static bool grow(size_t slices) {
+static bool grow(size_t wanted) {
     if (!lm_space.placed && !place_arena()) return false;
-    size_t end = lm_arena.slices;
+    if (wanted > lm_space.slices_most) return false;
+    size_t end = lm_arena.slices, slices = wanted;
     /* What lies free at the end counts. */
     if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) {
         size_t there = slot(end - 1)->slices;
-        slices -= there < slices ? there : slices;
-        if (slices == 0) return true;
+        if (there >= wanted) return true;
+        slices -= there;
     }
-    if (slices > lm_space.slices_most) return false;
     /* By a sixteenth at a time: few calls for the large, little mapped for the small. */
     size_t step = end / 16;
     if (step < GROW_LEAST) step = GROW_LEAST;
@@ -201,7 +201,7 @@ static bool grow(size_t slices) {
     if (lm_space.reserved) return false;
     for (size_t i = 0, skip = GROW_LEAST; i < SKIPS; i++, skip *= 4) {
         if (!step_over(skip)) return false;
-        if (grow_by(slices)) return true;
+        if (grow_by(wanted)) return true;
     }
     return false;
 }
