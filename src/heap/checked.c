@@ -21,6 +21,12 @@ static lm_page_t *foreign(const void *p, const char *function) {
     return NULL;
 }
 
+lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function) {
+    lm_misuse("misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function, page->bytes,
+              (void *)lm_span_start(page));
+    return NULL;
+}
+
 #if LM_GUARD_LINKS
 
 /* In the arena, but in no page: it was ours once. */
@@ -149,11 +155,14 @@ static bool intact(const lm_page_t *page, const void *p, const char *function) {
 lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE) {
+        lm_page_t *around = lm_span_holding(p);
+        if (around != NULL && around->kind == LM_KIND_LARGE) return lm_inside_large(around, p, function);
         if (!was_ours(p)) return foreign(p, function);
         lm_misuse("%s of %p (a large object or a whole page, ",
                   strcmp(function, "free") == 0 ? "double free" : function, p);
         return NULL;
     }
+    if (page->kind == LM_KIND_LARGE && misaligned(page, p)) return lm_inside_large(page, p, function);
     if (misaligned(page, p)) {
         lm_misuse("misaligned pointer %p passed to %s (size class %zu B, ", p, function,
                   lm_block_bytes(page));

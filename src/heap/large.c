@@ -32,8 +32,7 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
 
 void lm_large_free(lm_page_t *page, void *p) {
     if (p != lm_span_start(page)) {
-        lm_misuse("misaligned pointer %p passed to free (large object of %zu B at %p, ", p, page->bytes,
-                  (void *)lm_span_start(page));
+        (void)lm_inside_large(page, p, "free");
         return;
     }
     lm_span_map(page, 1, &lm_nobody);

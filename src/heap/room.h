@@ -112,6 +112,9 @@ void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
  * far as this build can tell. */
 lm_page_t *lm_page_checked(const void *p, const char *function);
 
+/* Reports a pointer into a large object; NULL. */
+lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function);
+
 /* Bytes of a block as the page knows it. */
 LM_INLINE size_t lm_block_bytes(const lm_page_t *page) {
     return page->kind == LM_KIND_PAGE ? page->block_bytes : page->bytes;

@@ -357,6 +357,17 @@ void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context)
     lm_lock_give(&lm_space.lock);
 }
 
+lm_page_t *lm_span_holding(const void *p) {
+    lm_page_t *found = NULL;
+    lm_lock_take(&lm_space.lock);
+    size_t slice = lm_slice_of(p);
+    for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += slot(i)->slices) {
+        if (slice < i + slot(i)->slices && slot(i)->kind >= LM_KIND_PAGE) found = slot(i);
+    }
+    lm_lock_give(&lm_space.lock);
+    return found;
+}
+
 static void broken(const char *what, size_t slice) {
     lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
     lm_port_abort();

@@ -171,6 +171,9 @@ void lm_span_stats(lm_span_stats_t *stats);
 /* Calls visit for each span in use; the arena lock is held. */
 void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context);
 
+/* The span in use that p lies in, NULL iff there is none. Walks the arena: for reports. */
+lm_page_t *lm_span_holding(const void *p);
+
 /* Walks the invariant above; aborts with a line on what is broken. */
 void lm_span_check(void);
 
