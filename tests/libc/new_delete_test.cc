@@ -15,6 +15,12 @@
 #include <new>
 #include <thread>
 
+/* clang declares these only when told to (-fsized-deallocation). */
+void operator delete(void *p, size_t size) noexcept;
+void operator delete[](void *p, size_t size) noexcept;
+void operator delete(void *p, size_t size, std::align_val_t align) noexcept;
+void operator delete[](void *p, size_t size, std::align_val_t align) noexcept;
+
 namespace {
 
 using libc_test::aligned;

@@ -14,7 +14,15 @@
 #include <vector>
 
 /* That only the plain two are replaced is the point here. */
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
+#endif
+
+/* clang declares these only when told to (-fsized-deallocation). */
+void operator delete(void *p, size_t size) noexcept;
+void operator delete[](void *p, size_t size) noexcept;
+void operator delete(void *p, size_t size, std::align_val_t align) noexcept;
+void operator delete[](void *p, size_t size, std::align_val_t align) noexcept;
 
 namespace {
 
