@@ -1,0 +1,83 @@
+/* faulty.c: an operating system that refuses on command, in front of the real one.
+ *
+ *   span/ ── lm_os_commit ──> faulty.c ── lm_linux_commit ──> linux.c      (built with LOAM_OS_FAULTY)
+ *                                └── the script says no: false, and nothing was done
+ *
+ * It also holds the callers to what os.h asks of them: addresses and sizes in whole units. It takes the
+ * calls that can fail; those that cannot go to the port directly. It cannot fail in the middle of a call.
+ */
+#include "os/faulty.h"
+
+uintptr_t lm_linux_place(size_t *bytes, bool *reserved);
+bool lm_linux_commit(void *at, size_t bytes, bool reserved);
+bool lm_linux_purge(void *at, size_t bytes);
+bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
+bool lm_linux_worker_start(void (*entry)(void));
+
+/* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
+static struct {
+    lm_fault_t kind;
+    size_t first, count; /* count 0: nothing fails */
+    size_t calls[LM_FAULT_KINDS], failures[LM_FAULT_KINDS];
+} script;
+
+void lm_faulty_fail(lm_fault_t kind, size_t first, size_t count) {
+    lm_store_relaxed(&script.count, 0);
+    for (size_t i = 0; i < LM_FAULT_KINDS; i++) {
+        lm_store_relaxed(&script.calls[i], 0);
+        lm_store_relaxed(&script.failures[i], 0);
+    }
+    lm_store_relaxed(&script.kind, kind);
+    lm_store_relaxed(&script.first, first);
+    lm_store_relaxed(&script.count, count);
+}
+
+void lm_faulty_clear(void) { lm_faulty_fail(LM_FAULT_ANY, 1, 0); }
+
+size_t lm_faulty_calls(lm_fault_t kind) { return lm_load_relaxed(&script.calls[kind]); }
+size_t lm_faulty_failures(lm_fault_t kind) { return lm_load_relaxed(&script.failures[kind]); }
+
+/* Counts one call; whether the script wants it to fail. */
+static bool fails(lm_fault_t kind) {
+    size_t number[LM_FAULT_KINDS] = {0};
+    number[kind] = lm_add_relaxed(&script.calls[kind], 1) + 1;
+    number[LM_FAULT_ANY] = lm_add_relaxed(&script.calls[LM_FAULT_ANY], 1) + 1;
+    size_t n = number[lm_load_relaxed(&script.kind)];
+    /* n is 0 for the kinds that the script does not name: below any first. */
+    size_t first = lm_load_relaxed(&script.first);
+    if (n < first || n - first >= lm_load_relaxed(&script.count)) return false;
+    lm_add_relaxed(&script.failures[kind], 1);
+    lm_add_relaxed(&script.failures[LM_FAULT_ANY], 1);
+    return true;
+}
+
+/* What a caller owes the port: a range of whole units, and not an empty one. */
+static void expect_units(const char *function, const void *at, size_t bytes, size_t unit) {
+    if (bytes != 0 && bytes % unit == 0 && (uintptr_t)at % unit == 0) return;
+    lm_report("loam: %s of %zu bytes at %p: not in units of %zu", function, bytes, at, unit);
+    lm_port_abort();
+}
+
+uintptr_t lm_os_place(size_t *bytes, bool *reserved) {
+    return fails(LM_FAULT_PLACE) ? 0 : lm_linux_place(bytes, reserved);
+}
+
+bool lm_os_commit(void *at, size_t bytes, bool reserved) {
+    expect_units("commit", at, bytes, LM_OS_UNIT);
+    return !fails(LM_FAULT_COMMIT) && lm_linux_commit(at, bytes, reserved);
+}
+
+bool lm_os_purge(void *at, size_t bytes) {
+    expect_units("purge", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_PURGE) && lm_linux_purge(at, bytes);
+}
+
+bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+    expect_units("move from", from, old_bytes, LM_OS_UNIT);
+    expect_units("move to", to, new_bytes, LM_OS_UNIT);
+    return !fails(LM_FAULT_MOVE) && lm_linux_move(from, old_bytes, to, new_bytes);
+}
+
+bool lm_os_worker_start(void (*entry)(void)) {
+    return !fails(LM_FAULT_WORKER) && lm_linux_worker_start(entry);
+}

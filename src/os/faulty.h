@@ -1,0 +1,37 @@
+/* faulty.h: a script of refusals for the operating system under loam; tests only.
+ *
+ *   lm_faulty_fail(LM_FAULT_COMMIT, 3, 1)   the third commit from now fails, and no other
+ *   lm_faulty_fail(LM_FAULT_ANY, 5, 2)      the fifth and the sixth call, whatever they are
+ *   lm_faulty_fail(LM_FAULT_PURGE, 1, LM_FAULT_ALWAYS)
+ *
+ * One script at a time: setting one replaces the last and counts from 1 again. Threads may call the
+ * system meanwhile (the worker does), but only one of them sets the script.
+ */
+#ifndef LM_OS_FAULTY_H
+#define LM_OS_FAULTY_H
+
+#include "os/os.h"
+
+typedef enum lm_fault {
+    LM_FAULT_PLACE,
+    LM_FAULT_COMMIT,
+    LM_FAULT_PURGE,
+    LM_FAULT_MOVE,
+    LM_FAULT_WORKER,
+    LM_FAULT_ANY, /* all of the above, counted together */
+    LM_FAULT_KINDS,
+} lm_fault_t;
+
+#define LM_FAULT_ALWAYS ((size_t)-1)
+
+/* From now on the calls number first .. first + count - 1 of that kind fail; the first call is 1. */
+void lm_faulty_fail(lm_fault_t kind, size_t first, size_t count);
+
+/* From now on nothing fails; counts start at 0. */
+void lm_faulty_clear(void);
+
+/* Calls of that kind, and those of them that failed on purpose, since the script was set. */
+size_t lm_faulty_calls(lm_fault_t kind);
+size_t lm_faulty_failures(lm_fault_t kind);
+
+#endif
