@@ -42,12 +42,12 @@
 #define LM_TSAN 0
 #endif
 
-#if LM_TSAN && defined(__clang__)
-#define LM_NO_TSAN __attribute__((no_sanitize("thread")))
-#elif LM_TSAN
-#define LM_NO_TSAN __attribute__((no_sanitize_thread))
+/* Reads a word that another thread may write at this moment, where any of its values will do. A plain
+ * load: compilers fold it into the instruction that needs it, which they refuse to do with atomics. */
+#if LM_TSAN
+#define lm_peek(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #else
-#define LM_NO_TSAN
+#define lm_peek(p) (*(p))
 #endif
 
 #if defined(__cplusplus)

@@ -108,15 +108,15 @@ LM_INLINE void *lm_block_alloc(size_t bytes) {
 }
 
 /* Takes back what lm_block_alloc gave; NULL allowed. */
-LM_NO_TSAN LM_INLINE void lm_block_free(void *p) {
+LM_INLINE void lm_block_free(void *p) {
     size_t slice = lm_slice_of(p);
-    if (LM_UNLIKELY(slice >= lm_arena.slices)) {
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         lm_free_foreign(p);
         return;
     }
-    lm_page_t *page = lm_arena.map[slice];
+    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     /* The word equals our token iff we wrote it. */
-    if (LM_UNLIKELY(page->owner != lm_thread_token())) {
+    if (LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token())) {
         lm_block_free_slow(p, page);
         return;
     }

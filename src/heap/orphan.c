@@ -13,6 +13,7 @@
 
 static lm_lock_t lock;
 static lm_list_t orphans[LM_CLASSES];
+static bool some[LM_CLASSES]; /* orphans[c] is not empty: readable without the lock, as a guess */
 
 static bool useful(const lm_page_t *page) {
     return page->free != NULL || page->carved < page->capacity;
@@ -22,10 +23,15 @@ static void link_if_useful(lm_page_t *page) {
     if (page->place == LM_AT_ORPHANS || !useful(page)) return;
     page->place = LM_AT_ORPHANS;
     lm_list_add_last(&orphans[page->size_class], &page->link);
+    lm_store_relaxed(&some[page->size_class], true);
 }
 
 static void unlink_page(lm_page_t *page) {
-    if (page->place == LM_AT_ORPHANS) lm_list_remove(&orphans[page->size_class], &page->link);
+    if (page->place == LM_AT_ORPHANS) {
+        lm_list_t *list = &orphans[page->size_class];
+        lm_list_remove(list, &page->link);
+        lm_store_relaxed(&some[page->size_class], list->first != NULL);
+    }
     page->place = LM_AT_NOWHERE;
 }
 
@@ -55,7 +61,7 @@ static void become_owner(lm_heap_t *heap, lm_page_t *page) {
 
 lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class) {
     /* Relaxed: missing one that comes this moment costs a page, not more. */
-    if (lm_load_relaxed(&orphans[size_class].first) == NULL) return NULL;
+    if (!lm_load_relaxed(&some[size_class])) return NULL;
     lm_lock_take(&lock);
     lm_page_t *page = NULL;
     if (orphans[size_class].first != NULL) {

@@ -45,7 +45,8 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
 
 static void account(lm_kind_t kind, size_t slices, bool add) {
     size_t *count = kind == LM_KIND_DIRTY ? &lm_space.dirty_slices : &lm_space.clean_slices;
-    *count = add ? *count + slices : *count - slices;
+    /* Relaxed: purge.c looks without the lock, to guess. */
+    lm_store_relaxed(count, add ? *count + slices : *count - slices);
 }
 
 void lm_space_remove(lm_page_t *span) {
@@ -146,7 +147,7 @@ static bool place_arena(void) {
     at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT);
     lm_arena.pages = (lm_page_t *)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT);
-    lm_arena.base = at;
+    lm_store_relaxed(&lm_arena.base, at);
     lm_space.slices_most = slices;
     lm_space.placed = true;
     return true;
@@ -155,7 +156,7 @@ static bool place_arena(void) {
 /* Adds [lm_arena.slices, +slices) to the arena, as `kind`. */
 static void publish(size_t slices) {
     size_t first = lm_arena.slices;
-    for (size_t i = first; i < first + slices; i++) lm_arena.map[i] = &lm_nobody;
+    for (size_t i = first; i < first + slices; i++) lm_store_relaxed(&lm_arena.map[i], &lm_nobody);
     /* Release: who finds a slice below the bound finds its map entry. */
     lm_store_release(&lm_arena.slices, first + slices);
 }
@@ -274,7 +275,7 @@ void lm_span_give(lm_page_t *span, bool rested) {
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
     lm_page_t **entry = &lm_arena.map[lm_span_slice(span)];
-    for (size_t i = 0; i < slices; i++) entry[i] = page;
+    for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
 bool lm_span_extend(lm_page_t *span, size_t slices) {
@@ -317,7 +318,7 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 }
 
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
-    if (lm_space.worker_forbidden) return NULL; /* shut in: mremap may be forbidden too */
+    if (lm_load_relaxed(&lm_space.worker_forbidden)) return NULL; /* shut in: mremap may be forbidden too */
     lm_page_t *target = lm_span_take(slices, 1, LM_KIND_LARGE, NULL);
     if (target == NULL) return NULL;
     if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT, lm_span_start(target),

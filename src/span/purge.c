@@ -86,7 +86,7 @@ void lm_purge_poke(bool idle) {
     lm_os_worker_join(); /* the last one may be leaving */
     bool started = lm_os_worker_start(work);
     lm_lock_take(&lm_space.lock);
-    if (!started) lm_space.worker_forbidden = true; /* no threads to be had: purge inline from now on */
+    if (!started) lm_store_relaxed(&lm_space.worker_forbidden, true); /* no threads to be had: purge inline from now on */
     /* It may have ended already, and said so. */
     if (lm_space.worker == LM_WORKER_STARTING) {
         lm_store_relaxed(&lm_space.worker, started ? LM_WORKER_ON : LM_WORKER_OFF);

@@ -89,14 +89,14 @@ extern LM_HIDDEN lm_page_t lm_nobody; /* owner LM_OWNER_NOBODY, kind LM_KIND_NON
 
 /* The slice that p lies in; not below lm_arena.slices iff it is none of ours. */
 LM_INLINE size_t lm_slice_of(const void *p) {
-    return ((uintptr_t)p - lm_arena.base) >> LM_SLICE_SHIFT;
+    return ((uintptr_t)p - lm_peek(&lm_arena.base)) >> LM_SLICE_SHIFT;
 }
 
-/* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. Plain loads:
- * who holds p got it from a thread that saw the arena and the map with it. */
-LM_NO_TSAN LM_INLINE lm_page_t *lm_page_of(const void *p) {
+/* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. Peeks: who
+ * holds p got it from a thread that saw the arena and the map with it. */
+LM_INLINE lm_page_t *lm_page_of(const void *p) {
     size_t slice = lm_slice_of(p);
-    return LM_LIKELY(slice < lm_arena.slices) ? lm_arena.map[slice] : &lm_nobody;
+    return LM_LIKELY(slice < lm_peek(&lm_arena.slices)) ? lm_peek(&lm_arena.map[slice]) : &lm_nobody;
 }
 
 LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
