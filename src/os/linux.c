@@ -183,8 +183,12 @@ bool lm_os_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 uint64_t lm_os_random(void) {
     /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. */
-    const uint64_t *bytes = (const uint64_t *)getauxval(AT_RANDOM);
-    uint64_t x = bytes == NULL ? (uintptr_t)&bytes : bytes[0] ^ (bytes[1] << 1);
+    const char *bytes = (const char *)getauxval(AT_RANDOM);
+    uint64_t x = (uintptr_t)&bytes, half;
+    for (size_t i = 0; bytes != NULL && i < 2; i++) {
+        __builtin_memcpy(&half, bytes + i * sizeof half, sizeof half); /* may lie anywhere */
+        x = (x << 1) ^ half;
+    }
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);

@@ -409,7 +409,10 @@ void lm_span_check(void) {
     lm_lock_give(&lm_space.lock);
 }
 
-void lm_span_lock(void) { lm_lock_take(&lm_space.lock); }
+void lm_span_lock(void) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_rest(); /* in the child, nobody would finish it */
+}
 void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 
 void lm_span_after_fork(void) {

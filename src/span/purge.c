@@ -43,9 +43,11 @@ static size_t purge_one(uint32_t ticks) {
         uint32_t stamp = span->stamp;
         lm_space_remove(span);
         lm_space_label(first, slices, LM_KIND_BUSY);
+        lm_space.busy++;
         lm_lock_give(&lm_space.lock);
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
         lm_lock_take(&lm_space.lock);
+        lm_space.busy--;
         span = lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
         if (!purged) return 0;
         lm_space_settle(span);
@@ -54,6 +56,14 @@ static size_t purge_one(uint32_t ticks) {
         return slices;
     }
     return 0;
+}
+
+void lm_space_rest(void) {
+    while (lm_space.busy > 0) {
+        lm_lock_give(&lm_space.lock);
+        lm_os_yield();
+        lm_lock_take(&lm_space.lock);
+    }
 }
 
 static void work(void) {
@@ -110,6 +120,7 @@ size_t lm_purge_all(void) {
     size_t slices = 0, part;
     lm_lock_take(&lm_space.lock);
     while ((part = purge_one(0)) > 0) slices += part;
+    lm_space_rest(); /* what others are purging is back when we return */
     lm_lock_give(&lm_space.lock);
     return slices << LM_SLICE_SHIFT;
 }

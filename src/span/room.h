@@ -23,6 +23,7 @@ typedef struct lm_space {
     enum { LM_WORKER_OFF, LM_WORKER_STARTING, LM_WORKER_ON } worker;
     bool worker_forbidden;
     uint32_t stop; /* the worker sleeps on it; 1: it must end */
+    unsigned busy; /* spans being purged without the lock */
     size_t purged_bytes, purges;
 } lm_space_t;
 
@@ -46,6 +47,9 @@ void lm_space_settle(lm_page_t *span);
 
 /* Makes [first, first+slices) a span in use: both its ends say so. */
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
+
+/* Waits, lock held before and after but not between, until no span is busy. */
+void lm_space_rest(void);
 
 /* purge.c: ticks that a dirty span waits. */
 uint32_t lm_purge_ticks(void);

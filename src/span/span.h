@@ -177,6 +177,7 @@ lm_page_t *lm_span_holding(const void *p);
 /* Walks the invariant above; aborts with a line on what is broken. */
 void lm_span_check(void);
 
+/* For fork: no span is being purged while the lock is held so. */
 void lm_span_lock(void);
 void lm_span_unlock(void);
 /* In the child of a fork, with the lock held by the fork: locks are reset and the worker forgotten. */
