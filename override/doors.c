@@ -33,15 +33,15 @@ static function_t *next(const char *name) {
 }
 
 /* Defines call(type a, ...), which ends the worker and then runs the next definition. */
-#define DOOR(name, parameters, arguments)                                                          \
-    LM_EXPORT int name parameters {                                                                \
-        int(*real) parameters = (int(*) parameters)next(#name);                                    \
-        if (real == NULL) {                                                                        \
-            errno = ENOSYS;                                                                        \
-            return -1;                                                                             \
-        }                                                                                          \
-        lm_purge_pause();                                                                          \
-        return real arguments;                                                                     \
+#define DOOR(name, parameters, arguments) \
+    LM_EXPORT int name parameters { \
+        int(*real) parameters = (int(*) parameters)next(#name); \
+        if (real == NULL) { \
+            errno = ENOSYS; \
+            return -1; \
+        } \
+        lm_purge_pause(); \
+        return real arguments; \
     }
 
 DOOR(unshare, (int flags), (flags))

@@ -18,28 +18,39 @@ inline bool new_is_ours() { return static_cast<plain_new>(&::operator new) == &l
 inline bool aligned_new_is_ours() {
     return static_cast<aligned_new>(&::operator new) == &lm_our_new_aligned;
 }
-inline bool delete_is_ours() { return static_cast<plain_delete>(&::operator delete) == &lm_our_delete; }
+inline bool delete_is_ours() {
+    return static_cast<plain_delete>(&::operator delete) == &lm_our_delete;
+}
 inline bool aligned_delete_is_ours() {
     return static_cast<aligned_delete>(&::operator delete) == &lm_our_delete_aligned;
 }
 
-inline void *any_new(size_t size) { return LM_LIKELY(new_is_ours()) ? lm_new(size) : ::operator new(size); }
+inline void *any_new(size_t size) {
+    return LM_LIKELY(new_is_ours()) ? lm_new(size) : ::operator new(size);
+}
 inline void *any_new(size_t size, std::align_val_t align) {
-    return LM_LIKELY(aligned_new_is_ours()) ? lm_new_aligned(size, align) : ::operator new(size, align);
+    return LM_LIKELY(aligned_new_is_ours()) ? lm_new_aligned(size, align)
+                                            : ::operator new(size, align);
 }
 inline void any_delete(void *p) noexcept {
-    if (LM_LIKELY(delete_is_ours())) lm_free(p);
-    else ::operator delete(p);
+    if (LM_LIKELY(delete_is_ours()))
+        lm_free(p);
+    else
+        ::operator delete(p);
 }
 inline void any_delete(void *p, std::align_val_t align) noexcept {
-    if (LM_LIKELY(aligned_delete_is_ours())) lm_free(p);
-    else ::operator delete(p, align);
+    if (LM_LIKELY(aligned_delete_is_ours()))
+        lm_free(p);
+    else
+        ::operator delete(p, align);
 }
 
 } // namespace
 
 LM_OPERATOR void *operator new[](size_t size) { return any_new(size); }
-LM_OPERATOR void *operator new[](size_t size, std::align_val_t align) { return any_new(size, align); }
+LM_OPERATOR void *operator new[](size_t size, std::align_val_t align) {
+    return any_new(size, align);
+}
 
 LM_OPERATOR void *operator new(size_t size, const std::nothrow_t &) noexcept {
     try {
@@ -48,7 +59,8 @@ LM_OPERATOR void *operator new(size_t size, const std::nothrow_t &) noexcept {
         return nullptr;
     }
 }
-LM_OPERATOR void *operator new(size_t size, std::align_val_t align, const std::nothrow_t &) noexcept {
+LM_OPERATOR void *operator new(size_t size, std::align_val_t align,
+                               const std::nothrow_t &) noexcept {
     try {
         return any_new(size, align);
     } catch (...) {
@@ -62,7 +74,8 @@ LM_OPERATOR void *operator new[](size_t size, const std::nothrow_t &) noexcept {
         return nullptr;
     }
 }
-LM_OPERATOR void *operator new[](size_t size, std::align_val_t align, const std::nothrow_t &) noexcept {
+LM_OPERATOR void *operator new[](size_t size, std::align_val_t align,
+                                 const std::nothrow_t &) noexcept {
     try {
         return ::operator new[](size, align);
     } catch (...) {
@@ -74,16 +87,23 @@ LM_OPERATOR void operator delete(void *p, size_t) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete(void *p, const std::nothrow_t &) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete[](void *p) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete[](void *p, size_t) noexcept { ::operator delete[](p); }
-LM_OPERATOR void operator delete[](void *p, const std::nothrow_t &) noexcept { ::operator delete[](p); }
+LM_OPERATOR void operator delete[](void *p, const std::nothrow_t &) noexcept {
+    ::operator delete[](p);
+}
 
-LM_OPERATOR void operator delete(void *p, size_t, std::align_val_t align) noexcept { any_delete(p, align); }
+LM_OPERATOR void operator delete(void *p, size_t, std::align_val_t align) noexcept {
+    any_delete(p, align);
+}
 LM_OPERATOR void operator delete(void *p, std::align_val_t align, const std::nothrow_t &) noexcept {
     any_delete(p, align);
 }
-LM_OPERATOR void operator delete[](void *p, std::align_val_t align) noexcept { any_delete(p, align); }
+LM_OPERATOR void operator delete[](void *p, std::align_val_t align) noexcept {
+    any_delete(p, align);
+}
 LM_OPERATOR void operator delete[](void *p, size_t, std::align_val_t align) noexcept {
     ::operator delete[](p, align);
 }
-LM_OPERATOR void operator delete[](void *p, std::align_val_t align, const std::nothrow_t &) noexcept {
+LM_OPERATOR void operator delete[](void *p, std::align_val_t align,
+                                   const std::nothrow_t &) noexcept {
     ::operator delete[](p, align);
 }

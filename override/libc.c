@@ -24,7 +24,9 @@ LM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size) {
 }
 LM_EXPORT void *calloc(size_t count, size_t size) { return loam_calloc(count, size); }
 LM_EXPORT void *realloc(void *p, size_t size) { return loam_realloc(p, size); }
-LM_EXPORT void *reallocarray(void *p, size_t count, size_t size) { return loam_reallocarray(p, count, size); }
+LM_EXPORT void *reallocarray(void *p, size_t count, size_t size) {
+    return loam_reallocarray(p, count, size);
+}
 
 /* ---- Aligned ---- */
 
@@ -40,7 +42,9 @@ LM_EXPORT void *memalign(size_t align, size_t size) {
 }
 
 /* As glibc from 2.38 on, and C17: a bad alignment is an error, a size that is no multiple is not. */
-LM_EXPORT void *aligned_alloc(size_t align, size_t size) { return loam_malloc_aligned(size, align); }
+LM_EXPORT void *aligned_alloc(size_t align, size_t size) {
+    return loam_malloc_aligned(size, align);
+}
 
 LM_EXPORT int posix_memalign(void **result, size_t align, size_t size) {
     if (!lm_is_pow2(align) || align % sizeof(void *) != 0) return EINVAL;

@@ -40,7 +40,9 @@ void *lm_new_again(size_t size, size_t align) {
 }
 
 LM_OPERATOR void *operator new(size_t size) { return lm_new(size); }
-LM_OPERATOR void *operator new(size_t size, std::align_val_t align) { return lm_new_aligned(size, align); }
+LM_OPERATOR void *operator new(size_t size, std::align_val_t align) {
+    return lm_new_aligned(size, align);
+}
 LM_OPERATOR void operator delete(void *p) noexcept { lm_free(p); }
 LM_OPERATOR void operator delete(void *p, std::align_val_t) noexcept { lm_free(p); }
 

@@ -204,7 +204,8 @@ static void print_table(const layout_t *layouts, int count, int rounds, int refe
             printf("  %6.2f (%5.2f)", s.median, s.least);
         }
     }
-    printf("\n\nRatio to layout %s within a round: median [quartiles]\n%-22s", layouts[reference].name, "");
+    printf("\n\nRatio to layout %s within a round: median [quartiles]\n%-22s",
+           layouts[reference].name, "");
     for (int l = 0; l < count; l++) printf(" %17s", layouts[l].name);
     for (int w = 0; w < WORKLOADS; w++) {
         printf("\n%-22s", workloads[w].name);

@@ -24,7 +24,8 @@ EXPORT uint64_t sketch_foreign_count(void) { return foreign_count; }
 
 static void heap_init(void) {
 #if SKETCH_TABLE
-    for (size_t i = 9; i <= BLOCK_MOST / 128; i++) heap_main.class_of[i] = (uint8_t)class_medium(i * 128);
+    for (size_t i = 9; i <= BLOCK_MOST / 128; i++)
+        heap_main.class_of[i] = (uint8_t)class_medium(i * 128);
 #endif
     heap_self = &heap_main;
 }
@@ -96,7 +97,8 @@ HIDDEN NOINLINE void *sketch_malloc_slow(size_t bytes) {
     if (bytes > BLOCK_MOST) return NULL;
     if (heap_self == &heap_empty) heap_init();
     heap_t *heap = heap_self;
-    size_t size_class = bytes <= SMALL_MOST ? class_small(bytes + (bytes == 0)) : class_medium(bytes);
+    size_t size_class =
+        bytes <= SMALL_MOST ? class_small(bytes + (bytes == 0)) : class_medium(bytes);
     page_t *page = heap->current[size_class];
     block_t *list = page != NULL ? page_blocks(page) : NULL;
     while (list == NULL) {

@@ -108,7 +108,10 @@ void lm_options_read(char **environment) {
     show_stats = values[OPTION_SHOW_STATS] == 1;
     if (values[OPTION_VERBOSE] == 1) {
         lm_report("loam: version %s, %s build, purge after %u ms %s", LOAM_VERSION_TEXT,
-                  LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release", lm_purge_policy.delay_ms,
+                  LOAM_DEBUG    ? "debug"
+                  : LOAM_SECURE ? "secure"
+                                : "release",
+                  lm_purge_policy.delay_ms,
                   lm_purge_policy.worker ? "in the background" : "in free");
     }
 }

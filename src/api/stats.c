@@ -20,15 +20,16 @@ void loam_stats_print(void) {
     lm_report("loam %s: %zu KiB in %zu blocks, %zu KiB in %zu large objects, %zu KiB held ready",
               LOAM_VERSION_TEXT, kib(heap->small_bytes), heap->small_blocks, kib(heap->large_bytes),
               heap->large_blocks, kib(heap->held_bytes));
-    lm_report("  arena %zu KiB: used %zu, free and resident %zu, free and empty %zu; metadata %zu KiB",
-              kib(span->arena_bytes), kib(span->used_bytes), kib(span->dirty_bytes), kib(span->clean_bytes),
-              kib(span->metadata_bytes));
+    lm_report(
+        "  arena %zu KiB: used %zu, free and resident %zu, free and empty %zu; metadata %zu KiB",
+        kib(span->arena_bytes), kib(span->used_bytes), kib(span->dirty_bytes),
+        kib(span->clean_bytes), kib(span->metadata_bytes));
     lm_report("  purged %zu KiB in %zu calls; %zu heaps; resident %zu KiB", kib(span->purged_bytes),
               span->purges, heap->heaps, kib(lm_os_resident_bytes()));
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->of_class[c].pages == 0) continue;
-        lm_report("  class %zu B: %zu pages, %zu of %zu blocks", lm_class_bytes(c), heap->of_class[c].pages,
-                  heap->of_class[c].blocks, heap->of_class[c].capacity);
+        lm_report("  class %zu B: %zu pages, %zu of %zu blocks", lm_class_bytes(c),
+                  heap->of_class[c].pages, heap->of_class[c].blocks, heap->of_class[c].capacity);
     }
 }
 
@@ -40,7 +41,8 @@ int lm_stats_write_xml(FILE *stream) {
     fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->of_class[c].pages == 0) continue;
-        size_t bytes = lm_class_bytes(c), left = heap->of_class[c].capacity - heap->of_class[c].blocks;
+        size_t bytes = lm_class_bytes(c),
+               left = heap->of_class[c].capacity - heap->of_class[c].blocks;
         fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
                 c == 1 ? 0 : lm_class_bytes(c - 1) + 1, bytes, left * bytes, left);
     }
@@ -56,8 +58,8 @@ int lm_stats_write_xml(FILE *stream) {
             "<system type=\"dirty\" size=\"%zu\"/>\n"
             "<aspace type=\"total\" size=\"%zu\"/>\n"
             "</heap>\n</malloc>\n",
-            heap->small_blocks, heap->held_bytes, heap->large_blocks, heap->large_bytes, span->arena_bytes,
-            span->arena_bytes, span->arena_bytes, span->metadata_bytes, span->dirty_bytes,
-            span->arena_bytes + span->metadata_bytes);
+            heap->small_blocks, heap->held_bytes, heap->large_blocks, heap->large_bytes,
+            span->arena_bytes, span->arena_bytes, span->arena_bytes, span->metadata_bytes,
+            span->dirty_bytes, span->arena_bytes + span->metadata_bytes);
     return ferror(stream) ? -1 : 0;
 }

@@ -22,8 +22,7 @@
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
 
 #if LOAM_DEBUG
-#define LM_ASSERT(cond) \
-    (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))
+#define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))
 #else
 #define LM_ASSERT(cond) ((void)sizeof(!(cond)))
 #endif

@@ -90,8 +90,8 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 
 /* The system call instruction, so that loam's calls are no cancellation points, leave errno and
  * thread-local memory alone, and cannot be diverted by another preloaded library. */
-LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e,
-                              intptr_t f) {
+LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, intptr_t d,
+                              intptr_t e, intptr_t f) {
 #if defined(__x86_64__)
     register intptr_t r10 __asm__("r10") = d;
     register intptr_t r8 __asm__("r8") = e;
@@ -122,8 +122,8 @@ LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, i
 
 /* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit call.
  * The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
-LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags, void *stack_top,
-                                 uint32_t *tid, void *tls, void (*entry)(void)) {
+LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags,
+                                 void *stack_top, uint32_t *tid, void *tls, void (*entry)(void)) {
 #if defined(__x86_64__)
     register intptr_t r10 __asm__("r10") = (intptr_t)tid;
     register intptr_t r8 __asm__("r8") = (intptr_t)tls;

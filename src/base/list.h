@@ -20,7 +20,7 @@ typedef struct lm_list {
     lm_node_t *first;
 } lm_list_t;
 
-#define LM_CONTAINER(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define LM_CONTAINER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 LM_INLINE bool lm_node_linked(const lm_node_t *node) { return node->next != NULL; }
 

@@ -22,8 +22,8 @@ static lm_page_t *foreign(const void *p, const char *function) {
 }
 
 lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function) {
-    lm_misuse("misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function, page->bytes,
-              (void *)lm_span_start(page));
+    lm_misuse("misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function,
+              page->bytes, (void *)lm_span_start(page));
     return NULL;
 }
 
@@ -31,7 +31,8 @@ lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *fun
 
 /* In the arena, but in no page: it was ours once. */
 static bool was_ours(const void *p) {
-    return lm_slice_of(p) < lm_load_acquire(&lm_arena.slices) && lm_page_of(p)->kind == LM_KIND_NONE;
+    return lm_slice_of(p) < lm_load_acquire(&lm_arena.slices) &&
+           lm_page_of(p)->kind == LM_KIND_NONE;
 }
 
 /* ---- Links ---- */
@@ -57,7 +58,8 @@ static lm_block_t *decoded(const lm_block_t *block) {
 lm_block_t *lm_link_get(const lm_block_t *block) {
     lm_block_t *next = decoded(block);
     const lm_page_t *page = lm_page_of(block);
-    if (LM_LIKELY(next == NULL || (lm_page_of(next) == page && (uintptr_t)next % 16 == 0))) return next;
+    if (LM_LIKELY(next == NULL || (lm_page_of(next) == page && (uintptr_t)next % 16 == 0)))
+        return next;
     lm_misuse("free list damaged at %p: written after free (size class %u B, ", (const void *)block,
               page->block_bytes);
     return NULL;
@@ -139,7 +141,8 @@ static bool intact(const lm_page_t *page, const void *p, const char *function) {
  * word looks like a link of this page, which data rarely does. */
 static bool intact(const lm_page_t *page, const void *p, const char *function) {
     const lm_block_t *block = (const lm_block_t *)p;
-    if (page->kind == LM_KIND_LARGE || lm_load_relaxed(&page->owner) != lm_thread_token()) return true;
+    if (page->kind == LM_KIND_LARGE || lm_load_relaxed(&page->owner) != lm_thread_token())
+        return true;
     const lm_block_t *next = decoded(block);
     if (next != NULL && lm_page_of(next) != page) return true;
     uint32_t left = page->carved;
@@ -156,13 +159,15 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE) {
         lm_page_t *around = lm_span_holding(p);
-        if (around != NULL && around->kind == LM_KIND_LARGE) return lm_inside_large(around, p, function);
+        if (around != NULL && around->kind == LM_KIND_LARGE)
+            return lm_inside_large(around, p, function);
         if (!was_ours(p)) return foreign(p, function);
         lm_misuse("%s of %p (a large object or a whole page, ",
                   strcmp(function, "free") == 0 ? "double free" : function, p);
         return NULL;
     }
-    if (page->kind == LM_KIND_LARGE && misaligned(page, p)) return lm_inside_large(page, p, function);
+    if (page->kind == LM_KIND_LARGE && misaligned(page, p))
+        return lm_inside_large(page, p, function);
     if (misaligned(page, p)) {
         lm_misuse("misaligned pointer %p passed to %s (size class %zu B, ", p, function,
                   lm_block_bytes(page));

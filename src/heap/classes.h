@@ -15,8 +15,8 @@
 #include "base/base.h"
 
 enum {
-    LM_SMALL_MOST = 1024,   /* bytes, classes by 16 */
-    LM_BLOCK_MOST = 65536,  /* bytes, the largest class */
+    LM_SMALL_MOST = 1024,  /* bytes, classes by 16 */
+    LM_BLOCK_MOST = 65536, /* bytes, the largest class */
     LM_CLASSES = 113,
     LM_SMALL_CLASSES = 65,
 };

@@ -43,18 +43,18 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
     lm_list_t full;                /* pages of ours without any */
     lm_lock_t lock;
-    bool active;                   /* a thread owns it */
-    uint32_t left_behind;          /* pages on which the worker found remote frees */
-    bool parked;                   /* the worker took `*self` away: the owner slept */
-    bool rests;                    /* and has collected its current pages since */
-    unsigned rounds;               /* of its owner's destructors so far */
-    unsigned tid;                  /* the owner's number, 0: unknown */
-    struct lm_heap **self;         /* the owner's lm_heap_self */
-    size_t pages, trim_at;         /* pages owned; below trim_at the current ones are looked at */
-    size_t slow, slow_seen;        /* slow paths taken, and the worker's note of it: shows who rests */
-    lm_node_t link;                /* registry of heaps */
+    bool active;            /* a thread owns it */
+    uint32_t left_behind;   /* pages on which the worker found remote frees */
+    bool parked;            /* the worker took `*self` away: the owner slept */
+    bool rests;             /* and has collected its current pages since */
+    unsigned rounds;        /* of its owner's destructors so far */
+    unsigned tid;           /* the owner's number, 0: unknown */
+    struct lm_heap **self;  /* the owner's lm_heap_self */
+    size_t pages, trim_at;  /* pages owned; below trim_at the current ones are looked at */
+    size_t slow, slow_seen; /* slow paths taken, and the worker's note of it: shows who rests */
+    lm_node_t link;         /* registry of heaps */
     struct lm_heap *next_idle;
-    uintptr_t token;               /* the owner's */
+    uintptr_t token; /* the owner's */
 
     LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES]; /* the owner's alone */
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
@@ -150,7 +150,7 @@ void lm_heap_collect(void);
 typedef struct lm_heap_stats {
     size_t small_bytes, small_blocks; /* in use, in pages; taken without stopping anybody */
     size_t large_bytes, large_blocks;
-    size_t held_bytes;                /* in pages, not in use */
+    size_t held_bytes; /* in pages, not in use */
     size_t heaps;
     struct {
         size_t pages, blocks, capacity;

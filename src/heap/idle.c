@@ -88,7 +88,8 @@ static void collect(lm_heap_t *heap) {
  * takes in. Returns whether some thread had something but did not sleep. */
 static bool pass(bool (*visit)(lm_heap_t *heap)) {
     bool more = false;
-    for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) {
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
         if (!lm_lock_try(&heap->lock)) {
             more = true; /* wide awake */
@@ -112,8 +113,10 @@ static bool take_in(lm_heap_t *heap) {
     bool newly = heap->parked && !heap->rests;
     heap->rests = heap->parked;
     if (lm_load_relaxed(&heap->notified) == NULL && !newly) return false;
-    if (!heap->active) lm_remote_drain(heap);
-    else if (heap->slow == heap->slow_seen) collect(heap);
+    if (!heap->active)
+        lm_remote_drain(heap);
+    else if (heap->slow == heap->slow_seen)
+        collect(heap);
     return false;
 }
 

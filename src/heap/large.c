@@ -9,13 +9,11 @@
 #include "heap/room.h"
 
 enum {
-    UNIT = 4096,                  /* usable sizes are multiples of it */
-    MOVE_LEAST = 4 * 65536,       /* bytes from which moving pages beats copying */
+    UNIT = 4096,            /* usable sizes are multiples of it */
+    MOVE_LEAST = 4 * 65536, /* bytes from which moving pages beats copying */
 };
 
-static size_t slices_for(size_t bytes) {
-    return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
-}
+static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
 
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_no_memory();

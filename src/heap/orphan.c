@@ -72,9 +72,12 @@ lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
-static bool is_orphan(const lm_page_t *page) { return lm_load_relaxed(&page->remote) & LM_REMOTE_ORPHAN; }
+static bool is_orphan(const lm_page_t *page) {
+    return lm_load_relaxed(&page->remote) & LM_REMOTE_ORPHAN;
+}
 
-bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
+bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+                    uint32_t n) {
     if (heap != NULL) lm_lock_take(&heap->lock);
     lm_lock_take(&lock);
     bool orphan = is_orphan(page), empty = false;

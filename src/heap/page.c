@@ -49,7 +49,8 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     size_t bytes = page->block_bytes;
     char *first = lm_span_start(page) + page->carved * bytes;
     for (uint32_t i = 0; i + 1 < n; i++) {
-        lm_link_set((lm_block_t *)(void *)(first + i * bytes), (lm_block_t *)(void *)(first + (i + 1) * bytes));
+        lm_link_set((lm_block_t *)(void *)(first + i * bytes),
+                    (lm_block_t *)(void *)(first + (i + 1) * bytes));
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
     page->carved = (uint16_t)(page->carved + n);
@@ -128,7 +129,8 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
 /* Whether all blocks outside the current page are in the heap's head or on `remote`: then nobody can
  * free one, and nobody but malloc can touch the page. */
 static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
-    uint32_t outside = lm_page_outside(page), remote = lm_remote_count(lm_load_acquire(&page->remote));
+    uint32_t outside = lm_page_outside(page),
+             remote = lm_remote_count(lm_load_acquire(&page->remote));
     lm_block_t *block = heap->head[page->size_class];
     for (; block != NULL && outside > remote; outside--) block = lm_link_get(block);
     return block == NULL && outside == remote;

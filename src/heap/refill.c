@@ -31,7 +31,8 @@ static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     lm_page_t *best = NULL;
     int left = LOOK;
-    for (lm_node_t *node = list->first; node != NULL && left-- > 0; node = lm_list_after(list, node)) {
+    for (lm_node_t *node = list->first; node != NULL && left-- > 0;
+         node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
         if (best == NULL || page->live > best->live) best = page;
     }

@@ -34,7 +34,8 @@ static void notify(lm_page_t *page) {
     if (lm_add_relaxed(&heap->pending, 1) >= POKE_PAGES) lm_purge_poke(true);
 }
 
-void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
+void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+                    uint32_t n) {
     uint64_t word = lm_load_relaxed(&page->remote), next;
     do {
         while (LM_UNLIKELY(word & LM_REMOTE_ORPHAN)) {
@@ -44,7 +45,8 @@ void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
         uint32_t there = lm_remote_count(word);
         uint64_t last = there > 0 ? (word >> 32) & 0xffff : offset16(page, tail);
         lm_link_set(tail, there > 0 ? lm_remote_at(page, word >> 48) : NULL);
-        next = offset16(page, head) << 48 | last << 32 | (uint64_t)(there + n) << 16 | LM_REMOTE_QUEUED;
+        next = offset16(page, head) << 48 | last << 32 | (uint64_t)(there + n) << 16 |
+               LM_REMOTE_QUEUED;
         /* Acquire and release: the owner sees the links, we see which heap the page belongs to. */
     } while (!lm_cas_weak_acq_rel(&page->remote, &word, next));
     if (!(word & LM_REMOTE_QUEUED)) notify(page);
@@ -136,14 +138,17 @@ void lm_remote_drain(lm_heap_t *heap) {
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
         uint32_t n = lm_remote_count(word);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
-        if (n > 0) lm_page_put(page, lm_remote_at(page, word >> 48), lm_remote_at(page, word >> 32), n);
+        if (n > 0)
+            lm_page_put(page, lm_remote_at(page, word >> 48), lm_remote_at(page, word >> 32), n);
         if (page->place != LM_AT_PARTIAL) continue;
         if (page->live == 0) {
             lm_page_release(heap, page);
         } else if (!heap->active) {
             lm_page_unlink(heap, page);
-            if (lm_orphan_add(page)) heap->pages--;
-            else lm_page_to_partial(heap, page);
+            if (lm_orphan_add(page))
+                heap->pages--;
+            else
+                lm_page_to_partial(heap, page);
         }
     }
 }
@@ -154,8 +159,10 @@ void lm_block_free_slow(void *p, lm_page_t *page) {
     if (page->kind == LM_KIND_PAGE) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
-        if (LM_LIKELY(heap != NULL)) lm_remote_free(heap, page, block);
-        else lm_remote_push(NULL, page, block, block, 1);
+        if (LM_LIKELY(heap != NULL))
+            lm_remote_free(heap, page, block);
+        else
+            lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
         lm_large_free(page, p);
     } else {

@@ -16,7 +16,8 @@ size_t lm_usable_size(const void *p) {
 size_t lm_good_size(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return bytes;
     bytes += LM_TRAILER;
-    if (bytes <= LM_BLOCK_MOST) return lm_class_bytes(lm_class_of(bytes == 0 ? 1 : bytes)) - LM_TRAILER;
+    if (bytes <= LM_BLOCK_MOST)
+        return lm_class_bytes(lm_class_of(bytes == 0 ? 1 : bytes)) - LM_TRAILER;
     return lm_align_up(bytes, 4096) - LM_TRAILER;
 }
 
@@ -37,10 +38,12 @@ void *lm_calloc(size_t bytes) {
 }
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {
-    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes) return lm_no_memory();
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
+        return lm_no_memory();
     size_t whole = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
-    void *p = size_class != 0 ? lm_block_alloc(lm_class_bytes(size_class)) : lm_large_alloc(whole, align, NULL);
+    void *p = size_class != 0 ? lm_block_alloc(lm_class_bytes(size_class))
+                              : lm_large_alloc(whole, align, NULL);
     return p != NULL ? lm_mark(p, bytes) : NULL;
 }
 

@@ -65,7 +65,8 @@ LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
 
 /* Hands a chain of n blocks to a page that is not the heap's (any more). heap, the one of the thread that
  * frees, becomes the owner of an orphan; NULL: nobody does. No lock held; with NULL, a heap's may be. */
-void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
+void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+                    uint32_t n);
 
 /* Takes what is there, as a chain; flags stay. Returns how many. */
 uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail);
@@ -93,7 +94,8 @@ lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class);
 
 /* Frees a chain of blocks of an orphan: the calling thread becomes its owner, if it has a heap.
  * false iff the page is no orphan any more. No lock held. */
-bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
+bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
+                    uint32_t n);
 
 void lm_orphan_lock(void);
 void lm_orphan_unlock(void);
@@ -140,7 +142,8 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 
 /* ---- thread.c ---- */
 
-extern lm_heap_t lm_heap_common; /* of threads that have ended but go on; its own lock guards its lists */
+extern lm_heap_t
+    lm_heap_common; /* of threads that have ended but go on; its own lock guards its lists */
 
 /* The calling thread's heap, made if need be; NULL iff it has ended or there is no memory. */
 lm_heap_t *lm_heap_get(void);

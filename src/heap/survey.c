@@ -15,7 +15,8 @@ static void count_span(lm_page_t *span, void *context) {
         return;
     }
     if (span->kind != LM_KIND_PAGE) return;
-    size_t outside = lm_page_outside(span), remote = lm_remote_count(lm_load_relaxed(&span->remote));
+    size_t outside = lm_page_outside(span),
+           remote = lm_remote_count(lm_load_relaxed(&span->remote));
     size_t blocks = outside > remote ? outside - remote : 0;
     stats->of_class[span->size_class].pages++;
     stats->of_class[span->size_class].blocks += blocks;
@@ -39,7 +40,8 @@ void lm_heap_stats(lm_heap_stats_t *stats) {
         }
     }
     lm_lock_take(&lm_registry_lock);
-    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) stats->heaps++;
+    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
+        stats->heaps++;
     lm_lock_give(&lm_registry_lock);
 }
 
@@ -50,7 +52,8 @@ static void broken(const char *what, const lm_page_t *page) {
 }
 
 static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned place) {
-    if (page->place != place || page->heap != heap || page->kind != LM_KIND_PAGE) broken("place", page);
+    if (page->place != place || page->heap != heap || page->kind != LM_KIND_PAGE)
+        broken("place", page);
     if (page->owner != heap->token) broken("owner", page);
     if (place != LM_AT_FULL && page->bias != 0) broken("bias", page);
     uint32_t n = 0;

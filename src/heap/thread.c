@@ -71,8 +71,10 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (mine != NULL) return unpark(mine);
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *heap = idle;
-    if (heap != NULL) idle = heap->next_idle;
-    else heap = heap_create();
+    if (heap != NULL)
+        idle = heap->next_idle;
+    else
+        heap = heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
     lm_lock_take(&heap->lock);
@@ -134,7 +136,8 @@ static void part_with_all(lm_heap_t *heap) {
             part_with(heap, page);
         }
     }
-    while (heap->full.first != NULL) part_with(heap, LM_CONTAINER(heap->full.first, lm_page_t, link));
+    while (heap->full.first != NULL)
+        part_with(heap, LM_CONTAINER(heap->full.first, lm_page_t, link));
     /* What cannot leave yet is nobody's all the same. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_list_t *list = &heap->partial[c];
@@ -180,8 +183,9 @@ void lm_heap_collect(void) {
 
 /* ---- Fork ---- */
 
-#define FOR_EACH_HEAP(heap, node)                                                                  \
-    for (lm_node_t *node = lm_registry.first; node != NULL; node = lm_list_after(&lm_registry, node)) \
+#define FOR_EACH_HEAP(heap, node) \
+    for (lm_node_t *node = lm_registry.first; node != NULL; \
+         node = lm_list_after(&lm_registry, node)) \
         for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
 
 static void before_fork(void) {
@@ -202,7 +206,9 @@ static void after_fork_in_parent(void) {
 
 static void count_anew(lm_page_t *page, bool full) {
     uint32_t n = 0;
-    for (lm_block_t *block = page->free; block != NULL && n < page->carved; block = lm_link_get(block)) n++;
+    for (lm_block_t *block = page->free; block != NULL && n < page->carved;
+         block = lm_link_get(block))
+        n++;
     page->live = page->carved - n - (full ? page->bias : 0);
 }
 

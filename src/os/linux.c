@@ -37,17 +37,15 @@ bool PORT(worker_start)(void (*entry)(void));
 
 /* Every call of loam's is made here and nowhere else: a thread that sleeps in the kernel with its
  * program counter in here sleeps inside loam. (The worker's start is the exception.) */
-static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t call(long n, intptr_t a, intptr_t b,
-                                                                       intptr_t c, intptr_t d, intptr_t e) {
+static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
+call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
     return lm_syscall(n, a, b, c, d, e, 0);
 }
 
 extern const char __start_loam_calls[] LM_HIDDEN, __stop_loam_calls[] LM_HIDDEN; /* by the linker */
 
 static intptr_t call1(long n, intptr_t a) { return call(n, a, 0, 0, 0, 0); }
-static intptr_t call3(long n, intptr_t a, intptr_t b, intptr_t c) {
-    return call(n, a, b, c, 0, 0);
-}
+static intptr_t call3(long n, intptr_t a, intptr_t b, intptr_t c) { return call(n, a, b, c, 0, 0); }
 
 static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
 
@@ -92,7 +90,8 @@ uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
 }
 
 bool PORT(commit)(void *at, size_t bytes, bool reserved) {
-    intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+    intptr_t got =
+        map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     if (failed(got)) return false;
     if (got == (intptr_t)at) return true;
     (void)call3(SYS_munmap, got, (intptr_t)bytes, 0); /* an old kernel took it as a hint */
@@ -104,8 +103,10 @@ bool PORT(purge)(void *at, size_t bytes) {
 }
 
 void lm_os_release(void *at, size_t bytes, bool reserved) {
-    if (reserved) (void)map(at, bytes, PROT_NONE, MAP_FIXED);
-    else (void)call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0);
+    if (reserved)
+        (void)map(at, bytes, PROT_NONE, MAP_FIXED);
+    else
+        (void)call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0);
 }
 
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
@@ -125,7 +126,8 @@ size_t lm_os_page_bytes(void) {
 /* ---- Waiting ---- */
 
 void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms) {
-    struct timespec span = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    struct timespec span = {.tv_sec = timeout_ms / 1000,
+                            .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     (void)call(SYS_futex, (intptr_t)word, FUTEX_WAIT_PRIVATE, (intptr_t)value,
                timeout_ms == UINT32_MAX ? 0 : (intptr_t)&span, 0);
 }
@@ -139,8 +141,8 @@ void lm_os_yield(void) { (void)call1(SYS_sched_yield, 0); }
 enum { WORKER_STACK_BYTES = 16 * 1024 };
 
 static struct {
-    uint32_t tid;           /* not 0 while it runs; the kernel clears it and wakes who waits */
-    uintptr_t control[16];  /* a thread control block: x86-64 reads its own address at word 0 */
+    uint32_t tid;          /* not 0 while it runs; the kernel clears it and wakes who waits */
+    uintptr_t control[16]; /* a thread control block: x86-64 reads its own address at word 0 */
     unsigned char stack[WORKER_STACK_BYTES] LM_ALIGNED(64);
 } worker;
 
@@ -152,11 +154,13 @@ bool PORT(worker_start)(void (*entry)(void)) {
     worker.control[2] = (uintptr_t)worker.control;
     worker.tid = 1;
     /* Signals of the process must not be delivered to a thread without libc's structures. */
-    (void)call(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&before, sizeof all, 0);
-    intptr_t got = lm_clone_call(SYS_clone, SYS_exit,
-                                 CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-                                     CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
-                                 worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
+    (void)call(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&before, sizeof all,
+               0);
+    intptr_t got =
+        lm_clone_call(SYS_clone, SYS_exit,
+                      CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                          CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
+                      worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
     (void)call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&before, 0, sizeof before, 0);
     if (!failed(got)) return true;
     worker.tid = 0;
@@ -210,8 +214,10 @@ size_t lm_os_resident_bytes(void) {
     if (!read_file("/proc/self/statm", text, sizeof text)) return 0;
     size_t field = 0, pages = 0;
     for (const char *t = text; *t != '\0' && field < 2; t++) {
-        if (*t == ' ') field++;
-        else if (field == 1) pages = pages * 10 + (size_t)(*t - '0');
+        if (*t == ' ')
+            field++;
+        else if (field == 1)
+            pages = pages * 10 + (size_t)(*t - '0');
     }
     return pages * lm_os_page_bytes();
 }
@@ -241,7 +247,8 @@ bool lm_os_thread_sleeps(unsigned tid) {
         if (*t == ' ') last = t;
     }
     uintptr_t pc = 0;
-    for (t = last + 3; *t != '\0' && *t != '\n'; t++) pc = pc * 16 + (uintptr_t)(*t <= '9' ? *t - '0' : *t - 'a' + 10);
+    for (t = last + 3; *t != '\0' && *t != '\n'; t++)
+        pc = pc * 16 + (uintptr_t)(*t <= '9' ? *t - '0' : *t - 'a' + 10);
     return pc - (uintptr_t)__start_loam_calls > (uintptr_t)(__stop_loam_calls - __start_loam_calls);
 }
 

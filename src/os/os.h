@@ -116,7 +116,8 @@ LM_INLINE void lm_lock_give(lm_lock_t *lock) {
         return;
     }
     /* Release: what this holder wrote is visible to the next. */
-    if (LM_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) lm_os_wake(&lock->word);
+    if (LM_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2))
+        lm_os_wake(&lock->word);
 }
 
 /* After a fork in the child: the lock is free whatever it was. */

@@ -14,12 +14,12 @@ lm_page_t lm_nobody;
 lm_space_t lm_space;
 
 enum {
-    SLICES_MOST_LOG2 = 28,   /* 16 TiB of slices */
-    GROW_LEAST = 16,         /* slices: 1 MiB */
-    GROW_MOST = 512,         /* 32 MiB */
-    LOOK_IN_BIN = 24,        /* spans of different sizes looked at in one bin */
-    SETTLE_LEAST = 256,      /* slices whose descriptors are worth a purge */
-    SKIPS = 8,               /* strangers in our way that we step over, twice as far each time */
+    SLICES_MOST_LOG2 = 28, /* 16 TiB of slices */
+    GROW_LEAST = 16,       /* slices: 1 MiB */
+    GROW_MOST = 512,       /* 32 MiB */
+    LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
+    SETTLE_LEAST = 256,    /* slices whose descriptors are worth a purge */
+    SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
 
 static size_t bin_of(size_t slices) {
@@ -107,9 +107,11 @@ static lm_page_t *find(lm_kind_t kind, size_t slices) {
         lm_list_t *list = &lm_space.bins[which][bin];
         lm_page_t *best = NULL;
         int left = bin == LM_BINS - 1 ? INT32_MAX : LOOK_IN_BIN;
-        for (lm_node_t *node = list->first; node != NULL && left-- > 0; node = lm_list_after(list, node)) {
+        for (lm_node_t *node = list->first; node != NULL && left-- > 0;
+             node = lm_list_after(list, node)) {
             lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);
-            if (span->slices >= slices && (best == NULL || span->slices < best->slices)) best = span;
+            if (span->slices >= slices && (best == NULL || span->slices < best->slices))
+                best = span;
         }
         if (best != NULL) return best;
         if (bin == LM_BINS - 1) return NULL;
@@ -126,7 +128,8 @@ static lm_page_t *find(lm_kind_t kind, size_t slices) {
 static bool cover(void *array, size_t *committed, size_t bytes) {
     bytes = lm_align_up(bytes, LM_OS_UNIT);
     if (bytes <= *committed) return true;
-    if (!lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved)) return false;
+    if (!lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved))
+        return false;
     *committed = bytes;
     return true;
 }
@@ -163,7 +166,8 @@ static void publish(size_t slices) {
 
 /* The arena's next addresses belong to somebody else: leaves them out, as a span in use for ever. */
 static bool step_over(size_t slices) {
-    if (lm_arena.slices + slices > lm_space.slices_most || !cover_metadata(lm_arena.slices + slices)) {
+    if (lm_arena.slices + slices > lm_space.slices_most ||
+        !cover_metadata(lm_arena.slices + slices)) {
         return false;
     }
     size_t first = lm_arena.slices;
@@ -247,7 +251,8 @@ static void carve_out(lm_page_t *span, size_t first, size_t slices, lm_kind_t ki
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
-    if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2) return NULL;
+    if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
+        return NULL;
     size_t wanted = slices + align_slices - 1;
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = find(LM_KIND_DIRTY, wanted);
@@ -318,11 +323,12 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 }
 
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
-    if (lm_load_relaxed(&lm_space.worker_forbidden)) return NULL; /* shut in: mremap may be forbidden too */
+    if (lm_load_relaxed(&lm_space.worker_forbidden))
+        return NULL; /* shut in: mremap may be forbidden too */
     lm_page_t *target = lm_span_take(slices, 1, LM_KIND_LARGE, NULL);
     if (target == NULL) return NULL;
-    if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT, lm_span_start(target),
-                    slices << LM_SLICE_SHIFT)) {
+    if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT,
+                    lm_span_start(target), slices << LM_SLICE_SHIFT)) {
         lm_span_give(target, true);
         return NULL;
     }
@@ -396,15 +402,18 @@ void lm_span_check(void) {
     for (size_t which = 0; which < LM_FREE_KINDS; which++) {
         for (size_t bin = 0; bin < LM_BINS; bin++) {
             lm_list_t *list = &lm_space.bins[which][bin];
-            if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1)) broken("bin bit", bin);
+            if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1))
+                broken("bin bit", bin);
             for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
                 const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
-                if (bin_of(span->slices) != bin || !is_free(span)) broken("bin", lm_span_slice(span));
+                if (bin_of(span->slices) != bin || !is_free(span))
+                    broken("bin", lm_span_slice(span));
                 listed--;
             }
         }
     }
-    for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n)) aged--;
+    for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
+        aged--;
     if (listed != 0 || aged != 0) broken("lists", listed);
     lm_lock_give(&lm_space.lock);
 }

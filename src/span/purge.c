@@ -15,11 +15,11 @@
 #include "span/room.h"
 
 enum {
-    START_SLICES = 8,    /* dirty slices that are worth a worker: 512 KiB */
+    START_SLICES = 8, /* dirty slices that are worth a worker: 512 KiB */
     TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
-    LINGER_TICKS = 20,   /* how long the worker waits for threads that are about to sleep */
-    INLINE_SLICES = 64,  /* without a worker: dirty slices that are always allowed, 4 MiB */
+    LINGER_TICKS = 20,  /* how long the worker waits for threads that are about to sleep */
+    INLINE_SLICES = 64, /* without a worker: dirty slices that are always allowed, 4 MiB */
 };
 
 lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
@@ -75,7 +75,8 @@ static void work(void) {
         lm_space.tick++;
         while (lm_space.stop == 0 && purge_one(lm_purge_ticks()) > 0) {}
         if (lm_space.dirty_slices > 0) lingered = 0;
-        more = lm_space.stop == 0 && (lm_space.dirty_slices > 0 || (awake && lingered < LINGER_TICKS));
+        more =
+            lm_space.stop == 0 && (lm_space.dirty_slices > 0 || (awake && lingered < LINGER_TICKS));
         if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
         lm_lock_give(&lm_space.lock);
     }
@@ -96,7 +97,9 @@ void lm_purge_poke(bool idle) {
     lm_os_worker_join(); /* the last one may be leaving */
     bool started = lm_os_worker_start(work);
     lm_lock_take(&lm_space.lock);
-    if (!started) lm_store_relaxed(&lm_space.worker_forbidden, true); /* no threads to be had: purge inline from now on */
+    if (!started)
+        lm_store_relaxed(&lm_space.worker_forbidden,
+                         true); /* no threads to be had: purge inline from now on */
     /* It may have ended already, and said so. */
     if (lm_space.worker == LM_WORKER_STARTING) {
         lm_store_relaxed(&lm_space.worker, started ? LM_WORKER_ON : LM_WORKER_OFF);

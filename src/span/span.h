@@ -50,10 +50,10 @@ enum { LM_OWNER_NOBODY = 0, LM_OWNER_NONE = 1 };
 
 /* The descriptor. Its first line belongs to the owner of the page, its second is shared. */
 typedef struct LM_ALIGNED(128) lm_page {
-    uintptr_t owner;      /* thread token, or LM_OWNER_*; written by who becomes or stops being it */
-    lm_block_t *free;     /* blocks freed by the owner */
-    uint32_t live;        /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
-    uint32_t bias;        /* full pages: live blocks that `live` leaves out, so that it wakes early */
+    uintptr_t owner;  /* thread token, or LM_OWNER_*; written by who becomes or stops being it */
+    lm_block_t *free; /* blocks freed by the owner */
+    uint32_t live;    /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
+    uint32_t bias;    /* full pages: live blocks that `live` leaves out, so that it wakes early */
     uint32_t block_bytes; /* of each block; 0 for other spans */
     uint16_t carved;      /* blocks ever made into free blocks; the rest is untouched memory */
     uint16_t capacity;    /* blocks that fit */
@@ -96,7 +96,8 @@ LM_INLINE size_t lm_slice_of(const void *p) {
  * holds p got it from a thread that saw the arena and the map with it. */
 LM_INLINE lm_page_t *lm_page_of(const void *p) {
     size_t slice = lm_slice_of(p);
-    return LM_LIKELY(slice < lm_peek(&lm_arena.slices)) ? lm_peek(&lm_arena.map[slice]) : &lm_nobody;
+    return LM_LIKELY(slice < lm_peek(&lm_arena.slices)) ? lm_peek(&lm_arena.map[slice])
+                                                        : &lm_nobody;
 }
 
 LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
@@ -131,8 +132,8 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
 /* ---- Purge (purge.c) ---- */
 
 typedef struct lm_purge_policy {
-    uint32_t delay_ms;   /* how long a dirty span waits for a new user */
-    bool worker;         /* whether a background worker may be started */
+    uint32_t delay_ms; /* how long a dirty span waits for a new user */
+    bool worker;       /* whether a background worker may be started */
 } lm_purge_policy_t;
 
 extern lm_purge_policy_t lm_purge_policy;

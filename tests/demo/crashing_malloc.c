@@ -14,31 +14,23 @@ extern void __libc_free(void *block);
 
 static int blocks;
 
-static void count(void)
-{
-    if (++blocks > 20000)
-        abort();
+static void count(void) {
+    if (++blocks > 20000) abort();
 }
 
-void *malloc(size_t size)
-{
+void *malloc(size_t size) {
     count();
     return __libc_malloc(size);
 }
 
-void *calloc(size_t members, size_t size)
-{
+void *calloc(size_t members, size_t size) {
     count();
     return __libc_calloc(members, size);
 }
 
-void *realloc(void *block, size_t size)
-{
+void *realloc(void *block, size_t size) {
     count();
     return __libc_realloc(block, size);
 }
 
-void free(void *block)
-{
-    __libc_free(block);
-}
+void free(void *block) { __libc_free(block); }

@@ -81,7 +81,10 @@ fn main() {
     let threads: Vec<_> = (0..4u64).map(|t| {
         let (index, sender, part) = (index.clone(), sender.clone(), map.clone());
         thread::spawn(move || {
-            for (k, v) in part.iter().filter(|(k, _)| *k % 4 == t) { index.lock().unwrap().insert(v.clone(), *k); sender.send(format!("{v}{k}")).unwrap(); }
+            for (k, v) in part.iter().filter(|(k, _)| *k % 4 == t) {
+                index.lock().unwrap().insert(v.clone(), *k);
+                sender.send(format!("{v}{k}")).unwrap();
+            }
             churn(t)
         })
     }).collect();
@@ -106,7 +109,9 @@ use std::fmt;
 pub struct Shape{n} {{ pub width: f64, pub height: f64, pub names: Vec<String>, pub table: HashMap<u32, String> }}
 
 impl fmt::Display for Shape{n} {{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{ write!(f, "{{}} by {{}}: {{:?}}", self.width, self.height, self.names) }}
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{
+        write!(f, "{{}} by {{}}: {{:?}}", self.width, self.height, self.names)
+    }}
 }}
 
 pub fn make(seed: u32) -> Result<Shape{n}, std::num::ParseIntError> {{
@@ -166,7 +171,8 @@ def test(bench):
     plain = program.read_bytes()
     (folder / "target").rename(bench.path("plain"))
     bench.run(build, env=env, cwd=folder)
-    preload.expect(program.read_bytes() == plain, "the program is not the same, byte for byte, when built under the preload")
+    preload.expect(program.read_bytes() == plain,
+                   "the program is not the same, byte for byte, when built under the preload")
 
     out = bench.twice([program], "the program")
     preload.expect(out.endswith(b"end\n"), "the program did not reach its end")

@@ -6,6 +6,7 @@ suite's own result. Where cases fail, as some do in containers, the suite runs a
 preload: loam answers for every case that fails only with it.
 """
 
+import os
 import re
 import sys
 
@@ -31,11 +32,10 @@ print(sys.version_info[:2])
 
 def interpreter(bench, tests):
     """A Python with its own tests. Debian ships them apart from the interpreter."""
-    bench.need("python3")
-    for name in ("/usr/bin/python3", "python3", sys.executable):
-        imports = "; ".join(f"import test.{name}" for name in tests)
-        if bench.run([name, "-c", imports], preload=False, status=None).status == 0:
-            return name
+    imports = "; ".join(f"import test.{name}" for name in tests)
+    for path in filter(os.path.exists, ("/usr/bin/python3", bench.need("python3"), sys.executable)):
+        if bench.run([path, "-c", imports], preload=False, status=None).status == 0:
+            return path
     raise preload.Skipped("no python3 with its own tests (Debian: libpython3-testsuite)")
 
 
@@ -61,7 +61,7 @@ def test(bench):
     python = interpreter(bench, tests)
     bench.subfolder("cwd")
     bench.twice([python, "-c", COPY_MAPS], "the interpreter")
-    bench.answers([python, "-c", "x = [bytes(1000) for _ in range(1000)]"], [python.rsplit("/", 1)[-1]])
+    bench.answers([python, "-c", "x = [bytes(1000) for _ in range(1000)]"], [os.path.basename(python)])
 
     loam = suite(bench, python, tests, patterns, malloc, True)
     note = ""

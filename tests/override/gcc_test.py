@@ -50,7 +50,10 @@ int main(void)
     for (int round = 0; round < 40; round++)
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) hash = steps[i](hash + i, &list);
     size_t left = 0;
-    for (; list; pop(&list)) { left++; for (uint32_t i = 0; i < list->size; i++) hash = hash * 31 + (unsigned char)list->text[i]; }
+    for (; list; pop(&list)) {
+        left++;
+        for (uint32_t i = 0; i < list->size; i++) hash = hash * 31 + (unsigned char)list->text[i];
+    }
     printf("%016llx %zu\nend\n", (unsigned long long)hash, left);
     return 0;
 }

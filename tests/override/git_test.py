@@ -81,7 +81,8 @@ def work(bench, stream, preloaded):
     places = {"r": folder / "origin", "c": folder / "clone", "name": "second"}
 
     def git(argv, stdin=b""):
-        return bench.run([word.format(**places) for word in argv], preload=preloaded, env=FIXED, stdin=stdin, cwd=folder).out
+        return bench.run([word.format(**places) for word in argv],
+                         preload=preloaded, env=FIXED, stdin=stdin, cwd=folder).out
 
     git(["git", "init", "-q", "-b", "main", "{r}"])
     for setting in ("pack.threads=4", "core.fsync=none", "uploadpack.allowFilter=true"):

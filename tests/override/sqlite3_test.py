@@ -26,7 +26,8 @@ COMMIT;
 CREATE INDEX person_name ON person(name);
 CREATE INDEX person_city ON person(city, born DESC) WHERE born > 1950;
 SELECT count(*), sum(length(note)), min(name), max(name) FROM person;
-SELECT city, count(*), avg(born), group_concat(id % 10, '') FROM person WHERE id < 5000 GROUP BY city ORDER BY 2 DESC, 1 LIMIT 10;
+SELECT city, count(*), avg(born), group_concat(id % 10, '') FROM person
+WHERE id < 5000 GROUP BY city ORDER BY 2 DESC, 1 LIMIT 10;
 UPDATE person SET name = upper(name) WHERE id % 11 = 0;
 DELETE FROM person WHERE id % 5 = 0;
 SELECT count(*), max(length(what)) FROM log;
@@ -45,7 +46,8 @@ CREATE VIRTUAL TABLE words USING fts5(body);
 INSERT INTO words SELECT 'the ' || name || ' of city ' || city || ' wrote ' || hex(id * 7919) FROM person WHERE id % 4 = 1;
 INSERT INTO words(words) VALUES('optimize');
 SELECT count(*), min(rowid) FROM words WHERE words MATCH 'city NEAR 42 OR name AND wrote';
-SELECT sum(json_extract(j, '$.list[3]')), sum(json_array_length(j, '$.list')) FROM (SELECT json_object('id', id, 'name', name, 'list', json_array(id, born, city, id % 9)) AS j FROM person WHERE id < 40000);
+SELECT sum(json_extract(j, '$.list[3]')), sum(json_array_length(j, '$.list'))
+FROM (SELECT json_object('id', id, 'name', name, 'list', json_array(id, born, city, id % 9)) AS j FROM person WHERE id < 40000);
 SELECT length(group_concat(value)) FROM json_each((SELECT json_group_array(name) FROM person));
 BEGIN; DELETE FROM person; DROP TABLE log; ROLLBACK;
 SAVEPOINT s; UPDATE person SET note = randomblob(50); ROLLBACK TO s; RELEASE s;
