@@ -1,0 +1,226 @@
+/* purge_test.cc: when dirty memory goes back: after the delay, by the worker, or in who frees.
+ *
+ * Times are waited for with a generous end, and only lower bounds are exact: a busy machine may be late
+ * but must not be early. Refusals by the system are in tests/faulty/, many threads in tests/stress/.
+ */
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "span/room.h"
+#include "span/span.h"
+}
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr size_t kSlice = LM_SLICE_BYTES;
+
+lm_span_stats_t stats() {
+    lm_span_stats_t now;
+    lm_span_stats(&now);
+    return now;
+}
+
+template <typename Condition> bool soon(Condition condition) {
+    for (int i = 0; i < 2000; i++) {
+        if (condition()) return true;
+        std::this_thread::sleep_for(milliseconds(5));
+    }
+    return false;
+}
+
+class Purge : public testing::Test {
+  protected:
+    void SetUp() override {
+        lm_purge_policy = {300, true};
+        lm_purge_stop(true);
+        lm_purge_all();
+    }
+    void TearDown() override {
+        lm_purge_stop(true);
+        for (lm_page_t *span : mine_) lm_span_give(span, true);
+        lm_purge_all();
+        lm_purge_stop(true);
+        lm_span_check();
+        EXPECT_EQ(0u, stats().used_bytes);
+        lm_purge_policy = {300, true};
+    }
+    lm_page_t *take(size_t slices) {
+        lm_page_t *span = lm_span_take(slices, 1, LM_KIND_LARGE, nullptr);
+        if (span == nullptr) {
+            ADD_FAILURE() << "no memory";
+            exit(1);
+        }
+        memset(lm_span_start(span), 1, slices * kSlice);
+        return span;
+    }
+    /* Keeps spans from merging with what follows. */
+    void wall() { mine_.push_back(take(1)); }
+
+    std::vector<lm_page_t *> mine_;
+};
+
+TEST_F(Purge, TheWorkerPurgesAfterTheDelayAndEnds) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_purge_policy.delay_ms = 200;
+    lm_page_t *span = take(20);
+    wall();
+    size_t purged = stats().purged_bytes;
+    auto start = steady_clock::now();
+    lm_span_give(span, false);
+    EXPECT_EQ(20 * kSlice, stats().dirty_bytes);
+    EXPECT_TRUE(soon([] { return stats().dirty_bytes == 0; }));
+    /* The tick under way when it was freed counts as a whole one. */
+    EXPECT_GE(steady_clock::now() - start, milliseconds(140));
+    EXPECT_EQ(purged + 20 * kSlice, stats().purged_bytes);
+    EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
+}
+
+TEST_F(Purge, WhatIsTakenAgainWithinTheDelayStays) {
+    lm_purge_policy.delay_ms = 60000;
+    lm_page_t *span = take(20);
+    wall();
+    char *place = lm_span_start(span);
+    lm_span_give(span, false);
+    std::this_thread::sleep_for(milliseconds(150));
+    span = lm_span_take(20, 1, LM_KIND_LARGE, nullptr);
+    ASSERT_EQ(place, lm_span_start(span));
+    EXPECT_EQ(1, place[20 * kSlice - 1]) << "purged before its time";
+    lm_span_give(span, false);
+}
+
+TEST_F(Purge, RestedSpansDoNotWait) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_purge_policy.delay_ms = 3600000;
+    lm_page_t *rested = take(20);
+    wall();
+    lm_page_t *fresh = take(9);
+    wall();
+    lm_span_give(fresh, false);
+    lm_span_give(rested, true);
+    EXPECT_TRUE(soon([] { return stats().dirty_bytes == 9 * kSlice; }));
+    std::this_thread::sleep_for(milliseconds(150));
+    EXPECT_EQ(9 * kSlice, stats().dirty_bytes) << "the other one must wait for an hour";
+}
+
+TEST_F(Purge, ALittleStartsNoWorker) {
+    lm_page_t *span = take(7);
+    wall();
+    lm_span_give(span, false);
+    EXPECT_FALSE(lm_os_worker_running());
+    EXPECT_EQ(7 * kSlice, stats().dirty_bytes);
+    EXPECT_EQ(7 * kSlice, lm_purge_all());
+}
+
+TEST_F(Purge, AllPurgesWhateverItsAge) {
+    lm_purge_policy.delay_ms = 3600000;
+    std::vector<lm_page_t *> spans;
+    for (size_t i = 1; i <= 10; i++) {
+        spans.push_back(take(i));
+        wall();
+    }
+    for (lm_page_t *span : spans) lm_span_give(span, false);
+    EXPECT_EQ(55 * kSlice, stats().dirty_bytes);
+    size_t purges = stats().purges;
+    EXPECT_EQ(55 * kSlice, lm_purge_all());
+    EXPECT_EQ(purges + 10, stats().purges);
+    EXPECT_EQ(0u, stats().dirty_bytes);
+    EXPECT_EQ(0u, lm_purge_all());
+}
+
+TEST_F(Purge, StoppedForGoodItStaysAway) {
+    lm_purge_policy.delay_ms = 10;
+    lm_purge_stop(false);
+    EXPECT_FALSE(lm_purge_may_work());
+    lm_page_t *span = take(30);
+    wall();
+    lm_span_give(span, false);
+    EXPECT_FALSE(lm_os_worker_running());
+    lm_purge_poke(true);
+    EXPECT_FALSE(lm_os_worker_running());
+    lm_purge_pause();
+    EXPECT_FALSE(lm_purge_may_work()) << "a pause must not allow what was forbidden";
+    EXPECT_EQ(30 * kSlice, stats().dirty_bytes);
+    lm_purge_stop(true);
+    EXPECT_TRUE(lm_purge_may_work());
+}
+
+TEST_F(Purge, PausedItIsGoneUntilTheNextFree) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_purge_policy.delay_ms = 3600000;
+    lm_page_t *span = take(30);
+    wall();
+    lm_span_give(span, false);
+    EXPECT_TRUE(lm_os_worker_running());
+    lm_purge_pause();
+    EXPECT_FALSE(lm_os_worker_running());
+    EXPECT_TRUE(lm_purge_may_work());
+    EXPECT_EQ(30 * kSlice, stats().dirty_bytes);
+    lm_span_give(take(1), false);
+    EXPECT_TRUE(lm_os_worker_running());
+    lm_purge_stop(true);
+    EXPECT_FALSE(lm_os_worker_running());
+}
+
+/* Without a worker: 4 MiB may be dirty, and an eighth of what is in use; then all of it goes. */
+TEST_F(Purge, WithoutAWorkerWhoFreesPurges) {
+    lm_purge_policy.worker = false;
+    EXPECT_FALSE(lm_purge_may_work());
+    std::vector<lm_page_t *> spans;
+    for (int i = 0; i < 10; i++) {
+        spans.push_back(take(16));
+        wall();
+    }
+    size_t used = stats().used_bytes / kSlice, dirty = 0;
+    bool purged = false;
+    for (lm_page_t *span : spans) {
+        lm_span_give(span, false);
+        used -= 16;
+        dirty += 16;
+        if (dirty > 64 + used / 8) {
+            dirty = 0;
+            purged = true;
+        }
+        EXPECT_EQ(dirty * kSlice, stats().dirty_bytes);
+    }
+    EXPECT_TRUE(purged);
+    EXPECT_FALSE(lm_os_worker_running());
+}
+
+unsigned collected;
+bool collect_awake() { return lm_add_relaxed(&collected, 1u) < 3; }
+
+TEST_F(Purge, TheLayerAboveIsAskedEveryTick) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_purge_policy.delay_ms = 40;
+    bool (*before)(void) = lm_purge_collect_idle;
+    lm_purge_collect_idle = collect_awake;
+    lm_store_relaxed(&collected, 0u);
+    lm_purge_poke(true); /* nothing is dirty: for the sake of who sleeps */
+    EXPECT_TRUE(soon([] { return lm_load_relaxed(&collected) >= 4; }));
+    EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
+    EXPECT_EQ(4u, lm_load_relaxed(&collected)) << "it ends once nobody has anything";
+    lm_purge_stop(true);
+    lm_purge_collect_idle = before;
+}
+
+TEST_F(Purge, StopWhileItWorks) {
+    lm_purge_policy.delay_ms = 0;
+    for (int round = 0; round < 30; round++) {
+        lm_page_t *span = take(40);
+        lm_span_give(span, false);
+        if (round % 3 == 0) std::this_thread::sleep_for(milliseconds(round / 3));
+        lm_purge_stop(true);
+        EXPECT_FALSE(lm_os_worker_running());
+        lm_span_check();
+    }
+}
+
+} // namespace
