@@ -122,7 +122,8 @@ LM_INLINE void lm_block_free(void *p) {
     }
     lm_block_t *block = (lm_block_t *)p;
     lm_link_set(block, page->free);
-    page->free = block;
+    /* Release, which is free on x86-64: a fork at this point finds a list that hangs together. */
+    lm_store_release(&page->free, block);
     if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
 }
 

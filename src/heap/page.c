@@ -64,8 +64,9 @@ lm_block_t *lm_page_take(lm_page_t *page) {
     if (list == NULL) return NULL;
     page->free = NULL;
     page->virgin = false;
-    /* Relaxed: the worker leaves current pages alone. */
-    lm_store_relaxed(&page->live, page->carved);
+    /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
+    lm_store_release(&page->live, page->carved);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return list;
 }
 

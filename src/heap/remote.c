@@ -102,9 +102,11 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
         batch->count = 0;
         batch->page = page;
     }
+    /* Release, here and below: in this order, for the child of a fork, which hands over what it finds. */
     lm_link_set(block, batch->head);
-    batch->head = block;
-    if (++batch->count >= batch->limit) hand_over(heap, batch);
+    lm_store_release(&batch->head, block);
+    lm_store_release(&batch->count, batch->count + 1);
+    if (batch->count >= batch->limit) hand_over(heap, batch);
 }
 
 void lm_remote_flush(lm_heap_t *heap) {

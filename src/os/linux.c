@@ -102,6 +102,11 @@ bool PORT(purge)(void *at, size_t bytes) {
     return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
 }
 
+/* Fails where the kernel has no huge pages: all the better. */
+void lm_os_no_huge_pages(void *at, size_t bytes) {
+    (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_NOHUGEPAGE);
+}
+
 void lm_os_release(void *at, size_t bytes, bool reserved) {
     if (reserved)
         (void)map(at, bytes, PROT_NONE, MAP_FIXED);

@@ -30,6 +30,10 @@ bool lm_os_commit(void *at, size_t bytes, bool reserved);
  * unchanged then. */
 bool lm_os_purge(void *at, size_t bytes);
 
+/* Asks for pages of the system's own size in [at, at+bytes), whatever it prefers: a huge page under a
+ * few objects is memory lost. */
+void lm_os_no_huge_pages(void *at, size_t bytes);
+
 /* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
 void lm_os_release(void *at, size_t bytes, bool reserved);
 

@@ -18,6 +18,7 @@ enum {
     GROW_LEAST = 16,       /* slices: 1 MiB */
     GROW_MOST = 512,       /* 32 MiB */
     LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
+    DENSE_LEAST = 1024,      /* 64 MiB */
     SETTLE_LEAST = 256,    /* slices whose descriptors are worth a purge */
     SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
@@ -176,11 +177,19 @@ static bool step_over(size_t slices) {
     return true;
 }
 
+/* Whether new slices may become huge pages, if that is the system's habit: only where there is much
+ * memory, and nearly all of it in use. */
+static bool dense(void) {
+    size_t used = lm_arena.slices - lm_space.clean_slices - lm_space.dirty_slices;
+    return lm_arena.slices >= DENSE_LEAST && used >= lm_arena.slices - lm_arena.slices / 8;
+}
+
 static bool grow_by(size_t slices) {
     size_t first = lm_arena.slices;
     if (slices > lm_space.slices_most - first || !cover_metadata(first + slices)) return false;
     void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
     if (!lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved)) return false;
+    if (!dense()) lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
     publish(slices);
     lm_space_insert(first, slices, LM_KIND_CLEAN, 0);
     return true;
