@@ -1,0 +1,57 @@
+/* heap_unit.h: what the tests of the heap's parts share.
+ *
+ * Each body runs in a thread of its own, so that it starts with a heap without pages, and with the worker
+ * forbidden: nobody parks a heap or takes in what others freed while a test counts blocks. Blocks are
+ * taken below what debug builds put around them (lm_block_alloc), so that sizes are exact everywhere.
+ */
+#ifndef LOAM_TESTS_UNIT_HEAP_UNIT_H
+#define LOAM_TESTS_UNIT_HEAP_UNIT_H
+
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "heap/room.h"
+}
+
+#include <thread>
+#include <vector>
+
+namespace unit {
+
+template <typename Body> void in_thread(Body body) {
+    std::thread thread(body);
+    thread.join();
+}
+
+class HeapTest : public testing::Test {
+  protected:
+    void SetUp() override { lm_purge_stop(false); }
+    void TearDown() override {
+        lm_purge_all();
+        lm_span_check();
+        lm_heap_stats_t stats;
+        lm_heap_stats(&stats);
+        EXPECT_EQ(0u, stats.small_blocks) << "blocks in use after the test";
+        EXPECT_EQ(0u, stats.large_blocks);
+    }
+};
+
+/* n blocks of so many bytes. */
+inline std::vector<void *> blocks(size_t n, size_t bytes) {
+    std::vector<void *> taken;
+    for (size_t i = 0; i < n; i++) {
+        taken.push_back(lm_block_alloc(bytes));
+        EXPECT_NE(nullptr, taken.back());
+    }
+    return taken;
+}
+
+inline void free_blocks(const std::vector<void *> &taken, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) lm_block_free(taken[i]);
+}
+
+inline void free_blocks(const std::vector<void *> &taken) { free_blocks(taken, 0, taken.size()); }
+
+} // namespace unit
+
+#endif
