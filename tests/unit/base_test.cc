@@ -180,9 +180,9 @@ TEST(Misuse, OneLineThenBackIfToldSo) {
 
 TEST(MisuseDeath, Aborts) {
     EXPECT_EXIT(lm_misuse("that is it ("), testing::KilledBySignal(SIGABRT),
-                "^loam: that is it \\(thread [0-9]+\\)\n$");
+                "^loam: that is it \\(thread [0-9]+\\)\n");
     EXPECT_EXIT(lm_assert_failed("1 == 2", "some.c", 77), testing::KilledBySignal(SIGABRT),
-                "^loam: assertion failed: 1 == 2, some.c:77\n$");
+                "^loam: assertion failed: 1 == 2, some.c:77\n");
 }
 
 } // namespace
