@@ -2,8 +2,8 @@
  *
  * loam's worker is a thread that the program does not know. unshare and setns refuse some namespaces to
  * processes of several threads; setuid and its family leave threads that libc does not know with their
- * old rights; seccomp filters may kill who starts a thread. So each of these ends the worker first, and
- * waits for it. After prctl has set a filter, or the promise that precedes one, there is no worker any
+ * old rights; seccomp filters may kill who starts a thread. So each of these ends the worker first, waits
+ * for it, and lets no other start before it has returned. After prctl has set a filter, or the promise that precedes one, there is no worker any
  * more: memory is purged by the threads that free it.
  * Only in libloam.so: it needs the next definition of each call. It cannot see system calls made
  * without libc's functions.
@@ -41,7 +41,9 @@ static function_t *next(const char *name) {
             return -1; \
         } \
         lm_purge_pause(); \
-        return real arguments; \
+        int result = real arguments; \
+        lm_purge_resume(); /* keeps errno */ \
+        return result; \
     }
 
 DOOR(unshare, (int flags), (flags))
@@ -68,6 +70,6 @@ LM_EXPORT int prctl(int option, ...) {
         errno = ENOSYS;
         return -1;
     }
-    if (option == SET_SECCOMP || option == SET_NO_NEW_PRIVS) lm_purge_stop(false);
+    if (option == SET_SECCOMP || option == SET_NO_NEW_PRIVS) lm_purge_allow(false);
     return real(option, a, b, c, d);
 }

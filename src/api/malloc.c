@@ -64,6 +64,6 @@ size_t loam_collect(void) {
     return lm_purge_all();
 }
 
-void loam_worker_allow(int allowed) { lm_purge_stop(allowed != 0); }
+void loam_worker_allow(int allowed) { lm_purge_allow(allowed != 0); }
 
 int loam_version(void) { return LOAM_VERSION; }

@@ -172,6 +172,13 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
+/* Whether signal frames hold the address of the restorer that sigaction was given. */
+#if defined(__x86_64__)
+#define LM_SIGNAL_RESTORER 1
+#else
+#define LM_SIGNAL_RESTORER 0
+#endif
+
 /* Asks for the pointer p to live in the register that functions return in: compilers move it there at
  * the end otherwise, one instruction on a path of twelve. */
 #if defined(__x86_64__)

@@ -9,8 +9,8 @@
  *   takes blocks from head[c]       nothing more, unless the heap is parked
  *
  * Parking: the worker points the owner's lm_heap_self at the empty heap, then asks the kernel whether the
- * owner sleeps in a call of the program's. If so, the owner is not in the middle of malloc, and its next
- * malloc meets an empty list and waits for the lock (unpark in thread.c): so the worker may take lists
+ * owner sleeps in a call of the program's, and in no signal handler. If so, it is not in the middle of
+ * malloc, and its next malloc meets an empty list and waits for the lock (unpark in thread.c): so the worker may take lists
  * from head[c] of pages without blocks in use, and hand over batches. If not, the pointer is put back.
  * Nothing on the fast paths pays for it. Where /proc is missing, lists and batches stay until the
  * owner comes back.
@@ -66,9 +66,11 @@ static void sweep(lm_heap_t *heap, lm_list_t *list) {
 /* false iff the owner may fall asleep later. Heap lock held. */
 static bool park(lm_heap_t *heap) {
     if (heap->parked || heap->self == NULL || heap->tid == 0) return true;
+    /* Before touching its thread-local storage: it might have ended without a word. */
+    if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) return false;
     /* Sequentially consistent: the owner must not be asked for before it can see this. */
     __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
-    if (!lm_os_thread_sleeps(heap->tid)) {
+    if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) {
         lm_store_relaxed(heap->self, heap);
         return false;
     }

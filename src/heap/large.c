@@ -10,7 +10,8 @@
 
 enum {
     UNIT = 4096,            /* usable sizes are multiples of it */
-    MOVE_LEAST = 4 * 65536, /* bytes from which moving pages beats copying */
+    MOVE_LEAST = 4,    /* slices from which moving pages beats copying */
+    MOVES_MOST = 4096, /* objects that may have moved: each is a map entry, and those are few */
 };
 
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
@@ -37,6 +38,10 @@ void lm_large_free(lm_page_t *page, void *p) {
     lm_span_give(page, false);
 }
 
+static bool worth_moving(const lm_page_t *page) {
+    return page->slices >= MOVE_LEAST && page->slices >= lm_peek(&lm_arena.slices) / MOVES_MOST;
+}
+
 static void *move(lm_page_t *page, size_t usable) {
     size_t slices = slices_for(usable);
     lm_span_map(page, 1, &lm_nobody);
@@ -59,7 +64,7 @@ void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
     if (usable <= page->bytes) {
         lm_span_shrink(page, slices);
     } else if (slices > page->slices && !lm_span_extend(page, slices)) {
-        return page->bytes >= MOVE_LEAST ? move(page, usable) : NULL;
+        return worth_moving(page) ? move(page, usable) : NULL;
     }
     page->bytes = usable;
     return p;

@@ -152,9 +152,15 @@ void lm_page_trim(lm_heap_t *heap) {
 
 /* free() counted down to 0: the page has woken up, or is empty. */
 void lm_page_event(lm_page_t *page) {
-    lm_heap_t *heap = page->heap;
+    lm_heap_t *heap = lm_heap_get();
+    if (heap == NULL) return; /* cannot be: we own the page */
     lm_lock_take(&heap->lock);
     heap->slow++;
+    /* Ours was the last block outside, and the worker has already taken the page away (idle.c). */
+    if (lm_load_relaxed(&page->owner) != heap->token) {
+        lm_lock_give(&heap->lock);
+        return;
+    }
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
     /* The current page stays: the next malloc of its class would only ask for another. */
     if (page->live == 0 && page->place == LM_AT_PARTIAL) {

@@ -32,8 +32,10 @@ void *lm_calloc(size_t bytes) {
     }
     void *p = lm_block_alloc(whole);
     if (p == NULL) return NULL;
-    /* Never used: only the link of the free list has been written. */
-    bool virgin = lm_page_of(p)->virgin;
+    /* Never used: only the link of the free list has been written. Only the owner can know: the common
+     * heap's pages may have moved on. */
+    const lm_page_t *page = lm_page_of(p);
+    bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
     return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : bytes), bytes);
 }
 

@@ -52,6 +52,7 @@ static bool heap_ended(void *value, unsigned rounds);
 static void be_known(lm_heap_t *heap) {
     lm_lock_take(&heap->lock);
     heap->tid = lm_purge_may_work() ? lm_port_thread_id() : 0;
+    heap->stack_top = lm_os_stack_top();
     heap->self = &lm_heap_self;
     lm_lock_give(&heap->lock);
 }
@@ -230,26 +231,50 @@ static void end_in_child(lm_heap_t *heap) {
     idle = heap;
 }
 
+/* What a dead thread was about to hand over, as far as it hangs together. */
+static void end_batch(lm_batch_t *batch) {
+    lm_page_t *page = batch->page;
+    lm_block_t *block = batch->head, *tail = NULL;
+    uint32_t n = 0;
+    batch->page = NULL;
+    if (page == NULL) return;
+    for (; block != NULL && lm_page_of(block) == page && n < page->capacity; n++) {
+        tail = block;
+        block = lm_link_get(block);
+    }
+    if (block == NULL && tail != NULL) lm_remote_push(NULL, page, batch->head, tail, n);
+}
+
+/* A dead thread may have marked a page and not told its heap. */
+static void notify_again(lm_page_t *page, void *context) {
+    (void)context;
+    if (page->kind != LM_KIND_PAGE || !(page->remote & LM_REMOTE_QUEUED)) return;
+    page->notified = page->heap->notified;
+    page->heap->notified = page;
+}
+
+static bool not_here(const lm_heap_t *heap) {
+    return heap->active && heap != mine && heap != &lm_heap_common;
+}
+
 static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_orphan_after_fork();
-    lm_lock_reset(&lm_registry_lock);
-    FOR_EACH_HEAP(heap, node) lm_lock_reset(&heap->lock);
+    /* The registry stays locked to the end: the worker, should one start, waits there first. */
     FOR_EACH_HEAP(heap, node) {
-        if (!heap->active || heap == mine || heap == &lm_heap_common) continue;
-        for (unsigned i = 0; i < LM_BATCHES; i++) {
-            lm_batch_t *batch = &heap->batch[i];
-            if (batch->page != NULL && batch->head != NULL) {
-                lm_remote_push(NULL, batch->page, batch->head, batch->tail, batch->count);
-            }
-            batch->page = NULL;
-        }
+        lm_lock_reset(&heap->lock);
+        heap->notified = NULL;
+    }
+    lm_span_visit(notify_again, NULL);
+    FOR_EACH_HEAP(heap, node) {
+        for (unsigned i = 0; i < LM_BATCHES && not_here(heap); i++) end_batch(&heap->batch[i]);
     }
     FOR_EACH_HEAP(heap, node) {
-        if (heap->active && heap != mine && heap != &lm_heap_common) end_in_child(heap);
+        if (not_here(heap)) end_in_child(heap);
     }
-    if (mine != NULL && mine->self != NULL) be_known(mine);
+    lm_lock_give(&lm_registry_lock);
+    if (mine != NULL && mine != &ended && mine->self != NULL) be_known(mine);
 }
 
 void lm_heap_boot(void) {

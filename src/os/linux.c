@@ -114,13 +114,20 @@ void lm_os_release(void *at, size_t bytes, bool reserved) {
         (void)call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0);
 }
 
+static bool remap(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+    return !failed(call(SYS_mremap, (intptr_t)from, (intptr_t)old_bytes, (intptr_t)new_bytes,
+                        MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to));
+}
+
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
-    intptr_t got = call(SYS_mremap, (intptr_t)from, (intptr_t)old_bytes, (intptr_t)new_bytes,
-                        MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
-    if (failed(got)) return false;
-    /* The source is a hole now. Nobody else maps here except by asking for this very address, and the
-     * moved pages were counted already: this fails only when the system is out of map entries. */
-    return !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
+    bool moved = remap(from, old_bytes, to, new_bytes);
+    /* The source is a hole now; that it cannot be filled again happens only when the system is out of
+     * map entries. */
+    if (moved && !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
+    if (moved) (void)remap(to, old_bytes, from, old_bytes);
+    /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of two mappings. */
+    (void)map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
+    return false;
 }
 
 size_t lm_os_page_bytes(void) {
@@ -227,10 +234,73 @@ size_t lm_os_resident_bytes(void) {
     return pages * lm_os_page_bytes();
 }
 
-/* /proc/self/task/N/syscall says "running", or the number of the call (-1: none, a page fault), its
+/* ---- Whether a thread sleeps ---- */
+
+/* A thread in a signal handler may have been interrupted anywhere, in malloc too. The kernel writes the
+ * handler's way back, the restorer that libc installed with it, into each signal frame: so a stack that
+ * does not hold that address holds no signal frame. */
+enum { SIGNALS = 64, STACK_MOST = 256 * 1024 };
+
+typedef struct restorers {
+    uintptr_t address[4];
+    size_t count;
+    bool unknown; /* handlers whose way back is not known */
+} restorers_t;
+
+static restorers_t find_restorers(void) {
+    struct {
+        uintptr_t handler, flags, restorer;
+        uint64_t mask;
+    } action;
+    restorers_t found = {0};
+    for (int n = 1; n <= SIGNALS; n++) {
+        action.handler = 0;
+        if (failed(call(SYS_rt_sigaction, n, 0, (intptr_t)&action, sizeof action.mask, 0))) continue;
+        if (action.handler <= 1) continue; /* default, ignored */
+        if (!LM_SIGNAL_RESTORER || (action.flags & 0x04000000) == 0) {
+            found.unknown = true;
+            continue;
+        }
+        size_t i = 0;
+        while (i < found.count && found.address[i] != action.restorer) i++;
+        if (i == sizeof found.address / sizeof found.address[0]) found.unknown = true;
+        else found.address[i] = action.restorer;
+        if (i == found.count && !found.unknown) found.count++;
+    }
+    return found;
+}
+
+static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
+    /* Not its own stack (an alternate one, a coroutine's), or too deep to look through. */
+    if (sp >= top || top - sp > STACK_MOST) return false;
+    restorers_t restorers = find_restorers();
+    if (restorers.unknown) return false;
+    for (uintptr_t at = sp & ~(uintptr_t)7; restorers.count > 0 && at < (top & ~(uintptr_t)7); at += 8) {
+        for (size_t i = 0; i < restorers.count; i++) {
+            if (*(const uintptr_t *)at == restorers.address[i]) return false;
+        }
+    }
+    return true;
+}
+
+uintptr_t lm_os_stack_top(void) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), main_top = getauxval(AT_RANDOM);
+    /* libc keeps a thread's control block at the top of its stack; the main thread's lies elsewhere. */
+    return main_top > here && main_top - here < STACK_MOST ? main_top : lm_thread_token();
+}
+
+static const char *hexadecimal(const char *text, uintptr_t *value) {
+    text += 3; /* " 0x" */
+    for (*value = 0; *text > ' '; text++) {
+        *value = *value * 16 + (uintptr_t)(*text <= '9' ? *text - '0' : *text - 'a' + 10);
+    }
+    return text;
+}
+
+/* /proc/self/task/N/syscall says "running", or the number of the call (-1: none, a page fault), six
  * arguments, stack pointer and program counter. The kernel looks only at a thread that is off its
  * processor, so that whatever that thread did before is visible to us. */
-bool lm_os_thread_sleeps(unsigned tid) {
+bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top) {
     char path[48] = "/proc/self/task/", text[256], digits[10];
     size_t end = 16, n = 0;
     do digits[n++] = (char)('0' + tid % 10);
@@ -247,14 +317,14 @@ bool lm_os_thread_sleeps(unsigned tid) {
 #ifdef SYS_vfork
     if (number == SYS_vfork) return false;
 #endif
-    const char *last = t;
-    for (; *t != '\0'; t++) {
-        if (*t == ' ') last = t;
-    }
-    uintptr_t pc = 0;
-    for (t = last + 3; *t != '\0' && *t != '\n'; t++)
-        pc = pc * 16 + (uintptr_t)(*t <= '9' ? *t - '0' : *t - 'a' + 10);
-    return pc - (uintptr_t)__start_loam_calls > (uintptr_t)(__stop_loam_calls - __start_loam_calls);
+    uintptr_t value, sp, pc;
+    for (int i = 0; i < 6 && *t == ' '; i++) t = hexadecimal(t, &value);
+    if (*t != ' ') return false;
+    t = hexadecimal(t, &sp);
+    if (*t != ' ') return false;
+    (void)hexadecimal(t, &pc);
+    if (pc - (uintptr_t)__start_loam_calls <= (uintptr_t)(__stop_loam_calls - __start_loam_calls)) return false;
+    return no_signal_frame(sp, stack_top);
 }
 
 /* ---- What base/check.h asks of the port ---- */
@@ -262,6 +332,8 @@ bool lm_os_thread_sleeps(unsigned tid) {
 void lm_port_write_error(const char *text, size_t bytes) {
     (void)call3(SYS_write, 2, (intptr_t)text, (intptr_t)bytes);
 }
+
+unsigned lm_os_process(void) { return (unsigned)call1(SYS_getpid, 0); }
 
 unsigned lm_port_thread_id(void) { return (unsigned)call1(SYS_gettid, 0); }
 

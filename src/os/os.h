@@ -78,10 +78,17 @@ bool lm_os_secure(void);
 /* 64 random bits, good enough to place memory with. */
 uint64_t lm_os_random(void);
 
-/* Whether a thread of this process sleeps in a system call that the program made, not loam. false iff it
- * runs, sleeps elsewhere, or the system does not tell. Stores made before this call are visible to the
- * thread once it wakes up; what it stored before is visible here. */
-bool lm_os_thread_sleeps(unsigned tid);
+/* Whether a thread of this process sleeps in a system call that the program made, not loam, and is in no
+ * signal handler. false iff it runs, sleeps elsewhere, or this cannot be told. Stores made before this
+ * call are visible to the thread once it wakes up; what it stored before is visible here. The thread must
+ * not be able to end meanwhile. */
+bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top);
+
+/* Where the calling thread's stack begins, from above; for lm_os_thread_sleeps. */
+uintptr_t lm_os_stack_top(void);
+
+/* The process's number. A vfork child has another, and the same memory. */
+unsigned lm_os_process(void);
 
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);

@@ -165,18 +165,6 @@ static void publish(size_t slices) {
     lm_store_release(&lm_arena.slices, first + slices);
 }
 
-/* The arena's next addresses belong to somebody else: leaves them out, as a span in use for ever. */
-static bool step_over(size_t slices) {
-    if (lm_arena.slices + slices > lm_space.slices_most ||
-        !cover_metadata(lm_arena.slices + slices)) {
-        return false;
-    }
-    size_t first = lm_arena.slices;
-    publish(slices);
-    lm_space_label(first, slices, LM_KIND_NONE);
-    return true;
-}
-
 /* Whether new slices may become huge pages, if that is the system's habit: only where there is much
  * memory, and nearly all of it in use. */
 static bool dense(void) {
@@ -184,38 +172,41 @@ static bool dense(void) {
     return lm_arena.slices >= DENSE_LEAST && used >= lm_arena.slices - lm_arena.slices / 8;
 }
 
-static bool grow_by(size_t slices) {
-    size_t first = lm_arena.slices;
-    if (slices > lm_space.slices_most - first || !cover_metadata(first + slices)) return false;
-    void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
+/* Adds slices behind `gap` slices that belong to somebody else and stay out, as a span in use for ever.
+ * Nothing has changed iff false. */
+static bool grow_behind(size_t gap, size_t slices) {
+    size_t first = lm_arena.slices, start = first + gap;
+    if (start > lm_space.slices_most || slices > lm_space.slices_most - start) return false;
+    void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));
     if (!lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved)) return false;
+    if (!cover_metadata(start + slices)) {
+        lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
+        return false;
+    }
     if (!dense()) lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
-    publish(slices);
-    lm_space_insert(first, slices, LM_KIND_CLEAN, 0);
+    publish(gap + slices);
+    if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
+    lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
     return true;
 }
 
-/* Makes the arena end in a clean span of at least `slices`. */
-static bool grow(size_t wanted) {
-    if (!lm_space.placed && !place_arena()) return false;
-    if (wanted > lm_space.slices_most) return false;
-    size_t end = lm_arena.slices, slices = wanted;
-    /* What lies free at the end counts. */
-    if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) {
-        size_t there = slot(end - 1)->slices;
-        if (there >= wanted) return true;
-        slices -= there;
-    }
-    /* By a sixteenth at a time: few calls for the large, little mapped for the small. */
-    size_t step = end / 16;
+/* Adds at least `slices` right at the end. By a sixteenth at a time: few calls for the large, little
+ * mapped for the small. */
+static bool grow_in_place(size_t slices) {
+    size_t step = lm_arena.slices / 16;
     if (step < GROW_LEAST) step = GROW_LEAST;
     if (step > GROW_MOST) step = GROW_MOST;
-    if (step < slices) step = slices;
-    if (grow_by(step) || (step > slices && grow_by(slices))) return true;
-    if (lm_space.reserved) return false;
-    for (size_t i = 0, skip = GROW_LEAST; i < SKIPS; i++, skip *= 4) {
-        if (!step_over(skip)) return false;
-        if (grow_by(wanted)) return true;
+    return (step > slices && grow_behind(0, step)) || grow_behind(0, slices);
+}
+
+/* Makes the arena end in a clean span of at least `slices`. */
+static bool grow(size_t slices) {
+    if (!lm_space.placed && !place_arena()) return false;
+    size_t end = lm_arena.slices, there = 0;
+    if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) there = slot(end - 1)->slices;
+    if (there >= slices || grow_in_place(slices - there)) return true;
+    for (size_t i = 0, gap = GROW_LEAST; i < SKIPS && !lm_space.reserved; i++, gap *= 4) {
+        if (grow_behind(gap, slices)) return true;
     }
     return false;
 }
@@ -292,18 +283,21 @@ void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
+/* Where free spans in a row from `from` end, looking no further than needed to reach `to`. */
+static size_t free_until(size_t from, size_t to) {
+    while (from < to && from < lm_arena.slices && is_free(slot(from))) from += slot(from)->slices;
+    return from;
+}
+
 bool lm_span_extend(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span);
     bool done = false;
     lm_lock_take(&lm_space.lock);
     size_t have = span->slices, end = first + have;
-    /* Behind us there may be a dirty and a clean free span, in either order, then the arena's end. */
-    size_t reach = end;
-    while (reach < first + slices && reach < lm_arena.slices && is_free(slot(reach))) {
-        reach += slot(reach)->slices;
-    }
-    if (reach < first + slices && reach == lm_arena.slices && grow(first + slices - reach)) {
-        reach = lm_arena.slices;
+    /* Behind us there may be dirty and clean free spans, and then the arena's end, which may move. */
+    size_t reach = free_until(end, first + slices);
+    if (reach < first + slices && reach == lm_arena.slices && grow_in_place(first + slices - reach)) {
+        reach = free_until(end, first + slices);
     }
     if (reach >= first + slices && slices > have) {
         while (end < first + slices) {
@@ -435,6 +429,7 @@ void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 
 void lm_span_after_fork(void) {
     lm_space.worker = LM_WORKER_OFF;
+    lm_space.stop = lm_space.paused = lm_space.busy = lm_space.process = 0;
     lm_os_worker_forget();
     lm_lock_reset(&lm_space.lock);
 }

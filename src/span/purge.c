@@ -15,6 +15,7 @@
 #include "span/room.h"
 
 enum {
+    REFUSALS = 20, /* of the system in a row, after which the worker gives up: memory may be locked */
     START_SLICES = 8, /* dirty slices that are worth a worker: 512 KiB */
     TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
@@ -49,6 +50,7 @@ static size_t purge_one(uint32_t ticks) {
         lm_lock_take(&lm_space.lock);
         lm_space.busy--;
         span = lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
+        lm_store_relaxed(&lm_space.refused, purged ? 0 : lm_space.refused + 1);
         if (!purged) return 0;
         lm_space_settle(span);
         lm_space.purged_bytes += slices << LM_SLICE_SHIFT;
@@ -74,34 +76,41 @@ static void work(void) {
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
         while (lm_space.stop == 0 && purge_one(lm_purge_ticks()) > 0) {}
-        if (lm_space.dirty_slices > 0) lingered = 0;
-        more =
-            lm_space.stop == 0 && (lm_space.dirty_slices > 0 || (awake && lingered < LINGER_TICKS));
+        bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS;
+        if (dirty) lingered = 0;
+        more = lm_space.stop == 0 && (dirty || (awake && lingered < LINGER_TICKS));
         if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
         lm_lock_give(&lm_space.lock);
     }
+}
+
+/* Whether a worker may be started now; lock held. */
+static bool wanted(void) {
+    if (!lm_purge_may_work() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING) return false;
+    /* On, but not running: it ended with the other half of a vfork. */
+    if (lm_space.worker == LM_WORKER_ON && lm_os_worker_running()) return false;
+    /* A vfork child shares our memory, but its threads end when it calls exec. */
+    if (lm_space.process == 0) lm_space.process = lm_os_process();
+    return lm_space.process == lm_os_process();
 }
 
 void lm_purge_poke(bool idle) {
     /* Relaxed: a guess; what it misses, the next free sees. */
     if (!idle && lm_load_relaxed(&lm_space.dirty_slices) < START_SLICES) return;
     if (lm_load_relaxed(&lm_space.worker) == LM_WORKER_ON && lm_os_worker_running()) return;
+    if (lm_load_relaxed(&lm_space.refused) >= REFUSALS && !idle) return;
     lm_lock_take(&lm_space.lock);
-    /* On, but not running: it ended with the other half of a vfork. */
-    bool off = lm_space.worker == LM_WORKER_OFF ||
-               (lm_space.worker == LM_WORKER_ON && !lm_os_worker_running());
-    bool start = off && lm_purge_policy.worker && !lm_space.worker_forbidden && lm_space.stop == 0;
+    bool start = wanted();
+    uint32_t ticket = start ? ++lm_space.starts : 0;
     if (start) lm_store_relaxed(&lm_space.worker, LM_WORKER_STARTING);
     lm_lock_give(&lm_space.lock);
     if (!start) return;
     lm_os_worker_join(); /* the last one may be leaving */
     bool started = lm_os_worker_start(work);
     lm_lock_take(&lm_space.lock);
-    if (!started)
-        lm_store_relaxed(&lm_space.worker_forbidden,
-                         true); /* no threads to be had: purge inline from now on */
-    /* It may have ended already, and said so. */
-    if (lm_space.worker == LM_WORKER_STARTING) {
+    if (!started) lm_store_relaxed(&lm_space.worker_forbidden, true); /* no threads to be had */
+    /* It may have ended already, and said so, and somebody may be starting the next. */
+    if (lm_space.worker == LM_WORKER_STARTING && lm_space.starts == ticket) {
         lm_store_relaxed(&lm_space.worker, started ? LM_WORKER_ON : LM_WORKER_OFF);
     }
     lm_lock_give(&lm_space.lock);
@@ -122,22 +131,37 @@ void lm_purge_inline(void) {
 size_t lm_purge_all(void) {
     size_t slices = 0, part;
     lm_lock_take(&lm_space.lock);
+    lm_store_relaxed(&lm_space.refused, 0); /* somebody asks: try again */
     while ((part = purge_one(0)) > 0) slices += part;
     lm_space_rest(); /* what others are purging is back when we return */
     lm_lock_give(&lm_space.lock);
     return slices << LM_SLICE_SHIFT;
 }
 
-void lm_purge_pause(void) { lm_purge_stop(!lm_load_relaxed(&lm_space.worker_forbidden)); }
-
-void lm_purge_stop(bool allowed) {
+void lm_purge_pause(void) {
     lm_lock_take(&lm_space.lock);
-    lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
+    lm_space.paused++;
     lm_store_relaxed(&lm_space.stop, 1);
+    while (lm_space.worker == LM_WORKER_STARTING) { /* soon it can be waited for */
+        lm_lock_give(&lm_space.lock);
+        lm_os_yield();
+        lm_lock_take(&lm_space.lock);
+    }
     lm_lock_give(&lm_space.lock);
     lm_os_wake(&lm_space.stop);
     lm_os_worker_join();
+}
+
+void lm_purge_resume(void) {
     lm_lock_take(&lm_space.lock);
-    lm_store_relaxed(&lm_space.stop, 0);
+    if (--lm_space.paused == 0) lm_store_relaxed(&lm_space.stop, 0);
     lm_lock_give(&lm_space.lock);
+    lm_purge_poke(false);
+}
+
+void lm_purge_allow(bool allowed) {
+    lm_purge_pause();
+    lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
+    if (!allowed) (void)lm_purge_all(); /* nobody else will */
+    lm_purge_resume();
 }

@@ -152,11 +152,13 @@ bool lm_purge_may_work(void);
 /* Purges every dirty span now, whatever its age. Returns the bytes given back. */
 size_t lm_purge_all(void);
 
-/* Ends the worker and waits for it; allowed == false: none is started any more (the program is about
- * to forbid itself the calls that this needs). */
-void lm_purge_stop(bool allowed);
-/* Ends it for now: the next large free may start another. */
+/* Between the two there is no worker: pause waits until it has ended. They may nest, in any thread. */
 void lm_purge_pause(void);
+void lm_purge_resume(void);
+
+/* false: ends the worker and starts none any more (the program is about to forbid itself the calls that
+ * this needs); purges what is dirty. */
+void lm_purge_allow(bool allowed);
 
 /* ---- Numbers, checks, fork ---- */
 

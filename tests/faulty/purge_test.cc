@@ -102,7 +102,7 @@ TEST(PurgeRefused, TheWorkerTriesAgain) {
         EXPECT_EQ(0u, stats().dirty_bytes);
         EXPECT_EQ(5u, lm_faulty_failures(LM_FAULT_PURGE));
         EXPECT_GE(lm_faulty_calls(LM_FAULT_PURGE), 6u);
-        lm_purge_stop(true);
+        lm_purge_allow(false), lm_purge_allow(true);
         lm_span_check();
     });
 }
@@ -133,7 +133,7 @@ TEST(WorkerRefused, BothRefused) {
         lm_faulty_fail(LM_FAULT_ANY, SIZE_MAX, 0);
         void *first = loam_malloc(100); /* the arena is there */
         make_dirty(1);
-        lm_purge_stop(true);
+        lm_purge_allow(false), lm_purge_allow(true);
         loam_collect();
         lm_faulty_fail(LM_FAULT_WORKER, 1, LM_FAULT_ALWAYS);
         make_dirty(3);
@@ -159,7 +159,7 @@ TEST(WorkerRefused, AllowedAgainItStarts) {
         make_dirty(3);
         EXPECT_FALSE(lm_purge_may_work());
         EXPECT_EQ(1u, lm_faulty_failures(LM_FAULT_WORKER));
-        lm_purge_stop(true);
+        lm_purge_allow(false), lm_purge_allow(true);
         EXPECT_TRUE(lm_purge_may_work());
         make_dirty(3);
         EXPECT_TRUE(soon([] { return stats().dirty_bytes == 0; }));

@@ -25,7 +25,7 @@ template <typename Body> void in_thread(Body body) {
 
 class HeapTest : public testing::Test {
   protected:
-    void SetUp() override { lm_purge_stop(false); }
+    void SetUp() override { lm_purge_allow(false); }
     void TearDown() override {
         lm_purge_all();
         lm_span_check();

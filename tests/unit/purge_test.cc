@@ -36,18 +36,24 @@ template <typename Condition> bool soon(Condition condition) {
     return false;
 }
 
+/* Nothing is dirty afterwards, so that none starts again. */
+void stop_the_worker() {
+    lm_purge_allow(false);
+    lm_purge_allow(true);
+}
+
 class Purge : public testing::Test {
   protected:
     void SetUp() override {
         lm_purge_policy = {300, true};
-        lm_purge_stop(true);
+        stop_the_worker();
         lm_purge_all();
     }
     void TearDown() override {
-        lm_purge_stop(true);
+        stop_the_worker();
         for (lm_page_t *span : mine_) lm_span_give(span, true);
         lm_purge_all();
-        lm_purge_stop(true);
+        stop_the_worker();
         lm_span_check();
         EXPECT_EQ(0u, stats().used_bytes);
         lm_purge_policy = {300, true};
@@ -138,7 +144,7 @@ TEST_F(Purge, AllPurgesWhateverItsAge) {
 
 TEST_F(Purge, StoppedForGoodItStaysAway) {
     lm_purge_policy.delay_ms = 10;
-    lm_purge_stop(false);
+    lm_purge_allow(false);
     EXPECT_FALSE(lm_purge_may_work());
     lm_page_t *span = take(30);
     wall();
@@ -147,13 +153,14 @@ TEST_F(Purge, StoppedForGoodItStaysAway) {
     lm_purge_poke(true);
     EXPECT_FALSE(lm_os_worker_running());
     lm_purge_pause();
+    lm_purge_resume();
     EXPECT_FALSE(lm_purge_may_work()) << "a pause must not allow what was forbidden";
     EXPECT_EQ(30 * kSlice, stats().dirty_bytes);
-    lm_purge_stop(true);
+    stop_the_worker();
     EXPECT_TRUE(lm_purge_may_work());
 }
 
-TEST_F(Purge, PausedItIsGoneUntilTheNextFree) {
+TEST_F(Purge, PausedItIsGoneUntilResumed) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     lm_purge_policy.delay_ms = 3600000;
     lm_page_t *span = take(30);
@@ -165,8 +172,10 @@ TEST_F(Purge, PausedItIsGoneUntilTheNextFree) {
     EXPECT_TRUE(lm_purge_may_work());
     EXPECT_EQ(30 * kSlice, stats().dirty_bytes);
     lm_span_give(take(1), false);
+    EXPECT_FALSE(lm_os_worker_running());
+    lm_purge_resume();
     EXPECT_TRUE(lm_os_worker_running());
-    lm_purge_stop(true);
+    stop_the_worker();
     EXPECT_FALSE(lm_os_worker_running());
 }
 
@@ -208,7 +217,7 @@ TEST_F(Purge, TheLayerAboveIsAskedEveryTick) {
     EXPECT_TRUE(soon([] { return lm_load_relaxed(&collected) >= 4; }));
     EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
     EXPECT_EQ(4u, lm_load_relaxed(&collected)) << "it ends once nobody has anything";
-    lm_purge_stop(true);
+    stop_the_worker();
     lm_purge_collect_idle = before;
 }
 
@@ -218,7 +227,7 @@ TEST_F(Purge, StopWhileItWorks) {
         lm_page_t *span = take(40);
         lm_span_give(span, false);
         if (round % 3 == 0) std::this_thread::sleep_for(milliseconds(round / 3));
-        lm_purge_stop(true);
+        stop_the_worker();
         EXPECT_FALSE(lm_os_worker_running());
         lm_span_check();
     }

@@ -26,7 +26,7 @@ constexpr size_t kSlice = LM_SLICE_BYTES;
 class Span : public testing::Test {
   protected:
     void SetUp() override {
-        lm_purge_stop(false); /* nobody but us touches the arena */
+        lm_purge_allow(false); /* nobody but us touches the arena */
         lm_purge_all();
     }
     void TearDown() override {
@@ -266,7 +266,7 @@ TEST_F(Span, Shrinks) {
 }
 
 TEST_F(Span, MovesByPages) {
-    lm_purge_stop(true); /* a program that is shut in moves nothing */
+    lm_purge_allow(false), lm_purge_allow(true); /* a program that is shut in moves nothing */
     lm_purge_policy.worker = false;
     lm_page_t *span = take(5);
     write(span, 0x5c);
@@ -436,7 +436,7 @@ void random_program(uint64_t seed, size_t steps) {
 }
 
 TEST_F(Span, RandomPrograms) {
-    lm_purge_stop(true);
+    lm_purge_allow(false), lm_purge_allow(true);
     lm_purge_policy.worker = false;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -448,13 +448,13 @@ TEST_F(Span, RandomPrograms) {
 
 TEST_F(Span, RandomProgramsWithTheWorker) {
     lm_purge_policy = {10, true};
-    lm_purge_stop(true);
+    lm_purge_allow(false), lm_purge_allow(true);
     for (uint64_t seed = 101; seed <= 106; seed++) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         random_program(seed, 1500);
         if (HasFatalFailure()) break;
     }
-    lm_purge_stop(false);
+    lm_purge_allow(false);
     lm_purge_policy = {300, true};
 }
 
