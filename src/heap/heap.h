@@ -49,7 +49,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     bool rests;             /* and has collected its current pages since */
     unsigned rounds;        /* of its owner's destructors so far */
     unsigned tid;           /* the owner's number, 0: unknown */
-    uintptr_t stack_top;  /* of the owner */
+    uintptr_t stack_top;    /* of the owner */
     struct lm_heap **self;  /* the owner's lm_heap_self */
     size_t pages, trim_at;  /* pages owned; below trim_at the current ones are looked at */
     size_t slow, slow_seen; /* slow paths taken, and the worker's note of it: shows who rests */

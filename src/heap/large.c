@@ -9,7 +9,7 @@
 #include "heap/room.h"
 
 enum {
-    UNIT = 4096,            /* usable sizes are multiples of it */
+    UNIT = 4096,       /* usable sizes are multiples of it */
     MOVE_LEAST = 4,    /* slices from which moving pages beats copying */
     MOVES_MOST = 4096, /* objects that may have moved: each is a map entry, and those are few */
 };

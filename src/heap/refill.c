@@ -79,7 +79,8 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         if (page == NULL) return NULL;
         lm_page_unlink(heap, page);
         page->place = LM_AT_CURRENT;
-        lm_store_relaxed(&page->owner, heap->token); /* it may be left over from the heap's last thread */
+        lm_store_relaxed(&page->owner,
+                         heap->token); /* it may be left over from the heap's last thread */
         heap->current[size_class] = page;
         list = list_of(page);
         if (list != NULL) return list;

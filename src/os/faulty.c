@@ -9,7 +9,7 @@
 #include "os/faulty.h"
 
 uintptr_t lm_linux_place(size_t *bytes, bool *reserved);
-bool lm_linux_commit(void *at, size_t bytes, bool reserved);
+lm_commit_t lm_linux_commit(void *at, size_t bytes, bool reserved);
 bool lm_linux_purge(void *at, size_t bytes);
 bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool lm_linux_worker_start(void (*entry)(void));
@@ -62,9 +62,9 @@ uintptr_t lm_os_place(size_t *bytes, bool *reserved) {
     return fails(LM_FAULT_PLACE) ? 0 : lm_linux_place(bytes, reserved);
 }
 
-bool lm_os_commit(void *at, size_t bytes, bool reserved) {
+lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved) {
     expect_units("commit", at, bytes, LM_OS_UNIT);
-    return !fails(LM_FAULT_COMMIT) && lm_linux_commit(at, bytes, reserved);
+    return fails(LM_FAULT_COMMIT) ? LM_COMMIT_NO_MEMORY : lm_linux_commit(at, bytes, reserved);
 }
 
 bool lm_os_purge(void *at, size_t bytes) {

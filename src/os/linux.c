@@ -10,6 +10,7 @@
 #include "os/os.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
@@ -23,7 +24,7 @@
 #if LOAM_OS_FAULTY
 #define PORT(name) lm_linux_##name
 uintptr_t PORT(place)(size_t *bytes, bool *reserved);
-bool PORT(commit)(void *at, size_t bytes, bool reserved);
+lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
 bool PORT(purge)(void *at, size_t bytes);
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool PORT(worker_start)(void (*entry)(void));
@@ -89,13 +90,13 @@ uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
     return 0;
 }
 
-bool PORT(commit)(void *at, size_t bytes, bool reserved) {
+lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
     intptr_t got =
         map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
-    if (failed(got)) return false;
-    if (got == (intptr_t)at) return true;
+    if (got == (intptr_t)at) return LM_COMMIT_DONE;
+    if (failed(got)) return got == -EEXIST ? LM_COMMIT_TAKEN : LM_COMMIT_NO_MEMORY;
     (void)call3(SYS_munmap, got, (intptr_t)bytes, 0); /* an old kernel took it as a hint */
-    return false;
+    return LM_COMMIT_TAKEN;
 }
 
 bool PORT(purge)(void *at, size_t bytes) {
@@ -255,7 +256,8 @@ static restorers_t find_restorers(void) {
     restorers_t found = {0};
     for (int n = 1; n <= SIGNALS; n++) {
         action.handler = 0;
-        if (failed(call(SYS_rt_sigaction, n, 0, (intptr_t)&action, sizeof action.mask, 0))) continue;
+        if (failed(call(SYS_rt_sigaction, n, 0, (intptr_t)&action, sizeof action.mask, 0)))
+            continue;
         if (action.handler <= 1) continue; /* default, ignored */
         if (!LM_SIGNAL_RESTORER || (action.flags & 0x04000000) == 0) {
             found.unknown = true;
@@ -263,8 +265,10 @@ static restorers_t find_restorers(void) {
         }
         size_t i = 0;
         while (i < found.count && found.address[i] != action.restorer) i++;
-        if (i == sizeof found.address / sizeof found.address[0]) found.unknown = true;
-        else found.address[i] = action.restorer;
+        if (i == sizeof found.address / sizeof found.address[0])
+            found.unknown = true;
+        else
+            found.address[i] = action.restorer;
         if (i == found.count && !found.unknown) found.count++;
     }
     return found;
@@ -275,7 +279,8 @@ static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
     if (sp >= top || top - sp > STACK_MOST) return false;
     restorers_t restorers = find_restorers();
     if (restorers.unknown) return false;
-    for (uintptr_t at = sp & ~(uintptr_t)7; restorers.count > 0 && at < (top & ~(uintptr_t)7); at += 8) {
+    for (uintptr_t at = sp & ~(uintptr_t)7; restorers.count > 0 && at < (top & ~(uintptr_t)7);
+         at += 8) {
         for (size_t i = 0; i < restorers.count; i++) {
             if (*(const uintptr_t *)at == restorers.address[i]) return false;
         }
@@ -323,7 +328,8 @@ bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top) {
     t = hexadecimal(t, &sp);
     if (*t != ' ') return false;
     (void)hexadecimal(t, &pc);
-    if (pc - (uintptr_t)__start_loam_calls <= (uintptr_t)(__stop_loam_calls - __start_loam_calls)) return false;
+    if (pc - (uintptr_t)__start_loam_calls <= (uintptr_t)(__stop_loam_calls - __start_loam_calls))
+        return false;
     return no_signal_frame(sp, stack_top);
 }
 

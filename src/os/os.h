@@ -20,10 +20,15 @@
  * multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
 uintptr_t lm_os_place(size_t *bytes, bool *reserved);
 
+typedef enum lm_commit {
+    LM_COMMIT_DONE,
+    LM_COMMIT_NO_MEMORY, /* the system has none to promise */
+    LM_COMMIT_TAKEN,     /* somebody lives there */
+} lm_commit_t;
+
 /* Makes [at, at+bytes) readable, writable and zero. reserved: the range is ours already and whatever
- * it holds is replaced; otherwise nothing may be mapped there. false iff the system has no memory to
- * promise or (not reserved) somebody lives there; nothing has changed then. */
-bool lm_os_commit(void *at, size_t bytes, bool reserved);
+ * it holds is replaced; otherwise nothing may be mapped there. Nothing has changed unless DONE. */
+lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved);
 
 /* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero. Both
  * need to be multiples of lm_os_page_bytes() only. false iff the system refused; the contents are

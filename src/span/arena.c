@@ -18,7 +18,7 @@ enum {
     GROW_LEAST = 16,       /* slices: 1 MiB */
     GROW_MOST = 512,       /* 32 MiB */
     LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
-    DENSE_LEAST = 1024,      /* 64 MiB */
+    DENSE_LEAST = 1024,    /* 64 MiB */
     SETTLE_LEAST = 256,    /* slices whose descriptors are worth a purge */
     SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
@@ -125,19 +125,21 @@ static lm_page_t *find(lm_kind_t kind, size_t slices) {
 
 /* ---- Growing ---- */
 
-/* Makes one of the two metadata arrays cover its first `bytes` bytes. */
-static bool cover(void *array, size_t *committed, size_t bytes) {
+/* Makes one of the two metadata arrays cover its first `bytes` bytes. Neither may be taken by another. */
+static lm_commit_t cover(void *array, size_t *committed, size_t bytes) {
     bytes = lm_align_up(bytes, LM_OS_UNIT);
-    if (bytes <= *committed) return true;
-    if (!lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved))
-        return false;
-    *committed = bytes;
-    return true;
+    if (bytes <= *committed) return LM_COMMIT_DONE;
+    lm_commit_t got =
+        lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved);
+    if (got == LM_COMMIT_DONE) *committed = bytes;
+    return got;
 }
 
 static bool cover_metadata(size_t slices) {
-    return cover(lm_arena.map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) &&
-           cover(lm_arena.pages, &lm_space.pages_committed, slices * sizeof(lm_page_t));
+    return cover(lm_arena.map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) ==
+               LM_COMMIT_DONE &&
+           cover(lm_arena.pages, &lm_space.pages_committed, slices * sizeof(lm_page_t)) ==
+               LM_COMMIT_DONE;
 }
 
 /* Puts map, descriptors and slices side by side into the place that the system names. */
@@ -173,30 +175,33 @@ static bool dense(void) {
 }
 
 /* Adds slices behind `gap` slices that belong to somebody else and stay out, as a span in use for ever.
- * Nothing has changed iff false. */
-static bool grow_behind(size_t gap, size_t slices) {
+ * Nothing has changed unless DONE. */
+static lm_commit_t grow_behind(size_t gap, size_t slices) {
     size_t first = lm_arena.slices, start = first + gap;
-    if (start > lm_space.slices_most || slices > lm_space.slices_most - start) return false;
+    if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
+        return LM_COMMIT_NO_MEMORY;
     void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));
-    if (!lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved)) return false;
+    lm_commit_t got = lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
+    if (got != LM_COMMIT_DONE) return got;
     if (!cover_metadata(start + slices)) {
         lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
-        return false;
+        return LM_COMMIT_NO_MEMORY;
     }
     if (!dense()) lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
     publish(gap + slices);
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
-    return true;
+    return LM_COMMIT_DONE;
 }
 
 /* Adds at least `slices` right at the end. By a sixteenth at a time: few calls for the large, little
  * mapped for the small. */
-static bool grow_in_place(size_t slices) {
+static lm_commit_t grow_in_place(size_t slices) {
     size_t step = lm_arena.slices / 16;
     if (step < GROW_LEAST) step = GROW_LEAST;
     if (step > GROW_MOST) step = GROW_MOST;
-    return (step > slices && grow_behind(0, step)) || grow_behind(0, slices);
+    if (step > slices && grow_behind(0, step) == LM_COMMIT_DONE) return LM_COMMIT_DONE;
+    return grow_behind(0, slices);
 }
 
 /* Makes the arena end in a clean span of at least `slices`. */
@@ -204,11 +209,12 @@ static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
     if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) there = slot(end - 1)->slices;
-    if (there >= slices || grow_in_place(slices - there)) return true;
-    for (size_t i = 0, gap = GROW_LEAST; i < SKIPS && !lm_space.reserved; i++, gap *= 4) {
-        if (grow_behind(gap, slices)) return true;
+    if (there >= slices) return true;
+    lm_commit_t got = grow_in_place(slices - there);
+    for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
+        got = grow_behind(gap, slices);
     }
-    return false;
+    return got == LM_COMMIT_DONE;
 }
 
 /* ---- Shrinking ---- */
@@ -296,7 +302,8 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
     size_t have = span->slices, end = first + have;
     /* Behind us there may be dirty and clean free spans, and then the arena's end, which may move. */
     size_t reach = free_until(end, first + slices);
-    if (reach < first + slices && reach == lm_arena.slices && grow_in_place(first + slices - reach)) {
+    if (reach < first + slices && reach == lm_arena.slices &&
+        grow_in_place(first + slices - reach) == LM_COMMIT_DONE) {
         reach = free_until(end, first + slices);
     }
     if (reach >= first + slices && slices > have) {

@@ -15,7 +15,8 @@
 #include "span/room.h"
 
 enum {
-    REFUSALS = 20, /* of the system in a row, after which the worker gives up: memory may be locked */
+    REFUSALS =
+        20, /* of the system in a row, after which the worker gives up: memory may be locked */
     START_SLICES = 8, /* dirty slices that are worth a worker: 512 KiB */
     TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
@@ -86,7 +87,8 @@ static void work(void) {
 
 /* Whether a worker may be started now; lock held. */
 static bool wanted(void) {
-    if (!lm_purge_may_work() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING) return false;
+    if (!lm_purge_may_work() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING)
+        return false;
     /* On, but not running: it ended with the other half of a vfork. */
     if (lm_space.worker == LM_WORKER_ON && lm_os_worker_running()) return false;
     /* A vfork child shares our memory, but its threads end when it calls exec. */

@@ -27,7 +27,7 @@ typedef struct lm_space {
     unsigned process;      /* the one that may have a worker; 0: not known yet */
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
-    unsigned busy; /* spans being purged without the lock */
+    unsigned busy;         /* spans being purged without the lock */
     size_t purged_bytes, purges;
 } lm_space_t;
 
