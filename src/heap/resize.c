@@ -6,6 +6,7 @@
  */
 #include "heap/room.h"
 
+#include <errno.h>
 #include <string.h>
 
 size_t lm_usable_size(const void *p) {
@@ -62,7 +63,12 @@ void *lm_realloc(void *p, size_t bytes) {
     } else if (page->kind == LM_KIND_PAGE && worth_staying(page->block_bytes, whole)) {
         return lm_mark(p, bytes);
     }
+    int error = errno;
     void *other = lm_malloc(bytes);
+    if (other == NULL && whole <= lm_block_bytes(page)) {
+        errno = error;
+        return lm_mark(p, bytes); /* it was to shrink: too large will do */
+    }
     if (other == NULL) return NULL;
     memcpy(other, p, have < bytes ? have : bytes);
     lm_free(p);
