@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { threads = 16, rounds = 7, nap_ms = 400, frees = 5, held = 4, pace_ms = 90 };
+enum { threads = 16, rounds = 7, nap_ms = 400, frees = 5, pace_ms = 100 };
 
 static atomic_bool stop;
 static atomic_uint naps;
@@ -30,24 +30,20 @@ static void nap(int number) {
     errno = saved;
 }
 
-/* Few sizes, so that the threads' free lists are short and often empty. */
+/* One block at a time: the thread is nearly always inside malloc or free, at a free list that has
+   just been emptied or refilled, and no block is in use while it is in malloc. */
 static void *work(void *argument) {
     uint64_t mine = (uint64_t)(uintptr_t)argument + 1;
-    uint64_t *blocks[held] = {0};
-    for (size_t i = 0; !atomic_load_explicit(&stop, memory_order_relaxed); i++) {
-        uint64_t **at = &blocks[i % held];
-        if (*at) {
-            CHECK((*at)[0] == mine && (*at)[7] == ~mine,
-                  "thread %u found the contents of its block %p changed", (unsigned)mine,
-                  (void *)*at);
-            free(*at);
-        }
-        *at = malloc(64);
-        CHECK(*at != NULL, "malloc(64)");
-        (*at)[0] = mine;
-        (*at)[7] = ~mine;
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+        uint64_t *volatile block = malloc(64);
+        CHECK(block != NULL, "malloc(64)");
+        block[0] = mine;
+        block[7] = ~mine;
+        CHECK(block[0] == mine && block[7] == ~mine,
+              "thread %u found the contents of its block %p changed", (unsigned)mine,
+              (void *)block);
+        free(block);
     }
-    for (size_t i = 0; i < held; i++) free(blocks[i]);
     return NULL;
 }
 

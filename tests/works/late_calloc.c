@@ -15,7 +15,7 @@
 #include <limits.h>
 #include <pthread.h>
 
-enum { threads = 4, blocks = 30000, words = 500, left_every = 16 };
+enum { threads = 4, blocks = 500000, words = 500, left_every = 64 };
 
 static pthread_key_t late;
 static pthread_barrier_t together;
