@@ -13,7 +13,7 @@
 
 #include <sys/prctl.h>
 
-enum { vectors = 12000, first_bytes = 270000, entries_most = 8192 };
+enum { vectors = 9500, first_bytes = 270000, entries_most = 8192 };
 
 static char *vector[vectors];
 

@@ -11,7 +11,7 @@
  */
 #include "works.h"
 
-enum { strangers = 5, stranger_bytes = 1024 * 1024, step_mib = 40 };
+enum { strangers = 4, stranger_bytes = 1024 * 1024, step_mib = 40 };
 
 /* The end of the mapped range that p lies in; 0 where there is none. */
 static uintptr_t mapped_end(const void *p) {
