@@ -172,6 +172,9 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
+/* For code that reads memory as it lies, whatever a sanitizer has marked there. */
+#define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
+
 /* Whether signal frames hold the address of the restorer that sigaction was given. */
 #if defined(__x86_64__)
 #define LM_SIGNAL_RESTORER 1

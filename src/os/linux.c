@@ -274,7 +274,7 @@ static restorers_t find_restorers(void) {
     return found;
 }
 
-static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
+static LM_READS_ANYTHING bool no_signal_frame(uintptr_t sp, uintptr_t top) {
     /* Not its own stack (an alternate one, a coroutine's), or too deep to look through. */
     if (sp >= top || top - sp > STACK_MOST) return false;
     restorers_t restorers = find_restorers();

@@ -69,7 +69,9 @@ def check(tools, model, mutation):
         errors, complete, said = search(pan, folder)
         states = re.search(r"(\d+) states, stored", said)
         what = re.search(r"pan:\d+: (.*?) \(at depth", said)
-        line = f"{name}: {states.group(1) if states else '?'} states, {time.monotonic() - began:.1f} s"
+        memory = re.search(r"([\d.]+)\s+total actual memory", said)
+        line = (f"{name}: {states.group(1) if states else '?'} states, "
+                f"{memory.group(1) if memory else '?'} MiB, {time.monotonic() - began:.1f} s")
         if errors is None:
             print(f"FAIL {line}: the search ended without a result:\n{said}")
             return False
