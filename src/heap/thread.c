@@ -284,6 +284,7 @@ void lm_heap_boot(void) {
     booted = true;
     lm_lock_give(&lm_registry_lock);
     if (!first) return;
+    lm_purge_boot();
     lm_purge_collect_idle = lm_idle_collect;
     lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

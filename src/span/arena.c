@@ -436,7 +436,8 @@ void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 
 void lm_span_after_fork(void) {
     lm_space.worker = LM_WORKER_OFF;
-    lm_space.stop = lm_space.paused = lm_space.busy = lm_space.process = 0;
+    lm_space.stop = lm_space.paused = lm_space.busy = 0;
+    if (lm_purge_may_work()) lm_purge_boot();
     lm_os_worker_forget();
     lm_lock_reset(&lm_space.lock);
 }

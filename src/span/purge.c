@@ -92,8 +92,7 @@ static bool wanted(void) {
     /* On, but not running: it ended with the other half of a vfork. */
     if (lm_space.worker == LM_WORKER_ON && lm_os_worker_running()) return false;
     /* A vfork child shares our memory, but its threads end when it calls exec. */
-    if (lm_space.process == 0) lm_space.process = lm_os_process();
-    return lm_space.process == lm_os_process();
+    return lm_space.process == 0 || lm_space.process == lm_os_process();
 }
 
 void lm_purge_poke(bool idle) {
@@ -117,6 +116,8 @@ void lm_purge_poke(bool idle) {
     }
     lm_lock_give(&lm_space.lock);
 }
+
+void lm_purge_boot(void) { lm_space.process = lm_os_process(); }
 
 bool lm_purge_may_work(void) {
     /* Relaxed: who forbids it waits for the worker to end. */

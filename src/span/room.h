@@ -24,7 +24,7 @@ typedef struct lm_space {
     uint32_t starts;       /* of workers: who starts one knows it by that number */
     bool worker_forbidden; /* for good: the program shut itself in, or threads are not to be had */
     unsigned paused;       /* calls in progress that want to be alone */
-    unsigned process;      /* the one that may have a worker; 0: not known yet */
+    unsigned process;      /* the one that may have a worker; 0: any, before the start */
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
     unsigned busy;         /* spans being purged without the lock */

@@ -146,6 +146,9 @@ extern bool (*lm_purge_collect_idle)(void);
  * collect from sleeping threads. Called without locks held. */
 void lm_purge_poke(bool idle);
 
+/* Tells which process this is: at the start, before a vfork child could be the first to ask. */
+void lm_purge_boot(void);
+
 /* Whether there may be a worker at all. */
 bool lm_purge_may_work(void);
 
