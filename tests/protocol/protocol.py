@@ -29,7 +29,7 @@ import time
 
 MEMORY_MIB = 900
 DEPTH = 2_000_000
-SECONDS = 60
+SECONDS = 200
 
 
 def run(command, folder):
