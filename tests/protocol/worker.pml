@@ -12,8 +12,9 @@
  *   pause, resume    lm_purge_pause, lm_purge_resume (span/purge.c)
  *
  * What happens under the lock is one step, but for the worker's look, of which those who ask without the
- * lock may see a part. Left out: the purge delay (a tick purges everything or nothing), what the worker does for sleeping
- * threads (idle.pml) and that it lingers for them, two who want to be alone at once, systems that refuse threads or purges, vfork and fork.
+ * lock may see a part. Left out: the purge delay (a tick purges everything or nothing), what the worker
+ * does for sleeping threads (idle.pml) and that it lingers for them, two who want to be alone at once,
+ * systems that refuse threads or purges, vfork and fork.
  *
  * mutation NO_TICKET: who has started a worker says so although somebody is starting the next one
  * mutation NO_JOIN: a worker is started although the last one is still leaving
