@@ -46,7 +46,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     bool active;            /* a thread owns it */
     uint32_t left_behind;   /* pages on which the worker found remote frees */
     bool parked;            /* the worker took `*self` away: the owner slept */
-    bool rests;             /* and has collected its current pages since */
+    unsigned rest;          /* times that the worker has collected since */
     unsigned rounds;        /* of its owner's destructors so far */
     unsigned tid;           /* the owner's number, 0: unknown */
     uintptr_t stack_top;    /* of the owner */

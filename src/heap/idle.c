@@ -18,6 +18,8 @@
  */
 #include "heap/room.h"
 
+enum { SWEEP_EVERY = 8 /* ticks, of a parked heap's pages */ };
+
 /* Heap lock held, page off the stack but still QUEUED. */
 static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     /* Acquire: the pushes, and through lm_page_outside the owner's last frees. */
@@ -76,14 +78,18 @@ static bool park(lm_heap_t *heap) {
     }
     heap->parked = true;
     lm_remote_flush_sleeper(heap);
-    for (unsigned c = 1; c < LM_CLASSES; c++) sweep(heap, &heap->partial[c]);
-    sweep(heap, &heap->full);
     return true;
 }
 
 static void collect(lm_heap_t *heap) {
     collect_notified(heap);
-    if (heap->parked) lm_page_trim(heap);
+    if (!heap->parked) return;
+    /* Again and again: between two sleeps the owner may have freed without a slow path. Going through
+     * all its pages takes longer, and waits. */
+    lm_page_trim(heap);
+    if (heap->rest++ % SWEEP_EVERY != 0) return;
+    for (unsigned c = 1; c < LM_CLASSES; c++) sweep(heap, &heap->partial[c]);
+    sweep(heap, &heap->full);
 }
 
 /* One pass over all heaps that rest: first everybody hands over what belongs to others, then everybody
@@ -107,18 +113,16 @@ static bool hand_over(lm_heap_t *heap) {
     if (!heap->active) return false;
     if (heap->slow == heap->slow_seen) return !park(heap);
     heap->slow_seen = heap->slow;
-    heap->rests = false;
+    heap->rest = 0;
     return true;
 }
 
 static bool take_in(lm_heap_t *heap) {
-    bool newly = heap->parked && !heap->rests;
-    heap->rests = heap->parked;
-    if (lm_load_relaxed(&heap->notified) == NULL && !newly) return false;
-    if (!heap->active)
+    if (!heap->active) {
         lm_remote_drain(heap);
-    else if (heap->slow == heap->slow_seen)
+    } else if (heap->slow == heap->slow_seen) {
         collect(heap);
+    }
     return false;
 }
 

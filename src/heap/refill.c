@@ -123,7 +123,9 @@ void *lm_block_alloc_slow(size_t bytes) {
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
-    if (LM_LIKELY(page != NULL) && LM_LIKELY((block = lm_page_take(page)) != NULL)) {
+    /* The list may be there after all: the worker had hidden it for a moment (idle.c). */
+    if (LM_LIKELY(page != NULL) && LM_LIKELY(heap->head[size_class] == NULL) &&
+        LM_LIKELY((block = lm_page_take(page)) != NULL)) {
         heap->head[size_class] = lm_link_get(block);
         return block;
     }

@@ -5,9 +5,8 @@
  * fast paths, which take no lock, are modelled load by load and store by store. Checked in every order
  * of steps: the page is released only when nobody is inside it, about to be told of, or holding a
  * block; a list never changes under who pops it; batches are handed over for nobody who is filling
- * them; and once the owner sleeps for ever without a block of the page, the page is released. The last
- * is not claimed for blocks that the owner frees on its fast path between two sleeps, with its heap
- * parked all the while: the worker swept before and does not again until a slow path unparks the heap.
+ * them; and once the owner sleeps for ever without a block of the page, the page is released, also
+ * where it freed on its fast path between two sleeps, with its heap parked all the while.
  *
  *   here             in src/heap
  *   fast_malloc      lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store head[c]
@@ -49,7 +48,7 @@ byte link[ALL + 1];
 /* The heap. */
 bit self = 1; /* lm_heap_self: 1 the heap, 0 the empty one */
 byte head;
-bit notified, lock, slow, parked, rests, left_behind, batch;
+bit notified, lock, slow, parked, left_behind, batch;
 
 /* The owner in the kernel's eyes. */
 bit in_call, for_ever;
@@ -57,7 +56,7 @@ bit in_call, for_ever;
 /* Blocks on their way, and who stands where, for the assertions. */
 bit held[ALL + 1]; /* by the owner's program */
 byte box;          /* by the other thread */
-bit other_busy, owner_inside, batch_open, freed_parked;
+bit other_busy, owner_inside, batch_open;
 
 #define take_lock() atomic { lock == 0 -> lock = 1 }
 #define give_lock() lock = 0
@@ -141,7 +140,7 @@ inline heap_get() {
     :: self == 1 -> skip
     :: else ->
        take_lock();
-       atomic { parked = 0; freed_parked = 0 };
+       parked = 0;
        slow = 1;
        self = 1;
        give_lock()
@@ -316,7 +315,7 @@ inline fast_free(p) {
     link[p] = free_list;
     free_list = p;
     n = live;
-    atomic { touch(); live = n - 1; n = n - 1; owner_inside = 0; freed_parked = parked };
+    atomic { touch(); live = n - 1; n = n - 1; owner_inside = 0 };
     if
     :: n == 0 -> event()
     :: else -> skip
@@ -459,8 +458,7 @@ inline park() {
           if
           :: batch -> assert(!batch_open); batch = 0
           :: else -> skip
-          fi;
-          sweep()
+          fi
        :: else -> self = 1
        fi
     fi
@@ -506,7 +504,7 @@ inline trim() {
 
 proctype Worker() {
     byte c, n, t, passes;
-    bit q, done, newly, last;
+    bit q, done, last;
     do
     :: passes == 4 -> break
     :: else ->
@@ -520,28 +518,26 @@ proctype Worker() {
        };
        take_lock(); /* hand_over */
        if
-       :: slow -> slow = 0; rests = 0
+       :: slow -> slow = 0
        :: else -> park()
        fi;
        give_lock();
-       take_lock(); /* take_in */
-       atomic { newly = parked && !rests; rests = parked };
+       take_lock(); /* take_in; lm_idle_collect sweeps every eighth tick only */
        if
-       :: (notified || newly) && !slow ->
+       :: !slow ->
           if
           :: notified -> notified = 0; collect_page()
           :: else -> skip
           fi;
           if
-          :: parked -> trim()
+          :: parked -> trim(); sweep()
           :: else -> skip
           fi
        :: else -> skip
        fi;
-       give_lock();
-       newly = 0
+       give_lock()
     od;
-    assert(released || held[1] || held[2] || freed_parked);
+    assert(released || held[1] || held[2]);
     assert(!batch)
 }
 
