@@ -15,7 +15,6 @@
 #define lm_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define lm_exchange_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define lm_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define lm_sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
 
 /* Compare-and-swap: *expected is updated on failure. Weak forms may fail for no reason: loops only. */
 #define lm_cas_weak_release(p, expected, v) \

@@ -20,6 +20,15 @@
 
 enum { SWEEP_EVERY = 8 /* ticks, of a parked heap's pages */ };
 
+/* Gives a page back that has no block outside but those on `remote`, in its owner's place: nobody has a
+ * block left to free or to push. */
+static void take_away(lm_heap_t *heap, lm_page_t *page) {
+    lm_store_relaxed(&page->remote, 0);
+    lm_page_unlink(heap, page);
+    lm_page_discard(page, true);
+    heap->pages--;
+}
+
 /* Heap lock held, page off the stack but still QUEUED. */
 static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     /* Acquire: the pushes, and through lm_page_outside the owner's last frees. */
@@ -33,10 +42,7 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
             return;
         }
     }
-    lm_store_relaxed(&page->remote, 0); /* nobody has a block left to push */
-    lm_page_unlink(heap, page);
-    lm_page_discard(page, true);
-    heap->pages--;
+    take_away(heap, page);
 }
 
 static void collect_notified(lm_heap_t *heap) {
@@ -58,10 +64,7 @@ static void sweep(lm_heap_t *heap, lm_list_t *list) {
         next = lm_list_after(list, node);
         uint64_t word = lm_load_acquire(&page->remote);
         if (lm_page_outside(page) != lm_remote_count(word) || (word & LM_REMOTE_QUEUED)) continue;
-        lm_store_relaxed(&page->remote, 0);
-        lm_page_unlink(heap, page);
-        lm_page_discard(page, true);
-        heap->pages--;
+        take_away(heap, page);
     }
 }
 
