@@ -156,6 +156,20 @@ class Workload {
         }
     }
 
+    /* Whether an object of ours begins right behind it, so that it cannot grow where it is. */
+    static bool shut_in(const Object &object) {
+        const lm_page_t *page = lm_page_of(object.p);
+        size_t behind = lm_span_slice(page) + page->slices;
+        return behind < lm_arena.slices && lm_arena.map[behind]->kind >= LM_KIND_PAGE;
+    }
+
+    /* Wherever the best fitting gaps may be: until somebody is behind it. */
+    void shut_in_by_others(const Object &object) {
+        do {
+            allocate(70000);
+        } while (!shut_in(object));
+    }
+
     void growing() {
         /* From class to class, and out of the classes. */
         Object small = keep(24, [] { return loam_malloc(24); });
@@ -167,14 +181,14 @@ class Workload {
         for (size_t mib : {2u, 5u, 12u}) grow(objects_[last.seed], mib << 20);
         /* With somebody behind it: moved by pages, then in place, then shrunk. */
         Object moved = keep(2 << 20, [] { return loam_malloc(2 << 20); });
-        allocate(70000);
+        shut_in_by_others(moved);
         grow(objects_[moved.seed], 6 << 20);
-        allocate(70000);
+        shut_in_by_others(objects_[moved.seed]);
         grow(objects_[moved.seed], 10 << 20);
         grow(objects_[moved.seed], 100000);
         /* Small enough to be copied. */
         Object copied = keep(100000, [] { return loam_malloc(100000); });
-        allocate(70000);
+        shut_in_by_others(copied);
         grow(objects_[copied.seed], 400000);
     }
 
