@@ -13,6 +13,7 @@ option(LOAM_ASAN "Build loam and its tests with AddressSanitizer (no override of
 option(LOAM_TSAN "Build loam and its tests with ThreadSanitizer (no override of malloc)" OFF)
 option(LOAM_UBSAN "Build loam and its tests with UndefinedBehaviorSanitizer (no override of malloc)" OFF)
 option(LOAM_TESTS "Build the tests" ${LOAM_TOP_LEVEL})
+option(LOAM_BENCH "Have the target `bench`: the programs that bench/run.py measures" OFF)
 option(LOAM_WERROR "Treat compiler warnings as errors" ${LOAM_TOP_LEVEL})
 option(LOAM_OVERRIDE "Put malloc, free, operator new ... themselves into libloam.so" ON)
 
