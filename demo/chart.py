@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 
-from results import BASELINE  # noqa: E402
+from lab.results import BASELINE  # noqa: E402
 from show import HIGHLIGHT, absolute_text  # noqa: E402
 
 LIMIT = 2.5

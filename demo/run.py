@@ -30,13 +30,12 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 sys.dont_write_bytecode = True
 
-import allocators  # noqa: E402
-import programs  # noqa: E402
-from measure import INTERRUPTS, Demo  # noqa: E402
-from results import BASELINE, RawRows, Results  # noqa: E402
+from lab import allocators, programs  # noqa: E402
+from lab.measure import INTERRUPTS, Demo  # noqa: E402
+from lab.results import BASELINE, RawRows, Results  # noqa: E402
 
 WORK = "inputs-used"
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from results import BASELINE
+from lab.results import BASELINE
 
 WIDTH = 80
 HIGHLIGHT = "loam"

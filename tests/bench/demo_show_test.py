@@ -4,7 +4,9 @@ import io
 import unittest
 
 import common
-from results import Row
+from lab.results import Row
+
+common.use_demo()
 
 REASON = common.lacks("rich")
 NAMES = ["glibc", "loam", "jemalloc", "tcmalloc", "mimalloc"]
@@ -30,7 +32,7 @@ def line_of(text, start):
 
 def crowded():
     """Five allocators, long names, wide figures and every kind of failure."""
-    from results import LABELS, Results
+    from lab.results import LABELS, Results
 
     programs = ["ghostscript", *(f"program{index}" for index in range(len(LABELS)))]
     rows = []

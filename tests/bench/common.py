@@ -1,4 +1,4 @@
-"""What the demo's tests share: the way to the demo's modules, and the exit status.
+"""What the tests of the lab and of the demo share: the way to their modules, and the exit status.
 
 Status 77 means that nothing could be tested here; every skip prints its reason.
 """
@@ -8,8 +8,15 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+LAB = BENCH / "lab"
 DEMO = ROOT / "demo"
-sys.path.insert(0, str(DEMO))
+sys.path.insert(0, str(BENCH))
+
+
+def use_demo():
+    """`import run` is the demo's from now on, and chart and show are found."""
+    sys.path.insert(0, str(DEMO))
 
 
 def lacks(module):
@@ -36,7 +43,7 @@ def made_up_results(**changes):
 
     A change is a list of (status, cpu_s, peak_kib, detail) or of (cpu_s, peak_kib).
     """
-    from results import Results, Row
+    from lab.results import Results, Row
 
     plain = {
         "one_glibc": [(1.0, 10000), (1.1, 10000), (0.9, 10000)],

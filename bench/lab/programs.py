@@ -16,7 +16,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inputs import make_c, make_load
+from lab.inputs import make_c, make_load
 
 INPUTS = Path(__file__).resolve().parent / "inputs"
 SEARCH = "/usr/bin:/bin:/usr/local/bin:/usr/sbin"

@@ -1,4 +1,4 @@
-"""demo/results.py: medians, ratios, spreads, means, ties, failures, the CSV."""
+"""bench/lab/results.py: medians, ratios, spreads, means, ties, failures, the CSV."""
 
 import csv
 import math
@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 import common
-from results import RawRows, Results, Row, lowest, rotated
+from lab.results import RawRows, Results, Row, lowest, rotated
 
 
 class Figures(unittest.TestCase):

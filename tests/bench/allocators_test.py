@@ -1,4 +1,4 @@
-"""demo/allocators.py: what is installed, and which malloc a program really uses."""
+"""bench/lab/allocators.py: what is installed, and which malloc a program really uses."""
 
 import tempfile
 import unittest
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import common  # first: it shows the way to the demo's modules
 
-import allocators
-import programs
-from allocators import Allocator, find_all, find_library, follow, preload_for
+from lab import allocators, programs
+from lab.allocators import Allocator, find_all, find_library, follow, preload_for
 
 LIBC = "/lib/libc.so.6"
 OTHER = "/lib/libother.so"
@@ -98,7 +97,7 @@ class Proof(unittest.TestCase):
 
 class Inputs(unittest.TestCase):
     def test_the_same_size_gives_the_same_input(self):
-        from inputs import make_c, make_load
+        from lab.inputs import make_c, make_load
 
         for write in (make_c.write, make_load.write):
             with tempfile.TemporaryDirectory() as folder:

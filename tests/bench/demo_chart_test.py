@@ -10,6 +10,8 @@ from pathlib import Path
 
 import common
 
+common.use_demo()
+
 REASON = common.lacks("matplotlib") or common.lacks("rich")
 
 
@@ -71,7 +73,7 @@ class Chart(unittest.TestCase):
 
     def test_colours_differ_in_grey_too(self):
         import chart
-        from allocators import NAMES
+        from lab.allocators import NAMES
 
         self.assertEqual(set(chart.COLOURS), set(NAMES) - {"glibc"})
         greys = sorted(luminance(colour) for colour in chart.COLOURS.values())

@@ -1,7 +1,7 @@
 """demo/run.py: wrong use, a whole small run, an allocator that crashes, Ctrl-C.
 
 The runs use perl, which every Debian has, on glibc, and in loam's place an
-allocator that aborts (DEMO_CRASHING_MALLOC, built beside this test).
+allocator that aborts (BENCH_CRASHING_MALLOC, built beside this test).
 """
 
 import csv
@@ -15,9 +15,11 @@ from pathlib import Path
 
 import common
 
+common.use_demo()
+
 PYTHON = "/usr/bin/python3"
 REASON = common.lacks("matplotlib") or common.lacks("rich")
-CRASHING = os.environ.get("DEMO_CRASHING_MALLOC", "")
+CRASHING = os.environ.get("BENCH_CRASHING_MALLOC", "")
 
 
 def command(*arguments):
@@ -128,7 +130,7 @@ class WholeRuns(unittest.TestCase):
 
     def test_an_allocator_that_crashes_ends_nothing(self):
         if not CRASHING:
-            self.skipTest("DEMO_CRASHING_MALLOC does not name the library (run by ctest)")
+            self.skipTest("BENCH_CRASHING_MALLOC does not name the library (run by ctest)")
         shown = run(
             "--quick", "--rounds", "2", "--programs", "perl", "--allocators", "loam",
             "--loam", CRASHING, "--out", str(self.out),
@@ -146,7 +148,7 @@ class WholeRuns(unittest.TestCase):
         self.assertIn(">crash<", (self.out / "demo.svg").read_text(encoding="utf-8"))
 
     def test_a_preload_that_is_no_malloc_is_refused(self):
-        from allocators import find_library
+        from lab.allocators import find_library
 
         shown = run(
             "--quick", "--programs", "perl", "--allocators", "loam", "--loam",
@@ -177,7 +179,7 @@ class WholeRuns(unittest.TestCase):
 
 class Interrupting(unittest.TestCase):
     def test_a_signal_waits_until_a_process_has_been_started(self):
-        from measure import Interrupts
+        from lab.measure import Interrupts
 
         interrupts = Interrupts()
         reached = False
@@ -214,10 +216,10 @@ class Judgement(unittest.TestCase):
     """What becomes of a run that ended well but wrote something else."""
 
     def setUp(self):
-        import allocators
-        import programs
+        from lab import allocators
+        from lab import programs
         import run as demo_run
-        from measure import Demo
+        from lab.measure import Demo
 
         self.program = next(each for each in programs.PROGRAMS if each.name == "perl")
         self.glibc = allocators.Allocator("glibc", "/x/libc.so.6", None)

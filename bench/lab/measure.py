@@ -13,9 +13,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-import allocators
-import programs
-from results import BASELINE, Row, rotated
+from lab import allocators, programs
+from lab.results import BASELINE, Row, rotated
 
 LAUNCH = Path(__file__).resolve().parent / "launch.py"
 TOUCH_MB = 256

@@ -1,4 +1,4 @@
-"""demo/launch.py: what it reports of a run, and that it leaves nothing running.
+"""bench/lab/launch.py: what it reports of a run, and that it leaves nothing running.
 
 Uses programs that every Debian has: sh, sleep and python3.
 """
@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import common
-from allocators import find_library
+from lab.allocators import find_library
 
 PYTHON = "/usr/bin/python3"
 HOLD = "import time; block = bytearray({0} << 20); time.sleep({1})"
@@ -43,7 +43,7 @@ class Launch(unittest.TestCase):
         spec.update(changes)
         path = self.work / "spec.json"
         path.write_text(json.dumps(spec))
-        return [PYTHON, "-I", "-S", str(common.DEMO / "launch.py"), str(path)]
+        return [PYTHON, "-I", "-S", str(common.LAB / "launch.py"), str(path)]
 
     def launch(self, command, **changes):
         process = subprocess.Popen(
