@@ -57,7 +57,7 @@ def positions(count, index):
 def values(results, metric, allocator):
     """[(position, value, spread, label of a failure, note)] for one allocator."""
     points = []
-    for place, program in enumerate(results.programs):
+    for place, program in enumerate(results.workloads):
         cell = results.cell(program, allocator)
         figure = results.ratio(program, allocator, metric)
         if cell.bad:
@@ -68,7 +68,7 @@ def values(results, metric, allocator):
             points.append((place, None, 0.0, "no baseline", ""))
     mean, count = results.mean(allocator, metric)
     if mean is not None:
-        total = len(results.programs)
+        total = len(results.workloads)
         note = f"({count} of {total})" if count < total else ""
         points.append((total + 0.15, mean, 0.0, "", note))
     return points
@@ -112,7 +112,7 @@ def panel_top(results, metric, shown):
 
 def tick_labels(results, metric):
     names = []
-    for program in results.programs:
+    for program in results.workloads:
         figure = results.absolute(program, metric)
         names.append(f"{program}\n{absolute_text(figure, metric)}")
     return [*names, "geometric\nmean"]
@@ -126,7 +126,7 @@ def draw_panel(axes, results, metric, title):
         for point in values(results, metric, allocator):
             draw_bar(axes, point[0] + offset, width, point, allocator, top)
     axes.axhline(1.0, color=INK, linewidth=1.1, zorder=6)
-    count = len(results.programs)
+    count = len(results.workloads)
     axes.axvline(count - 0.425, color="#cccccc", linewidth=0.8)
     axes.text(count + 0.62, 1.0, "glibc", va="center", ha="left", fontsize=9)
     axes.set_xlim(-0.55, count + 0.6)

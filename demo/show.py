@@ -80,7 +80,7 @@ def mean_text(results, allocator, metric):
     if value is None:
         return laid_out(allocator, "-", False, "", "")
     best = allocator in results.best_mean(metric)
-    tail = f"of {count}" if count < len(results.programs) else ""
+    tail = f"of {count}" if count < len(results.workloads) else ""
     return laid_out(allocator, f"{value:.2f}", best, tail, "bold green" if best else "bold")
 
 
@@ -91,8 +91,8 @@ def make_table(results, metric):
         width = 7 if allocator == BASELINE else 8
         style = "bold" if allocator == HIGHLIGHT else "not bold"
         table.add_column(Text(f"{allocator:>{width}}", style=style), no_wrap=True)
-    for index, program in enumerate(results.programs):
-        last = index + 1 == len(results.programs)
+    for index, program in enumerate(results.workloads):
+        last = index + 1 == len(results.workloads)
         cells = [cell_text(results, program, name, metric) for name in results.allocators]
         table.add_row(program, *cells, end_section=last)
     means = [mean_text(results, name, metric) for name in results.allocators]
@@ -178,7 +178,7 @@ class BarProgress:
         self.bar.update(self.task, advance=1, left=f"{seconds_text(left)} left")
         if row.status != "ok":
             self.bar.print(
-                Text(f"{row.program} on {row.allocator}: {row.status}: {row.detail}", style="red")
+                Text(f"{row.workload} on {row.allocator}: {row.status}: {row.detail}", style="red")
             )
 
     def finish_group(self):
@@ -216,7 +216,7 @@ class PlainProgress:
 
     def finish_group(self):
         rows = [self.rows.get(name) for name in self.allocators]
-        program = next(row.program for row in rows if row)
+        program = next(row.workload for row in rows if row)
         columns = [plain_figure(row) if row else "" for row in rows]
         self.line(f"  {program}", columns, f"{seconds_text(self.clock.left())} left")
         self.rows = {}

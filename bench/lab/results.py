@@ -1,19 +1,21 @@
 """What the runs gave: raw rows, medians, ratios, spreads, geometric means.
 
 A ratio is the median, over the rounds, of a run against the baseline's run of
-the same program in the same round: runs of one round stand close together, so a
+the same workload in the same round: runs of one round stand close together, so a
 machine that slows down meanwhile slows both. A spread is half the range of what
 the median was taken of, relative to it.
 
-A cell is one (program, allocator). It is good only if every one of its runs
+A cell is one (workload, allocator). It is good only if every one of its runs
 was; one bad run makes the whole cell bad, with the reason, and neither the
 ratios nor the means use it.
+
+Plain Python, no packages. Intervals, suites and files of results: stats.py.
 """
 
 import csv
 import math
 import statistics
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
 BASELINE = "glibc"
 TIE = 0.05
@@ -36,20 +38,36 @@ class Row:
     """One run. Times in seconds, memory in KiB. Round 0 is not measured."""
 
     round: int
-    program: str
+    workload: str
     allocator: str
     status: str
+    detail: str = ""
+    suite: str = "real"  # real, micro or user
+    threads: int = 1
     user_s: float = 0.0
     sys_s: float = 0.0
     wall_s: float = 0.0
     minor_faults: int = 0
+    major_faults: int = 0
     peak_kib: int = 0
     output_sha256: str = ""
-    detail: str = ""
+    started: str = ""
+    command: str = ""
+    commit: str = ""
+    machine: str = ""
 
     @property
     def cpu_s(self):
         return self.user_s + self.sys_s
+
+    @property
+    def label(self):
+        return label_of(self.suite, self.workload, self.threads)
+
+
+def label_of(suite, workload, threads):
+    """What a row of the table is called: larson/2, but sqlite3."""
+    return f"{workload}/{threads}" if suite == "micro" else workload
 
 
 @dataclass(frozen=True)
@@ -60,9 +78,9 @@ class Figure:
     spread: float
 
 
-@dataclass
 class Cell:
-    rows: list
+    def __init__(self, rows=()):
+        self.rows = list(rows)
 
     @property
     def bad(self):
@@ -79,61 +97,70 @@ class Cell:
         return f"{bad[0].detail} ({len(bad)} of {len(self.rows)} runs)" if bad else ""
 
     def values(self, metric):
-        """{round: cpu_s or peak_kib}, empty for a bad cell."""
+        """{round: the metric, a field or property of Row}, empty for a bad cell."""
         return {} if self.bad else {row.round: getattr(row, metric) for row in self.rows}
 
 
 class Results:
-    def __init__(self, programs, allocators, rows=()):
-        self.programs = list(programs)
+    """Of measured rows; `workloads` are labels, in the order of the table."""
+
+    def __init__(self, workloads, allocators, rows=()):
+        self.workloads = list(workloads)
         self.allocators = list(allocators)
         self.rows = list(rows)
+        self.found = {}
+        for row in self.rows:
+            self.found.setdefault((row.label, row.allocator), Cell()).rows.append(row)
 
-    def cell(self, program, allocator):
-        return Cell(
-            [row for row in self.rows if (row.program, row.allocator) == (program, allocator)]
-        )
+    def cell(self, workload, allocator):
+        return self.found.get((workload, allocator)) or Cell()
 
-    def absolute(self, program, metric):
-        """The baseline's own median; or None."""
-        return median_of(list(self.cell(program, BASELINE).values(metric).values()))
+    def absolute(self, workload, metric, allocator=BASELINE):
+        """The median itself; or None."""
+        return median_of(list(self.cell(workload, allocator).values(metric).values()))
 
-    def ratio(self, program, allocator, metric):
+    def ratios(self, workload, allocator, metric, against=BASELINE):
+        """[the ratio to `against` in each round that both have]."""
+        own = self.cell(workload, allocator).values(metric)
+        base = self.cell(workload, against).values(metric)
+        return [own[turn] / base[turn] for turn in sorted(own) if base.get(turn, 0) > 0]
+
+    def ratio(self, workload, allocator, metric, against=BASELINE):
         """Median of the rounds' ratios to the baseline; or None."""
-        own = self.cell(program, allocator).values(metric)
-        base = self.cell(program, BASELINE).values(metric)
-        return median_of([own[turn] / base[turn] for turn in own if base.get(turn, 0) > 0])
+        return median_of(self.ratios(workload, allocator, metric, against))
 
-    def mean(self, allocator, metric):
-        """(geometric mean of the ratios or None, programs it is made of)."""
-        ratios = [self.ratio(program, allocator, metric) for program in self.programs]
+    def mean(self, allocator, metric, workloads=None):
+        """(geometric mean of the ratios or None, workloads it is made of)."""
+        chosen = self.workloads if workloads is None else workloads
+        ratios = [self.ratio(workload, allocator, metric) for workload in chosen]
         values = [figure.value for figure in ratios if figure]
         if not values:
             return None, 0
         return math.exp(sum(math.log(value) for value in values) / len(values)), len(values)
 
-    def best(self, program, metric):
+    def best(self, workload, metric):
         """Allocators within 5% of the lowest ratio; empty if that is all of them."""
-        ratios = {name: self.ratio(program, name, metric) for name in self.allocators}
+        ratios = {name: self.ratio(workload, name, metric) for name in self.allocators}
         return lowest({name: figure.value for name, figure in ratios.items() if figure})
 
-    def best_mean(self, metric):
-        """As best(), over the means that cover every program."""
+    def best_mean(self, metric, workloads=None):
+        """As best(), over the means that cover every workload."""
+        chosen = self.workloads if workloads is None else workloads
         values = {}
         for allocator in self.allocators:
-            value, count = self.mean(allocator, metric)
-            if count == len(self.programs):
+            value, count = self.mean(allocator, metric, chosen)
+            if value is not None and count == len(chosen):
                 values[allocator] = value
         return lowest(values)
 
     def failures(self):
-        """[(program, allocator, label, detail)] of every bad cell."""
+        """[(workload, allocator, label, detail)] of every bad cell."""
         found = []
-        for program in self.programs:
+        for workload in self.workloads:
             for allocator in self.allocators:
-                cell = self.cell(program, allocator)
+                cell = self.cell(workload, allocator)
                 if cell.bad:
-                    found.append((program, allocator, cell.label, cell.detail()))
+                    found.append((workload, allocator, cell.label, cell.detail()))
         return found
 
 
@@ -158,25 +185,92 @@ def rotated(items, turn):
     return list(items[turn:]) + list(items[:turn])
 
 
-class RawRows:
-    """The CSV of all rows, written as they come: an interrupted run keeps its rows."""
+COLUMNS = (
+    "started", "round", "suite", "workload", "threads", "allocator", "status", "detail",
+    "user_s", "sys_s", "wall_s", "minor_faults", "major_faults", "peak_kib", "output_sha256",
+    "command", "commit", "machine",
+)  # fmt: skip
+TIMES = ("user_s", "sys_s", "wall_s")
+COUNTS = ("round", "threads", "minor_faults", "major_faults", "peak_kib")
 
-    COLUMNS = [each.name for each in fields(Row)]
 
-    def __init__(self, path):
+def cut_off(path):
+    """Ends the file after its last whole line; whether there is one."""
+    try:
+        with open(path, "rb+") as file:
+            whole = file.read().rfind(b"\n") + 1
+            file.truncate(whole)
+            return whole > 0
+    except FileNotFoundError:
+        return False
+
+
+class RawFile:
+    """A CSV that grows line by line, so that an interrupted run keeps its rows.
+
+    A disk that is full ends the file, not the run: `lost` counts the lines that
+    were not written, `on_trouble` is told once, with one line of text.
+    """
+
+    def __init__(self, path, columns, again=False, on_trouble=None):
         self.path = path
+        self.columns = columns
         self.count = 0
-        self.file = open(path, "w", newline="", encoding="utf-8")
-        self.writer = csv.DictWriter(self.file, self.COLUMNS)
-        self.writer.writeheader()
+        self.lost = 0
+        self.on_trouble = on_trouble
+        fresh = not again or not cut_off(path)
+        self.file = open(path, "w" if fresh else "a", newline="", encoding="utf-8")
+        self.writer = csv.DictWriter(self.file, columns)
+        if fresh:
+            self.write(self.writer.writeheader)
 
-    def add(self, row):
-        values = asdict(row)
-        for name in ("user_s", "sys_s", "wall_s"):
-            values[name] = f"{values[name]:.4f}"
-        self.writer.writerow(values)
-        self.count += 1
-        self.file.flush()
+    def write(self, put, *arguments):
+        if self.lost == 0:
+            try:
+                put(*arguments)
+                self.file.flush()
+                return True
+            except OSError as error:
+                if self.on_trouble is None:
+                    raise
+                self.on_trouble(f"{self.path}: {error.strerror}: later rows are in memory only")
+        self.lost += 1
+        return False
+
+    def add(self, values):
+        self.count += self.write(self.writer.writerow, values)
 
     def close(self):
-        self.file.close()
+        try:
+            self.file.close()
+        except OSError:
+            # What could not be written was reported when it was added.
+            pass
+
+
+class RawRows(RawFile):
+    """The CSV of all rows."""
+
+    def __init__(self, path, again=False, on_trouble=None):
+        super().__init__(path, COLUMNS, again, on_trouble)
+
+    def add(self, row):
+        values = {name: getattr(row, name) for name in COLUMNS}
+        for name in TIMES:
+            values[name] = f"{values[name]:.6f}"
+        super().add(values)
+
+
+def read_rows(path):
+    """The rows of a CSV; a last line cut off in the middle is left out."""
+    rows = []
+    with open(path, newline="", encoding="utf-8") as file:
+        for values in csv.DictReader(file):
+            if None in values or None in values.values():
+                continue
+            for name in TIMES:
+                values[name] = float(values[name])
+            for name in COUNTS:
+                values[name] = int(values[name])
+            rows.append(Row(**{name: values[name] for name in COLUMNS}))
+    return rows

@@ -61,6 +61,9 @@ def made_up_results(**changes):
             status, cpu, peak, detail = run if len(run) == 4 else ("ok", *run, "")
             user, system = cpu * 0.75, cpu * 0.25
             rows.append(
-                Row(turn, program, allocator, status, user, system, cpu, 1, peak, "", detail)
+                Row(
+                    turn, program, allocator, status, detail, user_s=user, sys_s=system,
+                    wall_s=cpu, minor_faults=1, peak_kib=peak,
+                )  # fmt: skip
             )
     return Results(["one", "two"], ["glibc", "loam", "jemalloc"], rows)

@@ -39,10 +39,12 @@ def crowded():
     for program in programs:
         for place, name in enumerate(NAMES):
             for turn, cpu in enumerate((10.0, 2.0 + place * 30, 199.0)):
-                rows.append(Row(turn + 1, program, name, "ok", cpu, 0, cpu, 1, 9_000_000 + turn))
+                row = Row(turn + 1, program, name, "ok", user_s=cpu, wall_s=cpu)
+                row.minor_faults, row.peak_kib = 1, 9_000_000 + turn
+                rows.append(row)
     for program, status in zip(programs[1:], LABELS):
         for row in rows:
-            if (row.program, row.allocator) == (program, "loam"):
+            if (row.workload, row.allocator) == (program, "loam"):
                 row.status, row.detail = status, "for a reason " * 12
     return Results(programs, NAMES, rows)
 
@@ -89,11 +91,11 @@ class Progress(unittest.TestCase):
         target = console()
         with show.PlainProgress(target, 6, ["glibc", "loam"]) as progress:
             progress.begin(0, 2, "one", "glibc")
-            progress.end(Row(0, "one", "glibc", "ok", 1.5))
+            progress.end(Row(0, "one", "glibc", "ok", user_s=1.5))
             progress.finish_group()
             for name, status in (("loam", "crash"), ("glibc", "ok")):
                 progress.begin(1, 2, "one", name)
-                progress.end(Row(1, "one", name, status, 1.25))
+                progress.end(Row(1, "one", name, status, user_s=1.25))
             progress.finish_group()
         lines = target.file.getvalue().splitlines()
         self.assertRegex(lines[0], r"^reference +glibc +loam +CPU seconds$")

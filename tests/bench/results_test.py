@@ -107,12 +107,12 @@ class Csv(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "runs.csv"
             raw = RawRows(path)
-            raw.add(Row(1, "one", "loam", "crash", 0.25, detail='said "no", twice'))
+            raw.add(Row(1, "one", "loam", "crash", 'said "no", twice', user_s=0.25))
             with open(path, newline="", encoding="utf-8") as file:
                 rows = list(csv.DictReader(file))
             raw.close()
         self.assertEqual(raw.count, 1)
-        self.assertEqual(rows[0]["user_s"], "0.2500")
+        self.assertEqual(rows[0]["user_s"], "0.250000")
         self.assertEqual(rows[0]["detail"], 'said "no", twice')
 
 
