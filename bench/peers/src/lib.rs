@@ -1,0 +1,1 @@
+//! Empty: this project only pins the crates that carry the rivals' sources (see ../README.md).
