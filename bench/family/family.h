@@ -18,7 +18,7 @@
 //         ...                                           // what is measured: a phase
 //         family_stop(&clock, "use", asked->n);
 //     }
-//     static const FamilyCell cells[] = {{"small", small}, {0}};
+//     static const FamilyCell cells[] = {{"small", small}, FAMILY_END};
 //     FAMILY_ROW(my_row, "my-pool", "1.0", "what it is", FAMILY_RIVAL, cells)
 //
 // and one line in CMakeLists.txt. Rows come in the order of those lines. A column that a row cannot
@@ -73,6 +73,10 @@ typedef struct {
     void (*run)(const FamilyRequest *asked);
 } FamilyCell;
 
+// clang-format off
+#define FAMILY_END {NULL, NULL}
+// clang-format on
+
 typedef enum {
     FAMILY_RIVAL,     // somebody's library as it is installed
     FAMILY_RENDITION, // a seed's own rules, written anew: the column "before"
@@ -84,7 +88,7 @@ typedef struct FamilyRow {
     const char *version;
     const char *what;
     FamilyKind kind;
-    const FamilyCell *cells; // the last has no name
+    const FamilyCell *cells; // the last is FAMILY_END
     struct FamilyRow *next;
 } FamilyRow;
 
