@@ -23,7 +23,6 @@ somewhere, 2 wrong use or something missing, 130 interrupted.
 import argparse
 import datetime
 import os
-import platform
 import shlex
 import sys
 import tempfile
@@ -33,8 +32,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 sys.dont_write_bytecode = True
 
-from lab import allocators, programs  # noqa: E402
-from lab.measure import INTERRUPTS, Demo  # noqa: E402
+from lab import allocators, machine, programs, workloads  # noqa: E402
+from lab.measure import INTERRUPTS, Bench, NoStarter  # noqa: E402
 from lab.results import BASELINE, RawRows, Results  # noqa: E402
 
 WORK = "inputs-used"
@@ -124,27 +123,9 @@ def import_front():
         )
     import chart
     import show
+    from lab import progress
 
-    return chart, show
-
-
-def cpu_model():
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.machine()
-    for line in text.splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def huge_pages():
-    try:
-        text = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
-    except OSError:
-        return "absent"
-    return text.partition("[")[2].partition("]")[0] or "unknown"
+    return chart, show, progress
 
 
 def how_obtained(options, found):
@@ -152,9 +133,10 @@ def how_obtained(options, found):
     runs = "1 run" if options.rounds == 1 else f"median of {options.rounds} interleaved runs"
     size = ", small inputs (no measurement)" if options.quick else ""
     today = datetime.date.today().isoformat()
-    machine = f"{cpu_model()}, {os.cpu_count()} cores, transparent huge pages {huge_pages()}"
+    where = f"{machine.cpu_model()}, {os.cpu_count()} cores"
+    where += f", transparent huge pages {machine.huge_pages()}"
     versions = ", ".join(f"{each.name} {each.version() or 'of unknown version'}" for each in found)
-    return f"{runs}{size}; {machine}; {today}", versions
+    return f"{runs}{size}; {where}; {today}", versions
 
 
 def busy_note(load, cores):
@@ -202,7 +184,7 @@ def write_again(demo, failures, path):
     """A script that starts each failed program once more, outside the demo."""
     lines = ["#!/bin/sh", "# The runs that failed, to be looked at one by one."]
     for program, allocator, label, detail in failures:
-        job = demo.jobs[program]
+        job = demo.jobs[program](1)
         env = programs.environment(job, demo.preloads[program, allocator])
         words = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), *job.command]
         start = f" < {shlex.quote(job.stdin)}" if job.stdin else ""
@@ -215,20 +197,20 @@ def write_again(demo, failures, path):
 
 
 def announce(demo, console):
-    pairs = len(demo.programs) * len(demo.allocators)
+    pairs = len(demo.tasks) * len(demo.allocators)
     console.print(
-        f"loam demo: {len(demo.programs)} programs on {len(demo.allocators)} allocators, "
-        f"{pairs * demo.options.rounds} runs"
+        f"loam demo: {len(demo.tasks)} programs on {len(demo.allocators)} allocators, "
+        f"{pairs * demo.rounds} runs"
     )
-    for program in demo.programs:
-        console.print(f"  {program.name:<12} {program.what}")
+    for task in demo.tasks:
+        console.print(f"  {task.name:<12} {task.question}")
 
 
-def run_all(demo, raw, progress):
+def run_all(demo, raw, shown):
     """Everything, in order; each row is in the CSV before the next run begins."""
     rows = []
-    with progress:
-        for row in demo.run(progress):
+    with shown:
+        for row in demo.run(shown):
             raw.add(row)
             rows.append(row)
     return [row for row in rows if row.round > 0]
@@ -236,22 +218,23 @@ def run_all(demo, raw, progress):
 
 def run(options):
     runnable, unrunnable, found, absent = select(options)
-    chart, show = import_front()
+    chart, show, progress = import_front()
     out = make_out(options.out)
-    console = show.make_console()
+    console = progress.make_console()
     load = os.getloadavg()[0]
     names = [each.name for each in found]
     again = out / "again.sh"
     again.unlink(missing_ok=True)
     work = (out / WORK).resolve()
     work.mkdir(exist_ok=True)
-    demo = Demo(options, runnable, found, work)
+    scale = programs.QUICK if options.quick else 1.0
+    tasks = [workloads.real_task(program, scale) for program in runnable]
+    demo = Bench(tasks, found, work, options.rounds, options.timeout)
     announce(demo, console)
     raw = RawRows(out / "runs.csv")
     try:
         demo.set_up()
-        total = sum(len(order) for _, _, order in demo.turns())
-        rows = run_all(demo, raw, show.make_progress(console, total, names))
+        rows = run_all(demo, raw, progress.make_progress(console, demo.total(), names))
     except KeyboardInterrupt:
         demo.launcher.stop()
         console.print(f"interrupted; rows so far: {raw.count}, in {raw.path}")
@@ -287,7 +270,7 @@ def main(arguments):
         # Whoever read the output has gone: no use in going on, none in complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    except OSError as error:
+    except (OSError, NoStarter) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -1,19 +1,24 @@
 """One measured run: starts a program, waits for its end, prints what it used.
 
-    /usr/bin/python3 -I -S launch.py SPEC.json
+    /usr/bin/python3 -I -S launch.py SPEC
 
-It is a process of its own, and a small one, because Linux hands a process the
-peak memory of whoever forked it: the program would otherwise be charged with
-the plotting library of the demo. (Its own 10 MB stay the least it can report.)
+It is a process of its own because it outlives nobody: it ends early, with
+everything it started, when its standard input closes or on SIGTERM, however the
+runner ended. It cannot see a program that leaves its process group. The measured
+program is started by `starter` (starter.c), so that this process's memory is not
+counted as the program's.
 
-The specification, a JSON object:
+SPEC, a JSON object:
+    starter     the starter's path
     command, env, cwd, stdin, stdout, stderr    what to start (paths or null)
     seconds     time limit; the whole process group is killed past it
     touch_mb    memory to touch and give back first, so that no run pays the
                 host for pages that an earlier run gave back
+    thp         "never": no transparent huge pages in the program; "default": as it is
     library     the shared library that must be mapped while it runs
     process     name of the process of the group that is looked at, e.g. cc1;
                 null: the started process
+    sample_ms   0, or how often the resident memory of that process is written down
     server      null, or {"socket": PATH, "steps": [{"command", "stdin", "stdout"}]}:
                 the program is a server; once its socket (a path from cwd)
                 answers, the steps run one after the other without the preload,
@@ -22,13 +27,12 @@ The specification, a JSON object:
 The answer, one JSON object on standard output:
     status      ok, exit, crash, timeout, client (a step failed) or start
     detail      why, in words, where status is not ok
-    library_seen  whether the map line was there
-    user_s, sys_s, wall_s, minor_faults, peak_kib    of the process and the
-                children it waited for; peak_kib is that of the largest
-
-It ends early, with everything it started, when its standard input closes or on
-SIGTERM: no server outlives the demo, however the demo ended. It cannot see a program that
-leaves its process group.
+    exit_status the number, where it ended by itself
+    library_seen  "map": the line was in its memory map; "open": it ended before anyone
+                could look, and the library's file was opened meanwhile; "": neither
+    user_s, sys_s, wall_s, minor_faults, major_faults, peak_kib    of the process and
+                the children it waited for; peak_kib is that of the largest
+    rss         [[ms since the start, KiB], ...] if asked for
 """
 
 import json
@@ -42,6 +46,9 @@ import sys
 import time
 
 LOOK_EVERY = 0.01
+# A program that lives longer than this was looked at often enough for its map to count.
+OUTRUN = 0.15
+PAGE_KIB = resource.getpagesize() // 1024
 
 
 class Ended(Exception):
@@ -62,7 +69,6 @@ def touch(megabytes):
 
 def in_child(command, env, cwd, stdin, stdout, stderr):
     os.setpgid(0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir(cwd)
     os.dup2(os.open(stdin or os.devnull, os.O_RDONLY), 0)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -92,6 +98,17 @@ def start(command, env, cwd, stdin, stdout, stderr):
     return pid
 
 
+def read_line(handle):
+    """A line of the starter's report, as words; none at its end."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(handle, 1)
+        if not byte:
+            break
+        line += byte
+    return line.decode(errors="replace").split()
+
+
 def group_members(group, name):
     """Processes of the group that carry this name."""
     found = []
@@ -108,6 +125,14 @@ def group_members(group, name):
     return found
 
 
+def resident_kib(pid):
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * PAGE_KIB
+    except (OSError, IndexError):
+        return 0
+
+
 def maps_library(pid, library):
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
@@ -121,6 +146,8 @@ class Run:
         self.spec = spec
         self.deadline = time.monotonic() + spec["seconds"]
         self.seen = False
+        self.samples = []
+        self.next_sample = 0
         self.groups = []
         # SIGTERM arrives through a pipe: an exception might lose a process just started.
         self.told, teller = os.pipe()
@@ -132,10 +159,18 @@ class Run:
         return pid
 
     def look(self, pid):
+        if self.seen and not self.spec["sample_ms"]:
+            return
+        name = self.spec["process"]
+        pids = group_members(pid, name) if name else [pid]
         if not self.seen:
-            name = self.spec["process"]
-            pids = group_members(pid, name) if name else [pid]
             self.seen = any(maps_library(each, self.spec["library"]) for each in pids)
+        if self.spec["sample_ms"] and time.monotonic() >= self.next_sample:
+            now = time.monotonic()
+            self.next_sample = now + self.spec["sample_ms"] / 1000
+            kib = sum(resident_kib(each) for each in pids)
+            if kib:
+                self.samples.append([round(1000 * (now - self.started), 1), kib])
 
     def wait_readable(self, handles, pid, seconds=None):
         """Those of the handles that are readable, none only after so many seconds.
@@ -148,7 +183,8 @@ class Run:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise Ended("timeout", f"no end after {self.spec['seconds']:g} s")
-            pause = left if self.seen and until is None else min(left, LOOK_EVERY)
+            idle = self.seen and until is None and not self.spec["sample_ms"]
+            pause = left if idle else min(left, LOOK_EVERY)
             ready = select.select([0, self.told, *handles], [], [], pause)[0]
             if self.told in ready or (0 in ready and not os.read(0, 1)):
                 raise Ended("stopped", "the demo went away")
@@ -198,36 +234,55 @@ class Run:
                 return
         os.kill(pid, signal.SIGTERM)
 
-    def measure(self):
+    def start_measured(self):
+        """(process id, where the starter will say what was used)."""
         spec = self.spec
-        touch(spec["touch_mb"])
-        started = time.monotonic()
-        pid = self.spawn(
-            spec["command"], spec["env"], spec["stdin"], spec["stdout"], spec["stderr"]
-        )
-        handle = os.pidfd_open(pid)
+        reader, writer = os.pipe()
+        os.set_inheritable(writer, True)
+        words = [f"{name}={value}" for name, value in spec["env"].items()]
+        command = [spec["starter"], str(writer), spec["library"], spec["thp"], str(len(words))]
+        command += [*words, *spec["command"]]
+        self.started = time.monotonic()
+        self.spawn(command, {}, spec["stdin"], spec["stdout"], spec["stderr"])
+        os.close(writer)
+        said = read_line(reader)
+        if said[:1] != ["started"]:
+            raise Ended("start", " ".join(said[1:]) or "the starter said nothing")
+        pid = int(said[1])
+        self.groups.append(pid)
+        return pid, reader
+
+    def measure(self):
+        """(Ended or None, what the starter reported)."""
+        touch(self.spec["touch_mb"])
+        pid, handle = self.start_measured()
         try:
-            if spec["server"]:
+            if self.spec["server"]:
                 self.serve(pid, handle)
             self.wait_readable([handle], pid)
             ended = None
         except Ended as early:
             ended = early
-            os.killpg(pid, signal.SIGKILL)
-        _, status, used = os.wait4(pid, 0)
-        self.wall = time.monotonic() - started
-        return ended, status, used
+            end_group(pid)
+        said = read_line(handle)
+        if said[:1] != ["ended"]:
+            raise Ended("start", "the starter died")
+        return ended, [int(word) for word in said[1:]]
 
     def end_all(self):
         for group in self.groups:
-            try:
-                os.killpg(group, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
+            end_group(group)
             try:
                 os.waitpid(group, 0)
             except ChildProcessError:
                 pass
+
+
+def end_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def describe(ended, status):
@@ -240,20 +295,29 @@ def describe(ended, status):
     return ("ok", "") if code == 0 else ("exit", f"exit status {code}")
 
 
+def seen_how(run, wall, opened):
+    if run.seen:
+        return "map"
+    return "open" if opened and wall < OUTRUN and not run.spec["process"] else ""
+
+
 def answer(spec):
     run = Run(spec)
     try:
-        ended, status, used = run.measure()
+        ended, (status, user, system, wall, minor, major, peak, opened) = run.measure()
         what, detail = describe(ended, status)
         return {
             "status": what,
             "detail": detail,
-            "library_seen": run.seen,
-            "user_s": used.ru_utime,
-            "sys_s": used.ru_stime,
-            "wall_s": run.wall,
-            "minor_faults": used.ru_minflt,
-            "peak_kib": used.ru_maxrss,
+            "exit_status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "library_seen": seen_how(run, wall / 1e6, opened),
+            "user_s": user / 1e6,
+            "sys_s": system / 1e6,
+            "wall_s": wall / 1e6,
+            "minor_faults": minor,
+            "major_faults": major,
+            "peak_kib": peak,
+            "rss": run.samples,
         }
     except Ended as error:
         return {"status": error.status, "detail": error.detail}
@@ -262,8 +326,7 @@ def answer(spec):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        spec = json.load(file)
+    spec = json.loads(sys.argv[1])
     os.chdir(spec["cwd"])
     print(json.dumps(answer(spec)), flush=True)
 

@@ -1,24 +1,63 @@
-"""Runs the demo's programs, one after the other, and judges each run.
+"""Runs tasks on allocators, one process at a time, and judges each run.
 
-Launcher starts launch.py for one run and can end it at any moment. Demo knows
-the order of the runs, which pairs are refused, and what each program must have
-written: what it wrote in the reference run on glibc, which comes first.
+Launcher starts launch.py for one run and can end it at any moment. Bench knows
+the order of the runs, which pairs are refused, how much memory each run will
+need, and what each program must have written: what it wrote in the reference run
+on glibc, which comes first.
 """
 
+import datetime
 import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 from lab import allocators, programs
 from lab.results import BASELINE, Row, rotated
 
-LAUNCH = Path(__file__).resolve().parent / "launch.py"
-TOUCH_MB = 256
-MEASURES = ("user_s", "sys_s", "wall_s", "minor_faults", "peak_kib")
+HERE = Path(__file__).resolve().parent
+STARTER = HERE.parents[1] / "build" / "lab" / "starter"
+SAMPLE_MS = 10
+# The touched memory: at least this, and more than the workload was ever seen to need.
+LEAST_TOUCH = 64
+TOUCH_MARGIN = 1.2
+MEASURES = ("user_s", "sys_s", "wall_s", "minor_faults", "major_faults", "peak_kib")
+
+
+class NoStarter(Exception):
+    """The starter cannot be built; told in one line."""
+
+
+def built_starter(path=STARTER):
+    """Compiles starter.c unless that has been done; returns the program's path."""
+    source = HERE / "starter.c"
+    if path.exists() and path.stat().st_mtime >= source.stat().st_mtime:
+        return str(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        fresh = Path(folder) / "starter"
+        command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-o", str(fresh), str(source)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except FileNotFoundError as error:
+            raise NoStarter("there is no C compiler (cc) for bench/lab/starter.c") from error
+        except subprocess.CalledProcessError as error:
+            raise NoStarter(f"bench/lab/starter.c: {error.stderr.strip()[:200]}") from error
+        os.replace(fresh, path)
+    return str(path)
+
+
+def available_mb():
+    """Memory that can be touched without harm, in MiB."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) // 1024
+    return LEAST_TOUCH
 
 
 class Interrupts:
@@ -54,12 +93,13 @@ INTERRUPTS = Interrupts()
 class Launcher:
     """Runs launch.py once for each run; knows how to end it at any moment."""
 
-    def __init__(self, work, timeout):
-        self.work = work
+    def __init__(self, timeout, thp="default"):
         self.timeout = timeout
+        self.thp = thp
+        self.starter = built_starter()
         self.process = None
 
-    def specify(self, job, allocator, preload, folder):
+    def specify(self, job, allocator, preload, folder, touch_mb, sample):
         server = None
         if job.server:
             steps = []
@@ -68,24 +108,26 @@ class Launcher:
                 steps.append({**step, "stdout": str(folder / out) if out else None})
             server = {"socket": job.server["socket"], "steps": steps}
         return {
+            "starter": self.starter,
             "command": job.command,
-            "env": programs.environment(job, preload),
-            "cwd": str(folder),
+            "env": programs.environment(job, preload, allocator.env),
+            "cwd": job.cwd or str(folder),
             "stdin": job.stdin,
             "stdout": str(folder / "stdout"),
             "stderr": str(folder / "stderr"),
             "seconds": self.timeout,
-            "touch_mb": TOUCH_MB,
+            "touch_mb": touch_mb,
+            "thp": self.thp,
             "library": allocator.library,
             "process": job.process,
+            "sample_ms": SAMPLE_MS if sample else 0,
             "server": server,
         }
 
-    def run(self, job, allocator, preload, folder):
+    def run(self, *arguments):
         """launch.py's answer to one run."""
-        spec = self.work / "spec.json"
-        spec.write_text(json.dumps(self.specify(job, allocator, preload, folder)))
-        command = ["/usr/bin/python3", "-I", "-S", str(LAUNCH), str(spec)]
+        spec = json.dumps(self.specify(*arguments))
+        command = ["/usr/bin/python3", "-I", "-S", str(HERE / "launch.py"), spec]
         try:
             with INTERRUPTS:
                 # A session of its own, so that Ctrl-C reaches this process alone.
@@ -114,12 +156,16 @@ class Launcher:
         process.stdout.close()
 
 
-def digest(folder, names):
-    """One SHA-256 over the output files, or None where one is missing."""
+def digest(folder, names, since=0.0, exit_status=0):
+    """One SHA-256 over the output files, or None where one is missing or is an old one."""
     total = hashlib.sha256()
+    if exit_status:
+        total.update(f"exit status {exit_status}\n".encode())
     for name in names:
         try:
             with open(folder / name, "rb") as file:
+                if os.fstat(file.fileno()).st_mtime < since:
+                    return None
                 content = hashlib.file_digest(file, "sha256").digest()
         except OSError:
             return None
@@ -136,82 +182,140 @@ def last_words(folder):
     return f": {lines[-1][:120]}" if lines else ""
 
 
-class Demo:
-    def __init__(self, options, chosen_programs, found, work):
-        self.options = options
-        self.programs = chosen_programs
+class Bench:
+    """Tasks on allocators, `rounds` times; `done` has the (round, label, allocator) that are there.
+
+    on_samples is told of each row with resident memory over time: (row, [[ms, KiB]]).
+    """
+
+    def __init__(self, tasks, found, work, rounds, timeout, thp="default", done=(), stamp=None):
+        self.tasks = tasks
         self.allocators = found
         self.work = work
-        self.launcher = Launcher(work, options.timeout)
+        self.rounds = rounds
+        self.done = set(done)
+        self.stamp = stamp or {}
+        self.launcher = Launcher(timeout, thp)
+        self.on_samples = lambda row, samples: None
         self.expected = {}
         self.jobs = {}
         self.preloads = {}
         self.refused = {}
+        self.peaks = {}
 
     def set_up(self):
         """Writes the inputs and proves, pair by pair, which malloc is in use."""
-        for program in self.programs:
-            self.jobs[program.name] = programs.prepare(program, self.options.quick, self.work)
+        for task in self.tasks:
             for allocator in self.allocators:
-                preload, why = allocators.preload_for(program, allocator)
-                pair = (program.name, allocator.name)
+                preload, why = allocators.preload_for(task.probe(), allocator)
+                pair = (task.label, allocator.name)
                 if why:
                     self.refused[pair] = ("refused", why)
                 self.preloads[pair] = preload
+            self.jobs[task.label] = task.prepare(self.work)
 
-    def judge(self, answer, program, allocator, folder):
+    def judge(self, answer, task, allocator, job, folder, since=0.0):
         """(status, detail, digest) of a run that launch.py has answered for."""
-        if answer["status"] != "ok":
+        passing = ("ok", "exit") if task.any_exit else ("ok",)
+        if answer["status"] not in passing:
             return answer["status"], answer["detail"] + last_words(folder), ""
         if not answer["library_seen"]:
             return "refused", f"{allocator.library} was not in its memory map", ""
-        found = digest(folder, self.jobs[program.name].outputs)
+        found = digest(folder, job.outputs, since, answer.get("exit_status"))
         if found is None:
             return "differs", "it wrote no output", ""
+        if not task.compared:
+            return "ok", "", found
         if allocator.name == BASELINE:
-            self.expected.setdefault(program.name, found)
-        wanted = self.expected.get(program.name)
+            self.expected.setdefault(task.label, found)
+        wanted = self.expected.get(task.label)
         if wanted is None:
             return "differs", "there is no output on glibc to compare with", found
-        if found != wanted:
-            return "differs", "its output is not that on glibc", found
-        return "ok", "", found
+        if found == wanted:
+            return "ok", "", found
+        if allocator.name == BASELINE:
+            return "differs", "it writes something else each time, even on glibc", found
+        return "differs", "its output is not that on glibc", found
 
-    def measure(self, turn, program, allocator):
-        pair = (program.name, allocator.name)
+    def touch_mb(self, label):
+        """As much as the task was seen to need on any allocator, and some more."""
+        wanted = self.peaks.get(label, 0) / 1024 * TOUCH_MARGIN
+        return int(min(max(LEAST_TOUCH, wanted), available_mb() * 0.7))
+
+    def row(self, turn, task, allocator, status, detail="", **more):
+        return Row(
+            turn, task.name, allocator.name, status, " ".join(detail.split()),
+            task.suite, task.threads,
+            started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            **self.stamp, **more,
+        )  # fmt: skip
+
+    def measure(self, turn, task, allocator):
+        pair = (task.label, allocator.name)
         if pair in self.refused:
-            status, detail = self.refused[pair]
-            return Row(turn, *pair, status, detail=detail)
-        folder = self.work / program.name / "out"
+            return self.row(turn, task, allocator, *self.refused[pair])
+        folder = self.work / "out" / task.label
         programs.clear_folder(folder)
-        job = self.jobs[program.name]
-        answer = self.launcher.run(job, allocator, self.preloads[pair], folder)
-        status, detail, found = self.judge(answer, program, allocator, folder)
+        job = self.jobs[task.label](turn)
+        since = float(int(datetime.datetime.now().timestamp()))
+        answer = self.launcher.run(
+            job, allocator, self.preloads[pair], folder, self.touch_mb(task.label),
+            task.sample_rss and turn > 0,
+        )  # fmt: skip
+        status, detail, found = self.judge(answer, task, allocator, job, folder, since)
         if status == "timeout":
             self.refused[pair] = (status, "not tried again")
         if status == "ok":
             shutil.rmtree(folder)
+            self.peaks[task.label] = max(self.peaks.get(task.label, 0), answer["peak_kib"])
         measured = {name: answer[name] for name in MEASURES if name in answer}
-        return Row(turn, *pair, status, **measured, output_sha256=found, detail=detail)
+        row = self.row(
+            turn, task, allocator, status, detail, **measured, output_sha256=found,
+            command=self.command_line(job, pair, allocator),
+        )  # fmt: skip
+        if answer.get("rss"):
+            self.on_samples(row, answer["rss"])
+        return row
+
+    def command_line(self, job, pair, allocator):
+        """As one would type it, but for the input and the fixed environment."""
+        words = [f"{name}={value}" for name, value in allocator.env]
+        if self.preloads[pair]:
+            words.append(f"LD_PRELOAD={self.preloads[pair]}")
+        return programs.shell_line([*words, *job.command], job.stdin)
 
     def turns(self):
-        """(round, program, allocators in this round's order) of everything to run.
+        """(round, task, allocators in this round's order) of everything left to run.
 
         Round 0 is the reference: glibc alone, whose output all others are compared
-        with. It also warms the file cache, and is not among the measured rows.
+        with. It also warms the file cache and shows how much memory the task
+        needs; it is not among the measured rows.
         """
+        later = []
+        for turn in range(self.rounds):
+            for place, task in enumerate(self.tasks):
+                order = [
+                    allocator
+                    for allocator in rotated(self.allocators, turn + place)
+                    if (turn + 1, task.label, allocator.name) not in self.done
+                ]
+                if order:
+                    later.append((turn + 1, task, order))
         baseline = [each for each in self.allocators if each.name == BASELINE]
-        for program in self.programs:
-            yield 0, program, baseline
-        for turn in range(self.options.rounds):
-            for place, program in enumerate(self.programs):
-                yield turn + 1, program, rotated(self.allocators, turn + place)
+        waiting = {task.label for _, task, _ in later}
+        for task in self.tasks:
+            if task.label in waiting:
+                yield 0, task, baseline
+        yield from later
+
+    def total(self):
+        return sum(len(order) for _, _, order in self.turns())
 
     def run(self, progress):
-        for turn, program, order in self.turns():
+        for turn, task, order in self.turns():
             for allocator in order:
-                progress.begin(turn, self.options.rounds, program.name, allocator.name)
-                row = self.measure(turn, program, allocator)
+                progress.begin(turn, self.rounds, task.label, allocator.name)
+                row = self.measure(turn, task, allocator)
                 progress.end(row)
                 yield row
             progress.finish_group()

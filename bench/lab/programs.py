@@ -2,8 +2,7 @@
 
 Every program runs unchanged, as the distribution installs it, on an input that
 depends on nothing but its size; so its output is the same on every allocator.
-Sizes give one to two seconds of CPU time on a machine of 2020 and a peak well
-above the 10 MB below which launch.py cannot tell programs apart.
+Sizes give one to two seconds of CPU time on a machine of 2020.
 
 To add a program: write its input into inputs/, a function that prepares it, and
 one line in PROGRAMS.
@@ -11,6 +10,7 @@ one line in PROGRAMS.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -30,9 +30,10 @@ class Job:
     command: list
     env: dict = field(default_factory=dict)
     stdin: str = None
-    process: str = None
-    outputs: tuple = ("stdout",)
+    process: str = None  # the process of the group that allocates, by name
+    outputs: tuple = ("stdout",)  # files of the run's folder that must be as on glibc
     server: dict = None
+    cwd: str = None  # where it runs if not in the run's folder
 
 
 @dataclass(frozen=True)
@@ -167,24 +168,32 @@ PROGRAMS = (
 )  # fmt: skip
 
 
-def scaled(program, quick):
-    return max(2, int(program.size * QUICK)) if quick else program.size
-
-
-def prepare(program, quick, work):
-    """Writes the inputs into `work` and returns the job."""
+def prepare(program, scale, work):
+    """Writes inputs of `scale` times the full size into `work` and returns the job."""
     folder = work / program.name
     folder.mkdir(parents=True, exist_ok=True)
-    return program.prepare(scaled(program, quick), folder)
+    return program.prepare(max(2, int(program.size * scale)), folder)
 
 
-def environment(job, preload):
+def environment(job, preload, more=()):
     """A small, fixed environment: nothing of the caller's reaches the program."""
     env = {"PATH": SEARCH, "HOME": "/nonexistent", "LC_ALL": "C", "TZ": "UTC"}
     env.update(job.env)
+    env.update(more)
     if preload:
         env["LD_PRELOAD"] = preload
     return env
+
+
+def shell_line(words, stdin=None):
+    """A command for a shell; NAME=VALUE words stay assignments."""
+    text = " ".join(shlex.quote(word) if "=" not in word else assignment(word) for word in words)
+    return f"{text} < {shlex.quote(stdin)}" if stdin else text
+
+
+def assignment(word):
+    name, _, value = word.partition("=")
+    return f"{name}={shlex.quote(value)}" if name.isidentifier() else shlex.quote(word)
 
 
 def version(program):

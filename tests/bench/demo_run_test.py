@@ -123,7 +123,7 @@ class WholeRuns(unittest.TestCase):
         self.assertEqual({row["status"] for row in rows}, {"ok"})
         for program in ("perl", "python3"):
             self.assertEqual(
-                len({row["output_sha256"] for row in rows if row["program"] == program}), 1
+                len({row["output_sha256"] for row in rows if row["workload"] == program}), 1
             )
         self.assertIn("geom. mean", shown.stdout)
         self.assertIn(str(self.out / "demo.svg"), shown.stdout.replace("\n", ""))
@@ -210,56 +210,6 @@ class Notes(unittest.TestCase):
             demo_run.absent_notes([("jemalloc", "libjemalloc2")], []),
             [("not installed", "jemalloc (package libjemalloc2)")],
         )
-
-
-class Judgement(unittest.TestCase):
-    """What becomes of a run that ended well but wrote something else."""
-
-    def setUp(self):
-        from lab import allocators
-        from lab import programs
-        import run as demo_run
-        from lab.measure import Demo
-
-        self.program = next(each for each in programs.PROGRAMS if each.name == "perl")
-        self.glibc = allocators.Allocator("glibc", "/x/libc.so.6", None)
-        self.loam = allocators.Allocator("loam", "/x/libloam.so", None)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        options = demo_run.parse_arguments([])
-        self.demo = Demo(options, [self.program], [self.glibc, self.loam], self.folder)
-        self.demo.jobs["perl"] = programs.Job(["perl"])
-
-    def judged(self, allocator, output, **changes):
-        if output is not None:
-            (self.folder / "stdout").write_text(output)
-        answer = {"status": "ok", "detail": "", "library_seen": True, **changes}
-        return self.demo.judge(answer, self.program, allocator, self.folder)[:2]
-
-    def test_same_output(self):
-        self.assertEqual(self.judged(self.glibc, "a"), ("ok", ""))
-        self.assertEqual(self.judged(self.loam, "a"), ("ok", ""))
-
-    def test_other_output(self):
-        self.judged(self.glibc, "a")
-        found = self.judged(self.loam, "b")
-        self.assertEqual(found, ("differs", "its output is not that on glibc"))
-
-    def test_no_output(self):
-        self.assertEqual(self.judged(self.glibc, None)[0], "differs")
-
-    def test_nothing_to_compare_with(self):
-        self.assertEqual(self.judged(self.loam, "a")[0], "differs")
-
-    def test_the_library_was_not_there(self):
-        found = self.judged(self.glibc, "a", library_seen=False)
-        self.assertEqual(found, ("refused", "/x/libc.so.6 was not in its memory map"))
-
-    def test_a_crash_with_its_last_words(self):
-        (self.folder / "stderr").write_text("first\nloam: double free of 0x10\n")
-        found = self.judged(self.loam, "a", status="crash", detail="SIGABRT")
-        self.assertEqual(found, ("crash", "SIGABRT: loam: double free of 0x10"))
 
 
 if __name__ == "__main__":

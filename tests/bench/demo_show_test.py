@@ -1,4 +1,4 @@
-"""demo/show.py: the tables at 80 columns and the plain progress. Needs python3-rich."""
+"""demo/show.py: the tables at 80 columns. Needs python3-rich."""
 
 import io
 import unittest
@@ -81,37 +81,6 @@ class Tables(unittest.TestCase):
     def test_the_notes_are_printed(self):
         text = printed(common.made_up_results(), [("not installed", "jemalloc (package x)")])
         self.assertIn("not installed: jemalloc (package x)", text)
-
-
-@unittest.skipIf(REASON, REASON)
-class Progress(unittest.TestCase):
-    def test_plain_lines_keep_the_columns_order(self):
-        import show
-
-        target = console()
-        with show.PlainProgress(target, 6, ["glibc", "loam"]) as progress:
-            progress.begin(0, 2, "one", "glibc")
-            progress.end(Row(0, "one", "glibc", "ok", user_s=1.5))
-            progress.finish_group()
-            for name, status in (("loam", "crash"), ("glibc", "ok")):
-                progress.begin(1, 2, "one", name)
-                progress.end(Row(1, "one", name, status, user_s=1.25))
-            progress.finish_group()
-        lines = target.file.getvalue().splitlines()
-        self.assertRegex(lines[0], r"^reference +glibc +loam +CPU seconds$")
-        self.assertRegex(lines[1], r"^  one +1\.50 +0:00 left$")
-        self.assertRegex(lines[2], r"^round 1/2 +glibc +loam +CPU seconds$")
-        self.assertRegex(lines[3], r"^  one +1\.25 +crash +0:00 left$")
-
-    def test_time_left(self):
-        import show
-
-        clock = show.Clock(10)
-        self.assertIsNone(clock.left())
-        clock.started -= 20
-        clock.done = 4
-        self.assertAlmostEqual(clock.left(), 30, delta=1)
-        self.assertEqual(show.seconds_text(125.9), "2:05")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import common
 from lab.allocators import find_library
+from lab.measure import built_starter
 
 PYTHON = "/usr/bin/python3"
 HOLD = "import time; block = bytearray({0} << 20); time.sleep({1})"
@@ -36,14 +37,15 @@ class Launch(unittest.TestCase):
             "stderr": str(self.work / "stderr"),
             "seconds": 10,
             "touch_mb": 1,
+            "thp": "default",
+            "sample_ms": 0,
+            "starter": built_starter(),
             "library": find_library("libc.so.6"),
             "process": None,
             "server": None,
         }
         spec.update(changes)
-        path = self.work / "spec.json"
-        path.write_text(json.dumps(spec))
-        return [PYTHON, "-I", "-S", str(common.LAB / "launch.py"), str(path)]
+        return [PYTHON, "-I", "-S", str(common.LAB / "launch.py"), json.dumps(spec)]
 
     def launch(self, command, **changes):
         process = subprocess.Popen(
@@ -56,7 +58,7 @@ class Launch(unittest.TestCase):
     def test_a_good_run(self):
         answer = self.launch(["/bin/sh", "-c", "echo hello; cat; sleep 0.1"])
         self.assertEqual(answer["status"], "ok")
-        self.assertTrue(answer["library_seen"])
+        self.assertEqual(answer["library_seen"], "map")
         self.assertGreaterEqual(answer["wall_s"], 0.1)
         self.assertEqual((self.work / "stdout").read_text(), "hello\n")
 

@@ -118,6 +118,7 @@ def write(directory, rows, samples, workloads, allocators):
 
 
 def about(workloads, allocators):
+    kinds = {(each[0], each[1]): (each[0], each[1], each[3]) for each in workloads}
     return {
         "started": "2026-11-21T12:00:00Z", "ended": "2026-11-21T13:40:00Z",
         "machine": {
@@ -138,9 +139,10 @@ def about(workloads, allocators):
         "workloads": [
             {
                 "name": name, "suite": suite, "question": f"What does {name} ask of <malloc> & free?",
-                "threads": threads, "tags": tags, "command": f"{name} --threads {threads}",
+                "threads": [t for s, n, t, _, _ in workloads if (s, n) == (suite, name)],
+                "tags": tags, "command": f"build/release/bench/{name} --seed 1",
             }
-            for suite, name, threads, tags, _ in workloads
+            for suite, name, tags in kinds.values()
         ],
     }  # fmt: skip
 

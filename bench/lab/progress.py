@@ -1,0 +1,132 @@
+"""What is shown while a run goes on. Needs python3-rich.
+
+On a terminal a bar with what runs now and the time left; elsewhere one plain
+line for each task and round.
+"""
+
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+WIDTH = 80
+
+
+def make_console():
+    """A console of the terminal's width, or of 80 columns where there is none."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    return console
+
+
+def seconds_text(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def turn_text(turn, turns):
+    """Round 0 is the one whose output on glibc all others are compared with."""
+    return f"round {turn}/{turns}" if turn else "reference"
+
+
+def plain_figure(row):
+    return f"{row.cpu_s:.2f}" if row.status == "ok" else row.status
+
+
+class Clock:
+    """Time left, from how long the runs so far took."""
+
+    def __init__(self, total):
+        self.total = total
+        self.done = 0
+        self.started = time.monotonic()
+
+    def left(self):
+        if not self.done:
+            return None
+        each = (time.monotonic() - self.started) / self.done
+        return each * (self.total - self.done)
+
+
+class BarProgress:
+    """For a terminal."""
+
+    def __init__(self, console, total):
+        self.clock = Clock(total)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            transient=True,
+            expand=True,
+        )
+        self.task = self.bar.add_task("starting", total=total, left="")
+
+    def __enter__(self):
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self.bar.stop()
+
+    def begin(self, turn, turns, label, allocator):
+        what = f"{turn_text(turn, turns)}  {label} on {allocator}"
+        self.bar.update(self.task, description=f"{what:<35}")
+
+    def end(self, row):
+        self.clock.done += 1
+        left = self.clock.left()
+        self.bar.update(self.task, advance=1, left=f"{seconds_text(left)} left")
+        if row.status != "ok":
+            self.bar.print(
+                Text(f"{row.label} on {row.allocator}: {row.status}: {row.detail}", style="red")
+            )
+
+    def finish_group(self):
+        """The bar needs no line for a task's end."""
+
+
+class PlainProgress:
+    """For a file or a pipe: a heading for each round, a line for each task."""
+
+    def __init__(self, console, total, allocators):
+        self.console = console
+        self.clock = Clock(total)
+        self.allocators = allocators
+        self.turn = None
+        self.rows = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def line(self, head, columns, tail=""):
+        cells = "".join(f"{column:>10}" for column in columns)
+        self.console.print(Text(f"{head:<14}{cells}  {tail}".rstrip()), soft_wrap=True)
+
+    def begin(self, turn, turns, _label, _allocator):
+        if turn != self.turn:
+            self.turn = turn
+            self.line(turn_text(turn, turns), self.allocators, "CPU seconds")
+
+    def end(self, row):
+        self.clock.done += 1
+        self.rows[row.allocator] = row
+
+    def finish_group(self):
+        rows = [self.rows.get(name) for name in self.allocators]
+        label = next(row.label for row in rows if row)
+        columns = [plain_figure(row) if row else "" for row in rows]
+        self.line(f"  {label}", columns, f"{seconds_text(self.clock.left())} left")
+        self.rows = {}
+
+
+def make_progress(console, total, allocators):
+    if console.is_terminal:
+        return BarProgress(console, total)
+    return PlainProgress(console, total, allocators)
