@@ -12,9 +12,12 @@ import collections
 import glob
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "guard"))
+import callgrind  # noqa: E402
 
 COLUMNS = [
     ("malloc", 48), ("malloc", 3000), ("malloc", 40000),
@@ -23,40 +26,23 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def cost_inside(path, library):
-    """Instructions that the window spent inside the library itself."""
-    total, inside, inclusive = 0, False, False
-    with open(path, encoding="utf-8", errors="replace") as dump:
-        for line in dump:
-            if line.startswith("ob="):
-                inside = os.path.basename(line[3:].strip()) == library
-            elif line.startswith("calls="):
-                inclusive = True  # the next line repeats the callee's cost
-            elif line[:1] in "0123456789+-*":
-                if inside and not inclusive:
-                    total += int(line.split()[1])
-                inclusive = False
-    return total
-
-
 def count(driver, layout):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
-        done = subprocess.run(
-            ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
-             "--compress-strings=no", "--compress-pos=no",
-             "--zero-before=window_open", "--dump-before=window_close",
-             driver, "count", layout],
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            sys.exit(f"count: {layout}: {done.stderr[-500:]}")
+        options = ["--zero-before=window_open", "--dump-before=window_close"]
+        try:
+            said = callgrind.run([driver, "count", layout], out, options)
+        except callgrind.Failed as error:
+            sys.exit(f"count: {layout}: {error}")
+        plan = [line.split() for line in said.splitlines()]
+        if len(glob.glob(out + ".*")) < len(plan):
+            sys.exit("count: fewer windows than calls")
         figures = collections.defaultdict(list)
         plan = [line.split() for line in done.stdout.splitlines()]
         if len(glob.glob(out + ".*")) < len(plan):
             sys.exit("count: fewer windows than calls")
         for number, (what, size, calls) in enumerate(plan, start=1):
-            cost = cost_inside(f"{out}.{number}", os.path.basename(layout))
+            cost = callgrind.Profile(f"{out}.{number}").cost(os.path.basename(layout))
             figures[what, int(size)].append(cost / int(calls))
         return figures
 

@@ -23,6 +23,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "guard"))
+import callgrind  # noqa: E402
 
 SKIPPED = 77
 KIB = 1024
@@ -39,7 +43,6 @@ PAIR_BARS = {48: 30, 3000: 45}
 # Sizes whose figures the table prints one by one.
 SHOWN = [1, 16, 48, 128, 256, 512, 1024, 1025, 2048, 4096, 8192, 16384, 32768, 65536]
 
-ADDRESS_COST = re.compile(r"^(0x[0-9a-f]+) (\d+)")
 DISASSEMBLY = re.compile(r"^\s*([0-9a-f]+):\s+(.*)$")
 FORBIDDEN = [
     ("lock prefix", re.compile(r"\block\b")),
@@ -50,26 +53,11 @@ FORBIDDEN = [
 
 
 class Window:
-    """What ran between window_open and window_close: {(object, address): times}."""
+    """What ran between window_open and window_close, outside the driver: {(object, address): times}."""
 
-    def __init__(self, path, skip_objects):
-        self.executed = {}
-        current = None
-        inclusive = False
-        with open(path, encoding="utf-8", errors="replace") as dump:
-            for line in dump:
-                if line.startswith("ob="):
-                    current = line[3:].strip()
-                elif line.startswith("calls="):
-                    inclusive = True  # the next line repeats the callee's cost
-                elif line.startswith("0x"):
-                    if inclusive:
-                        inclusive = False
-                        continue
-                    match = ADDRESS_COST.match(line)
-                    if match and os.path.basename(current or "") not in skip_objects:
-                        key = (current, int(match.group(1), 16))
-                        self.executed[key] = self.executed.get(key, 0) + int(match.group(2))
+    def __init__(self, path, driver):
+        executed = callgrind.Profile(path).executed
+        self.executed = {at: times for at, times in executed.items() if at[0] != driver}
 
     @property
     def cost(self):
@@ -80,20 +68,15 @@ def count(mode, args, folder):
     """Runs the driver under callgrind; returns [(what, size, Window)] in the order of windows."""
     out = os.path.join(folder, mode)
     environment = dict(os.environ, LD_PRELOAD=os.path.abspath(args.library))
-    command = [
-        "valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}",
-        "--dump-instr=yes", "--dump-line=no", "--compress-pos=no", "--compress-strings=no",
-        "--zero-before=window_open", "--dump-before=window_close", args.driver, mode,
-    ]  # fmt: skip
+    options = ["--dump-instr=yes", "--dump-line=no"]
+    options += ["--zero-before=window_open", "--dump-before=window_close"]
     # The preload also reaches valgrind's own launcher, which is harmless: only the program is counted.
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    if done.returncode != 0:
-        raise SystemExit(f"counts: {' '.join(command)} failed:\n{done.stdout[-500:]}{done.stderr}")
-    plan = [line.split() for line in done.stdout.splitlines()]
-    skip_objects = {os.path.basename(args.driver)}
+    plan = callgrind.run([args.driver, mode], out, options, environment)
+    driver = os.path.basename(args.driver)
     windows = []
-    for number, (what, size) in enumerate(plan, start=1):
-        windows.append((what, int(size), Window(f"{out}.{number}", skip_objects)))
+    for number, line in enumerate(plan.splitlines(), start=1):
+        what, size = line.split()
+        windows.append((what, int(size), Window(f"{out}.{number}", driver)))
     return windows
 
 
@@ -171,7 +154,7 @@ def check_kinds(cheapest, library, problems):
     looked_at = set()
     for (what, size), window in cheapest.items():
         for obj, address in window.executed:
-            if os.path.basename(obj) != name:
+            if obj != name:
                 problems.append(f"{what}({size}) leaves the library: {obj} at {address:#x}")
                 continue
             if (what, address) in looked_at:
@@ -208,9 +191,13 @@ def main():
     problems = []
     library = os.path.realpath(args.library)
     with tempfile.TemporaryDirectory(prefix="loam-counts-") as folder:
-        single = count("single", args, folder)
-        pairs = count("pairs", args, folder)
-        if os.path.basename(library) not in {os.path.basename(o) for o in objects_of(single)}:
+        try:
+            single = count("single", args, folder)
+            pairs = count("pairs", args, folder)
+        except callgrind.Failed as error:
+            print(f"counts: {error}")
+            return 1
+        if os.path.basename(library) not in objects_of(single):
             print(f"counts: the calls never reached {library}: {sorted(objects_of(single))}")
             return 1
         cheapest = check_single(single, problems)
