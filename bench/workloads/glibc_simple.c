@@ -12,7 +12,7 @@ static void *blocks[MOST];
 
 static WlTally body(WlWorker *me) {
     static const uint64_t batches[] = {25, 100, 400, MOST};
-    const uint64_t each = wl_scaled(100000); // blocks of a size and a batch length
+    const uint64_t each = wl_scaled(60000); // blocks of a size and a batch length
     WlTally tally = {0, 0};
     for (int round = 0; round < SIZES; round++) {
         size_t size = wl_skewed(&me->random, SMALLEST, LARGEST);

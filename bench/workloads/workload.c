@@ -59,8 +59,8 @@ static void help(WlKind kind, const WlOption *options) {
     put_line(STDOUT_FILENO, "  --scale F     how much of the work (1.0)");
     put_line(STDOUT_FILENO, "  --seed N      of the random numbers (1)");
     for (; options != NULL && options->name != NULL; options++) {
-        put_line(STDOUT_FILENO, "  %s N   %s (%ju)", options->name, options->what,
-                 (uintmax_t)*options->value);
+        bool words = strchr(options->what, '|') != NULL;
+        put_line(STDOUT_FILENO, "  %s %s%s", options->name, words ? "" : "N   ", options->what);
     }
 }
 
@@ -75,6 +75,20 @@ static uint64_t number(const char *name, const char *text, uint64_t least, uint6
         _exit(2);
     }
     return value;
+}
+
+// The place of `text` among `words`, "a|b|c".
+static uint64_t word(const char *name, const char *text, const char *words) {
+    size_t length = strlen(text);
+    uint64_t place = 0;
+    for (const char *at = words; at != NULL; place++) {
+        const char *end = strchr(at, '|');
+        size_t size = end != NULL ? (size_t)(end - at) : strlen(at);
+        if (size == length && memcmp(at, text, size) == 0) return place;
+        at = end != NULL ? end + 1 : NULL;
+    }
+    put_line(STDERR_FILENO, "%s: %s takes %s, not \"%s\"", wl.name, name, words, text);
+    _exit(2);
 }
 
 static const WlOption *find(const WlOption *options, const char *name) {
@@ -96,8 +110,10 @@ void wl_begin(int argc, char **argv, const char *name, WlKind kind, const WlOpti
         bool threads = strcmp(given, "--threads") == 0, seed = strcmp(given, "--seed") == 0;
         bool scale = strcmp(given, "--scale") == 0;
         if (own == NULL && !threads && !seed && !scale) wrong_use("unknown option ", given);
-        if (++at == argc) wrong_use("a number is missing after ", given);
-        if (own != NULL) {
+        if (++at == argc) wrong_use("nothing follows ", given);
+        if (own != NULL && strchr(own->what, '|') != NULL) {
+            *own->value = word(given, argv[at], own->what);
+        } else if (own != NULL) {
             *own->value = number(given, argv[at], own->least, own->most);
         } else if (threads) {
             wl.threads = (int)number(given, argv[at], 1, kind == WL_SINGLE ? 1 : MOST_THREADS);
@@ -111,6 +127,14 @@ void wl_begin(int argc, char **argv, const char *name, WlKind kind, const WlOpti
                 wrong_use("--scale takes a number above 0, at most 1000, not ", argv[at]);
             }
         }
+    }
+}
+
+void wl_order(const char *name, uint64_t least, const char *other, uint64_t most) {
+    if (least > most) {
+        put_line(STDERR_FILENO, "%s: %s %ju is above %s %ju", wl.name, name, (uintmax_t)least,
+                 other, (uintmax_t)most);
+        exit(2);
     }
 }
 

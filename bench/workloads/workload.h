@@ -41,7 +41,7 @@ typedef struct {
     const char *name; // "--min"; the array of options ends with a NULL
     uint64_t *value;  // holds the default until wl_begin, which stores what was given
     uint64_t least, most;
-    const char *what; // for --help
+    const char *what; // for --help; "a|b|c" takes one of these words: the value is its place
 } WlOption;
 
 typedef enum { WL_SINGLE, WL_THREADED } WlKind; // WL_SINGLE takes no --threads above 1
@@ -55,6 +55,9 @@ extern struct Wl {
 
 // Reads the command line; on wrong use says so in one line and exits with 2.
 void wl_begin(int argc, char **argv, const char *name, WlKind kind, const WlOption *options);
+
+// Two options of which the first must not be above the second; wrong use as above.
+void wl_order(const char *name, uint64_t least, const char *other, uint64_t most);
 
 // A count at --scale 1, made for the scale that was asked for: at least 1.
 uint64_t wl_scaled(uint64_t count);
