@@ -98,6 +98,11 @@ def around(points, sizes, frame, obstacles=(), near=9.0):
     return labels
 
 
+def cross(x, y, left, right, top, bottom):
+    """The boxes of a point's two whiskers."""
+    return [(left, y - 1.5, right, y + 1.5), (x - 1.5, top, x + 1.5, bottom)]
+
+
 def crowding(points, index):
     x, y = points[index]
     return sum(1 / (30 + abs(x - a) + abs(y - b)) for a, b in points)
@@ -107,6 +112,8 @@ def ticks(low, high, most=7):
     """Round figures for a logarithmic axis of ratios, all within low..high."""
     fine = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
     finer = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 7, 10]  # fmt: skip
-    finest = [step / 20 for step in range(2, 60)]
-    fits = [[tick for tick in steps if low <= tick <= high] for steps in (finest, finer, fine)]
+    tenths = [step / 10 for step in range(1, 30)]
+    twentieths = [step / 20 for step in range(2, 60)]
+    every = (twentieths, tenths, finer, fine)
+    fits = [[tick for tick in steps if low <= tick <= high] for steps in every]
     return next((found for found in fits if 1 < len(found) <= most), fits[-1] or [1.0])
