@@ -72,7 +72,6 @@ class Lab:
             entry = known["entry"]
             if known["key"] == key and sources.sha256(library) == entry["sha256"]:
                 return entry | {"note": self._proof(peer.name, library)}, "up to date"
-        library.unlink(missing_ok=True)
 
         work = stamp.parent
         shutil.rmtree(work, ignore_errors=True)
@@ -95,7 +94,10 @@ class Lab:
     def _proof(self, name: str, library: Path) -> str:
         """What is to be told with a library that is proved; raises verify.Refused."""
         smoke = self.smoke()
-        key = _digest(sources.sha256(library), _text(verify.__file__), _text(HERE / "smoke.cc"))
+        key = _digest(
+            sources.sha256(library), _text(verify.__file__), _text(HERE / "smoke.cc"),
+            *verify.programs(),
+        )  # fmt: skip
         stamp = self.out / "work" / f"{name}.proof.json"
         with contextlib.suppress(OSError, ValueError, KeyError):
             known = json.loads(stamp.read_text())
@@ -103,8 +105,7 @@ class Lab:
                 return known["note"]
         verify.prove(library, smoke)
         note = "; ".join(verify.troubles(library))
-        if "not tried" not in note:
-            _write_json(stamp, {"key": key, "note": note})
+        _write_json(stamp, {"key": key, "note": note})
         return note
 
     def smoke(self) -> Path:
@@ -127,10 +128,14 @@ class Lab:
     # ---- the list --------------------------------------------------------------------------------
 
     def known(self) -> dict[str, list[dict]]:
-        """What peers.json says now, of rivals that exist still."""
+        """What peers.json says now, of libraries that have not changed since."""
         try:
             said = json.loads((self.out / "peers.json").read_text())
-            peers = [peer for peer in said["peers"] if (self.out / peer["library"]).exists()]
+            peers = [
+                peer for peer in said["peers"]
+                if peer["name"] in recipes.NAMES
+                and sources.sha256(self.out / peer["library"]) == peer["sha256"]
+            ]  # fmt: skip
             return {"peers": peers, "absent": said["absent"]}
         except (OSError, ValueError, KeyError, TypeError):
             return {"peers": [], "absent": []}
@@ -162,7 +167,7 @@ def build(lab: Lab, names: list[str]) -> int:
             step(peer.name)
             try:
                 entry, done = lab.peer(peer)
-            except TROUBLE as error:
+            except (*TROUBLE, OSError) as error:
                 absent.append({"name": peer.name, "why": str(error)})
                 print(f"build.py: {peer.name} is absent: {error}", file=sys.stderr, flush=True)
                 continue
@@ -170,7 +175,8 @@ def build(lab: Lab, names: list[str]) -> int:
             note = f" ({entry['note']})" if entry["note"] else ""
             print(f"{peer.name:16}{entry['version']:16}{done}{note}", flush=True)
     merged = lab.write(peers, absent)
-    print(f"{len(merged['peers'])} rivals in {lab.out / 'peers.json'}")
+    counts = f"{len(merged['peers'])} listed, {len(merged['absent'])} absent"
+    print(f"{lab.out / 'peers.json'}: {counts}")
     return 0 if merged["peers"] else 1
 
 
@@ -180,8 +186,13 @@ def _progress(total: int):
     if not sys.stderr.isatty():
         yield lambda name: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn
+    except ImportError:  # one line a rival is told anyway
+        yield lambda name: None
+        return
 
     columns = (
         TextColumn("{task.description:16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FLAG_VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "LD_PRELOAD", "MAKEFLAGS")
+BUILT_AT = "1577836800"  # what __DATE__ says in every build, so that two builds are the same file
 
 
 class Failed(Exception):
@@ -42,6 +43,7 @@ class Job:
         """Runs a build step, its output appended to build.log; raises Failed."""
         log = self.work / "build.log"
         env = {name: text for name, text in os.environ.items() if name not in FLAG_VARIABLES}
+        env |= {name: compiler(name) for name in ("CC", "CXX")} | {"SOURCE_DATE_EPOCH": BUILT_AT}
         if shutil.which(str(command[0])) is None:
             raise Failed(f"{command[0]} is not installed")
         with log.open("a") as file:
@@ -133,12 +135,9 @@ def by_jemallocs_make(job: Job) -> tuple[Path, str]:
     options = ["--disable-doc", f"--with-version={job.crate_version.partition('+')[2]}"]
     job.run(["sh", "./configure", *options])
     job.run(["make", f"-j{job.jobs}", "build_lib_shared"])
-    flags = re.search(r"^CFLAGS := (.*)$", (job.source / "Makefile").read_text(), re.MULTILINE)
-    used = " ".join(flags[1].replace("$(CONFIGURE_CFLAGS)", "").split()) if flags else ""
-    if found := re.search(
-        r"^CONFIGURE_CFLAGS='(.*)'$", (job.source / "config.log").read_text(), re.MULTILINE
-    ):
-        used = " ".join(f"{found[1]} {used}".split())
+    made_with = (job.source / "Makefile").read_text()
+    flags = re.search(r"^CONFIGURE_CFLAGS := (.*)$", made_with, re.MULTILINE)
+    used = _telling(flags[1].split()) if flags else "its own"
     return _library(job.source / "lib", "libjemalloc.so*"), f"./configure {options[0]}: {used}"
 
 
@@ -168,14 +167,15 @@ def _library(folder: Path, pattern: str) -> Path:
 
 
 def _cmake_flags(tree: Path, target: str) -> str:
-    """What the target's first source was compiled with, less paths, warnings and file names."""
-    entries = json.loads((tree / "compile_commands.json").read_text())
-    for entry in entries:
+    """What the target's first source was compiled with."""
+    for entry in json.loads((tree / "compile_commands.json").read_text()):
         if f"CMakeFiles/{target}.dir/" in entry["command"]:
-            words = shlex.split(entry["command"])[1:]
-            break
-    else:
-        raise Failed(f"its build has no target {target}")
+            return _telling(shlex.split(entry["command"])[1:])
+    raise Failed(f"its build has no target {target}")
+
+
+def _telling(words: list[str]) -> str:
+    """A compiler's arguments less file names, include folders and warnings."""
     kept, skip = [], False
     for word in words:
         if skip or word.startswith(("-I", "-W")):

@@ -66,7 +66,10 @@ void interfaces() {
             size_t multiple = (size + alignment - 1) / alignment * alignment;
             std::free(usable(aligned_alloc(alignment, multiple), multiple, alignment));
         }
+        std::free(usable(memalign(32, size), size, 32));
+        std::free(usable(reallocarray(nullptr, size, 3), size * 3, natural));
         ::operator delete(usable(::operator new(size), size, natural));
+        ::operator delete[](usable(::operator new[](size, std::nothrow), size, natural));
         auto wide = std::align_val_t{64};
         ::operator delete(usable(::operator new(size, wide), size, 64), wide);
     }

@@ -27,6 +27,7 @@ REQUIRED = {
 BINDING = re.compile(
     r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `(" + "|".join(REQUIRED) + ")'"
 )
+SEARCH = "/usr/sbin:/usr/bin:/sbin:/bin"  # Debian's own programs, not what a user put before them
 TIME_LIMIT = 60  # seconds; the slowest takes 2
 
 
@@ -35,7 +36,7 @@ class Refused(Exception):
 
 
 def environment(library: Path, **more: str) -> dict[str, str]:
-    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "LD_PRELOAD": str(library), **more}
+    return {"PATH": SEARCH, "LC_ALL": "C", "LD_PRELOAD": str(library), **more}
 
 
 def prove(library: Path, smoke: Path) -> None:
@@ -68,14 +69,11 @@ def _expect_success(what: str, done: subprocess.CompletedProcess) -> None:
         raise Refused(f"{what} {ended(done.returncode)} with it: {_last_line(done.stderr)}")
 
 
-def _run(
-    command: list[str], env: dict[str, str], **options
-) -> subprocess.CompletedProcess:
+def _run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess:
     try:
         return subprocess.run(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, errors="replace", timeout=TIME_LIMIT, check=False,
-            **options,
+            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=TIME_LIMIT, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise Refused(f"{Path(command[0]).name} hangs with it (over {TIME_LIMIT} s)") from error
@@ -95,11 +93,16 @@ def _last_line(text: str) -> str:
 # ---- real programs -------------------------------------------------------------------------------
 
 
+def programs() -> list[str]:
+    """Those of the real programs that are there to be tried."""
+    return [name for name in ATTEMPTS if shutil.which(name, path=SEARCH)]
+
+
 def troubles(library: Path) -> list[str]:
     """What went wrong with real programs, and which were not there to be tried."""
-    found = []
+    found, there = [], programs()
     for name, attempt in ATTEMPTS.items():
-        if shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+        if name not in there:
             found.append(f"{name}: not tried, not installed")
             continue
         try:
