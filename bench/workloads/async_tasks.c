@@ -5,7 +5,8 @@
 // realloc with what it has computed, which as a rule moves it into its own heap; a third one frees
 // it. All threads do all three, in a circle, 128 closures at a time. With one thread, it is its own
 // neighbour on both sides.
-// A batch costs six locks: over 85% of the time is malloc, realloc, free and touching the objects.
+// Of its instructions on glibc, 85% are malloc's, realloc's and free's, 13% write, copy and check the
+// closures, under 1% are locks and queues.
 // Cannot tell the cost of a foreign realloc from that of a foreign free; see xmalloc_mixed.c for the
 // latter alone.
 #include "batch.h"
@@ -42,6 +43,8 @@ static WlTally body(WlWorker *me) {
     }
     // Nobody waits while he has an empty batch of his own and work left, and all batches are at
     // home when all inboxes are empty: so not all of the threads can be waiting.
+    // Numbers of its own for extending: how the two are interleaved is chance, each order is not.
+    WlRandom extra = wl_random((uint64_t)(me->count + me->index));
     WlTally tally = {0, 0};
     while (left > 0 || awaited > 0) {
         if (left > 0 && home != NULL) {
@@ -68,7 +71,7 @@ static WlTally body(WlWorker *me) {
         tally.ops += batch->count;
         if (batch->stage == EXTEND) {
             for (uint32_t at = 0; at < batch->count; at++) {
-                size_t more = wl_between(&me->random, 8, 200);
+                size_t more = wl_between(&extra, 8, 200);
                 batch->items[at] = item_resize(batch->items[at], batch->items[at]->size + more);
             }
             batch->stage = FINISH;

@@ -6,7 +6,8 @@
 // arrays; a thread replaces random objects of its array, then starts a successor, hands it the array
 // and ends. Heaps that go with their threads "bleed" here. Unlike the original it does a fixed
 // amount of work and not what fits into a time, so times compare and resident memory is bounded.
-// There is no lock: over 95% of the time is malloc, free and touching the objects.
+// There is no lock; of its instructions on glibc, 65% are malloc's and free's, the rest draws sizes,
+// writes and checks.
 // Cannot say anything about threads that live long; see rptest.c.
 #include "batch.h"
 

@@ -7,7 +7,7 @@
 // produce; with one thread it takes turns at both. The original runs for a time and lets the
 // fast producer run ahead, so its resident memory says nothing; here the work is fixed, and what is
 // under way is bounded by the batches that there are (--batches of 128 objects).
-// A batch costs two locks: over 90% of the time is malloc, free and touching the objects.
+// Of its instructions on glibc, 79% are malloc's and free's, under 1% locks and queues.
 // Cannot say anything about allocators that mix the two roles in a thread; see xmalloc_mixed.c.
 #include "batch.h"
 

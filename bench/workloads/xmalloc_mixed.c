@@ -5,7 +5,7 @@
 // block is as well off as one that sends it home, unlike in xmalloc.c. The threads stand in a
 // circle; a batch of 128 objects goes to the next one, is freed there and comes back empty. With one
 // thread the circle is the thread itself.
-// A batch costs four locks: over 90% of the time is malloc, free and touching the objects.
+// Of its instructions on glibc, 78% are malloc's and free's, under 1% locks and queues.
 #include "batch.h"
 
 static uint64_t least = 16, most = 2047, batches = 64;
