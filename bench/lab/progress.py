@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from lab.tables import short_of
+
 WIDTH = 80
 
 
@@ -96,6 +98,7 @@ class PlainProgress:
         self.console = console
         self.clock = Clock(total)
         self.allocators = allocators
+        self.few = len(allocators) <= 5
         self.turn = None
         self.rows = {}
 
@@ -106,13 +109,15 @@ class PlainProgress:
         pass
 
     def line(self, head, columns, tail=""):
-        cells = "".join(f"{column:>10}" for column in columns)
-        self.console.print(Text(f"{head:<14}{cells}  {tail}".rstrip()), soft_wrap=True)
+        width = 10 if self.few else 6
+        cells = "".join(f"{column[: width - 1]:>{width}}" for column in columns)
+        self.console.print(Text(f"{head:<18}{cells}  {tail}".rstrip()), soft_wrap=True)
 
     def begin(self, turn, turns, _label, _allocator):
         if turn != self.turn:
             self.turn = turn
-            self.line(turn_text(turn, turns), self.allocators, "CPU seconds")
+            names = self.allocators if self.few else [short_of(name) for name in self.allocators]
+            self.line(turn_text(turn, turns), names, "CPU seconds")
 
     def end(self, row):
         self.clock.done += 1

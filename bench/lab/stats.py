@@ -219,6 +219,8 @@ def load_rss(path):
                 continue
             key = (values[1], int(values[2]), values[3])
             curve = found.setdefault(key, {}).setdefault(int(values[0]), [])
+            if curve and float(values[4]) <= curve[-1][0]:
+                curve.clear()  # this run was interrupted and made again
             curve.append((float(values[4]), int(values[5])))
     return found
 
