@@ -11,7 +11,7 @@ calls.c and objects.cpp. A workload that grew is shown by function: which grew, 
 Why a tool of its own beside the benchmarks: times on a shared machine scatter by far more than the two
 percent by which a heap gets slower a commit at a time; counts repeat exactly. What they cannot see:
 caches, mispredicted branches, system calls, waiting. A change may rightly cost instructions and save
-time; then --update belongs into its commit, and the reviewer sees by how much.
+time; then --update (or the target guard_update) belongs into its commit, and the reviewer sees by how much.
 
 The purge worker is off (LOAM_PURGE_THREAD=0: purges happen in free, at fixed amounts), the environment
 is fixed. Counts belong to a compiler: the baseline has one entry for each processor and major version of
@@ -42,7 +42,7 @@ SHOWN_FUNCTIONS = 10
 FORMAT = 1
 BASELINE = Path(__file__).resolve().parent / "baseline.json"
 MEMORY_FUNCTION = re.compile(r"mem(cpy|move|set|chr|cmp)")
-UPDATE = "python3 bench/guard/guard.py --build BUILD --update"
+UPDATE = "cmake --build --preset release --target guard_update"
 
 
 class Skip(Exception):
@@ -253,10 +253,8 @@ def compare_all(counts, entry, here, asked_all):
         for name in names:
             print(f"guard: {name} {what} in the baseline's entry: {UPDATE}")
     if results["down"]:
-        print(
-            f"guard: {len(results['down'])} workloads got cheaper by more than {ALLOWED:.0%}; keep the "
-            f"gain: {UPDATE}"
-        )
+        names = ", ".join(results["down"])
+        print(f"guard: cheaper by more than {ALLOWED:.0%}: {names}; keep the gain: {UPDATE}")
     if results["up"]:
         print(
             f"guard: FAILED: more than {ALLOWED:.0%} dearer: {', '.join(results['up'])}. If it is worth "
