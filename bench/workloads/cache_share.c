@@ -3,8 +3,8 @@
 // Asks: does the allocator put objects of different threads into one cache line? Each write to it
 // then takes the line away from the other core ("false sharing"). Two cases of Berger, McKinley,
 // Blumofe and Wilson, "Hoard: a scalable memory allocator" (2000):
-//   cache-thrash   --handed 0: each thread allocates by itself; the allocator alone decides (active)
-//   cache-scratch  --handed 1: the main thread allocates neighbours and hands each thread one, which
+//   cache-thrash   --handed no:  each thread allocates by itself; the allocator alone decides (active)
+//   cache-scratch  --handed yes: the main thread allocates neighbours and hands each thread one, which
 //                  the thread frees and gets back from a careless allocator for good (passive)
 // Nearly all of the time is writing: with objects in lines of their own, all allocators are equal
 // and threads cost no more CPU time than one does. With one core there is nothing to see.
@@ -41,11 +41,10 @@ static WlTally body(WlWorker *me) {
 }
 
 int main(int argc, char **argv) {
-    const WlOption options[] = {
-        {"--size", &size, 1, 4096, "of an object in bytes"},
-        {"--handed", &handed, 0, 1, "1: neighbours from the main thread are freed first"},
-        {"--writes", &writes, 1, 1000000, "to each byte of an object"},
-        {0}};
+    const WlOption options[] = {{"--size", &size, 1, 4096, "of an object in bytes"},
+                                {"--handed", &handed, 0, 1, "no|yes"},
+                                {"--writes", &writes, 1, 1000000, "to each byte of an object"},
+                                {0}};
     wl_begin(argc, argv, "cache-share", WL_THREADED, options);
     // The work is bytes written, so that --size and --writes change the mix and not the amount.
     Plan plan = {.rounds = wl_scaled(1600000000) / (size * writes) + 1};

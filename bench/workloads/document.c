@@ -6,8 +6,8 @@
 // children that grow by realloc and are cut to size at their end; nothing is freed meanwhile, so a
 // fast path to fresh memory and few bytes beside each object are what counts. The document is then
 // walked (close objects make this fast) and freed breadth first, strings before nodes.
-// Documents are shared out among the threads, which have nothing else in common. About half of the
-// time is malloc, realloc and free, the other half cache misses in what they laid out.
+// Documents are shared out among the threads, which have nothing else in common. Of its instructions
+// on glibc, 36% are malloc's, realloc's and free's; of its time more, for the order misses caches.
 #include "workload.h"
 
 static uint64_t nodes = 60000, documents = 16;

@@ -59,13 +59,12 @@ int main(int argc, char **argv) {
     const WlOption options[] = {
         {"--min", &least, ITEM_LEAST, 1 << 20, "smallest size in bytes"},
         {"--max", &most, ITEM_LEAST, 1 << 20, "largest size in bytes"},
-        {"--objects", &objects, 1, 10000000, "live objects, all threads together"},
+        {"--objects", &objects, 1024, 10000000, "live objects, all threads together"},
         {"--generations", &generations, 1, 100000, "threads in a row"},
         {0}};
     wl_begin(argc, argv, "larson", WL_THREADED, options);
-    if (least > most) wl_fail("--min is above --max");
+    wl_order("--min", least, "--max", most);
     uint64_t threads = (uint64_t)wl.threads;
-    if (objects < threads) wl_fail("fewer objects than threads");
     uint64_t replaces = wl_scaled(10000000);
     WlRandom random = wl_random(threads);
     WlTally total = {2 * objects, 0};

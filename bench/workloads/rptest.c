@@ -2,16 +2,18 @@
 //
 // Asks: how does an allocator do over a whole range of sizes at once, in a live set with random
 // frees, when some objects go to another thread? After the description of rpmalloc's benchmark.
-// --distribution says how often each size between --min and --max is asked for: 0 all alike, 1
-// falling linearly, 2 falling exponentially. Each thread holds a live set; in each step it frees
+// --distribution says how often each size between --min and --max is asked for: all alike, falling
+// linearly, or falling exponentially. Each thread holds a live set; in each step it frees
 // objects at random places and fills the places again, and every eighth batch of what it frees goes
-// to its neighbour instead. Handing a batch over costs two locks for 128 objects: over 90% of the
-// time is malloc, free and touching the objects, with large sizes mostly the last.
+// to its neighbour instead. Of its instructions on glibc, 78% are malloc's and free's, under 0.1%
+// locks and queues; with large sizes, touching what was allocated takes most of the time.
 #include "batch.h"
 
 #include <math.h>
 
-static uint64_t least = 16, most = 16000, distribution = 2, live = 16000, cross = 8;
+enum { EVEN, LINEAR, EXPONENTIAL };
+
+static uint64_t least = 16, most = 16000, distribution = EXPONENTIAL, live = 16000, cross = 8;
 
 enum { QUANTILES = 4096, BATCHES = 16 };
 
@@ -27,9 +29,9 @@ typedef struct {
 static void make_quantiles(void) {
     for (int at = 0; at < QUANTILES; at++) {
         double share = (at + 0.5) / QUANTILES, part; // of the sizes that are smaller; of the range
-        if (distribution == 0) {
+        if (distribution == EVEN) {
             part = share;
-        } else if (distribution == 1) {
+        } else if (distribution == LINEAR) {
             part = 1 - sqrt(1 - share);
         } else { // a mean of a tenth of the range
             part = fmin(-log(1 - share) / 10, 1);
@@ -113,18 +115,18 @@ int main(int argc, char **argv) {
     const WlOption options[] = {
         {"--min", &least, ITEM_LEAST, 1 << 20, "smallest size in bytes"},
         {"--max", &most, ITEM_LEAST, 1 << 20, "largest size in bytes"},
-        {"--distribution", &distribution, 0, 2, "0 even, 1 linear, 2 exponential"},
+        {"--distribution", &distribution, 0, 2, "even|linear|exponential"},
         {"--live", &live, 1024, 10000000, "live objects, all threads together"},
         {"--cross", &cross, 1, 1000000, "one batch in so many goes to the neighbour"},
         {0}};
     wl_begin(argc, argv, "rptest", WL_THREADED, options);
-    if (least > most) wl_fail("--min is above --max");
+    wl_order("--min", least, "--max", most);
     make_quantiles();
     size_t threads = (size_t)wl.threads;
     Ring ring = {.inboxes = wl_table(threads, sizeof(Queue)),
                  .table = wl_table(threads * BATCHES, sizeof(Batch)),
                  .items = wl_table(live, sizeof(Item *)),
-                 .replaces = wl_scaled(4000000)};
+                 .replaces = wl_scaled(3200000)};
     for (size_t at = 0; at < threads; at++) queue_make(&ring.inboxes[at], 1);
     return wl_end(wl_run(wl.threads, body, &ring));
 }

@@ -6,8 +6,9 @@
 // threads holds 4096 values of 128 B to 16 KiB, one put in by every fourth request; the value that
 // it drives out was as a rule allocated by another thread and long ago. The short-lived decide the
 // time, the long-lived between them the memory.
-// The cache has 64 locks, held for an exchange of pointers: over 90% of the time is the allocator's
-// and touching the objects. Cannot say anything about memory after the load; see burst.c.
+// The cache has 64 locks, held for an exchange of pointers. Of its instructions on glibc, 62% are
+// malloc's, realloc's and free's, under 1% locks; the rest draws sizes, writes and checks.
+// Cannot say anything about memory after the load; see burst.c.
 #include "batch.h"
 
 static uint64_t connections = 2000, body_most = 64 << 10;
@@ -122,7 +123,7 @@ int main(int argc, char **argv) {
     wl_begin(argc, argv, "server", WL_THREADED, options);
     Server server = {.shards = wl_table(SHARDS, sizeof(Shard)),
                      .sessions = wl_table(connections, sizeof(Session)),
-                     .requests = wl_scaled(400000)};
+                     .requests = wl_scaled(380000)};
     for (int at = 0; at < SHARDS; at++) pthread_mutex_init(&server.shards[at].lock, NULL);
     WlTally total = wl_run(wl.threads, body, &server);
     for (int at = 0; at < SHARDS; at++) {

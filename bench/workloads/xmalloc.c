@@ -96,9 +96,9 @@ int main(int argc, char **argv) {
                                 {"--batches", &batches, 4, 100000, "batches under way"},
                                 {0}};
     wl_begin(argc, argv, "xmalloc", WL_THREADED, options);
-    if (least > most) wl_fail("--min is above --max");
+    wl_order("--min", least, "--max", most);
     Market *market = wl_table(1, sizeof *market);
-    market->objects = wl_scaled(4000000);
+    market->objects = wl_scaled(4500000);
     atomic_init(&market->producing, wl.threads / 2);
     // All of the batches are in one queue or the other or in a thread's hands, so a quarter of them
     // always comes to one queue, unless they have become few compared with the threads.

@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
                                 {"--batches", &batches, 1, 100000, "batches of a thread"},
                                 {0}};
     wl_begin(argc, argv, "xmalloc-mixed", WL_THREADED, options);
-    if (least > most) wl_fail("--min is above --max");
+    wl_order("--min", least, "--max", most);
     uint64_t threads = (uint64_t)wl.threads;
     Circle circle = {.inboxes = wl_table(threads, sizeof(Queue)),
                      .table = wl_table(threads * batches, sizeof(Batch)),
