@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 
 help: ## what can be made (this list)
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 build: ## libloam.so, libloam.a and loam-override.o, in build/release
 	scripts/bootstrap
@@ -16,6 +16,19 @@ demo: ## run real programs unchanged on loam, beside other allocators: a table a
 	cmake --preset release
 	cmake --build --preset release --target loam -j $(JOBS)
 	/usr/bin/python3 demo/run.py
+
+bench: bench-programs ## every workload on every allocator, quick: under ten minutes on two cores
+	/usr/bin/python3 bench/run.py
+
+bench-full: bench-programs ## the same at full size, at 1, 2 and 8 threads, and more real programs
+	/usr/bin/python3 bench/run.py --full
+
+# What both of them run: loam, the workloads, the rivals.
+bench-programs:
+	scripts/bootstrap --bench
+	cmake --preset release
+	cmake --build --preset release --target loam bench -j $(JOBS)
+	/usr/bin/python3 bench/peers/build.py
 
 test: build ## the tests of the release build, in under five minutes
 	cd build/release && ctest -L 'quick|counts' --no-tests=error -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)
@@ -32,4 +45,4 @@ format: ## lay the code out as .clang-format says
 clean: ## remove everything that was built
 	rm -rf build
 
-.PHONY: help build demo test check format clean
+.PHONY: help build demo bench bench-full bench-programs test check format clean
