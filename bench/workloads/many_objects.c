@@ -47,11 +47,12 @@ static WlTally body(WlWorker *me) {
             for (uint64_t at = 0; at < count; at++) {
                 lengths[at] = (uint32_t)wl_between(&me->random, decade->size, decade->size * 3 / 2);
                 blocks[at] = wl_malloc(lengths[at]);
-                wl_write(blocks[at], lengths[at], (unsigned char)at);
+                wl_write(blocks[at], lengths[at], (unsigned char)(lengths[at] + at));
             }
             for (uint64_t at = 0; at < count; at++) {
                 uint32_t one = turn[at];
-                tally.sum += wl_check(blocks[one], lengths[one], (unsigned char)one);
+                tally.sum +=
+                    wl_check(blocks[one], lengths[one], (unsigned char)(lengths[one] + one));
                 free(blocks[one]);
             }
             tally.ops += 2 * count;
