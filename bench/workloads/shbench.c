@@ -36,7 +36,7 @@ static Batch *build(uint64_t number, WlRandom *random) {
             run = 1 + 256 / size;
         }
         batch->at[at].size = size;
-        batch->at[at].tag = (unsigned char)(number + at);
+        batch->at[at].tag = (unsigned char)(number + at + size);
         batch->at[at].block = wl_malloc(size);
         wl_write(batch->at[at].block, size, batch->at[at].tag);
     }
