@@ -64,8 +64,8 @@ class Lab:
     def _bundled(self, peer: recipes.Bundled) -> tuple[dict, str]:
         crate = self.crates[peer.crate]
         library = self.out / f"{peer.name}.so"
-        compilers = [recipes.compiler_version(variable) for variable in ("CC", "CXX")]
-        key = _digest(crate.checksum, *compilers, _text(recipes.__file__))
+        compiler = recipes.compiler_version(peer.compiler)
+        key = _digest(crate.checksum, compiler, _text(recipes.__file__))
         stamp = self.out / "work" / peer.name / "built.json"
         with contextlib.suppress(OSError, ValueError, KeyError):
             known = json.loads(stamp.read_text())
@@ -82,7 +82,7 @@ class Lab:
         shutil.copy(made, work / "made.so")
         entry = {
             "name": peer.name, "version": peer.version(job), "origin": crate.origin,
-            "flags": f"{flags} [{compilers[0]}]", "library": library.name, "kind": peer.kind,
+            "flags": f"{flags} [{compiler}]", "library": library.name, "kind": peer.kind,
             "sha256": sources.sha256(made),
         }  # fmt: skip
         (work / "made.so").replace(library)
@@ -242,8 +242,12 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="show them and their state, build none")
     parser.add_argument("--prove", metavar="LIBRARY", type=Path, help="try a library of your own")
     parser.add_argument("--offline", action="store_true", help="use no network")
-    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="compilers at once")
-    parser.add_argument("--out", metavar="DIR", type=Path, default=DEFAULT_OUT, help="default: build/peers")
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, default=os.cpu_count(), help="compilers at once"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=DEFAULT_OUT, help="default: build/peers"
+    )
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(recipes.NAMES)
     if unknown := [name for name in names if name not in recipes.NAMES]:

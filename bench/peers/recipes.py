@@ -64,6 +64,7 @@ class Bundled:
     folder: str  # of the source inside the crate
     version: Callable[[Job], str]
     build: Callable[[Job], tuple[Path, str]]  # gives the library and the flags as used
+    compiler: str = "CC"
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,8 @@ def jemalloc_version(job: Job) -> str:
 
 def rpmalloc_version(job: Job) -> str:
     """The crate names a commit; the newest heading of the change log says after which release."""
-    return f"{(job.source / 'CHANGELOG').read_text().split()[0]}+{job.crate_version.partition('+')[2]}"
+    release = (job.source / "CHANGELOG").read_text().split()[0]
+    return f"{release}+{job.crate_version.partition('+')[2]}"
 
 
 def crate_version(job: Job) -> str:
@@ -241,6 +243,7 @@ PEERS: tuple[Bundled | Installed, ...] = (
         by_cmake(
             "-DSNMALLOC_BUILD_TESTING=OFF", "-DSNMALLOC_STATIC_LIBRARY=OFF", target="snmallocshim"
         ),
+        compiler="CXX",
     ),
     Bundled(
         "rpmalloc", "fast", "rpmalloc-sys", "rpmalloc",

@@ -19,7 +19,7 @@ import recipes
 class All(unittest.TestCase):
     def test_all_are_built_and_proved(self):
         done = subprocess.run(
-            ["/usr/bin/python3", "-B", PEERS / "build.py"], capture_output=True, text=True, check=False
+            [sys.executable, "-B", PEERS / "build.py"], capture_output=True, text=True, check=False
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         listed = json.loads((common.ROOT / "build/peers/peers.json").read_text())

@@ -113,7 +113,9 @@ class Proof(Case):
         libc = Path(subprocess.run(
             ["cc", "-print-file-name=libc.so.6"], capture_output=True, text=True, check=True
         ).stdout.strip()).resolve()  # fmt: skip
-        self.assertRegex(self.refused(libc), r"operator (new|delete) of \S+ stays with \S*libstdc\+\+")
+        self.assertRegex(
+            self.refused(libc), r"operator (new|delete) of \S+ stays with \S*libstdc\+\+"
+        )
 
     def test_a_file_that_is_no_library_is_refused(self):
         text = self.folder / "text.so"
@@ -122,8 +124,11 @@ class Proof(Case):
         self.assertIn("there is no such file", self.refused(self.folder / "none.so"))
 
     def test_an_allocator_that_crashes_is_refused(self):
-        names = "malloc calloc realloc free posix_memalign aligned_alloc malloc_usable_size _Znwm _ZdlPv"
-        code = "".join(f"void *{name}(void) {{ __builtin_trap(); }}\n" for name in names.split())
+        functions = "malloc calloc realloc free posix_memalign aligned_alloc malloc_usable_size"
+        code = "".join(
+            f"void *{name}(void) {{ __builtin_trap(); }}\n"
+            for name in (*functions.split(), "_Znwm", "_ZdlPv")
+        )
         self.assertIn("the smoke program is killed by SIGILL", self.refused(self.library(code)))
 
     def test_an_allocator_is_proved(self):
@@ -171,7 +176,9 @@ class Written(Case):
     def test_list_names_all_and_builds_none(self):
         done = self.build("--list")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], list(recipes.NAMES))
+        self.assertEqual(
+            [line.split()[0] for line in done.stdout.splitlines()], list(recipes.NAMES)
+        )
         self.assertFalse(self.out.exists())
 
 
@@ -191,7 +198,6 @@ class Sources(Case):
         self.change(os.environ, PATH=str(self.tools), CARGO_HOME=self.env["CARGO_HOME"])
         self.change(sources.__dict__, DOWNLOADS=f"http://127.0.0.1:{server.server_port}")
         self.crate = sources.Crate("some-sys", "1.0+2", hashlib.sha256(b"good").hexdigest())
-
 
     def change(self, where, **values):
         patch = unittest.mock.patch.dict(where, values)
