@@ -4,7 +4,7 @@
 JOBS ?= $(shell nproc)
 
 help: ## what can be made (this list)
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 build: ## libloam.so, libloam.a and loam-override.o, in build/release
 	scripts/bootstrap
@@ -18,17 +18,16 @@ demo: ## run real programs unchanged on loam, beside other allocators: a table a
 	/usr/bin/python3 demo/run.py
 
 bench: bench-programs ## every workload on every allocator, quick: under ten minutes on two cores
-	/usr/bin/python3 bench/run.py
+	/usr/bin/python3 bench/run.py --peers
 
 bench-full: bench-programs ## the same at full size, at 1, 2 and 8 threads, and more real programs
-	/usr/bin/python3 bench/run.py --full
+	/usr/bin/python3 bench/run.py --full --peers
 
-# What both of them run: loam, the workloads, the rivals.
+# What both of them run; the rivals are built by the last command.
 bench-programs:
 	scripts/bootstrap --bench
 	cmake --preset release
 	cmake --build --preset release --target loam bench -j $(JOBS)
-	/usr/bin/python3 bench/peers/build.py
 
 test: build ## the tests of the release build, in under five minutes
 	cd build/release && ctest -L 'quick|counts' --no-tests=error -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)

@@ -1,10 +1,11 @@
-"""bench/lab/launch.py: what it reports of a run, and that it leaves nothing running.
+"""bench/lab/launch.py and starter.c: what it reports of a run, and that it leaves nothing running.
 
 Uses programs that every Debian has: sh, sleep and python3.
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,53 @@ class Launch(unittest.TestCase):
         self.assertLess(small["peak_kib"], 40 << 10)
         self.assertGreater(large["peak_kib"], 100 << 10)
         self.assertLess(large["peak_kib"], 140 << 10)
+
+    def test_a_program_that_does_nothing_shows_its_own_two_megabytes(self):
+        answer = self.launch(["/bin/true"], touch_mb=200)
+        self.assertEqual(answer["status"], "ok")
+        self.assertGreater(answer["peak_kib"], 100)
+        self.assertLess(answer["peak_kib"], 2 << 10)
+
+    def test_a_program_of_a_millisecond_is_proved_by_its_library_s_opening(self):
+        # A copy: others open the system's own all the time.
+        library = str(self.work / "libm.so.6")
+        shutil.copy(find_library("libm.so.6"), library)
+        found = [
+            self.launch(["/bin/true"], env=env, library=library)["library_seen"]
+            for env in ({"LD_PRELOAD": library}, {})
+            for _ in range(5)
+        ]
+        self.assertNotIn("", found[:5])
+        self.assertEqual(found[5:], [""] * 5)
+
+    def test_an_opened_library_is_no_proof_for_a_program_that_could_be_looked_at(self):
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            command = ["/bin/sh", "-c", f"cat {file.name}; exec sleep 0.3"]
+            answer = self.launch(command, library=file.name)
+        self.assertEqual((answer["status"], answer["library_seen"]), ("ok", ""))
+
+    def test_resident_memory_over_time(self):
+        answer = self.launch([PYTHON, "-S", "-c", HOLD.format(100, 0.3)], sample_ms=10)
+        times = [ms for ms, _ in answer["rss"]]
+        self.assertGreater(len(times), 10)
+        self.assertEqual(times, sorted(times))
+        self.assertGreater(max(kib for _, kib in answer["rss"]), 100 << 10)
+        self.assertLessEqual(max(kib for _, kib in answer["rss"]), answer["peak_kib"] + 256)
+        self.assertEqual(self.launch(["/bin/true"])["rss"], [])
+
+    def test_huge_pages_can_be_done_without(self):
+        text = "print([line.split()[1] for line in open('/proc/self/status') if 'THP_e' in line][0])"
+        for thp, enabled in (("never", "0\n"), ("default", "1\n")):
+            (self.work / "stdout").unlink(missing_ok=True)
+            self.launch([PYTHON, "-S", "-c", text], thp=thp)
+            self.assertEqual((self.work / "stdout").read_text(), enabled)
+
+    def test_the_program_gets_its_environment_and_arguments_as_they_are(self):
+        env = {"PATH": "/usr/bin:/bin", "ODD": "a b=c\n'd'", "EMPTY": "", "LC_ALL": "C"}
+        code = "import os, sys; print(sorted(os.environ.items()), sys.argv[1:])"
+        self.launch([PYTHON, "-I", "-S", "-c", code, "", "x y"], env=env)
+        said = (self.work / "stdout").read_text()
+        self.assertEqual(said, f"{sorted(env.items())} ['', 'x y']\n")
 
     def test_time_of_children_is_counted(self):
         burn = "import time\nwhile time.process_time() < 0.3: pass"
