@@ -17,7 +17,6 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.patheffects import withStroke  # noqa: E402
 
 from lab import plots_bars, plots_place, report_words  # noqa: E402
 from lab.plots_colours import FAILURE, FAINT, GRID, INK, PAPER  # noqa: E402
@@ -164,7 +163,7 @@ def draw_points(figure, axes, view, means):
         right, top = axes.transData.transform((space.high, time.high)) / unit
         whiskers += plots_place.cross(x, y, left, right, flipped / unit - top, flipped / unit - bottom)
     labels = plots_place.around(places, sizes, frame, whiskers, near=8)
-    halo = [withStroke(linewidth=2.5, foreground=PAPER.light)]
+    clear = {"facecolor": PAPER.light, "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
     for (name, (space, time)), (x, y), label in zip(means.items(), places, labels):
         colour, strong = view.colours[name].light, name == view.hero
         axes.plot([space.low, space.high], [time.value] * 2, color=colour, linewidth=1, alpha=0.35)
@@ -177,7 +176,7 @@ def draw_points(figure, axes, view, means):
             name, (space.value, time.value), (label.x - x, y - label.y),
             textcoords="offset points", fontsize=10, zorder=6,
             ha={"start": "left", "middle": "center", "end": "right"}[label.anchor], va="center",
-            fontweight="bold" if strong else "normal", color=INK.light, path_effects=halo,
+            fontweight="bold" if strong else "normal", color=INK.light, bbox=clear,
             arrowprops={"arrowstyle": "-", "color": FAINT.light, "linewidth": 0.7} if label.far else None,
         )  # fmt: skip
 
@@ -193,13 +192,14 @@ def curves(view):
     columns = min(2, len(found))
     lines = -(-len(found) // columns)
     height = 1.05 + 3.6 * lines
-    figure, panels = plt.subplots(lines, columns, figsize=(6.2 * columns, height), squeeze=False)
+    width = 9.6 if columns == 1 else 12.4
+    figure, panels = plt.subplots(lines, columns, figsize=(width, height), squeeze=False)
     for axes in panels.flat[len(found) :]:
         axes.set_visible(False)
     for axes, (workload, shown) in zip(panels.flat, found.items()):
         draw_curves(figure, axes, view, workload, shown)
     figure.subplots_adjust(
-        left=0.58 / (6.2 * columns), right=1 - 1.25 / (6.2 * columns), wspace=0.42,
+        left=0.58 / width, right=1 - 1.25 / width, wspace=0.42,
         top=1 - 1.1 / height, bottom=0.75 / height, hspace=0.42,
     )  # fmt: skip
     for axes in panels.flat[: len(found)]:

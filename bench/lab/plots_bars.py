@@ -54,7 +54,7 @@ def scale_top(view, metric):
 
 def draw(view, metric):
     """The figure, or None where nothing is to be compared."""
-    if not view.others:
+    if not view.others or not view.workloads:
         return None
     columns = per_strip(view)
     found = strips(view, columns)

@@ -3,7 +3,7 @@
     report.write(directory)         report.html, time.*, rss.*, time_vs_rss.*, fragmentation.* there
     report.write_docs(directory)    keeps the run in bench/results/ and renders docs/benchmarks.md
 
-    python3 bench/lab/report.py DIRECTORY [--docs]
+    python3 bench/lab/report.py [DIRECTORY] [--docs]
 
 Draws what is in rows.csv, run.json and rss.csv, and nothing else: the same files give the same
 page. A run that was interrupted, or where much failed, has a report too. Needs python3-jinja2,
@@ -50,20 +50,26 @@ def write(directory):
     return [target, *plots.write(view, directory)]
 
 
-def write_docs(directory):
-    """Makes docs/benchmarks.md and its pictures from this run; returns the paths written."""
-    return report_docs.write(Path(directory), environment())
+def write_docs(directory=None):
+    """Makes docs/benchmarks.md and its pictures; returns the paths written.
+
+    From this run, which is kept; or without one, again from the run that is kept.
+    """
+    return report_docs.write(directory and Path(directory), environment())
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(description="renders the report of a run that is there")
-    parser.add_argument("directory", type=Path, help="where rows.csv and run.json are")
+    parser.add_argument("directory", type=Path, nargs="?", help="where rows.csv and run.json are")
     parser.add_argument(
-        "--docs", action="store_true", help="also keep the run and render docs/benchmarks.md"
-    )
+        "--docs", action="store_true",
+        help="keep this run and render docs/benchmarks.md from it; without DIRECTORY, from the kept one",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
+    if not options.directory and not options.docs:
+        parser.error("a DIRECTORY is needed, or --docs")
     try:
-        written = write(options.directory)
+        written = write(options.directory) if options.directory else []
         if options.docs:
             written += write_docs(options.directory)
     except (stats.NoRun, OSError, ValueError) as error:

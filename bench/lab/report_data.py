@@ -10,6 +10,7 @@ A run that is kept for the documentation lies packed (.xz) in bench/results/; lo
 
 import lzma
 import math
+import shlex
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -129,9 +130,9 @@ class View:
         return max((row.round for row in self.run.rows), default=0)
 
     @cached_property
-    def commands(self):
-        """{label: the command line}, as run.json has it, without the number of threads."""
-        return {each["name"]: each.get("command", "") for each in self.meta["workloads"]}
+    def command_line(self):
+        command = self.meta.get("command_line") or "bench/run.py"
+        return command if isinstance(command, str) else shlex.join(command)
 
     # ---- figures -------------------------------------------------------------------------------
 
@@ -231,8 +232,8 @@ def load(directory):
             unpack(directory, Path(scratch))
             source = Path(scratch)
         run = stats.load(source)
-    if not run.allocators or not run.rows:
-        raise stats.NoRun(f"{directory}: a run without one measured row")
+    if not run.allocators:
+        raise stats.NoRun(f"{directory}: a run without allocators")
     return View(directory, run)
 
 
@@ -245,12 +246,19 @@ def unpack(directory, target):
             shutil.copyfile(directory / name, target / name)
 
 
-def pack(directory, target):
-    """Keeps a run's files, small, where the documentation is made from them."""
+def pack(directory, target, root):
+    """Keeps a run's files, small, where the documentation is made from them.
+
+    Paths inside the repository become relative to it: where it lay is nobody's business.
+    """
     target.mkdir(parents=True, exist_ok=True)
     for name in FILES:
-        source = directory / name
+        source, packed = directory / name, target / f"{name}.xz"
+        packed.unlink(missing_ok=True)
+        if not source.exists():
+            continue
+        content = source.read_bytes().replace(f"{root}/".encode(), b"")
         if name == "run.json":
-            shutil.copyfile(source, target / name)
-        elif source.exists():
-            (target / f"{name}.xz").write_bytes(lzma.compress(source.read_bytes(), preset=9))
+            (target / name).write_bytes(content)
+        else:
+            packed.write_bytes(lzma.compress(content, preset=9))

@@ -4,8 +4,6 @@ The template decides how it looks and in which order it comes; here is what ther
 Every cell of the run is in it: a figure, the word for its failure, or a dash for one never run.
 """
 
-import shlex
-
 from markupsafe import Markup
 
 from lab import report_claims, report_svg, report_words
@@ -215,14 +213,12 @@ def meta_lines(view):
     options = view.meta.get("options")
     if isinstance(options, dict):
         options = ", ".join(f"{key} {value}" for key, value in options.items() if value not in (None, False, [], ""))  # fmt: skip
-    command = view.meta.get("command_line", "")
-    command = command if isinstance(command, str) else shlex.join(command)
     rows = [
         ("Machine", report_words.machine(view)),
-        ("loam at", report_words.commit(view)),
-        ("Command", command),
+        ("Commit", report_words.commit(view)),
+        ("Command", view.command_line),
         ("Options", options and str(options)),
-        ("Begun, ended (UTC)", f"{stamp(view, 'started')}, {stamp(view, 'ended') or 'not yet'}"),
+        ("Begun, ended", f"{stamp(view, 'started')}, {stamp(view, 'ended') or 'not yet'}"),
         ("Rounds", f"{view.rounds}, interleaved; and one before them that does not count"),
     ]
     return [(what, text) for what, text in rows if text]
@@ -253,6 +249,7 @@ def context(view):
         "charts": charts(view), "tables": tables(view), "worst": worst(view),
         "failures": [(w.label, name, word, detail) for w, name, word, detail in view.failures()],
         "claims": report_claims.claims(view), "absent": view.meta.get("absent", []),
+        "absent_rows": view.meta.get("absent_workloads", []),
         "allocators": [view.allocators[name] for name in view.names],
         "suites": SUITES, "title_of": lambda scope: SUITES.get(scope, "all rows"),
     }  # fmt: skip

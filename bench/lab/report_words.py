@@ -202,8 +202,6 @@ def worst_cases(run):
 def machine(run):
     """The machine in a line, of what is known about it."""
     found = run.meta.get("machine") or {}
-    if isinstance(found, str):
-        return found
     cores = found.get("cores")
     parts = [
         found.get("model"),
@@ -211,9 +209,16 @@ def machine(run):
         found.get("memory_kib") and f"{found['memory_kib'] / 2**20:.1f} GiB",
         found.get("kernel") and f"Linux {found['kernel']}",
         found.get("libc"),
-        found.get("thp") and f"transparent huge pages: {found['thp']}",
+        huge_pages(run) and f"huge pages: {huge_pages(run)}",
     ]
     return ", ".join(str(part) for part in parts if part)
+
+
+def huge_pages(run):
+    """Of the runs, and of the machine where that is another."""
+    own = (run.meta.get("machine") or {}).get("thp", "")
+    asked = (run.meta.get("options") or {}).get("thp", "default")
+    return own if asked in ("default", own) else f"{asked} (the machine's: {own})"
 
 
 def when(run):
