@@ -1,4 +1,4 @@
-// many_threads.c: 10,000 small threads, thousands alive at a time, each with a few objects.
+// many_threads.c: 10,000 small threads, a thousand or more alive at a time, each with a few objects.
 //
 // Asks: how much memory does a thread cost beyond what it asked for? Each one allocates 20 objects
 // (about 4 KiB), waits until all of its wave have, frees them and ends. What an allocator sets aside
@@ -15,7 +15,7 @@ enum {
     STACK = 128 << 10
 }; // some allocators keep much thread-local data, and it is there
 
-static uint64_t alive = 2000, most = 1024;
+static uint64_t alive = 1000, most = 1024;
 
 // Threads wait here for their wave. A barrier would do, but threads that are still inside it when
 // the next wave is made would have to be waited for.

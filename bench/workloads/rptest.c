@@ -3,19 +3,18 @@
 // Asks: how does an allocator do over a whole range of sizes at once, in a live set with random
 // frees, when some objects go to another thread? After the description of rpmalloc's benchmark.
 // --distribution says how often each size between --min and --max is asked for: all alike, falling
-// linearly, or falling exponentially. Each thread holds a live set; in each step it frees
-// objects at random places and fills the places again, and every eighth batch of what it frees goes
-// to its neighbour instead. Of its instructions on glibc, 78% are malloc's and free's, under 0.1%
-// locks and queues; with large sizes, touching what was allocated takes most of the time.
+// linearly, or falling exponentially. Each thread holds a live set; in each step it frees objects at
+// random places and fills the places again, and every eighth batch of what it frees goes to its
+// neighbour instead. Of its instructions on glibc, 78% are malloc's and free's, under 0.1% locks and
+// queues; with large sizes, touching what was allocated takes most of the time.
 #include "batch.h"
 
 #include <math.h>
 
 enum { EVEN, LINEAR, EXPONENTIAL };
+enum { QUANTILES = 4096, BATCHES = 16 };
 
 static uint64_t least = 16, most = 16000, distribution = EXPONENTIAL, live = 16000, cross = 8;
-
-enum { QUANTILES = 4096, BATCHES = 16 };
 
 static uint32_t quantiles[QUANTILES]; // sizes in ascending order, each as likely as the next
 
