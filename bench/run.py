@@ -90,6 +90,7 @@ def make_parser():
     )  # fmt: skip
     where.add_argument("--peers-file", default=str(PEERS), metavar="PATH", help="the built rivals")
     where.add_argument("--peers", action="store_true", help="run bench/peers/build.py first")
+    where.add_argument("--no-page", action="store_true", help="tables and raw rows only")
     where.add_argument("--resume", action="store_true", help="go on with the run in --out")
     where.add_argument("--resume-anyway", action="store_true", help="... though things changed")
     other = parser.add_argument_group("instead of running")
@@ -343,9 +344,10 @@ def write_report(console, out):
         console.print(f"no page: {type(error).__name__}: {error}", style="red", soft_wrap=True)
 
 
-def show(console, run, out, tables, troubles=()):
+def show(options, console, run, out, tables, troubles=()):
     tables.print_run(console, run, notes_of(run.meta, troubles))
-    write_report(console, out)
+    if not options.no_page:
+        write_report(console, out)
     files = sorted(path.name for path in Path(out).iterdir() if path.is_file())
     console.print(f"files: {out}: {', '.join(files)}")
     bad = {name for _, name, _, _ in run.failures()}
@@ -406,7 +408,8 @@ def run(options, command_line):
         return 130
     meta["ended"] = record.now()
     record_file.save(meta)
-    return show(console, stats.Run(meta, rows, stats.load_rss(out / "rss.csv")), out, tables, troubles)
+    finished = stats.Run(meta, rows, stats.load_rss(out / "rss.csv"))
+    return show(options, console, finished, out, tables, troubles)
 
 
 def foreign_malloc(task, glibc):
@@ -451,7 +454,8 @@ def main(arguments):
             console = progress.make_console()
             try:
                 if options.report_only:
-                    return show(console, stats.load(options.report_only), options.report_only, tables)
+                    folder = options.report_only
+                    return show(options, console, stats.load(folder), folder, tables)
                 found = stats.agreement(*(stats.load(each) for each in options.compare))
             except stats.NoRun as error:
                 raise WrongUse(str(error)) from error
