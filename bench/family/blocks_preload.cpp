@@ -2,7 +2,7 @@
 //
 // A row for each: the program starts itself again with the peer's library preloaded, then runs the
 // cells of malloc, after a look whether malloc really comes from that library. The libraries are
-// those of build/peers/peers.json, or of the folder that the environment variable LOAM_PEERS names,
+// those of build/peers/peers.json, or of the folder that the environment variable FAMILY_PEERS names,
 // and loam's is the one that the same build made;
 // a peer that is not there ends the cell with status 77, as a rival that is not installed.
 #include "blocks_work.hpp"
@@ -50,7 +50,7 @@ std::string above(int levels) {
 }
 
 std::string peers_folder() {
-    const char *folder = std::getenv("LOAM_PEERS");
+    const char *folder = std::getenv("FAMILY_PEERS");
     return folder ? folder : above(4) + "/peers";
 }
 

@@ -47,7 +47,7 @@ class Pools {
     alignas(16) static char pool_[Heap::pool_bytes(objects_most)];
     Heap heap_;
 };
-char Pools::pool_[Heap::pool_bytes(objects_most)];
+alignas(16) char Pools::pool_[Heap::pool_bytes(objects_most)];
 
 enum class Mode { heap_blocks, heap_pool, static_pool };
 
