@@ -17,14 +17,15 @@ static WlTally body(WlWorker *me) {
         size_t size = wl_skewed(&me->random, SMALLEST, LARGEST);
         unsigned char *block = blocks[place] = wl_calloc(size / 8, 8);
         uint64_t pages = size / WL_PAGE, written = pages / 10;
+        unsigned char tag = (unsigned char)(1 + left % 255); // not the one that was here before
         for (uint64_t done = 0; done < written; done++) {
             // A page may be drawn twice: it reads 0 or what was written here, nothing else.
             size_t at = wl_below(&me->random, pages) * WL_PAGE + wl_below(&me->random, WL_PAGE);
-            if (block[at] != 0 && block[at] != 0xa5) {
+            if (block[at] != 0 && block[at] != tag) {
                 wl_fail("a block from calloc reads %u at %zu of %zu", block[at], at, size);
             }
             tally.sum += block[at];
-            memset(block + at / WL_PAGE * WL_PAGE, 0xa5, WL_PAGE);
+            memset(block + at / WL_PAGE * WL_PAGE, tag, WL_PAGE);
         }
         tally.ops += 2;
     }

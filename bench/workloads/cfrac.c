@@ -401,7 +401,7 @@ static uint64_t prime_from(uint64_t p) {
 
 static WlTally body(WlWorker *me) {
     WlTally tally = {0, 0};
-    for (uint64_t left = wl_scaled(20); left > 0; left--) {
+    for (uint64_t left = wl_scaled(45); left > 0; left--) {
         uint64_t size = wl_between(&me->random, 37, 41); // bits of a prime
         uint64_t half = UINT64_C(1) << (size - 1);
         uint64_t p = prime_from(half + wl_next(&me->random) % half);

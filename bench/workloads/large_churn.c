@@ -15,7 +15,7 @@ static WlTally body(WlWorker *me) {
         unsigned char tag;
     } live[LIVE] = {{NULL, 0, 0}};
     WlTally tally = {0, 0};
-    for (uint64_t left = wl_scaled(1500); left > 0; left--) {
+    for (uint64_t left = wl_scaled(3000); left > 0; left--) {
         uint64_t at = wl_below(&me->random, LIVE);
         if (live[at].block != NULL) {
             tally.sum += wl_check(live[at].block, live[at].size, live[at].tag);

@@ -17,7 +17,7 @@ typedef struct {
 } Decade;
 
 static const Decade small[] = {{16, 100000, 40}, {256, 60000, 24}, {4096, 6000, 24}, {0, 0, 0}};
-static const Decade large[] = {{16384, 1500, 12}, {131072, 200, 12}, {1 << 20, 24, 12}, {0, 0, 0}};
+static const Decade large[] = {{16384, 1500, 40}, {131072, 200, 40}, {1 << 20, 24, 40}, {0, 0, 0}};
 
 enum { MOST = 100000 };
 
