@@ -1,14 +1,13 @@
 // async_tasks.c: closures made in one thread, extended in a second, freed in a third.
 //
-// Asks: what do the objects of an asynchronous runtime cost, small closures of 48 to 400 bytes that
-// hardly ever end where they began? One thread allocates a closure; the next one extends it by
-// realloc with what it has computed, which as a rule moves it into its own heap; a third one frees
-// it. All threads do all three, in a circle, 128 closures at a time. With one thread, it is its own
-// neighbour on both sides.
-// Of its instructions on glibc, 85% are malloc's, realloc's and free's, 13% write, copy and check the
-// closures, under 1% are locks and queues.
-// Cannot tell the cost of a foreign realloc from that of a foreign free; see xmalloc_mixed.c for the
-// latter alone.
+// Asks: what do the objects of an asynchronous runtime cost, small closures of 48 to 400 bytes
+// that hardly ever end where they began? One thread allocates a closure; the next one extends it
+// by realloc with what it has computed, which as a rule moves it into its own heap; a third one
+// frees it. All threads do all three, in a circle, 128 closures at a time. With one thread, it is
+// its own neighbour on both sides. Of its instructions on glibc, 85% are malloc's, realloc's and
+// free's, 13% write, copy and check the closures, under 1% are locks and queues.
+// Cannot tell the cost of a foreign realloc from that of a foreign free; see xmalloc_mixed.c for
+// the latter alone.
 #include "batch.h"
 
 static uint64_t least = 48, most = 400, batches = 32;

@@ -1,13 +1,13 @@
 // burst.c: bursts of work with pauses between them.
 //
 // Asks: does memory come back when a program has nothing to do? In a burst, half of the threads
-// allocate 64 MiB of small and medium objects and the others free them, but for one in a thousand,
-// which stays until the next burst. In the pause that follows, the threads sleep; only the first one
-// does what a timer does, a small allocation every 20 ms, so that an allocator that works off its
-// purging inside of malloc and free has a chance to. Made to be looked at over time (sample_rss):
-// the area under the curve is what the program costs its machine. Peak resident memory shows what an
-// allocator adds to the 64 MiB, CPU time what the giving back costs, being paid again as page faults.
-// The pauses are slept, so wall time says nothing.
+// allocate 64 MiB of small and medium objects and the others free them, but for one in a
+// thousand, which stays until the next burst. In the pause that follows, the threads sleep; only
+// the first one does what a timer does, a small allocation every 20 ms, so that an allocator that
+// works off its purging inside of malloc and free has a chance to. Made to be looked at over time
+// (sample_rss): the area under the curve is what the program costs its machine. Peak resident
+// memory shows what an allocator adds to the 64 MiB, CPU time what the giving back costs, being
+// paid again as page faults. The pauses are slept, so wall time says nothing.
 #include "batch.h"
 
 #include <errno.h>

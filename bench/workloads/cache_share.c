@@ -3,9 +3,9 @@
 // Asks: does the allocator put objects of different threads into one cache line? Each write to it
 // then takes the line away from the other core ("false sharing"). Two cases of Berger, McKinley,
 // Blumofe and Wilson, "Hoard: a scalable memory allocator" (2000):
-//   cache-thrash   --handed no:  each thread allocates by itself; the allocator alone decides (active)
-//   cache-scratch  --handed yes: the main thread allocates neighbours and hands each thread one, which
-//                  the thread frees and gets back from a careless allocator for good (passive)
+//   cache-thrash   --handed no: each thread allocates by itself; the allocator decides (active)
+//   cache-scratch  --handed yes: the main thread allocates neighbours and hands one to each thread,
+//                  which frees it and gets it back from a careless allocator for good (passive)
 // Nearly all of the time is writing: with objects in lines of their own, all allocators are equal
 // and threads cost no more CPU time than one does. With one core there is nothing to see.
 // An object of each thread at a time: it says nothing about false sharing in larger structures.

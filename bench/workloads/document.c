@@ -1,13 +1,15 @@
 // document.c: trees with string keys are read in, looked through, and thrown away, as a compiler or
 // a reader of JSON does.
 //
-// Asks: what does it cost to allocate a great deal that lives for a while, and then to free all of
-// it in another order? Reading a document allocates nodes, keys and texts depth first, and lists of
-// children that grow by realloc and are cut to size at their end; nothing is freed meanwhile, so a
-// fast path to fresh memory and few bytes beside each object are what counts. The document is then
-// walked (close objects make this fast) and freed breadth first, strings before nodes.
-// Documents are shared out among the threads, which have nothing else in common. Of its instructions
-// on glibc, 36% are malloc's, realloc's and free's; of its time more, for the order misses caches.
+// Asks: what does it cost to allocate a great deal that lives for a while, and then to free all
+// of it in another order? Reading a document allocates nodes, keys and texts depth first, and
+// lists of children that grow by realloc and are cut to size at their end; nothing is freed
+// meanwhile, so a fast path to fresh memory and few bytes beside each object are what counts. The
+// document is then walked (close objects make this fast) and freed breadth first, strings before
+// nodes.
+// Documents are shared out among the threads, which have nothing else in common. Of its
+// instructions on glibc, 36% are malloc's, realloc's and free's; of its time more, for the order
+// misses caches.
 #include "workload.h"
 
 static uint64_t nodes = 60000, documents = 16;

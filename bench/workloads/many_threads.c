@@ -1,7 +1,7 @@
 // many_threads.c: 10,000 small threads, a thousand or more alive at a time, each with a few objects.
 //
 // Asks: how much memory does a thread cost beyond what it asked for? Each one allocates 20 objects
-// (about 4 KiB), waits until all of its wave have, frees them and ends. What an allocator sets aside
+// (about 5 KiB), waits until all of its wave have, frees them and ends. What an allocator sets aside
 // for a thread (heap, caches, a page for each size) is multiplied by --alive. The stacks are small;
 // of each, two or three pages are touched, the same for all: about 12 KiB of resident memory a
 // thread are not the allocator's. The peak resident memory is the point; of the time, most is the
