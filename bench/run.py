@@ -56,7 +56,7 @@ def make_parser():
         epilog="NAME in --workloads may be a pattern: 'sh*', 'larson/2'.",
     )  # fmt: skip
     what = parser.add_argument_group("what is run")
-    what.add_argument("--full", action="store_true", help="everything, at full size; without: quick")
+    what.add_argument("--full", action="store_true", help="everything, at full size (else quick)")
     what.add_argument("--suite", choices=("micro", "real", "all"), default="all")
     what.add_argument("--workloads", metavar="A,B", help="only these names or patterns")
     what.add_argument("--allocators", metavar="X,Y", help=f"of {','.join(allocators.LAB_NAMES)}")
@@ -64,7 +64,7 @@ def make_parser():
         "--allocator", action="append", default=[], metavar="NAME=PATH.so[,KEY=VALUE...]",
         help="one more, any library that replaces malloc; with these set in its environment",
     )  # fmt: skip
-    what.add_argument("--threads", metavar="1,2,8,N", help="counts for threaded workloads; N: cores")
+    what.add_argument("--threads", metavar="1,2,8,N", help="of threaded workloads; N: the cores")
     what.add_argument("--scale", type=float, metavar="F", help="size of the work (full: 1)")
     what.add_argument("--rounds", type=int, metavar="N", help="runs of each pair (default 3)")
     what.add_argument("--seed", type=int, metavar="N", help="for all rounds (default: the round)")
@@ -297,7 +297,7 @@ def taken_up(options, record, meta, out):
     found = record.differences(old, meta)
     if found and not options.resume_anyway:
         lines = "; ".join(found[:6]) + (f"; and {len(found) - 6} more" if len(found) > 6 else "")
-        raise WrongUse(f"--resume: not the same run: {lines} (--resume-anyway goes on all the same)")
+        raise WrongUse(f"--resume: not the same run: {lines} (--resume-anyway goes on)")
     meta["started"] = old["started"]
     meta["resumed"] = [*old.get("resumed", []), record.now()]
     return rows
@@ -317,7 +317,7 @@ def notes_of(meta, troubles):
     what = meta["machine"]
     notes = []
     if meta["load"] > what["cores"] / 2:
-        text = f"load {meta['load']} on {what['cores']} cores at the start: other work disturbs this"
+        text = f"load {meta['load']} on {what['cores']} cores at the start: other work disturbs"
         notes.append(("busy machine", text))
     notes += [("left out", f"{each['name']}: {each['why']}") for each in meta["absent"]]
     notes += [("left out", f"{each['name']}: {each['why']}") for each in meta["absent_workloads"]]
@@ -424,8 +424,9 @@ def listing(options):
     console = progress.make_console()
     found, absent = choose_allocators(options, console.print)
     for each in found:
+        version = each.version() or "?"
         kind = "" if each.kind == "fast" else f" ({each.kind})"
-        console.print(f"{each.name:<16}{each.version() or '?'}{kind}  {each.library}", soft_wrap=True)
+        console.print(f"{each.name:<16}{version}{kind}  {each.library}", soft_wrap=True)
     for name, why in absent:
         console.print(f"{name:<16}left out: {why}", style="yellow", soft_wrap=True)
     console.print()

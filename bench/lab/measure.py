@@ -205,9 +205,14 @@ class Bench:
 
     def set_up(self):
         """Writes the inputs and proves, pair by pair, which malloc is in use."""
+        known = {}
         for task in self.tasks:
+            probe = task.probe()
             for allocator in self.allocators:
-                preload, why = allocators.preload_for(task.probe(), allocator)
+                key = (probe[0], allocator.library)
+                if key not in known:
+                    known[key] = allocators.preload_for(probe, allocator)
+                preload, why = known[key]
                 pair = (task.label, allocator.name)
                 if why:
                     self.refused[pair] = ("refused", why)

@@ -13,13 +13,14 @@ from rich.text import Text
 from lab.results import BASELINE
 
 WIDTH = 80
-LABEL = 18
+LABEL = 19
 OWN = 7  # glibc's own figure, and a star or a blank
-SPREAD = 5
+SPREAD = 4
 HIGHLIGHT = "loam"
 SHORT = {
     "glibc": "glibc", "mimalloc": "mi3", "mimalloc2": "mi2", "jemalloc": "je", "snmalloc": "sn",
-    "rpmalloc": "rp", "tcmalloc": "tc", "tbbmalloc": "tbb", "scudo": "scu", "mimalloc-secure": "mis",
+    "rpmalloc": "rp", "tcmalloc": "tc", "tbbmalloc": "tbb", "scudo": "scu",
+    "mimalloc-secure": "mis",
 }  # fmt: skip
 CODES = {
     "crash": "crsh", "timeout": "time", "failed": "fail", "differs": "diff", "not used": "none",

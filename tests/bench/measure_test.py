@@ -170,12 +170,12 @@ class Touching(InAFolder):
 
 
 class Failing(InAFolder):
-    def rows(self, command, found=None, **changes):
+    def rows(self, command, found=None, seconds=20, **changes):
         job = programs.Job(command, outputs=())
         bench = self.bench(
             [task(prepare=lambda _: lambda _: job, probe=lambda: command, **changes)], found
         )
-        bench.launcher.timeout = 0.5
+        bench.launcher.timeout = seconds
         bench.set_up()
         return [
             bench.measure(turn, bench.tasks[0], each)
@@ -185,10 +185,10 @@ class Failing(InAFolder):
 
     def test_a_timeout_is_not_tried_again(self):
         started = time.monotonic()
-        rows = self.rows(["/bin/sleep", "33"])
+        rows = self.rows(["/bin/sleep", "33"], seconds=0.5)
         self.assertEqual([row.status for row in rows], ["timeout", "timeout"])
         self.assertEqual(rows[1].detail, "not tried again")
-        self.assertLess(time.monotonic() - started, 5)
+        self.assertLess(time.monotonic() - started, 15)
 
     def test_a_workload_that_fails(self):
         rows = self.rows(["/bin/sh", "-c", "echo no memory >&2; exit 1"])
@@ -197,7 +197,7 @@ class Failing(InAFolder):
     def test_an_allocator_that_crashes(self):
         if not CRASHING:
             self.skipTest("BENCH_CRASHING_MALLOC does not name the library (run by ctest)")
-        code = "x = [bytes(1000) * i for i in range(30000)]"
+        code = "x = [bytes(1000) for i in range(30000)]"
         found = [self.glibc, Allocator("crashing", str(Path(CRASHING).resolve()))]
         rows = self.rows([sys.executable, "-S", "-c", code], found)
         self.assertEqual([row.status for row in rows], ["ok", "crash"] * 2)
