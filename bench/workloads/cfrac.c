@@ -1,7 +1,7 @@
 // cfrac.c: factors integers by continued fractions, with little big numbers from malloc.
 //
 // Asks: what do many small, short-lived blocks cost in a program that computes something? Every
-// result of an addition, a product, a division is a block of its own of 8 to 40 bytes, most of
+// result of an addition, a product, a division is a block of its own of 4 to 32 bytes, most of
 // them free again a moment later; relations that are found live to the end of their factoring.
 //
 // The method is Morrison's and Brillhart's (1975) with the early abort: the convergents A/B of
