@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""The seeds' figures that are no times: memory held against operations, and running means.
+
+    bench/family/records.py [--out FOLDER] [--programs FOLDER] [FIGURE ...]
+
+    worst_case    the frame stack in worst_case(20): memory used and held, old and new policy
+    fifo_memory   the FIFO pool, 10,000 slots in turn and at random: the same
+    average       the running means that size blocks, on seed 002's sequence of 4 million requests
+
+Each is one run of a table's program for each curve, with FAMILY_RECORD set; the curves stay as CSV
+beside the pictures (SVG and PNG). They come out the same on every machine, so one run is enough.
+What takes time is run.py's. A program or a row that is missing leaves its figure out, with a line.
+"""
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FAMILY = Path(__file__).resolve().parent
+ROOT = FAMILY.parents[1]
+sys.path.insert(0, str(FAMILY.parent))
+
+MIB = 1 << 20
+KIB = 1 << 10
+POLICIES = {"intersec-old": "old policy", "intersec-new": "new policy"}
+FIGURE_END = 2500  # entries: where the seed cuts its own
+MEANS = {
+    "intersec-new": "sum / count, divided by 4 at 65,535",
+    "intersec-old": "the same without requests of 128 MiB and more",
+    "exponential": "exponential, 1/27279",
+    "plain": "of all requests ever",
+}
+
+
+class Missing(Exception):
+    """What a figure needs and this machine does not have."""
+
+
+def record(programs, table, row, column, out):
+    """Runs one cell; its curve as {column name: [numbers]} and the phase's figures."""
+    path = out / f"{table}-{column}-{row}.csv"
+    program = programs / table
+    try:
+        done = subprocess.run(
+            [program, row, column],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "FAMILY_RECORD": str(path)},
+        )
+    except OSError as error:
+        raise Missing(f"{program}: {error.strerror}") from None
+    if done.returncode != 0:
+        raise Missing(f"{table} {row} {column}: {done.stderr.strip() or done.returncode}")
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    curve = {name: [float(row[i]) for row in rows[1:]] for i, name in enumerate(rows[0])}
+    return curve, json.loads(done.stdout.splitlines()[-1])
+
+
+# ---- drawing ------------------------------------------------------------------------------------
+
+
+def held_and_used(axes, across, curve, colours):
+    """The seed's two curves: what the allocator holds, and what is in use of it."""
+    ink, held = colours
+    axes.fill_between(across, [v / MIB for v in curve["held"]], step="post", color=held, alpha=0.18)
+    axes.step(across, [v / MIB for v in curve["held"]], where="post", color=held, linewidth=1.4)
+    axes.step(across, [v / MIB for v in curve["used"]], where="post", color=ink, linewidth=1.1)
+    axes.set_xlim(0, across[-1])
+
+
+def panels(plt, look, rows, columns, size):
+    """Panels below each other share their scale upwards."""
+    figure, axes = plt.subplots(rows, columns, figsize=size, sharey="col", squeeze=False)
+    for one in axes.flat:
+        look.bare(one, "top", "right")
+        one.grid(color=look.GRID.light, linewidth=0.8)
+        one.set_axisbelow(True)
+    return figure, axes
+
+
+def key(axes, colours, where, held_in):
+    """The two curves' names, once."""
+    ink, held = colours
+    for text, colour, down in ((f"held in {held_in}", held, 0), ("in use", ink, 0.09)):
+        axes.text(where[0], where[1] - down, text, transform=axes.transAxes, color=colour,
+                  fontweight="bold", fontsize=9.5)  # fmt: skip
+
+
+def worst_case(plt, look, programs, out):
+    colours = (look.INK.light, look.PURPLE)
+    figure, axes = panels(plt, look, 2, 1, (9.6, 6.6))
+    for one, (row, words) in zip(axes.flat, POLICIES.items()):
+        curve, phase = record(programs, "stack", row, "worst-memory", out)
+        held_and_used(one, curve["entry"], curve, colours)
+        total = phase["held_in_all"] / MIB
+        one.set_title(
+            f"{words}: {total:.1f} MiB of blocks were allocated in all", loc="left", fontsize=11
+        )
+        one.set_ylabel("MiB")
+        one.set_xlim(0, FIGURE_END)
+    axes[0][0].set_ylim(0, 5.6)
+    key(axes[1][0], colours, (0.80, 0.62), "blocks")
+    axes[1][0].set_xlabel(
+        "entries of the record: one for 300 operations, one for each block that comes or goes"
+    )
+    figure.subplots_adjust(left=0.06, right=0.97, top=0.845, bottom=0.085, hspace=0.36)
+    look.heading(
+        figure,
+        "The frame stack in worst_case(20)",
+        "20 times: 20,000 blocks of 100 bytes in a frame, then one of 158 KiB outside it",
+        6.6,
+    )
+    return figure
+
+
+def fifo_memory(plt, look, programs, out):
+    colours = (look.INK.light, look.PURPLE)
+    orders = {"cyclic-memory": "in turn", "random-memory": "at random"}
+    figure, axes = panels(plt, look, 2, 2, (9.6, 6.6))
+    for down, (row, words) in enumerate(POLICIES.items()):
+        for right, (column, order) in enumerate(orders.items()):
+            curve, phase = record(programs, "fifo", row, column, out)
+            one = axes[down][right]
+            held_and_used(one, [n / 1000 for n in curve["operation"]], curve, colours)
+            total = phase["held_in_all"] / MIB
+            title = f"{words}, slots {order}: {total:.1f} MiB in all"
+            one.set_title(title, loc="left", fontsize=10.5)
+        axes[down][0].set_ylabel("MiB")
+    key(axes[0][0], colours, (0.36, 0.55), "pages")
+    for one in axes[1]:
+        one.set_ylim(bottom=0)
+        one.set_xlabel("operations (thousands)")
+    figure.subplots_adjust(left=0.065, right=0.985, top=0.845, bottom=0.085, hspace=0.34, wspace=0.12)
+    look.heading(
+        figure,
+        "The FIFO pool: memory held for 10,000 blocks of 1 to 512 bytes",
+        "a page is free when its last block is: in turn that is soon, at random it is late",
+        6.6,
+    )
+    return figure
+
+
+def average(plt, look, programs, out):
+    curves = {row: record(programs, "average", row, "figure", out) for row in MEANS}
+    colours = dict(zip(MEANS, look.LINES))
+    figure, axes = plt.subplots(figsize=(9.6, 5.6))
+    look.bare(axes, "top", "right")
+    axes.grid(color=look.GRID.light, linewidth=0.8)
+    axes.set_axisbelow(True)
+    curve, _ = curves["intersec-new"]
+    # Requests far above the others are drawn as what they are: marks at the upper edge.
+    across = [n / 1e6 for n in curve["request"]]
+    usual = [(x, y) for x, y in zip(across, curve["largest"]) if y < 64 * KIB]
+    axes.plot(*zip(*[(x, y / KIB) for x, y in usual]), ".", color=look.GRID.light, markersize=2, zorder=1)
+    for row, words in MEANS.items():
+        curve, _ = curves[row]
+        across = [n / 1e6 for n in curve["request"]]
+        style = (0, (3, 2)) if row == "intersec-old" else "-"
+        axes.plot(across, [m / KIB for m in curve["mean"]], color=colours[row], linewidth=1.5,
+                  linestyle=style, label=words)  # fmt: skip
+    axes.set_ylim(0, 64)
+    n = round(across[-1], 1)
+    axes.set_xlim(0, n)
+    for eighth in range(1, 6):
+        axes.annotate("2000 × 256 KiB", (eighth * n / 8, 62), color=look.FAINT.light, fontsize=8, ha="center")
+    axes.annotate("1 GiB", (n * 13 / 16, 62), color=look.FAINT.light, fontsize=8, ha="center")
+    axes.set_ylabel("KiB")
+    axes.set_xlabel("requests (millions); grey: the largest of each thousand")
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.93), frameon=True, framealpha=0.9,
+                edgecolor="none", fontsize=9)  # fmt: skip
+    figure.subplots_adjust(left=0.06, right=0.975, top=0.84, bottom=0.1)
+    look.heading(
+        figure,
+        "Running means of the requests",
+        "4 million requests, 16 ± 3 KiB, five bunches and one peak: how far and how long do they move it?",
+        5.6,
+    )
+    return figure
+
+
+FIGURES = {"worst_case": worst_case, "fifo_memory": fifo_memory, "average": average}
+
+
+def looks():
+    """The lab's own style and colours, and matplotlib, which they need."""
+    import matplotlib.pyplot as plt
+
+    from lab import plots
+    from lab.plots_colours import FAINT, GRID, INK, KNOWN
+
+    class Look:
+        STYLE, DPI, FORMATS = plots.STYLE, plots.DPI, plots.FORMATS
+        heading, bare = staticmethod(plots.heading), staticmethod(plots.bare)
+
+    Look.INK, Look.FAINT, Look.GRID = INK, FAINT, GRID
+    Look.PURPLE = KNOWN["rpmalloc"].light
+    Look.LINES = [KNOWN[name].light for name in ("loam", "mimalloc", "snmalloc", "jemalloc")]
+    return plt, Look
+
+
+def write(names, programs, out):
+    """Draws these figures; the paths, and what kept the others from being drawn."""
+    plt, look = looks()
+    out.mkdir(parents=True, exist_ok=True)
+    written, missing = [], []
+    for name in names:
+        with plt.rc_context(look.STYLE):
+            try:
+                figure = FIGURES[name](plt, look, programs, out)
+            except Missing as error:
+                missing.append(f"{name}: {error}")
+                continue
+            finally:
+                plt.close("all")
+            for suffix in look.FORMATS:
+                path = out / f"{name}.{suffix}"
+                metadata = {"Date": None} if suffix == "svg" else None
+                figure.savefig(path, dpi=look.DPI, metadata=metadata)
+                written.append(path)
+    return written, missing
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
+    parser.add_argument("--out", type=Path, default=ROOT / "build/family")
+    parser.add_argument("--programs", type=Path, default=ROOT / "build/release/bench/family")
+    asked = parser.parse_args()
+    for name in asked.figures:
+        if name not in FIGURES:
+            parser.error(f"no figure {name} (there are {', '.join(FIGURES)})")
+    try:
+        written, missing = write(asked.figures or list(FIGURES), asked.programs, asked.out)
+    except ImportError as error:
+        print(f"records: {error} (package python3-matplotlib)", file=sys.stderr)
+        return 77
+    except OSError as error:
+        print(f"records: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    for path in written:
+        print(path)
+    for line in missing:
+        print(f"records: left out {line}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
