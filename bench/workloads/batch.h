@@ -6,8 +6,8 @@
 //
 // A queue's lock is taken once for a batch, about 50 ns for 128 objects: what is left is the
 // allocator's. Nobody spins: with more threads than cores, time spent spinning would be counted as
-// the allocator's CPU time. There is a fixed number of batches, so a workload's memory is bounded by
-// them, however much faster than another a thread runs.
+// the allocator's CPU time. There is a fixed number of batches, so a workload's memory is bounded
+// by them, however much faster than another a thread runs.
 #ifndef LOAM_BENCH_BATCH_H
 #define LOAM_BENCH_BATCH_H
 

@@ -1,13 +1,13 @@
 // larson.c: a server whose threads inherit each other's objects.
 //
-// Asks: what does it cost when most of what a thread frees was allocated by another one that may be
-// gone? After Larson and Krishnan, "Memory allocation for long-running server applications" (1998):
-// the main thread fills one array of objects for each thread and shuffles the objects among the
-// arrays; a thread replaces random objects of its array, then starts a successor, hands it the array
-// and ends. Heaps that go with their threads "bleed" here. Unlike the original it does a fixed
-// amount of work and not what fits into a time, so times compare and resident memory is bounded.
-// There is no lock; of its instructions on glibc, 65% are malloc's and free's, the rest draws sizes,
-// writes and checks.
+// Asks: what does it cost when most of what a thread frees was allocated by another one that may
+// be gone? After Larson and Krishnan, "Memory allocation for long-running server applications"
+// (1998): the main thread fills one array of objects for each thread and shuffles the objects
+// among the arrays; a thread replaces random objects of its array, then starts a successor, hands
+// it the array and ends. Heaps that go with their threads "bleed" here. Unlike the original it
+// does a fixed amount of work and not what fits into a time, so times compare and resident memory
+// is bounded. There is no lock; of its instructions on glibc, 65% are malloc's and free's, the
+// rest draws sizes, writes and checks.
 // Cannot say anything about threads that live long; see rptest.c.
 #include "batch.h"
 

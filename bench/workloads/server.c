@@ -1,11 +1,11 @@
 // server.c: requests, sessions and a cache: three lifetimes in one heap.
 //
 // Asks: what does an allocator do with the mixture of a long-running server? A request allocates a
-// dozen strings, now and then a body of up to 64 KiB, and a response that grows by realloc, and frees
-// all at its end, in no particular order. A session lives for 50 requests. A cache shared by all
-// threads holds 4096 values of 128 B to 16 KiB, one put in by every fourth request; the value that
-// it drives out was as a rule allocated by another thread and long ago. The short-lived decide the
-// time, the long-lived between them the memory.
+// dozen strings, now and then a body of up to 64 KiB, and a response that grows by realloc, and
+// frees all at its end, in no particular order. A session lives for 50 requests. A cache shared by
+// all threads holds 4096 values of 128 B to 16 KiB, one put in by every fourth request; the value
+// that it drives out was as a rule allocated by another thread and long ago. The short-lived
+// decide the time, the long-lived between them the memory.
 // The cache has 64 locks, held for an exchange of pointers. Of its instructions on glibc, 62% are
 // malloc's, realloc's and free's, under 1% locks; the rest draws sizes, writes and checks.
 // Cannot say anything about memory after the load; see burst.c.
