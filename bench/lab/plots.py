@@ -19,7 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 from lab import plots_bars, plots_place, report_words  # noqa: E402
-from lab.plots_colours import FAILURE, FAINT, GRID, INK, PAPER  # noqa: E402
+from lab.plots_colours import FAILURE, FAINT, GRID, INK, PAPER, legible  # noqa: E402
 
 STYLE = {
     "font.family": "DejaVu Sans",
@@ -65,12 +65,20 @@ def write(view, directory):
 
 def for_the_dark(svg, view):
     """The drawing with a style sheet that gives every colour its dark tone where that is wanted."""
-    tones = [PAPER, INK, FAINT, GRID, FAILURE, *view.colours.values()]
+    own = view.colours.values()
+    tones = [PAPER, INK, FAINT, GRID, FAILURE, *own, *map(legible, own)]
     rules = "".join(
         f'[style*="{what}: {tone.light}"]{{{what}:{tone.dark}!important}}'
         for tone in tones
         for what in ("fill", "stroke")
         if f"{what}: {tone.light}" in svg
+    )
+    # Hatched bars are patterns, which have attributes instead.
+    rules += "".join(
+        f'pattern [{what}="{tone.light}"]{{{what}:{tone.dark}}}'
+        for tone in tones
+        for what in ("fill", "stroke")
+        if f'{what}="{tone.light}"' in svg
     )
     sheet = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
     svg = re.sub(r"(font: [^;\"]*)'DejaVu Sans'", r"\1'DejaVu Sans', Verdana", svg)
@@ -217,7 +225,7 @@ def draw_curves(figure, axes, view, workload, shown):
         xs, ys = [ms / 1000 for ms, _ in curve], [kib / 1024 for _, kib in curve]
         colour = view.colours[name].light
         axes.plot(xs, ys, color=colour, linewidth=2.6 if strong else 1.2, zorder=5 if strong else 3)
-        axes.ends.append((name, xs[-1], ys[-1], colour, strong))
+        axes.ends.append((name, xs[-1], ys[-1], view.colours[name], strong))
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0, right=1.01 * max(end[1] for end in axes.ends))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -237,11 +245,12 @@ def label_ends(figure, axes):
     right = axes.get_xlim()[1]
     for (name, x, y, colour, strong), place in zip(axes.ends, placed):
         level = low + place / size * (high - low)
+        letters, colour = legible(colour).light, colour.light
         axes.plot(
             [x, right, right * 1.03], [y, y, level], color=colour, linewidth=0.8, linestyle=":",
             clip_on=False, zorder=2,
         )  # fmt: skip
         axes.annotate(
             name, (right * 1.04, level), annotation_clip=False, fontsize=9, va="center",
-            color=colour, fontweight="bold" if strong else "normal",
+            color=letters, fontweight="bold" if strong else "normal",
         )  # fmt: skip

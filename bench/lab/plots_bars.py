@@ -16,7 +16,8 @@ from lab.plots_colours import FAILURE, FAINT, GRID, INK, PAPER
 from lab.report_data import TITLES
 from lab.report_words import figure as figure_text
 
-PER_STRIP = range(7, 12)
+PER_STRIP = range(7, 13)
+STRIP_COST = 3  # empty places that a further strip is worth
 STRIP = 1.62  # inches, with the names below it
 ABOVE = 0.34  # more, where a strip begins a group and carries its title
 WIDTH = 12.0
@@ -25,14 +26,14 @@ GROUP_WIDTH = 0.88
 
 
 def per_strip(view):
-    """How many rows a strip holds: the number that leaves least of the picture empty."""
+    """How many rows a strip holds: few strips, and little of the picture empty."""
     sizes = [len(group.workloads) for group in view.groups]
 
-    def empty(count):
+    def cost(count):
         used = sum(-(-size // count) for size in sizes)
-        return used * count - sum(sizes) + used, -count
+        return STRIP_COST * used + used * count - sum(sizes)
 
-    return min(max(sizes), min(PER_STRIP, key=empty)) if len(sizes) == 1 else min(PER_STRIP, key=empty)
+    return min(PER_STRIP, key=cost)
 
 
 def strips(view, length):
@@ -145,7 +146,7 @@ def draw_bar(axes, view, workload, name, metric, where):
 def label(axes, view, workload, metric, where):
     """The row's name, and under it loam's own figure; or why there is nothing to compare."""
     place, columns = where
-    names = "\n".join(textwrap.wrap(workload.name, max(8, int(145 / columns))))
+    names = "\n".join(textwrap.wrap(workload.name, int(165 / columns), break_long_words=False))
     axes.annotate(
         names, (place, 0), (0, -4), textcoords="offset points", ha="center", va="top", fontsize=9,
     )  # fmt: skip

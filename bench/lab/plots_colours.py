@@ -50,6 +50,16 @@ GRID = Colour("#dfe3e8", "#2b323b")
 FAILURE = Colour("#a40e26", "#ff7b72")
 
 
+def legible(colour):
+    """A colour for letters: the same hue, nearer to ink."""
+    return Colour(mixed(colour.light, INK.light), mixed(colour.dark, INK.dark))
+
+
+def mixed(one, other, share=0.3):
+    parts = [(int(one[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in parts)
+
+
 def colours(names):
     """{name: Colour} for these names, each the same whoever else is there, as far as known."""
     spare = (name for name in names if name not in KNOWN)

@@ -112,10 +112,12 @@ def ticks(low, high, most=7):
     """Round figures for a logarithmic axis of ratios, all within low..high."""
     fine = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
     finer = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 7, 10]  # fmt: skip
+    hundredths = [step / 100 for step in range(50, 200)]
+    fiftieths = [step / 50 for step in range(25, 100)]
     tenths = [step / 10 for step in range(1, 30)]
     twentieths = [step / 20 for step in range(2, 60)]
     fifths = [step / 5 for step in range(1, 20)]
     quarters = [step / 4 for step in range(1, 20)]
-    every = (twentieths, tenths, finer, fifths, quarters, fine)
+    every = (hundredths, fiftieths, twentieths, tenths, finer, fifths, quarters, fine)
     fits = [[tick for tick in steps if low <= tick <= high] for steps in every]
     return next((found for found in fits if 2 < len(found) <= most), fits[-1] or [1.0])

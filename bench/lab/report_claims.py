@@ -101,15 +101,23 @@ def pairwise(run, pairs, rows, metrics):
                 continue
             total += 1
             good += mean.value > 1 + TIE
-            text = f"{figure(mean.value)} ({interval(mean)}) times {front}'s over {mean.count}"
-            sentences.setdefault((back, metric), []).append(text)
+            text = f"{figure(mean.value)} ({interval(mean)}) times {front}'s"
+            sentences.setdefault((back, metric), []).append((text, mean.count))
     figures = tuple(
-        f"{back}'s {TITLES[metric]} is {listed(texts)} rows"
+        f"{back}'s {TITLES[metric]} is {over_rows(texts)}"
         for (back, metric), texts in sentences.items()
     )
     if not figures:
         return UNKNOWN, ()
     return HOLDS if good == total else PARTLY if good else FAILS, figures
+
+
+def over_rows(texts):
+    """The texts listed, with how many rows each is over: once, if that is the same for all."""
+    counts = {count for _, count in texts}
+    if len(counts) == 1:
+        return f"{listed(text for text, _ in texts)}, over {rows_text(counts.pop())}"
+    return listed(f"{text} over {rows_text(count)}" for text, count in texts)
 
 
 CLAIMS = (

@@ -219,6 +219,7 @@ def meta_lines(view):
         ("Command", view.command_line),
         ("Options", options and str(options)),
         ("Begun, ended", f"{stamp(view, 'started')}, {stamp(view, 'ended') or 'not yet'}"),
+        ("Load at the start", str(view.meta.get("load", ""))),
         ("Rounds", f"{view.rounds}, interleaved; and one before them that does not count"),
     ]
     return [(what, text) for what, text in rows if text]
@@ -249,6 +250,7 @@ def context(view):
         "charts": charts(view), "tables": tables(view), "worst": worst(view),
         "failures": [(w.label, name, word, detail) for w, name, word, detail in view.failures()],
         "claims": report_claims.claims(view), "absent": view.meta.get("absent", []),
+        "questions": view.meta["workloads"],
         "absent_rows": view.meta.get("absent_workloads", []),
         "allocators": [view.allocators[name] for name in view.names],
         "suites": SUITES, "title_of": lambda scope: SUITES.get(scope, "all rows"),

@@ -77,7 +77,7 @@ class Scale:
 
 def scatter_of(points, base, marks, size, kind):
     width, height = size
-    frame = (46, 14, width - 12, height - 44)
+    frame = (52, 14, width - 12, height - 44)
     x_of = Scale([v for s, _ in points.values() for v in (s.value,)] + [1], frame[0], frame[2])
     y_of = Scale([v for _, t in points.values() for v in (t.value,)] + [1], frame[3], frame[1])
     parts = axes(x_of, y_of, frame, size, base)
@@ -120,7 +120,7 @@ def axes(x_of, y_of, frame, size, base):
     parts.append(text(frame[2], size[1] - 8, words, "end", "axis"))
     parts.append(text(frame[0], size[1] - 8, "↙ lower left is better", "start", "axis"))
     parts.append(
-        f'<text transform="translate(12 {middle:.0f}) rotate(-90)" text-anchor="middle" '
+        f'<text transform="translate(11 {middle:.0f}) rotate(-90)" text-anchor="middle" '
         f'class="axis">CPU time relative to {escape(base)} →</text>'
     )
     return parts
@@ -136,7 +136,7 @@ def curves(view, lines, marks):
         return ""
     return "".join(
         curves_of(view, shown, marks, size, kind)
-        for size, kind in (((760, 380), "wide"), ((358, 340), "narrow"))
+        for size, kind in (((600, 340), "wide"), ((358, 340), "narrow"))
     )
 
 
