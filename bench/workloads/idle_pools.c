@@ -1,10 +1,10 @@
 // idle_pools.c: threads of a pool take turns being busy; the idle ones hold what they freed.
 //
-// Asks: does memory that one thread freed become another one's, or does every thread of a pool keep
-// a peak's worth for itself? In its turn, a thread allocates 16 MiB, replaces at random, frees all
-// but one object in a thousand, which it keeps until its next turn, and sleeps while the others have
-// theirs. One thread is busy at any time, so about 16 MiB are enough for any number of threads; the
-// peak resident memory is the point, and how it runs over time (sample_rss).
+// Asks: does memory that one thread freed become another one's, or does every thread of a pool
+// keep a peak's worth for itself? In its turn, a thread allocates 16 MiB, replaces at random,
+// frees all but one object in a thousand, which it keeps until its next turn, and sleeps while the
+// others have theirs. One thread is busy at any time, so about 16 MiB are enough for any number of
+// threads; the peak resident memory is the point, and how it runs over time (sample_rss).
 // Between turns all sleep for 20 ms, as a pool does that is not under load: time for an allocator
 // with a clock to notice. Wall time says nothing.
 #include "batch.h"

@@ -1,11 +1,11 @@
-// many_threads.c: 10,000 small threads, a thousand or more alive at a time, each with a few objects.
+// many_threads.c: 10,000 small threads, 1,000 or more alive at a time, each with a few objects.
 //
 // Asks: how much memory does a thread cost beyond what it asked for? Each one allocates 20 objects
-// (about 5 KiB), waits until all of its wave have, frees them and ends. What an allocator sets aside
-// for a thread (heap, caches, a page for each size) is multiplied by --alive. The stacks are small;
-// of each, two or three pages are touched, the same for all: about 12 KiB of resident memory a
-// thread are not the allocator's. The peak resident memory is the point; of the time, most is the
-// kernel's for the threads and for the pages that they touch first.
+// (about 5 KiB), waits until all of its wave have, frees them and ends. What an allocator sets
+// aside for a thread (heap, caches, a page for each size) is multiplied by --alive. The stacks are
+// small; of each, two or three pages are touched, the same for all: about 12 KiB of resident
+// memory a thread are not the allocator's. The peak resident memory is the point; of the time,
+// most is the kernel's for the threads and for the pages that they touch first.
 #include "batch.h"
 
 #include <pthread.h>
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
                                 {"--max", &most, ITEM_LEAST, 1 << 20, "largest size in bytes"},
                                 {0}};
     wl_begin(argc, argv, "many-threads", WL_SINGLE, options);
-    // Waves are never smaller, or a quick run would ask another question: the scale is their number.
+    // Waves are never smaller, or a quick run would ask another question: the scale counts them.
     uint64_t waves = (wl_scaled(10000) + alive - 1) / alive;
     Small *smalls = wl_table(alive, sizeof(Small));
     for (uint64_t at = 0; at < alive; at++) smalls[at].random = wl_random(at);

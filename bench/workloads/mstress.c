@@ -1,13 +1,13 @@
 // mstress.c: threads come and go several times; their objects live on and wander.
 //
 // Asks: how well does a heap cope with memory that threads leave behind? Several generations of
-// threads allocate mixed sizes, resize, and swap objects with each other through a shared table; at
-// its end a thread leaves a part of what it holds to one of the next generation, which resizes and
-// frees it. After the description of mimalloc's stress workload. Which thread frees a swapped object
-// is left to chance (a swap is one atomic exchange, there is no lock), but all are freed once and
-// checked, so the amount of work is fixed. Of its instructions on glibc, 67% are malloc's, realloc's
-// and free's, the rest draws sizes, writes and checks. With one thread, it is that one in all
-// generations.
+// threads allocate mixed sizes, resize, and swap objects with each other through a shared table;
+// at its end a thread leaves a part of what it holds to one of the next generation, which resizes
+// and frees it. After the description of mimalloc's stress workload. Which thread frees a swapped
+// object is left to chance (a swap is one atomic exchange, there is no lock), but all are freed
+// once and checked, so the amount of work is fixed. Of its instructions on glibc, 67% are
+// malloc's, realloc's and free's, the rest draws sizes, writes and checks. With one thread, it is
+// that one in all generations.
 // Cannot say which of the three, churn, wandering or resizing, was the costly one.
 #include "batch.h"
 

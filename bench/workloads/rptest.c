@@ -3,10 +3,10 @@
 // Asks: how does an allocator do over a whole range of sizes at once, in a live set with random
 // frees, when some objects go to another thread? After the description of rpmalloc's benchmark.
 // --distribution says how often each size between --min and --max is asked for: all alike, falling
-// linearly, or falling exponentially. Each thread holds a live set; in each step it frees objects at
-// random places and fills the places again, and every eighth batch of what it frees goes to its
-// neighbour instead. Of its instructions on glibc, 78% are malloc's and free's, under 0.1% locks and
-// queues; with large sizes, touching what was allocated takes most of the time.
+// linearly, or falling exponentially. Each thread holds a live set; in each step it frees objects
+// at random places and fills the places again, and every eighth batch of what it frees goes to its
+// neighbour instead. Of its instructions on glibc, 78% are malloc's and free's, under 0.1% locks
+// and queues; with large sizes, touching what was allocated takes most of the time.
 #include "batch.h"
 
 #include <math.h>

@@ -1,13 +1,13 @@
 // xmalloc.c: some threads only allocate, others only free.
 //
-// Asks: what does a block cost that is never freed by the thread that allocated it, in one direction
-// only? The producers' heaps get nothing back but by the consumers' frees: per-thread caches run
-// full on one side and empty on the other. After the asymmetric workload described by Lever and
-// Boreham, "malloc() performance in a multithreaded Linux environment" (2000). Half of the threads
-// produce; with one thread it takes turns at both. The original runs for a time and lets the
-// fast producer run ahead, so its resident memory says nothing; here the work is fixed, and what is
-// under way is bounded by the batches that there are (--batches of 128 objects).
-// Of its instructions on glibc, 79% are malloc's and free's, under 1% locks and queues.
+// Asks: what does a block cost that is never freed by the thread that allocated it, in one
+// direction only? The producers' heaps get nothing back but by the consumers' frees: per-thread
+// caches run full on one side and empty on the other. After the asymmetric workload described by
+// Lever and Boreham, "malloc() performance in a multithreaded Linux environment" (2000). Half of
+// the threads produce; with one thread it takes turns at both. The original runs for a time and
+// lets the fast producer run ahead, so its resident memory says nothing; here the work is fixed,
+// and what is under way is bounded by the batches that there are (--batches of 128 objects). Of
+// its instructions on glibc, 79% are malloc's and free's, under 1% locks and queues.
 // Cannot say anything about allocators that mix the two roles in a thread; see xmalloc_mixed.c.
 #include "batch.h"
 

@@ -3,9 +3,9 @@
 // Asks: what does freeing another thread's objects cost when every thread both produces and
 // consumes, so that each heap gives away as much as it takes in? An allocator that keeps a foreign
 // block is as well off as one that sends it home, unlike in xmalloc.c. The threads stand in a
-// circle; a batch of 128 objects goes to the next one, is freed there and comes back empty. With one
-// thread the circle is the thread itself.
-// Of its instructions on glibc, 78% are malloc's and free's, under 1% locks and queues.
+// circle; a batch of 128 objects goes to the next one, is freed there and comes back empty. With
+// one thread the circle is the thread itself. Of its instructions on glibc, 78% are malloc's and
+// free's, under 1% locks and queues.
 #include "batch.h"
 
 static uint64_t least = 16, most = 2047, batches = 64;
