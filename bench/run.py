@@ -386,6 +386,8 @@ def run(options, command_line):
     troubles = []
 
     def on_trouble(text):
+        if text in troubles:
+            return
         troubles.append(text)
         console.print(f"trouble: {text}", style="bold red", soft_wrap=True)
 
@@ -403,8 +405,11 @@ def run(options, command_line):
     rows += more
     record_file.close()
     if interrupted:
-        again = "" if options.program else "; --resume goes on"
-        console.print(f"interrupted; rows so far: {len(rows)}, in {record_file.rows.path}{again}")
+        console.print(
+            f"interrupted; rows so far: {len(rows)}, in {record_file.rows.path}; --resume goes on, "
+            f"--report-only {out} shows what is there",
+            soft_wrap=True,
+        )
         return 130
     meta["ended"] = record.now()
     record_file.save(meta)

@@ -184,6 +184,8 @@ def write_again(demo, failures, path):
     """A script that starts each failed program once more, outside the demo."""
     lines = ["#!/bin/sh", "# The runs that failed, to be looked at one by one."]
     for program, allocator, label, detail in failures:
+        if program not in demo.jobs:
+            continue  # its input could not be written: there is nothing to start
         job = demo.jobs[program](1)
         env = programs.environment(job, demo.preloads[program, allocator])
         words = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), *job.command]

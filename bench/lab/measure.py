@@ -204,10 +204,20 @@ class Bench:
         self.peaks = {}
 
     def set_up(self):
-        """Writes the inputs and proves, pair by pair, which malloc is in use."""
+        """Writes the inputs and proves, pair by pair, which malloc is in use.
+
+        A task that cannot be prepared is refused on every allocator; the others go on.
+        """
         known = {}
         for task in self.tasks:
-            probe = task.probe()
+            try:
+                probe = task.probe()
+                self.jobs[task.label] = task.prepare(self.work)
+            except (OSError, subprocess.SubprocessError) as error:
+                for allocator in self.allocators:
+                    why = f"it cannot be prepared: {error}"
+                    self.refused[task.label, allocator.name] = ("refused", why)
+                continue
             for allocator in self.allocators:
                 key = (probe[0], allocator.library)
                 if key not in known:
@@ -217,7 +227,6 @@ class Bench:
                 if why:
                     self.refused[pair] = ("refused", why)
                 self.preloads[pair] = preload
-            self.jobs[task.label] = task.prepare(self.work)
 
     def judge(self, answer, task, allocator, job, folder, since=0.0):
         """(status, detail, digest) of a run that launch.py has answered for."""
@@ -257,9 +266,16 @@ class Bench:
         )  # fmt: skip
 
     def measure(self, turn, task, allocator):
+        """The row of one run; trouble of this machine (a full disk) is a row as well."""
         pair = (task.label, allocator.name)
         if pair in self.refused:
             return self.row(turn, task, allocator, *self.refused[pair])
+        try:
+            return self.measure_pair(turn, task, allocator, pair)
+        except OSError as error:
+            return self.row(turn, task, allocator, "start", str(error))
+
+    def measure_pair(self, turn, task, allocator, pair):
         folder = self.work / "out" / task.label
         programs.clear_folder(folder)
         job = self.jobs[task.label](turn)

@@ -131,6 +131,7 @@ class Record:
             fresh.write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
             os.replace(fresh, self.out / "run.json")
         except OSError as error:
+            fresh.unlink(missing_ok=True)
             self.on_trouble(f"{self.out / 'run.json'}: {error.strerror}: not written")
 
     def add_samples(self, row, samples):

@@ -194,6 +194,24 @@ class Failing(InAFolder):
         rows = self.rows(["/bin/sh", "-c", "echo no memory >&2; exit 1"])
         self.assertEqual((rows[0].status, rows[0].detail), ("exit", "exit status 1: no memory"))
 
+    def test_a_task_that_cannot_be_prepared_is_refused_and_the_others_run(self):
+        def prepare(_folder):
+            raise OSError(28, "No space left on device")
+
+        bench = self.bench([task("full", prepare=prepare), task("good", compared=False)])
+        bench.set_up()
+        rows = [bench.measure(1, each, self.glibc) for each in bench.tasks]
+        self.assertEqual([row.status for row in rows], ["refused", "ok"])
+        self.assertIn("cannot be prepared: [Errno 28] No space left", rows[0].detail)
+
+    def test_a_run_that_finds_no_room_is_a_failed_run(self):
+        bench = self.bench([task()])
+        bench.set_up()
+        bench.work = Path("/dev/full")
+        row = bench.measure(1, bench.tasks[0], self.glibc)
+        self.assertEqual(row.status, "start")
+        self.assertIn("/dev/full", row.detail)
+
     def test_an_allocator_that_crashes(self):
         if not CRASHING:
             self.skipTest("BENCH_CRASHING_MALLOC does not name the library (run by ctest)")
