@@ -36,13 +36,15 @@ def per_strip(view):
     return min(PER_STRIP, key=cost)
 
 
-def strips(view, length):
-    """[(title or '', rows)]: the groups cut to strips."""
-    return [
-        ("" if at else group.title, group.workloads[at : at + length])
-        for group in view.groups
-        for at in range(0, len(group.workloads), length)
-    ]
+def strips(view, most):
+    """[(title or '', rows)]: the groups cut to strips of even length."""
+    found = []
+    for group in view.groups:
+        count = len(group.workloads)
+        length = -(-count // -(-count // most))
+        for at in range(0, count, length):
+            found.append(("" if at else group.title, group.workloads[at : at + length]))
+    return found
 
 
 def scale_top(view, metric):
