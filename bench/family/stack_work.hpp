@@ -176,8 +176,7 @@ inline unsigned char **worst_table() {
         family_table_of(worst_small_blocks, sizeof(unsigned char *)));
 }
 
-constexpr std::uint64_t worst_blocks =
-    (worst_depth * (worst_depth + 1) / 2) * static_cast<std::uint64_t>(worst_small_blocks + 1);
+constexpr std::uint64_t worst_blocks = worst_depth * (worst_small_blocks + 1);
 
 template <class Row> void worst(const FamilyRequest *asked) {
     Row row(*asked);
