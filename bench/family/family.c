@@ -152,6 +152,42 @@ static bool absent(const char *name, char *package, size_t size) {
     return false;
 }
 
+int family_run(const char *row_name, const char *column_name, uint64_t n, bool huge) {
+    const FamilyColumn *column = column_named(column_name);
+    if (!column) {
+        fprintf(stderr, "family: no column \"%s\" in table %s\n", column_name, family_table.seed);
+        return 2;
+    }
+    const FamilyRow *row = row_named(row_name);
+    if (!row) {
+        char package[128];
+        if (absent(row_name, package, sizeof package)) {
+            fprintf(stderr, "family: %s is not installed: it needs %s\n", row_name, package);
+            return 77;
+        }
+        fprintf(stderr, "family: no row \"%s\" in table %s\n", row_name, family_table.seed);
+        return 2;
+    }
+    const FamilyCell *cell = row->cells;
+    while (cell->column && strcmp(cell->column, column_name)) {
+        cell++;
+    }
+    if (!cell->column) {
+        fprintf(stderr, "family: %s has no column \"%s\"\n", row_name, column_name);
+        return 2;
+    }
+    FamilyRequest asked = {n ? n : column->n, huge, column};
+    touch_host(asked.n * column->bytes_of * HOST_SLACK);
+    cell->run(&asked);
+    if (fflush(stdout)) {
+        family_fail("standard output: %s", strerror(errno));
+    }
+    return 0;
+}
+
+// ---- the command line ---------------------------------------------------------------------------
+
+#ifndef FAMILY_NO_MAIN // a program of somebody else's has one
 static void put_string(const char *text) {
     putchar('"');
     for (; *text; text++) {
@@ -210,42 +246,6 @@ static void list_table(void) {
     puts("]}");
 }
 
-int family_run(const char *row_name, const char *column_name, uint64_t n, bool huge) {
-    const FamilyColumn *column = column_named(column_name);
-    if (!column) {
-        fprintf(stderr, "family: no column \"%s\" in table %s\n", column_name, family_table.seed);
-        return 2;
-    }
-    const FamilyRow *row = row_named(row_name);
-    if (!row) {
-        char package[128];
-        if (absent(row_name, package, sizeof package)) {
-            fprintf(stderr, "family: %s is not installed: it needs %s\n", row_name, package);
-            return 77;
-        }
-        fprintf(stderr, "family: no row \"%s\" in table %s\n", row_name, family_table.seed);
-        return 2;
-    }
-    const FamilyCell *cell = row->cells;
-    while (cell->column && strcmp(cell->column, column_name)) {
-        cell++;
-    }
-    if (!cell->column) {
-        fprintf(stderr, "family: %s has no column \"%s\"\n", row_name, column_name);
-        return 2;
-    }
-    FamilyRequest asked = {n ? n : column->n, huge, column};
-    touch_host(asked.n * column->bytes_of * HOST_SLACK);
-    cell->run(&asked);
-    if (fflush(stdout)) {
-        family_fail("standard output: %s", strerror(errno));
-    }
-    return 0;
-}
-
-// ---- the command line ---------------------------------------------------------------------------
-
-#ifndef FAMILY_NO_MAIN
 static void wrong_use(const char *program) {
     fprintf(stderr, "usage: %s --list | ROW COLUMN [--n N] [--huge never|madvise]\n", program);
     exit(2);
