@@ -5,7 +5,7 @@ depends on nothing but its size; so its output is the same on every allocator.
 Sizes give one to two seconds of CPU time on a machine of 2020.
 
 To add a program: write its input into inputs/, a function that prepares it, and
-one line in PROGRAMS.
+one line in PROGRAMS, or in more_programs.py if the demo need not run it.
 """
 
 import os
@@ -119,13 +119,17 @@ def plain(executable, *arguments):
     return lambda: [find(executable), *arguments]
 
 
-def compiler_proper():
-    """gcc is a driver; the allocations are those of cc1."""
-    asked = subprocess.run(
-        [find("gcc"), "-print-prog-name=cc1"], capture_output=True, text=True, check=True
-    )
-    name = asked.stdout.strip()
-    return [shutil.which(name, path=SEARCH) or name, "-version", "-o", os.devnull]
+def compiler_proper(driver, name):
+    """A probe: gcc and g++ are drivers; the allocations are those of cc1 and cc1plus."""
+
+    def ask():
+        asked = subprocess.run(
+            [find(driver), f"-print-prog-name={name}"], capture_output=True, text=True, check=True
+        )
+        path = asked.stdout.strip()
+        return [shutil.which(path, path=SEARCH) or path, "-version", "-o", os.devnull]
+
+    return ask
 
 
 PROGRAMS = (
@@ -147,7 +151,7 @@ PROGRAMS = (
     Program(
         "gcc", "gcc", ("gcc",), 60, gcc,
         "-O2 of one large C file",
-        compiler_proper,
+        compiler_proper("gcc", "cc1"),
     ),
     Program(
         "redis", "redis-server redis-tools", ("redis-server", "redis-cli", "redis-benchmark"),

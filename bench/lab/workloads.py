@@ -2,7 +2,7 @@
 
     micro   a case of bench/workloads/cases.toml with a number of threads; the programs are
             built by `cmake --build --preset release --target bench`
-    real    a program of the distribution on an input of its own (programs.py)
+    real    a program of the distribution on an input of its own (programs.py, more_programs.py)
     user    what the command line gave after --program
 """
 
@@ -12,7 +12,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import programs
+from lab import more_programs, programs
 from lab.results import label_of
 
 CASES = Path(__file__).resolve().parents[1] / "workloads" / "cases.toml"
@@ -121,14 +121,14 @@ def real_task(program, scale):
 
     return Task(
         program.name, "real", 1, program.what, ("real",), prepare, program.probe,
-        f"bench/lab/programs.py: {program.name}, {scale:g} times its full size",
+        f"real program {program.name} (bench/lab), {scale:g} times its full size",
     )  # fmt: skip
 
 
 def real(quick, scale=None):
     """(tasks, [(name, why it cannot be run)])."""
     tasks, absent = [], []
-    for program in programs.PROGRAMS:
+    for program in (*programs.PROGRAMS, *more_programs.MORE):
         if quick and program.name not in QUICK_PROGRAMS:
             continue
         missing = program.missing()

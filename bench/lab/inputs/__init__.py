@@ -1,1 +1,1 @@
-"""What the demo's programs are fed: scripts as they are, and two generators of larger files."""
+"""What the real programs are fed: scripts as they are, and generators of larger files."""
