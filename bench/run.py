@@ -186,6 +186,8 @@ def choose_allocators(options, say):
     good = []
     for each in [*found, *extra]:
         why = allocators.trouble(each)
+        if each.name == "loam" and not Path(each.library).exists():
+            why = f"{each.library} is not there; make build builds it"
         if why is None:
             good.append(each)
         elif each.name == BASELINE:

@@ -64,6 +64,7 @@ class BarProgress:
             console=console,
             transient=True,
             expand=True,
+            auto_refresh=False,  # nothing of ours is to run beside what is measured
         )
         self.task = self.bar.add_task("starting", total=total, left="")
 
@@ -76,7 +77,7 @@ class BarProgress:
 
     def begin(self, turn, turns, label, allocator):
         what = f"{turn_text(turn, turns)}  {label} on {allocator}"
-        self.bar.update(self.task, description=f"{what:<35}")
+        self.bar.update(self.task, description=f"{what:<35}", refresh=True)
 
     def end(self, row):
         self.clock.done += 1

@@ -73,11 +73,11 @@ def read_cases(path=CASES):
 
 
 def chosen_threads(case, quick, given):
-    """The case's own counts, the quick run's, or those given: for a threaded case only."""
+    """The case's own counts, the quick run's, or those given, as far as it can have them."""
     if case["threads"] == [1]:
         return [1]
     if given:
-        return given
+        return [count for count in given if count >= min(case["threads"])]
     return case.get("quick_threads", case["threads"]) if quick else case["threads"]
 
 
@@ -109,7 +109,10 @@ def micro(folder, quick, threads=None, scale=None, seed=None, path=CASES):
             continue
         size = (MICRO_QUICK if quick else 1.0) if scale is None else scale
         size *= case.get("scale", 1.0)
-        for count in chosen_threads(case, quick, threads):
+        counts = chosen_threads(case, quick, threads)
+        if not counts:
+            absent.append((case["name"], f"it takes {min(case['threads'])} threads or more"))
+        for count in counts:
             tasks.append(micro_task(case, count, folder, size, seed))
     return tasks, absent
 

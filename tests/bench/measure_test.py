@@ -312,6 +312,11 @@ class Cases(InAFolder):
         self.assertEqual([t.threads for t in self.micro(case, threads=[4])[0]], [4])
         single = self.CASE.format("here", "[1]", "true")
         self.assertEqual([t.threads for t in self.micro(single, threads=[4])[0]], [1])
+        pairs = self.CASE.format("here", "[2, 8]", "true")
+        self.assertEqual([t.threads for t in self.micro(pairs, threads=[1, 4])[0]], [4])
+        self.assertEqual(
+            self.micro(pairs, threads=[1]), ([], [("x-y", "it takes 2 threads or more")])
+        )
         self.assertEqual(workloads.thread_counts("1,N,6", 6), [1, 6])
 
     def test_the_seed_is_the_round_s_number(self):
