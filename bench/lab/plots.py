@@ -36,6 +36,7 @@ STYLE = {
 }
 DPI = 144
 FORMATS = ("svg", "png")
+LEADER = {"arrowstyle": "-", "color": FAINT.light, "linewidth": 0.7}
 
 
 def write(view, directory):
@@ -167,9 +168,10 @@ def draw_points(figure, axes, view, means):
     lines = plots_place.cross(one_x, flipped / unit - one_y, frame[0], frame[2], frame[1], frame[3])
     whiskers = list(lines)
     for (space, time), (x, y) in zip(means.values(), places):
-        left, bottom = axes.transData.transform((space.low, time.low)) / unit
-        right, top = axes.transData.transform((space.high, time.high)) / unit
-        whiskers += plots_place.cross(x, y, left, right, flipped / unit - top, flipped / unit - bottom)
+        left, low = axes.transData.transform((space.low, time.low)) / unit
+        right, high = axes.transData.transform((space.high, time.high)) / unit
+        top, bottom = flipped / unit - high, flipped / unit - low
+        whiskers += plots_place.cross(x, y, left, right, top, bottom)
     labels = plots_place.around(places, sizes, frame, whiskers, near=8)
     clear = {"facecolor": PAPER.light, "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
     for (name, (space, time)), (x, y), label in zip(means.items(), places, labels):
@@ -185,7 +187,7 @@ def draw_points(figure, axes, view, means):
             textcoords="offset points", fontsize=10, zorder=6,
             ha={"start": "left", "middle": "center", "end": "right"}[label.anchor], va="center",
             fontweight="bold" if strong else "normal", color=INK.light, bbox=clear,
-            arrowprops={"arrowstyle": "-", "color": FAINT.light, "linewidth": 0.7} if label.far else None,
+            arrowprops=LEADER if label.far else None,
         )  # fmt: skip
 
 

@@ -72,9 +72,13 @@ def draw(view, metric):
         axes = figure.add_axes([0.035, (at + 0.44) / height, 0.955, (STRIP - 0.5) / height])
         draw_strip(axes, view, metric, rows, (columns, top))
         if title:
-            axes.set_title(title[:1].upper() + title[1:], loc="left", fontsize=11, fontweight="bold", pad=9)
+            words = report_words.capital(title)
+            axes.set_title(words, loc="left", fontsize=11, fontweight="bold", pad=9)
     what = report_words.capital(TITLES[metric])
-    below = f"{view.base} is the line at 1; lower is better. In the legend: geometric means over all rows."
+    below = (
+        f"{view.base} is the line at 1; lower is better. "
+        "In the legend: geometric means over all rows."
+    )
     if view.hero:
         below += f" Under each name: {view.hero}'s own."
     plots.heading(figure, f"{what} relative to {view.base}", below, height)
@@ -132,17 +136,18 @@ def draw_bar(axes, view, workload, name, metric, where):
         return
     hatch = "////" if name in view.hardened else None
     axes.bar(
-        [x], [min(ratio.value, top)], width * 0.94, color=colour, linewidth=0, zorder=4 if strong else 3,
-        hatch=hatch, edgecolor=PAPER.light,
+        [x], [min(ratio.value, top)], width * 0.94, color=colour, linewidth=0,
+        zorder=4 if strong else 3, hatch=hatch, edgecolor=PAPER.light,
     )  # fmt: skip
     if ratio.value > top:
         axes.text(
-            x, 0.97 * top, figure_text(ratio.value), rotation=90, ha="center", va="top", fontsize=7.5,
-            color=PAPER.light, fontweight="bold", zorder=8,
+            x, 0.97 * top, figure_text(ratio.value), rotation=90, ha="center", va="top",
+            fontsize=7.5, color=PAPER.light, fontweight="bold", zorder=8,
             bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.6},
         )  # fmt: skip
     elif ratio.high - ratio.low > 0.02 * top:
-        axes.plot([x, x], [ratio.low, min(ratio.high, top)], color=INK.light, linewidth=0.8, zorder=5)
+        ends = [ratio.low, min(ratio.high, top)]
+        axes.plot([x, x], ends, color=INK.light, linewidth=0.8, zorder=5)
 
 
 def label(axes, view, workload, metric, where):

@@ -63,7 +63,7 @@ def main(arguments):
     parser.add_argument("directory", type=Path, nargs="?", help="where rows.csv and run.json are")
     parser.add_argument(
         "--docs", action="store_true",
-        help="keep this run and render docs/benchmarks.md from it; without DIRECTORY, from the kept one",
+        help="keep the run and render docs/benchmarks.md; without DIRECTORY, from the kept one",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if not options.directory and not options.docs:

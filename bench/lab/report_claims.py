@@ -162,7 +162,8 @@ def notes(run):
             try:
                 return tomllib.loads(path.read_text(encoding="utf-8")).get("claims", {})
             except tomllib.TOMLDecodeError as error:
-                return dict.fromkeys((each[0] for each in CLAIMS), f"{path.name} is damaged: {error}")
+                damage = f"{path.name} is damaged: {error}"
+                return dict.fromkeys((each[0] for each in CLAIMS), damage)
     return {}
 
 

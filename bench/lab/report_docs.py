@@ -1,9 +1,9 @@
 """docs/benchmarks.md: its generated parts, so that the page never says what was not measured.
 
-The page is written by hand but for the lines between `<!-- NAME: begin -->` and `<!-- NAME: end -->`:
-`results`, from a run that is kept in bench/results/, and `workloads`, from bench/workloads/cases.toml
-and the list of real programs. The pictures go to docs/img/bench_*.svg. A test renders all of it again
-from bench/results/ and compares: a figure changed by hand, or a workload not listed, fails.
+The page is written by hand but for the lines between `<!-- NAME: begin -->` and the mark of its
+end: `results`, from a run that is kept in bench/results/, and `workloads`, from cases.toml and the
+list of real programs. The pictures go to docs/img/bench_*.svg. A test renders all of it again from
+bench/results/ and compares: a figure changed by hand, or a workload not listed, fails.
 
     report.write_docs(directory)    from a run that was just made, which it keeps
     report.write_docs()             again from the one that is kept

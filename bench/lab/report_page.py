@@ -48,8 +48,8 @@ def cell(view, workload, name, metric):
         return {"text": amount(own, metric), "value": None, "title": why, "kind": "none"}
     title = f"{name}: {figure(ratio.value)} ({interval(ratio)}), {amount(own, metric)}"
     return {
-        "text": figure(ratio.value), "value": ratio.value, "title": title, "kind": tint(ratio.value),
-        "low": ratio.low, "high": ratio.high,
+        "text": figure(ratio.value), "value": ratio.value, "title": title,
+        "kind": tint(ratio.value), "low": ratio.low, "high": ratio.high,
     }  # fmt: skip
 
 
@@ -174,8 +174,9 @@ def rivals(view):
     for name, metrics in report_words.rivals(view):
         cells = [
             each and {
-                "value": each.mean.value, "text": figure(each.mean.value), "kind": tint(each.mean.value),
-                "interval": interval(each.mean), "counts": (each.ahead, each.tie, each.behind),
+                "value": each.mean.value, "text": figure(each.mean.value),
+                "kind": tint(each.mean.value), "interval": interval(each.mean),
+                "counts": (each.ahead, each.tie, each.behind),
             }
             for each in metrics.values()
         ]  # fmt: skip
@@ -201,9 +202,14 @@ def worst(view):
     classes, found = marks(view), []
     for name, metrics, failed in report_words.worst_cases(view):
         cells = [
-            each and {"text": f"{figure(each.factor)}×", "where": each.workload.label, "best": each.best}
+            each
+            and {
+                "text": f"{figure(each.factor)}×",
+                "where": each.workload.label,
+                "best": each.best,
+            }
             for each in metrics.values()
-        ]  # fmt: skip
+        ]
         found.append({"name": name, "mark": classes[name], "cells": cells, "failed": failed})
     return found
 
@@ -225,6 +231,14 @@ def meta_lines(view):
     return [(what, text) for what, text in rows if text]
 
 
+def title(view):
+    """What the page is about: the user's program, or loam, or allocators."""
+    names = list(dict.fromkeys(workload.name for workload in view.workloads))
+    if names and all(workload.suite == "user" for workload in view.workloads):
+        return f"{', '.join(names)} on {len(view.names)} allocators"
+    return f"{view.hero} and its rivals" if view.hero else "Allocators compared"
+
+
 def stamp(view, key):
     return str(view.meta.get(key) or "")[:16].replace("T", " ")
 
@@ -232,14 +246,17 @@ def stamp(view, key):
 def context(view):
     """Everything the template asks for."""
     classes = marks(view)
-    scatters = [
-        {"title": SUITES.get(scope, "all rows"), "svg": Markup(report_svg.scatter(view, rows, classes, size))}
-        for (scope, rows), size in zip(view.scopes, [report_svg.WIDE] + [report_svg.HALF] * 9)
-    ]  # fmt: skip
-    curves = [
-        {"label": workload.label, "question": workload.question, "svg": Markup(report_svg.curves(view, lines, classes))}
-        for workload, lines in view.curves().items()
-    ]  # fmt: skip
+    scatters, size = [], report_svg.WIDE
+    for scope, rows in view.scopes:
+        svg = Markup(report_svg.scatter(view, rows, classes, size))
+        scatters.append({"title": SUITES.get(scope, "all rows"), "svg": svg})
+        size = report_svg.HALF
+    curves = []
+    for workload, lines in view.curves().items():
+        svg = Markup(report_svg.curves(view, lines, classes))
+        curves.append({"label": workload.label, "question": workload.question, "svg": svg})
+    claims = report_claims.claims(view)
+    told = [claim for claim in claims if claim.verdict != report_claims.UNKNOWN]
     return {
         "view": view, "marks": classes, "base": view.base, "hero": view.hero,
         "palette": [(classes[name], view.colours[name]) for name in view.names],
@@ -249,7 +266,8 @@ def context(view):
         "rivals": rivals(view) if view.hero else [], "balance": balance(view) if view.hero else [],
         "charts": charts(view), "tables": tables(view), "worst": worst(view),
         "failures": [(w.label, name, word, detail) for w, name, word, detail in view.failures()],
-        "claims": report_claims.claims(view), "absent": view.meta.get("absent", []),
+        "claims": claims if told else [], "title": title(view),
+        "absent": view.meta.get("absent", []),
         "questions": view.meta["workloads"],
         "absent_rows": view.meta.get("absent_workloads", []),
         "allocators": [view.allocators[name] for name in view.names],

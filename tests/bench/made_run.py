@@ -32,8 +32,8 @@ CHARACTERS = {
     "scudo": (1.40, 1.20, 1.22, "hardened"),
     "mimalloc-secure": (0.95, 0.50, 1.18, "hardened"),
 }
-SINGLE = "cfrac sh6 glibc-simple alloc-test realloc-growth calloc-large many-16 many-256 many-4k many-64k"
-THREADED = "larson xmalloc sh8 mstress rptest alloc-test-mt cache-scratch cache-thrash glibc-thread thread-churn"
+SINGLE = "cfrac sh6 glibc-simple alloc-test realloc-growth calloc-large many-16 many-256 many-64k"
+THREADED = "larson xmalloc sh8 mstress rptest cache-scratch cache-thrash glibc-thread thread-churn"
 REAL = "sqlite3 redis python3 lua gcc ghostscript z3 perl node rustc"
 REMOTE = {"larson", "xmalloc", "sh8", "mstress", "rptest"}
 
@@ -72,7 +72,7 @@ def growth(chance, row):
 
 
 def make(directory, workloads=None, allocators=None, rounds=5, noise=0.015, change=None, seed=7):
-    """Writes a run into a directory. `change(row)` may alter a row, or return None to leave it out."""
+    """Writes a run into a directory. `change(row)` may alter a row, or give None to drop it."""
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     chance = random.Random(seed)
