@@ -5,9 +5,9 @@
 // deviation of 3 KiB, five bunches of 2000 requests of 256 KiB, and one request of 1 GiB.
 //
 //   time     what an update costs, over the whole sequence
-//   figure   what the mean does: `steady` is its standard deviation while nothing happens, as a part
-//            of 16 KiB; `bunch` and `peak` the most it rises by (bytes); `peak_settles` how many
-//            requests later it is back to within 10%; `peak_oversize` how much larger a block
+//   figure   what the mean does: `steady` is its standard deviation while nothing happens, as a
+//            part of 16 KiB; `bunch` and `peak` the most it rises by (bytes); `peak_settles` how
+//            many requests later it is back to within 10%; `peak_oversize` how much larger a block
 //            becomes by the peak, in bytes, the mean over where in the filter's cycle it falls.
 //            FAMILY_RECORD=FILE writes the curve: request, largest request since, mean.
 //
@@ -227,9 +227,10 @@ constexpr FamilyCell cells[] = {{"time", time<Mean>}, {"figure", figure<Mean>}, 
 
 } // namespace
 
-FAMILY_ROW(old_row, "intersec-old", "2015", "sum/count, both divided by 4 at 65,535; below 128 MiB",
-           FAMILY_RENDITION, cells<Intersec_old>)
-FAMILY_ROW(new_row, "intersec-new", "2015", "the same for every request", FAMILY_RENDITION,
+FAMILY_ROW(old_row, "intersec-old", "as published",
+           "sum/count, both divided by 4 at 65,535; below 128 MiB", FAMILY_RENDITION,
+           cells<Intersec_old>)
+FAMILY_ROW(new_row, "intersec-new", "as published", "the same for every request", FAMILY_RENDITION,
            cells<Intersec_new>)
 FAMILY_ROW(exponential_row, "exponential", "1/27279", "exponential mean, in floating point",
            FAMILY_RIVAL, cells<Exponential<27279>>)

@@ -1,4 +1,5 @@
-// blocks_boost.cpp: boost::pool in the table `blocks`: a pool for each size, with and without locks.
+// blocks_boost.cpp: boost::pool in the table `blocks`: a pool for each size, with and without
+// locks.
 #include "blocks_work.hpp"
 
 #include <boost/pool/pool.hpp>

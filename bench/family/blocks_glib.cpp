@@ -1,7 +1,7 @@
 // blocks_glib.cpp: GLib's slice allocator in the table `blocks`.
 //
-// Its slices end at about 1 KiB: the blocks of `benchmark` come from g_malloc behind it. What it can
-// do is in `pair`.
+// Its slices end at about 1 KiB: the blocks of `benchmark` come from g_malloc behind it. What it
+// can do is in `pair`.
 #include "blocks_work.hpp"
 
 #include <glib.h>

@@ -1,10 +1,11 @@
-// blocks_preload.cpp: loam's malloc and the general allocators of bench/peers in the table `blocks`.
+// blocks_preload.cpp: loam's malloc and the general allocators of bench/peers in the table
+// `blocks`.
 //
 // A row for each: the program starts itself again with the peer's library preloaded, then runs the
 // cells of malloc, after a look whether malloc really comes from that library. The libraries are
-// those of build/peers/peers.json, or of the folder that the environment variable FAMILY_PEERS names,
-// and loam's is the one that the same build made;
-// a peer that is not there ends the cell with status 77, as a rival that is not installed.
+// those of build/peers/peers.json, or of the folder that the environment variable FAMILY_PEERS
+// names, and loam's is the one that the same build made; a peer that is not there ends the cell
+// with status 77, as a rival that is not installed.
 #include "blocks_work.hpp"
 
 #include <cerrno>

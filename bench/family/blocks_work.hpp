@@ -12,7 +12,8 @@
 // `pair-sizes` say nothing about an allocator that looks for the block it frees.
 //
 // A row is a class: Row(const FamilyRequest &), void *alloc(size), void free(block, size); give
-// blocks_work::cells<Row> to FAMILY_ROW, or cells_of_one_thread<Row> where threads may not share it.
+// blocks_work::cells<Row> to FAMILY_ROW, or cells_of_one_thread<Row> where threads may not share
+// it.
 #ifndef LOAM_BENCH_FAMILY_BLOCKS_WORK_HPP
 #define LOAM_BENCH_FAMILY_BLOCKS_WORK_HPP
 

@@ -1,9 +1,9 @@
 // blocks_xallocator.cpp: the rows of seed 001's own allocator in the table `blocks`.
 //
-// `xallocator` is what the seed measured: heap blocks and one lock. Static pools hold a fixed number
-// of blocks of each of twelve sizes, here as many as the benchmark needs and at least 100. The last
-// three are the class below it, one object for each size, in its three modes: no class to look for,
-// no word before the block, no lock.
+// `xallocator` is what the seed measured: heap blocks and one lock. Static pools hold a fixed
+// number of blocks of each of twelve sizes, here as many as the benchmark needs and at least 100.
+// The last three are the class below it, one object for each size, in its three modes: no class to
+// look for, no word before the block, no lock.
 #include "blocks_work.hpp"
 #include "xallocator_rules.hpp"
 
@@ -84,17 +84,18 @@ constexpr FamilyCell cells_of_fixed_sizes[] = {{"benchmark", blocks_work::benchm
 
 } // namespace
 
-FAMILY_ROW(locked_row, "xallocator", "1.0", "heap blocks, one lock", FAMILY_RENDITION,
+FAMILY_ROW(locked_row, "xallocator", "as published", "heap blocks, one lock", FAMILY_RENDITION,
            blocks_work::cells<Heap<std::mutex>>)
-FAMILY_ROW(unlocked_row, "xallocator-unlocked", "1.0", "heap blocks, no lock", FAMILY_RENDITION,
-           blocks_work::cells_of_one_thread<Heap<No_lock>>)
-FAMILY_ROW(pools_row, "xallocator-pools", "1.0", "static pools, one lock", FAMILY_RENDITION,
-           blocks_work::cells<Pools>)
+FAMILY_ROW(unlocked_row, "xallocator-unlocked", "as published", "heap blocks, no lock",
+           FAMILY_RENDITION, blocks_work::cells_of_one_thread<Heap<No_lock>>)
+FAMILY_ROW(pools_row, "xallocator-pools", "as published", "static pools, one lock",
+           FAMILY_RENDITION, blocks_work::cells<Pools>)
 FAMILY_ROW(heap_blocks_row, "allocator-heap-blocks", "1.0",
            "one object a size: heap blocks, no lock", FAMILY_RENDITION,
            cells_of_fixed_sizes<Sizes<Mode::heap_blocks>>)
-FAMILY_ROW(heap_pool_row, "allocator-heap-pool", "1.0", "one object a size: heap pool, no lock",
-           FAMILY_RENDITION, cells_of_fixed_sizes<Sizes<Mode::heap_pool>>)
+FAMILY_ROW(heap_pool_row, "allocator-heap-pool", "as published",
+           "one object a size: heap pool, no lock", FAMILY_RENDITION,
+           cells_of_fixed_sizes<Sizes<Mode::heap_pool>>)
 FAMILY_ROW(static_pool_row, "allocator-static-pool", "1.0",
            "one object a size: static pool, no lock", FAMILY_RENDITION,
            cells_of_fixed_sizes<Sizes<Mode::static_pool>>)

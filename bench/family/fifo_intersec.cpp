@@ -1,7 +1,7 @@
 // fifo_intersec.cpp: the rows of seed 002's own FIFO pool in the table `fifo`, before and after.
 //
-// `intersec-old` is the pool as it was, on mmap; `intersec-old-calloc` has the old policy on the new
-// source of pages, so that what the policy and what the source gained can be told apart.
+// `intersec-old` is the pool as it was, on mmap; `intersec-old-calloc` has the old policy on the
+// new source of pages, so that what the policy and what the source gained can be told apart.
 #include "fifo_work.hpp"
 #include "intersec_fifo.h"
 
@@ -49,9 +49,11 @@ using New = Intersec<false, FIFO_CALLOC>;
 
 } // namespace
 
-FAMILY_ROW(old_row, "intersec-old", "2015", "the pool's rules before the revision, pages by mmap",
-           FAMILY_RENDITION, fifo_work::recorded_cells<Old>)
-FAMILY_ROW(old_calloc_row, "intersec-old-calloc", "2015", "the same rules, pages by calloc",
+FAMILY_ROW(old_row, "intersec-old", "as published",
+           "the pool's rules before the revision, pages by mmap", FAMILY_RENDITION,
+           fifo_work::recorded_cells<Old>)
+FAMILY_ROW(old_calloc_row, "intersec-old-calloc", "as published", "the same rules, pages by calloc",
            FAMILY_RENDITION, fifo_work::recorded_cells<Old_calloc>)
-FAMILY_ROW(new_row, "intersec-new", "2015", "the pool's rules after the revision, pages by calloc",
-           FAMILY_RENDITION, fifo_work::recorded_cells<New>)
+FAMILY_ROW(new_row, "intersec-new", "as published",
+           "the pool's rules after the revision, pages by calloc", FAMILY_RENDITION,
+           fifo_work::recorded_cells<New>)

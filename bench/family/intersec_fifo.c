@@ -1,4 +1,5 @@
-// intersec_fifo.c: the rules of intersec_fifo.h. The two policies share everything but what their names say.
+// intersec_fifo.c: the rules of intersec_fifo.h. The two policies share everything but what their
+// names say.
 #define _GNU_SOURCE // MAP_ANONYMOUS
 #include "intersec_fifo.h"
 
@@ -113,7 +114,8 @@ static void new_emptied(struct fifo *pool, struct fifo_page *page) {
         page_reset(page);
         pool->spare = page;
     } else if (room(current) < page->size / 8) {
-        // Current still has live blocks and goes with the last of them, or it has none and goes now.
+        // Current still has live blocks and goes with the last of them, or it has none and goes
+        // now.
         if (current->blocks == 0) page_delete(pool, current);
         page_reset(page);
         pool->current = page;

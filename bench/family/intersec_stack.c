@@ -1,4 +1,5 @@
-// intersec_stack.c: the rules of intersec_stack.h. The two policies share everything but what their names say.
+// intersec_stack.c: the rules of intersec_stack.h. The two policies share everything but what their
+// names say.
 #include "intersec_stack.h"
 
 #include <stdbool.h>
@@ -104,7 +105,8 @@ static void move_to(struct stack_frame *frame, struct stack_block *block) {
     frame->position = frame->last = area(block);
 }
 
-// The current frame moves to the next block, and with it the frames below that a usual request would send there.
+// The current frame moves to the next block, and with it the frames below that a usual request
+// would send there.
 static bool new_advance(struct stack *stack, size_t need) {
     struct stack_frame *frame = stack->top;
     struct stack_block *full = frame->block;

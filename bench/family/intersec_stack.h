@@ -1,19 +1,21 @@
-// intersec_stack.h: Intersec's frame stack, its rules before and after their revision, written from their description.
+// intersec_stack.h: Intersec's frame stack, its rules before and after their revision, written from
+// their description.
 //
-// Question: what do the revised search for blocks and the frames that follow a new block gain over the old rules? Use it
-// as the "before" columns of the table `stack`. Memory lies in blocks of at least 64 KiB and at least 64 times the
-// running mean of the requests; a frame is four words in the stack itself; pop frees all since the matching push.
-// Memory is not cleared. One thread only.
+// Question: what do the revised search for blocks and the frames that follow a new block gain over
+// the old rules? Use it as the "before" columns of the table `stack`. Memory lies in blocks of at
+// least 64 KiB and at least 64 times the running mean of the requests; a frame is four words in the
+// stack itself; pop frees all since the matching push. Memory is not cleared. One thread only.
 //
-//   old   address and size are both rounded to the alignment, which is kept as a logarithm; a push that needs a block
-//         leaves the frame below where it was; a search for a block destroys every free block that is too small; the
-//         mean leaves out requests of 128 MiB and more and checks its sum for overflow
-//   new   only the address is rounded; the current frame, and the frames below that have no room left for a request of
-//         mean size, move to the new block; a search stops destroying once the destroyed bytes reach the request; the
-//         mean takes every request
+//   old   address and size are both rounded to the alignment, which is kept as a logarithm; a push
+//         that needs a block leaves the frame below where it was; a search for a block destroys
+//         every free block that is too small; the mean leaves out requests of 128 MiB and more and
+//         checks its sum for overflow
+//   new   only the address is rounded; the current frame, and the frames below that have no room
+//         left for a request of mean size, move to the new block; a search stops destroying once
+//         the destroyed bytes reach the request; the mean takes every request
 //
-// The description says that frames below move "conditionally" and not on what condition: the one here is ours. Not
-// rendered: realloc, sealing and checks of a debug build.
+// The description says that frames below move "conditionally" and not on what condition: the one
+// here is ours. Not rendered: realloc, sealing and checks of a debug build.
 #ifndef LOAM_BENCH_INTERSEC_STACK_H
 #define LOAM_BENCH_INTERSEC_STACK_H
 

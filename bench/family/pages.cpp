@@ -1,7 +1,7 @@
 // pages.cpp: the table `pages` of seed 002: where does a pool get its pages from, by their size?
 //
-//   calloc, mmap               a ring of 8 pages, the oldest freed and a new one taken; nobody looks
-//                              at the memory
+//   calloc, mmap               a ring of 8 pages, the oldest freed and a new one taken; nobody
+//                              looks at the memory
 //   calloc-touch, mmap-touch   the same, every 4 KiB of each page written once: what a pool that
 //                              fills its pages pays in the end
 //   fifo-calloc, fifo-mmap     seed 002's figure: the FIFO pool, new policy, 10,000 slots in turn,
@@ -105,7 +105,7 @@ FAMILY_ROW(calloc_touch_row, "calloc-touch", gnu_get_libc_version(), "a page, al
            FAMILY_RIVAL, (cells<pages<Calloc, true>>))
 FAMILY_ROW(mmap_touch_row, "mmap-touch", "Linux", "a page, all of it touched", FAMILY_RIVAL,
            (cells<pages<Mmap, true>>))
-FAMILY_ROW(fifo_calloc_row, "fifo-calloc", "2015", "the FIFO pool over calloc, per block",
+FAMILY_ROW(fifo_calloc_row, "fifo-calloc", "as published", "the FIFO pool over calloc, per block",
            FAMILY_RENDITION, cells<benchmark<FIFO_CALLOC>>)
-FAMILY_ROW(fifo_mmap_row, "fifo-mmap", "2015", "the FIFO pool over mmap, per block",
+FAMILY_ROW(fifo_mmap_row, "fifo-mmap", "as published", "the FIFO pool over mmap, per block",
            FAMILY_RENDITION, cells<benchmark<FIFO_MMAP>>)

@@ -1,4 +1,5 @@
-// record.hpp: the record of memory held and memory used against operations, as seed 002's figures need it.
+// record.hpp: the record of memory held and memory used against operations, as seed 002's figures
+// need it.
 //
 // An entry for every 300 simple operations and for every long one (memory came from or went to the
 // system), with the memory in use and the memory held at that moment. Use it in columns of their

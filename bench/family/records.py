@@ -135,7 +135,8 @@ def fifo_memory(plt, look, programs, out):
     for one in axes[1]:
         one.set_ylim(bottom=0)
         one.set_xlabel("operations (thousands)")
-    figure.subplots_adjust(left=0.065, right=0.985, top=0.845, bottom=0.085, hspace=0.34, wspace=0.12)
+    figure.subplots_adjust(left=0.065, right=0.985, top=0.845, bottom=0.085)
+    figure.subplots_adjust(hspace=0.34, wspace=0.12)
     look.heading(
         figure,
         "The FIFO pool: memory held for 10,000 blocks of 1 to 512 bytes",
@@ -156,7 +157,8 @@ def average(plt, look, programs, out):
     # Requests far above the others are drawn as what they are: marks at the upper edge.
     across = [n / 1e6 for n in curve["request"]]
     usual = [(x, y) for x, y in zip(across, curve["largest"]) if y < 64 * KIB]
-    axes.plot(*zip(*[(x, y / KIB) for x, y in usual]), ".", color=look.GRID.light, markersize=2, zorder=1)
+    marks = {"color": look.GRID.light, "markersize": 2, "zorder": 1}
+    axes.plot(*zip(*[(x, y / KIB) for x, y in usual]), ".", **marks)
     for row, words in MEANS.items():
         curve, _ = curves[row]
         across = [n / 1e6 for n in curve["request"]]
@@ -166,9 +168,10 @@ def average(plt, look, programs, out):
     axes.set_ylim(0, 64)
     n = round(across[-1], 1)
     axes.set_xlim(0, n)
-    for eighth in range(1, 6):
-        axes.annotate("2000 × 256 KiB", (eighth * n / 8, 62), color=look.FAINT.light, fontsize=8, ha="center")
-    axes.annotate("1 GiB", (n * 13 / 16, 62), color=look.FAINT.light, fontsize=8, ha="center")
+    places = {eighth * n / 8: "2000 × 256 KiB" for eighth in range(1, 6)}
+    places[n * 13 / 16] = "1 GiB"
+    for x, words in places.items():
+        axes.annotate(words, (x, 62), color=look.FAINT.light, fontsize=8, ha="center")
     axes.set_ylabel("KiB")
     axes.set_xlabel("requests (millions); grey: the largest of each thousand")
     axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.93), frameon=True, framealpha=0.9,
@@ -177,7 +180,7 @@ def average(plt, look, programs, out):
     look.heading(
         figure,
         "Running means of the requests",
-        "4 million requests, 16 ± 3 KiB, five bunches and one peak: how far and how long do they move it?",
+        "4 million requests, 16 ± 3 KiB, five bunches and one peak: how far do they move it?",
         5.6,
     )
     return figure

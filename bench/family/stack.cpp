@@ -1,9 +1,9 @@
 // stack.cpp: the table `stack` of seed 002: blocks that live as long as the call that took them.
 //
 // Rows that need nothing but libc and the C++ library: malloc, which frees block by block; obstack,
-// which frees back to a mark; std::pmr's monotonic resource, one for each frame, or one for all with
-// a first buffer of 64 KiB, reset when only the caller's frame is left: it holds every block of a
-// whole tree of calls until then.
+// which frees back to a mark; std::pmr's monotonic resource, one for each frame, or one for all
+// with a first buffer of 64 KiB, reset when only the caller's frame is left: it holds every block
+// of a whole tree of calls until then.
 #include "stack_work.hpp"
 
 #include <cstdlib>
@@ -39,7 +39,8 @@ static void *chunk_alloc(std::size_t size) { return family_need(std::malloc(size
 #define obstack_chunk_alloc chunk_alloc
 #define obstack_chunk_free std::free
 
-// Its chunks have 64 KiB, as the blocks of the seed's stack; the 4 KiB of its own choice are slower.
+// Its chunks have 64 KiB, as the blocks of the seed's stack; the 4 KiB of its own choice are
+// slower.
 class Obstack {
   public:
     class Frame {

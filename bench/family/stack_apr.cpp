@@ -1,4 +1,5 @@
-// stack_apr.cpp: APR's pools in the table `stack`: a frame is a pool, the child of the one around it.
+// stack_apr.cpp: APR's pools in the table `stack`: a frame is a pool, the child of the one around
+// it.
 #include "stack_work.hpp"
 
 #include <apr_general.h>

@@ -1,4 +1,5 @@
-// stack_intersec.cpp: the rows of seed 002's own frame stack in the table `stack`, before and after.
+// stack_intersec.cpp: the rows of seed 002's own frame stack in the table `stack`, before and
+// after.
 #include "intersec_stack.h"
 #include "stack_work.hpp"
 
@@ -43,7 +44,7 @@ template <bool old> class Intersec {
 
 } // namespace
 
-FAMILY_ROW(old_row, "intersec-old", "2015", "the stack's rules before the revision",
+FAMILY_ROW(old_row, "intersec-old", "as published", "the stack's rules before the revision",
            FAMILY_RENDITION, stack_work::recorded_cells<Intersec<true>>)
-FAMILY_ROW(new_row, "intersec-new", "2015", "the stack's rules after the revision",
+FAMILY_ROW(new_row, "intersec-new", "as published", "the stack's rules after the revision",
            FAMILY_RENDITION, stack_work::recorded_cells<Intersec<false>>)

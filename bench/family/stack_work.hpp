@@ -1,20 +1,23 @@
-// stack_work.hpp: what the table `stack` asks of an allocator: seed 002's benchmarks of the frame stack.
+// stack_work.hpp: what the table `stack` asks of an allocator: seed 002's benchmarks of the frame
+// stack.
 //
 //   frame-1, -8, -64, -512   so many blocks in a frame of their own, again and again: the price of
 //                            a frame and that of a block can be told apart
 //   recursion   a function takes some memory, calls itself down to a depth of 1500, takes some more
 //   random      the same, but a call has 0 to 3 calls below it, at random
-//   worst       worst_case(20): 20 times 20,000 small blocks in a frame, then one block that is larger
-//               than what the allocator asks the system for: the free space is all too small for it
+//   worst       worst_case(20): 20 times 20,000 small blocks in a frame, then one block that is
+//               larger than what the allocator asks the system for: the free space is all too small
+//               for it
 //
-// All happens inside a frame of the caller's. Blocks have 1 to 512 bytes at random and lie at multiples of 8; in `worst` they have 100 bytes and
-// lie anywhere, as in the seed. Nothing is zeroed.
+// All happens inside a frame of the caller's. Blocks have 1 to 512 bytes at random and lie at
+// multiples of 8; in `worst` they have 100 bytes and lie anywhere, as in the seed. Nothing is
+// zeroed.
 //
 // A row is a class: Row(const FamilyRequest &), void *alloc(size, alignment) from the newest frame,
 // void release(void *), which is called for every block and does something only where a frame does
 // not free its blocks, and a class Row::Frame(Row &) that is a frame for as long as it lives; give
-// stack_work::cells<Row> to FAMILY_ROW. A row that knows the memory it holds has
-// watch(Record &) and watch_no_more() besides and gives recorded_cells<Row>.
+// stack_work::cells<Row> to FAMILY_ROW. A row that knows the memory it holds has watch(Record &)
+// and watch_no_more() besides and gives recorded_cells<Row>.
 #ifndef LOAM_BENCH_FAMILY_STACK_WORK_HPP
 #define LOAM_BENCH_FAMILY_STACK_WORK_HPP
 

@@ -1,18 +1,20 @@
 // xallocator_rules.hpp: xallocator's rules, written from their description.
 //
-// Question: what does the original fixed block allocator cost, on this machine, by the rules it was published with?
-// Use it as the "before" rows of the table `blocks`. Blocks are never given back to the heap while the allocator
-// lives; freed ones form a list.
+// Question: what does the original fixed block allocator cost, on this machine, by the rules it was
+// published with? Use it as the "before" rows of the table `blocks`. Blocks are never given back to
+// the heap while the allocator lives; freed ones form a list.
 //
-//   Block_allocator   one block size. Heap blocks: each new block is a `new char[]` of its own. Heap pool: one array
-//                     for all, made at the start. Static pool: the caller's array. Popped from the list first.
-//   Xallocator        malloc and free by size classes: powers of two from 8 on, with 396 and 768 tuned in; the class
-//                     is looked for in the order in which the classes came to be; a word before each block says whose
-//                     it is; one lock around all, or none.
+//   Block_allocator   one block size. Heap blocks: each new block is a `new char[]` of its own.
+//                     Heap pool: one array for all, made at the start. Static pool: the caller's
+//                     array. Popped from the list first.
+//   Xallocator        malloc and free by size classes: powers of two from 8 on, with 396 and 768
+//                     tuned in; the class is looked for in the order in which the classes came to
+//                     be; a word before each block says whose it is; one lock around all, or none.
 //
-// As in the original: blocks of 396 bytes are not aligned, and a request gets 8-byte alignment at best. Unlike it, which
-// writes through NULL there, a pool that is exhausted gives std::bad_alloc. Not rendered: xrealloc and the statistics'
-// output (the counters are kept, their upkeep is part of the cost), and the automatic start and end.
+// As in the original: blocks of 396 bytes are not aligned, and a request gets 8-byte alignment at
+// best. Unlike it, which writes through NULL there, a pool that is exhausted gives std::bad_alloc.
+// Not rendered: xrealloc and the statistics' output (the counters are kept, their upkeep is part of
+// the cost), and the automatic start and end.
 #ifndef LOAM_BENCH_XALLOCATOR_RULES_HPP
 #define LOAM_BENCH_XALLOCATOR_RULES_HPP
 
@@ -76,7 +78,8 @@ template <class Lock> class Xallocator {
                                                   396, 512, 768, 1024, 2048, 4096};
 
     Xallocator() = default; // heap blocks: classes are made as they are asked for
-    // Static pools: the twelve classes above, OBJECTS blocks each, all in POOL (pool_bytes of it); no others.
+    // Static pools: the twelve classes above, OBJECTS blocks each, all in POOL (pool_bytes of it);
+    // no others.
     Xallocator(unsigned objects, char *pool);
     ~Xallocator();
     Xallocator(const Xallocator &) = delete;

@@ -1,7 +1,8 @@
 // family_b_rules.cpp: do the renditions of bench/family follow the rules that they claim?
 //
-// Intersec's FIFO pool and frame stack by the old and the new policy, and xallocator's classes and modes. Each check
-// states a rule of the original; family_b_test.py builds this with the sanitizers and runs it.
+// Intersec's FIFO pool and frame stack by the old and the new policy, and xallocator's classes and
+// modes. Each check states a rule of the original; family_b_test.py builds this with the sanitizers
+// and runs it.
 #include "intersec_fifo.h"
 #include "intersec_stack.h"
 #include "xallocator_rules.hpp"
@@ -148,7 +149,8 @@ static void fifo_current_page() {
     CHECK(pool.pages == 0);
 }
 
-// With a spare in hand, an emptied page is freed by the old policy, and takes the place of an almost full current page
+// With a spare in hand, an emptied page is freed by the old policy, and takes the place of an
+// almost full current page
 // by the new one.
 static void fifo_almost_full_current() {
     for (const Fifo_policy &policy : fifo_policies) {
@@ -268,7 +270,8 @@ static void stack_pop_restores(const Stack_policy &policy) {
     stack_stop(&s);
 }
 
-// A push at the end of a block: the old policy forgets the block that it found, the new one goes there for good.
+// A push at the end of a block: the old policy forgets the block that it found, the new one goes
+// there for good.
 static void stack_frames_and_new_blocks() {
     for (const Stack_policy &policy : stack_policies) {
         stack s;

@@ -1,7 +1,7 @@
 """The tables of seeds 001 and 002: the renditions keep their rules, every cell runs, figures add up.
 
-Quick: every cell at a tiny --n. What a rendition does is checked by family_b_rules.cpp, which this
-builds with the sanitizers.
+Quick: every cell at a tiny --n. What a rendition does is checked by family_b_rules.cpp,
+which this builds with the sanitizers.
 """
 
 import csv
@@ -17,7 +17,8 @@ from pathlib import Path
 import common
 
 FAMILY = common.BENCH / "family"
-PROGRAMS = Path(os.environ.get("LOAM_BENCH_PROGRAMS", common.ROOT / "build/release/bench")) / "family"
+BUILT = os.environ.get("LOAM_BENCH_PROGRAMS", common.ROOT / "build/release/bench")
+PROGRAMS = Path(BUILT) / "family"
 TABLES = ("blocks", "fifo", "stack", "average", "pages")
 FEW = {"blocks": 200, "fifo": 20000, "stack": 3000, "average": 100000, "pages": 20}
 NOT_INSTALLED = 77
@@ -70,9 +71,10 @@ class Rules(unittest.TestCase):
                     check=True,
                 )
             program = f"{folder}/rules"
-            sources = [Path(__file__).with_name("family_b_rules.cpp"), FAMILY / "xallocator_rules.cpp"]
+            rules = Path(__file__).with_name("family_b_rules.cpp")
+            sources = [rules, FAMILY / "xallocator_rules.cpp", *objects]
             subprocess.run(
-                [cpp, "-std=gnu++17", *common_flags, *sources, *objects, "-o", program],
+                [cpp, "-std=gnu++17", *common_flags, *sources, "-o", program],
                 check=True,
             )
             done = subprocess.run([program], capture_output=True, text=True, timeout=60)
@@ -198,12 +200,44 @@ class Seeds(unittest.TestCase):
         # The seed: a peak p makes blocks p/550 larger; 2 MB for 1 GiB.
         self.assertAlmostEqual(new["peak_oversize"], (1 << 30) / 550, delta=0.03 * (1 << 30) / 550)
         # And some 25% smoother than the exponential mean, by the deviation after a new value.
-        self.assertAlmostEqual(new["peak_oversize"] / exponential["peak_oversize"], 0.77, delta=0.03)
+        smoother = new["peak_oversize"] / exponential["peak_oversize"]
+        self.assertAlmostEqual(smoother, 0.77, delta=0.03)
+
+
+@unittest.skipIf(common.lacks("matplotlib"), common.lacks("matplotlib") or "")
+class Records(unittest.TestCase):
+    def records(self, *arguments):
+        return subprocess.run(
+            [sys.executable, "-B", FAMILY / "records.py", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+
+    def test_every_figure_is_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.records("--programs", PROGRAMS, "--out", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            pictures = [Path(line) for line in done.stdout.splitlines()]
+            self.assertEqual(len(pictures), 6)
+            for picture in pictures:
+                self.assertGreater(picture.stat().st_size, 10000, picture)
+            self.assertTrue(Path(folder, "stack-worst-memory-intersec-old.csv").exists())
+
+    def test_a_missing_program_leaves_its_figure_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.records("average", "--programs", folder, "--out", folder)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("left out average", done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_an_unknown_figure_is_wrong_use(self):
+        self.assertEqual(self.records("nonsense").returncode, 2)
 
 
 if __name__ == "__main__":
     missing = [table for table in TABLES if not (PROGRAMS / table).exists()]
     if missing:
-        print(f"no {', '.join(missing)} in {PROGRAMS}: cmake --build --preset release --target bench")
+        print(f"no {', '.join(missing)} in {PROGRAMS}: the target bench of preset release builds it")
         sys.exit(77)
     common.run_tests(__name__)
