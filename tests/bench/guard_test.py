@@ -177,7 +177,27 @@ class Compared(unittest.TestCase):
         self.change(content)
         status, said = self.guard(only="realloc_growth")
         self.assertEqual(status, 0, said)
-        self.assertIn("libc's part is not compared", said)
+        self.assertIn("libc's part is not compared: glibc", said)
+
+    def test_memory_functions_for_another_processor_are_not_compared(self):
+        self.guard("--update", only="realloc_growth")
+        content = json.loads(self.baseline.read_text())
+        figures = content[self.key]["workloads"]["realloc_growth"]
+        figures["libc"] = {f"{name}_neon": 1 for name in figures["libc"]}
+        self.change(content)
+        status, said = self.guard(only="realloc_growth")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"libc's part is not compared: \w+ here, \w+_neon in the baseline")
+
+    def test_a_memory_function_that_is_called_newly_counts(self):
+        self.guard("--update", only="realloc_growth")
+        content = json.loads(self.baseline.read_text())
+        libc = content[self.key]["workloads"]["realloc_growth"]["libc"]
+        del libc[max(libc, key=libc.get)]
+        self.change(content)
+        status, said = self.guard(only="realloc_growth")
+        self.assertEqual(status, 1, said)
+        self.assertIn("in libc's memory functions", said)
 
     def test_cheaper_asks_for_an_update(self):
         content = self.update()
@@ -239,7 +259,10 @@ class Compared(unittest.TestCase):
         texts = ["", "{", "[]", '{"format": 99}']
         texts.append(json.dumps({"format": 1, self.key: 5}))
         texts.append(json.dumps({"format": 1, self.key: {**entry, "workloads": None}}))
-        for part in ({"library": {}}, {"library": {"f": -1}, "libc": {}}, 3):
+        for part in (
+            3, {"library": {}}, {"library": {"f": -1}, "libc": {}}, {"library": {}, "libc": {}},
+            {"library": {"f": 1}, "libc": {"getenv": 1}},
+        ):  # fmt: skip
             broken = {**entry, "workloads": {WORKLOAD: part}}
             texts.append(json.dumps({"format": 1, self.key: broken}))
         for text in texts:
