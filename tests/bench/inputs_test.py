@@ -70,7 +70,6 @@ class Programs(unittest.TestCase):
                     stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                 )  # fmt: skip
                 self.assertEqual(shown.returncode, 0, shown.stderr[:500])
-                self.assertEqual(shown.stderr, "")
                 for output in job.outputs:
                     written = shown.stdout if output == "stdout" else (work / output).read_bytes()
                     self.assertTrue(written)
