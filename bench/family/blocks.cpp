@@ -1,11 +1,15 @@
 // blocks.cpp: the table `blocks` of seed 001: blocks of few sizes, freed and taken again.
 //
-// Rows that need nothing but libc and the C++ library: malloc and std::pmr's two pools. The rows of
-// other general allocators, preloaded, are in blocks_preload.cpp.
+// Rows that need nothing but libc and the C++ library: malloc and std::pmr's two pools. `benchmark`
+// ends with its memory freed from the top down, and glibc then gives it back to the system, to
+// fault it in again in the next run: that, not its search for a block, is nearly all of its time
+// there. `malloc-untrimmed` is the same malloc told to keep what it has. The rows of other general
+// allocators, preloaded, are in blocks_preload.cpp.
 #include "blocks_work.hpp"
 
 #include <cstdlib>
 #include <gnu/libc-version.h>
+#include <malloc.h>
 #include <memory_resource>
 
 static const FamilyColumn columns[] = {
@@ -23,6 +27,13 @@ struct Malloc {
     void free(void *block, std::size_t) { std::free(block); }
 };
 
+struct Untrimmed : Malloc {
+    explicit Untrimmed(const FamilyRequest &asked) : Malloc(asked) {
+        constexpr int never = 1 << 30;
+        if (!mallopt(M_TRIM_THRESHOLD, never)) family_fail("mallopt refused");
+    }
+};
+
 // Without the option, libstdc++ passes requests above 4032 bytes or so to the heap; 4000 are below.
 template <class Resource> class Pmr {
   public:
@@ -36,6 +47,8 @@ template <class Resource> class Pmr {
 
 FAMILY_ROW(malloc_row, "malloc", gnu_get_libc_version(), "libc's malloc", FAMILY_RIVAL,
            blocks_work::cells<Malloc>)
+FAMILY_ROW(untrimmed_row, "malloc-untrimmed", gnu_get_libc_version(),
+           "libc's malloc that gives nothing back", FAMILY_RIVAL, blocks_work::cells<Untrimmed>)
 FAMILY_ROW(pmr_row, "pmr-pool", FAMILY_STRING(_GLIBCXX_RELEASE),
            "std::pmr::unsynchronized_pool_resource: no locks", FAMILY_RIVAL,
            blocks_work::cells_of_one_thread<Pmr<std::pmr::unsynchronized_pool_resource>>)
