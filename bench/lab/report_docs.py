@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from lab import plots, programs, report_claims, report_data, report_words, workloads
+from lab import more_programs, plots, programs, report_claims, report_data, report_words, workloads
 from lab.report_words import figure, interval
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +91,7 @@ def render(environment, template, values):
 
 
 def asked():
-    return {"cases": workloads.read_cases(), "programs": programs.PROGRAMS}
+    return {"cases": workloads.read_cases(), "programs": (*programs.PROGRAMS, *more_programs.MORE)}
 
 
 def means(view):
