@@ -106,6 +106,6 @@ FAMILY_ROW(calloc_touch_row, "calloc-touch", gnu_get_libc_version(), "a page, al
 FAMILY_ROW(mmap_touch_row, "mmap-touch", "Linux", "a page, all of it touched", FAMILY_RIVAL,
            (cells<pages<Mmap, true>>))
 FAMILY_ROW(fifo_calloc_row, "fifo-calloc", "as published", "the FIFO pool over calloc, per block",
-           FAMILY_RENDITION, cells<benchmark<FIFO_CALLOC>>)
+           FAMILY_RIVAL, cells<benchmark<FIFO_CALLOC>>)
 FAMILY_ROW(fifo_mmap_row, "fifo-mmap", "as published", "the FIFO pool over mmap, per block",
-           FAMILY_RENDITION, cells<benchmark<FIFO_MMAP>>)
+           FAMILY_RIVAL, cells<benchmark<FIFO_MMAP>>)
