@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from lab.tables import short_of
+from lab.results import LABELS
+from lab.tables import CODES, short_of
 
 WIDTH = 80
 
@@ -32,8 +33,10 @@ def turn_text(turn, turns):
     return f"round {turn}/{turns}" if turn else "reference"
 
 
-def plain_figure(row):
-    return f"{row.cpu_s:.2f}" if row.status == "ok" else row.status
+def plain_figure(row, few=True):
+    if row.status == "ok":
+        return f"{row.cpu_s:.2f}"
+    return row.status if few else CODES[LABELS[row.status]]
 
 
 class Clock:
@@ -112,7 +115,7 @@ class PlainProgress:
     def line(self, head, columns, tail=""):
         width = 10 if self.few else 6
         cells = "".join(f"{column[: width - 1]:>{width}}" for column in columns)
-        self.console.print(Text(f"{head:<18}{cells}  {tail}".rstrip()), soft_wrap=True)
+        self.console.print(Text(f"{head:<21}{cells}  {tail}".rstrip()), soft_wrap=True)
 
     def begin(self, turn, turns, _label, _allocator):
         if turn != self.turn:
@@ -127,7 +130,7 @@ class PlainProgress:
     def finish_group(self):
         rows = [self.rows.get(name) for name in self.allocators]
         label = next(row.label for row in rows if row)
-        columns = [plain_figure(row) if row else "" for row in rows]
+        columns = [plain_figure(row, self.few) if row else "" for row in rows]
         self.line(f"  {label}", columns, f"{seconds_text(self.clock.left())} left")
         self.rows = {}
 

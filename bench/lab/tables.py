@@ -61,8 +61,10 @@ def own_text(figure, metric):
         return "-"
     if metric == "cpu_s":
         if figure.value < 0.0995:
-            return f"{1000 * figure.value:.3g}ms"
-        return f"{figure.value:.2f}s" if figure.value < 99.995 else f"{figure.value:.0f}s"
+            milliseconds = 1000 * figure.value
+            return f"{milliseconds:.{1 if milliseconds < 9.95 else 0}f}ms"
+        places = 2 if figure.value < 9.995 else 1 if figure.value < 99.95 else 0
+        return f"{figure.value:.{places}f}s"
     megabytes = figure.value / 1024
     return f"{megabytes:.1f}M" if megabytes < 99.95 else f"{megabytes:.0f}M"
 
@@ -169,7 +171,7 @@ def summary(console, run):
             for workload, figure in run.worst(name, metric, 1):
                 worst.append(f"{word} {ratio_text(figure.value)} in {workload.label}")
         if worst and total > 1:
-            console.print(Text(cut(f"{'':<16}worst: {', '.join(worst)}", WIDTH), style="dim"))
+            console.print(Text(cut(f"  worst: {', '.join(worst)}", WIDTH), style="dim"))
 
 
 def legend(run):

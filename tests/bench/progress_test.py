@@ -34,6 +34,18 @@ class Progress(unittest.TestCase):
         self.assertRegex(lines[2], r"^round 1/2 +glibc +loam +CPU seconds$")
         self.assertRegex(lines[3], r"^  one +1\.25 +crash +0:00 left$")
 
+    def test_many_allocators_have_short_names_and_codes(self):
+        target = Console(file=io.StringIO(), width=80, highlight=False)
+        names = ["glibc", "loam", "mimalloc", "jemalloc", "snmalloc", "mimalloc-secure"]
+        with progress.PlainProgress(target, 6, names) as shown:
+            for name in names:
+                shown.begin(1, 1, "alloc-test-medium/2", name)
+                shown.end(Row(1, "x", name, "timeout" if name == "jemalloc" else "ok"))
+            shown.finish_group()
+        head, line = target.file.getvalue().splitlines()
+        self.assertRegex(head, r"glibc +loam +mi3 +je +sn +mis")
+        self.assertRegex(line, r"0\.00 +0\.00 +0\.00 +time +0\.00 +0\.00")
+
     def test_time_left(self):
         clock = progress.Clock(10)
         self.assertIsNone(clock.left())
