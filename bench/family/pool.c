@@ -7,9 +7,10 @@
 
 #include "pool.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { N = 100000, WARM_OPS = 1000000, SEED = 3 };
+enum { N = 100000, WARM_OPS = 1000000, WARM_BYTES = 256 << 20, SEED = 3 };
 
 #define ORDERS(size) \
     {#size "-pair", "objects of " #size " bytes, each freed at once", N, 0}, \
@@ -25,8 +26,12 @@ const FamilyTable family_table = {"003", "Fixed pools: time against count, a lin
                                   columns, sizeof columns / sizeof *columns};
 
 PoolWork pool_work(const FamilyRequest *asked) {
-    PoolWork work = {.n = asked->n, .repeats = (WARM_OPS + asked->n - 1) / asked->n};
     const char *order_name = strchr(asked->column->name, '-') + 1;
+    uint64_t warm = WARM_BYTES / strtoull(asked->column->name, NULL, 10);
+    if (warm > WARM_OPS) {
+        warm = WARM_OPS;
+    }
+    PoolWork work = {.n = asked->n, .repeats = (warm + asked->n - 1) / asked->n};
     work.pairs = !strcmp(order_name, "pair");
     if (work.pairs) {
         return work;

@@ -90,8 +90,9 @@ REGION_INLINE void REGION_(bulk)(void *pool, uint64_t count, size_t size, bool f
 }
 
 #if REGION_SIZES == REGION_ANY
-// A quarter is big, one in 4096 is huge and freed at once where that is possible; frees: so are the big.
+// A quarter is big, one in 4096 is huge; frees: both are freed at once by an allocator that can.
 REGION_INLINE void REGION_(mixed)(void *pool, uint64_t count, bool frees) {
+    (void)frees;
     for (uint64_t i = 0; i < count; i++) {
         if (i & 3) {
             region_touch(family_need(REGION_(alloc)(pool, REGION_SMALL)));
@@ -102,20 +103,21 @@ REGION_INLINE void REGION_(mixed)(void *pool, uint64_t count, bool frees) {
             if (frees) {
                 REGION_(free)(pool, object, REGION_BIG);
             }
-#else
-            (void)frees;
 #endif
         } else {
             void *object = family_need(REGION_(alloc)(pool, REGION_HUGE));
             region_touch(object);
 #if REGION_FREES != REGION_NONE
-            REGION_(free)(pool, object, REGION_HUGE);
+            if (frees) {
+                REGION_(free)(pool, object, REGION_HUGE);
+            }
 #endif
         }
     }
 }
 
 static void REGION_(use_mix)(void *pool, uint64_t count) { REGION_(mixed)(pool, count, false); }
+static void REGION_(use_mix_free)(void *pool, uint64_t count) { REGION_(mixed)(pool, count, true); }
 #endif
 
 static void REGION_(use_small)(void *pool, uint64_t count) {
@@ -131,9 +133,6 @@ static void REGION_(use_small_free)(void *pool, uint64_t count) {
 static void REGION_(use_big_free)(void *pool, uint64_t count) {
     REGION_(bulk)(pool, count, REGION_BIG, true);
 }
-#if REGION_SIZES == REGION_ANY
-static void REGION_(use_mix_free)(void *pool, uint64_t count) { REGION_(mixed)(pool, count, true); }
-#endif
 #endif
 
 // ---- the cells ----------------------------------------------------------------------------------
@@ -160,9 +159,7 @@ REGION_COLUMN(big_free, REGION_BIG)
 #endif
 #if REGION_SIZES == REGION_ANY
 REGION_COLUMN(mix, 0)
-#if REGION_FREES == REGION_ALL
 REGION_COLUMN(mix_free, 0)
-#endif
 #endif
 #undef REGION_COLUMN
 
@@ -192,9 +189,7 @@ static const FamilyCell REGION_(cells)[] = {
 #endif
 #if REGION_SIZES == REGION_ANY
     {"mix", REGION_(cell_mix)},
-#if REGION_FREES == REGION_ALL
     {"mix-free", REGION_(cell_mix_free)},
-#endif
 #endif
     {"create-destroy", REGION_(cell_create_destroy)},
 #ifdef REGION_MORE_CELLS

@@ -59,6 +59,7 @@ static const FamilyCell cells[] = {
     {"small", become_nginx},
     {"big", become_nginx},
     {"mix", become_nginx},
+    {"mix-free", become_nginx},
     {"create-destroy", become_nginx},
     FAMILY_END,
 };

@@ -75,6 +75,7 @@ static void bump_pools(const FamilyRequest *asked) {
 
 static const FamilyCell bump_cells[] = {
     {"small", bump_small},          {"big", bump_big}, {"mix", bump_mix},
+    {"mix-free", bump_mix}, // it frees nothing singly
     {"create-destroy", bump_pools}, FAMILY_END,
 };
 FAMILY_ROW(bump, "bumpalo", BUMPALO_VERSION, "Rust: bumpalo::Bump", FAMILY_RIVAL, bump_cells)
