@@ -205,34 +205,56 @@ class Seeds(unittest.TestCase):
 
 
 @unittest.skipIf(common.lacks("matplotlib"), common.lacks("matplotlib") or "")
-class Records(unittest.TestCase):
-    def records(self, *arguments):
+class Figures(unittest.TestCase):
+    def draw(self, *arguments):
         return subprocess.run(
-            [sys.executable, "-B", FAMILY / "records.py", *arguments],
+            [sys.executable, "-B", FAMILY / "seed_figures.py", *arguments],
             capture_output=True,
             text=True,
             timeout=100,
         )
 
-    def test_every_figure_is_drawn(self):
+    def assert_drawn(self, done, names):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pictures = [Path(line) for line in done.stdout.splitlines()]
+        self.assertEqual({picture.stem for picture in pictures}, names)
+        for picture in pictures:
+            self.assertGreater(picture.stat().st_size, 5000, picture)
+
+    def test_figures_of_single_runs(self):
+        names = {"worst_case", "fifo_memory", "average"}
         with tempfile.TemporaryDirectory() as folder:
-            done = self.records("--programs", PROGRAMS, "--out", folder)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            pictures = [Path(line) for line in done.stdout.splitlines()]
-            self.assertEqual(len(pictures), 6)
-            for picture in pictures:
-                self.assertGreater(picture.stat().st_size, 10000, picture)
+            done = self.draw(*names, "--programs", PROGRAMS, "--out", folder)
+            self.assert_drawn(done, names)
             self.assertTrue(Path(folder, "stack-worst-memory-intersec-old.csv").exists())
 
-    def test_a_missing_program_leaves_its_figure_out(self):
+    def test_figures_of_a_measured_run(self):
+        head = "program,row,column,huge,phase,seconds,ns_an_op"
+        lines = [f"pages,{row},{size},never,use,1,{ns}"
+                 for row in ("mmap", "calloc-touch", "fifo-mmap", "fifo-calloc")
+                 for size, ns in (("4KiB", 50), ("1MiB", 9000))]  # fmt: skip
+        lines += [f"blocks,{row},benchmark,never,run {run},{0.03 / run},1"
+                  for row in ("malloc", "loam") for run in (1, 2, 3)]  # fmt: skip
+        lines += ["blocks,half,benchmark,never,run 1,0.02,1"]
         with tempfile.TemporaryDirectory() as folder:
-            done = self.records("average", "--programs", folder, "--out", folder)
+            Path(folder, "figures.csv").write_text("\n".join([head, *lines]) + "\n")
+            done = self.draw("pages", "runs", "--measured", folder, "--out", folder)
+            self.assert_drawn(done, {"pages", "runs"})
+            table = Path(folder, "runs.txt").read_text().splitlines()
+        self.assertEqual(len(table), 7)  # a row that lacks a run is not in it
+        self.assertEqual(table[1].split(), ["malloc", "1", "30.00"])
+
+    def test_what_is_missing_leaves_its_figure_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            places = ("--programs", folder, "--measured", folder, "--out", folder)
+            done = self.draw("average", "pages", "runs", *places)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("left out average", done.stderr)
+            for name in ("average", "pages", "runs"):
+                self.assertIn(f"left out {name}", done.stderr)
             self.assertEqual(done.stdout, "")
 
     def test_an_unknown_figure_is_wrong_use(self):
-        self.assertEqual(self.records("nonsense").returncode, 2)
+        self.assertEqual(self.draw("nonsense").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""The seeds' figures that are no times: memory held against operations, and running means.
+"""The figures of seeds 001 and 002 that run.py's bars do not show.
 
-    bench/family/records.py [--out FOLDER] [--programs FOLDER] [FIGURE ...]
+    bench/family/seed_figures.py [--out FOLDER] [--programs FOLDER] [--measured FOLDER] [FIGURE ...]
 
     worst_case    the frame stack in worst_case(20): memory used and held, old and new policy
     fifo_memory   the FIFO pool, 10,000 slots in turn and at random: the same
     average       the running means that size blocks, on seed 002's sequence of 4 million requests
+    pages         time of a page by calloc and by mmap, and of the FIFO pool over them, by page size
+    runs          seed 001's three runs of its benchmark, and its table (runs.txt)
 
-Each is one run of a table's program for each curve, with FAMILY_RECORD set; the curves stay as CSV
-beside the pictures (SVG and PNG). They come out the same on every machine, so one run is enough.
-What takes time is run.py's. A program or a row that is missing leaves its figure out, with a line.
+The first three are one run of a table's program for each curve, with FAMILY_RECORD set: they come
+out the same on every machine; the curves stay as CSV beside the pictures. The other two are drawn
+from figures.csv of a run of run.py, in the folder --measured. Pictures are SVG and PNG. What is
+missing leaves its figure out, with a line.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 FAMILY = Path(__file__).resolve().parent
@@ -40,10 +44,10 @@ class Missing(Exception):
     """What a figure needs and this machine does not have."""
 
 
-def record(programs, table, row, column, out):
+def record(source, table, row, column):
     """Runs one cell; its curve as {column name: [numbers]} and the phase's figures."""
-    path = out / f"{table}-{column}-{row}.csv"
-    program = programs / table
+    path = source.out / f"{table}-{column}-{row}.csv"
+    program = source.programs / table
     try:
         done = subprocess.run(
             [program, row, column],
@@ -61,7 +65,21 @@ def record(programs, table, row, column, out):
     return curve, json.loads(done.stdout.splitlines()[-1])
 
 
-# ---- drawing ------------------------------------------------------------------------------------
+def measured(folder, table):
+    """[{column: text}] of one table of figures.csv, huge pages never."""
+    path = folder / "figures.csv"
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["program"] == table]
+    except OSError as error:
+        raise Missing(f"{path}: {error.strerror} (run.py writes it)") from None
+    rows = [row for row in rows if row["huge"] == "never"]
+    if not rows:
+        raise Missing(f"{path} has no table {table} (run.py --table {table})")
+    return rows
+
+
+# ---- memory against operations ------------------------------------------------------------------
 
 
 def held_and_used(axes, across, curve, colours):
@@ -91,11 +109,11 @@ def key(axes, colours, where, held_in):
                   fontweight="bold", fontsize=9.5)  # fmt: skip
 
 
-def worst_case(plt, look, programs, out):
+def worst_case(plt, look, source):
     colours = (look.INK.light, look.PURPLE)
     figure, axes = panels(plt, look, 2, 1, (9.6, 6.6))
     for one, (row, words) in zip(axes.flat, POLICIES.items()):
-        curve, phase = record(programs, "stack", row, "worst-memory", out)
+        curve, phase = record(source, "stack", row, "worst-memory")
         held_and_used(one, curve["entry"], curve, colours)
         total = phase["held_in_all"] / MIB
         one.set_title(
@@ -118,13 +136,13 @@ def worst_case(plt, look, programs, out):
     return figure
 
 
-def fifo_memory(plt, look, programs, out):
+def fifo_memory(plt, look, source):
     colours = (look.INK.light, look.PURPLE)
     orders = {"cyclic-memory": "in turn", "random-memory": "at random"}
     figure, axes = panels(plt, look, 2, 2, (9.6, 6.6))
     for down, (row, words) in enumerate(POLICIES.items()):
         for right, (column, order) in enumerate(orders.items()):
-            curve, phase = record(programs, "fifo", row, column, out)
+            curve, phase = record(source, "fifo", row, column)
             one = axes[down][right]
             held_and_used(one, [n / 1000 for n in curve["operation"]], curve, colours)
             total = phase["held_in_all"] / MIB
@@ -146,8 +164,11 @@ def fifo_memory(plt, look, programs, out):
     return figure
 
 
-def average(plt, look, programs, out):
-    curves = {row: record(programs, "average", row, "figure", out) for row in MEANS}
+# ---- running means ------------------------------------------------------------------------------
+
+
+def average(plt, look, source):
+    curves = {row: record(source, "average", row, "figure") for row in MEANS}
     colours = dict(zip(MEANS, look.LINES))
     figure, axes = plt.subplots(figsize=(9.6, 5.6))
     look.bare(axes, "top", "right")
@@ -186,7 +207,136 @@ def average(plt, look, programs, out):
     return figure
 
 
-FIGURES = {"worst_case": worst_case, "fifo_memory": fifo_memory, "average": average}
+# ---- pages --------------------------------------------------------------------------------------
+
+UNITS = {"KiB": KIB, "MiB": MIB}
+PAGE_LINES = (  # row, words, colour of the lab's palette, dashes
+    ("mmap-touch", "mmap, touched", "snmalloc", "-"),
+    ("mmap", "mmap, not touched", "snmalloc", (0, (3, 2))),
+    ("calloc-touch", "calloc, touched", "mimalloc", "-"),
+    ("calloc", "calloc, not touched", "mimalloc", (0, (3, 2))),
+)
+POOL_LINES = (("fifo-mmap", "mmap", "snmalloc", "-"), ("fifo-calloc", "calloc", "mimalloc", "-"))
+
+
+def bytes_of(column):
+    return int(column[:-3]) * UNITS[column[-3:]]
+
+
+def pages(plt, look, source):
+    by_row = {}
+    for row in measured(source.measured, "pages"):
+        if row["phase"] == "use":
+            by_row.setdefault(row["row"], []).append((row["column"], float(row["ns_an_op"])))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.8))
+    ticks = {}
+    for axes, lines, scale in ((left, PAGE_LINES, 1000), (right, POOL_LINES, 1)):
+        look.bare(axes, "top", "right")
+        axes.set_xscale("log", base=2)
+        axes.grid(color=look.GRID.light, linewidth=0.8)
+        axes.set_axisbelow(True)
+        for row, words, colour, dashes in lines:
+            points = sorted((bytes_of(name), ns / scale) for name, ns in by_row.get(row, ()))
+            ticks.update({bytes_of(name): name for name, _ in by_row.get(row, ())})
+            if points:
+                axes.plot(*zip(*points), color=look.KNOWN[colour].light, linestyle=dashes,
+                          marker="o", markersize=3.5, linewidth=1.5, label=words)  # fmt: skip
+        if not axes.lines:
+            raise Missing("figures.csv has no such rows of pages")
+        axes.legend(frameon=False, fontsize=9, loc="upper left" if axes is left else "upper center")
+        axes.set_xlabel("page size")
+    for axes in (left, right):
+        axes.set_xticks(list(ticks), [name.replace("iB", "") for name in ticks.values()])
+        axes.set_xticks([], minor=True)
+    left.set_yscale("log")
+    powers = [10.0**power for power in range(-2, 5)]
+    low, high = left.get_ylim()
+    shown = [tick for tick in powers if low <= tick <= high]
+    left.set_yticks(shown, [f"{tick:,g}" for tick in shown])
+    left.set_yticks([], minor=True)
+    left.set_title("a page, in a ring of 8: microseconds", loc="left", fontsize=10.5)
+    right.set_ylim(bottom=0)
+    right.set_title("a block of the FIFO pool: nanoseconds", loc="left", fontsize=10.5)
+    figure.subplots_adjust(left=0.065, right=0.985, top=0.80, bottom=0.115, wspace=0.14)
+    look.heading(
+        figure,
+        "Pages by calloc and by mmap",
+        "calloc clears what was freed before; mmap gives fresh pages, a fault for each 4 KiB touched",
+        4.8,
+    )
+    return figure
+
+
+# ---- seed 001's three runs ----------------------------------------------------------------------
+
+RUNS = ("run 1", "run 2", "run 3")
+
+
+def runs(plt, look, source):
+    times = {}
+    for row in measured(source.measured, "blocks"):
+        if row["phase"] in RUNS:
+            times.setdefault(row["row"], {})[row["phase"]] = float(row["seconds"]) * 1000
+    times = {row: found for row, found in times.items() if len(found) == len(RUNS)}
+    if not times:
+        raise Missing("figures.csv has no cell of the column benchmark (run.py --table blocks)")
+    lines = [f"{'Allocator':<24}{'Run':>4}{'Benchmark time (ms)':>22}"]
+    for row, found in times.items():
+        lines += [f"{row:<24}{run[-1]:>4}{found[run]:>22.2f}" for run in RUNS]
+    (source.out / "runs.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    order = sorted(times, key=lambda row: times[row]["run 3"])
+    height = 1.5 + 0.27 * len(order)
+    figure, axes = plt.subplots(figsize=(9.6, height))
+    look.bare(axes, "top", "right")
+    marks = zip(RUNS, ("#9aa4af", look.KNOWN["mimalloc2"].light, look.INK.light), "^so")
+    for run, colour, mark in marks:
+        across = [times[row][run] for row in order]
+        axes.plot(across, range(len(order)), mark, color=colour, markersize=6, label=run)
+    for at, row in enumerate(order):
+        ends = [times[row][run] for run in RUNS]
+        axes.plot([min(ends), max(ends)], [at, at], color=look.GRID.light, linewidth=2, zorder=1)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    shown = [tick for tick in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if low <= tick <= high]
+    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    axes.set_xticks([], minor=True)
+    axes.set_yticks(range(len(order)), order, color=look.INK.light)
+    for label in axes.get_yticklabels():
+        if label.get_text() == "loam":
+            label.set(color=look.KNOWN["loam"].light, fontweight="bold")
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.xaxis.grid(color=look.GRID.light, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("milliseconds of processor time (below one, of wall time)")
+    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    figure.subplots_adjust(left=0.2, right=0.98, top=1 - 0.95 / height, bottom=0.5 / height)
+    look.heading(
+        figure,
+        "Three runs in one process",
+        "10,000 blocks of 2000 bytes, every other one freed, 10,000 of 4000, all freed; and again",
+        height,
+    )
+    return figure
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+FIGURES = {
+    "worst_case": worst_case,
+    "fifo_memory": fifo_memory,
+    "average": average,
+    "pages": pages,
+    "runs": runs,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where figures come from, and go to."""
+
+    programs: Path
+    measured: Path
+    out: Path
 
 
 def looks():
@@ -200,28 +350,28 @@ def looks():
         STYLE, DPI, FORMATS = plots.STYLE, plots.DPI, plots.FORMATS
         heading, bare = staticmethod(plots.heading), staticmethod(plots.bare)
 
-    Look.INK, Look.FAINT, Look.GRID = INK, FAINT, GRID
+    Look.INK, Look.FAINT, Look.GRID, Look.KNOWN = INK, FAINT, GRID, KNOWN
     Look.PURPLE = KNOWN["rpmalloc"].light
-    Look.LINES = [KNOWN[name].light for name in ("loam", "mimalloc", "snmalloc", "jemalloc")]
+    Look.LINES = [KNOWN[name].light for name in ("rpmalloc", "mimalloc", "snmalloc", "jemalloc")]
     return plt, Look
 
 
-def write(names, programs, out):
+def write(names, source):
     """Draws these figures; the paths, and what kept the others from being drawn."""
     plt, look = looks()
-    out.mkdir(parents=True, exist_ok=True)
+    source.out.mkdir(parents=True, exist_ok=True)
     written, missing = [], []
     for name in names:
         with plt.rc_context(look.STYLE):
             try:
-                figure = FIGURES[name](plt, look, programs, out)
+                figure = FIGURES[name](plt, look, source)
             except Missing as error:
                 missing.append(f"{name}: {error}")
                 continue
             finally:
                 plt.close("all")
             for suffix in look.FORMATS:
-                path = out / f"{name}.{suffix}"
+                path = source.out / f"{name}.{suffix}"
                 metadata = {"Date": None} if suffix == "svg" else None
                 figure.savefig(path, dpi=look.DPI, metadata=metadata)
                 written.append(path)
@@ -231,24 +381,26 @@ def write(names, programs, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
-    parser.add_argument("--out", type=Path, default=ROOT / "build/family")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench/family")
     parser.add_argument("--programs", type=Path, default=ROOT / "build/release/bench/family")
+    parser.add_argument("--measured", type=Path, default=ROOT / "build/bench/family")
     asked = parser.parse_args()
     for name in asked.figures:
         if name not in FIGURES:
             parser.error(f"no figure {name} (there are {', '.join(FIGURES)})")
+    source = Source(asked.programs, asked.measured, asked.out)
     try:
-        written, missing = write(asked.figures or list(FIGURES), asked.programs, asked.out)
+        written, missing = write(asked.figures or list(FIGURES), source)
     except ImportError as error:
-        print(f"records: {error} (package python3-matplotlib)", file=sys.stderr)
+        print(f"seed_figures: {error} (package python3-matplotlib)", file=sys.stderr)
         return 77
     except OSError as error:
-        print(f"records: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"seed_figures: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     for path in written:
         print(path)
     for line in missing:
-        print(f"records: left out {line}", file=sys.stderr)
+        print(f"seed_figures: left out {line}", file=sys.stderr)
     return 1 if missing else 0
 
 
