@@ -78,8 +78,8 @@ template <class Lock> class Xallocator {
                                                   396, 512, 768, 1024, 2048, 4096};
 
     Xallocator() = default; // heap blocks: classes are made as they are asked for
-    // Static pools: the twelve classes above, OBJECTS blocks each, all in POOL (pool_bytes of it);
-    // no others.
+    // Static pools: the twelve classes above and no others, OBJECTS blocks each, all in POOL, which
+    // has pool_bytes. (The twelve objects themselves come from new, once.)
     Xallocator(unsigned objects, char *pool);
     ~Xallocator();
     Xallocator(const Xallocator &) = delete;
