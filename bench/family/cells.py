@@ -15,7 +15,7 @@ import subprocess
 from dataclasses import dataclass, field
 
 # What --n and the presets scale; a column with less work than this is small enough as it is.
-SMALL_ENOUGH = 100_000
+SMALL_ENOUGH = 50_000
 MOST_BYTES = 1 << 30  # of live objects in a cell of table 003
 COUNTS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 HUGE_TABLES = ("region",)  # where huge pages are asked about

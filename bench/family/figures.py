@@ -25,6 +25,9 @@ class Figure:
     high: float
     rounds: int
 
+    def times(self, scale):
+        return Figure(self.value * scale, self.low * scale, self.high * scale, self.rounds)
+
 
 def seconds(phase):
     return phase["cpu_s"] if phase["cpu_s"] >= SHORT else phase["seconds"]

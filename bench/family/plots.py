@@ -41,12 +41,12 @@ def draw(figures, table, cells, out):
         made = {"pool-cold": counts(figures, table, cells, "cold"),
                 "pool-warm": counts(figures, table, cells, "warm")}  # fmt: skip
     else:
-        made = {
-            table.program if phase == "use" else f"{table.program}-{phase.replace(' ', '')}": bars(
-                figures, table, cells, phase
-            )
-            for phase in shown.phases_of(figures, cells)
-        }
+        made = {}
+        for phase in shown.phases_of(figures, cells):
+            name = table.program if phase == "use" else f"{table.program}-{phase.replace(' ', '')}"
+            many, few = split(cells)
+            made[name] = bars(figures, table, many, phase)
+            made[f"{name}-few"] = bars(figures, table, few, phase)
     for name, picture in made.items():
         if picture is None:
             continue
@@ -54,6 +54,16 @@ def draw(figures, table, cells, out):
             metadata = {"Date": None} if kind == "svg" else None
             picture.savefig(out / f"{name}.{kind}", dpi=110, bbox_inches="tight", metadata=metadata)
         plt.close(picture)
+
+
+def split(cells):
+    """Columns that most rows have, and those of a few rows: they get a picture without the others."""
+    rows = {}
+    for cell in cells:
+        rows.setdefault(cell.column, set()).add(cell.row)
+    most = max(map(len, rows.values()))
+    few = {column for column, names in rows.items() if len(names) * 3 < most}
+    return [c for c in cells if c.column not in few], [c for c in cells if c.column in few]
 
 
 def colour(kind, huge):
@@ -106,6 +116,8 @@ def panel(axis, figures, table, cells, rows, pages, column, phase):
             found = figures.ratio(cell, phase) or figures.time(cell, phase)
             values[cell.row, cell.huge] = (cell, found)
     is_ratio = any(figures.ratio(cell, phase) for cell, _ in values.values())
+    if not is_ratio:
+        values = {key: (cell, found and found.times(1e3)) for key, (cell, found) in values.items()}
     high = max(found.value for _, found in values.values() if found)
     limit = min(high, 4.0) if is_ratio else high
     thick = 0.76 / len(pages)
@@ -118,10 +130,10 @@ def panel(axis, figures, table, cells, rows, pages, column, phase):
             continue
         kind = table.rows[row]["kind"]
         axis.barh(at, min(found.value, limit), thick, color=colour(kind, huge == "madvise"))
-        if found.high > found.low and found.value <= limit:
+        if found.high > found.low and found.value < limit:
             axis.plot([found.low, min(found.high, limit)], [at, at], color=INK.light, linewidth=0.8)
-        text = f"{found.value:.2f}" if is_ratio else shown.short(found.value * 1e3)
-        right = min(max(found.value, found.high), limit)
+        text = f"{found.value:.2f}" if is_ratio else shown.short(found.value)
+        right = min(max(found.value, found.high), limit * 1.04)
         axis.text(right + 0.02 * limit, at, ("▸ " if found.value > limit else "") + text,
                   va="center", fontsize=6.5 if len(pages) > 1 else 7.5, color=FAINT.light)  # fmt: skip
     if is_ratio:
@@ -166,9 +178,10 @@ def counts(figures, table, cells, phase):
                           marker=MARKS[size], markersize=3, linewidth=1.4, label=f"{size} bytes")  # fmt: skip
                 axis.fill_between([n for n, _ in points], [f.low for _, f in points],
                                   [f.high for _, f in points], color=SIZES[size], alpha=0.2, linewidth=0)  # fmt: skip
-            if any(figures.status(cell) and figures.status(cell)[0] == "timeout" for cell in line):
-                axis.text(0.97, 0.04, "more: over the time limit", ha="right", fontsize=7,
-                          transform=axis.transAxes, color=FAILURE.light)  # fmt: skip
+        bad = {figures.status(cell)[0] for cell in cells if cell.row == row and figures.status(cell)}
+        if bad:
+            axis.text(0.97, 0.04, f"missing points: {', '.join(sorted(bad))}", ha="right",
+                      fontsize=7, transform=axis.transAxes, color=FAILURE.light)  # fmt: skip
         strong = table.rows[row]["kind"] != "rival"
         axis.set_title(row, fontsize=9, loc="left", fontweight="bold" if strong else "normal")
         axis.set_xscale("log")
@@ -188,9 +201,9 @@ def counts(figures, table, cells, phase):
     what = "allocated and freed once, fresh memory" if phase == "cold" else "again and again, warm"
     picture.suptitle(f"Fixed pools: {what}; freed in {order} order" if order == "random" else f"Fixed pools: {what}; freed {order}", fontsize=11)  # fmt: skip
     handles, labels = axes[0][0].get_legend_handles_labels()
-    picture.tight_layout(rect=(0, 0.03, 1, 1))
+    picture.tight_layout(rect=(0, 0.02, 1, 0.99))
     picture.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False,
-                   bbox_to_anchor=(0.5, -0.02))  # fmt: skip
+                   bbox_to_anchor=(0.5, -0.01))  # fmt: skip
     return picture
 
 
@@ -198,5 +211,4 @@ def figure_of(figures, cell, phase):
     found = figures.time(cell, phase) if phase == "cold" else figures.each(cell, phase)
     if not found:
         return None
-    scale = 1e3 if phase == "cold" else 1e9
-    return shown.Figure(found.value * scale, found.low * scale, found.high * scale, found.rounds)
+    return found.times(1e3 if phase == "cold" else 1e9)

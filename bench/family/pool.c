@@ -57,3 +57,9 @@ PoolWork pool_work(const FamilyRequest *asked) {
     }
     return work;
 }
+
+bool pool_long_enough(const FamilyClock *clock) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec - clock->wall.tv_sec >= 2; // that is, at least one second
+}

@@ -28,11 +28,14 @@ typedef struct {
     void **objects;        // n of them, as they were allocated
     const uint32_t *order; // of frees
     uint64_t n;
-    uint64_t repeats; // of the warm phase
+    uint64_t repeats; // of the warm phase, at most
     bool pairs;
 } PoolWork;
 
 PoolWork pool_work(const FamilyRequest *asked);
+
+// Whether a warm phase of a slow pool has gone on for long enough to be measured.
+bool pool_long_enough(const FamilyClock *clock);
 
 // Writes the first word. A whole barrier for the compiler: without it, it fuses the free of a pair
 // with the next allocation, and the figure is of no allocator.
@@ -89,7 +92,9 @@ POOL_INLINE void POOL_(phases)(const FamilyRequest *asked, size_t size) {
         family_stop(&clock, "free", work.n);
     }
     clock = family_start();
-    for (uint64_t i = 0; i < work.repeats; i++) {
+    uint64_t repeats = 0;
+    while (repeats < work.repeats && (!repeats || !pool_long_enough(&clock))) {
+        repeats++;
         if (work.pairs) {
             POOL_(pairs)(pool, work.n, size);
         } else {
@@ -97,7 +102,7 @@ POOL_INLINE void POOL_(phases)(const FamilyRequest *asked, size_t size) {
             POOL_(free_all)(pool, &work, size);
         }
     }
-    family_stop(&clock, "warm", work.n * work.repeats);
+    family_stop(&clock, "warm", work.n * repeats);
     clock = family_start();
     POOL_(destroy)(pool);
     family_stop(&clock, "destroy", 1);

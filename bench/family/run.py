@@ -36,7 +36,7 @@ ROOT = HERE.parents[1]
 LARGEST = 20_000_000  # the N of the seed 000, and of the longest loops of the others
 
 PRESETS = {  # factor of the columns' own n, largest count of table 003, rounds, seconds a cell
-    "quick": (0.04, 100_000, 3, 10),
+    "quick": (0.04, 100_000, 3, 4),
     "": (0.25, 300_000, 5, 60),
     "full": (1.0, 1_000_000, 7, 300),
 }
