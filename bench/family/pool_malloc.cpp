@@ -33,7 +33,7 @@ FAMILY_ROW(plain, "malloc", GLIBC, "malloc", FAMILY_RIVAL, malloc_cells)
 
 void *new_create(size_t, uint64_t) { return nullptr; }
 inline void *new_alloc(void *, size_t size) { return ::operator new(size); }
-inline void new_free(void *, void *object, size_t size) { ::operator delete(object, size); }
+inline void new_free(void *, void *object, size_t) { ::operator delete(object); }
 void new_destroy(void *) {}
 
 #define POOL new
