@@ -45,7 +45,7 @@ def described():
         "model": cpu_model(),
         "cores": os.cpu_count(),
         "memory_kib": memory_kib(),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],  # what follows is the distributor's
         "libc": " ".join(platform.libc_ver()),
         "thp": huge_pages(),
         "governor": governor(),
