@@ -118,7 +118,7 @@ def panel(axis, figures, table, cells, rows, pages, column, phase):
     is_ratio = any(figures.ratio(cell, phase) for cell, _ in values.values())
     if not is_ratio:
         values = {key: (cell, found and found.times(1e3)) for key, (cell, found) in values.items()}
-    high = max(found.value for _, found in values.values() if found)
+    high = max((found.value for _, found in values.values() if found), default=1.0)
     limit = min(high, 4.0) if is_ratio else high
     thick = 0.76 / len(pages)
     for (row, huge), (cell, found) in values.items():
