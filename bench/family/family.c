@@ -109,11 +109,15 @@ void *family_table_of(size_t count, size_t size) {
     return table;
 }
 
-static void touch_host(uint64_t bytes) {
+// By the same pages that the cell will have: others lie elsewhere in the host's memory.
+static void touch_host(uint64_t bytes, bool huge) {
     if (!bytes) {
         return;
     }
     char *memory = (char *)map(bytes);
+    if (huge) {
+        madvise(memory, bytes, MADV_HUGEPAGE);
+    }
     for (uint64_t at = 0; at < bytes; at += 4096) {
         memory[at] = 1;
     }
@@ -177,7 +181,7 @@ int family_run(const char *row_name, const char *column_name, uint64_t n, bool h
         return 2;
     }
     FamilyRequest asked = {n ? n : column->n, huge, column};
-    touch_host(asked.n * column->bytes_of * HOST_SLACK);
+    touch_host(asked.n * column->bytes_of * HOST_SLACK, huge);
     cell->run(&asked);
     if (fflush(stdout)) {
         family_fail("standard output: %s", strerror(errno));

@@ -18,7 +18,7 @@ static const FamilyColumn columns[] = {
      80},
     {"create-destroy", "N/100 pools of 100 objects, 3/4 of them of 24 bytes, 1/4 of 240", N, 0},
     {"page-16", "100,000 objects of 4096 bytes at multiples of 16, then all freed", PAGES, 4096},
-    {"page-4096", "the same at multiples of 4096", PAGES, 4096},
+    {"page-4096", "the same at multiples of 4096", PAGES, 8192},
 };
 
 const FamilyTable family_table = {"000", "Regions and pools: many small objects, dropped at once",
