@@ -1,8 +1,8 @@
 """The cells of the family's tables: what there is, one run of one, and all runs in a fair order.
 
-A cell is (program, row, column, n, huge pages); a run of it is a process of its own. Rounds go through
-all columns, and through the rows of a column in an order that is rotated from round to round, so
-that no row always runs first. Results are appended to cells.csv as they come.
+A cell is (program, row, column, n, huge pages); a run of it is a process of its own. Rounds go
+through all columns, and through the rows of a column in an order that is rotated from round to
+round, so that no row always runs first. Results are appended to cells.csv as they come.
 """
 
 import csv
@@ -193,7 +193,7 @@ def rotated(rows, number):
 def run_all(found, groups, rounds, timeout, log, tell):
     """{Cell: [Outcome, ...]}. tell(cell, done, all) is called before each run.
 
-    A row that failed or took too long is not asked again, nor for a larger count of the same column.
+    A row that failed or took too long is not asked again, nor for a larger count of its column.
     """
     results = {}
     hopeless = {}  # (program, row, column, huge) -> Outcome and the n that brought it
@@ -239,7 +239,8 @@ def trace(table, cell, timeout, strace="strace"):
         ]  # fmt: skip
         shown = subprocess.run(wrapped, capture_output=True, text=True, timeout=timeout)
         if shown.returncode:
-            raise NoTables(shown.stderr.strip().splitlines()[-1] if shown.stderr else "strace failed")
+            said = shown.stderr.strip().splitlines()
+            raise NoTables(said[-1] if said else "strace failed")
         names = [json.loads(line)["phase"] for line in shown.stdout.splitlines()]
         file.seek(0)
         lines = file.readlines()

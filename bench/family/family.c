@@ -1,4 +1,5 @@
-// family.c: the command line of a table's program, its clock, and the list of its rows. See family.h.
+// family.c: the command line of a table's program, its clock, and the list of its rows. See
+// family.h.
 //
 // Before a cell runs, as much memory as it will need is taken from the system, touched and given
 // back: on a virtual machine, memory that lay free may have gone back to the host, and whoever

@@ -1,4 +1,5 @@
-// family.h: what every table of the special-purpose matrix shares: its rows, its columns, its clock.
+// family.h: what every table of the special-purpose matrix shares: its rows, its columns, its
+// clock.
 //
 // A table is a program. Rows are allocators, columns are things asked of them, and a cell is one
 // run of the program, alone in its process, so that no order of cells can decide a figure:

@@ -229,7 +229,9 @@ def missing(figures, tables):
     lines = []
     for table in tables.values():
         for row, package in table.absent.items():
-            lines.append(f"{table.program}: without {row}: package {package} was not there when it was built")
+            lines.append(
+                f"{table.program}: without {row}: package {package} was not there at its build"
+            )
     told = set()
     for cell in figures.results:
         bad = figures.status(cell)

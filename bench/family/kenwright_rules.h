@@ -1,18 +1,18 @@
 // kenwright_rules.h: a fixed pool by the rules of Kenwright's paper, and the checks it proposes.
 //
-// One contiguous piece of memory, cut into blocks of one size, taken once. Free blocks form a list whose links are
-// 4-byte block numbers inside the blocks. No loop prepares it: each allocation appends one more
-// block to the list's end, until all have been. To allocate takes the head; to free makes the block
-// the head, for which the number of the old head is found by a division. An exhausted pool gives NULL.
-// The pool can grow into memory that follows, by its members alone, and shrink to the blocks that
-// were ever appended.
+// One contiguous piece of memory, cut into blocks of one size, taken once. Free blocks form a list
+// whose links are 4-byte block numbers inside the blocks. No loop prepares it: each allocation
+// appends one more block to the list's end, until all have been. To allocate takes the head; to
+// free makes the block the head, for which the number of the old head is found by a division. An
+// exhausted pool gives NULL. The pool can grow into memory that follows, by its members alone, and
+// shrink to the blocks that were ever appended.
 //
 // Arithmetic is 32 bits wide as the paper's: kw_create refuses what would overflow, which the
 // paper's code does not notice. Blocks are aligned as the memory and the size happen to be.
 //
-// The checked set (kw_checked_*) surrounds each object with guards and refuses a free of a pointer out of range, off a
-// block's start, or with a damaged guard; kw_checked_all looks at every block in use; the line that
-// allocated is kept in the guard, for leaks.
+// The checked set (kw_checked_*) surrounds each object with guards and refuses a free of a pointer
+// out of range, off a block's start, or with a damaged guard; kw_checked_all looks at every block
+// in use; the line that allocated is kept in the guard, for leaks.
 #ifndef LOAM_BENCH_FAMILY_KENWRIGHT_RULES_H
 #define LOAM_BENCH_FAMILY_KENWRIGHT_RULES_H
 
@@ -86,7 +86,8 @@ static inline void kw_free(KwPool *pool, void *object) {
     pool->free_blocks++;
 }
 
-// `blocks` in all, of which the new ones lie behind the others, in memory that the pool already has.
+// `blocks` in all, of which the new ones lie behind the others, in memory that the pool already
+// has.
 static inline void kw_extend(KwPool *pool, uint32_t blocks) {
     if (!pool->free_blocks) {
         pool->head = kw_block(pool, pool->prepared);

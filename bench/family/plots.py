@@ -57,7 +57,7 @@ def draw(figures, table, cells, out):
 
 
 def split(cells):
-    """Columns that most rows have, and those of a few rows: they get a picture without the others."""
+    """Columns that most rows have, and those of a few: these get a picture without the others."""
     rows = {}
     for cell in cells:
         rows.setdefault(cell.column, set()).add(cell.row)
@@ -151,9 +151,11 @@ def panel(axis, figures, table, cells, rows, pages, column, phase):
 
 def counts(figures, table, cells, phase):
     """A panel for each row; lines by size, each of its most telling order of frees."""
-    order = next((o for o in ("random", "fifo", "lifo") if any(c.column.endswith(o) for c in cells)), None)  # fmt: skip
+    orders = {cell.column.split("-")[1] for cell in cells}
+    order = next((order for order in ("random", "fifo", "lifo") if order in orders), None)
     cells = [cell for cell in cells if order and cell.column.endswith(order)]
-    rows = [name for name in table.rows if any((c, phase) in figures.times for c in cells if c.row == name)]  # fmt: skip
+    shown_rows = {cell.row for cell in cells if (cell, phase) in figures.times}
+    rows = [name for name in table.rows if name in shown_rows]
     if not rows:
         return None
     across = min(3, len(rows))
@@ -178,7 +180,7 @@ def counts(figures, table, cells, phase):
                           marker=MARKS[size], markersize=3, linewidth=1.4, label=f"{size} bytes")  # fmt: skip
                 axis.fill_between([n for n, _ in points], [f.low for _, f in points],
                                   [f.high for _, f in points], color=SIZES[size], alpha=0.2, linewidth=0)  # fmt: skip
-        bad = {figures.status(cell)[0] for cell in cells if cell.row == row and figures.status(cell)}
+        bad = {bad[0] for bad in (figures.status(c) for c in cells if c.row == row) if bad}
         if bad:
             axis.text(0.97, 0.04, f"missing points: {', '.join(sorted(bad))}", ha="right",
                       fontsize=7, transform=axis.transAxes, color=FAILURE.light)  # fmt: skip
@@ -199,7 +201,8 @@ def counts(figures, table, cells, phase):
     for line in axes:
         line[0].set_ylabel(unit)
     what = "allocated and freed once, fresh memory" if phase == "cold" else "again and again, warm"
-    picture.suptitle(f"Fixed pools: {what}; freed in {order} order" if order == "random" else f"Fixed pools: {what}; freed {order}", fontsize=11)  # fmt: skip
+    way = {"random": "in random order", "fifo": "from the first", "lifo": "from the last"}[order]
+    picture.suptitle(f"Fixed pools: {what}; freed {way}", fontsize=11)
     handles, labels = axes[0][0].get_legend_handles_labels()
     picture.tight_layout(rect=(0, 0.02, 1, 0.99))
     picture.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False,

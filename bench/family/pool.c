@@ -1,9 +1,9 @@
 // pool.c: table 003 (fixed pools): its columns and the work of a cell.
 //
-// The question of the seed's figures: how does the time to allocate and free grow with the number of
-// objects, for each size, and what do checks cost on top? The seed's loops free in one order; here
-// the order is a column, since a free list's order decides how the next objects lie in memory, and
-// some pools pay for it at the free itself.
+// The question of the seed's figures: how does the time to allocate and free grow with the number
+// of objects, for each size, and what do checks cost on top? The seed's loops free in one order;
+// here the order is a column, since a free list's order decides how the next objects lie in memory,
+// and some pools pay for it at the free itself.
 
 #include "pool.h"
 

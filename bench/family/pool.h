@@ -1,5 +1,5 @@
-// pool.h: table 003's loops, one set for every allocator, expanded into each row's own file, so that a
-// call is inlined where the library's header allows it.
+// pool.h: table 003's loops, one set for every allocator, expanded into each row's own file, so
+// that a call is inlined where the library's header allows it.
 //
 //     #define POOL glib
 //     static inline void *glib_create(size_t size, uint64_t count); // room for so many, of one size

@@ -1,6 +1,6 @@
-// pool_boost.cpp: table 003's rows of Boost.Pool: boost::pool, whose free puts the object first, and
-// boost::object_pool, whose free walks its list to keep it in the order of addresses: O(n), unless
-// objects of one block go back from the last to the first.
+// pool_boost.cpp: table 003's rows of Boost.Pool: boost::pool, whose free puts the object first,
+// and boost::object_pool, whose free walks its list to keep it in the order of addresses: O(n),
+// unless objects of one block go back from the last to the first.
 
 #include "pool.h"
 

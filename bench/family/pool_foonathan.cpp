@@ -1,5 +1,5 @@
-// pool_foonathan.cpp: table 003's row of foonathan/memory's memory_pool, which is told how many objects
-// its first block shall have room for.
+// pool_foonathan.cpp: table 003's row of foonathan/memory's memory_pool, which is told how many
+// objects its first block shall have room for.
 
 #include "pool.h"
 

@@ -1,5 +1,5 @@
-// pool_malloc.cpp: table 003's rows of the general heap: malloc, operator new, and malloc with glibc's
-// own checks, which stands for the seed's "inside the debugger".
+// pool_malloc.cpp: table 003's rows of the general heap: malloc, operator new, and malloc with
+// glibc's own checks, which stands for the seed's "inside the debugger".
 //
 // On the seed's system a debugger turns a checking heap on; on Linux a debugger changes nothing and
 // glibc's checks are a library, libc_malloc_debug, that is preloaded. The cell starts itself again

@@ -1,8 +1,9 @@
 // region.c: table 000 (regions): its columns, the phases of a bulk column, and the page columns.
 //
-// The question of the seed's table: what does it cost to take many small objects from a pool or a region and to
-// drop them all at once, against freeing each? The page columns ask what stands below: what a page
-// costs that malloc aligns to 16 bytes or to 4096, and what one costs straight from the system.
+// The question of the seed's table: what does it cost to take many small objects from a pool or a
+// region and to drop them all at once, against freeing each? The page columns ask what stands
+// below: what a page costs that malloc aligns to 16 bytes or to 4096, and what one costs straight
+// from the system.
 
 #include "region.h"
 

@@ -16,10 +16,10 @@
 // file with several rows includes it several times. `size` is a constant in every call. create is
 // told how large its objects will be (0: mixed) and how many come; most need neither.
 //
-// The loops are the seed's: N objects of 24 bytes, or N/10 of 240, or a mix, of each the first word is written;
-// optionally every fourth one is freed at once; or N/100 pools, each with 100 objects in it. A bulk
-// cell does it twice: `use` is with fresh memory, `warm` with what the first left behind. Create and
-// destroy are phases of their own.
+// The loops are the seed's: N objects of 24 bytes, or N/10 of 240, or a mix, of each the first word
+// is written; optionally every fourth one is freed at once; or N/100 pools, each with 100 objects
+// in it. A bulk cell does it twice: `use` is with fresh memory, `warm` with what the first left
+// behind. Create and destroy are phases of their own.
 #ifndef LOAM_BENCH_FAMILY_REGION_H
 #define LOAM_BENCH_FAMILY_REGION_H
 

@@ -1,7 +1,7 @@
 // region_foonathan.cpp: table 000's rows of foonathan/memory: memory_pool and memory_stack.
 //
-// Both take blocks that double, the first of 4 KiB here. A stack frees only by unwinding to a marker,
-// which is no free of an object: it has no column with frees.
+// Both take blocks that double, the first of 4 KiB here. A stack frees only by unwinding to a
+// marker, which is no free of an object: it has no column with frees.
 
 #include "region.h"
 

@@ -1,5 +1,5 @@
-// region_kept.h: for rows of table 000 whose allocator has no pool: what it gave is remembered here and
-// freed one by one at the end, as a user of malloc has to.
+// region_kept.h: for rows of table 000 whose allocator has no pool: what it gave is remembered here
+// and freed one by one at the end, as a user of malloc has to.
 //
 // The table is mapped and touched before the clock of the first phase runs, by kept_room; storing
 // a pointer into it is part of the price. Sizes are asked for by allocators that want them back.
@@ -8,7 +8,8 @@
 
 #include "region.h"
 
-// A word of the table is an address and, in its low bits (objects are aligned to 8), its size's place.
+// A word of the table is an address and, in its low bits (objects are aligned to 8), its size's
+// place.
 enum { KEPT_SMALL = 1, KEPT_BIG = 2, KEPT_HUGE = 3, KEPT_BITS = 3 };
 
 typedef struct {

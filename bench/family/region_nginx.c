@@ -1,9 +1,9 @@
 // region_nginx.c: table 000's row of nginx's own pool, inside Debian's unmodified nginx.
 //
-// nginx keeps its pool for itself: no library has it. But its binary exports ngx_palloc and the like
-// for its dynamic modules. So a cell of this row turns into nginx, with a configuration that loads
-// region_nginx.so (region_nginx_module.c), which runs the cell at its start and ends the process.
-// The configuration is a file in memory; nothing is written, no socket is opened.
+// nginx keeps its pool for itself: no library has it. But its binary exports ngx_palloc and the
+// like for its dynamic modules. So a cell of this row turns into nginx, with a configuration that
+// loads region_nginx.so (region_nginx_module.c), which runs the cell at its start and ends the
+// process. The configuration is a file in memory; nothing is written, no socket is opened.
 
 #define _GNU_SOURCE // memfd_create
 #include "region.h"

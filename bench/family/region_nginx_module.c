@@ -2,11 +2,13 @@
 // nginx's own pool when it is initialised, and ends the process.
 //
 // It is built against no file of nginx. What a dynamic module and nginx have to agree upon is
-// declared here: the two records below, whose layout has stood since modules became dynamic, and two
-// values that nginx compares with its own: its version as a number and its signature (which tells
-// optional features). Both are read out of the running binary, so one build serves every nginx.
+// declared here: the two records below, whose layout has stood since modules became dynamic, and
+// two values that nginx compares with its own: its version as a number and its signature (which
+// tells optional features). Both are read out of the running binary, so one build serves every
+// nginx.
 //
-// nginx's pool frees nothing singly but objects beyond its limit (4095 bytes for pools of a page), which come from malloc.
+// nginx's pool frees nothing singly but objects beyond its limit (4095 bytes for pools of a page),
+// which come from malloc.
 
 #include "region.h"
 

@@ -1,4 +1,5 @@
-// region_talloc.c: table 000's rows of talloc: children of one context, and the same in a talloc pool.
+// region_talloc.c: table 000's rows of talloc: children of one context, and the same in a talloc
+// pool.
 //
 // A talloc object carries a header of 96 bytes and can be freed alone, or with its parent. A pool
 // is one block whose size is told beforehand: here what its user knows it will need.

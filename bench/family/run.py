@@ -5,14 +5,15 @@
         [--columns NAMES] [--n N] [--rounds N] [--huge never,madvise] [--timeout S]
         [--out DIR] [--programs DIR] [--strace] [--list]
 
-Runs each cell of the seeds' tables in a process of its own, the order rotated from round to round, prints
-each table as its seed does, and writes into DIR: cells.csv (every run), figures.csv (medians and
-intervals), tables.txt, run.json, and a picture of each table (SVG and PNG). NAMES are separated by commas and
-may hold * and ?; a table is named by its program or by its seed (region or 000).
+Runs each cell of the seeds' tables in a process of its own, the order rotated from round to round,
+prints each table as its seed does, and writes into DIR: cells.csv (every run), figures.csv (medians
+and intervals), tables.txt, run.json, and a picture of each table (SVG and PNG). NAMES are separated
+by commas and may hold * and ?; a table is named by its program or by its seed (region or 000).
 
---quick is a look in under five minutes, --full the seeds' own sizes. --n is the work of a table's largest
-column (the seed 000's N), others in proportion; of table 003 the largest count. --strace times nothing and
-counts each cell's system calls for memory. A rival that is not installed is named with its package.
+--quick is a look in under five minutes, --full the seeds' own sizes. --n is the work of a table's
+largest column (the seed 000's N), others in proportion; of table 003 the largest count. --strace
+times nothing and counts each cell's system calls for memory. A rival that is not installed is named
+with its package.
 
 How a table is made: family.h. What the figures say, and what is odd: README.md.
 
@@ -52,7 +53,7 @@ def number(least):
     def read(text):
         try:
             value = int(float(text)) if "e" in text else int(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             value = least - 1
         if value < least:
             raise argparse.ArgumentTypeError(f"{text}: a whole number from {least} is needed")
@@ -196,7 +197,8 @@ def measure(asked, work, groups, found, rounds, timeout):
     }  # fmt: skip
     (asked.out / "run.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
     print("\n".join(text))
-    print(f"\n{rounds} rounds on {machine.short(what)}, huge pages {what['thp']}; written to {asked.out}")
+    print(f"\n{rounds} rounds on {machine.short(what)}, huge pages {what['thp']}")
+    print(f"written to {asked.out}")
     bad = [o for outcomes in results.values() for o in outcomes if o.status in ("failed", "crash")]
     return 1 if bad else 0
 

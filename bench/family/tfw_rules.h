@@ -1,11 +1,12 @@
 // tfw_rules.h: a region by TfwPool's rules as its authors describe them, outside the kernel.
 //
-// Memory comes in runs of whole pages at multiples of 4096, which posix_memalign gives; a run is one page unless
-// an object needs more (then the next power of two). An object is cut off the current run's end
-// after rounding its size to 8; what no longer fits opens a new run, and the rest of the old one is
-// lost. There is no scan and no doubling. Free works like a stack: only the object that lies last in the
-// current run goes back, and a run that is empty by that returns, and the one before it is current again at its old end. Realloc of
-// the last object moves the end where the run has room. The region's own record lives in its first run.
+// Memory comes in runs of whole pages at multiples of 4096, which posix_memalign gives; a run is
+// one page unless an object needs more (then the next power of two). An object is cut off the
+// current run's end after rounding its size to 8; what no longer fits opens a new run, and the rest
+// of the old one is lost. There is no scan and no doubling. Free works like a stack: only the
+// object that lies last in the current run goes back, and a run that is empty by that returns, and
+// the one before it is current again at its old end. Realloc of the last object moves the end where
+// the run has room. The region's own record lives in its first run.
 //
 // Single pages are kept by a cache: a stack of at most 256 for each thread. Larger runs go to free.
 //

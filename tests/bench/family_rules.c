@@ -1,5 +1,6 @@
-// family_rules.c: that the renditions of the seeds 000 and 003 keep their seeds' rules: what a "before"
-// column stands for. family_test.py compiles and runs it, with sanitizers where the compiler has them.
+// family_rules.c: that the renditions of the seeds 000 and 003 keep their seeds' rules: what a
+// "before" column stands for. family_test.py compiles and runs it, with sanitizers where the
+// compiler has them.
 
 #include "kenwright_rules.h"
 #include "tfw_rules.h"

@@ -1,7 +1,7 @@
 //! Table 000's loops over bumpalo and typed-arena. What region.h is to C, this is to Rust: the same
 //! objects in the same order, the first word of each written.
 //!
-//! Pools are handed to C as raw pointers: created here, used here, destroyed here, never touched there.
+//! Pools are handed to C as raw pointers: created, used and destroyed here, never touched there.
 
 use std::alloc::Layout;
 use std::hint::black_box;
