@@ -108,6 +108,12 @@ void lm_os_no_huge_pages(void *at, size_t bytes) {
     (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_NOHUGEPAGE);
 }
 
+void lm_os_back_huge(void *at) {
+    (void)call3(SYS_madvise, (intptr_t)at, 2 * LM_MIB, MADV_HUGEPAGE);
+    *(volatile char *)at = 0;
+    lm_os_no_huge_pages(at, 2 * LM_MIB); /* what is there stays; what was purged stays purged */
+}
+
 void lm_os_release(void *at, size_t bytes, bool reserved) {
     if (reserved)
         (void)map(at, bytes, PROT_NONE, MAP_FIXED);

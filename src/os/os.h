@@ -39,6 +39,10 @@ bool lm_os_purge(void *at, size_t bytes);
  * few objects is memory lost. */
 void lm_os_no_huge_pages(void *at, size_t bytes);
 
+/* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
+ * if the system has one at hand. Later it makes no other there. */
+void lm_os_back_huge(void *at);
+
 /* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
 void lm_os_release(void *at, size_t bytes, bool reserved);
 
