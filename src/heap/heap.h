@@ -8,8 +8,8 @@
  *               └──> remote.c, large.c            └──> the page is empty, or full no more (page.c)
  *
  * A heap belongs to one thread; only its owner runs the two fast paths, without lock or atomic
- * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which the
- * worker may take as well, to collect what others freed while the owner sleeps.
+ * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which is biased
+ * to the owner, and which the worker may take as well, to collect what others freed while it sleeps.
  *
  * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only; a page's blocks
  * are on `free`, on `remote`, in the heap's head, in another thread's batch, in use, or not carved yet;
@@ -42,7 +42,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     /* Below: under the lock, except where said. */
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
     lm_list_t full;                /* pages of ours without any */
-    lm_lock_t lock;
+    lm_biased_t lock;
     bool active;            /* a thread owns it */
     uint32_t left_behind;   /* pages on which the worker found remote frees */
     bool parked;            /* the worker took `*self` away: the owner slept */

@@ -95,44 +95,78 @@ static void collect(lm_heap_t *heap) {
     sweep(heap, &heap->full);
 }
 
-/* One pass over all heaps that rest: first everybody hands over what belongs to others, then everybody
- * takes in. Returns whether some thread had something but did not sleep. */
-static bool pass(bool (*visit)(lm_heap_t *heap)) {
-    bool more = false;
-    for (lm_node_t *node = lm_registry.first; node != NULL;
-         node = lm_list_after(&lm_registry, node)) {
-        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
-        if (!lm_lock_try(&heap->lock)) {
+/* Whether to look into the heap, without its lock: what is misread now is read right at the next tick. */
+static bool rests(const lm_heap_t *heap) {
+    return lm_load_relaxed(&heap->slow) == heap->slow_seen;
+}
+
+enum { AT_ONCE = 32 /* heaps for one barrier: owners who wake up meanwhile wait for all of them */ };
+
+static bool visit_each(lm_heap_t **heaps, unsigned n, bool (*visit)(lm_heap_t *heap)) {
+    bool settled = n > 0 && lm_biased_settle(), more = false;
+    for (unsigned i = 0; i < n; i++) {
+        if (settled && lm_biased_outside(&heaps[i]->lock))
+            more |= visit(heaps[i]);
+        else
             more = true; /* wide awake */
-            continue;
-        }
-        more |= visit(heap);
-        lm_lock_give(&heap->lock);
+        lm_biased_let(&heaps[i]->lock);
     }
     return more;
 }
 
-static bool hand_over(lm_heap_t *heap) {
-    if (!heap->active) return false;
-    if (heap->slow == heap->slow_seen) return !park(heap);
-    heap->slow_seen = heap->slow;
-    heap->rest = 0;
-    return true;
+/* One pass over all heaps that are chosen. Returns whether some thread had something but did not sleep. */
+static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t *heap)) {
+    lm_heap_t *heaps[AT_ONCE];
+    unsigned n = 0;
+    bool more = false;
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
+        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (!choose(heap)) continue;
+        lm_biased_ask(&heap->lock);
+        heaps[n++] = heap;
+        if (n < AT_ONCE) continue;
+        more |= visit_each(heaps, n, visit);
+        n = 0;
+    }
+    return visit_each(heaps, n, visit) || more;
 }
 
+static bool active_at_rest(lm_heap_t *heap) { return lm_load_relaxed(&heap->active) && rests(heap); }
+static bool inactive_or_at_rest(lm_heap_t *heap) {
+    return !lm_load_relaxed(&heap->active) || rests(heap);
+}
+
+static bool hand_over(lm_heap_t *heap) { return heap->active && !park(heap); }
+
 static bool take_in(lm_heap_t *heap) {
-    if (!heap->active) {
+    if (!heap->active)
         lm_remote_drain(heap);
-    } else if (heap->slow == heap->slow_seen) {
+    else
         collect(heap);
-    }
     return false;
 }
 
+/* Notes how far each has come. Returns whether some thread has been busy since the last time. */
+static bool note(void) {
+    bool busy = false;
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
+        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (!lm_load_relaxed(&heap->active) || rests(heap)) continue;
+        heap->slow_seen = lm_load_relaxed(&heap->slow);
+        heap->rest = 0;
+        busy = true;
+    }
+    return busy;
+}
+
+/* First everybody hands over what belongs to others, then everybody takes in. */
 bool lm_idle_collect(void) {
     lm_lock_take(&lm_registry_lock);
-    bool more = pass(hand_over);
-    more |= pass(take_in);
+    bool more = pass(active_at_rest, hand_over);
+    more |= pass(inactive_or_at_rest, take_in);
+    more |= note();
     lm_lock_give(&lm_registry_lock);
     return more;
 }

@@ -154,11 +154,11 @@ void lm_page_trim(lm_heap_t *heap) {
 void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = lm_heap_get();
     if (heap == NULL) return; /* cannot be: we own the page */
-    lm_lock_take(&heap->lock);
-    heap->slow++;
+    lm_biased_enter(&heap->lock);
+    lm_store_relaxed(&heap->slow, heap->slow + 1);
     /* Ours was the last block outside, and the worker has already taken the page away (idle.c). */
     if (lm_load_relaxed(&page->owner) != heap->token) {
-        lm_lock_give(&heap->lock);
+        lm_biased_leave(&heap->lock);
         return;
     }
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
@@ -167,5 +167,5 @@ void lm_page_event(lm_page_t *page) {
         lm_page_release(heap, page);
         if (heap->pages <= heap->trim_at) lm_page_trim(heap);
     }
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
 }

@@ -89,24 +89,19 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
 }
 
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
-    lm_lock_take(&heap->lock);
-    heap->slow++;
+    lm_biased_enter(&heap->lock);
+    lm_store_relaxed(&heap->slow, heap->slow + 1);
     lm_remote_drain(heap);
-    lm_block_t *block = heap->head[size_class]; /* the common heap is shared: somebody was faster */
+    lm_block_t *block = heap->head[size_class]; /* the common heap keeps its lists: all calls come here */
     if (block == NULL) block = refill(heap, size_class);
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
     return block != NULL ? block : lm_no_memory();
-}
-
-/* Threads that have ended share one heap: every call takes the slow path. */
-static LM_COLD void *alloc_common(unsigned size_class) {
-    return lm_heap_refill(&lm_heap_common, size_class);
 }
 
 static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
-    if (LM_UNLIKELY(heap == NULL)) return alloc_common(size_class);
+    if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
     if (heap->head[size_class] == NULL) { /* starting a heap may have allocated already */
         lm_remote_flush(heap);
         return lm_heap_refill(heap, size_class);

@@ -70,11 +70,11 @@ static void hand_over(lm_heap_t *heap, lm_batch_t *batch) {
     batch->page = NULL;
     /* We may have become its owner meanwhile, by adopting it. */
     if (lm_load_relaxed(&page->owner) == heap->token) {
-        lm_lock_take(&heap->lock);
+        lm_biased_enter(&heap->lock);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
         lm_page_put(page, batch->head, batch->tail, batch->count);
         if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
-        lm_lock_give(&heap->lock);
+        lm_biased_leave(&heap->lock);
         return;
     }
     lm_remote_push(heap, page, batch->head, batch->tail, batch->count);

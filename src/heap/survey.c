@@ -67,7 +67,7 @@ static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned pl
 void lm_heap_check(void) {
     lm_heap_t *heap = lm_heap_self;
     if (heap == &lm_heap_empty) return;
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     size_t pages = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_page_t *current = heap->current[c];
@@ -88,5 +88,5 @@ void lm_heap_check(void) {
         lm_report("loam: heap invariant broken: %zu pages counted, %zu found", heap->pages, pages);
         lm_port_abort();
     }
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
 }

@@ -32,6 +32,51 @@ void lm_lock_give_contended(lm_lock_t *lock) {
     if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->word);
 }
 
+/* ---- Biased locks ---- */
+
+bool lm_biased_fenced = true; /* until the barrier is prepared */
+static bool barrier_works;
+
+void lm_biased_enter_contended(lm_biased_t *lock) {
+    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    do {
+        lm_biased_leave(lock);
+        /* Acquire: as in lm_biased_enter. Whoever is inside is brief: it wakes us. */
+        for (uint32_t asked; (asked = lm_load_acquire(&lock->asked)) != 0;) {
+            if (asked == 2 || lm_cas_acquire(&lock->asked, &asked, 2))
+                lm_os_wait(&lock->asked, 2, UINT32_MAX);
+        }
+        (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
+    } while (__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0);
+}
+
+bool lm_biased_settle(void) {
+    if (lm_load_relaxed(&barrier_works) && !lm_os_barrier()) {
+        /* Owners order by themselves from now on; who is on the way in may not have seen it yet. */
+        lm_store_relaxed(&barrier_works, false);
+        lm_store_relaxed(&lm_biased_fenced, true);
+        return false;
+    }
+    return true;
+}
+
+void lm_biased_let(lm_biased_t *lock) {
+    /* Release: what we wrote is visible to the owner when it is inside. */
+    if (__atomic_exchange_n(&lock->asked, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->asked);
+}
+
+void lm_biased_boot(void) {
+    if (LM_TSAN) return; /* the sanitizer sees no barriers */
+    barrier_works = lm_os_barrier_prepare();
+    lm_store_relaxed(&lm_biased_fenced, !barrier_works);
+}
+
+void lm_biased_forbid(void) {
+    lm_store_relaxed(&lm_biased_fenced, true);
+    if (lm_load_relaxed(&barrier_works)) (void)lm_os_barrier(); /* now every owner has seen it */
+    lm_store_relaxed(&barrier_works, false);
+}
+
 /* ---- Thread exit ---- */
 
 typedef struct exit_hook {
