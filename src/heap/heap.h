@@ -41,7 +41,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
     /* Below: under the lock, except where said. */
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
-    lm_list_t full;                /* pages of ours without any */
+    lm_list_t full[LM_CLASSES];    /* pages of ours with none, or too few to be worth a look */
     lm_biased_t lock;
     bool active;            /* a thread owns it */
     uint32_t left_behind;   /* pages on which the worker found remote frees */
@@ -57,7 +57,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
     struct lm_heap *next_idle;
     uintptr_t token; /* the owner's */
 
-    LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES]; /* the owner's alone */
+    bool batched;    /* there may be something in a batch; here and below: the owner's alone */
+    LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES];
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */
 } lm_heap_t;

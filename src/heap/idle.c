@@ -91,8 +91,10 @@ static void collect(lm_heap_t *heap) {
      * all its pages takes longer, and waits. */
     lm_page_trim(heap);
     if (heap->rest++ % SWEEP_EVERY != 0) return;
-    for (unsigned c = 1; c < LM_CLASSES; c++) sweep(heap, &heap->partial[c]);
-    sweep(heap, &heap->full);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        sweep(heap, &heap->partial[c]);
+        sweep(heap, &heap->full[c]);
+    }
 }
 
 /* Whether to look into the heap, without its lock: what is misread now is read right at the next tick. */

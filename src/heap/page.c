@@ -81,7 +81,7 @@ void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n
 void lm_page_unlink(lm_heap_t *heap, lm_page_t *page) {
     if (page->place == LM_AT_PARTIAL) lm_list_remove(&heap->partial[page->size_class], &page->link);
     if (page->place == LM_AT_FULL) {
-        lm_list_remove(&heap->full, &page->link);
+        lm_list_remove(&heap->full[page->size_class], &page->link);
         lm_store_relaxed(&page->live, page->live + page->bias);
         page->bias = 0;
     }
@@ -104,7 +104,7 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
     page->bias = page->live - wake;
     lm_store_relaxed(&page->live, wake);
     page->place = LM_AT_FULL;
-    lm_list_add_last(&heap->full, &page->link);
+    lm_list_add_last(&heap->full[page->size_class], &page->link);
 }
 
 /* ---- The end of a page ---- */

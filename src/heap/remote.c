@@ -101,6 +101,7 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
         batch->tail = block;
         batch->count = 0;
         batch->page = page;
+        heap->batched = true;
     }
     /* Release, here and below: in this order, for the child of a fork, which hands over what it finds. */
     lm_link_set(block, batch->head);
@@ -110,6 +111,8 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
 }
 
 void lm_remote_flush(lm_heap_t *heap) {
+    if (LM_LIKELY(!heap->batched)) return;
+    heap->batched = false;
     for (unsigned i = 0; i < LM_BATCHES; i++) {
         if (heap->batch[i].page != NULL) hand_over(heap, &heap->batch[i]);
     }

@@ -80,9 +80,10 @@ void lm_heap_check(void) {
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n), pages++) {
             check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_PARTIAL);
         }
-    }
-    for (lm_node_t *n = heap->full.first; n != NULL; n = lm_list_after(&heap->full, n), pages++) {
-        check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_FULL);
+        list = &heap->full[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n), pages++) {
+            check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_FULL);
+        }
     }
     if (pages != heap->pages) {
         lm_report("loam: heap invariant broken: %zu pages counted, %zu found", heap->pages, pages);

@@ -145,9 +145,9 @@ static void part_with_all(lm_heap_t *heap) {
             page->place = LM_AT_NOWHERE;
             part_with(heap, page);
         }
+        while (heap->full[c].first != NULL)
+            part_with(heap, LM_CONTAINER(heap->full[c].first, lm_page_t, link));
     }
-    while (heap->full.first != NULL)
-        part_with(heap, LM_CONTAINER(heap->full.first, lm_page_t, link));
     /* What cannot leave yet is nobody's all the same. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_list_t *list = &heap->partial[c];
@@ -235,9 +235,10 @@ static void end_in_child(lm_heap_t *heap) {
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
             count_anew(LM_CONTAINER(n, lm_page_t, link), false);
         }
-    }
-    for (lm_node_t *n = heap->full.first; n != NULL; n = lm_list_after(&heap->full, n)) {
-        count_anew(LM_CONTAINER(n, lm_page_t, link), true);
+        list = &heap->full[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            count_anew(LM_CONTAINER(n, lm_page_t, link), true);
+        }
     }
     part_with_all(heap);
     heap->next_idle = idle;
