@@ -55,7 +55,7 @@ LM_INLINE size_t lm_class_slices(size_t block_bytes) {
     size_t slices = 1;
     for (;; slices++) {
         size_t bytes = slices << 16;
-        if (bytes / block_bytes >= 4 && bytes % block_bytes <= bytes / 8) return slices;
+        if (bytes / block_bytes >= (block_bytes > 16384 ? 8 : 16) && bytes % block_bytes <= bytes / 8) return slices;
     }
 }
 

@@ -98,7 +98,7 @@ void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page) {
 void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
     LM_ASSERT(page->free == NULL && page->carved == page->capacity && page->bias == 0);
     lm_page_unlink(heap, page);
-    uint32_t wake = page->capacity / 8u;
+    uint32_t wake = page->capacity / 4u;
     if (wake == 0) wake = 1;
     if (wake > WAKE_MOST) wake = WAKE_MOST;
     page->bias = page->live - wake;
