@@ -43,7 +43,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
     lm_list_t full[LM_CLASSES];    /* pages of ours with none, or too few to be worth a look */
     lm_biased_t lock;
-    bool active;            /* a thread owns it */
+    bool active;            /* atomic: a thread owns it */
     uint32_t left_behind;   /* pages on which the worker found remote frees */
     bool parked;            /* the worker took `*self` away: the owner slept */
     unsigned rest;          /* times that the worker has collected since */

@@ -105,9 +105,10 @@ static bool rests(const lm_heap_t *heap) {
 enum { AT_ONCE = 32 /* heaps for one barrier: owners who wake up meanwhile wait for all of them */ };
 
 static bool visit_each(lm_heap_t **heaps, unsigned n, bool (*visit)(lm_heap_t *heap)) {
-    bool settled = n > 0 && lm_biased_settle(), more = false;
+    bool more = false;
+    if (n > 0) lm_biased_settle();
     for (unsigned i = 0; i < n; i++) {
-        if (settled && lm_biased_outside(&heaps[i]->lock))
+        if (lm_biased_outside(&heaps[i]->lock))
             more |= visit(heaps[i]);
         else
             more = true; /* wide awake */
@@ -135,8 +136,9 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t *heap)
 }
 
 static bool active_at_rest(lm_heap_t *heap) { return lm_load_relaxed(&heap->active) && rests(heap); }
-static bool inactive_or_at_rest(lm_heap_t *heap) {
-    return !lm_load_relaxed(&heap->active) || rests(heap);
+/* An idle heap has something to take in only where it was told of it. */
+static bool told_or_at_rest(lm_heap_t *heap) {
+    return lm_load_relaxed(&heap->active) ? rests(heap) : lm_load_relaxed(&heap->notified) != NULL;
 }
 
 static bool hand_over(lm_heap_t *heap) { return heap->active && !park(heap); }
@@ -167,7 +169,7 @@ static bool note(void) {
 bool lm_idle_collect(void) {
     lm_lock_take(&lm_registry_lock);
     bool more = pass(active_at_rest, hand_over);
-    more |= pass(inactive_or_at_rest, take_in);
+    more |= pass(told_or_at_rest, take_in);
     more |= note();
     lm_lock_give(&lm_registry_lock);
     return more;

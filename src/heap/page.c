@@ -5,9 +5,9 @@
  *     ^                   ^ └──────── chosen again ───────────────────────┘  │
  *     └───────────────────┴───────────── every block is back ────────────────┘
  *
- * A full page is left alone until some of its blocks are back (a sixteenth of 1 KiB pages, one for
- * large blocks): `live` is set that low and `bias` holds the rest, so that free() needs one counter
- * for both "wake up" and "empty". So a refill finds several blocks, not one.
+ * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that low
+ * and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty". So a refill
+ * finds several blocks, not one. Before memory is taken anew, it looks for fewer (awake_early).
  *
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */

@@ -1,6 +1,6 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, heap, orphans, arena. Each is a leaf for those before it.
+ * Order of locks: registry, common heap, heap, orphans, arena. Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
 #define LM_HEAP_ROOM_H

@@ -83,7 +83,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     lm_biased_enter(&heap->lock);
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
     heap->token = lm_thread_token();
-    heap->active = true;
+    lm_store_relaxed(&heap->active, true);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
     /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
@@ -132,7 +132,7 @@ static void part_with(lm_heap_t *heap, lm_page_t *page) {
 
 /* Heap lock held. */
 static void part_with_all(lm_heap_t *heap) {
-    heap->active = false;
+    lm_store_relaxed(&heap->active, false);
     lm_remote_drain(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_heap_return_head(heap, c);
@@ -200,11 +200,10 @@ void lm_heap_collect(void) {
 
 static void before_fork(void) {
     lm_lock_take(&lm_registry_lock);
+    lm_lock_take(&common_lock); /* before its heap: who holds it may wait there to be let in */
     FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
-    (void)lm_biased_settle();
-    FOR_EACH_HEAP(heap, node) {
-        while (!lm_biased_outside(&heap->lock)) lm_os_yield();
-    }
+    lm_biased_settle();
+    FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
     lm_orphan_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
@@ -215,6 +214,7 @@ static void after_fork_in_parent(void) {
     lm_span_unlock();
     lm_orphan_unlock();
     FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
+    lm_lock_give(&common_lock);
     lm_lock_give(&lm_registry_lock);
 }
 

@@ -166,12 +166,12 @@ void lm_biased_enter_contended(lm_biased_t *lock);
 
 /* For the owner, these two. */
 LM_INLINE void lm_biased_enter(lm_biased_t *lock) {
+    lm_store_relaxed(&lock->inside, 1); /* the barrier of who asks makes it visible */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* After the store, not before: who misses that barriers have ended has the last one after its store. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_biased_fenced))) {
         /* Sequentially consistent: whoever asks before the next load sees this, or is seen by it. */
         (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST);
-    } else {
-        lm_store_relaxed(&lock->inside, 1); /* the barrier of who asks makes it so */
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
     }
     /* As above; and acquire: what who was inside wrote is visible here. */
     if (LM_UNLIKELY(__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0))
@@ -181,15 +181,17 @@ LM_INLINE void lm_biased_leave(lm_biased_t *lock) {
     lm_store_release(&lock->inside, 0); /* release: what we wrote is visible to who finds us gone */
 }
 
-/* For others: ask, for any number of locks; settle, once for all of them: false iff that does not work
- * now; then an owner who is not inside stays outside until let in again. */
+/* For others: ask, for any number of locks; settle, once for all of them; then an owner who is not inside
+ * stays outside until let in again. */
 LM_INLINE void lm_biased_ask(lm_biased_t *lock) {
     __atomic_store_n(&lock->asked, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
 }
-bool lm_biased_settle(void);
+void lm_biased_settle(void);
 LM_INLINE bool lm_biased_outside(const lm_biased_t *lock) {
     return __atomic_load_n(&lock->inside, __ATOMIC_SEQ_CST) == 0; /* as in lm_biased_enter */
 }
+/* Waits until the owner is outside; asked and settled. */
+void lm_biased_wait(lm_biased_t *lock);
 void lm_biased_let(lm_biased_t *lock);
 
 /* Before the first thread: asks the system for the barrier. */

@@ -257,6 +257,14 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
     return lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
 }
 
+/* A clean span that fits but is too short for a huge page and does not grow with the arena: left alone, such
+ * holes would spread over more and more addresses. NULL iff there is none. */
+static lm_page_t *hole(size_t slices) {
+    lm_page_t *span = find(LM_KIND_CLEAN, slices);
+    if (span == NULL || span->slices >= LM_HUGE_SPAN) return NULL;
+    return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
+}
+
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
@@ -264,8 +272,14 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     size_t wanted = slices + align_slices - 1;
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = find(LM_KIND_DIRTY, wanted);
-    while (span == NULL && lm_huge_wanted(wanted) && lm_huge_back())
-        span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
+    bool backed = false;
+    if (span == NULL && lm_huge_wanted(wanted)) {
+        span = hole(wanted);
+        while (span == NULL && lm_huge_back()) {
+            backed = true;
+            span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
+        }
+    }
     if (span == NULL) span = lm_space_clean(wanted);
     if (span != NULL) {
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
@@ -274,6 +288,7 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
         span = slot(first);
     }
     lm_lock_give(&lm_space.lock);
+    if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
     return span;
 }
 
@@ -395,7 +410,7 @@ static void broken(const char *what, size_t slice) {
 
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, listed = 0, aged = 0;
+    size_t dirty = 0, clean = 0, pages = 0, listed = 0, aged = 0;
     lm_kind_t before = LM_KIND_NONE;
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = slot(i);
@@ -408,10 +423,12 @@ void lm_span_check(void) {
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
         }
+        if (span->kind == LM_KIND_PAGE) pages += span->slices;
         before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
         i += span->slices;
     }
     if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
+    if (pages != lm_space.page_slices) broken("count of pages", pages);
     for (size_t which = 0; which < LM_FREE_KINDS; which++) {
         for (size_t bin = 0; bin < LM_BINS; bin++) {
             lm_list_t *list = &lm_space.bins[which][bin];

@@ -16,7 +16,6 @@
 #include "span/room.h"
 
 enum {
-    HUGE_SLICES = 32,   /* 2 MiB */
     DENSE_LEAST = 256,  /* slices of pages of blocks: 16 MiB */
     WANTED_MOST = 8,    /* larger spans may never be touched as a whole */
 };
@@ -26,16 +25,16 @@ bool lm_huge_wanted(size_t slices) {
 }
 
 bool lm_huge_back(void) {
-    lm_page_t *span = lm_space_clean(2 * HUGE_SLICES - 1);
+    lm_page_t *span = lm_space_clean(LM_HUGE_SPAN);
     if (span == NULL) return false;
-    size_t first = lm_space_aligned(span, HUGE_SLICES);
-    lm_space_carve(span, first, HUGE_SLICES, LM_KIND_BUSY);
+    size_t first = lm_space_aligned(span, LM_HUGE_SLICES);
+    lm_space_carve(span, first, LM_HUGE_SLICES, LM_KIND_BUSY);
     lm_space.busy++;
     lm_lock_give(&lm_space.lock);
     /* Clearing 2 MiB takes longer than anybody should wait for a lock. */
     lm_os_back_huge((void *)(lm_arena.base + (first << LM_SLICE_SHIFT)));
     lm_lock_take(&lm_space.lock);
     lm_space.busy--;
-    lm_space_insert(first, HUGE_SLICES, LM_KIND_DIRTY, lm_space.tick);
+    lm_space_insert(first, LM_HUGE_SLICES, LM_KIND_DIRTY, lm_space.tick);
     return true;
 }

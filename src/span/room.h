@@ -64,6 +64,9 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
 /* Waits, lock held before and after but not between, until no span is busy. */
 void lm_space_rest(void);
 
+/* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
+enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
+
 /* huge.c: whether a span of so many slices is worth a huge page. */
 bool lm_huge_wanted(size_t slices);
 
