@@ -57,7 +57,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     struct lm_heap *next_idle;
     uintptr_t token; /* the owner's */
 
-    bool batched;    /* there may be something in a batch; here and below: the owner's alone */
+    bool batched; /* there may be something in a batch; here and below: the owner's alone */
     LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES];
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */

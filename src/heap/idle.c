@@ -98,11 +98,10 @@ static void collect(lm_heap_t *heap) {
 }
 
 /* Whether to look into the heap, without its lock: what is misread now is read right at the next tick. */
-static bool rests(const lm_heap_t *heap) {
-    return lm_load_relaxed(&heap->slow) == heap->slow_seen;
-}
+static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) == heap->slow_seen; }
 
-enum { AT_ONCE = 32 /* heaps for one barrier: owners who wake up meanwhile wait for all of them */ };
+/* Heaps for one barrier: an owner who wakes up meanwhile may wait for all of them. */
+enum { AT_ONCE = 32 };
 
 static bool visit_each(lm_heap_t **heaps, unsigned n, bool (*visit)(lm_heap_t *heap)) {
     bool more = false;
@@ -135,7 +134,9 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t *heap)
     return visit_each(heaps, n, visit) || more;
 }
 
-static bool active_at_rest(lm_heap_t *heap) { return lm_load_relaxed(&heap->active) && rests(heap); }
+static bool active_at_rest(lm_heap_t *heap) {
+    return lm_load_relaxed(&heap->active) && rests(heap);
+}
 /* An idle heap has something to take in only where it was told of it. */
 static bool told_or_at_rest(lm_heap_t *heap) {
     return lm_load_relaxed(&heap->active) ? rests(heap) : lm_load_relaxed(&heap->notified) != NULL;

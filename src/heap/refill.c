@@ -108,7 +108,8 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
     lm_remote_drain(heap);
-    lm_block_t *block = heap->head[size_class]; /* the common heap keeps its lists: all calls come here */
+    /* The common heap keeps its lists: all calls come here. */
+    lm_block_t *block = heap->head[size_class];
     if (block == NULL) block = refill(heap, size_class);
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
     lm_biased_leave(&heap->lock);

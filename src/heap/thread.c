@@ -23,7 +23,8 @@ static lm_heap_t ended;
 lm_heap_t lm_heap_empty;
 lm_heap_t lm_heap_common = {.active = true, .token = LM_OWNER_NONE + 1};
 
-static lm_lock_t common_lock; /* among those who use the common heap: inside, they count as one owner */
+/* Among those who use the common heap: inside, they count as one owner. */
+static lm_lock_t common_lock;
 
 lm_lock_t lm_registry_lock;
 lm_list_t lm_registry;

@@ -16,8 +16,8 @@
 #include "span/room.h"
 
 enum {
-    DENSE_LEAST = 256,  /* slices of pages of blocks: 16 MiB */
-    WANTED_MOST = 8,    /* larger spans may never be touched as a whole */
+    DENSE_LEAST = 256, /* slices of pages of blocks: 16 MiB */
+    WANTED_MOST = 8,   /* larger spans may never be touched as a whole */
 };
 
 bool lm_huge_wanted(size_t slices) {
