@@ -78,13 +78,13 @@ void lm_biased_let(lm_biased_t *lock) {
 }
 
 void lm_biased_boot(void) {
-    if (LM_TSAN || forbidden) return; /* the sanitizer sees no barriers */
+    if (LM_TSAN || lm_load_relaxed(&forbidden)) return; /* the sanitizer sees no barriers */
     barrier_works = lm_os_barrier_prepare();
     lm_store_relaxed(&lm_biased_fenced, !barrier_works);
 }
 
 void lm_biased_forbid(void) {
-    forbidden = true;
+    lm_store_relaxed(&forbidden, true);
     if (lm_load_acquire(&barrier_works)) end_barriers(); /* acquire: as above */
 }
 

@@ -85,7 +85,8 @@ TEST_F(Huge, LargeOnesGrowByTwoMebibytes) {
     }
     EXPECT_EQ(0u, lm_space.dirty_slices);
     lm_span_check();
-    take(8);
+    /* Below the first one there may be a hole, for it starts at a multiple of 2 MiB: it is used first. */
+    for (int i = 0; i < 4 && lm_space.dirty_slices == 0; i++) take(8);
     EXPECT_EQ(size_t{LM_HUGE_SLICES} - 8, lm_space.dirty_slices) << "the next one";
 }
 
