@@ -100,18 +100,25 @@ static void collect(lm_heap_t *heap) {
 /* Whether to look into the heap, without its lock: what is misread now is read right at the next tick. */
 static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) == heap->slow_seen; }
 
-/* Heaps for one barrier: an owner who wakes up meanwhile may wait for all of them. */
-enum { AT_ONCE = 32 };
+enum { AT_ONCE = 32 }; /* heaps for one barrier */
 
 static bool visit_each(lm_heap_t **heaps, unsigned n, bool (*visit)(lm_heap_t *heap)) {
     bool more = false;
     if (n > 0) lm_biased_settle();
     for (unsigned i = 0; i < n; i++) {
+        if (heaps[i] == NULL) continue;
         if (lm_biased_outside(&heaps[i]->lock))
             more |= visit(heaps[i]);
         else
             more = true; /* wide awake */
         lm_biased_let(&heaps[i]->lock);
+        /* Who has woken up meanwhile waits for one visit at most, not for all. */
+        for (unsigned later = i + 1; later < n; later++) {
+            if (heaps[later] == NULL || !lm_biased_wanted(&heaps[later]->lock)) continue;
+            lm_biased_let(&heaps[later]->lock);
+            heaps[later] = NULL;
+            more = true;
+        }
     }
     return more;
 }

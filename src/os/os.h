@@ -190,6 +190,10 @@ void lm_biased_settle(void);
 LM_INLINE bool lm_biased_outside(const lm_biased_t *lock) {
     return __atomic_load_n(&lock->inside, __ATOMIC_SEQ_CST) == 0; /* as in lm_biased_enter */
 }
+/* Whether the owner waits to be let in. */
+LM_INLINE bool lm_biased_wanted(const lm_biased_t *lock) {
+    return lm_load_relaxed(&lock->asked) == 2; /* a guess: it may come to wait at any time */
+}
 /* Waits until the owner is outside; asked and settled. */
 void lm_biased_wait(lm_biased_t *lock);
 void lm_biased_let(lm_biased_t *lock);

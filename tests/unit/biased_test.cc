@@ -103,6 +103,7 @@ TEST_F(Biased, AnOwnerWaitsWhileAnotherIsInsideAndIsWoken) {
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_FALSE(entered);
+    EXPECT_TRUE(lm_biased_wanted(&guarded.lock));
     guarded.change();
     lm_biased_let(&guarded.lock);
     owner.join();
