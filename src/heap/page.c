@@ -18,7 +18,7 @@ enum { CARVE_BYTES = 4096, WAKE_MOST = 16 };
 lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
-    lm_page_t *page = lm_span_take(slices, 1, LM_KIND_PAGE, &zero);
+    lm_page_t *page = lm_span_take_page(slices, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     page->free = NULL;
     page->live = 0;

@@ -265,7 +265,8 @@ static lm_page_t *hole(size_t slices) {
     return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
 }
 
-lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, bool crowded,
+                       bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
@@ -273,7 +274,7 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = find(LM_KIND_DIRTY, wanted);
     bool backed = false;
-    if (span == NULL && lm_huge_wanted(wanted)) {
+    if (span == NULL && crowded && lm_huge_wanted(wanted)) {
         span = hole(wanted);
         while (span == NULL && lm_huge_back()) {
             backed = true;
@@ -290,6 +291,14 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     lm_lock_give(&lm_space.lock);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
     return span;
+}
+
+lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+    return take(slices, align_slices, kind, false, zero);
+}
+
+lm_page_t *lm_span_take_page(size_t slices, bool crowded, bool *zero) {
+    return take(slices, 1, LM_KIND_PAGE, crowded, zero);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {

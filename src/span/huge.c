@@ -7,9 +7,10 @@
  *
  *   clean, 2 MiB, aligned  ── backed at once, without the lock ──>  dirty: resident and free
  *
- * when a small span is wanted, none is dirty, and blocks occupy so much already that the 2 MiB are an
- * eighth of it at most. What is not used soon is purged like all that is dirty. Only pages of blocks
- * count: they are filled from their start, while who knows how much of a large object will be touched.
+ * when a page is wanted because the others of its class are full, none is dirty, and pages occupy so much
+ * already that the 2 MiB are an eighth of it at most. What is not used soon is purged like all that is
+ * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those. And who
+ * knows how much of a large object will be touched.
  *
  * It cannot know whether the system had a huge page at hand; without one, 4 KiB of it are resident.
  */
