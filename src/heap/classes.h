@@ -50,12 +50,13 @@ LM_INLINE unsigned lm_class_aligned(size_t bytes, size_t align) {
     return rounded <= LM_BLOCK_MOST ? lm_class_of(rounded) : 0;
 }
 
-/* Slices of a page: the fewest that hold four blocks and leave at most an eighth unused. */
+/* Slices of a page: the fewest that hold 16 blocks, or 8 above 16 KiB, and leave at most an eighth unused.
+ * Fewer blocks would mean more pages that come and go, each with a lock, a map entry and page faults. */
 LM_INLINE size_t lm_class_slices(size_t block_bytes) {
-    size_t slices = 1;
-    for (;; slices++) {
+    size_t least = block_bytes > 16384 ? 8 : 16;
+    for (size_t slices = 1;; slices++) {
         size_t bytes = slices << 16;
-        if (bytes / block_bytes >= 4 && bytes % block_bytes <= bytes / 8) return slices;
+        if (bytes / block_bytes >= least && bytes % block_bytes <= bytes / 8) return slices;
     }
 }
 

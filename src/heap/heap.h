@@ -8,8 +8,8 @@
  *               └──> remote.c, large.c            └──> the page is empty, or full no more (page.c)
  *
  * A heap belongs to one thread; only its owner runs the two fast paths, without lock or atomic
- * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which the
- * worker may take as well, to collect what others freed while the owner sleeps.
+ * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which is biased
+ * to the owner, and which the worker may take as well, to collect what others freed while it sleeps.
  *
  * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only; a page's blocks
  * are on `free`, on `remote`, in the heap's head, in another thread's batch, in use, or not carved yet;
@@ -41,9 +41,9 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
     /* Below: under the lock, except where said. */
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
-    lm_list_t full;                /* pages of ours without any */
-    lm_lock_t lock;
-    bool active;            /* a thread owns it */
+    lm_list_t full[LM_CLASSES];    /* pages of ours with none, or too few to be worth a look */
+    lm_biased_t lock;
+    bool active;            /* atomic: a thread owns it */
     uint32_t left_behind;   /* pages on which the worker found remote frees */
     bool parked;            /* the worker took `*self` away: the owner slept */
     unsigned rest;          /* times that the worker has collected since */
@@ -57,7 +57,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
     struct lm_heap *next_idle;
     uintptr_t token; /* the owner's */
 
-    LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES]; /* the owner's alone */
+    bool batched; /* there may be something in a batch; here and below: the owner's alone */
+    LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES];
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */
 } lm_heap_t;

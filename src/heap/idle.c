@@ -91,48 +91,94 @@ static void collect(lm_heap_t *heap) {
      * all its pages takes longer, and waits. */
     lm_page_trim(heap);
     if (heap->rest++ % SWEEP_EVERY != 0) return;
-    for (unsigned c = 1; c < LM_CLASSES; c++) sweep(heap, &heap->partial[c]);
-    sweep(heap, &heap->full);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        sweep(heap, &heap->partial[c]);
+        sweep(heap, &heap->full[c]);
+    }
 }
 
-/* One pass over all heaps that rest: first everybody hands over what belongs to others, then everybody
- * takes in. Returns whether some thread had something but did not sleep. */
-static bool pass(bool (*visit)(lm_heap_t *heap)) {
+/* Whether to look into the heap, without its lock: what is misread now is read right at the next tick. */
+static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) == heap->slow_seen; }
+
+enum { AT_ONCE = 32 }; /* heaps for one barrier */
+
+static bool visit_each(lm_heap_t **heaps, unsigned n, bool (*visit)(lm_heap_t *heap)) {
     bool more = false;
-    for (lm_node_t *node = lm_registry.first; node != NULL;
-         node = lm_list_after(&lm_registry, node)) {
-        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
-        if (!lm_lock_try(&heap->lock)) {
+    if (n > 0) lm_biased_settle();
+    for (unsigned i = 0; i < n; i++) {
+        if (heaps[i] == NULL) continue;
+        if (lm_biased_outside(&heaps[i]->lock))
+            more |= visit(heaps[i]);
+        else
             more = true; /* wide awake */
-            continue;
+        lm_biased_let(&heaps[i]->lock);
+        /* Who has woken up meanwhile waits for one visit at most, not for all. */
+        for (unsigned later = i + 1; later < n; later++) {
+            if (heaps[later] == NULL || !lm_biased_wanted(&heaps[later]->lock)) continue;
+            lm_biased_let(&heaps[later]->lock);
+            heaps[later] = NULL;
+            more = true;
         }
-        more |= visit(heap);
-        lm_lock_give(&heap->lock);
     }
     return more;
 }
 
-static bool hand_over(lm_heap_t *heap) {
-    if (!heap->active) return false;
-    if (heap->slow == heap->slow_seen) return !park(heap);
-    heap->slow_seen = heap->slow;
-    heap->rest = 0;
-    return true;
+/* One pass over all heaps that are chosen. Returns whether some thread had something but did not sleep. */
+static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t *heap)) {
+    lm_heap_t *heaps[AT_ONCE];
+    unsigned n = 0;
+    bool more = false;
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
+        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (!choose(heap)) continue;
+        lm_biased_ask(&heap->lock);
+        heaps[n++] = heap;
+        if (n < AT_ONCE) continue;
+        more |= visit_each(heaps, n, visit);
+        n = 0;
+    }
+    return visit_each(heaps, n, visit) || more;
 }
 
+static bool active_at_rest(lm_heap_t *heap) {
+    return lm_load_relaxed(&heap->active) && rests(heap);
+}
+/* An idle heap has something to take in only where it was told of it. */
+static bool told_or_at_rest(lm_heap_t *heap) {
+    return lm_load_relaxed(&heap->active) ? rests(heap) : lm_load_relaxed(&heap->notified) != NULL;
+}
+
+static bool hand_over(lm_heap_t *heap) { return heap->active && !park(heap); }
+
 static bool take_in(lm_heap_t *heap) {
-    if (!heap->active) {
+    if (!heap->active)
         lm_remote_drain(heap);
-    } else if (heap->slow == heap->slow_seen) {
+    else
         collect(heap);
-    }
     return false;
 }
 
+/* Notes how far each has come. Returns whether some thread has been busy since the last time. */
+static bool note(void) {
+    bool busy = false;
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
+        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (!lm_load_relaxed(&heap->active) || rests(heap)) continue;
+        heap->slow_seen = lm_load_relaxed(&heap->slow);
+        heap->rest = 0;
+        busy = true;
+    }
+    return busy;
+}
+
+/* First everybody hands over what belongs to others, then everybody takes in. */
 bool lm_idle_collect(void) {
     lm_lock_take(&lm_registry_lock);
-    bool more = pass(hand_over);
-    more |= pass(take_in);
+    bool more = pass(active_at_rest, hand_over);
+    more |= pass(told_or_at_rest, take_in);
+    more |= note();
     lm_lock_give(&lm_registry_lock);
     return more;
 }

@@ -78,7 +78,7 @@ static bool is_orphan(const lm_page_t *page) {
 
 bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n) {
-    if (heap != NULL) lm_lock_take(&heap->lock);
+    if (heap != NULL) lm_biased_enter(&heap->lock);
     lm_lock_take(&lock);
     bool orphan = is_orphan(page), empty = false;
     if (orphan) {
@@ -97,7 +97,7 @@ bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
     if (empty) lm_page_discard(page, false);
     if (heap != NULL) {
         if (orphan && !empty) lm_page_to_partial(heap, page);
-        lm_lock_give(&heap->lock);
+        lm_biased_leave(&heap->lock);
     }
     return orphan;
 }

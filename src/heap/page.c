@@ -5,9 +5,9 @@
  *     ^                   ^ └──────── chosen again ───────────────────────┘  │
  *     └───────────────────┴───────────── every block is back ────────────────┘
  *
- * A full page is left alone until some of its blocks are back (a sixteenth of 1 KiB pages, one for
- * large blocks): `live` is set that low and `bias` holds the rest, so that free() needs one counter
- * for both "wake up" and "empty". So a refill finds several blocks, not one.
+ * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that low
+ * and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty". So a refill
+ * finds several blocks, not one. Before memory is taken anew, it looks for fewer (awake_early).
  *
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */
@@ -18,7 +18,7 @@ enum { CARVE_BYTES = 4096, WAKE_MOST = 16 };
 lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
-    lm_page_t *page = lm_span_take(slices, 1, LM_KIND_PAGE, &zero);
+    lm_page_t *page = lm_span_take_page(slices, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     page->free = NULL;
     page->live = 0;
@@ -81,7 +81,7 @@ void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n
 void lm_page_unlink(lm_heap_t *heap, lm_page_t *page) {
     if (page->place == LM_AT_PARTIAL) lm_list_remove(&heap->partial[page->size_class], &page->link);
     if (page->place == LM_AT_FULL) {
-        lm_list_remove(&heap->full, &page->link);
+        lm_list_remove(&heap->full[page->size_class], &page->link);
         lm_store_relaxed(&page->live, page->live + page->bias);
         page->bias = 0;
     }
@@ -98,13 +98,13 @@ void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page) {
 void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
     LM_ASSERT(page->free == NULL && page->carved == page->capacity && page->bias == 0);
     lm_page_unlink(heap, page);
-    uint32_t wake = page->capacity / 8u;
+    uint32_t wake = page->capacity / 4u;
     if (wake == 0) wake = 1;
     if (wake > WAKE_MOST) wake = WAKE_MOST;
     page->bias = page->live - wake;
     lm_store_relaxed(&page->live, wake);
     page->place = LM_AT_FULL;
-    lm_list_add_last(&heap->full, &page->link);
+    lm_list_add_last(&heap->full[page->size_class], &page->link);
 }
 
 /* ---- The end of a page ---- */
@@ -154,11 +154,11 @@ void lm_page_trim(lm_heap_t *heap) {
 void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = lm_heap_get();
     if (heap == NULL) return; /* cannot be: we own the page */
-    lm_lock_take(&heap->lock);
-    heap->slow++;
+    lm_biased_enter(&heap->lock);
+    lm_store_relaxed(&heap->slow, heap->slow + 1);
     /* Ours was the last block outside, and the worker has already taken the page away (idle.c). */
     if (lm_load_relaxed(&page->owner) != heap->token) {
-        lm_lock_give(&heap->lock);
+        lm_biased_leave(&heap->lock);
         return;
     }
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
@@ -167,5 +167,5 @@ void lm_page_event(lm_page_t *page) {
         lm_page_release(heap, page);
         if (heap->pages <= heap->trim_at) lm_page_trim(heap);
     }
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
 }

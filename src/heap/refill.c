@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-enum { LOOK = 4 /* partial pages compared */ };
+enum { LOOK = 4 /* partial pages compared */, LOOK_FULL = 8 };
 
 void *lm_no_memory(void) {
     errno = ENOMEM;
@@ -39,6 +39,19 @@ static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
     return best;
 }
 
+/* Before memory is taken anew: a full page that has got a block back, though too few to wake it. Looks at
+ * a few, others the next time. */
+static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
+    lm_list_t *list = &heap->full[size_class];
+    for (int left = LOOK_FULL; left > 0 && list->first != NULL; left--) {
+        lm_page_t *page = LM_CONTAINER(list->first, lm_page_t, link);
+        if (page->free != NULL) return page;
+        lm_list_remove(list, &page->link);
+        lm_list_add_last(list, &page->link);
+    }
+    return NULL;
+}
+
 static void look_at(lm_heap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
@@ -56,8 +69,10 @@ static void look_at(lm_heap_t *heap, lm_list_t *list) {
 /* The worker found remote frees on our pages while we slept, and could not take them. */
 static LM_COLD void look_behind(lm_heap_t *heap) {
     heap->left_behind = 0;
-    for (unsigned c = 1; c < LM_CLASSES; c++) look_at(heap, &heap->partial[c]);
-    look_at(heap, &heap->full);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        look_at(heap, &heap->partial[c]);
+        look_at(heap, &heap->full[c]);
+    }
 }
 
 static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
@@ -74,6 +89,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             look_behind(heap);
             page = fullest(heap, size_class);
         }
+        if (page == NULL) page = awake_early(heap, size_class);
         if (page == NULL) page = lm_orphan_adopt(heap, size_class);
         if (page == NULL) page = lm_page_create(heap, size_class);
         if (page == NULL) return NULL;
@@ -89,24 +105,20 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
 }
 
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
-    lm_lock_take(&heap->lock);
-    heap->slow++;
+    lm_biased_enter(&heap->lock);
+    lm_store_relaxed(&heap->slow, heap->slow + 1);
     lm_remote_drain(heap);
-    lm_block_t *block = heap->head[size_class]; /* the common heap is shared: somebody was faster */
+    /* The common heap keeps its lists: all calls come here. */
+    lm_block_t *block = heap->head[size_class];
     if (block == NULL) block = refill(heap, size_class);
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
     return block != NULL ? block : lm_no_memory();
-}
-
-/* Threads that have ended share one heap: every call takes the slow path. */
-static LM_COLD void *alloc_common(unsigned size_class) {
-    return lm_heap_refill(&lm_heap_common, size_class);
 }
 
 static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
-    if (LM_UNLIKELY(heap == NULL)) return alloc_common(size_class);
+    if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
     if (heap->head[size_class] == NULL) { /* starting a heap may have allocated already */
         lm_remote_flush(heap);
         return lm_heap_refill(heap, size_class);

@@ -70,11 +70,11 @@ static void hand_over(lm_heap_t *heap, lm_batch_t *batch) {
     batch->page = NULL;
     /* We may have become its owner meanwhile, by adopting it. */
     if (lm_load_relaxed(&page->owner) == heap->token) {
-        lm_lock_take(&heap->lock);
+        lm_biased_enter(&heap->lock);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
         lm_page_put(page, batch->head, batch->tail, batch->count);
         if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
-        lm_lock_give(&heap->lock);
+        lm_biased_leave(&heap->lock);
         return;
     }
     lm_remote_push(heap, page, batch->head, batch->tail, batch->count);
@@ -101,6 +101,7 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
         batch->tail = block;
         batch->count = 0;
         batch->page = page;
+        heap->batched = true;
     }
     /* Release, here and below: in this order, for the child of a fork, which hands over what it finds. */
     lm_link_set(block, batch->head);
@@ -110,6 +111,8 @@ void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
 }
 
 void lm_remote_flush(lm_heap_t *heap) {
+    if (LM_LIKELY(!heap->batched)) return;
+    heap->batched = false;
     for (unsigned i = 0; i < LM_BATCHES; i++) {
         if (heap->batch[i].page != NULL) hand_over(heap, &heap->batch[i]);
     }

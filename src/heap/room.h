@@ -1,6 +1,6 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, heap, orphans, arena. Each is a leaf for those before it.
+ * Order of locks: registry, common heap, heap, orphans, arena. Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
 #define LM_HEAP_ROOM_H
@@ -142,8 +142,9 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 
 /* ---- thread.c ---- */
 
-extern lm_heap_t
-    lm_heap_common; /* of threads that have ended but go on; its own lock guards its lists */
+/* Of threads that have ended but go on: they share one heap, and every call takes the slow path. */
+extern lm_heap_t lm_heap_common;
+void *lm_common_alloc(unsigned size_class);
 
 /* The calling thread's heap, made if need be; NULL iff it has ended or there is no memory. */
 lm_heap_t *lm_heap_get(void);

@@ -67,7 +67,7 @@ static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned pl
 void lm_heap_check(void) {
     lm_heap_t *heap = lm_heap_self;
     if (heap == &lm_heap_empty) return;
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     size_t pages = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_page_t *current = heap->current[c];
@@ -80,13 +80,14 @@ void lm_heap_check(void) {
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n), pages++) {
             check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_PARTIAL);
         }
-    }
-    for (lm_node_t *n = heap->full.first; n != NULL; n = lm_list_after(&heap->full, n), pages++) {
-        check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_FULL);
+        list = &heap->full[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n), pages++) {
+            check_page(heap, LM_CONTAINER(n, lm_page_t, link), LM_AT_FULL);
+        }
     }
     if (pages != heap->pages) {
         lm_report("loam: heap invariant broken: %zu pages counted, %zu found", heap->pages, pages);
         lm_port_abort();
     }
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
 }

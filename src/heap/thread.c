@@ -23,6 +23,9 @@ static lm_heap_t ended;
 lm_heap_t lm_heap_empty;
 lm_heap_t lm_heap_common = {.active = true, .token = LM_OWNER_NONE + 1};
 
+/* Among those who use the common heap: inside, they count as one owner. */
+static lm_lock_t common_lock;
+
 lm_lock_t lm_registry_lock;
 lm_list_t lm_registry;
 static lm_heap_t *idle;                /* under the registry's lock */
@@ -50,20 +53,20 @@ static bool heap_ended(void *value, unsigned rounds);
 
 /* Lets the worker see whether this thread sleeps. */
 static void be_known(lm_heap_t *heap) {
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     heap->tid = lm_purge_may_work() ? lm_port_thread_id() : 0;
     heap->stack_top = lm_os_stack_top();
     heap->self = &lm_heap_self;
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
 }
 
 /* The worker parked our heap while we slept (idle.c). */
 static lm_heap_t *unpark(lm_heap_t *heap) {
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     heap->parked = false;
-    heap->slow++;
+    lm_store_relaxed(&heap->slow, heap->slow + 1);
     lm_store_relaxed(&lm_heap_self, heap);
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
     return heap;
 }
 
@@ -78,11 +81,11 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
         heap = heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
     heap->token = lm_thread_token();
-    heap->active = true;
-    lm_lock_give(&heap->lock);
+    lm_store_relaxed(&heap->active, true);
+    lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
     /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
      * worker must not write into a thread that has gone. */
@@ -93,6 +96,13 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
 lm_heap_t *lm_heap_get(void) {
     lm_heap_t *heap = lm_heap_self;
     return LM_LIKELY(heap != &lm_heap_empty) ? heap : heap_start();
+}
+
+void *lm_common_alloc(unsigned size_class) {
+    lm_lock_take(&common_lock);
+    void *block = lm_heap_refill(&lm_heap_common, size_class);
+    lm_lock_give(&common_lock);
+    return block;
 }
 
 /* ---- End ---- */
@@ -123,7 +133,7 @@ static void part_with(lm_heap_t *heap, lm_page_t *page) {
 
 /* Heap lock held. */
 static void part_with_all(lm_heap_t *heap) {
-    heap->active = false;
+    lm_store_relaxed(&heap->active, false);
     lm_remote_drain(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_heap_return_head(heap, c);
@@ -136,9 +146,9 @@ static void part_with_all(lm_heap_t *heap) {
             page->place = LM_AT_NOWHERE;
             part_with(heap, page);
         }
+        while (heap->full[c].first != NULL)
+            part_with(heap, LM_CONTAINER(heap->full[c].first, lm_page_t, link));
     }
-    while (heap->full.first != NULL)
-        part_with(heap, LM_CONTAINER(heap->full.first, lm_page_t, link));
     /* What cannot leave yet is nobody's all the same. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_list_t *list = &heap->partial[c];
@@ -159,12 +169,12 @@ static bool heap_ended(void *value, unsigned rounds) {
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
     lm_remote_flush(heap);
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     mine = &ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
     part_with_all(heap);
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
     lm_lock_take(&lm_registry_lock);
     heap->next_idle = idle;
     idle = heap;
@@ -176,10 +186,10 @@ void lm_heap_collect(void) {
     if (mine == NULL || mine == &ended) return;
     lm_heap_t *heap = lm_heap_get();
     lm_remote_flush(heap);
-    lm_lock_take(&heap->lock);
+    lm_biased_enter(&heap->lock);
     lm_remote_drain(heap);
     lm_page_trim(heap);
-    lm_lock_give(&heap->lock);
+    lm_biased_leave(&heap->lock);
 }
 
 /* ---- Fork ---- */
@@ -191,7 +201,10 @@ void lm_heap_collect(void) {
 
 static void before_fork(void) {
     lm_lock_take(&lm_registry_lock);
-    FOR_EACH_HEAP(heap, node) lm_lock_take(&heap->lock);
+    lm_lock_take(&common_lock); /* before its heap: who holds it may wait there to be let in */
+    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
+    lm_biased_settle();
+    FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
     lm_orphan_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
@@ -201,7 +214,8 @@ static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
     lm_orphan_unlock();
-    FOR_EACH_HEAP(heap, node) lm_lock_give(&heap->lock);
+    FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
+    lm_lock_give(&common_lock);
     lm_lock_give(&lm_registry_lock);
 }
 
@@ -222,9 +236,10 @@ static void end_in_child(lm_heap_t *heap) {
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
             count_anew(LM_CONTAINER(n, lm_page_t, link), false);
         }
-    }
-    for (lm_node_t *n = heap->full.first; n != NULL; n = lm_list_after(&heap->full, n)) {
-        count_anew(LM_CONTAINER(n, lm_page_t, link), true);
+        list = &heap->full[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            count_anew(LM_CONTAINER(n, lm_page_t, link), true);
+        }
     }
     part_with_all(heap);
     heap->next_idle = idle;
@@ -261,9 +276,10 @@ static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_orphan_after_fork();
+    lm_lock_reset(&common_lock);
     /* The registry stays locked to the end: the worker, should one start, waits there first. */
     FOR_EACH_HEAP(heap, node) {
-        lm_lock_reset(&heap->lock);
+        heap->lock = (lm_biased_t){0, 0};
         heap->notified = NULL;
     }
     lm_span_visit(notify_again, NULL);
@@ -284,6 +300,7 @@ void lm_heap_boot(void) {
     booted = true;
     lm_lock_give(&lm_registry_lock);
     if (!first) return;
+    lm_biased_boot();
     lm_purge_boot();
     lm_purge_collect_idle = lm_idle_collect;
     lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);

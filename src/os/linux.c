@@ -1,8 +1,8 @@
 /* linux.c: the promises of os.h kept by Linux (x86-64 and aarch64, kernel 4.17 or newer).
  *
  * The only file of the project that knows Linux. Every system call is made by instruction, not by
- * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else,
- * and clone and mremap only while the program has not shut itself in (see override/doors.c).
+ * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
+ * clone, membarrier and mremap only while the program has not shut itself in (see override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
  * protector for the same reason.
  */
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <linux/sched.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -108,6 +109,12 @@ void lm_os_no_huge_pages(void *at, size_t bytes) {
     (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_NOHUGEPAGE);
 }
 
+void lm_os_back_huge(void *at) {
+    (void)call3(SYS_madvise, (intptr_t)at, 2 * LM_MIB, MADV_HUGEPAGE);
+    *(volatile char *)at = 0;
+    lm_os_no_huge_pages(at, 2 * LM_MIB); /* what is there stays; what was purged stays purged */
+}
+
 void lm_os_release(void *at, size_t bytes, bool reserved) {
     if (reserved)
         (void)map(at, bytes, PROT_NONE, MAP_FIXED);
@@ -146,6 +153,14 @@ void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms) {
 }
 
 void lm_os_wake(uint32_t *word) { (void)call3(SYS_futex, (intptr_t)word, FUTEX_WAKE_PRIVATE, 1); }
+
+bool lm_os_barrier(void) {
+    return !failed(call3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
+}
+
+bool lm_os_barrier_prepare(void) {
+    return !failed(call3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0));
+}
 
 void lm_os_yield(void) { (void)call1(SYS_sched_yield, 0); }
 

@@ -39,6 +39,10 @@ bool lm_os_purge(void *at, size_t bytes);
  * few objects is memory lost. */
 void lm_os_no_huge_pages(void *at, size_t bytes);
 
+/* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
+ * if the system has one at hand. Later it makes no other there. */
+void lm_os_back_huge(void *at);
+
 /* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
 void lm_os_release(void *at, size_t bytes, bool reserved);
 
@@ -55,6 +59,11 @@ size_t lm_os_page_bytes(void);
 /* Sleeps while *word == value, at most timeout_ms (UINT32_MAX: without end). May return early. */
 void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms);
 void lm_os_wake(uint32_t *word);
+
+/* Runs a full memory barrier on every thread of the process that is running. false iff the system cannot;
+ * to be prepared for once. */
+bool lm_os_barrier(void);
+bool lm_os_barrier_prepare(void);
 
 /* Lets other threads run. */
 void lm_os_yield(void);
@@ -138,6 +147,62 @@ LM_INLINE void lm_lock_give(lm_lock_t *lock) {
 
 /* After a fork in the child: the lock is free whatever it was. */
 LM_INLINE void lm_lock_reset(lm_lock_t *lock) { lock->word = 0; }
+
+/* A lock for what one thread, the owner, uses all the time, and others hardly ever. The owner enters by a
+ * plain store: an atomic exchange would first wait until all that it has written has left its processor,
+ * cache misses included, which was half the time of a slow path. The others ask, let a barrier run on
+ * every processor of the process, and then look whether the owner is inside (asymmetric Dekker locking,
+ * after Dice, Huang and Yang, "Asymmetric Dekker synchronization", 2001). Among themselves they need
+ * a lock. Not recursive, but for the thread that is inside fork(). */
+typedef struct lm_biased {
+    uint32_t inside; /* atomic: the owner is */
+    uint32_t asked;  /* atomic: 0 no, 1 somebody else is or wants to be inside, 2 the owner waits */
+} lm_biased_t;
+
+/* Owners must order by themselves: the system has no barrier for others. */
+extern LM_HIDDEN bool lm_biased_fenced;
+
+void lm_biased_enter_contended(lm_biased_t *lock);
+
+/* For the owner, these two. */
+LM_INLINE void lm_biased_enter(lm_biased_t *lock) {
+    lm_store_relaxed(&lock->inside, 1); /* the barrier of who asks makes it visible */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    /* After the store, not before: who misses that barriers have ended has the last one after its store. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_biased_fenced))) {
+        /* Sequentially consistent: whoever asks before the next load sees this, or is seen by it. */
+        (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST);
+    }
+    /* As above; and acquire: what who was inside wrote is visible here. */
+    if (LM_UNLIKELY(__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0))
+        lm_biased_enter_contended(lock);
+}
+LM_INLINE void lm_biased_leave(lm_biased_t *lock) {
+    lm_store_release(&lock->inside, 0); /* release: what we wrote is visible to who finds us gone */
+}
+
+/* For others: ask, for any number of locks; settle, once for all of them; then an owner who is not inside
+ * stays outside until let in again. */
+LM_INLINE void lm_biased_ask(lm_biased_t *lock) {
+    __atomic_store_n(&lock->asked, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
+}
+void lm_biased_settle(void);
+LM_INLINE bool lm_biased_outside(const lm_biased_t *lock) {
+    return __atomic_load_n(&lock->inside, __ATOMIC_SEQ_CST) == 0; /* as in lm_biased_enter */
+}
+/* Whether the owner waits to be let in. */
+LM_INLINE bool lm_biased_wanted(const lm_biased_t *lock) {
+    return lm_load_relaxed(&lock->asked) == 2; /* a guess: it may come to wait at any time */
+}
+/* Waits until the owner is outside; asked and settled. */
+void lm_biased_wait(lm_biased_t *lock);
+void lm_biased_let(lm_biased_t *lock);
+
+/* Before the first thread: asks the system for the barrier. */
+void lm_biased_boot(void);
+
+/* The program is about to forbid itself the call that the barrier needs. */
+void lm_biased_forbid(void);
 
 /* Arranges that at_exit(value, rounds) runs when the calling thread ends, and again as long as it returns
  * true, at most `rounds` times in all: other destructors may allocate after it. false iff there is no key

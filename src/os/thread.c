@@ -11,7 +11,7 @@
 
 uintptr_t lm_fork_owner;
 
-enum { SPINS = 200 };
+enum { SPINS = 200, WAITS = 4 /* ms */ };
 
 void lm_lock_take_contended(lm_lock_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
@@ -30,6 +30,62 @@ void lm_lock_give_contended(lm_lock_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
     /* Release: as in lm_lock_give. */
     if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->word);
+}
+
+/* ---- Biased locks ---- */
+
+bool lm_biased_fenced = true; /* until the barrier is prepared */
+static bool barrier_works, forbidden;
+
+void lm_biased_enter_contended(lm_biased_t *lock) {
+    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    do {
+        lm_biased_leave(lock);
+        /* Acquire: as in lm_biased_enter. Whoever is inside is brief: it wakes us. */
+        for (uint32_t asked; (asked = lm_load_acquire(&lock->asked)) != 0;) {
+            if (asked == 2 || lm_cas_acquire(&lock->asked, &asked, 2))
+                lm_os_wait(&lock->asked, 2, UINT32_MAX);
+        }
+        (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
+    } while (__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0);
+}
+
+/* From now on owners order by themselves. Those who have not seen it have said before that they are
+ * inside: the last barrier makes that visible. Where the system refuses it already, time has to do: what
+ * was stored becomes visible within microseconds, though no processor promises when. */
+static void end_barriers(void) {
+    uint32_t never = 0;
+    lm_store_relaxed(&lm_biased_fenced, true);
+    for (int i = 0; i < WAITS && !lm_os_barrier(); i++) lm_os_wait(&never, 0, 1);
+    lm_store_release(&barrier_works, false); /* release: only now */
+}
+
+void lm_biased_settle(void) {
+    /* Acquire: what we look at next is not older than the last barrier. */
+    if (lm_load_acquire(&barrier_works) && !lm_os_barrier()) end_barriers();
+}
+
+void lm_biased_wait(lm_biased_t *lock) {
+    for (int i = 0; i < SPINS && !lm_biased_outside(lock); i++) lm_os_yield();
+    /* Nobody wakes us: owners do not look who waits. To sleep, not to yield for ever: the owner may be
+     * of a lower priority than we are. */
+    while (!lm_biased_outside(lock)) lm_os_wait(&lock->inside, 1, 1);
+}
+
+void lm_biased_let(lm_biased_t *lock) {
+    /* Release: what we wrote is visible to the owner when it is inside. */
+    if (__atomic_exchange_n(&lock->asked, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->asked);
+}
+
+void lm_biased_boot(void) {
+    if (LM_TSAN || lm_load_relaxed(&forbidden)) return; /* the sanitizer sees no barriers */
+    barrier_works = lm_os_barrier_prepare();
+    lm_store_relaxed(&lm_biased_fenced, !barrier_works);
+}
+
+void lm_biased_forbid(void) {
+    lm_store_relaxed(&forbidden, true);
+    if (lm_load_acquire(&barrier_works)) end_barriers(); /* acquire: as above */
 }
 
 /* ---- Thread exit ---- */

@@ -18,7 +18,6 @@ enum {
     GROW_LEAST = 16,       /* slices: 1 MiB */
     GROW_MOST = 512,       /* 32 MiB */
     LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
-    DENSE_LEAST = 1024,    /* 64 MiB */
     SETTLE_LEAST = 256,    /* slices whose descriptors are worth a purge */
     SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
@@ -167,13 +166,6 @@ static void publish(size_t slices) {
     lm_store_release(&lm_arena.slices, first + slices);
 }
 
-/* Whether new slices may become huge pages, if that is the system's habit: only where there is much
- * memory, and nearly all of it in use. */
-static bool dense(void) {
-    size_t used = lm_arena.slices - lm_space.clean_slices - lm_space.dirty_slices;
-    return lm_arena.slices >= DENSE_LEAST && used >= lm_arena.slices - lm_arena.slices / 8;
-}
-
 /* Adds slices behind `gap` slices that belong to somebody else and stay out, as a span in use for ever.
  * Nothing has changed unless DONE. */
 static lm_commit_t grow_behind(size_t gap, size_t slices) {
@@ -187,7 +179,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
         lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
         return LM_COMMIT_NO_MEMORY;
     }
-    if (!dense()) lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
+    lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
     publish(gap + slices);
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
@@ -242,8 +234,7 @@ void lm_space_settle(lm_page_t *span) {
 
 /* ---- Taking and giving ---- */
 
-/* Cuts [first, first+slices) out of the free span, which covers it. */
-static void carve_out(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
+void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
     size_t start = lm_span_slice(span), length = span->slices;
     lm_kind_t was = (lm_kind_t)span->kind;
     uint32_t stamp = span->stamp;
@@ -253,31 +244,67 @@ static void carve_out(lm_page_t *span, size_t first, size_t slices, lm_kind_t ki
     if (end < start + length) add(end, start + length - end, was, stamp);
     lm_space_label(first, slices, kind);
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
+    if (kind == LM_KIND_PAGE) lm_space.page_slices += slices;
 }
 
-lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+lm_page_t *lm_space_clean(size_t slices) {
+    lm_page_t *span = find(LM_KIND_CLEAN, slices);
+    return span == NULL && grow(slices) ? find(LM_KIND_CLEAN, slices) : span;
+}
+
+size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
+    size_t base_slice = lm_arena.base >> LM_SLICE_SHIFT;
+    return lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
+}
+
+/* A clean span that fits but is too short for a huge page and does not grow with the arena: left alone, such
+ * holes would spread over more and more addresses. NULL iff there is none. */
+static lm_page_t *hole(size_t slices) {
+    lm_page_t *span = find(LM_KIND_CLEAN, slices);
+    if (span == NULL || span->slices >= LM_HUGE_SPAN) return NULL;
+    return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
+}
+
+static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, bool crowded,
+                       bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
     size_t wanted = slices + align_slices - 1;
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = find(LM_KIND_DIRTY, wanted);
-    if (span == NULL) span = find(LM_KIND_CLEAN, wanted);
-    if (span == NULL && grow(wanted)) span = find(LM_KIND_CLEAN, wanted);
+    bool backed = false;
+    if (span == NULL && crowded && lm_huge_wanted(wanted)) {
+        span = hole(wanted);
+        while (span == NULL && lm_huge_back()) {
+            backed = true;
+            span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
+        }
+    }
+    if (span == NULL) span = lm_space_clean(wanted);
     if (span != NULL) {
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
-        size_t base_slice = lm_arena.base >> LM_SLICE_SHIFT;
-        size_t first = lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
-        carve_out(span, first, slices, kind);
+        size_t first = lm_space_aligned(span, align_slices);
+        lm_space_carve(span, first, slices, kind);
         span = slot(first);
     }
     lm_lock_give(&lm_space.lock);
+    if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
     return span;
+}
+
+lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+    return take(slices, align_slices, kind, false, zero);
+}
+
+lm_page_t *lm_span_take_page(size_t slices, bool crowded, bool *zero) {
+    return take(slices, 1, LM_KIND_PAGE, crowded, zero);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
     lm_lock_take(&lm_space.lock);
     uint32_t stamp = rested ? lm_space.tick - lm_purge_ticks() : lm_space.tick;
+    if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
     lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     lm_purge_inline();
     lm_lock_give(&lm_space.lock);
@@ -311,7 +338,7 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
             lm_page_t *next = slot(end);
             size_t left = first + slices - end, length = next->slices;
             size_t part = length < left ? length : left;
-            carve_out(next, end, part, LM_KIND_LARGE);
+            lm_space_carve(next, end, part, LM_KIND_LARGE);
             end += part;
         }
         lm_space_label(first, slices, LM_KIND_LARGE);
@@ -392,7 +419,7 @@ static void broken(const char *what, size_t slice) {
 
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, listed = 0, aged = 0;
+    size_t dirty = 0, clean = 0, pages = 0, listed = 0, aged = 0;
     lm_kind_t before = LM_KIND_NONE;
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = slot(i);
@@ -405,10 +432,12 @@ void lm_span_check(void) {
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
         }
+        if (span->kind == LM_KIND_PAGE) pages += span->slices;
         before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
         i += span->slices;
     }
     if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
+    if (pages != lm_space.page_slices) broken("count of pages", pages);
     for (size_t which = 0; which < LM_FREE_KINDS; which++) {
         for (size_t bin = 0; bin < LM_BINS; bin++) {
             lm_list_t *list = &lm_space.bins[which][bin];

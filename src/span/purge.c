@@ -165,6 +165,9 @@ void lm_purge_resume(void) {
 void lm_purge_allow(bool allowed) {
     lm_purge_pause();
     lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
-    if (!allowed) (void)lm_purge_all(); /* nobody else will */
+    if (!allowed) {
+        lm_biased_forbid();
+        (void)lm_purge_all(); /* nobody else will */
+    }
     lm_purge_resume();
 }

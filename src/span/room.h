@@ -13,7 +13,7 @@ typedef struct lm_space {
     uint64_t filled[LM_FREE_KINDS]; /* a bit for each bin that is not empty */
     lm_list_t bins[LM_FREE_KINDS][LM_BINS];
     lm_list_t aged; /* dirty spans */
-    size_t dirty_slices, clean_slices, meta_slices;
+    size_t dirty_slices, clean_slices, meta_slices, page_slices;
     uint32_t tick; /* the worker's clock */
 
     bool placed, reserved;
@@ -52,8 +52,27 @@ void lm_space_settle(lm_page_t *span);
 /* Makes [first, first+slices) a span in use: both its ends say so. */
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
 
+/* Cuts [first, first+slices) out of the free span, which covers it. */
+void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind);
+
+/* A clean span of at least so many slices, from a grown arena if need be; NULL iff there is no memory. */
+lm_page_t *lm_space_clean(size_t slices);
+
+/* The first slice of the span whose address is a multiple of so many slices. */
+size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
+
 /* Waits, lock held before and after but not between, until no span is busy. */
 void lm_space_rest(void);
+
+/* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
+enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
+
+/* huge.c: whether a span of so many slices is worth a huge page. */
+bool lm_huge_wanted(size_t slices);
+
+/* huge.c: makes 2 MiB of clean memory resident, as a dirty span. false iff there are none. Gives the
+ * lock up meanwhile. */
+bool lm_huge_back(void);
 
 /* purge.c: ticks that a dirty span waits. */
 uint32_t lm_purge_ticks(void);

@@ -18,8 +18,11 @@
  *   Other            lm_remote_push, notify (remote.c)
  *   collect_page, sweep, park, trim, Worker    the same names in idle.c and page.c; lm_idle_collect
  *   in_call          what lm_os_thread_sleeps reads in /proc
+ *   take_lock        lm_biased_enter and lm_biased_leave (os/os.h), as one step: biased.pml is for what
+ *   ask, let         is within it. The worker does not wait for an owner who is inside: it passes by
  *
- * `slow` here is a bit: slow paths taken since the worker looked. Left out: signal handlers, which may
+ * `slow` here is a bit: slow paths taken since the worker noted how far the owner was. It is read without
+ * the lock, to choose. Left out: signal handlers, which may
  * sleep in the middle of malloc (the test of the stack in os/linux.c is for them), the end of the
  * thread and of its heap (orphan.pml), a second page and a second class, other pages that malloc would
  * take when this one is exhausted.
@@ -29,6 +32,7 @@
  * mutation PARK_AWAKE: parking does not ask whether the owner sleeps
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the owner
  * mutation TAKE_CURRENT: collecting a page does not ask whether malloc is taking from it
+ * mutation NO_LOOK: the worker goes on although the owner is inside
  * mutation FORGET_QUEUED: a page that cannot be collected is dropped from the stack, its flag stays
  */
 #define NIL 0
@@ -48,7 +52,7 @@ byte link[ALL + 1];
 /* The heap. */
 bit self = 1; /* lm_heap_self: 1 the heap, 0 the empty one */
 byte head;
-bit notified, lock, slow, parked, left_behind, batch;
+bit notified, inside, asked, slow, parked, left_behind, batch;
 
 /* The owner in the kernel's eyes. */
 bit in_call, for_ever;
@@ -58,8 +62,13 @@ bit held[ALL + 1]; /* by the owner's program */
 byte box;          /* by the other thread */
 bit other_busy, owner_inside, batch_open;
 
-#define take_lock() atomic { lock == 0 -> lock = 1 }
-#define give_lock() lock = 0
+#define take_lock() atomic { asked == 0 -> inside = 1 }
+#define give_lock() inside = 0
+#ifdef NO_LOOK
+#define owner_outside (true)
+#else
+#define owner_outside (inside == 0)
+#endif
 #define touch() assert(!released)
 
 inline discard() {
@@ -516,26 +525,35 @@ proctype Worker() {
            fi;
            last = 0
        };
-       take_lock(); /* hand_over */
        if
-       :: slow -> slow = 0
-       :: else -> park()
-       fi;
-       give_lock();
-       take_lock(); /* take_in; lm_idle_collect sweeps every eighth tick only */
-       if
-       :: !slow ->
+       :: slow -> skip
+       :: else -> /* hand_over */
+          asked = 1;
           if
-          :: notified -> notified = 0; collect_page()
+          :: owner_outside -> park()
           :: else -> skip
           fi;
-          if
-          :: parked -> trim(); sweep()
-          :: else -> skip
-          fi
-       :: else -> skip
+          asked = 0
        fi;
-       give_lock()
+       if
+       :: slow -> skip
+       :: else -> /* take_in; lm_idle_collect sweeps every eighth tick only */
+          asked = 1;
+          if
+          :: owner_outside ->
+             if
+             :: notified -> notified = 0; collect_page()
+             :: else -> skip
+             fi;
+             if
+             :: parked -> trim(); sweep()
+             :: else -> skip
+             fi
+          :: else -> skip
+          fi;
+          asked = 0
+       fi;
+       slow = 0 /* note */
     od;
     assert(released || held[1] || held[2]);
     assert(!batch)

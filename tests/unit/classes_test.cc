@@ -66,15 +66,16 @@ TEST(Classes, AlignedBlocks) {
 TEST(Classes, SlicesOfAPage) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         size_t block = lm_class_bytes(c), slices = lm_class_slices(block), bytes = slices << 16;
-        EXPECT_GE(bytes / block, 4u) << block;
+        size_t least = block > 16384 ? 8 : 16;
+        EXPECT_GE(bytes / block, least) << block;
         EXPECT_LE(bytes % block * 8, bytes) << block;
-        EXPECT_LE(slices, 5u) << block;
+        EXPECT_LE(slices, 8u) << block;
         EXPECT_LE(bytes / block, 4096u) << "a page counts its blocks in 16 bits";
         /* Offsets of blocks go into 16 bits, in units of 16 bytes (heap/remote.c). */
         EXPECT_LE((bytes / block - 1) * block / 16, 65535u) << block;
         if (slices == 1) continue;
         size_t less = bytes - 65536;
-        EXPECT_TRUE(less / block < 4 || less % block * 8 > less)
+        EXPECT_TRUE(less / block < least || less % block * 8 > less)
             << "fewer slices would do: " << block;
     }
 }

@@ -136,18 +136,64 @@ TEST_F(Heap, AFullPageSleepsUntilSomeBlocksAreBack) {
     });
 }
 
-TEST_F(Heap, LargeBlocksWakeAtOnce) {
+TEST_F(Heap, PagesOfLargeBlocksWakeAtAQuarter) {
     in_thread([] {
-        std::vector<void *> taken = blocks(4, 65536); /* four in a page */
+        std::vector<void *> taken = blocks(8, 65536); /* eight in a page */
         lm_page_t *page = lm_page_of(taken[0]);
-        EXPECT_EQ(4u, page->capacity);
+        EXPECT_EQ(8u, page->capacity);
         void *next = lm_block_alloc(65536);
         EXPECT_EQ(LM_AT_FULL, page->place);
         lm_block_free(taken[2]);
+        EXPECT_EQ(LM_AT_FULL, page->place);
+        lm_block_free(taken[5]);
         EXPECT_EQ(LM_AT_PARTIAL, page->place);
         lm_block_free(next);
         free_blocks(taken, 0, 2);
-        free_blocks(taken, 3, 4);
+        free_blocks(taken, 3, 5);
+        free_blocks(taken, 6, 8);
+    });
+}
+
+TEST_F(Heap, ASleepingPageIsUsedBeforeMemoryIsTakenAnew) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(3 * kBlocks, kBytes);
+        lm_page_t *first = lm_page_of(taken[0]), *second = lm_page_of(taken[kBlocks]);
+        ASSERT_EQ(LM_AT_FULL, first->place);
+        ASSERT_EQ(LM_AT_FULL, second->place);
+        lm_block_free(taken[kBlocks + 5]);
+        EXPECT_EQ(LM_AT_FULL, second->place) << "too few to wake it";
+        size_t pages = lm_heap_self->pages;
+        void *p = lm_block_alloc(kBytes);
+        EXPECT_EQ(taken[kBlocks + 5], p);
+        EXPECT_EQ(LM_AT_CURRENT, second->place);
+        EXPECT_EQ(0u, second->bias);
+        EXPECT_EQ(kBlocks, second->live);
+        EXPECT_EQ(LM_AT_FULL, first->place);
+        EXPECT_EQ(pages, lm_heap_self->pages);
+        lm_heap_check();
+        void *next = lm_block_alloc(kBytes);
+        EXPECT_EQ(pages + 1, lm_heap_self->pages) << "no page has a block left";
+        lm_heap_check();
+        lm_block_free(next);
+        free_blocks(taken);
+        lm_heap_check();
+    });
+}
+
+TEST_F(Heap, EachSleepingPageIsLookedAtInTheEnd) {
+    in_thread([] {
+        constexpr size_t kPages = 30; /* more than one look sees */
+        std::vector<void *> taken = blocks(kPages * kBlocks, kBytes), more;
+        lm_block_free(taken[(kPages - 3) * kBlocks]);
+        for (size_t i = 0; i < 6 * kBlocks; i++) {
+            more.push_back(lm_block_alloc(kBytes));
+            if (more.back() == taken[(kPages - 3) * kBlocks]) break;
+        }
+        EXPECT_EQ(taken[(kPages - 3) * kBlocks], more.back());
+        taken[(kPages - 3) * kBlocks] = nullptr;
+        lm_heap_check();
+        free_blocks(taken);
+        free_blocks(more);
     });
 }
 

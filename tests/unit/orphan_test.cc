@@ -212,10 +212,10 @@ TEST_F(Orphan, TheCommonHeap) {
         lm_block_free(q);
     });
     EXPECT_EQ(2u, lm_remote_count(lm_load_acquire(&page->remote)));
-    lm_lock_take(&lm_heap_common.lock);
+    lm_biased_enter(&lm_heap_common.lock);
     lm_remote_drain(&lm_heap_common);
     lm_page_trim(&lm_heap_common);
-    lm_lock_give(&lm_heap_common.lock);
+    lm_biased_leave(&lm_heap_common.lock);
     EXPECT_EQ(&lm_nobody, lm_page_of(p));
     EXPECT_EQ(0u, lm_heap_common.pages);
 }
