@@ -2,19 +2,17 @@
 
 A run that does not show what everybody else found is either wrong or interesting, so each claim
 is computed, with its figures, and one that does not hold has a place for the explanation: the
-table [claims] of notes.toml, in the run's directory or in bench/results/. The claims are about
-rivals; loam has no part in them.
+table [claims] of notes.toml in the run's directory (bench/results/ for the one that is kept). The
+claims are about rivals; loam has no part in them.
 """
 
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 from lab.report_data import TITLES
 from lab.report_words import figure, interval, listed, rows_text
 from lab.results import TIE
 
-NOTES = Path(__file__).resolve().parents[1] / "results" / "notes.toml"
 HOLDS, PARTLY, FAILS, UNKNOWN = "holds", "holds in part", "does not hold", "cannot be told"
 
 
@@ -156,15 +154,15 @@ CLAIMS = (
 
 
 def notes(run):
-    """{claim: explanation}, the run's own before the repository's."""
-    for path in (run.directory / "notes.toml", NOTES):
-        if path.exists():
-            try:
-                return tomllib.loads(path.read_text(encoding="utf-8")).get("claims", {})
-            except tomllib.TOMLDecodeError as error:
-                damage = f"{path.name} is damaged: {error}"
-                return dict.fromkeys((each[0] for each in CLAIMS), damage)
-    return {}
+    """{claim: explanation}: the run's own, since what explains one run explains no other."""
+    path = run.directory / "notes.toml"
+    if not path.exists():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("claims", {})
+    except tomllib.TOMLDecodeError as error:
+        damage = f"{path.name} is damaged: {error}"
+        return dict.fromkeys((each[0] for each in CLAIMS), damage)
 
 
 def claims(run):

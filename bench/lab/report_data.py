@@ -252,6 +252,8 @@ def pack(directory, target, root):
     Paths inside the repository become relative to it: where it lay is nobody's business.
     """
     target.mkdir(parents=True, exist_ok=True)
+    if target.samefile(directory):
+        return  # it is the one that is kept
     for name in FILES:
         source, packed = directory / name, target / f"{name}.xz"
         packed.unlink(missing_ok=True)
