@@ -94,7 +94,8 @@ TEST_F(Huge, LargeOnesGrowByTwoMebibytes) {
     }
     EXPECT_EQ(0u, lm_space.dirty_slices);
     lm_span_check();
-    take(8);
+    /* What lay before the first multiple of 2 MiB is a hole, and filled first. */
+    for (size_t i = 0; i < LM_HUGE_SLICES / 8 && lm_space.dirty_slices == 0; i++) take(8);
     EXPECT_EQ(size_t{LM_HUGE_SLICES} - 8, lm_space.dirty_slices) << "the next one";
 }
 
