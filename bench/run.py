@@ -36,15 +36,12 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 from lab import allocators, machine, workloads  # noqa: E402
+from lab.front import WrongUse, make_out, require  # noqa: E402
 from lab.measure import INTERRUPTS, Bench, NoStarter  # noqa: E402
 from lab.results import BASELINE  # noqa: E402
 
 PEERS = ROOT / "build" / "peers" / "peers.json"
 THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
-
-
-class WrongUse(Exception):
-    """Told to the user in one line; exit status 2."""
 
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -257,30 +254,9 @@ def own_program(options):
 # ---- a run ---------------------------------------------------------------------------------------
 
 
-def make_out(path):
-    out = Path(path)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise WrongUse(f"--out {path}: cannot write there: {error.strerror}") from error
-    return out
-
-
 def import_front():
     """What needs Debian packages; says which are missing."""
-    missing = []
-    for module, package in (("numpy", "python3-numpy"), ("rich", "python3-rich")):
-        try:
-            __import__(module)
-        except ImportError:
-            missing.append(package)
-    if missing:
-        raise WrongUse(
-            f"{sys.executable} lacks {' and '.join(missing)}; install: scripts/bootstrap --bench "
-            "(and run with /usr/bin/python3)"
-        )
+    require({"numpy": "python3-numpy", "rich": "python3-rich"}, "scripts/bootstrap --bench")
     from lab import progress, record, stats, tables
 
     return progress, record, stats, tables

@@ -25,7 +25,6 @@ import datetime
 import os
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -33,14 +32,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 sys.dont_write_bytecode = True
 
 from lab import allocators, machine, programs, workloads  # noqa: E402
+from lab.front import WrongUse, make_out, require  # noqa: E402
 from lab.measure import INTERRUPTS, Bench, NoStarter  # noqa: E402
 from lab.results import BASELINE, RawRows, Results  # noqa: E402
 
 WORK = "inputs-used"
-
-
-class WrongUse(Exception):
-    """Told to the user in one line; exit status 2."""
 
 
 def parse_arguments(arguments):
@@ -97,30 +93,9 @@ def check_loam(path):
         )
 
 
-def make_out(path):
-    out = Path(path)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise WrongUse(f"--out {path}: cannot write there: {error.strerror}") from error
-    return out
-
-
 def import_front():
     """chart and show need Debian packages; says which are missing."""
-    missing = []
-    for module, package in (("matplotlib", "python3-matplotlib"), ("rich", "python3-rich")):
-        try:
-            __import__(module)
-        except ImportError:
-            missing.append(package)
-    if missing:
-        raise WrongUse(
-            f"{sys.executable} lacks {' and '.join(missing)}; install: "
-            f"apt-get install {' '.join(missing)} (and run with /usr/bin/python3)"
-        )
+    require({"matplotlib": "python3-matplotlib", "rich": "python3-rich"}, "apt-get install {}")
     import chart
     import show
     from lab import progress

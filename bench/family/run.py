@@ -32,6 +32,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import cells  # noqa: E402
+from lab.front import WrongUse  # noqa: E402
 
 ROOT = HERE.parents[1]
 LARGEST = 20_000_000  # the N of the seed 000, and of the longest loops of the others
@@ -43,10 +44,6 @@ PRESETS = {  # factor of the columns' own n, largest count of table 003, rounds,
 }
 # A quick run of table 003 asks for three sizes in the order that says most, and for the others once.
 QUICK = {"pool": ("16-random", "256-random", "4096-random", "64-pair", "64-lifo", "64-fifo")}
-
-
-class WrongUse(Exception):
-    pass
 
 
 def number(least):
