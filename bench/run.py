@@ -69,7 +69,7 @@ def make_parser():
         "--thp", choices=("default", "never", "madvise", "always"), default="default",
         help="transparent huge pages; default: as this machine has it",
     )  # fmt: skip
-    what.add_argument("--timeout", type=float, metavar="S", help="for one run (quick 30, full 60, program 600)")
+    what.add_argument("--timeout", type=float, metavar="S", help="for one run (quick 15, full 60, program 600)")
     own = parser.add_argument_group("a program of your own")
     own.add_argument("--program", action="store_true", help="what follows -- is run instead")
     own.add_argument("--name", help="what it is called in the table")
@@ -110,7 +110,7 @@ def parse(arguments):
     mode = "program" if options.program else "full" if options.full else "quick"
     options.mode = mode
     options.rounds = options.rounds or (5 if options.program else 3)
-    options.timeout = options.timeout or {"quick": 30, "full": 60, "program": 600}[mode]
+    options.timeout = options.timeout or {"quick": 15, "full": 60, "program": 600}[mode]
     if options.out is None:
         tail = {"quick": "", "full": "-full"}.get(mode)
         if tail is None:
