@@ -47,7 +47,7 @@ LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_N
 /* Bytes of *p that may be used, all of them: at least what was asked for. 0 iff p is NULL. */
 LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 
-/* What an object of size bytes would really offer. */
+/* What an object of size bytes would really offer, or a little more where it fills a hole. */
 LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
 
 /* Gives back to the system all memory that is free, at once: what the calling thread holds ready, and

@@ -91,7 +91,7 @@ static void parse_entry(const char *entry, size_t *values) {
     lm_report("loam: unknown option LOAM_%s ignored", show(name, length).text);
 }
 
-static bool show_stats;
+static LM_AT_START bool show_stats;
 
 void lm_options_read(char **environment) {
     size_t values[OPTION_COUNT];

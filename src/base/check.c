@@ -7,7 +7,7 @@
 
 #include <stdarg.h>
 
-lm_misuse_policy_t lm_misuse_policy;
+LM_AT_START lm_misuse_policy_t lm_misuse_policy;
 
 typedef struct lm_line {
     size_t used;

@@ -24,6 +24,9 @@
 #define LM_EXPORT __attribute__((visibility("default")))
 /* For declarations of variables of ours: addressed directly, not through the global offset table. */
 #define LM_HIDDEN __attribute__((visibility("hidden")))
+/* For variables that every process writes or reads as it starts. Side by side in the page of .data that is
+ * copied anyway, and not scattered over .bss, where each page costs a fault and stays. */
+#define LM_AT_START __attribute__((section(".data")))
 #define LM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

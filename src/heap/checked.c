@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-static lm_page_t *foreign(const void *p, const char *function) {
+lm_page_t *lm_page_foreign(const void *p, const char *function) {
     lm_misuse("%s of a pointer that loam did not allocate: %p (", function, p);
     return NULL;
 }
@@ -58,8 +58,11 @@ static lm_block_t *decoded(const lm_block_t *block) {
 lm_block_t *lm_link_get(const lm_block_t *block) {
     lm_block_t *next = decoded(block);
     const lm_page_t *page = lm_page_of(block);
-    if (LM_LIKELY(next == NULL || (lm_page_of(next) == page && (uintptr_t)next % 16 == 0)))
-        return next;
+    /* Not always the same page, nor class: see lm_foreign_t. */
+    if (LM_LIKELY(next == NULL || (uintptr_t)next % 16 == 0)) {
+        const lm_page_t *other = next == NULL ? page : lm_page_of(next);
+        if (LM_LIKELY(other == page || other->kind == LM_KIND_PAGE)) return next;
+    }
     lm_misuse("free list damaged at %p: written after free (size class %u B, ", (const void *)block,
               page->block_bytes);
     return NULL;
@@ -161,7 +164,7 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
         lm_page_t *around = lm_span_holding(p);
         if (around != NULL && around->kind == LM_KIND_LARGE)
             return lm_inside_large(around, p, function);
-        if (!was_ours(p)) return foreign(p, function);
+        if (!was_ours(p)) return lm_page_foreign(p, function);
         lm_misuse("%s of %p (a large object or a whole page, ",
                   strcmp(function, "free") == 0 ? "double free" : function, p);
         return NULL;
@@ -194,13 +197,6 @@ void lm_free(void *p) {
     set_trailer(page, p, lm_requested(page, p), TAG_FREED);
 #endif
     lm_block_free(p);
-}
-
-#else /* release */
-
-lm_page_t *lm_page_checked(const void *p, const char *function) {
-    lm_page_t *page = lm_page_of(p);
-    return LM_LIKELY(page->kind != LM_KIND_NONE) ? page : foreign(p, function);
 }
 
 #endif

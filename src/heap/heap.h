@@ -11,9 +11,9 @@
  * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which is biased
  * to the owner, and which the worker may take as well, to collect what others freed while it sleeps.
  *
- * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only; a page's blocks
- * are on `free`, on `remote`, in the heap's head, in another thread's batch, in use, or not carved yet;
- * live + bias == carved - length(free).
+ * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only, or of other threads'
+ * pages only; a page's blocks are on `free`, on `remote`, in a heap's head, on another heap's `foreign`, in
+ * use, or not carved yet; live + bias == carved - length(free).
  */
 #ifndef LM_HEAP_H
 #define LM_HEAP_H
@@ -26,14 +26,16 @@
 /* Largest request, as in the C library: larger ones are errors of arithmetic. */
 #define LM_REQUEST_MOST ((size_t)PTRDIFF_MAX)
 
-enum { LM_BATCHES = 8 };
-
-/* Blocks freed by this thread that belong to one page of another. */
-typedef struct lm_batch {
-    lm_page_t *page; /* NULL: empty */
-    lm_block_t *head, *tail;
-    uint32_t count, limit; /* handed over when count reaches limit */
-} lm_batch_t;
+/* Blocks of one class, of other threads' pages, that this thread has freed: its next mallocs take them, or
+ * they go back (remote.c). */
+typedef struct lm_foreign {
+    lm_block_t *first;
+    uint16_t room;       /* blocks that may still come */
+    uint16_t granted;    /* that, and how many there are */
+    bool handed_out;     /* head[] holds such blocks now, and not those of current[] */
+    uint8_t shared;      /* blocks taken from the common heap */
+    uint8_t skip, pause; /* refills before used memory is searched for again */
+} lm_foreign_t;
 
 typedef struct LM_ALIGNED(64) lm_heap {
     lm_block_t *head[LM_CLASSES];   /* ready to hand out */
@@ -57,8 +59,9 @@ typedef struct LM_ALIGNED(64) lm_heap {
     struct lm_heap *next_idle;
     uintptr_t token; /* the owner's */
 
-    bool batched; /* there may be something in a batch; here and below: the owner's alone */
-    LM_ALIGNED(64) lm_batch_t batch[LM_BATCHES];
+    size_t foreign_bytes;             /* granted below; both are the owner's alone */
+    lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
+
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */
 } lm_heap_t;
@@ -144,7 +147,7 @@ void *lm_malloc_aligned(size_t bytes, size_t align);
  * ours; p stays wherever NULL comes back. Neither p nor bytes is 0. */
 void *lm_realloc(void *p, size_t bytes);
 
-/* What malloc(bytes) would really offer. */
+/* What malloc(bytes) would really offer, at least. */
 size_t lm_good_size(size_t bytes);
 
 /* The calling thread gives back what it holds ready; other threads are not touched. */

@@ -10,10 +10,10 @@
  *
  * Parking: the worker points the owner's lm_heap_self at the empty heap, then asks the kernel whether the
  * owner sleeps in a call of the program's, and in no signal handler. If so, it is not in the middle of
- * malloc, and its next malloc meets an empty list and waits for the lock (unpark in thread.c): so the worker may take lists
- * from head[c] of pages without blocks in use, and hand over batches. If not, the pointer is put back.
- * Nothing on the fast paths pays for it. Where /proc is missing, lists and batches stay until the
- * owner comes back.
+ * malloc or free, and its next malloc meets an empty list and waits for the lock (unpark in thread.c): so
+ * the worker may take lists from head[c] of pages without blocks in use, and send home the blocks of other
+ * threads' pages, listed or handed out. If not, the pointer is put back. Nothing on the fast paths pays for
+ * it. Where /proc is missing, all this stays until the owner comes back.
  * Runs in the worker: no thread-local storage here.
  */
 #include "heap/room.h"
@@ -80,7 +80,7 @@ static bool park(lm_heap_t *heap) {
         return false;
     }
     heap->parked = true;
-    lm_remote_flush_sleeper(heap);
+    lm_foreign_return_sleeper(heap);
     return true;
 }
 
@@ -174,11 +174,12 @@ static bool note(void) {
 }
 
 /* First everybody hands over what belongs to others, then everybody takes in. */
-bool lm_idle_collect(void) {
-    lm_lock_take(&lm_registry_lock);
+bool lm_idle_collect(bool last) {
+    lm_lock_take(&lm_registry_lock); /* so that no fork finds us with blocks in our hands */
+    bool left = lm_transfer_empty(last);
     bool more = pass(active_at_rest, hand_over);
     more |= pass(told_or_at_rest, take_in);
     more |= note();
     lm_lock_give(&lm_registry_lock);
-    return more;
+    return more || left;
 }

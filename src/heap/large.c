@@ -24,8 +24,11 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
     if (page == NULL) return lm_no_memory();
     page->bytes = usable;
     page->block_bytes = 0;
+    page->huge = false;
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, 1, page);
+    /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
+    if (zero == NULL) lm_span_fill(page, 0, usable);
     return lm_span_start(page);
 }
 
@@ -35,6 +38,7 @@ void lm_large_free(lm_page_t *page, void *p) {
         return;
     }
     lm_span_map(page, 1, &lm_nobody);
+    lm_span_unfill(page, 0);
     lm_span_give(page, false);
 }
 
@@ -46,6 +50,7 @@ static void *move(lm_page_t *page, size_t usable) {
     size_t slices = slices_for(usable);
     lm_span_map(page, 1, &lm_nobody);
     /* Room to grow in: addresses only, until they are used. */
+    lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     lm_page_t *target = lm_span_move(page, slices + slices / 4);
     if (target == NULL) {
         lm_span_map(page, 1, page);
@@ -53,6 +58,7 @@ static void *move(lm_page_t *page, size_t usable) {
     }
     target->bytes = usable;
     target->block_bytes = 0;
+    target->huge = false;
     lm_store_relaxed(&target->owner, LM_OWNER_NONE);
     lm_span_map(target, 1, target);
     return lm_span_start(target);
@@ -61,11 +67,17 @@ static void *move(lm_page_t *page, size_t usable) {
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
     if (bytes > LM_REQUEST_MOST) return NULL;
     size_t usable = lm_align_up(bytes, UNIT), slices = slices_for(usable);
-    if (usable <= page->bytes) {
+    size_t had = page->bytes;
+    if (usable <= had) {
+        lm_span_unfill(page, slices);
         lm_span_shrink(page, slices);
     } else if (slices > page->slices && !lm_span_extend(page, slices)) {
-        return worth_moving(page) ? move(page, usable) : NULL;
+        p = worth_moving(page) ? move(page, usable) : NULL;
+        if (p == NULL) return NULL;
+        page = lm_page_of(p);
+        had = 0;
     }
     page->bytes = usable;
+    if (usable > had) lm_span_fill(page, had, usable);
     return p;
 }

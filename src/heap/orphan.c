@@ -11,9 +11,10 @@
  */
 #include "heap/room.h"
 
-static lm_lock_t lock;
+static LM_AT_START LM_ALIGNED(64) lm_lock_t lock;
 static lm_list_t orphans[LM_CLASSES];
-static bool some[LM_CLASSES]; /* orphans[c] is not empty: readable without the lock, as a guess */
+static LM_AT_START bool
+    some[LM_CLASSES]; /* orphans[c] is not empty: readable without the lock, as a guess */
 
 static bool useful(const lm_page_t *page) {
     return page->free != NULL || page->carved < page->capacity;

@@ -13,13 +13,15 @@
  */
 #include "heap/room.h"
 
-enum { CARVE_BYTES = 4096, WAKE_MOST = 16 };
+enum { CARVE_LEAST = 512, CARVE_MOST = 4096 /* bytes */, WAKE_MOST = 16 };
 
 lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
-    lm_page_t *page = lm_span_take_page(slices, heap->full[size_class].first != NULL, &zero);
+    lm_page_t *page =
+        lm_span_take_page(slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
+    slices = page->slices;
     page->free = NULL;
     page->live = 0;
     page->bias = 0;
@@ -41,12 +43,15 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
+/* As many as there are already: a thread that wants three blocks does not pay for a page of them. */
 lm_block_t *lm_page_carve(lm_page_t *page) {
-    uint32_t left = (uint32_t)page->capacity - page->carved, n = CARVE_BYTES / page->block_bytes;
+    size_t bytes = page->block_bytes, more = page->carved * bytes;
+    if (more < CARVE_LEAST) more = CARVE_LEAST;
+    if (more > CARVE_MOST) more = CARVE_MOST;
+    uint32_t left = (uint32_t)page->capacity - page->carved, n = (uint32_t)(more / bytes);
     if (left == 0) return NULL;
     if (n == 0) n = 1;
     if (n > left) n = left;
-    size_t bytes = page->block_bytes;
     char *first = lm_span_start(page) + page->carved * bytes;
     for (uint32_t i = 0; i + 1 < n; i++) {
         lm_link_set((lm_block_t *)(void *)(first + i * bytes),
@@ -57,17 +62,6 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     lm_store_relaxed(&page->live, page->live + n);
     page->virgin = page->fresh;
     return (lm_block_t *)(void *)first;
-}
-
-lm_block_t *lm_page_take(lm_page_t *page) {
-    lm_block_t *list = page->free;
-    if (list == NULL) return NULL;
-    page->free = NULL;
-    page->virgin = false;
-    /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
-    lm_store_release(&page->live, page->carved);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return list;
 }
 
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
@@ -85,7 +79,10 @@ void lm_page_unlink(lm_heap_t *heap, lm_page_t *page) {
         lm_store_relaxed(&page->live, page->live + page->bias);
         page->bias = 0;
     }
-    if (page->place == LM_AT_CURRENT) heap->current[page->size_class] = NULL;
+    if (page->place == LM_AT_CURRENT) {
+        heap->current[page->size_class] = NULL;
+        page->virgin = false;
+    }
     page->place = LM_AT_NOWHERE;
 }
 
@@ -109,9 +106,13 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 
 /* ---- The end of a page ---- */
 
-void lm_page_discard(lm_page_t *page, bool rested) {
+void lm_page_retire(lm_page_t *page) {
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, page->slices, &lm_nobody);
+}
+
+void lm_page_discard(lm_page_t *page, bool rested) {
+    lm_page_retire(page);
     lm_span_give(page, rested);
 }
 
@@ -133,6 +134,7 @@ static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
     uint32_t outside = lm_page_outside(page),
              remote = lm_remote_count(lm_load_acquire(&page->remote));
     lm_block_t *block = heap->head[page->size_class];
+    if (heap->foreign[page->size_class].handed_out) block = NULL;
     for (; block != NULL && outside > remote; outside--) block = lm_link_get(block);
     return block == NULL && outside == remote;
 }
@@ -144,7 +146,7 @@ void lm_page_trim(lm_heap_t *heap) {
         lm_block_t *head, *tail;
         uint32_t n = lm_remote_take(page, &head, &tail);
         if (n > 0) lm_page_put(page, head, tail, n);
-        lm_heap_return_head(heap, c);
+        if (!heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
         lm_page_release(heap, page);
     }
     heap->trim_at = heap->pages - (heap->pages + 3) / 4;

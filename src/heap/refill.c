@@ -1,30 +1,35 @@
 /* refill.c: malloc when the list of the class is empty.
  *
- * The order decides how much memory a program occupies: what the current page got back, what others
- * gave back, what it has not carved yet, another page of ours (the fullest of a few, so that the
- * emptier ones can drain), an orphan, and only then a new page (dirty before clean: span/arena.c).
+ * The order decides how much memory a program occupies: first what has been used before, of the current
+ * page, of another page of ours (the fullest of a few, so that the emptier ones can drain), of others, of
+ * larger classes; then what has not: the rest of the current page, a page set aside with such a rest; then
+ * what is worth less: a sleeping page, an orphan, and only then a new page (dirty before clean: span/arena.c).
  */
 #include "heap/room.h"
 
 #include <errno.h>
 
-enum { LOOK = 4 /* partial pages compared */, LOOK_FULL = 8 };
+enum {
+    LOOK = 4,      /* partial pages compared */
+    LOOK_FULL = 8, /* full ones */
+    LARGER_BYTES = 4096,
+    SKIP_MOST = 3,
+    MANY_HEAPS = 64,
+};
 
 void *lm_no_memory(void) {
     errno = ENOMEM;
     return NULL;
 }
 
-/* What a page can hand out at once: its own list, or that of others, or untouched blocks. */
+/* What has come back to a page: its own list, or that of others. */
 static lm_block_t *list_of(lm_page_t *page) {
     lm_block_t *list = lm_page_take(page), *tail;
     if (list != NULL) return list;
     /* Blocks that others freed counted as outside, and do so in the heap's head as well. */
-    if (lm_remote_take(page, &list, &tail) > 0) {
-        page->virgin = false;
-        return list;
-    }
-    return lm_page_carve(page);
+    if (lm_remote_take(page, &list, &tail) == 0) return NULL;
+    page->virgin = false;
+    return list;
 }
 
 static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
@@ -34,9 +39,20 @@ static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
     for (lm_node_t *node = list->first; node != NULL && left-- > 0;
          node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+        if (page->free == NULL) continue; /* set aside, only to be carved */
         if (best == NULL || page->live > best->live) best = page;
     }
     return best;
+}
+
+/* A page that was set aside for others with free blocks. */
+static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
+    lm_list_t *list = &heap->partial[size_class];
+    for (lm_node_t *node = list->first; node != NULL; node = lm_list_after(list, node)) {
+        lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
+        if (page->carved < page->capacity) return page;
+    }
+    return NULL;
 }
 
 /* Before memory is taken anew: a full page that has got a block back, though too few to wake it. Looks at
@@ -75,20 +91,100 @@ static LM_COLD void look_behind(lm_heap_t *heap) {
     }
 }
 
+/* Memory that has been used before, of this heap. */
+static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
+    lm_page_t *page = fullest(heap, size_class);
+    if (page == NULL && heap->left_behind > 0) {
+        look_behind(heap);
+        page = fullest(heap, size_class);
+    }
+    return page;
+}
+
+/* The first n blocks of a page's list. */
+static lm_block_t *cut(lm_page_t *page, uint32_t n) {
+    lm_block_t *list = page->free, *tail = list;
+    uint32_t taken = 1;
+    for (lm_block_t *next; taken < n && (next = lm_link_get(tail)) != NULL; tail = next) taken++;
+    /* Release: as in lm_page_take. */
+    page->free = lm_link_get(tail);
+    lm_store_release(&page->live, page->live + taken);
+    page->fresh = page->virgin = false; /* from now on some are in another class's list */
+    lm_link_set(tail, NULL);
+    return list;
+}
+
+/* Freed blocks of a class that is not much larger: the peak stays lower than with new memory, and what is
+ * large is cheaper so than what the system must clear first. As many as would be carved. */
+static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
+    size_t bytes = lm_class_bytes(size_class), align = bytes & -bytes;
+    for (unsigned c = size_class + 1; c < LM_CLASSES && 4 * lm_class_bytes(c) <= 5 * bytes; c++) {
+        if (lm_class_bytes(c) % align != 0) continue; /* see lm_class_aligned */
+        lm_page_t *page = heap->current[c];
+        if (page == NULL || page->free == NULL) page = fullest(heap, c);
+        if (page == NULL) continue;
+        lm_block_t *list = cut(page, (uint32_t)(LARGER_BYTES / bytes));
+        /* Or the partial pages would be many that have nothing, before the few that have. */
+        if (page->free == NULL && page->carved == page->capacity && page->place == LM_AT_PARTIAL)
+            lm_page_to_full(heap, page);
+        return list;
+    }
+    return NULL;
+}
+
+/* Blocks of other threads' pages. */
+static lm_block_t *of_others(lm_heap_t *heap, unsigned size_class) {
+    lm_block_t *list = NULL;
+    if (heap->foreign[size_class].first != NULL) list = lm_foreign_take(heap, size_class);
+    return list == NULL && heap != &lm_heap_common ? lm_transfer_take(size_class) : list;
+}
+
+/* Whether to look further for memory that has been used before: a search that found nothing is repeated
+ * later, and later still, so that a heap that only grows is not searched for each block. */
+static bool worth_searching(lm_foreign_t *class) {
+    if (class->skip == 0) return true;
+    class->skip--;
+    return false;
+}
+
+static void searched(lm_foreign_t *class, bool found) {
+    class->pause = (uint8_t)(found                      ? 0
+                             : class->pause < SKIP_MOST ? 2 * class->pause + 1
+                                                        : SKIP_MOST);
+    class->skip = class->pause;
+}
+
 static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
+    lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
+    class->handed_out = false;
     if (page != NULL) {
         list = list_of(page);
         if (list != NULL) return list;
-        lm_page_to_full(heap, page);
     }
     for (;;) {
-        page = fullest(heap, size_class);
-        if (page == NULL && heap->left_behind > 0) {
-            look_behind(heap);
-            page = fullest(heap, size_class);
+        lm_page_t *other = woken(heap, size_class);
+        list = other == NULL ? of_others(heap, size_class) : NULL;
+        if (other == NULL && list == NULL && worth_searching(class)) {
+            if (size_class >= LM_SMALL_CLASSES) other = awake_early(heap, size_class);
+            if (other == NULL) list = of_larger(heap, size_class);
+            searched(class, other != NULL || list != NULL);
         }
+        if (list != NULL) {
+            class->handed_out = true;
+            if (page != NULL) page->virgin = false; /* some may be this page's */
+            return list;
+        }
+        if (page != NULL) {
+            if (other == NULL && (list = lm_page_carve(page)) != NULL) return list;
+            if (page->carved < page->capacity)
+                lm_page_to_partial(heap, page);
+            else
+                lm_page_to_full(heap, page);
+        }
+        page = other;
+        if (page == NULL) page = set_aside(heap, size_class);
         if (page == NULL) page = awake_early(heap, size_class);
         if (page == NULL) page = lm_orphan_adopt(heap, size_class);
         if (page == NULL) page = lm_page_create(heap, size_class);
@@ -100,7 +196,6 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         heap->current[size_class] = page;
         list = list_of(page);
         if (list != NULL) return list;
-        lm_page_to_full(heap, page); /* its blocks are on their way to us */
     }
 }
 
@@ -119,10 +214,11 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
 static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
-    if (heap->head[size_class] == NULL) { /* starting a heap may have allocated already */
-        lm_remote_flush(heap);
-        return lm_heap_refill(heap, size_class);
-    }
+    /* Starting a heap may have allocated already. */
+    if (heap->head[size_class] == NULL && heap->current[size_class] == NULL &&
+        LM_UNLIKELY(lm_load_relaxed(&lm_heaps_active) > MANY_HEAPS))
+        lm_common_share(heap, size_class);
+    if (heap->head[size_class] == NULL) return lm_heap_refill(heap, size_class);
     lm_block_t *block = heap->head[size_class];
     heap->head[size_class] = lm_link_get(block);
     return block;
@@ -138,6 +234,7 @@ void *lm_block_alloc_slow(size_t bytes) {
     /* The list may be there after all: the worker had hidden it for a moment (idle.c). */
     if (LM_LIKELY(page != NULL) && LM_LIKELY(heap->head[size_class] == NULL) &&
         LM_LIKELY((block = lm_page_take(page)) != NULL)) {
+        heap->foreign[size_class].handed_out = false;
         heap->head[size_class] = lm_link_get(block);
         return block;
     }

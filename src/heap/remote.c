@@ -1,21 +1,37 @@
 /* remote.c: blocks freed by a thread that does not own their page.
  *
- *   thread B: free ──> batch of that page ──(full, evicted, slow path, exit)──┐ one compare-and-swap
- *                                                                             v
- *   page:  remote = [head|tail|count|flags]          first since A looked: page ──> A's `notified`
- *                                                                             │
- *   thread A: slow path ── drain: chain joins page->free, the page wakes up <─┘
+ *   thread B: free ──> list of the class ──> B's next mallocs
+ *                           │ full
+ *                           ├──> transfer cache (transfer.c) ──> any thread's next malloc
+ *                           │ full too; B sleeps, ends
+ *                           └──> sorted by pages, one compare-and-swap for each ──┐
+ *                                                                                 v
+ *   page:  remote = [head|tail|count|flags]              first since A looked: page ──> A's `notified`
+ *                                                                                 │
+ *   thread A: slow path ── drain: chain joins page->free, the page wakes up <─────┘
  *
+ * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else does:
+ * so they go home only when nobody wants them. What a thread holds so is at most FOREIGN_BYTES of a class,
+ * or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from who sleeps (idle.c).
  * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever looks.
  * A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned before it was
  * taken from there, so that the pusher may touch it after its compare-and-swap.
- * A batch is handed over when it completes a page. What a thread still holds when it goes to sleep, at
- * most LM_BATCHES batches of 4 KiB, the worker hands over for it (idle.c).
  * Model: tests/protocol/. Stress: tests/stress/.
  */
 #include "heap/room.h"
 
-enum { BATCH_BYTES = 4096, BATCH_MOST = 32, POKE_PAGES = 8 };
+enum {
+    FOREIGN_FIRST = 4,  /* blocks of a class that may be held at first; doubles */
+    FOREIGN_MOST = 128, /* at last */
+    FOREIGN_LEAST = 2,
+    FOREIGN_BYTES = 16384,      /* the same in bytes */
+    FOREIGN_BYTES_ALL = 262144, /* of all classes together */
+    TRANSFER_BYTES = 2048,      /* worth a slot of the transfer cache */
+    FEW = 8,                    /* blocks; fewer are not used by malloc */
+    FEW_BYTES = 4096,           /* unless they are large */
+    CHAINS = 16,
+    POKE_PAGES = 8,
+};
 
 static uint64_t offset16(const lm_page_t *page, const lm_block_t *block) {
     return (uint64_t)((const char *)block - lm_span_start(page)) >> 4;
@@ -63,70 +79,139 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
     return lm_remote_count(word);
 }
 
-/* ---- Batches ---- */
+/* ---- Blocks of others ---- */
 
-static void hand_over(lm_heap_t *heap, lm_batch_t *batch) {
-    lm_page_t *page = batch->page;
-    batch->page = NULL;
-    /* We may have become its owner meanwhile, by adopting it. */
-    if (lm_load_relaxed(&page->owner) == heap->token) {
-        lm_biased_enter(&heap->lock);
-        if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
-        lm_page_put(page, batch->head, batch->tail, batch->count);
-        if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
-        lm_biased_leave(&heap->lock);
-        return;
-    }
-    lm_remote_push(heap, page, batch->head, batch->tail, batch->count);
+/* A chain of blocks of one page, on its way there. */
+typedef struct chain {
+    lm_page_t *page; /* NULL: empty */
+    lm_block_t *head, *tail;
+    uint32_t count;
+} chain_t;
+
+/* Its page may have become ours meanwhile, by adoption. */
+static void put_own(lm_heap_t *heap, const chain_t *chain) {
+    lm_page_t *page = chain->page;
+    if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
+    lm_page_put(page, chain->head, chain->tail, chain->count);
+    if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
-void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
-    uint32_t most = BATCH_BYTES / page->block_bytes;
-    if (most <= 1) {
+static void send(lm_heap_t *heap, const chain_t *chain) {
+    if (heap != NULL && lm_load_relaxed(&chain->page->owner) == heap->token)
+        put_own(heap, chain);
+    else
+        lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
+}
+
+/* Sorts the list by pages. */
+void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
+    chain_t chains[CHAINS];
+    lm_block_t *next;
+    for (unsigned i = 0; i < CHAINS; i++) chains[i].page = NULL;
+    for (lm_block_t *block = list; block != NULL; block = next) {
+        next = lm_link_get(block);
+        lm_page_t *page = lm_page_of(block);
+        chain_t *chain = &chains[lm_span_slice(page) % CHAINS];
+        if (chain->page != page) {
+            if (chain->page != NULL) send(heap, chain);
+            *chain = (chain_t){page, NULL, block, 0};
+        }
+        lm_link_set(block, chain->head);
+        chain->head = block;
+        chain->count++;
+    }
+    for (unsigned i = 0; i < CHAINS; i++) {
+        if (chains[i].page != NULL) send(heap, &chains[i]);
+    }
+}
+
+static uint32_t held(const lm_foreign_t *foreign) {
+    return (uint32_t)(foreign->granted - foreign->room);
+}
+
+static void enlist(lm_foreign_t *foreign, lm_block_t *block) {
+    foreign->room--;
+    lm_link_set(block, foreign->first);
+    /* Release: in this order, for the child of a fork, which hands over what it finds. */
+    lm_store_release(&foreign->first, block);
+}
+
+static void no_room(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].granted = heap->foreign[c].room = 0;
+    heap->foreign_bytes = 0;
+}
+
+void lm_foreign_return_all(lm_heap_t *heap) {
+    if (heap->foreign_bytes == 0) return;
+    for (unsigned c = 1; c < LM_CLASSES; c++)
+        lm_foreign_send(heap, lm_foreign_unlist(&heap->foreign[c]));
+    no_room(heap);
+}
+
+/* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on them. */
+void lm_foreign_return_sleeper(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_foreign_t *foreign = &heap->foreign[c];
+        if (foreign->handed_out) {
+            lm_foreign_send(NULL, heap->head[c]);
+            heap->head[c] = NULL;
+            foreign->handed_out = false;
+        }
+        if (foreign->first != NULL) lm_foreign_send(NULL, lm_foreign_unlist(foreign));
+    }
+}
+
+lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
+    lm_foreign_t *foreign = &heap->foreign[size_class];
+    /* A few are not worth the way here; and small ones share cache lines with what other threads use. */
+    if (held(foreign) < FEW && held(foreign) * lm_class_bytes(size_class) < FEW_BYTES) return NULL;
+    return lm_foreign_unlist(foreign);
+}
+
+/* Makes room for more blocks of the class; false iff it has enough, or all together have. */
+static bool grant(lm_heap_t *heap, unsigned size_class) {
+    lm_foreign_t *foreign = &heap->foreign[size_class];
+    size_t bytes = lm_class_bytes(size_class);
+    uint32_t most = (uint32_t)(FOREIGN_BYTES / bytes), more = foreign->granted;
+    if (most > FOREIGN_MOST) most = FOREIGN_MOST;
+    if (most < FOREIGN_LEAST) most = FOREIGN_LEAST;
+    if (more < FOREIGN_FIRST) more = FOREIGN_FIRST;
+    if (more > most - foreign->granted) more = most - foreign->granted;
+    if (more == 0 || heap->foreign_bytes + more * bytes > FOREIGN_BYTES_ALL) return false;
+    foreign->granted = (uint16_t)(foreign->granted + more);
+    foreign->room = (uint16_t)(foreign->room + more);
+    heap->foreign_bytes += more * bytes;
+    return true;
+}
+
+/* A list that is full: to who wants such blocks, or home. */
+static void hand_over(lm_heap_t *heap, unsigned size_class) {
+    lm_foreign_t *foreign = &heap->foreign[size_class];
+    size_t bytes = held(foreign) * lm_class_bytes(size_class);
+    if (foreign->first == NULL) return;
+    if (bytes >= TRANSFER_BYTES && lm_transfer_put(size_class, foreign)) return;
+    /* In there and not before: a fork that we wait for finds the list. */
+    lm_biased_enter(&heap->lock);
+    lm_foreign_send(heap, lm_foreign_unlist(foreign));
+    lm_biased_leave(&heap->lock);
+}
+
+static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
+    unsigned c = page->size_class;
+    /* An orphan becomes ours at once. */
+    if (lm_load_relaxed(&page->owner) == LM_OWNER_NONE) {
         lm_remote_push(heap, page, block, block, 1);
         return;
     }
-    lm_batch_t *batch = &heap->batch[lm_span_slice(page) % LM_BATCHES];
-    if (batch->page != page) {
-        if (batch->page != NULL) hand_over(heap, batch);
-        uint64_t word = lm_load_relaxed(&page->remote);
-        if (LM_UNLIKELY(word & LM_REMOTE_ORPHAN)) {
-            lm_remote_push(heap, page, block, block, 1);
-            return;
+    if (heap->foreign[c].room == 0 && !grant(heap, c)) {
+        hand_over(heap, c);
+        if (heap->foreign[c].room == 0) {
+            for (unsigned other = 1; other < LM_CLASSES; other++) hand_over(heap, other);
+            no_room(heap);
+            (void)grant(heap, c);
         }
-        uint32_t completes = (uint32_t)page->capacity - lm_remote_count(word);
-        batch->limit = most > BATCH_MOST ? BATCH_MOST : most;
-        if (batch->limit > completes) batch->limit = completes;
-        batch->head = NULL;
-        batch->tail = block;
-        batch->count = 0;
-        batch->page = page;
-        heap->batched = true;
     }
-    /* Release, here and below: in this order, for the child of a fork, which hands over what it finds. */
-    lm_link_set(block, batch->head);
-    lm_store_release(&batch->head, block);
-    lm_store_release(&batch->count, batch->count + 1);
-    if (batch->count >= batch->limit) hand_over(heap, batch);
-}
-
-void lm_remote_flush(lm_heap_t *heap) {
-    if (LM_LIKELY(!heap->batched)) return;
-    heap->batched = false;
-    for (unsigned i = 0; i < LM_BATCHES; i++) {
-        if (heap->batch[i].page != NULL) hand_over(heap, &heap->batch[i]);
-    }
-}
-
-void lm_remote_flush_sleeper(lm_heap_t *heap) {
-    for (unsigned i = 0; i < LM_BATCHES; i++) {
-        lm_batch_t *batch = &heap->batch[i];
-        lm_page_t *page = batch->page;
-        /* Its own pages are its own: it may be freeing there by now. */
-        if (page == NULL || lm_load_relaxed(&page->owner) == heap->token) continue;
-        batch->page = NULL;
-        lm_remote_push(NULL, page, batch->head, batch->tail, batch->count);
-    }
+    enlist(&heap->foreign[c], block);
 }
 
 /* ---- Taking in ---- */
@@ -160,12 +245,12 @@ void lm_remote_drain(lm_heap_t *heap) {
 
 /* ---- The slow half of free ---- */
 
-void lm_block_free_slow(void *p, lm_page_t *page) {
+static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
     if (page->kind == LM_KIND_PAGE) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
         if (LM_LIKELY(heap != NULL))
-            lm_remote_free(heap, page, block);
+            remote_free(heap, page, block);
         else
             lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
@@ -173,6 +258,16 @@ void lm_block_free_slow(void *p, lm_page_t *page) {
     } else {
         lm_free_foreign(p);
     }
+}
+
+void lm_block_free_slow(void *p, lm_page_t *page) {
+    lm_foreign_t *foreign = &lm_heap_self->foreign[page->size_class];
+    /* There is no room in an empty heap, nor in class 0, which lm_nobody has; and large objects have no
+     * owner. */
+    if (LM_LIKELY(foreign->room > 0) && LM_LIKELY(lm_peek(&page->owner) != LM_OWNER_NONE))
+        enlist(foreign, (lm_block_t *)p);
+    else
+        free_slower(p, page);
 }
 
 void lm_free_foreign(void *p) {

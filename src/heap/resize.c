@@ -53,24 +53,37 @@ void *lm_malloc_aligned(size_t bytes, size_t align) {
 /* Blocks stay while at least half of them is used: a move would cost more than it saves. */
 static bool worth_staying(size_t have, size_t bytes) { return bytes <= have && bytes >= have / 2; }
 
-void *lm_realloc(void *p, size_t bytes) {
-    lm_page_t *page = lm_page_checked(p, "realloc");
-    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
+/* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will grow
+ * again: an eighth more than it has, so that the copies add up to a multiple of the last size, not to its
+ * square. Who grows by more than that has room of its own, and gets what it asks for. */
+static size_t with_room(size_t have, size_t bytes) {
+    size_t roomy = have + have / 8;
+    return bytes > have && bytes < roomy && roomy <= LM_BLOCK_MOST - LM_TRAILER ? roomy : bytes;
+}
+
+static LM_NOINLINE void *resize(lm_page_t *page, void *p, size_t bytes) {
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST) {
         void *there = lm_large_resize(page, p, whole);
         if (there != NULL) return lm_mark(there, bytes);
-    } else if (page->kind == LM_KIND_PAGE && worth_staying(page->block_bytes, whole)) {
-        return lm_mark(p, bytes);
     }
-    int error = errno;
-    void *other = lm_malloc(bytes);
-    if (other == NULL && whole <= lm_block_bytes(page)) {
+    bool fits = whole <= lm_block_bytes(page);
+    int error = fits ? errno : 0;
+    void *other = lm_malloc(with_room(have, bytes));
+    if (other == NULL && fits) {
         errno = error;
         return lm_mark(p, bytes); /* it was to shrink: too large will do */
     }
     if (other == NULL) return NULL;
     memcpy(other, p, have < bytes ? have : bytes);
     lm_free(p);
-    return other;
+    return lm_mark(other, bytes);
+}
+
+void *lm_realloc(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_checked(p, "realloc");
+    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
+    if (page->kind == LM_KIND_PAGE && worth_staying(page->block_bytes, bytes + LM_TRAILER))
+        return lm_mark(p, bytes);
+    return resize(page, p, bytes);
 }

@@ -1,6 +1,6 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, orphans, arena. Each is a leaf for those before it.
+ * Order of locks: registry, common heap, heap, transfer cache, orphans, arena. Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
 #define LM_HEAP_ROOM_H
@@ -27,7 +27,16 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class);
 lm_block_t *lm_page_carve(lm_page_t *page);
 
 /* Takes all blocks on page->free, NULL iff there are none. */
-lm_block_t *lm_page_take(lm_page_t *page);
+LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
+    lm_block_t *list = page->free;
+    if (list == NULL) return NULL;
+    page->free = NULL;
+    page->virgin = false;
+    /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
+    lm_store_release(&page->live, page->carved);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return list;
+}
 
 void lm_page_to_partial(lm_heap_t *heap, lm_page_t *page);
 void lm_page_to_full(lm_heap_t *heap, lm_page_t *page);
@@ -39,6 +48,9 @@ void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n
 /* Gives the page of the heap, with no block outside, back to the arena, unless a remote free is still
  * on its way to tell us of it: then it stays until that has arrived. */
 void lm_page_release(lm_heap_t *heap, lm_page_t *page);
+
+/* Takes a page that is going back out of the map. */
+void lm_page_retire(lm_page_t *page);
 
 /* The same for a page that belongs to no heap and is in no list; rested: see lm_span_give. */
 void lm_page_discard(lm_page_t *page, bool rested);
@@ -63,7 +75,7 @@ LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
     return (lm_block_t *)(void *)(lm_span_start(page) + (offset16 & 0xffff) * 16);
 }
 
-/* Hands a chain of n blocks to a page that is not the heap's (any more). heap, the one of the thread that
+/* Hands a chain of n blocks to a page that is not the heap's (any more), or whose owner sleeps. heap, the one of the thread that
  * frees, becomes the owner of an orphan; NULL: nobody does. No lock held; with NULL, a heap's may be. */
 void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
@@ -71,17 +83,50 @@ void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
 /* Takes what is there, as a chain; flags stay. Returns how many. */
 uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail);
 
-/* Frees one block of a page of another thread, through the batches. No lock held. */
-void lm_remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block);
+/* Takes the list; there is room for as many again. */
+LM_INLINE lm_block_t *lm_foreign_unlist(lm_foreign_t *foreign) {
+    lm_block_t *list = foreign->first;
+    foreign->first = NULL;
+    foreign->room = foreign->granted;
+    return list;
+}
 
-/* Hands over all batches of the calling thread. No lock held. */
-void lm_remote_flush(lm_heap_t *heap);
+/* Below: heap lock held. Hands all blocks of others over, each to its page. */
+void lm_foreign_return_all(lm_heap_t *heap);
 
-/* The same for another thread that sleeps, heap parked, its lock held. */
-void lm_remote_flush_sleeper(lm_heap_t *heap);
+/* The same in place of a thread that sleeps, heap parked; also what its heads hold of others. */
+void lm_foreign_return_sleeper(lm_heap_t *heap);
+
+/* Hands over a list of them. heap, where some may be ours; NULL: nobody's, and no lock needed. */
+void lm_foreign_send(lm_heap_t *heap, lm_block_t *list);
+
+/* Blocks of others for malloc, of a list that is not empty, if there are enough of them; NULL otherwise. */
+lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 
 /* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
 void lm_remote_drain(lm_heap_t *heap);
+
+/* ---- transfer.c ---- */
+
+/* Leaves the list for others; false iff it cannot, with the list as it was. No lock held. */
+bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign);
+
+/* Takes such a list, NULL iff there is none. */
+lm_block_t *lm_transfer_take_one(unsigned size_class);
+extern uint8_t
+    lm_transfer_count[LM_CLASSES]; /* atomic: lists of each class, changed under its lock */
+LM_INLINE lm_block_t *lm_transfer_take(unsigned size_class) {
+    /* Relaxed: what comes this moment is found the next time. */
+    if (LM_LIKELY(lm_load_relaxed(&lm_transfer_count[size_class]) == 0)) return NULL;
+    return lm_transfer_take_one(size_class);
+}
+
+/* Sends home what nobody took since the last call, or all. Returns whether some stay. */
+bool lm_transfer_empty(bool all);
+
+void lm_transfer_lock(void);
+void lm_transfer_unlock(void);
+void lm_transfer_after_fork(void);
 
 /* ---- orphan.c ---- */
 
@@ -110,9 +155,19 @@ void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
 
 /* ---- checked.c: what checked builds do around each block ---- */
 
+/* Reports a pointer that is none of ours; NULL. */
+lm_page_t *lm_page_foreign(const void *p, const char *function);
+
 /* The page of a block in use; NULL, after a report that names the function, iff p is no such block, as
  * far as this build can tell. */
+#if LM_GUARD_LINKS
 lm_page_t *lm_page_checked(const void *p, const char *function);
+#else
+LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
+    lm_page_t *page = lm_page_of(p);
+    return LM_LIKELY(page->kind != LM_KIND_NONE) ? page : lm_page_foreign(p, function);
+}
+#endif
 
 /* Reports a pointer into a large object; NULL. */
 lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function);
@@ -144,7 +199,14 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 
 /* Of threads that have ended but go on: they share one heap, and every call takes the slow path. */
 extern lm_heap_t lm_heap_common;
+lm_heap_t *lm_common_heap(void); /* the same, made if need be; no lock held */
 void *lm_common_alloc(unsigned size_class);
+
+/* Heaps in use. With many of them, a page for each class that each thread touches adds up: the first blocks
+ * of a class then come from the common heap, as its head, unless this heap has had its share. For the owner,
+ * with the head empty and no current page. */
+extern uint32_t lm_heaps_active;
+void lm_common_share(lm_heap_t *heap, unsigned size_class);
 
 /* The calling thread's heap, made if need be; NULL iff it has ended or there is no memory. */
 lm_heap_t *lm_heap_get(void);
@@ -158,7 +220,7 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
 /* ---- idle.c ---- */
 
 /* What the worker does once a tick: see lm_purge_collect_idle. */
-bool lm_idle_collect(void);
+bool lm_idle_collect(bool last);
 
 extern lm_lock_t lm_registry_lock;
 extern lm_list_t lm_registry; /* every heap ever made */

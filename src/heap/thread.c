@@ -1,7 +1,7 @@
 /* thread.c: heaps come with threads and go with them.
  *
  *   first malloc: an idle heap, or a new one ──> active, in thread-local storage
- *   thread exit:  batches handed over, lists back into their pages; empty pages to the arena, the rest
+ *   thread exit:  others' blocks sent home, lists back into their pages; empty pages to the arena, the rest
  *                 become orphans; the heap waits, idle, for the next thread
  *
  * Heaps are never unmapped, so that whoever still holds a page of one may tell it so. A thread that
@@ -18,23 +18,31 @@ LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
 /* The same, also while it is parked; `ended` once the thread has come to its end. Two words of static TLS
  * are all that loam takes: there is little of it for libraries that are opened late. */
 static LM_TLS lm_heap_t *mine;
-static lm_heap_t ended;
+static lm_heap_t *const ended = &lm_heap_empty;
 
 lm_heap_t lm_heap_empty;
-lm_heap_t lm_heap_common = {.active = true, .token = LM_OWNER_NONE + 1};
+static lm_heap_t
+    first; /* most processes need no other; those in the arena take memory of their own */
+lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
 
 /* Among those who use the common heap: inside, they count as one owner. */
-static lm_lock_t common_lock;
+static LM_AT_START lm_lock_t common_lock;
+LM_AT_START uint32_t lm_heaps_active; /* atomic: a guess is enough */
 
-lm_lock_t lm_registry_lock;
-lm_list_t lm_registry;
-static lm_heap_t *idle;                /* under the registry's lock */
-static char *heaps_next, *heaps_limit; /* under the registry's lock: room for new heaps */
-static bool booted;
+LM_AT_START lm_lock_t lm_registry_lock;
+LM_AT_START lm_list_t lm_registry;
+static LM_AT_START lm_heap_t *idle; /* under the registry's lock */
+static LM_AT_START char *heaps_next,
+    *heaps_limit; /* under the registry's lock: room for new heaps */
+static LM_AT_START bool booted, common_made;
 
 /* ---- Beginning ---- */
 
 static lm_heap_t *heap_create(void) {
+    if (heaps_next == NULL) {
+        heaps_next = (char *)&first;
+        heaps_limit = heaps_next + sizeof first;
+    }
     if ((size_t)(heaps_limit - heaps_next) < sizeof(lm_heap_t)) {
         bool zero;
         lm_page_t *span = lm_span_take(1, 1, LM_KIND_META, &zero);
@@ -45,6 +53,7 @@ static lm_heap_t *heap_create(void) {
     }
     lm_heap_t *heap = (lm_heap_t *)(void *)heaps_next;
     heaps_next += sizeof(lm_heap_t);
+    lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
     lm_list_add_last(&lm_registry, &heap->link);
     return heap;
 }
@@ -71,7 +80,7 @@ static lm_heap_t *unpark(lm_heap_t *heap) {
 }
 
 static LM_NOINLINE lm_heap_t *heap_start(void) {
-    if (mine == &ended) return NULL;
+    if (mine == ended) return NULL;
     if (mine != NULL) return unpark(mine);
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *heap = idle;
@@ -85,6 +94,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
     heap->token = lm_thread_token();
     lm_store_relaxed(&heap->active, true);
+    (void)lm_add_relaxed(&lm_heaps_active, 1); /* relaxed: a guess is enough */
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
     /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
@@ -98,11 +108,49 @@ lm_heap_t *lm_heap_get(void) {
     return LM_LIKELY(heap != &lm_heap_empty) ? heap : heap_start();
 }
 
+lm_heap_t *lm_common_heap(void) {
+    /* Acquire: it is as below once made is seen. */
+    if (LM_LIKELY(lm_load_acquire(&common_made))) return &lm_heap_common;
+    lm_lock_take(&lm_registry_lock);
+    if (!common_made) {
+        lm_heap_common.active = true;
+        lm_heap_common.token = LM_OWNER_NONE + 1;
+        lm_list_add_last(&lm_registry, &lm_heap_common.link);
+        lm_store_release(&common_made, true);
+    }
+    lm_lock_give(&lm_registry_lock);
+    return &lm_heap_common;
+}
+
 void *lm_common_alloc(unsigned size_class) {
+    lm_heap_t *common = lm_common_heap();
     lm_lock_take(&common_lock);
-    void *block = lm_heap_refill(&lm_heap_common, size_class);
+    void *block = lm_heap_refill(common, size_class);
     lm_lock_give(&common_lock);
     return block;
+}
+
+enum { SHARE_BYTES = 512, SHARE_BLOCKS = 8 /* at a time */, SHARE_MOST = 32 };
+
+void lm_common_share(lm_heap_t *heap, unsigned size_class) {
+    lm_foreign_t *foreign = &heap->foreign[size_class];
+    uint32_t n = SHARE_BYTES / (uint32_t)lm_class_bytes(size_class);
+    if (size_class >= LM_SMALL_CLASSES + 24 || foreign->shared >= SHARE_MOST) return;
+    if (n == 0) n = 1; /* of a larger class, perhaps: such a block is in no list */
+    if (n > SHARE_BLOCKS) n = SHARE_BLOCKS;
+    lm_block_t *list = NULL;
+    lm_heap_t *common = lm_common_heap();
+    lm_lock_take(&common_lock); /* what is in here, no fork finds half done */
+    for (; n > 0; n--) {
+        lm_block_t *block = (lm_block_t *)lm_heap_refill(common, size_class);
+        if (block == NULL) break;
+        lm_link_set(block, list);
+        list = block;
+        foreign->shared++;
+    }
+    foreign->handed_out = true;
+    heap->head[size_class] = list;
+    lm_lock_give(&common_lock);
 }
 
 /* ---- End ---- */
@@ -110,21 +158,31 @@ void *lm_common_alloc(unsigned size_class) {
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     lm_block_t *head = heap->head[size_class], *tail = head;
     if (head == NULL) return;
+    if (heap->foreign[size_class].handed_out) {
+        heap->head[size_class] = NULL;
+        lm_foreign_send(heap, head);
+        return;
+    }
     uint32_t n = 1;
     for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
     heap->head[size_class] = NULL;
     lm_page_put(heap->current[size_class], head, tail, n);
 }
 
-/* Empty: back to the arena. Otherwise an orphan, or, with a free on its way, ours for a while yet. */
-static void part_with(lm_heap_t *heap, lm_page_t *page) {
+/* Empty: into the chain of what goes back to the arena. Otherwise an orphan, or, with a free on its way,
+ * ours for a while yet. */
+static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     lm_block_t *head, *tail;
     uint32_t n = lm_remote_take(page, &head, &tail);
     lm_page_unlink(heap, page);
     if (n > 0) lm_page_put(page, head, tail, n);
-    if (page->live == 0) {
-        lm_page_release(heap, page);
-    } else if (lm_orphan_add(page)) {
+    /* Acquire: as in lm_page_release. */
+    if (page->live == 0 && !(lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED)) {
+        lm_page_retire(page);
+        page->notified = *empty;
+        *empty = page;
+        heap->pages--;
+    } else if (page->live > 0 && lm_orphan_add(page)) {
         heap->pages--;
     } else {
         lm_page_to_partial(heap, page);
@@ -133,22 +191,24 @@ static void part_with(lm_heap_t *heap, lm_page_t *page) {
 
 /* Heap lock held. */
 static void part_with_all(lm_heap_t *heap) {
+    lm_page_t *empty = NULL;
     lm_store_relaxed(&heap->active, false);
     lm_remote_drain(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_heap_return_head(heap, c);
         lm_list_t pages = heap->partial[c];
         heap->partial[c].first = NULL;
-        if (heap->current[c] != NULL) part_with(heap, heap->current[c]);
+        if (heap->current[c] != NULL) part_with(heap, heap->current[c], &empty);
         while (pages.first != NULL) {
             lm_page_t *page = LM_CONTAINER(pages.first, lm_page_t, link);
             lm_list_remove(&pages, &page->link);
             page->place = LM_AT_NOWHERE;
-            part_with(heap, page);
+            part_with(heap, page, &empty);
         }
         while (heap->full[c].first != NULL)
-            part_with(heap, LM_CONTAINER(heap->full[c].first, lm_page_t, link));
+            part_with(heap, LM_CONTAINER(heap->full[c].first, lm_page_t, link), &empty);
     }
+    if (empty != NULL) lm_span_give_chain(empty, false);
     /* What cannot leave yet is nobody's all the same. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_list_t *list = &heap->partial[c];
@@ -158,19 +218,21 @@ static void part_with_all(lm_heap_t *heap) {
     }
     heap->left_behind = 0;
     heap->trim_at = 0;
+    for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].shared = 0;
+    (void)lm_add_relaxed(&lm_heaps_active, (uint32_t)-1);
 }
 
 static bool heap_ended(void *value, unsigned rounds) {
     /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values together. */
     (void)value;
     lm_heap_t *heap = mine;
-    if (heap == NULL || heap == &ended) return false;
+    if (heap == NULL || heap == ended) return false;
     if (++heap->rounds < rounds) return true;
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
-    lm_remote_flush(heap);
     lm_biased_enter(&heap->lock);
-    mine = &ended;
+    lm_foreign_return_all(heap);
+    mine = ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
     part_with_all(heap);
@@ -183,10 +245,14 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_collect(void) {
-    if (mine == NULL || mine == &ended) return;
+    if (mine == NULL || mine == ended) return;
     lm_heap_t *heap = lm_heap_get();
-    lm_remote_flush(heap);
     lm_biased_enter(&heap->lock);
+    lm_foreign_return_all(heap);
+    (void)lm_transfer_empty(true);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
+    }
     lm_remote_drain(heap);
     lm_page_trim(heap);
     lm_biased_leave(&heap->lock);
@@ -205,6 +271,7 @@ static void before_fork(void) {
     FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
     lm_biased_settle();
     FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
+    lm_transfer_lock();
     lm_orphan_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
@@ -214,6 +281,7 @@ static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
     lm_orphan_unlock();
+    lm_transfer_unlock();
     FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
     lm_lock_give(&common_lock);
     lm_lock_give(&lm_registry_lock);
@@ -247,17 +315,17 @@ static void end_in_child(lm_heap_t *heap) {
 }
 
 /* What a dead thread was about to hand over, as far as it hangs together. */
-static void end_batch(lm_batch_t *batch) {
-    lm_page_t *page = batch->page;
-    lm_block_t *block = batch->head, *tail = NULL;
-    uint32_t n = 0;
-    batch->page = NULL;
-    if (page == NULL) return;
-    for (; block != NULL && lm_page_of(block) == page && n < page->capacity; n++) {
-        tail = block;
-        block = lm_link_get(block);
+static void end_foreign(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_block_t *block = heap->foreign[c].first, *next;
+        heap->foreign[c].first = NULL;
+        heap->foreign[c].granted = heap->foreign[c].room = 0;
+        for (; block != NULL && lm_page_of(block)->size_class >= c; block = next) {
+            next = lm_link_get(block);
+            lm_remote_push(NULL, lm_page_of(block), block, block, 1);
+        }
     }
-    if (block == NULL && tail != NULL) lm_remote_push(NULL, page, batch->head, tail, n);
+    heap->foreign_bytes = 0;
 }
 
 /* A dead thread may have marked a page and not told its heap. */
@@ -276,6 +344,7 @@ static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_orphan_after_fork();
+    lm_transfer_after_fork();
     lm_lock_reset(&common_lock);
     /* The registry stays locked to the end: the worker, should one start, waits there first. */
     FOR_EACH_HEAP(heap, node) {
@@ -284,18 +353,17 @@ static void after_fork_in_child(void) {
     }
     lm_span_visit(notify_again, NULL);
     FOR_EACH_HEAP(heap, node) {
-        for (unsigned i = 0; i < LM_BATCHES && not_here(heap); i++) end_batch(&heap->batch[i]);
+        if (not_here(heap)) end_foreign(heap);
     }
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);
     }
     lm_lock_give(&lm_registry_lock);
-    if (mine != NULL && mine != &ended && mine->self != NULL) be_known(mine);
+    if (mine != NULL && mine != ended && mine->self != NULL) be_known(mine);
 }
 
 void lm_heap_boot(void) {
     lm_lock_take(&lm_registry_lock);
-    if (!booted) lm_list_add_last(&lm_registry, &lm_heap_common.link);
     bool first = !booted;
     booted = true;
     lm_lock_give(&lm_registry_lock);

@@ -73,20 +73,19 @@ static uintptr_t place_in_the_middle(size_t *bytes) {
 uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
     *reserved = false;
     uintptr_t place = LM_TSAN ? 0 : place_in_the_middle(bytes);
-    if (place != 0) {
-        /* Whether the system lets us in at all (an emulator or a tool may not). */
-        intptr_t probe = map((void *)place, LM_OS_UNIT, PROT_NONE, MAP_FIXED_NOREPLACE);
-        if (!failed(probe)) (void)call3(SYS_munmap, probe, LM_OS_UNIT, 0);
-        if ((uintptr_t)probe == place) return place;
-    }
+    /* This also shows whether the system lets us in at all (an emulator or a tool may not). */
+    if (place != 0 && PORT(commit)((void *)place, LM_OS_UNIT, false) == LM_COMMIT_DONE)
+        return place;
     /* Otherwise the largest range that the system will reserve; ThreadSanitizer knows where libc's maps
      * lie, and those are no larger than this. */
     if (LM_TSAN && *bytes > 64 * LM_GIB) *bytes = 64 * LM_GIB;
     for (; *bytes >= 64 * LM_MIB; *bytes /= 2) {
         intptr_t at = map(NULL, *bytes + 2 * LM_MIB, PROT_NONE, 0);
         if (failed(at)) continue;
-        *reserved = true;
-        return lm_align_up((uintptr_t)at, 2 * LM_MIB);
+        place = lm_align_up((uintptr_t)at, 2 * LM_MIB);
+        *reserved = PORT(commit)((void *)place, LM_OS_UNIT, true) == LM_COMMIT_DONE;
+        if (*reserved) return place;
+        (void)call3(SYS_munmap, at, (intptr_t)(*bytes + 2 * LM_MIB), 0);
     }
     return 0;
 }
@@ -109,10 +108,20 @@ void lm_os_no_huge_pages(void *at, size_t bytes) {
     (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_NOHUGEPAGE);
 }
 
+void lm_os_huge_pages(void *at, size_t bytes) {
+    (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_HUGEPAGE);
+}
+
 void lm_os_back_huge(void *at) {
-    (void)call3(SYS_madvise, (intptr_t)at, 2 * LM_MIB, MADV_HUGEPAGE);
+    lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;
     lm_os_no_huge_pages(at, 2 * LM_MIB); /* what is there stays; what was purged stays purged */
+}
+
+uint64_t lm_os_thread_us(void) {
+    struct timespec now = {0, 0};
+    (void)call3(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (intptr_t)&now, 0);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 void lm_os_release(void *at, size_t bytes, bool reserved) {

@@ -16,8 +16,8 @@
 /* ---- Memory ---- */
 
 /* Finds *bytes of empty address space, or, where there is less, lowers *bytes. *reserved tells whether
- * they are ours already (mapped without access) or merely empty at present. Returns the address, a
- * multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
+ * they are ours already (mapped without access) or merely empty at present. The first LM_OS_UNIT of them is
+ * committed. Returns the address, a multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
 uintptr_t lm_os_place(size_t *bytes, bool *reserved);
 
 typedef enum lm_commit {
@@ -39,9 +39,16 @@ bool lm_os_purge(void *at, size_t bytes);
  * few objects is memory lost. */
 void lm_os_no_huge_pages(void *at, size_t bytes);
 
+/* The opposite, until then: huge pages as [at, at+bytes) is touched. */
+void lm_os_huge_pages(void *at, size_t bytes);
+
 /* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
  * if the system has one at hand. Later it makes no other there. */
 void lm_os_back_huge(void *at);
+
+/* Microseconds of processor time that the calling thread has used: what others used meanwhile does not count.
+ * A system call: not for a program that has shut itself in. */
+uint64_t lm_os_thread_us(void);
 
 /* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
 void lm_os_release(void *at, size_t bytes, bool reserved);

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <pthread.h>
 
-uintptr_t lm_fork_owner;
+LM_AT_START uintptr_t lm_fork_owner;
 
 enum { SPINS = 200, WAITS = 4 /* ms */ };
 
@@ -35,7 +35,7 @@ void lm_lock_give_contended(lm_lock_t *lock) {
 /* ---- Biased locks ---- */
 
 bool lm_biased_fenced = true; /* until the barrier is prepared */
-static bool barrier_works, forbidden;
+static LM_AT_START bool barrier_works, forbidden;
 
 void lm_biased_enter_contended(lm_biased_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
@@ -96,8 +96,8 @@ typedef struct exit_hook {
     bool (*run)(void *, unsigned);
 } exit_hook_t;
 
-static exit_hook_t hook;
-static lm_lock_t hook_lock;
+static LM_AT_START exit_hook_t hook;
+static LM_AT_START lm_lock_t hook_lock;
 
 /* POSIX runs destructors in rounds while any key has a value: ours asks for another round by having one. */
 static void thread_ended(void *value) {

@@ -9,9 +9,9 @@
  */
 #include "span/room.h"
 
-lm_arena_t lm_arena;
-lm_page_t lm_nobody;
-lm_space_t lm_space;
+LM_AT_START lm_arena_t lm_arena;
+LM_AT_START lm_page_t lm_nobody;
+LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
 
 enum {
     SLICES_MOST_LOG2 = 28, /* 16 TiB of slices */
@@ -149,6 +149,7 @@ static bool place_arena(void) {
     if (at == 0) return false;
     size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
     lm_arena.map = (lm_page_t **)at;
+    lm_space.map_committed = LM_OS_UNIT;
     at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT);
     lm_arena.pages = (lm_page_t *)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT);
@@ -243,6 +244,7 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     size_t end = first + slices;
     if (end < start + length) add(end, start + length - end, was, stamp);
     lm_space_label(first, slices, kind);
+    if (was == LM_KIND_CLEAN) lm_purge_retaken(slices);
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
     if (kind == LM_KIND_PAGE) lm_space.page_slices += slices;
 }
@@ -265,8 +267,21 @@ static lm_page_t *hole(size_t slices) {
     return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
 }
 
-static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, bool crowded,
-                       bool *zero) {
+/* The longest dirty span of fewer slices, cut to what holds at least two blocks and leaves an eighth at most
+ * unused; 0 iff there is none. */
+static size_t shorter(size_t slices, size_t block_bytes) {
+    uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY)];
+    filled &= ((uint64_t)1 << bin_of(slices)) - 1;
+    if (filled == 0) return 0;
+    for (size_t n = lm_log2(filled) + 1; n << LM_SLICE_SHIFT >= 2 * block_bytes; n--) {
+        size_t bytes = n << LM_SLICE_SHIFT;
+        if (bytes % block_bytes <= bytes / 8) return n;
+    }
+    return 0;
+}
+
+static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+                       bool crowded, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
@@ -274,7 +289,9 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, bool 
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = find(LM_KIND_DIRTY, wanted);
     bool backed = false;
-    if (span == NULL && crowded && lm_huge_wanted(wanted)) {
+    size_t fewer = span == NULL && block_bytes > 0 ? shorter(slices, block_bytes) : 0;
+    if (fewer > 0) span = find(LM_KIND_DIRTY, slices = fewer);
+    if (span == NULL && crowded && lm_huge_due(wanted)) {
         span = hole(wanted);
         while (span == NULL && lm_huge_back()) {
             backed = true;
@@ -294,18 +311,27 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, bool 
 }
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    return take(slices, align_slices, kind, false, zero);
+    return take(slices, align_slices, kind, 0, false, zero);
 }
 
-lm_page_t *lm_span_take_page(size_t slices, bool crowded, bool *zero) {
-    return take(slices, 1, LM_KIND_PAGE, crowded, zero);
+lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
+    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
+    span->notified = NULL;
+    lm_span_give_chain(span, rested);
+}
+
+void lm_span_give_chain(lm_page_t *first, bool rested) {
+    lm_page_t *next;
     lm_lock_take(&lm_space.lock);
-    uint32_t stamp = rested ? lm_space.tick - lm_purge_ticks() : lm_space.tick;
-    if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
-    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
+    uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
+    for (lm_page_t *span = first; span != NULL; span = next) {
+        next = span->notified; /* before the span becomes a part of another */
+        if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
+        lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
+    }
     lm_purge_inline();
     lm_lock_give(&lm_space.lock);
     lm_purge_poke(false);

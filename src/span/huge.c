@@ -9,20 +9,43 @@
  *
  * when a page is wanted because the others of its class are full, none is dirty, and pages occupy so much
  * already that the 2 MiB are an eighth of it at most. What is not used soon is purged like all that is
- * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those. And who
- * knows how much of a large object will be touched.
+ * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those. A large object
+ * is only marked, if it is likely to be filled: the system makes each huge page when it is touched.
+ *
+ * A huge page may cost thirty times what it should: the system moves memory about to make room for it, or
+ * is a virtual machine whose host has taken its free memory back, page by page. So each is timed, and after
+ * one that took longer than 512 small pages would, the program does without for a while.
  *
  * It cannot know whether the system had a huge page at hand; without one, 4 KiB of it are resident.
  */
 #include "span/room.h"
 
 enum {
-    DENSE_LEAST = 256, /* slices of pages of blocks: 16 MiB */
-    WANTED_MOST = 8,   /* larger spans may never be touched as a whole */
+    DENSE_LEAST = 256,    /* slices of pages of blocks: 16 MiB */
+    WANTED_MOST = 8,      /* larger spans may never be touched as a whole */
+    MARKED_MOST = 4096,   /* large objects: each mark is a map entry or two, and those are few */
+    FILL_LEAST = 4 << 20, /* bytes of a large object that is worth huge pages */
+    SLOW_US = 2000,       /* 0.2 ms are common, and 0.4 to 0.7 ms for 512 small pages */
+    PAUSE_LEAST = 256,  /* slices without huge pages after a slow one: 16 MiB, and twice as many */
+    PAUSE_MOST = 65536, /* after each that is slow again, to 4 GiB */
 };
 
-bool lm_huge_wanted(size_t slices) {
-    return slices <= WANTED_MOST && lm_space.page_slices >= DENSE_LEAST;
+#define HUGE_BYTES ((size_t)LM_HUGE_SLICES << LM_SLICE_SHIFT)
+
+bool lm_huge_due(size_t slices) {
+    if (slices > WANTED_MOST || lm_space.page_slices < DENSE_LEAST) return false;
+    if (lm_space.huge_rest == 0) return true;
+    size_t rest = lm_space.huge_rest;
+    lm_store_relaxed(&lm_space.huge_rest, rest > slices ? rest - slices : 0);
+    return false;
+}
+
+void lm_huge_took(uint64_t us) {
+    size_t pause = us < SLOW_US ? 0 : 2 * lm_space.huge_pause;
+    if (us >= SLOW_US && pause < PAUSE_LEAST) pause = PAUSE_LEAST;
+    if (pause > PAUSE_MOST) pause = PAUSE_MOST;
+    lm_space.huge_pause = pause;
+    lm_store_relaxed(&lm_space.huge_rest, pause);
 }
 
 bool lm_huge_back(void) {
@@ -33,9 +56,40 @@ bool lm_huge_back(void) {
     lm_space.busy++;
     lm_lock_give(&lm_space.lock);
     /* Clearing 2 MiB takes longer than anybody should wait for a lock. */
+    bool timed = !lm_load_relaxed(&lm_space.worker_forbidden);
+    uint64_t start = timed ? lm_os_thread_us() : 0;
     lm_os_back_huge((void *)(lm_arena.base + (first << LM_SLICE_SHIFT)));
+    uint64_t end = timed ? lm_os_thread_us() : 0;
     lm_lock_take(&lm_space.lock);
     lm_space.busy--;
+    lm_huge_took(end - start);
     lm_space_insert(first, LM_HUGE_SLICES, LM_KIND_DIRTY, lm_space.tick);
     return true;
+}
+
+static uint32_t marked; /* atomic: large objects that are */
+
+void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
+    /* Relaxed: one more or less. */
+    if (to < FILL_LEAST || lm_load_relaxed(&lm_space.huge_rest) > 0) return;
+    uintptr_t start = (uintptr_t)lm_span_start(span);
+    uintptr_t first = lm_align_down(start + from, HUGE_BYTES),
+              end = lm_align_down(start + to, HUGE_BYTES);
+    if (first < start) first += HUGE_BYTES;
+    if (first >= end) return;
+    if (!span->huge && lm_add_relaxed(&marked, 1) >= MARKED_MOST) {
+        (void)lm_add_relaxed(&marked, (uint32_t)-1);
+        return;
+    }
+    span->huge = true;
+    lm_os_huge_pages((void *)first, end - first);
+}
+
+void lm_span_unfill(lm_page_t *span, size_t slice) {
+    if (!span->huge) return;
+    lm_os_no_huge_pages(lm_span_start(span) + (slice << LM_SLICE_SHIFT), (span->slices - slice)
+                                                                             << LM_SLICE_SHIFT);
+    if (slice > 0) return;
+    span->huge = false;
+    (void)lm_add_relaxed(&marked, (uint32_t)-1);
 }

@@ -9,6 +9,9 @@
  *
  *   give -> dirty, stamped -> [tick .. tick + delay] -> busy: madvise without the lock -> clean
  *
+ * A program that works in bursts takes soon what was just purged, and pays for it in page faults. Then spans
+ * wait twice as long, until a purge is not regretted again.
+ *
  * Where no worker may be, a thread that frees purges everything once the dirty exceeds an eighth of
  * what is in use. The worker runs on a tiny stack without thread-local storage: nothing here may use any.
  */
@@ -25,14 +28,40 @@ enum {
 };
 
 lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
-bool (*lm_purge_collect_idle)(void);
+LM_AT_START bool (*lm_purge_collect_idle)(bool last);
 
 static uint32_t tick_ms(void) {
     uint32_t ms = lm_purge_policy.delay_ms / 4;
     return ms > TICK_MOST_MS ? TICK_MOST_MS : ms < TICK_LEAST_MS ? TICK_LEAST_MS : ms;
 }
 
-uint32_t lm_purge_ticks(void) { return (lm_purge_policy.delay_ms + tick_ms() - 1) / tick_ms(); }
+/* Whether most of what was purged lately had to be taken anew soon after. */
+static bool regretted(void) {
+    return lm_space.retaken_lately > 0 && 2 * lm_space.retaken_lately >= lm_space.purged_lately;
+}
+
+uint32_t lm_purge_ticks(void) {
+    uint32_t delay_ms = regretted() ? 2 * lm_purge_policy.delay_ms : lm_purge_policy.delay_ms;
+    return (delay_ms + tick_ms() - 1) / tick_ms();
+}
+
+uint32_t lm_purge_ticks_rested(void) {
+    uint32_t ticks = lm_purge_ticks();
+    return regretted() ? 0 : ticks;
+}
+
+void lm_purge_retaken(size_t slices) {
+    size_t left = lm_space.purged_lately - lm_space.retaken_lately;
+    lm_space.retaken_lately += slices < left ? slices : left;
+}
+
+/* The older ones count less each time, so that a program that has changed its ways is seen to. */
+static void remember(size_t slices) {
+    if (slices == 0) return;
+    lm_space.retaken_lately -= (lm_space.retaken_lately + 7) / 8;
+    lm_space.purged_lately -= lm_space.purged_lately / 8;
+    lm_space.purged_lately += slices;
+}
 
 /* Purges one dirty span of at least that age, with the lock held before and after, but not between.
  * Returns its slices; 0 iff there is none or the system refused. */
@@ -73,13 +102,18 @@ static void work(void) {
     bool more = true;
     for (unsigned lingered = 0; more; lingered++) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
-        bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle();
+        /* Not only once it has decided to end: then it must not wait for locks any more. */
+        bool last = lm_load_relaxed(&lm_space.stop) != 0 || lingered >= LINGER_TICKS;
+        bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle(last);
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
-        while (lm_space.stop == 0 && purge_one(lm_purge_ticks()) > 0) {}
+        uint32_t ticks = lm_purge_ticks();
+        size_t purged = 0, part = 1;
+        while (lm_space.stop == 0 && part > 0) purged += part = purge_one(ticks);
+        remember(purged);
         bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS;
         if (dirty) lingered = 0;
-        more = lm_space.stop == 0 && (dirty || (awake && lingered < LINGER_TICKS));
+        more = lm_space.stop != 0 ? !last : dirty || (awake && lingered < LINGER_TICKS);
         if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
         lm_lock_give(&lm_space.lock);
     }

@@ -28,7 +28,12 @@ typedef struct lm_space {
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
     unsigned busy;         /* spans being purged without the lock */
+    size_t
+        huge_rest; /* atomic: slices to be had without huge pages first: the last one took too long */
+    size_t huge_pause; /* how many it was, the last time; 0: the last one was fast */
     size_t purged_bytes, purges;
+    size_t purged_lately;  /* slices, the older the less */
+    size_t retaken_lately; /* those of them for which memory was taken anew */
 } lm_space_t;
 
 extern lm_space_t lm_space;
@@ -67,8 +72,11 @@ void lm_space_rest(void);
 /* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
 enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
 
-/* huge.c: whether a span of so many slices is worth a huge page. */
-bool lm_huge_wanted(size_t slices);
+/* huge.c: whether a huge page should be made for a span of so many slices, of which none is free. */
+bool lm_huge_due(size_t slices);
+
+/* huge.c: notes how long one took: after a slow one, none is due for a while. */
+void lm_huge_took(uint64_t us);
 
 /* huge.c: makes 2 MiB of clean memory resident, as a dirty span. false iff there are none. Gives the
  * lock up meanwhile. */
@@ -76,6 +84,12 @@ bool lm_huge_back(void);
 
 /* purge.c: ticks that a dirty span waits. */
 uint32_t lm_purge_ticks(void);
+
+/* purge.c: how many of them count as over where nobody has used it for a while. */
+uint32_t lm_purge_ticks_rested(void);
+
+/* purge.c: notes that clean memory was taken, which what was purged might have served. */
+void lm_purge_retaken(size_t slices);
 
 /* purge.c: purges in the caller's thread when no worker may do it and too much is dirty. Gives the
  * lock up meanwhile. */

@@ -61,7 +61,8 @@ typedef struct LM_ALIGNED(128) lm_page {
     uint8_t kind;   /* lm_kind_t */
     uint8_t place;  /* in which of the heap's lists `link` is (heap layer) */
     bool fresh;     /* memory beyond `carved` reads as zero */
-    bool virgin;    /* every block of the list handed to the heap has never been used */
+    bool huge;      /* large: may have huge pages, which it gets as it is touched */
+    bool virgin;    /* no block that malloc takes from this page now has ever been used */
     lm_node_t link; /* pages: heap's list; free spans: bin */
     struct lm_heap *heap;
 
@@ -112,13 +113,16 @@ LM_INLINE char *lm_span_start(const lm_page_t *span) {
  * reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
 
-/* The same, for a page of blocks. crowded: others of its class are full, so it will be filled as well, and
+/* The same, for a page of blocks of that size; with fewer slices where only those are dirty. crowded: others of its class are full, so it will be filled as well, and
  * is worth a huge page once there are many (huge.c). */
-lm_page_t *lm_span_take_page(size_t slices, bool crowded, bool *zero);
+lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero);
 
 /* Gives a span back, dirty. It must be out of the map. rested: nobody has used it for a while, and it
  * need not wait for the purge delay. */
 void lm_span_give(lm_page_t *span, bool rested);
+
+/* The same for a chain of spans, linked by `notified`, with one lock. */
+void lm_span_give_chain(lm_page_t *first, bool rested);
 
 /* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
@@ -133,6 +137,14 @@ void lm_span_shrink(lm_page_t *span, size_t slices);
  * back clean. NULL iff that is not possible; the old span is as it was then. */
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
 
+/* ---- Huge pages (huge.c) ---- */
+
+/* Bytes [from, to) of a LARGE span were asked for and will be filled: where they are many, in huge pages. */
+void lm_span_fill(lm_page_t *span, size_t from, size_t to);
+
+/* Before the span, from that slice on, is given back: no more huge pages there. */
+void lm_span_unfill(lm_page_t *span, size_t slice);
+
 /* ---- Purge (purge.c) ---- */
 
 typedef struct lm_purge_policy {
@@ -143,8 +155,9 @@ typedef struct lm_purge_policy {
 extern lm_purge_policy_t lm_purge_policy;
 
 /* What the layer above collects from threads that sleep, before spans are purged; called by the worker
- * once a tick, without locks held. Returns whether some thread had something but did not sleep. */
-extern bool (*lm_purge_collect_idle)(void);
+ * once a tick, without locks held. last: it may not come again soon, what waits for a later tick must go
+ * now. Returns whether some thread had something but did not sleep. */
+extern bool (*lm_purge_collect_idle)(bool last);
 
 /* Starts a worker if there is none and enough to do: a lot of dirty memory, or (idle) something to
  * collect from sleeping threads. Called without locks held. */

@@ -156,11 +156,15 @@ class Workload {
         }
     }
 
-    /* Whether an object of ours begins right behind it, so that it cannot grow where it is. */
+    /* Whether an object of ours begins behind it, so that it cannot grow where it is: right there, or after
+     * a single slice, which large objects cannot fill. */
     static bool shut_in(const Object &object) {
         const lm_page_t *page = lm_page_of(object.p);
         size_t behind = lm_span_slice(page) + page->slices;
-        return behind < lm_arena.slices && lm_arena.map[behind]->kind >= LM_KIND_PAGE;
+        for (size_t at : {behind, behind + 1}) {
+            if (at < lm_arena.slices && lm_arena.map[at]->kind >= LM_KIND_PAGE) return true;
+        }
+        return false;
     }
 
     /* Wherever the best fitting gaps may be: until somebody is behind it. */

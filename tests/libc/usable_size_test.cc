@@ -1,7 +1,8 @@
 /* usable_size_test.cc: malloc_usable_size, and the bound on internal waste.
  *
  * What it reports may be written to the last byte. Above 128 bytes it is at most 12.5% more than
- * what was asked for: every size to 64 KiB, then a ladder of sizes to 64 MiB. A debug build keeps
+ * what was asked for: every size to 64 KiB, then a ladder of sizes to 64 MiB. Only a hole that a freed
+ * block of a larger class has left may be up to a quarter larger than the class. A debug build keeps
  * its check bytes after the object and so reports exactly what was asked for; there the bound is
  * tested on loam_good_size, which names the class.
  */
@@ -125,16 +126,23 @@ TEST(Waste, EverySizeTo64KiB) {
     if (kDebugBuild) {
         GTEST_SKIP() << "this build reports requested sizes: the bound is tested on loam_good_size";
     }
+    auto good_size = symbol<size_t(size_t)>("loam_good_size");
+    ASSERT_NE(good_size, nullptr);
     size_t worst = 0;
-    size_t worst_size = 129;
+    size_t worst_size = 129, borrowed = 0;
     for (size_t size = 129; size <= kSmall; size++) {
         size_t usable = usable_of(size);
-        ASSERT_TRUE(within_bound(size, usable)) << size << " takes " << usable;
+        if (!within_bound(size, usable)) { /* a freed block of a larger class was at hand */
+            ASSERT_LE(usable, good_size(size) * 5 / 4) << size;
+            borrowed++;
+            continue;
+        }
         if ((usable - size) * worst_size > worst * size) {
             worst = usable - size;
             worst_size = size;
         }
     }
+    EXPECT_LT(borrowed, kSmall / 20) << "only where the test's own objects have left holes";
     RecordProperty("worst_size", static_cast<int>(worst_size));
     printf("worst waste: %zu bytes take %zu (%.2f%%)\n", worst_size, worst_size + worst,
            100.0 * static_cast<double>(worst) / static_cast<double>(worst_size));
@@ -159,20 +167,25 @@ TEST(Waste, SmallSizesAreInStepsOf16) {
     }
 }
 
-TEST(GoodSize, IsWhatAnObjectGetsAndWithinTheBound) {
+TEST(GoodSize, IsWhatAnObjectGetsAtLeastAndWithinTheBound) {
     auto good_size = symbol<size_t(size_t)>("loam_good_size");
     ASSERT_NE(good_size, nullptr);
-    size_t before = 0;
+    size_t before = 0, as_promised = 0;
     for (size_t size = 129; size <= kSmall; size++) {
         size_t good = good_size(size);
         ASSERT_TRUE(within_bound(size, good)) << size << " is rounded to " << good;
         ASSERT_GE(good, before) << "monotonic at " << size;
         ASSERT_EQ(good_size(good), good) << size;
         if (!kDebugBuild) {
-            ASSERT_EQ(usable_of(size), good) << size;
+            size_t usable = usable_of(size);
+            ASSERT_GE(usable, good) << size;
+            ASSERT_LE(usable, good * 5 / 4)
+                << size << ": at most so much in a hole of a larger class";
+            as_promised += usable == good;
         }
         before = good;
     }
+    EXPECT_TRUE(kDebugBuild || as_promised > kSmall * 9 / 10) << as_promised;
     for (size_t size : sampled_large_sizes()) {
         size_t good = good_size(size);
         ASSERT_TRUE(within_bound(size, good)) << size << " is rounded to " << good;

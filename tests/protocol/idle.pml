@@ -4,7 +4,7 @@
  * One heap, its owner, a thread that frees the owner's blocks, the worker; one page of two blocks. The
  * fast paths, which take no lock, are modelled load by load and store by store. Checked in every order
  * of steps: the page is released only when nobody is inside it, about to be told of, or holding a
- * block; a list never changes under who pops it; batches are handed over for nobody who is filling
+ * block; a list never changes under who pops it; others' blocks are sent home for nobody who is listing
  * them; and once the owner sleeps for ever without a block of the page, the page is released, also
  * where it freed on its fast path between two sleeps, with its heap parked all the while.
  *
@@ -14,8 +14,9 @@
  *   fast_free        lm_block_free (heap.h): link, page->free, count down
  *   event            lm_page_event (page.c)
  *   heap_get         lm_heap_get, unpark (thread.c)
- *   Owner's batch    lm_remote_free (remote.c) on somebody else's page, as one word
- *   Other            lm_remote_push, notify (remote.c)
+ *   listed           what the owner holds of others' pages (remote.c), as one word; transfer.pml has the lists
+ *   Other            lm_remote_push, notify (remote.c); the worker, when it sends home what another sleeper
+ *                    or the transfer cache had of this page, does the same
  *   collect_page, sweep, park, trim, Worker    the same names in idle.c and page.c; lm_idle_collect
  *   in_call          what lm_os_thread_sleeps reads in /proc
  *   take_lock        lm_biased_enter and lm_biased_leave (os/os.h), as one step: biased.pml is for what
@@ -25,7 +26,7 @@
  * the lock, to choose. Left out: signal handlers, which may
  * sleep in the middle of malloc (the test of the stack in os/linux.c is for them), the end of the
  * thread and of its heap (orphan.pml), a second page and a second class, other pages that malloc would
- * take when this one is exhausted.
+ * take when this one is exhausted, others' blocks among them.
  *
  * mutation NO_OWNER_CHECK: an event believes that the page is still the heap's
  * mutation OVERWRITE_HEAD: the slow half of malloc trusts that the fast half met an empty list of this heap
@@ -52,7 +53,7 @@ byte link[ALL + 1];
 /* The heap. */
 bit self = 1; /* lm_heap_self: 1 the heap, 0 the empty one */
 byte head;
-bit notified, inside, asked, slow, parked, left_behind, batch;
+bit notified, inside, asked, slow, parked, left_behind, listed;
 
 /* The owner in the kernel's eyes. */
 bit in_call, for_ever;
@@ -60,7 +61,7 @@ bit in_call, for_ever;
 /* Blocks on their way, and who stands where, for the assertions. */
 bit held[ALL + 1]; /* by the owner's program */
 byte box;          /* by the other thread */
-bit other_busy, owner_inside, batch_open;
+bit other_busy, owner_inside, listing;
 
 #define take_lock() atomic { asked == 0 -> inside = 1 }
 #define give_lock() inside = 0
@@ -278,7 +279,6 @@ inline slow_malloc() {
        if
        :: head != NIL -> pop(1)
        :: else ->
-          batch = 0;
           take_lock();
           slow = 1;
           drain();
@@ -341,9 +341,9 @@ proctype Owner() {
     :: atomic { held[1] && box == NIL -> held[1] = 0; box = 1 }
     :: atomic { held[2] && box == NIL -> held[2] = 0; box = 2 }
     :: heap_get();
-       batch_open = 1;
-       batch = 1;
-       batch_open = 0
+       listing = 1;
+       listed = 1;
+       listing = 0
     :: in_call = 1; in_call = 0
     :: atomic { in_call = 1; for_ever = 1 }; break
     od
@@ -465,7 +465,7 @@ inline park() {
        :: still_asleep ->
           parked = 1;
           if
-          :: batch -> assert(!batch_open); batch = 0
+          :: listed -> assert(!listing); listed = 0
           :: else -> skip
           fi
        :: else -> self = 1
@@ -556,7 +556,7 @@ proctype Worker() {
        slow = 0 /* note */
     od;
     assert(released || held[1] || held[2]);
-    assert(!batch)
+    assert(!listed)
 }
 
 init {

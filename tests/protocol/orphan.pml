@@ -8,12 +8,13 @@
  *
  *   here             in src/heap
  *   push             lm_remote_push, notify (remote.c)
- *   hand_over        hand_over (remote.c), of a batch of one block
+ *   send             lm_foreign_send, put_own (remote.c), of a list of one block; heap lock held
+ *   hand_over        hand_over (remote.c), where the transfer cache does not take the list
  *   drain            lm_remote_drain (remote.c), by the owner, or by the worker for an ended heap
  *   local_free       lm_block_free (heap.h) with lm_page_event (page.c)
  *   end              heap_ended, part_with_all, part_with (thread.c)
  *   begin            heap_start (thread.c): the next thread takes the heap
- *   take_own, adopt  refill (refill.c): a block of a page of ours, or of an orphan
+ *   malloc           refill (refill.c): a block of a page of ours, of the list, or of an orphan
  *   orphan_add, orphan_adopt, orphan_free    the same in orphan.c
  *
  * The word `remote` is a count and two flags that change together; chains are counted, not linked
@@ -225,19 +226,24 @@ inline drain(h) {
     fi
 }
 
-inline hand_over(h) {
-    atomic { touch(); assert(batch); batch = 0 };
+/* The page may have become ours meanwhile. */
+inline send(h) {
+    listed = 0;
     if
     :: owner == h ->
-       take_lock(heap_lock[h]);
        put(1);
        if
        :: live == 0 && place == PARTIAL -> release(h)
        :: else -> skip
-       fi;
-       give_lock(heap_lock[h])
-    :: else -> push(h)
+       fi
+    :: else -> push(NOBODY)
     fi
+}
+
+inline hand_over(h) {
+    take_lock(heap_lock[h]);
+    send(h);
+    give_lock(heap_lock[h])
 }
 
 /* ---- Threads ---- */
@@ -266,18 +272,23 @@ inline thread_free(h) {
     :: owner == h -> local_free(h)
     :: else ->
        if
-       :: orphan || batch -> push(h)
-       :: else -> batch = 1
+       :: owner == NOBODY -> push(h)
+       :: else ->
+          if
+          :: listed -> hand_over(h)
+          :: else -> skip
+          fi;
+          listed = 1
        fi
     fi
 }
 
 inline end(h) {
+    take_lock(heap_lock[h]);
     if
-    :: batch -> hand_over(h)
+    :: listed -> send(h)
     :: else -> skip
     fi;
-    take_lock(heap_lock[h]);
     alive = 0;
     drain(h);
     if
@@ -308,6 +319,9 @@ inline malloc(h) {
     :: !released && list_of == h && free_count > 0 -> /* take_own */
        owner = h; /* it may be left over from the heap's last thread */
        ok = 1
+    :: !(!released && list_of == h && free_count > 0) && listed -> /* lm_foreign_take */
+       listed = 0;
+       held++
     :: else ->
        orphan_adopt(h);
        if
@@ -325,12 +339,12 @@ inline malloc(h) {
 
 proctype Thread(byte h; byte lives) {
     byte held = 1, n, to;
-    bit alive = 1, batch, q, o, ok, emptied, may_malloc = 1;
+    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1;
     do
-    :: released && held == 0 && !batch -> break
+    :: released && held == 0 && !listed -> break
     :: held > 0 && alive -> thread_free(h)
     :: held > 0 && !alive -> held--; push(NOBODY)
-    :: batch && alive -> hand_over(h)
+    :: listed && alive -> hand_over(h)
     :: alive && may_malloc -> may_malloc = 0; malloc(h)
     :: alive && notified[h] -> take_lock(heap_lock[h]); drain(h); give_lock(heap_lock[h])
     :: alive && !released && lives > 0 -> lives--; end(h)

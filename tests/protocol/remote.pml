@@ -12,8 +12,8 @@
  *   Owner's free     lm_block_free (heap.h) with lm_page_event (page.c)
  *   release          lm_page_release (page.c)
  *
- * Left out: orphans (orphan.pml), the worker and page->bias (idle.pml), batches: a chain is handed over
- * whole. Nothing is allocated again, a page is in no list but `partial`, `pending` does not exist.
+ * Left out: orphans (orphan.pml), the worker and page->bias (idle.pml), how blocks come to be a chain
+ * (transfer.pml has the lists that are sorted into chains). Nothing is allocated again, a page is in no list but `partial`, `pending` does not exist.
  *
  * mutation RELEASE_QUEUED: a page is released although a pusher is about to tell its heap of it
  * mutation LINK_AFTER_FLAG: the drain reads page->notified after it has cleared the flag

@@ -38,16 +38,17 @@ bit alone;
 #define give_lock() lock = 0
 
 proctype Worker() {
-    bit more = 1;
+    bit more = 1, last;
     do
     :: !more -> break
     :: else ->
+       last = stop; /* a round that leaves nothing in the transfer cache */
        take_lock();
        if
        :: !stop -> dirty = 0 /* all of it is old enough */
        :: true -> skip
        fi;
-       more = !stop && dirty > 0;
+       more = (stop -> !last : dirty > 0);
 #ifdef LEAVE_UNLOCKED
        give_lock();
        take_lock();

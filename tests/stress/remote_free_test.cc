@@ -1,6 +1,6 @@
 /* remote_free_test.cc: blocks are freed by threads that did not allocate them.
  *
- * One producer and one consumer, many of each, chains freed at once (which fills the batches that
+ * One producer and one consumer, many of each, chains freed at once (which fills the lists that
  * carry remote frees), ping-pong of the same few blocks, and realloc by the receiver. Every block is
  * stamped, and the stamp checked before it is freed: memory handed out twice shows as a changed
  * stamp, a missing ordering as a race under ThreadSanitizer.
@@ -69,7 +69,7 @@ TEST_F(RemoteFree, ManyToMany) { EXPECT_GT(produce_and_consume(3, 3, 0), 1000u);
 TEST_F(RemoteFree, ManyToOneMediumSize) { EXPECT_GT(produce_and_consume(3, 1, 3000), 1000u); }
 
 /* Chains of many blocks at once: from one page (all one size) and from many (mixed). */
-TEST_F(RemoteFree, ChainsFillTheBatches) {
+TEST_F(RemoteFree, ChainsFillTheLists) {
     constexpr unsigned kThreads = 3;
     Lanes lanes(kThreads);
     Clock clock;

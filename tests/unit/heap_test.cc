@@ -4,6 +4,7 @@
  */
 #include "heap_unit.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -16,7 +17,7 @@ using unit::in_thread;
 
 class Heap : public unit::HeapTest {};
 
-constexpr size_t kBytes = 512; /* a page has 128 of them, 8 are carved at a time, 16 wake it */
+constexpr size_t kBytes = 512; /* a page has 128 of them, 16 wake it */
 constexpr size_t kBlocks = 128;
 constexpr size_t kWake = 16;
 
@@ -50,19 +51,46 @@ TEST_F(Heap, PagesAreCarvedAsNeeded) {
         lm_page_t *page = lm_page_of(taken[0]);
         EXPECT_EQ(kBytes, page->block_bytes);
         EXPECT_EQ(kBlocks, page->capacity);
-        EXPECT_EQ(4096 / kBytes, page->carved);
-        EXPECT_EQ(4096 / kBytes, page->live) << "what the heap holds ready counts as outside";
         EXPECT_EQ(LM_AT_CURRENT, page->place);
         EXPECT_EQ(lm_span_start(page), taken[0]);
-        for (size_t i = 1; i < 8; i++) {
+        /* 512 bytes, then as much as there is already, 4 KiB at most. */
+        for (size_t carved : {1u, 2u, 4u, 8u, 16u, 24u, 32u}) {
+            EXPECT_EQ(carved, page->carved);
+            EXPECT_EQ(carved, page->live) << "what the heap holds ready counts as outside";
+            while (taken.size() < carved) {
+                taken.push_back(lm_block_alloc(kBytes));
+                EXPECT_EQ(lm_span_start(page) + (taken.size() - 1) * kBytes, taken.back())
+                    << "in order of address";
+            }
+            EXPECT_EQ(carved, page->carved);
             taken.push_back(lm_block_alloc(kBytes));
-            EXPECT_EQ(lm_span_start(page) + i * kBytes, taken.back()) << "in order of address";
         }
-        EXPECT_EQ(8u, page->carved);
-        taken.push_back(lm_block_alloc(kBytes));
-        EXPECT_EQ(16u, page->carved);
         lm_heap_check();
         free_blocks(taken);
+    });
+}
+
+TEST_F(Heap, CarvingEndsWithThePage) {
+    in_thread([] {
+        for (unsigned c = 1; c < LM_CLASSES; c++) {
+            std::vector<void *> taken = blocks(1, lm_class_bytes(c));
+            lm_page_t *page = lm_page_of(taken[0]);
+            size_t carved = page->carved, bytes = page->block_bytes;
+            EXPECT_EQ(bytes <= 512 ? 512 / bytes : 1, carved) << bytes;
+            while (taken.size() < page->capacity) {
+                taken.push_back(lm_block_alloc(bytes));
+                ASSERT_EQ(page, lm_page_of(taken.back()));
+                if (page->carved == carved) continue;
+                size_t more = (page->carved - carved) * bytes;
+                EXPECT_LE(more, std::max(size_t{4096}, bytes));
+                if (page->carved < page->capacity && bytes <= 256) {
+                    EXPECT_GT(more, std::min(size_t{4096}, carved * bytes) - bytes);
+                }
+                carved = page->carved;
+            }
+            EXPECT_EQ(page->capacity, page->carved);
+            free_blocks(taken);
+        }
     });
 }
 
@@ -361,6 +389,35 @@ TEST_F(Heap, ReallocStaysWhereAtLeastHalfIsUsed) {
         EXPECT_NE(q, smaller) << "most of the block would be wasted";
         for (size_t i = 0; i < 100; i++) EXPECT_EQ(0x42, static_cast<char *>(smaller)[i]);
         lm_free(smaller);
+    });
+}
+
+TEST_F(Heap, WhatIsAppendedToMovesSeldom) {
+    in_thread([] {
+        size_t moves = 0, bytes = 256;
+        char *p = static_cast<char *>(lm_malloc(bytes));
+        memset(p, 0x42, bytes);
+        for (; bytes < 8192; bytes += 8) {
+            void *q = lm_realloc(p, bytes + 8);
+            moves += q != p;
+            p = static_cast<char *>(q);
+            memset(p + bytes, 0x42, 8);
+        }
+        EXPECT_LE(moves, 40u) << "five doublings of eight steps";
+        for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0x42, p[i]);
+        lm_free(p);
+    });
+}
+
+TEST_F(Heap, WhatGrowsByMuchGetsNoMoreThanItAsksFor) {
+    in_thread([] {
+        for (size_t bytes = 100; bytes < 16384; bytes += bytes / 3) {
+            void *p = lm_realloc(lm_malloc(bytes), bytes + bytes / 2),
+                 *q = lm_malloc(bytes + bytes / 2);
+            EXPECT_EQ(lm_usable_size(q), lm_usable_size(p));
+            lm_free(p);
+            lm_free(q);
+        }
     });
 }
 

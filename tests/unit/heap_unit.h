@@ -52,6 +52,14 @@ inline void free_blocks(const std::vector<void *> &taken, size_t from, size_t to
 
 inline void free_blocks(const std::vector<void *> &taken) { free_blocks(taken, 0, taken.size()); }
 
+/* Blocks in a list of others' blocks, counted both ways. */
+inline size_t held(const lm_foreign_t &foreign) {
+    size_t n = 0;
+    for (const lm_block_t *block = foreign.first; block != nullptr; block = lm_link_get(block)) n++;
+    EXPECT_EQ(n, size_t{foreign.granted} - foreign.room);
+    return n;
+}
+
 } // namespace unit
 
 #endif

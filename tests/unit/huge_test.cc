@@ -27,6 +27,7 @@ class Huge : public testing::Test {
     }
     void TearDown() override {
         while (!mine_.empty()) give(mine_.size() - 1);
+        lm_huge_took(0);
         lm_purge_policy = {300, true};
         lm_purge_allow(false);
         lm_span_check();
@@ -34,7 +35,8 @@ class Huge : public testing::Test {
         EXPECT_EQ(0u, lm_space.dirty_slices);
     }
     lm_page_t *take(size_t slices, lm_kind_t kind = LM_KIND_PAGE) {
-        lm_page_t *span = kind == LM_KIND_PAGE ? lm_span_take_page(slices, crowded_, nullptr)
+        if (machine_is_fast_) lm_huge_took(0); /* whatever it is today */
+        lm_page_t *span = kind == LM_KIND_PAGE ? lm_span_take_page(slices, 16, crowded_, nullptr)
                                                : lm_span_take(slices, 1, kind, nullptr);
         EXPECT_NE(nullptr, span);
         if (span != nullptr) mine_.push_back(span);
@@ -52,6 +54,7 @@ class Huge : public testing::Test {
 
     std::vector<lm_page_t *> mine_;
     bool crowded_ = true;
+    bool machine_is_fast_ = true;
 };
 
 TEST_F(Huge, TheFirstPageOfAClassMayStayEmpty) {
@@ -112,6 +115,31 @@ TEST_F(Huge, HolesAreFilledFirst) {
     lm_purge_all();
     EXPECT_EQ(hole, lm_span_start(take(8)));
     EXPECT_EQ(0u, lm_space.dirty_slices);
+}
+
+TEST_F(Huge, AfterASlowOneNoneIsMadeForAWhile) {
+    fill();
+    machine_is_fast_ = false;
+    lm_huge_took(7000);
+    size_t without = 0;
+    for (; lm_space.dirty_slices == 0 && without < 16 * kDense; without += 8) take(8);
+    EXPECT_GE(without, kDense);
+    EXPECT_LE(without, kDense + 8 * 8) << "then one is tried again";
+}
+
+TEST_F(Huge, TheMoreAreSlowTheFewerAreTried) {
+    lm_huge_took(0);
+    lm_huge_took(7000);
+    size_t rest = lm_space.huge_rest;
+    EXPECT_EQ(kDense, rest);
+    lm_huge_took(7000);
+    EXPECT_EQ(2 * rest, lm_space.huge_rest);
+    for (int i = 0; i < 100; i++) lm_huge_took(7000);
+    EXPECT_EQ(size_t{65536}, lm_space.huge_rest);
+    lm_huge_took(200);
+    EXPECT_EQ(0u, lm_space.huge_rest) << "one that is fast, and all is as it was";
+    lm_huge_took(7000);
+    EXPECT_EQ(rest, lm_space.huge_rest);
 }
 
 TEST_F(Huge, WhatIsNotUsedIsPurged) {

@@ -199,8 +199,8 @@ TEST_F(Orphan, NothingIsLostOverGenerations) {
 
 TEST_F(Orphan, TheCommonHeap) {
     unsigned size_class = lm_class_of(kBytes);
-    void *p = lm_heap_refill(&lm_heap_common, size_class);
-    void *q = lm_heap_refill(&lm_heap_common, size_class);
+    void *p = lm_heap_refill(lm_common_heap(), size_class);
+    void *q = lm_heap_refill(lm_common_heap(), size_class);
     ASSERT_NE(nullptr, p);
     EXPECT_NE(p, q);
     lm_page_t *page = lm_page_of(p);

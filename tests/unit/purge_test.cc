@@ -48,6 +48,7 @@ class Purge : public testing::Test {
         lm_purge_policy = {300, true};
         stop_the_worker();
         lm_purge_all();
+        lm_space.purged_lately = lm_space.retaken_lately = 0;
     }
     void TearDown() override {
         stop_the_worker();
@@ -88,6 +89,33 @@ TEST_F(Purge, TheWorkerPurgesAfterTheDelayAndEnds) {
     /* The tick under way when it was freed counts as a whole one. */
     EXPECT_GE(steady_clock::now() - start, milliseconds(140));
     EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
+}
+
+TEST_F(Purge, WhatHadToBeTakenAnewWaitsTwiceAsLong) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_purge_policy.delay_ms = 200;
+    uint32_t ticks = lm_purge_ticks();
+    for (int round = 0; round < 2; round++) {
+        lm_page_t *span = take(20);
+        wall();
+        EXPECT_EQ((round + 1) * ticks, lm_purge_ticks()) << "taken anew in the second round only";
+        auto start = steady_clock::now();
+        lm_span_give(span, true);
+        ASSERT_TRUE(soon([] { return stats().dirty_bytes == 0; }));
+        if (round > 0) {
+            EXPECT_GE(steady_clock::now() - start, milliseconds(350)) << "rested or not";
+        }
+    }
+    EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
+    EXPECT_EQ(ticks, lm_purge_ticks()) << "this time nobody wanted it";
+}
+
+TEST_F(Purge, WhatIsTakenAnewCountsAtMostAsMuchAsWasPurged) {
+    lm_purge_retaken(1000);
+    EXPECT_EQ(0u, lm_space.retaken_lately);
+    lm_space.purged_lately = 10;
+    lm_purge_retaken(1000);
+    EXPECT_EQ(10u, lm_space.retaken_lately);
 }
 
 TEST_F(Purge, WhatIsTakenAgainWithinTheDelayStays) {
@@ -205,12 +233,12 @@ TEST_F(Purge, WithoutAWorkerWhoFreesPurges) {
 }
 
 unsigned collected;
-bool collect_awake() { return lm_add_relaxed(&collected, 1u) < 3; }
+bool collect_awake(bool /* last */) { return lm_add_relaxed(&collected, 1u) < 3; }
 
 TEST_F(Purge, TheLayerAboveIsAskedEveryTick) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     lm_purge_policy.delay_ms = 40;
-    bool (*before)(void) = lm_purge_collect_idle;
+    bool (*before)(bool) = lm_purge_collect_idle;
     lm_purge_collect_idle = collect_awake;
     lm_store_relaxed(&collected, 0u);
     lm_purge_poke(true); /* nothing is dirty: for the sake of who sleeps */

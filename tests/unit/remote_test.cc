@@ -1,10 +1,13 @@
-/* remote_test.cc: blocks freed by a thread that does not own their page.
+/* remote_test.cc: blocks freed by a thread that does not own their page: the lists that wait there, and
+ * how they get home.
  *
  * The owner waits while the other thread runs, so that every count is exact; the other thread's end
- * hands over what it holds. Interleavings are the business of tests/stress/ and tests/protocol/.
+ * sends home what it holds. No worker, so no transfer cache: that is in transfer_test.cc. Interleavings are
+ * the business of tests/stress/ and tests/protocol/.
  */
 #include "heap_unit.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <set>
@@ -13,42 +16,395 @@ namespace {
 
 using unit::blocks;
 using unit::free_blocks;
+using unit::held;
 using unit::in_thread;
 
 class Remote : public unit::HeapTest {};
 
 uint32_t count(const lm_page_t *page) { return lm_remote_count(lm_load_acquire(&page->remote)); }
 
-constexpr size_t kBytes = 128; /* a page has 512, a batch 32 */
+constexpr size_t kBytes = 128; /* a page has 512, a list 128 at most */
+constexpr unsigned kClass = 8;
 
-TEST_F(Remote, FreesGoOverInBatches) {
+lm_foreign_t &foreign(unsigned c = kClass) { return lm_heap_self->foreign[c]; }
+
+/* ---- The lists ---- */
+
+TEST_F(Remote, FreedBlocksWaitInAList) {
     in_thread([] {
-        std::vector<void *> taken = blocks(100, kBytes);
+        std::vector<void *> taken = blocks(300, kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
         lm_heap_t *heap = lm_heap_self;
         in_thread([&] {
-            for (size_t i = 0; i < 31; i++) lm_block_free(taken[i]);
+            free_blocks(taken, 0, 100);
+            EXPECT_EQ(100u, held(foreign()));
+            EXPECT_EQ(taken[99], foreign().first);
             EXPECT_EQ(0u, count(page));
             EXPECT_EQ(nullptr, lm_load_acquire(&heap->notified));
-            lm_block_free(taken[31]);
-            EXPECT_EQ(32u, count(page));
-            EXPECT_EQ(page, lm_load_acquire(&heap->notified));
-            EXPECT_TRUE(lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED);
-            for (size_t i = 32; i < 64; i++) lm_block_free(taken[i]);
-            EXPECT_EQ(64u, count(page));
-            for (size_t i = 64; i < 70; i++) lm_block_free(taken[i]);
-            EXPECT_EQ(64u, count(page));
+            EXPECT_EQ(0u, lm_heap_self->pages) << "it has got none by that";
+            lm_heap_check();
         });
-        EXPECT_EQ(70u, count(page)) << "a thread that ends hands over what it holds";
+        EXPECT_EQ(100u, count(page)) << "a thread that ends sends home what it holds";
+        EXPECT_EQ(page, lm_load_acquire(&heap->notified));
+        EXPECT_TRUE(lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED);
         EXPECT_EQ(page->carved, page->live) << "the owner has not looked yet";
         lm_heap_check();
         lm_heap_collect();
         EXPECT_EQ(0u, lm_load_acquire(&page->remote));
-        EXPECT_EQ(page->carved - 70u, page->live);
+        EXPECT_EQ(page->carved - 100u, page->live);
         lm_heap_check();
-        free_blocks(taken, 70, 100);
+        free_blocks(taken, 100, 300);
     });
 }
+
+TEST_F(Remote, RoomIsGrantedAsItIsUsed) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(300, kBytes);
+        lm_page_t *page = lm_page_of(taken[0]);
+        in_thread([&] {
+            unsigned granted[] = {4, 8, 16, 32, 64, 128};
+            size_t n = 0;
+            for (unsigned expected : granted) {
+                for (; n < expected; n++) {
+                    lm_block_free(taken[n]);
+                    EXPECT_EQ(expected, foreign().granted) << n;
+                    EXPECT_EQ(expected - n - 1, foreign().room);
+                    EXPECT_EQ(expected * kBytes, lm_heap_self->foreign_bytes);
+                }
+            }
+            EXPECT_EQ(0u, count(page));
+            lm_block_free(taken[128]);
+            EXPECT_EQ(128u, count(page))
+                << "16 KiB is all a class gets; without a worker it goes home";
+            EXPECT_EQ(128u, foreign().granted);
+            EXPECT_EQ(1u, held(foreign()));
+            free_blocks(taken, 129, 256);
+            EXPECT_EQ(128u, held(foreign()));
+            lm_block_free(taken[256]);
+            EXPECT_EQ(256u, count(page));
+        });
+        EXPECT_EQ(257u, count(page));
+        free_blocks(taken, 257, 300);
+    });
+}
+
+TEST_F(Remote, AClassGetsNoMoreBytesThanBlocks) {
+    in_thread([] {
+        for (unsigned c : {1u, 20u, 64u, 80u, 100u, 112u}) {
+            size_t bytes = lm_class_bytes(c), most = 16384 / bytes;
+            most = most > 128 ? 128 : most < 2 ? 2 : most;
+            std::vector<void *> taken = blocks(300, bytes);
+            in_thread([&] {
+                for (void *p : taken) {
+                    lm_block_free(p);
+                    ASSERT_LE(foreign(c).granted, most) << bytes;
+                    ASSERT_LE(foreign(c).room, foreign(c).granted);
+                    ASSERT_EQ(foreign(c).granted * bytes, lm_heap_self->foreign_bytes);
+                }
+                EXPECT_EQ(most, foreign(c).granted) << bytes;
+            });
+            lm_heap_collect();
+        }
+    });
+}
+
+TEST_F(Remote, AllClassesShareWhatIsGranted) {
+    in_thread([] {
+        std::vector<void *> taken;
+        size_t total = 0, most = 0;
+        for (int round = 0; round < 40; round++) {
+            for (unsigned c = 1; c < LM_CLASSES; c++) {
+                taken.push_back(lm_block_alloc(lm_class_bytes(c)));
+                total += lm_class_bytes(c);
+            }
+        }
+        ASSERT_GT(total, size_t{4} << 20);
+        bool emptied = false;
+        in_thread([&] {
+            for (void *p : taken) {
+                lm_block_free(p);
+                size_t bytes = 0, blocks_held = 0;
+                for (unsigned c = 1; c < LM_CLASSES; c++) {
+                    bytes += foreign(c).granted * lm_class_bytes(c);
+                    blocks_held += held(foreign(c));
+                }
+                ASSERT_EQ(bytes, lm_heap_self->foreign_bytes);
+                ASSERT_LE(bytes, size_t{256} << 10);
+                most = std::max(most, bytes);
+                emptied |= blocks_held == 1;
+            }
+        });
+        EXPECT_GT(most, size_t{200} << 10);
+        EXPECT_TRUE(emptied) << "when there is none left, all lists go";
+        lm_heap_collect();
+        EXPECT_EQ(0u, lm_heap_self->pages);
+    });
+}
+
+TEST_F(Remote, CollectingSendsThemHome) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(100, kBytes), large = blocks(3, 20000);
+        lm_page_t *page = lm_page_of(taken[0]), *other = lm_page_of(large[0]);
+        in_thread([&] {
+            free_blocks(taken, 0, 60);
+            free_blocks(large);
+            lm_heap_collect();
+            EXPECT_EQ(60u, count(page));
+            EXPECT_EQ(3u, count(other));
+            EXPECT_EQ(0u, lm_heap_self->foreign_bytes);
+            EXPECT_EQ(0u, foreign().granted);
+            EXPECT_EQ(nullptr, foreign().first);
+            free_blocks(taken, 60, 61);
+            EXPECT_EQ(4u, foreign().granted) << "and it begins anew";
+        });
+        free_blocks(taken, 61, 100);
+    });
+}
+
+TEST_F(Remote, TheyAreSortedByPages) {
+    in_thread([] {
+        /* Three pages for each chain that is sorted at a time, in an order that mixes them. */
+        constexpr size_t kPages = 48, kEach = 2;
+        std::vector<std::vector<void *>> by_page;
+        std::vector<void *> rest;
+        while (by_page.size() < kPages) {
+            by_page.emplace_back(blocks(8, 8192));
+            std::vector<void *> more = blocks(8, 8192); /* sixteen in a page */
+            rest.insert(rest.end(), more.begin(), more.end());
+        }
+        in_thread([&] {
+            lm_block_t *list = nullptr;
+            for (size_t i = 0; i < kEach; i++) {
+                for (size_t p = 0; p < kPages; p++) {
+                    auto *block = static_cast<lm_block_t *>(by_page[p * 29 % kPages][i]);
+                    lm_link_set(block, list);
+                    list = block;
+                }
+            }
+            lm_foreign_send(nullptr, list);
+        });
+        for (auto &page : by_page) {
+            EXPECT_EQ(kEach, count(lm_page_of(page[0])));
+            lm_block_t *head = nullptr, *tail = nullptr;
+            ASSERT_EQ(kEach, lm_remote_take(lm_page_of(page[0]), &head, &tail));
+            EXPECT_TRUE(head == page[0] || head == page[1]);
+            EXPECT_TRUE(tail == page[0] || tail == page[1]);
+            EXPECT_EQ(tail, lm_link_get(head));
+            free_blocks(page);
+        }
+        free_blocks(rest);
+    });
+}
+
+/* A page may become ours while blocks of it wait in our list. */
+TEST_F(Remote, WhatHasBecomeOursIsTakenIn) {
+    std::vector<void *> taken;
+    std::thread owner;
+    std::atomic<int> step{0};
+    auto await = [&step](int n) {
+        while (step.load() < n) std::this_thread::yield();
+    };
+    owner = std::thread([&] {
+        taken = blocks(512, kBytes);
+        step = 1;
+        await(2);
+    });
+    await(1);
+    lm_page_t *page = lm_page_of(taken[0]);
+    in_thread([&] {
+        free_blocks(taken, 0, 100);
+        EXPECT_EQ(100u, held(foreign()));
+        step = 2;
+        owner.join();
+        lm_page_t *orphan = page;
+        ASSERT_EQ(uintptr_t{LM_OWNER_NONE}, orphan->owner);
+        lm_block_free(taken[100]);
+        ASSERT_EQ(lm_thread_token(), page->owner) << "an orphan becomes ours at once";
+        lm_heap_collect();
+        EXPECT_EQ(0u, lm_remote_count(page->remote));
+        EXPECT_EQ(512u - 101, page->live);
+        lm_heap_check();
+        free_blocks(taken, 101, 512);
+        lm_heap_collect();
+        EXPECT_EQ(0u, lm_heap_self->pages);
+    });
+}
+
+/* ---- malloc takes them ---- */
+
+TEST_F(Remote, MallocTakesTheList) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(40, kBytes);
+        in_thread([&] {
+            free_blocks(taken, 0, 20);
+            std::set<void *> expected(taken.begin(), taken.begin() + 20);
+            std::vector<void *> more = blocks(20, kBytes);
+            for (void *p : more) {
+                EXPECT_EQ(1u, expected.erase(p));
+                EXPECT_EQ(kBytes, lm_page_of(p)->block_bytes);
+            }
+            EXPECT_EQ(0u, lm_heap_self->pages) << "no memory of its own";
+            EXPECT_EQ(32u, foreign().granted);
+            EXPECT_EQ(32u, foreign().room) << "there is room for others again";
+            lm_heap_check();
+            void *own = lm_block_alloc(kBytes);
+            EXPECT_EQ(1u, lm_heap_self->pages);
+            EXPECT_FALSE(foreign().handed_out);
+            lm_heap_check();
+            lm_block_free(own);
+            free_blocks(more);
+        });
+        lm_heap_collect();
+        free_blocks(taken, 20, 40);
+    });
+}
+
+TEST_F(Remote, AFewAreNotWorthIt) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(40, kBytes), large = blocks(3, 4096);
+        in_thread([&] {
+            free_blocks(taken, 0, 7);
+            void *own = lm_block_alloc(kBytes);
+            EXPECT_EQ(1u, lm_heap_self->pages);
+            EXPECT_EQ(7u, held(foreign()));
+            lm_block_free(own);
+        });
+        in_thread([&] {
+            free_blocks(taken, 7, 15);
+            void *other = lm_block_alloc(kBytes);
+            EXPECT_EQ(0u, lm_heap_self->pages) << "eight are";
+            EXPECT_TRUE(foreign().handed_out);
+            lm_block_free(other);
+        });
+        in_thread([&] {
+            lm_block_free(large[0]);
+            void *p = lm_block_alloc(4096);
+            EXPECT_EQ(large[0], p) << "and large ones one by one";
+            lm_block_free(p);
+        });
+        free_blocks(taken, 15, 40);
+        lm_block_free(large[1]);
+        lm_block_free(large[2]);
+    });
+}
+
+TEST_F(Remote, OwnFreedBlocksComeFirst) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(40, kBytes);
+        in_thread([&] {
+            std::vector<void *> own = blocks(2 * 512, kBytes);
+            lm_page_t *first = lm_page_of(own[0]), *second = lm_page_of(own[512]);
+            free_blocks(own, 0, 200); /* wakes the first page */
+            ASSERT_EQ(LM_AT_PARTIAL, first->place);
+            free_blocks(own, 512, 520);
+            ASSERT_EQ(LM_AT_CURRENT, second->place);
+            free_blocks(taken);
+            std::vector<void *> more = blocks(8, kBytes);
+            for (void *p : more) EXPECT_EQ(second, lm_page_of(p)) << "the current page's";
+            std::vector<void *> then = blocks(200, kBytes);
+            for (void *p : then) EXPECT_EQ(first, lm_page_of(p)) << "woken pages'";
+            EXPECT_EQ(40u, held(foreign()));
+            std::vector<void *> last = blocks(40, kBytes);
+            EXPECT_EQ(std::set<void *>(last.begin(), last.end()),
+                      std::set<void *>(taken.begin(), taken.end()));
+            lm_heap_check();
+            free_blocks(last);
+            free_blocks(then);
+            free_blocks(more);
+            free_blocks(own, 200, 512);
+            free_blocks(own, 520, 1024);
+        });
+    });
+}
+
+TEST_F(Remote, TheyComeBeforeUntouchedMemory) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(40, kBytes);
+        in_thread([&] {
+            std::vector<void *> own = blocks(4, kBytes); /* all that is carved */
+            lm_page_t *page = lm_page_of(own[0]);
+            ASSERT_EQ(4u, page->carved);
+            free_blocks(taken);
+            std::vector<void *> more = blocks(40, kBytes);
+            EXPECT_EQ(4u, page->carved);
+            EXPECT_EQ(page, lm_heap_self->current[kClass]) << "its turn comes later";
+            own.push_back(lm_block_alloc(kBytes));
+            EXPECT_EQ(page, lm_page_of(own.back()));
+            EXPECT_EQ(8u, page->carved);
+            free_blocks(more);
+            free_blocks(own);
+        });
+    });
+}
+
+TEST_F(Remote, CallocClearsThem) {
+    in_thread([] {
+        constexpr size_t kAsked = kBytes - LM_TRAILER;
+        std::vector<void *> taken = blocks(40, kBytes);
+        for (void *p : taken) memset(p, 0xee, kBytes);
+        in_thread([&] {
+            /* With a page that has untouched memory, and handed some out. */
+            std::vector<void *> own = blocks(4, kBytes);
+            free_blocks(taken);
+            for (size_t i = 0; i < 40; i++) {
+                auto *p = static_cast<unsigned char *>(lm_calloc(kAsked));
+                EXPECT_TRUE(std::all_of(p, p + kAsked, [](unsigned char b) { return b == 0; }));
+                EXPECT_EQ(1, std::count(taken.begin(), taken.end(), p));
+            }
+            free_blocks(own);
+            free_blocks(taken);
+        });
+    });
+}
+
+void trim() {
+    lm_biased_enter(&lm_heap_self->lock);
+    lm_page_trim(lm_heap_self);
+    lm_biased_leave(&lm_heap_self->lock);
+}
+
+/* What the heap hands out is others', while its current page is looked at, trimmed and left. */
+TEST_F(Remote, TheCurrentPageGoesWithoutTheList) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(40, kBytes);
+        in_thread([&] {
+            std::vector<void *> own = blocks(4, kBytes);
+            free_blocks(taken);
+            std::vector<void *> more = blocks(10, kBytes);
+            ASSERT_TRUE(foreign().handed_out);
+            lm_heap_check();
+            trim();
+            EXPECT_EQ(1u, lm_heap_self->pages) << "four are in use";
+            free_blocks(own);
+            trim();
+            EXPECT_EQ(0u, lm_heap_self->pages);
+            EXPECT_EQ(nullptr, lm_heap_self->current[kClass]);
+            lm_heap_check();
+            std::vector<void *> rest = blocks(30, kBytes);
+            for (void *p : rest) EXPECT_EQ(1, std::count(taken.begin(), taken.end(), p));
+            EXPECT_EQ(0u, lm_heap_self->pages);
+            lm_heap_check();
+            free_blocks(rest, 0, 20);
+            free_blocks(more);
+            rest.erase(rest.begin(), rest.begin() + 20);
+            /* It ends with some handed out, some listed; the next thread gets its heap. */
+            free_blocks(rest);
+            more = blocks(5, kBytes);
+            ASSERT_TRUE(foreign().handed_out);
+            free_blocks(more, 0, 2);
+            in_thread([more] { free_blocks(more, 2, 5); });
+        });
+        in_thread([&] {
+            lm_block_free(lm_block_alloc(kBytes));
+            lm_heap_check();
+            EXPECT_EQ(1u, lm_heap_self->pages);
+        });
+        lm_heap_collect();
+        EXPECT_EQ(0u, lm_heap_self->pages) << "all have come back";
+    });
+}
+
+/* ---- Home ---- */
 
 TEST_F(Remote, TheOwnerUsesThemAgain) {
     in_thread([] {
@@ -107,81 +463,6 @@ TEST_F(Remote, HalfByTheOwnerHalfByTheOther) {
         EXPECT_EQ(&lm_nobody, lm_page_of(taken[0]));
         lm_heap_check();
         free_blocks(next);
-    });
-}
-
-TEST_F(Remote, LargeBlocksGoOneByOne) {
-    in_thread([] {
-        std::vector<void *> taken = blocks(3, 4000);
-        lm_page_t *page = lm_page_of(taken[0]);
-        in_thread([&] {
-            lm_block_free(taken[0]);
-            EXPECT_EQ(1u, count(page));
-            lm_block_free(taken[1]);
-            EXPECT_EQ(2u, count(page));
-        });
-        lm_block_free(taken[2]);
-    });
-}
-
-/* A batch that would complete the page goes at once: nothing else would bring the rest. */
-TEST_F(Remote, WhatEmptiesThePageDoesNotWait) {
-    in_thread([] {
-        std::vector<void *> taken = blocks(56, 1152);
-        lm_page_t *page = lm_page_of(taken[0]);
-        ASSERT_EQ(56u, page->capacity);
-        in_thread([&] {
-            free_blocks(taken, 0, 55); /* 18 batches of 3, and one more */
-            EXPECT_EQ(54u, count(page));
-            lm_block_free(taken[55]);
-            EXPECT_EQ(56u, count(page));
-        });
-    });
-}
-
-TEST_F(Remote, AnotherPageInTheSamePlaceEvictsABatch) {
-    in_thread([] {
-        std::vector<void *> taken = blocks(512 * (LM_BATCHES + 1), kBytes);
-        lm_page_t *first = nullptr, *second = nullptr;
-        void *in_first = nullptr, *in_second = nullptr;
-        for (void *p : taken) {
-            lm_page_t *page = lm_page_of(p);
-            if (first == nullptr) {
-                first = page;
-                in_first = p;
-            } else if (page != first &&
-                       lm_span_slice(page) % LM_BATCHES == lm_span_slice(first) % LM_BATCHES) {
-                second = page;
-                in_second = p;
-            }
-        }
-        ASSERT_NE(nullptr, second);
-        in_thread([&] {
-            lm_block_free(in_first);
-            EXPECT_EQ(0u, count(first));
-            lm_block_free(in_second);
-            EXPECT_EQ(1u, count(first));
-            EXPECT_EQ(0u, count(second));
-        });
-        EXPECT_EQ(1u, count(second));
-        for (void *p : taken) {
-            if (p != in_first && p != in_second) lm_block_free(p);
-        }
-    });
-}
-
-TEST_F(Remote, ASlowPathFlushes) {
-    in_thread([] {
-        std::vector<void *> taken = blocks(10, kBytes);
-        lm_page_t *page = lm_page_of(taken[0]);
-        in_thread([&] {
-            lm_block_free(lm_block_alloc(64)); /* the heap is there */
-            free_blocks(taken, 0, 5);
-            EXPECT_EQ(0u, count(page));
-            lm_block_free(lm_block_alloc(2048)); /* the first of its class */
-            EXPECT_EQ(5u, count(page));
-        });
-        free_blocks(taken, 5, 10);
     });
 }
 

@@ -176,6 +176,29 @@ TEST_F(Span, BestFit) {
     EXPECT_EQ(holes[0], take(8));
 }
 
+/* Blocks of so many bytes make a page of three slices; where only shorter spans are dirty, of fewer: but of two
+ * blocks at least, and an eighth unused at most. */
+TEST_F(Span, PagesAreShorterWhereOnlyShorterSpansAreDirty) {
+    struct {
+        size_t dirty, block_bytes, slices;
+    } cases[] = {{0, 20480, 3}, {1, 20480, 1}, {2, 20480, 2}, {5, 20480, 3}, {1, 24576, 3},
+                 {2, 24576, 2}, {1, 40960, 3}, {2, 40960, 2}, {2, 57344, 2}, {1, 65536, 3}};
+    for (const auto &c : cases) {
+        lm_purge_all();
+        lm_page_t *low = take(1), *span = c.dirty > 0 ? take(c.dirty) : nullptr, *high = take(1);
+        if (span != nullptr) give(span);
+        bool zero = false;
+        lm_page_t *page = lm_span_take_page(3, c.block_bytes, false, &zero);
+        ASSERT_NE(nullptr, page);
+        EXPECT_EQ(c.slices, page->slices) << c.dirty << " dirty, " << c.block_bytes;
+        EXPECT_EQ(c.dirty > 0 && page == span, !zero) << "dirty memory comes first";
+        EXPECT_EQ(c.slices < 3 || c.dirty >= 3, page == span);
+        lm_span_give(page, false);
+        give(low);
+        give(high);
+    }
+}
+
 TEST_F(Span, Alignment) {
     for (size_t align = 1; align <= 1024; align *= 2) {
         for (size_t slices : {1u, 3u, 8u}) {

@@ -3,7 +3,7 @@
  * nothing is left stranded.
  *
  * Catches: whatever a thread leaves behind: its heap, partly used pages that nobody takes over,
- * batches of foreign blocks it had not handed back. Resident memory at the end is within 10% of
+ * lists of others' blocks it had not sent home. Resident memory at the end is within 10% of
  * what it was after the first thousand threads.
  *
  * Sixteen threads at a time (all alive at once in every batch, so that chance does not decide how

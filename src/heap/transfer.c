@@ -1,0 +1,91 @@
+/* transfer.c: full lists of blocks, from threads that free them to threads that allocate.
+ *
+ *   put ──>  [ list | list | list |   ...   ]  <── take      a stack of lists for each class
+ *            oldest: what nobody took for a tick goes home, by the worker
+ *
+ * A list goes over whole, under one lock, however many pages its blocks belong to: a producer gets back
+ * from a consumer what it hands out next, and neither touches a page for it. What lies here counts as in
+ * use for its pages, so it must not lie long: lists that were not wanted for a tick are sorted by pages and
+ * sent there. Without a worker there is no such cache.
+ *
+ * Invariant: low <= count, low being the least count since the worker last looked.
+ */
+#include "heap/room.h"
+
+enum { SLOTS = 8 };
+
+typedef struct LM_ALIGNED(64) transfer {
+    lm_lock_t lock;
+    uint8_t low;
+    lm_block_t *list[SLOTS];
+} transfer_t;
+
+static transfer_t transfers[LM_CLASSES];
+uint8_t lm_transfer_count[LM_CLASSES];
+
+bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign) {
+    transfer_t *transfer = &transfers[size_class];
+    if (!lm_purge_may_work() || lm_load_relaxed(&lm_transfer_count[size_class]) == SLOTS)
+        return false;
+    lm_lock_take(&transfer->lock);
+    uint8_t n = lm_transfer_count[size_class];
+    bool put = n < SLOTS;
+    if (put) {
+        /* Under the lock: a fork finds the list either there or here. */
+        transfer->list[n] = lm_foreign_unlist(foreign);
+        lm_store_relaxed(&lm_transfer_count[size_class], (uint8_t)(n + 1));
+    }
+    lm_lock_give(&transfer->lock);
+    if (put) lm_purge_poke(true);
+    return put;
+}
+
+lm_block_t *lm_transfer_take_one(unsigned size_class) {
+    transfer_t *transfer = &transfers[size_class];
+    lm_block_t *list = NULL;
+    lm_lock_take(&transfer->lock);
+    uint8_t n = lm_transfer_count[size_class];
+    if (n > 0) {
+        list = transfer->list[--n];
+        lm_store_relaxed(&lm_transfer_count[size_class], n);
+        if (transfer->low > n) transfer->low = n;
+    }
+    lm_lock_give(&transfer->lock);
+    return list;
+}
+
+/* Sends the oldest home, as many as nobody wanted since the last time, or all. Returns how many stay. */
+static unsigned send_home(unsigned size_class, bool all) {
+    transfer_t *transfer = &transfers[size_class];
+    lm_block_t *list[SLOTS];
+    lm_lock_take(&transfer->lock);
+    unsigned count = lm_transfer_count[size_class], n = all ? count : transfer->low,
+             left = count - n;
+    for (unsigned i = 0; i < n; i++) list[i] = transfer->list[i];
+    for (unsigned i = 0; i < left; i++) transfer->list[i] = transfer->list[n + i];
+    lm_store_relaxed(&lm_transfer_count[size_class], (uint8_t)left);
+    transfer->low = (uint8_t)left;
+    lm_lock_give(&transfer->lock);
+    for (unsigned i = 0; i < n; i++) lm_foreign_send(NULL, list[i]);
+    return left;
+}
+
+bool lm_transfer_empty(bool all) {
+    unsigned left = 0;
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (lm_load_relaxed(&lm_transfer_count[c]) > 0) left += send_home(c, all);
+    }
+    return left > 0;
+}
+
+void lm_transfer_lock(void) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_take(&transfers[c].lock);
+}
+
+void lm_transfer_unlock(void) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_give(&transfers[c].lock);
+}
+
+void lm_transfer_after_fork(void) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_reset(&transfers[c].lock);
+}

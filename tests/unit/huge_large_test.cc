@@ -1,0 +1,130 @@
+/* huge_large_test.cc: large objects that will be filled are marked for huge pages, for as long as they are
+ * there. What the system makes of it is its own business: the marks are read from its list of mappings.
+ */
+#include "heap_unit.h"
+
+extern "C" {
+#include "span/room.h"
+}
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+/* The two letters of the mark, "hg" or "nh" or none, of the mapping that p lies in. */
+std::string mark_of(const void *p) {
+    std::ifstream maps("/proc/self/smaps");
+    std::string line;
+    bool here = false;
+    while (std::getline(maps, line)) {
+        unsigned long from = 0, to = 0;
+        if (line.find(':') > line.find('-') && sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2)
+            here = (uintptr_t)p >= from && (uintptr_t)p < to;
+        if (!here || line.rfind("VmFlags:", 0) != 0) continue;
+        std::istringstream flags(line.substr(8));
+        for (std::string flag; flags >> flag;)
+            if (flag == "hg" || flag == "nh") return flag;
+        return "none";
+    }
+    return "unmapped";
+}
+
+class HugeLarge : public unit::HeapTest {
+  protected:
+    void SetUp() override {
+        unit::HeapTest::SetUp();
+        lm_huge_took(0);
+        char *p = (char *)lm_large_alloc(8 * kMiB, 1, nullptr);
+        bool marks = mark_of(p + 4 * kMiB) == "hg";
+        lm_block_free(p);
+        if (!marks)
+            GTEST_SKIP() << "this system keeps no marks for huge pages, or does not show them";
+    }
+};
+
+char *whole(char *p) { return (char *)lm_align_up((uintptr_t)p, 2 * kMiB); }
+
+TEST_F(HugeLarge, TheWholeOnesWithinAndNoOthers) {
+    char *p = (char *)lm_large_alloc(9 * kMiB, 1, nullptr);
+    char *first = whole(p), *last = (char *)lm_align_down((uintptr_t)p + 9 * kMiB, 2 * kMiB);
+    EXPECT_EQ("hg", mark_of(first));
+    EXPECT_EQ("hg", mark_of(last - 1));
+    EXPECT_NE("hg", mark_of(last));
+    EXPECT_TRUE(first == p || mark_of(first - 1) != "hg");
+    lm_block_free(p);
+    EXPECT_NE("hg", mark_of(first)) << "what is purged must not come back huge";
+}
+
+TEST_F(HugeLarge, NotTheSmallerAndNotWhatIsToBeZero) {
+    char *p = (char *)lm_large_alloc(4 * kMiB - 4096, 1, nullptr);
+    EXPECT_NE("hg", mark_of(whole(p)));
+    lm_block_free(p);
+    bool zero = false;
+    p = (char *)lm_large_alloc(16 * kMiB, 1, &zero);
+    EXPECT_NE("hg", mark_of(whole(p)));
+    lm_block_free(p);
+}
+
+TEST_F(HugeLarge, NotWhileTheyAreSlow) {
+    lm_huge_took(1000000);
+    char *p = (char *)lm_large_alloc(16 * kMiB, 1, nullptr);
+    EXPECT_NE("hg", mark_of(whole(p)));
+    lm_block_free(p);
+    lm_huge_took(0);
+}
+
+TEST_F(HugeLarge, AsItGrowsAndShrinks) {
+    char *p = (char *)lm_large_alloc(5 * kMiB, 1, nullptr);
+    memset(p, 0x5a, 5 * kMiB);
+    void *behind = lm_large_alloc(kMiB, 1, nullptr); /* in the way */
+    char *q = (char *)lm_realloc(p, 24 * kMiB - LM_TRAILER);
+    ASSERT_NE(nullptr, q);
+    for (size_t i = 0; i < 5 * kMiB; i += 4096) ASSERT_EQ(0x5a, q[i]) << i;
+    EXPECT_EQ("hg", mark_of(whole(q)));
+    EXPECT_EQ("hg", mark_of(whole(q) + 20 * kMiB));
+    q = (char *)lm_realloc(q, 9 * kMiB - LM_TRAILER);
+    EXPECT_EQ("hg", mark_of(whole(q)));
+    EXPECT_NE("hg", mark_of(whole(q) + 20 * kMiB));
+    lm_block_free(q);
+    lm_block_free(behind);
+    EXPECT_NE("hg", mark_of(whole(q)));
+}
+
+/* The system has few map entries: 65530 as a rule. */
+TEST_F(HugeLarge, NotTooManyOfThem) {
+    std::vector<char *> all(4096 + 2);
+    for (char *&p : all) {
+        p = (char *)lm_large_alloc(4 * kMiB, 1, nullptr);
+        ASSERT_NE(nullptr, p);
+    }
+    EXPECT_EQ("hg", mark_of(whole(all[4000])));
+    EXPECT_NE("hg", mark_of(whole(all.back())));
+    for (char *p : all) lm_block_free(p);
+    char *again = (char *)lm_large_alloc(8 * kMiB, 1, nullptr);
+    EXPECT_EQ("hg", mark_of(whole(again)));
+    lm_block_free(again);
+}
+
+/* The system moves no range of pages of two kinds: the object would have to be copied. */
+TEST_F(HugeLarge, IsMovedAndNotCopied) {
+    lm_purge_allow(true); /* who has shut itself in has its objects copied */
+    char *p = (char *)lm_large_alloc(16 * kMiB, 1, nullptr);
+    void *behind = lm_large_alloc(kMiB, 1, nullptr);
+    memset(p, 1, 16 * kMiB);
+    lm_page_t *page = lm_page_of(p);
+    char *q = (char *)lm_large_resize(page, p, 32 * kMiB);
+    ASSERT_NE(nullptr, q);
+    EXPECT_NE(p, q);
+    EXPECT_EQ(1, q[16 * kMiB - 1]);
+    EXPECT_EQ(LM_KIND_CLEAN, page->kind) << "its pages are elsewhere now";
+    lm_block_free(q);
+    lm_block_free(behind);
+    lm_purge_allow(false);
+}
+
+} // namespace
