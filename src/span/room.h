@@ -28,9 +28,8 @@ typedef struct lm_space {
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
     unsigned busy;         /* spans being purged without the lock */
-    size_t
-        huge_rest; /* atomic: slices to be had without huge pages first: the last one took too long */
-    size_t huge_pause; /* how many it was, the last time; 0: the last one was fast */
+    size_t huge_rest;      /* atomic: slices before the next huge page: the last one was slow */
+    size_t huge_pause;     /* how many it was, the last time; 0: the last one was fast */
     size_t purged_bytes, purges;
     size_t purged_lately;  /* slices, the older the less */
     size_t retaken_lately; /* those of them for which memory was taken anew */
