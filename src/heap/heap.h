@@ -11,9 +11,9 @@
  * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which is biased
  * to the owner, and which the worker may take as well, to collect what others freed while it sleeps.
  *
- * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only, or of other threads'
- * pages only; a page's blocks are on `free`, on `remote`, in a heap's head, on another heap's `foreign`, in
- * use, or not carved yet; live + bias == carved - length(free).
+ * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only, or, handed out, of any
+ * pages of that class or a larger one; a page's blocks are on `free`, on `remote`, in a heap's head, on another
+ * heap's `foreign`, in the transfer cache, in use, or not carved yet; live + bias == carved - length(free).
  */
 #ifndef LM_HEAP_H
 #define LM_HEAP_H
@@ -30,9 +30,10 @@
  * they go back (remote.c). */
 typedef struct lm_foreign {
     lm_block_t *first;
-    uint16_t room;       /* blocks that may still come */
-    uint16_t granted;    /* that, and how many there are */
-    bool handed_out;     /* head[] holds such blocks now, and not those of current[] */
+    uint16_t room;    /* blocks that may still come */
+    uint16_t granted; /* that, and how many there are */
+    bool
+        handed_out; /* head[] holds such blocks now, or a larger class's, and not those of current[] */
     uint8_t shared;      /* blocks taken from the common heap */
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;

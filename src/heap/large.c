@@ -16,20 +16,26 @@ enum {
 
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
 
+/* Makes a span that was just taken an object of so many usable bytes. */
+static void *open_at(lm_page_t *page, size_t usable) {
+    page->bytes = usable;
+    page->block_bytes = 0;
+    page->huge = false;
+    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+    lm_span_map(page, 1, page);
+    return lm_span_start(page);
+}
+
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_no_memory();
     size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
     lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
     if (page == NULL) return lm_no_memory();
-    page->bytes = usable;
-    page->block_bytes = 0;
-    page->huge = false;
-    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
-    lm_span_map(page, 1, page);
+    void *p = open_at(page, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
-    return lm_span_start(page);
+    return p;
 }
 
 void lm_large_free(lm_page_t *page, void *p) {
@@ -49,19 +55,14 @@ static bool worth_moving(const lm_page_t *page) {
 static void *move(lm_page_t *page, size_t usable) {
     size_t slices = slices_for(usable);
     lm_span_map(page, 1, &lm_nobody);
-    /* Room to grow in: addresses only, until they are used. */
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
+    /* Room to grow in: addresses only, until they are used. */
     lm_page_t *target = lm_span_move(page, slices + slices / 4);
     if (target == NULL) {
         lm_span_map(page, 1, page);
         return NULL;
     }
-    target->bytes = usable;
-    target->block_bytes = 0;
-    target->huge = false;
-    lm_store_relaxed(&target->owner, LM_OWNER_NONE);
-    lm_span_map(target, 1, target);
-    return lm_span_start(target);
+    return open_at(target, usable);
 }
 
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {

@@ -13,8 +13,8 @@
 
 static LM_AT_START LM_ALIGNED(64) lm_lock_t lock;
 static lm_list_t orphans[LM_CLASSES];
-static LM_AT_START bool
-    some[LM_CLASSES]; /* orphans[c] is not empty: readable without the lock, as a guess */
+/* orphans[c] is not empty: readable without the lock, as a guess */
+static LM_AT_START bool some[LM_CLASSES];
 
 static bool useful(const lm_page_t *page) {
     return page->free != NULL || page->carved < page->capacity;

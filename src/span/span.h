@@ -113,8 +113,8 @@ LM_INLINE char *lm_span_start(const lm_page_t *span) {
  * reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
 
-/* The same, for a page of blocks of that size; with fewer slices where only those are dirty. crowded: others of its class are full, so it will be filled as well, and
- * is worth a huge page once there are many (huge.c). */
+/* The same, for a page of blocks of that size; with fewer slices where only those are dirty. crowded: others
+ * of its class are full, so it will be filled as well, and is worth a huge page once there are many (huge.c). */
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero);
 
 /* Gives a span back, dirty. It must be out of the map. rested: nobody has used it for a while, and it

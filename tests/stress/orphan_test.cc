@@ -19,27 +19,9 @@ class Orphans : public testing::Test {
     void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
 };
 
-/* A shared shelf of slots: put and take by exchange, so that blocks of dead threads travel on. */
-class Shelf {
-  public:
-    /* Returns what was there before. */
-    Block *swap(size_t at, Block *block) {
-        return slots_[at % kSlots].exchange(block, std::memory_order_acq_rel);
-    }
-    void clear() {
-        for (auto &slot : slots_) {
-            if (Block *block = slot.exchange(nullptr)) free_block(block);
-        }
-    }
-
-  private:
-    static constexpr size_t kSlots = 4096;
-    std::atomic<Block *> slots_[kSlots] = {};
-};
-
 /* Short-lived threads leave everything to one that lives on, and to each other. */
 TEST_F(Orphans, ShortLivedThreadsLeaveTheirBlocks) {
-    Shelf shelf;
+    Shelf<4096> shelf;
     Clock clock;
     std::atomic<uint64_t> ended{0};
     run_threads(3, [&](unsigned me) {
@@ -154,7 +136,7 @@ TEST_F(Orphans, HeirsGrowWhatTheyInherit) {
 }
 
 /* Resident bytes once nothing is live and what is free had its time to be purged (300 ms). */
-size_t resident_at_rest(Shelf &shelf) {
+size_t resident_at_rest(Shelf<4096> &shelf) {
     shelf.clear();
     std::this_thread::sleep_for(std::chrono::milliseconds(800));
     return resident_bytes();
@@ -165,7 +147,7 @@ TEST_F(Orphans, HundredThousandThreadsLeaveNothing) {
     constexpr unsigned kThreads = 100000 / (STRESS_SANITIZED ? 50 : 1);
     constexpr unsigned kFirst = kThreads / 100;
     constexpr unsigned kAtOnce = 4;
-    Shelf shelf;
+    Shelf<4096> shelf;
     size_t after_first = 0;
     for (unsigned started = 0; started < kThreads; started += kAtOnce) {
         run_threads(kAtOnce, [&](unsigned me) {

@@ -4,6 +4,7 @@
  * a few milliseconds so that purging happens all the time, next to allocation from the same spans.
  * Whatever is handed out must be intact, and calloc zero, whether or not it was purged in between.
  */
+#include "short_delay.h"
 #include "stress.h"
 
 #include <gtest/gtest.h>
@@ -13,27 +14,11 @@ namespace {
 
 using namespace stress;
 
-/* The library reads its options once, perhaps before main: so before that, start anew with them. */
-__attribute__((constructor)) void start_with_short_delay(int, char **argv) {
-    if (getenv("LOAM_PURGE_DELAY") != nullptr) return;
-    setenv("LOAM_PURGE_DELAY", "5", 1);
-    execv("/proc/self/exe", argv);
-    perror("purge_test: cannot start itself again with LOAM_PURGE_DELAY=5");
-    _exit(2);
-}
-
 class Purge : public testing::Test {
   protected:
     void SetUp() override { failures = 0; }
     void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
 };
-
-void check_zero(const void *p, size_t bytes) {
-    const auto *b = static_cast<const unsigned char *>(p);
-    if (bytes > 0 && (b[0] != 0 || memcmp(b, b + 1, bytes - 1) != 0)) fail("calloc not zero", p);
-}
-
-void pause_ms(unsigned ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 TEST_F(Purge, LargeSpansComeAndGoWhileOthersAllocate) {
     Clock clock;

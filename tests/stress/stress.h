@@ -131,6 +131,35 @@ inline size_t mixed_size(Random &random) {
     return 65536 + random.below(300000);
 }
 
+/* A shared shelf of slots: put and take by exchange, so that blocks travel from thread to thread. */
+template <size_t kSlots> class Shelf {
+  public:
+    /* Returns what was there before. */
+    Block *swap(size_t at, Block *block) {
+        return slots_[at % kSlots].exchange(block, std::memory_order_acq_rel);
+    }
+    template <typename Visit> void each(Visit visit) {
+        for (auto &slot : slots_) {
+            if (Block *block = slot.load(std::memory_order_acquire)) visit(block);
+        }
+    }
+    void clear() {
+        for (auto &slot : slots_) {
+            if (Block *block = slot.exchange(nullptr)) free_block(block);
+        }
+    }
+
+  private:
+    std::atomic<Block *> slots_[kSlots] = {};
+};
+
+inline void check_zero(const void *p, size_t bytes) {
+    const auto *b = static_cast<const unsigned char *>(p);
+    if (bytes > 0 && (b[0] != 0 || memcmp(b, b + 1, bytes - 1) != 0)) fail("calloc not zero", p);
+}
+
+inline void pause_ms(unsigned ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
 /* One way, one giver, one taker. */
 class Lane {
   public:

@@ -5,6 +5,7 @@
  * each child as well, after it has allocated there: a block that is on two lists shows as a changed stamp.
  * Under ThreadSanitizer there is no worker, and a thread of the test sends home in its place.
  */
+#include "short_delay.h"
 #include "stress.h"
 
 extern "C" {
@@ -18,15 +19,6 @@ extern "C" {
 namespace {
 
 using namespace stress;
-
-/* A worker that looks every 10 ms; see purge_test.cc. */
-__attribute__((constructor)) void start_with_short_delay(int, char **argv) {
-    if (getenv("LOAM_PURGE_DELAY") != nullptr) return;
-    setenv("LOAM_PURGE_DELAY", "5", 1);
-    execv("/proc/self/exe", argv);
-    perror("transfer_test: cannot start itself again with LOAM_PURGE_DELAY=5");
-    _exit(2);
-}
 
 class Transfer : public testing::Test {
   protected:
@@ -57,8 +49,6 @@ class Transfer : public testing::Test {
     std::thread sender_;
 };
 
-void pause_ms(unsigned ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
-
 /* Few classes, so that lists fill; some large ones, of which a list is two blocks. */
 size_t some_size(Random &random) {
     static const size_t sizes[] = {32, 48, 128, 128, 128, 700, 3000, 20000};
@@ -66,26 +56,7 @@ size_t some_size(Random &random) {
 }
 
 /* What the program holds, so that a child of a fork finds it too. */
-class Table {
-  public:
-    Block *swap(size_t at, Block *block) {
-        return slots_[at % kSlots].exchange(block, std::memory_order_acq_rel);
-    }
-    template <typename Visit> void each(Visit visit) {
-        for (auto &slot : slots_) {
-            if (Block *block = slot.load(std::memory_order_acquire)) visit(block);
-        }
-    }
-    void clear() {
-        for (auto &slot : slots_) {
-            if (Block *block = slot.exchange(nullptr)) free_block(block);
-        }
-    }
-
-  private:
-    static constexpr size_t kSlots = 2000;
-    std::atomic<Block *> slots_[kSlots] = {};
-};
+using Table = Shelf<2000>;
 
 /* Some allocate and never free, some free and never allocate; each rests now and then, so that it is parked,
  * and a third kind comes and goes. */
@@ -107,8 +78,11 @@ void clear_blocks(Random &random) {
     for (int i = 0; i < 20; i++) {
         size_t bytes = some_size(random);
         auto *p = static_cast<unsigned char *>(loam_calloc(1, bytes));
-        if (p == nullptr || p[0] != 0 || memcmp(p, p + 1, bytes - 1) != 0)
+        if (p == nullptr) {
             fail("calloc not zero", p);
+            return;
+        }
+        check_zero(p, bytes);
         memset(p, 0xee, bytes);
         loam_free(p);
     }

@@ -396,11 +396,8 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     });
 }
 
-/* Its own blocks too, which it took from the cache. */
-TEST_F(Transfer, ASleepersOwnBlocksGoHome) {
-    if (!sleepers_are_seen()) GTEST_SKIP() << kNobodySleeps;
-    Helper owner, freer;
-    std::vector<void *> taken;
+/* The owner's blocks come back to it by the cache: a list of them is handed out, and one block in use. */
+lm_heap_t *take_back_own(Helper &owner, Helper &freer, std::vector<void *> &taken) {
     lm_heap_t *heap = nullptr;
     owner.run([&] {
         taken = blocks(2 * kList + 1, kBytes);
@@ -411,6 +408,17 @@ TEST_F(Transfer, ASleepersOwnBlocksGoHome) {
         while (heap->head[kClass] != nullptr) taken.push_back(lm_block_alloc(kBytes));
         taken.push_back(lm_block_alloc(kBytes)); /* of the list, and here it is again */
         ASSERT_TRUE(heap->foreign[kClass].handed_out);
+    });
+    return heap;
+}
+
+/* Its own blocks too, which it took from the cache. */
+TEST_F(Transfer, ASleepersOwnBlocksGoHome) {
+    if (!sleepers_are_seen()) GTEST_SKIP() << kNobodySleeps;
+    Helper owner, freer;
+    std::vector<void *> taken;
+    lm_heap_t *heap = take_back_own(owner, freer, taken);
+    owner.run([&] {
         EXPECT_EQ(0u, heap->foreign_bytes) << "none of its frees was another's";
         free_blocks(taken, kList + 1, taken.size());
     });
@@ -433,17 +441,7 @@ TEST_F(Transfer, ASleeperThatWakesAndEndsLeavesNothing) {
     if (!sleepers_are_seen()) GTEST_SKIP() << kNobodySleeps;
     Helper owner, freer;
     std::vector<void *> taken;
-    lm_heap_t *heap = nullptr;
-    owner.run([&] {
-        taken = blocks(2 * kList + 1, kBytes);
-        heap = lm_heap_self;
-    });
-    freer.run([&] { free_blocks(taken, 0, kList + 1); });
-    owner.run([&] {
-        while (heap->head[kClass] != nullptr) taken.push_back(lm_block_alloc(kBytes));
-        taken.push_back(lm_block_alloc(kBytes));
-        ASSERT_TRUE(heap->foreign[kClass].handed_out);
-    });
+    lm_heap_t *heap = take_back_own(owner, freer, taken);
     freer.end();
     EXPECT_TRUE(within_ticks(1000, [&] { return heap->parked; }));
     owner.run([&] { free_blocks(taken, kList + 1, taken.size()); });
