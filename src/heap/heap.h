@@ -48,8 +48,9 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_biased_t lock;
     bool active;            /* atomic: a thread owns it */
     uint32_t left_behind;   /* pages on which the worker found remote frees */
-    bool parked;            /* the worker took `*self` away: the owner slept */
-    unsigned rest;          /* times that the worker has collected since */
+    bool parked;            /* atomic: the worker took `*self` away: the owner slept */
+    unsigned rest;          /* times that the worker has collected since, or found it kept */
+    bool kept;              /* atomic: no thread owns it; current[] and head[] wait for the next */
     unsigned rounds;        /* of its owner's destructors so far */
     unsigned tid;           /* the owner's number, 0: unknown */
     uintptr_t stack_top;    /* of the owner */
@@ -151,7 +152,8 @@ void *lm_realloc(void *p, size_t bytes);
 /* What malloc(bytes) would really offer, at least. */
 size_t lm_good_size(size_t bytes);
 
-/* The calling thread gives back what it holds ready; other threads are not touched. */
+/* The calling thread gives back what it holds ready, and what ended threads have left; other threads are not
+ * touched. */
 void lm_heap_collect(void);
 
 typedef struct lm_heap_stats {

@@ -14,11 +14,15 @@
  * the worker may take lists from head[c] of pages without blocks in use, and send home the blocks of other
  * threads' pages, listed or handed out. If not, the pointer is put back. Nothing on the fast paths pays for
  * it. Where /proc is missing, all this stays until the owner comes back.
+ * Heaps without a thread that were left with something (thread.c) give it up here after KEEP_TICKS.
  * Runs in the worker: no thread-local storage here.
  */
 #include "heap/room.h"
 
-enum { SWEEP_EVERY = 8 /* ticks, of a parked heap's pages */ };
+enum {
+    SWEEP_EVERY = 8, /* ticks, of a parked heap's pages */
+    KEEP_TICKS = 2,
+};
 
 /* Gives a page back that has no block outside but those on `remote`, in its owner's place: nobody has a
  * block left to free or to push. */
@@ -68,22 +72,6 @@ static void sweep(lm_heap_t *heap, lm_list_t *list) {
     }
 }
 
-/* false iff the owner may fall asleep later. Heap lock held. */
-static bool park(lm_heap_t *heap) {
-    if (heap->parked || heap->self == NULL || heap->tid == 0) return true;
-    /* Before touching its thread-local storage: it might have ended without a word. */
-    if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) return false;
-    /* Sequentially consistent: the owner must not be asked for before it can see this. */
-    __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
-    if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) {
-        lm_store_relaxed(heap->self, heap);
-        return false;
-    }
-    heap->parked = true;
-    lm_foreign_return_sleeper(heap);
-    return true;
-}
-
 static void collect(lm_heap_t *heap) {
     collect_notified(heap);
     if (!heap->parked) return;
@@ -102,29 +90,92 @@ static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) =
 
 enum { AT_ONCE = 32 }; /* heaps for one barrier */
 
-static bool visit_each(lm_heap_t **heaps, unsigned n, bool (*visit)(lm_heap_t *heap)) {
+/* Who has woken up meanwhile need not wait for the others. Returns whether somebody has. */
+static bool let_those_awake(lm_heap_t **heaps, unsigned n, void (*let)(lm_heap_t *heap)) {
+    bool any = false;
+    for (unsigned i = 0; i < n; i++) {
+        if (heaps[i] == NULL || !lm_biased_wanted(&heaps[i]->lock)) continue;
+        let(heaps[i]);
+        heaps[i] = NULL;
+        any = true;
+    }
+    return any;
+}
+
+static void let(lm_heap_t *heap) { lm_biased_let(&heap->lock); }
+
+static bool visit_each(lm_heap_t **heaps, unsigned n, void (*visit)(lm_heap_t *heap)) {
     bool more = false;
-    if (n > 0) lm_biased_settle();
+    lm_biased_settle();
     for (unsigned i = 0; i < n; i++) {
         if (heaps[i] == NULL) continue;
         if (lm_biased_outside(&heaps[i]->lock))
-            more |= visit(heaps[i]);
+            visit(heaps[i]);
         else
             more = true; /* wide awake */
-        lm_biased_let(&heaps[i]->lock);
-        /* Who has woken up meanwhile waits for one visit at most, not for all. */
-        for (unsigned later = i + 1; later < n; later++) {
-            if (heaps[later] == NULL || !lm_biased_wanted(&heaps[later]->lock)) continue;
-            lm_biased_let(&heaps[later]->lock);
-            heaps[later] = NULL;
-            more = true;
-        }
+        let(heaps[i]);
+        more |= let_those_awake(heaps + i + 1, n - i - 1, let);
     }
     return more;
 }
 
-/* One pass over all heaps that are chosen. Returns whether some thread had something but did not sleep. */
-static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t *heap)) {
+/* ---- Parking ---- */
+
+/* The first half. false iff the owner does not sleep. Heap lock held. */
+static bool hide(lm_heap_t *heap) {
+    /* Before touching its thread-local storage: it might have ended without a word. */
+    if (!lm_os_thread_sleeps(heap->tid, heap->stack_top)) return false;
+    /* Sequentially consistent: the owner must not be asked for before it can see this. */
+    __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
+    if (lm_os_thread_sleeps(heap->tid, heap->stack_top)) return true;
+    lm_store_relaxed(heap->self, heap);
+    return false;
+}
+
+static void show(lm_heap_t *heap) {
+    lm_store_relaxed(heap->self, heap);
+    let(heap);
+}
+
+/* Several at a time: to look whether there are new signal handlers, which must come last, takes as long as to look
+ * after ten threads. Returns whether some may fall asleep later. */
+static bool park_each(lm_heap_t **heaps, unsigned n) {
+    bool more = false;
+    (void)lm_os_handlers_known(); /* those that go away meanwhile */
+    lm_biased_settle();
+    for (unsigned i = 0; i < n; i++) {
+        lm_heap_t *heap = heaps[i];
+        if (heap == NULL) continue;
+        bool ours = lm_biased_outside(&heap->lock),
+             can = ours && heap->active && !heap->parked && heap->self != NULL && heap->tid != 0;
+        if (!can || !hide(heap)) {
+            heaps[i] = NULL;
+            more |= can || !ours;
+            let(heap);
+        }
+        more |= let_those_awake(heaps, i + 1, show);
+        more |= let_those_awake(heaps + i + 1, n - i - 1, let);
+    }
+    bool sure = lm_os_handlers_known();
+    for (unsigned i = 0; i < n; i++) {
+        if (heaps[i] == NULL) continue;
+        if (sure) {
+            lm_store_relaxed(&heaps[i]->parked, true);
+            lm_foreign_return_sleeper(heaps[i]);
+            let(heaps[i]);
+        } else {
+            show(heaps[i]);
+            more = true;
+        }
+        more |= let_those_awake(heaps + i + 1, n - i - 1, show);
+    }
+    return more;
+}
+
+/* ---- Passes ---- */
+
+/* One over all heaps that are chosen. Returns whether some thread had something but did not sleep. */
+static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heaps, unsigned n)) {
     lm_heap_t *heaps[AT_ONCE];
     unsigned n = 0;
     bool more = false;
@@ -135,28 +186,52 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t *heap)
         lm_biased_ask(&heap->lock);
         heaps[n++] = heap;
         if (n < AT_ONCE) continue;
-        more |= visit_each(heaps, n, visit);
+        more |= visit(heaps, n);
         n = 0;
     }
-    return visit_each(heaps, n, visit) || more;
+    return n > 0 && visit(heaps, n) ? true : more;
 }
 
-static bool active_at_rest(lm_heap_t *heap) {
-    return lm_load_relaxed(&heap->active) && rests(heap);
+static bool at_rest_awake(lm_heap_t *heap) {
+    return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked);
 }
+
 /* An idle heap has something to take in only where it was told of it. */
 static bool told_or_at_rest(lm_heap_t *heap) {
     return lm_load_relaxed(&heap->active) ? rests(heap) : lm_load_relaxed(&heap->notified) != NULL;
 }
 
-static bool hand_over(lm_heap_t *heap) { return heap->active && !park(heap); }
-
-static bool take_in(lm_heap_t *heap) {
+static void take_in(lm_heap_t *heap) {
     if (!heap->active)
         lm_remote_drain(heap);
     else
         collect(heap);
-    return false;
+}
+
+static bool take_in_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, take_in); }
+
+static bool kept(lm_heap_t *heap) { return lm_load_relaxed(&heap->kept); }
+
+static bool kept_in_vain(lm_heap_t *heap) {
+    if (!kept(heap)) return false;
+    /* Relaxed: the next thread that ends there begins anew. */
+    unsigned ticks = lm_load_relaxed(&heap->rest);
+    lm_store_relaxed(&heap->rest, ticks + 1);
+    return ticks >= KEEP_TICKS;
+}
+
+static void unkeep(lm_heap_t *heap) {
+    if (heap->kept) lm_heap_unkeep(heap);
+}
+
+static bool unkeep_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
+
+void lm_idle_unkeep(void) {
+    /* In a handler of the program's before fork: the heaps are locked, and not for us. */
+    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    lm_lock_take(&lm_registry_lock);
+    (void)pass(kept, unkeep_each);
+    lm_lock_give(&lm_registry_lock);
 }
 
 /* Notes how far each has come. Returns whether some thread has been busy since the last time. */
@@ -176,10 +251,12 @@ static bool note(void) {
 /* First everybody hands over what belongs to others, then everybody takes in. */
 bool lm_idle_collect(bool last) {
     lm_lock_take(&lm_registry_lock); /* so that no fork finds us with blocks in our hands */
-    bool left = lm_transfer_empty(last);
-    bool more = pass(active_at_rest, hand_over);
-    more |= pass(told_or_at_rest, take_in);
-    more |= note();
+    bool more = lm_transfer_empty(last);
+    more |= pass(at_rest_awake, park_each);
+    more |= pass(told_or_at_rest, take_in_each);
+    more |= pass(last ? kept : kept_in_vain, unkeep_each);
+    lm_common_trim();
+    more |= note() || lm_load_relaxed(&lm_heaps_kept) > 0;
     lm_lock_give(&lm_registry_lock);
-    return more || left;
+    return more;
 }

@@ -14,7 +14,6 @@ enum {
     LOOK_FULL = 8, /* full ones */
     LARGER_BYTES = 4096,
     SKIP_MOST = 3,
-    MANY_HEAPS = 64,
 };
 
 void *lm_no_memory(void) {
@@ -216,7 +215,7 @@ static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
     /* Starting a heap may have allocated already. */
     if (heap->head[size_class] == NULL && heap->current[size_class] == NULL &&
-        LM_UNLIKELY(lm_load_relaxed(&lm_heaps_active) > MANY_HEAPS))
+        LM_UNLIKELY(lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many)))
         lm_common_share(heap, size_class);
     if (heap->head[size_class] == NULL) return lm_heap_refill(heap, size_class);
     lm_block_t *block = heap->head[size_class];

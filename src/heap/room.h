@@ -201,12 +201,19 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 extern lm_heap_t lm_heap_common;
 lm_heap_t *lm_common_heap(void); /* the same, made if need be; no lock held */
 void *lm_common_alloc(unsigned size_class);
+void lm_common_trim(
+    void); /* in place of an owner: takes in what came back, gives back what rests */
 
 /* Heaps in use. With many of them, a page for each class that each thread touches adds up: the first blocks
  * of a class then come from the common heap, as its head, unless this heap has had its share. For the owner,
  * with the head empty and no current page. */
-extern uint32_t lm_heaps_active;
+extern uint32_t lm_heaps_active, lm_heaps_many;
 void lm_common_share(lm_heap_t *heap, unsigned size_class);
+
+/* Heaps that are `kept` (atomic). */
+extern uint32_t lm_heaps_kept;
+/* Ends that: pages to the arena, or orphans. Heap lock held. */
+void lm_heap_unkeep(lm_heap_t *heap);
 
 /* The calling thread's heap, made if need be; NULL iff it has ended or there is no memory. */
 lm_heap_t *lm_heap_get(void);
@@ -221,6 +228,9 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
 
 /* What the worker does once a tick: see lm_purge_collect_idle. */
 bool lm_idle_collect(bool last);
+
+/* Takes what the heaps of ended threads were left with for the next ones. No lock held. */
+void lm_idle_unkeep(void);
 
 extern lm_lock_t lm_registry_lock;
 extern lm_list_t lm_registry; /* every heap ever made */

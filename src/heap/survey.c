@@ -28,6 +28,7 @@ static void count_span(lm_page_t *span, void *context) {
 
 void lm_heap_stats(lm_heap_stats_t *stats) {
     memset(stats, 0, sizeof *stats);
+    lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
     lm_span_visit(count_span, stats);
     /* What our own heap holds ready is not in use. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {

@@ -1,8 +1,9 @@
 /* thread.c: heaps come with threads and go with them.
  *
  *   first malloc: an idle heap, or a new one ──> active, in thread-local storage
- *   thread exit:  others' blocks sent home, lists back into their pages; empty pages to the arena, the rest
- *                 become orphans; the heap waits, idle, for the next thread
+ *   thread exit:  others' blocks sent home; the current pages stay, with what is ready, for the next thread;
+ *                 of the others the empty ones go to the arena, the rest become orphans
+ *   nobody comes: the worker takes the current pages as well
  *
  * Heaps are never unmapped, so that whoever still holds a page of one may tell it so. A thread that
  * goes on after its heap is gone (destructors of other keys, libc's own cleanup) allocates from the
@@ -13,6 +14,13 @@
  * heaps end there as on thread exit, with `live` counted anew.
  */
 #include "heap/room.h"
+
+enum {
+    KEPT_BYTES = 512 * 1024, /* of the current pages of each heap that is kept */
+    KEPT_LEAST = 4096,       /* that a page counts for */
+    MANY_LEAST = 16,         /* heaps that share nothing, at least */
+    MANY_EACH = 4,           /* for each processor: more cannot run at a time, by far */
+};
 
 LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
 /* The same, also while it is parked; `ended` once the thread has come to its end. Two words of static TLS
@@ -28,6 +36,8 @@ lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
 /* Among those who use the common heap: inside, they count as one owner. */
 static LM_AT_START lm_lock_t common_lock;
 LM_AT_START uint32_t lm_heaps_active; /* atomic: a guess is enough */
+uint32_t lm_heaps_many = MANY_LEAST;  /* atomic: more than so many share */
+LM_AT_START uint32_t lm_heaps_kept;   /* atomic, the same */
 
 LM_AT_START lm_lock_t lm_registry_lock;
 LM_AT_START lm_list_t lm_registry;
@@ -37,6 +47,11 @@ static LM_AT_START char *heaps_next,
 static LM_AT_START bool booted, common_made;
 
 /* ---- Beginning ---- */
+
+static void count_processors(void) {
+    uint32_t many = lm_purge_may_work() ? MANY_EACH * lm_os_processors() : 0;
+    lm_store_relaxed(&lm_heaps_many, many < MANY_LEAST ? MANY_LEAST : many);
+}
 
 static lm_heap_t *heap_create(void) {
     if (heaps_next == NULL) {
@@ -50,6 +65,7 @@ static lm_heap_t *heap_create(void) {
         heaps_next = lm_span_start(span);
         heaps_limit = heaps_next + LM_SLICE_BYTES;
         if (!zero) __builtin_memset(heaps_next, 0, LM_SLICE_BYTES);
+        count_processors();
     }
     lm_heap_t *heap = (lm_heap_t *)(void *)heaps_next;
     heaps_next += sizeof(lm_heap_t);
@@ -72,11 +88,20 @@ static void be_known(lm_heap_t *heap) {
 /* The worker parked our heap while we slept (idle.c). */
 static lm_heap_t *unpark(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
-    heap->parked = false;
+    lm_store_relaxed(&heap->parked, false);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
     lm_store_relaxed(&lm_heap_self, heap);
     lm_biased_leave(&heap->lock);
     return heap;
+}
+
+/* What the heap's last thread left ready is ours. */
+static void take_over(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (heap->current[c] != NULL) lm_store_relaxed(&heap->current[c]->owner, heap->token);
+    }
+    lm_store_relaxed(&heap->kept, false);
+    (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
 }
 
 static LM_NOINLINE lm_heap_t *heap_start(void) {
@@ -93,6 +118,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     lm_biased_enter(&heap->lock);
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
     heap->token = lm_thread_token();
+    if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
     (void)lm_add_relaxed(&lm_heaps_active, 1); /* relaxed: a guess is enough */
     lm_biased_leave(&heap->lock);
@@ -130,7 +156,18 @@ void *lm_common_alloc(unsigned size_class) {
     return block;
 }
 
-enum { SHARE_BYTES = 512, SHARE_BLOCKS = 8 /* at a time */, SHARE_MOST = 32 };
+void lm_common_trim(void) {
+    if (!lm_load_acquire(&common_made)) return; /* acquire: as above */
+    lm_heap_t *common = &lm_heap_common;
+    lm_lock_take(&common_lock);
+    lm_biased_enter(&common->lock);
+    lm_remote_drain(common);
+    if (common->slow == common->slow_seen) lm_page_trim(common);
+    lm_biased_leave(&common->lock);
+    lm_lock_give(&common_lock);
+}
+
+enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8 /* at a time */, SHARE_MOST = 32 };
 
 void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
@@ -189,18 +226,35 @@ static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     }
 }
 
-/* Heap lock held. */
-static void part_with_all(lm_heap_t *heap) {
+/* A thread that comes soon may do the same: the page stays in its place, and its blocks in head[], because to count
+ * them would be to read each. Who frees one of the others meanwhile tells the heap. */
+static void keep(lm_heap_t *heap, lm_page_t *page) {
+    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+    lm_store_relaxed(&heap->kept, true);
+}
+
+/* Heap lock held. keeping: but for what a successor may use. */
+static void part_with_all(lm_heap_t *heap, bool keeping) {
     lm_page_t *empty = NULL;
+    size_t room = keeping ? KEPT_BYTES : 0;
+    lm_store_relaxed(&heap->rest, 0);
     lm_store_relaxed(&heap->active, false);
     lm_remote_drain(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        lm_heap_return_head(heap, c);
+        lm_page_t *page = heap->current[c];
+        size_t used = page == NULL ? 0 : page->carved * (size_t)page->block_bytes;
+        if (used < KEPT_LEAST) used = KEPT_LEAST;
+        bool kept = page != NULL && used <= room;
+        if (kept) room -= used;
+        if (!kept || heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
         lm_list_t pages = heap->partial[c];
         heap->partial[c].first = NULL;
-        if (heap->current[c] != NULL) part_with(heap, heap->current[c], &empty);
+        if (kept)
+            keep(heap, page);
+        else if (page != NULL)
+            part_with(heap, page, &empty);
         while (pages.first != NULL) {
-            lm_page_t *page = LM_CONTAINER(pages.first, lm_page_t, link);
+            page = LM_CONTAINER(pages.first, lm_page_t, link);
             lm_list_remove(&pages, &page->link);
             page->place = LM_AT_NOWHERE;
             part_with(heap, page, &empty);
@@ -220,6 +274,27 @@ static void part_with_all(lm_heap_t *heap) {
     heap->trim_at = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].shared = 0;
     (void)lm_add_relaxed(&lm_heaps_active, (uint32_t)-1);
+    if (!heap->kept) return;
+    (void)lm_add_relaxed(&lm_heaps_kept, 1);
+}
+
+void lm_heap_unkeep(lm_heap_t *heap) {
+    lm_page_t *empty = NULL;
+    lm_remote_drain(heap);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_heap_return_head(heap, c);
+        if (heap->current[c] != NULL) part_with(heap, heap->current[c], &empty);
+    }
+    if (empty != NULL) lm_span_give_chain(empty, true);
+    lm_store_relaxed(&heap->kept, false);
+    (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
+}
+
+/* Only where the worker comes to take it, and not where threads are many. */
+static bool worth_keeping(void) {
+    uint32_t many = lm_load_relaxed(&lm_heaps_many);
+    return lm_purge_may_work() && lm_load_relaxed(&lm_heaps_kept) < many / 2 &&
+           lm_load_relaxed(&lm_heaps_active) <= many;
 }
 
 static bool heap_ended(void *value, unsigned rounds) {
@@ -235,16 +310,21 @@ static bool heap_ended(void *value, unsigned rounds) {
     mine = ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
-    part_with_all(heap);
+    part_with_all(heap, worth_keeping());
+    bool kept = heap->kept;
     lm_biased_leave(&heap->lock);
     lm_lock_take(&lm_registry_lock);
     heap->next_idle = idle;
     idle = heap;
     lm_lock_give(&lm_registry_lock);
+    if (!kept) return false;
+    lm_purge_poke(true);
+    if (!lm_purge_may_work()) lm_idle_unkeep(); /* it could not be started */
     return false;
 }
 
 void lm_heap_collect(void) {
+    lm_idle_unkeep();
     if (mine == NULL || mine == ended) return;
     lm_heap_t *heap = lm_heap_get();
     lm_biased_enter(&heap->lock);
@@ -309,7 +389,7 @@ static void end_in_child(lm_heap_t *heap) {
             count_anew(LM_CONTAINER(n, lm_page_t, link), true);
         }
     }
-    part_with_all(heap);
+    part_with_all(heap, false);
     heap->next_idle = idle;
     idle = heap;
 }
@@ -357,6 +437,7 @@ static void after_fork_in_child(void) {
     }
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);
+        if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread */
     }
     lm_lock_give(&lm_registry_lock);
     if (mine != NULL && mine != ended && mine->self != NULL) be_known(mine);

@@ -124,6 +124,15 @@ uint64_t lm_os_thread_us(void) {
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+unsigned lm_os_processors(void) {
+    uint64_t mask[128]; /* the most that Linux can be built for: with less, the call may fail */
+    intptr_t got =
+        call3(SYS_sched_getaffinity, (intptr_t)lm_os_process(), sizeof mask, (intptr_t)mask);
+    int n = 0;
+    for (intptr_t i = 0; i < got / 8; i++) n += __builtin_popcountll(mask[i]);
+    return n > 0 ? (unsigned)n : 1;
+}
+
 void lm_os_release(void *at, size_t bytes, bool reserved) {
     if (reserved)
         (void)map(at, bytes, PROT_NONE, MAP_FIXED);
@@ -175,10 +184,11 @@ void lm_os_yield(void) { (void)call1(SYS_sched_yield, 0); }
 
 /* ---- The worker ---- */
 
-enum { WORKER_STACK_BYTES = 16 * 1024 };
+enum { WORKER_STACK_BYTES = 16 * 1024, GONE_MOST = 1000 };
 
 static struct {
-    uint32_t tid;          /* not 0 while it runs; the kernel clears it and wakes who waits */
+    uint32_t tid;    /* not 0 while it runs; the kernel clears it and wakes who waits */
+    uint32_t number; /* atomic: of the last one, as the kernel counts threads; 0: it has gone */
     uintptr_t control[16]; /* a thread control block: x86-64 reads its own address at word 0 */
     unsigned char stack[WORKER_STACK_BYTES] LM_ALIGNED(64);
 } worker;
@@ -199,9 +209,9 @@ bool PORT(worker_start)(void (*entry)(void)) {
                           CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
                       worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
     (void)call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&before, 0, sizeof before, 0);
-    if (!failed(got)) return true;
-    worker.tid = 0;
-    return false;
+    if (failed(got)) worker.tid = 0;
+    lm_store_relaxed(&worker.number, failed(got) ? 0 : (uint32_t)got);
+    return !failed(got);
 }
 
 bool lm_os_worker_running(void) {
@@ -214,9 +224,17 @@ void lm_os_worker_join(void) {
         /* Shared, not private: that is how the kernel wakes at the end of a thread. */
         (void)call(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, 0, 0);
     }
+    /* The kernel counts it among the process's threads for a moment longer, and unshare counts them. Not for ever:
+     * its number may be another thread's by now. */
+    uint32_t number = lm_load_relaxed(&worker.number);
+    for (int i = 0; i < GONE_MOST && number != 0; i++) {
+        if (failed(call3(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)number, 0))) break;
+        lm_os_yield();
+    }
+    lm_store_relaxed(&worker.number, 0);
 }
 
-void lm_os_worker_forget(void) { worker.tid = 0; }
+void lm_os_worker_forget(void) { worker.tid = worker.number = 0; }
 
 /* ---- The process ---- */
 
@@ -266,43 +284,45 @@ size_t lm_os_resident_bytes(void) {
  * does not hold that address holds no signal frame. */
 enum { SIGNALS = 64, STACK_MOST = 256 * 1024 };
 
-typedef struct restorers {
+/* Of all handlers ever seen: one that is no longer installed may still be running. Only the worker looks. */
+static struct {
     uintptr_t address[4];
     size_t count;
     bool unknown; /* handlers whose way back is not known */
-} restorers_t;
+} restorers;
 
-static restorers_t find_restorers(void) {
+static void learn_restorer(uintptr_t address) {
+    for (size_t i = 0; i < restorers.count; i++) {
+        if (restorers.address[i] == address) return;
+    }
+    if (restorers.count == sizeof restorers.address / sizeof restorers.address[0])
+        restorers.unknown = true;
+    else
+        restorers.address[restorers.count++] = address;
+}
+
+bool lm_os_handlers_known(void) {
     struct {
         uintptr_t handler, flags, restorer;
         uint64_t mask;
     } action;
-    restorers_t found = {0};
-    for (int n = 1; n <= SIGNALS; n++) {
+    size_t count = restorers.count;
+    for (int n = 1; n <= SIGNALS && !restorers.unknown; n++) {
         action.handler = 0;
         if (failed(call(SYS_rt_sigaction, n, 0, (intptr_t)&action, sizeof action.mask, 0)))
             continue;
         if (action.handler <= 1) continue; /* default, ignored */
-        if (!LM_SIGNAL_RESTORER || (action.flags & 0x04000000) == 0) {
-            found.unknown = true;
-            continue;
-        }
-        size_t i = 0;
-        while (i < found.count && found.address[i] != action.restorer) i++;
-        if (i == sizeof found.address / sizeof found.address[0])
-            found.unknown = true;
+        if (LM_SIGNAL_RESTORER && (action.flags & 0x04000000) != 0)
+            learn_restorer(action.restorer);
         else
-            found.address[i] = action.restorer;
-        if (i == found.count && !found.unknown) found.count++;
+            restorers.unknown = true;
     }
-    return found;
+    return !restorers.unknown && restorers.count == count;
 }
 
 static LM_READS_ANYTHING bool no_signal_frame(uintptr_t sp, uintptr_t top) {
     /* Not its own stack (an alternate one, a coroutine's), or too deep to look through. */
-    if (sp >= top || top - sp > STACK_MOST) return false;
-    restorers_t restorers = find_restorers();
-    if (restorers.unknown) return false;
+    if (sp >= top || top - sp > STACK_MOST || restorers.unknown) return false;
     for (uintptr_t at = sp & ~(uintptr_t)7; restorers.count > 0 && at < (top & ~(uintptr_t)7);
          at += 8) {
         for (size_t i = 0; i < restorers.count; i++) {

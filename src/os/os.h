@@ -50,6 +50,9 @@ void lm_os_back_huge(void *at);
  * A system call: not for a program that has shut itself in. */
 uint64_t lm_os_thread_us(void);
 
+/* Processors that the main thread may run on, 1 at least. System calls: as above. */
+unsigned lm_os_processors(void);
+
 /* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
 void lm_os_release(void *at, size_t bytes, bool reserved);
 
@@ -102,8 +105,12 @@ uint64_t lm_os_random(void);
 /* Whether a thread of this process sleeps in a system call that the program made, not loam, and is in no
  * signal handler. false iff it runs, sleeps elsewhere, or this cannot be told. Stores made before this
  * call are visible to the thread once it wakes up; what it stored before is visible here. The thread must
- * not be able to end meanwhile. */
+ * not be able to end meanwhile. What it says of signal handlers holds if lm_os_handlers_known says so later. */
 bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top);
+
+/* Looks which signal handlers the program has installed, 64 system calls; false iff there are some, seen now for
+ * the first time, that lm_os_thread_sleeps could not have recognised since the last look, or ever. */
+bool lm_os_handlers_known(void);
 
 /* Where the calling thread's stack begins, from above; for lm_os_thread_sleeps. */
 uintptr_t lm_os_stack_top(void);

@@ -104,6 +104,8 @@ static void work(void) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
         /* Not only once it has decided to end: then it must not wait for locks any more. */
         bool last = lm_load_relaxed(&lm_space.stop) != 0 || lingered >= LINGER_TICKS;
+        /* Sequentially consistent, here and below: who calls later is seen below, or sees that we end. */
+        __atomic_store_n(&lm_space.called, false, __ATOMIC_SEQ_CST);
         bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle(last);
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
@@ -114,7 +116,11 @@ static void work(void) {
         bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS;
         if (dirty) lingered = 0;
         more = lm_space.stop != 0 ? !last : dirty || (awake && lingered < LINGER_TICKS);
-        if (!more) lm_store_relaxed(&lm_space.worker, LM_WORKER_OFF);
+        if (!more) __atomic_store_n(&lm_space.worker, LM_WORKER_OFF, __ATOMIC_SEQ_CST);
+        if (!more && lm_space.stop == 0 && __atomic_load_n(&lm_space.called, __ATOMIC_SEQ_CST)) {
+            lm_store_relaxed(&lm_space.worker, LM_WORKER_ON);
+            more = true;
+        }
         lm_lock_give(&lm_space.lock);
     }
 }
@@ -132,7 +138,11 @@ static bool wanted(void) {
 void lm_purge_poke(bool idle) {
     /* Relaxed: a guess; what it misses, the next free sees. */
     if (!idle && lm_load_relaxed(&lm_space.dirty_slices) < START_SLICES) return;
-    if (lm_load_relaxed(&lm_space.worker) == LM_WORKER_ON && lm_os_worker_running()) return;
+    /* What sleeping and ended threads have is asked for once: see work. */
+    if (idle) __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&lm_space.worker, __ATOMIC_SEQ_CST) == LM_WORKER_ON &&
+        lm_os_worker_running())
+        return;
     if (lm_load_relaxed(&lm_space.refused) >= REFUSALS && !idle) return;
     lm_lock_take(&lm_space.lock);
     bool start = wanted();
@@ -193,13 +203,15 @@ void lm_purge_resume(void) {
     lm_lock_take(&lm_space.lock);
     if (--lm_space.paused == 0) lm_store_relaxed(&lm_space.stop, 0);
     lm_lock_give(&lm_space.lock);
-    lm_purge_poke(false);
+    lm_purge_poke(lm_load_relaxed(&lm_space.called)); /* relaxed: who calls now is not paused */
 }
 
 void lm_purge_allow(bool allowed) {
     lm_purge_pause();
     lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
     if (!allowed) {
+        /* What came after the worker's last round. */
+        if (lm_purge_collect_idle != NULL) (void)lm_purge_collect_idle(true);
         lm_biased_forbid();
         (void)lm_purge_all(); /* nobody else will */
     }

@@ -21,7 +21,8 @@ typedef struct lm_space {
     size_t map_committed, pages_committed; /* bytes */
 
     enum { LM_WORKER_OFF, LM_WORKER_STARTING, LM_WORKER_ON } worker;
-    uint32_t starts;       /* of workers: who starts one knows it by that number */
+    bool called;     /* atomic: somebody had something to collect since the worker last began to */
+    uint32_t starts; /* of workers: who starts one knows it by that number */
     bool worker_forbidden; /* for good: the program shut itself in, or threads are not to be had */
     unsigned paused;       /* calls in progress that want to be alone */
     unsigned process;      /* the one that may have a worker; 0: any, before the start */

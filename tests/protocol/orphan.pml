@@ -1,4 +1,4 @@
-/* orphan.pml: a page whose thread ends, and who gets it (src/heap/orphan.c).
+/* orphan.pml: a page whose thread ends, and who gets it (src/heap/orphan.c, thread.c).
  *
  * Two threads with heaps, which may end; the first one's heap may then be the next thread's; a third thread
  * without a heap; one page of four blocks, owned by the first thread, of which one is free and each thread
@@ -13,7 +13,8 @@
  *   drain            lm_remote_drain (remote.c), by the owner, or by the worker for an ended heap
  *   local_free       lm_block_free (heap.h) with lm_page_event (page.c)
  *   end              heap_ended, part_with_all, part_with (thread.c)
- *   begin            heap_start (thread.c): the next thread takes the heap
+ *   keep, unkeep     the same, lm_heap_unkeep (thread.c): the page stays with the heap, for a while
+ *   begin            heap_start, take_over (thread.c): the next thread takes the heap
  *   malloc           refill (refill.c): a block of a page of ours, of the list, or of an orphan
  *   orphan_add, orphan_adopt, orphan_free    the same in orphan.c
  *
@@ -24,12 +25,13 @@
  * mutation ADD_WITHOUT_COMPARE: a page becomes an orphan although somebody has pushed meanwhile
  * mutation HEAP_AFTER_WORD: the new owner takes the mark away before it has written page->heap
  * mutation ADOPT_WITHOUT_LOCK: who frees a block of an orphan does not look again under the lock
+ * mutation UNKEEP_WITHOUT_LOCK: the worker takes a kept page back while the next thread takes it over
  * mutation KEEP_OWNER: an orphan's owner word still names the thread that has gone
  */
 #define CAPACITY 4
 #define NOBODY 0
 
-mtype = {NOWHERE, PARTIAL, ORPHANS};
+mtype = {NOWHERE, CURRENT, PARTIAL, ORPHANS};
 
 /* The page, and its word `remote`. */
 byte count;
@@ -39,7 +41,7 @@ bit released;
 mtype place = PARTIAL;
 byte list_of = 1; /* the heap whose list it is in, for the assertions */
 
-bit notified[3], heap_lock[3], orphan_lock;
+bit notified[3], heap_lock[3], kept[3], orphan_lock;
 
 #define touch() assert(!released)
 #define take_lock(l) atomic { l == 0 -> l = 1 }
@@ -283,6 +285,42 @@ inline thread_free(h) {
     fi
 }
 
+inline part_with(h) {
+    atomic { touch(); n = count; count = 0 }; /* lm_remote_take */
+    unlink();
+    put(n);
+    n = 0;
+    if
+    :: live == 0 -> release(h)
+    :: else -> orphan_add(h)
+    fi;
+    if
+    :: !released && list_of == h -> owner = NOBODY
+    :: else -> skip
+    fi
+}
+
+#ifdef UNKEEP_WITHOUT_LOCK
+#define worker_takes_lock(l) skip
+#define worker_gives_lock(l) skip
+#else
+#define worker_takes_lock(l) take_lock(l)
+#define worker_gives_lock(l) give_lock(l)
+#endif
+
+inline unkeep(h) {
+    worker_takes_lock(heap_lock[h]);
+    if
+    :: kept[h] ->
+       drain(h);
+       part_with(h);
+       kept[h] = 0
+    :: else -> skip
+    fi;
+    ok = 0;
+    worker_gives_lock(heap_lock[h])
+}
+
 inline end(h) {
     take_lock(heap_lock[h]);
     if
@@ -292,19 +330,11 @@ inline end(h) {
     alive = 0;
     drain(h);
     if
-    :: list_of == h ->
-       atomic { touch(); n = count; count = 0 }; /* lm_remote_take */
-       unlink();
-       put(n);
-       n = 0;
-       if
-       :: live == 0 -> release(h)
-       :: else -> orphan_add(h)
-       fi;
-       if
-       :: !released && list_of == h -> owner = NOBODY
-       :: else -> skip
-       fi
+    :: list_of == h -> part_with(h)
+    :: list_of == h && may_keep -> /* keep */
+       may_keep = 0;
+       atomic { touch(); place = CURRENT; owner = NOBODY };
+       kept[h] = 1
     :: else -> skip
     fi;
     ok = 0;
@@ -339,7 +369,7 @@ inline malloc(h) {
 
 proctype Thread(byte h; byte lives) {
     byte held = 1, n, to;
-    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1;
+    bit alive = 1, listed, q, o, ok, emptied, may_malloc = 1, may_keep = (h == 1); /* one is enough, and bounds the search */
     do
     :: released && held == 0 && !listed -> break
     :: held > 0 && alive -> thread_free(h)
@@ -355,8 +385,31 @@ proctype Thread(byte h; byte lives) {
     :: !alive && !released && lives > 0 -> /* begin */
        take_lock(heap_lock[h]);
        drain(h);
+       if
+       :: kept[h] ->
+          owner = h;
+          kept[h] = 0
+       :: else -> skip
+       fi;
        alive = 1;
        give_lock(heap_lock[h])
+    :: alive && place == CURRENT && list_of == h -> /* another page becomes the current one */
+       take_lock(heap_lock[h]);
+       if
+       :: live == 0 && place == CURRENT -> release(h)
+       :: live != 0 && place == CURRENT -> to_partial(h)
+       :: else -> skip
+       fi;
+       give_lock(heap_lock[h])
+    od
+}
+
+proctype Worker() {
+    byte n, to;
+    bit alive, ok;
+    do
+    :: kept[1] -> unkeep(1)
+    :: released -> break
     od
 }
 
@@ -370,6 +423,7 @@ init {
     atomic {
         run Thread(1, 2);
         run Thread(2, 1);
-        run Bare()
+        run Bare();
+        run Worker()
     }
 }

@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-MEMORY_MIB = 900
+MEMORY_MIB = 2000
 DEPTH = 2_000_000
 SECONDS = 200
 

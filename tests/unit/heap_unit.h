@@ -27,6 +27,7 @@ class HeapTest : public testing::Test {
   protected:
     void SetUp() override { lm_purge_allow(false); }
     void TearDown() override {
+        lm_heap_collect(); /* what ended threads have left */
         lm_purge_all();
         lm_span_check();
         lm_heap_stats_t stats;

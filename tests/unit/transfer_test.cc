@@ -434,6 +434,7 @@ TEST_F(Transfer, ASleepersOwnBlocksGoHome) {
         free_blocks(taken);
     });
     owner.end();
+    lm_heap_collect();
     EXPECT_EQ(0u, heap->pages);
 }
 
@@ -450,6 +451,7 @@ TEST_F(Transfer, ASleeperThatWakesAndEndsLeavesNothing) {
         EXPECT_EQ(nullptr, foreign.first);
         EXPECT_EQ(0u, foreign.granted);
     }
+    lm_heap_collect();
     EXPECT_EQ(0u, heap->pages);
 }
 
