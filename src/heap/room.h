@@ -201,8 +201,7 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 extern lm_heap_t lm_heap_common;
 lm_heap_t *lm_common_heap(void); /* the same, made if need be; no lock held */
 void *lm_common_alloc(unsigned size_class);
-void lm_common_trim(
-    void); /* in place of an owner: takes in what came back, gives back what rests */
+void lm_common_trim(void); /* for the worker: takes in what came back, gives back what rests */
 
 /* Heaps in use. With many of them, a page for each class that each thread touches adds up: the first blocks
  * of a class then come from the common heap, as its head, unless this heap has had its share. For the owner,
