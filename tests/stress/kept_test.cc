@@ -12,11 +12,7 @@ namespace {
 
 using namespace stress;
 
-class Kept : public testing::Test {
-  protected:
-    void SetUp() override { failures = 0; }
-    void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
-};
+class Kept : public Stress {};
 
 /* Some of the blocks stay behind, on a shelf from which everybody takes. */
 template <size_t kSlots> void errand(Shelf<kSlots> &shelf, uint64_t seed) {

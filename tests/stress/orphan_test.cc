@@ -13,11 +13,7 @@ namespace {
 
 using namespace stress;
 
-class Orphans : public testing::Test {
-  protected:
-    void SetUp() override { failures = 0; }
-    void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
-};
+class Orphans : public Stress {};
 
 /* Short-lived threads leave everything to one that lives on, and to each other. */
 TEST_F(Orphans, ShortLivedThreadsLeaveTheirBlocks) {

@@ -14,11 +14,7 @@ namespace {
 
 using namespace stress;
 
-class Purge : public testing::Test {
-  protected:
-    void SetUp() override { failures = 0; }
-    void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
-};
+class Purge : public Stress {};
 
 TEST_F(Purge, LargeSpansComeAndGoWhileOthersAllocate) {
     Clock clock;

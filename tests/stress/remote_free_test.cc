@@ -13,11 +13,7 @@ namespace {
 
 using namespace stress;
 
-class RemoteFree : public testing::Test {
-  protected:
-    void SetUp() override { failures = 0; }
-    void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
-};
+class RemoteFree : public Stress {};
 
 /* Producers give to consumers in turn; consumers only free. */
 uint64_t produce_and_consume(unsigned producers, unsigned consumers, size_t fixed_size) {

@@ -10,6 +10,7 @@
 #ifndef LOAM_TESTS_STRESS_H
 #define LOAM_TESTS_STRESS_H
 
+#include <gtest/gtest.h>
 #include <loam/loam.h>
 
 #include <atomic>
@@ -73,6 +74,13 @@ inline void fail(const char *what, const void *p) {
         fprintf(stderr, "stress: %s at %p\n", what, p);
     }
 }
+
+/* Every fixture's base: what failed in any thread fails the test. */
+class Stress : public testing::Test {
+  protected:
+    void SetUp() override { failures = 0; }
+    void TearDown() override { EXPECT_EQ(failures.load(), 0u); }
+};
 
 /* A block knows its size and is stamped all over (large ones: at both ends and every 4 KiB). */
 struct Block {

@@ -37,6 +37,22 @@ class HeapTest : public testing::Test {
     }
 };
 
+/* The worker is allowed but paused: its ticks are the test's own calls of lm_idle_collect. */
+class PausedWorkerTest : public HeapTest {
+  protected:
+    void SetUp() override {
+        HeapTest::SetUp();
+        lm_heap_boot(); /* for the worker and for fork */
+        lm_purge_allow(true);
+        lm_purge_pause();
+    }
+    void TearDown() override {
+        lm_purge_resume();
+        lm_purge_allow(false);
+        HeapTest::TearDown();
+    }
+};
+
 /* n blocks of so many bytes. */
 inline std::vector<void *> blocks(size_t n, size_t bytes) {
     std::vector<void *> taken;

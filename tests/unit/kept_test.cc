@@ -4,7 +4,6 @@
  */
 #include "heap_unit.h"
 
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,22 +25,17 @@ constexpr unsigned kTicks = 3; /* that a heap is kept for at most */
 
 uint32_t heaps_kept() { return lm_load_relaxed(&lm_heaps_kept); }
 
-class Kept : public unit::HeapTest {
+class Kept : public unit::PausedWorkerTest {
   protected:
     void SetUp() override {
-        HeapTest::SetUp();
-        lm_heap_boot();
-        lm_purge_allow(true);
-        lm_purge_pause();
+        PausedWorkerTest::SetUp();
         lm_block_free(lm_block_alloc(16)); /* this thread has a heap, and needs no other's */
         ASSERT_EQ(0u, heaps_kept());
     }
     void TearDown() override {
         lm_heap_collect();
         EXPECT_EQ(0u, heaps_kept());
-        lm_purge_resume();
-        lm_purge_allow(false);
-        HeapTest::TearDown();
+        PausedWorkerTest::TearDown();
     }
 };
 

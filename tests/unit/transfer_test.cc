@@ -62,19 +62,11 @@ bool sleepers_are_seen() {
 
 uint32_t count(const lm_page_t *page) { return lm_remote_count(lm_load_acquire(&page->remote)); }
 
-class Transfer : public unit::HeapTest {
+class Transfer : public unit::PausedWorkerTest {
   protected:
-    void SetUp() override {
-        HeapTest::SetUp();
-        lm_heap_boot(); /* for the worker and for fork */
-        lm_purge_allow(true);
-        lm_purge_pause();
-    }
     void TearDown() override {
         (void)lm_transfer_empty(true);
-        lm_purge_resume();
-        lm_purge_allow(false);
-        HeapTest::TearDown();
+        PausedWorkerTest::TearDown();
     }
 };
 
