@@ -5,10 +5,11 @@
     check_layers.py --self-test      proves on made-up trees that each rule catches its violation
 
 The rules:
-  layer     base < os < span < heap < api < override: a folder includes itself, include/loam, and the
-            folders below it; never upward, never sideways
+  layer     base < os < span < heap < api < override, and beside the heap base < family < hosted, where
+            hosted may include the heap and what is below it: a folder includes itself, include/loam,
+            and the folders below it; never upward, never sideways
   door      from another folder only its one header: base/base.h, os/os.h, span/span.h, heap/heap.h,
-            api/api.h
+            family/family.h, api/api.h
   path      an include in quotes names its folder ("heap/page.h", not "page.h")
   compiler  only src/base/compiler.h has #ifs on compilers and processors; of the public headers
             one may, for attributes
@@ -26,8 +27,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-LAYERS = ["base", "os", "span", "heap", "api", "override"]
-DOORS = {folder: f"{folder}/{folder}.h" for folder in LAYERS[:-1]}
+# What each folder may include besides itself and include/loam.
+BELOW = {
+    "base": (),
+    "os": ("base",),
+    "span": ("base", "os"),
+    "heap": ("base", "os", "span"),
+    "api": ("base", "os", "span", "heap"),
+    "override": ("base", "os", "span", "heap", "api"),
+    "family": ("base",),
+    "hosted": ("base", "os", "span", "heap", "family"),
+}
 COMPILER_FILE = "src/base/compiler.h"
 SYSTEM_FILE = "src/os/linux.c"
 MAX_LINES = 600
@@ -81,14 +91,15 @@ def check_include(path, quote, target):
         return "layer", f'is public and includes "{target}": only loam/* may be included'
     if folder == own:
         return None
-    if folder not in LAYERS:
-        return "path", f'includes "{target}", which is in no layer ({" < ".join(LAYERS)})'
-    if own not in LAYERS:
+    if folder not in BELOW:
+        return "path", f'includes "{target}", which is in no layer ({", ".join(BELOW)})'
+    if own not in BELOW:
         return "layer", f"lies in folder {own}, which is no layer"
-    if LAYERS.index(folder) > LAYERS.index(own):
-        return "layer", f'includes "{target}", which is above {own}'
-    if target != DOORS[folder]:
-        return "door", f'includes "{target}" from outside: only "{DOORS[folder]}" is for others'
+    if folder not in BELOW[own]:
+        return "layer", f'includes "{target}", which is not below {own}'
+    door = f"{folder}/{folder}.h"
+    if target != door:
+        return "door", f'includes "{target}" from outside: only "{door}" is for others'
     return None
 
 

@@ -2,6 +2,7 @@
 
 # ---- 001: blocks --------------------------------------------------------------------------------
 family_table(blocks FILES blocks_xallocator.cpp xallocator_rules.cpp blocks.cpp blocks_preload.cpp)
+family_row_of_loam(blocks blocks_loam.cpp)
 family_row(blocks FILES blocks_boost.cpp ROWS boost-pool boost-pool-locked PACKAGE libboost-dev
   HEADER boost/pool/pool.hpp)
 family_row(blocks FILES blocks_glib.cpp ROWS glib-slice PACKAGE libglib2.0-dev MODULE glib-2.0)

@@ -26,5 +26,35 @@
 #define LOAM_SIZE(arg) __attribute__((alloc_size(arg)))
 #define LOAM_SIZES(a, b) __attribute__((alloc_size(a, b)))
 #define LOAM_ALIGN(arg) __attribute__((alloc_align(arg)))
+#define LOAM_COLD __attribute__((cold))
+#define LOAM_INLINE static inline __attribute__((always_inline))
+#define LOAM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define LOAM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Where a call stands in the program: functions whose name ends in _at take it as two arguments, and macros
+ * without that ending fill it in. It reaches cold paths only, for reports and leaks. Devices that cannot
+ * spare the strings, and builds that must not name source files, define LOAM_LOCATIONS as 0. */
+#ifndef LOAM_LOCATIONS
+#define LOAM_LOCATIONS __STDC_HOSTED__
+#endif
+#if LOAM_LOCATIONS
+#define LOAM_HERE __FILE__, __LINE__
+#else
+#define LOAM_HERE NULL, 0
+#endif
+
+/* 1: allocators that this file of the program sets up are checked ones (LOAM_CHECK), whoever uses them then. */
+#ifndef LOAM_CHECKED
+#define LOAM_CHECKED 0
+#endif
+
+/* What an allocator of the family is asked to be, or'ed together; each header says which of them it knows. */
+typedef enum loam_flags {
+    LOAM_CHECK =
+        1, /* guards, live list with places, double free, wrong owner: memory and time, no mistake lost */
+    LOAM_HARDEN = 2,  /* free links encoded and verified; slower, same layout */
+    LOAM_THREADS = 4, /* may be used by several threads at once */
+    LOAM_FIXED = 8,   /* never asks its source for more than it was set up with */
+} loam_flags;
 
 #endif

@@ -5,14 +5,7 @@
  */
 #include "base/base.h"
 
-#include <stdarg.h>
-
 LM_AT_START lm_misuse_policy_t lm_misuse_policy;
-
-typedef struct lm_line {
-    size_t used;
-    char text[256];
-} lm_line_t;
 
 static void line_char(lm_line_t *line, char c) {
     if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c; /* room for the '\n' */
@@ -32,7 +25,7 @@ static void line_number(lm_line_t *line, uint64_t value, unsigned base) {
     while (n > 0) line_char(line, digits[--n]);
 }
 
-static void line_format(lm_line_t *line, const char *format, va_list args) {
+void lm_line_add_v(lm_line_t *line, const char *format, va_list args) {
     for (const char *f = format; *f != '\0'; f++) {
         if (*f != '%') {
             line_char(line, *f);
@@ -73,25 +66,36 @@ void lm_report(const char *format, ...) {
     lm_line_t line = {0};
     va_list args;
     va_start(args, format);
-    line_format(&line, format, args);
+    lm_line_add_v(&line, format, args);
     va_end(args);
     line_write(&line);
 }
 
-void lm_misuse(const char *format, ...) {
+void lm_line_add(lm_line_t *line, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    lm_line_add_v(line, format, args);
+    va_end(args);
+}
+
+void lm_misuse_line(lm_line_t *line) {
     if (!lm_misuse_policy.quiet) {
-        lm_line_t line = {0};
-        va_list args;
-        line_text(&line, "loam: ");
-        va_start(args, format);
-        line_format(&line, format, args);
-        va_end(args);
-        line_text(&line, "thread ");
-        line_number(&line, lm_port_thread_id(), 10);
-        line_char(&line, ')');
-        line_write(&line);
+        line_text(line, "thread ");
+        line_number(line, lm_port_thread_id(), 10);
+        line_char(line, ')');
+        line_write(line);
     }
     if (!lm_misuse_policy.ignore) lm_port_abort();
+}
+
+void lm_misuse(const char *format, ...) {
+    lm_line_t line = {0};
+    line_text(&line, "loam: ");
+    va_list args;
+    va_start(args, format);
+    lm_line_add_v(&line, format, args);
+    va_end(args);
+    lm_misuse_line(&line);
 }
 
 void lm_assert_failed(const char *text, const char *file, int line) {

@@ -12,6 +12,8 @@
 
 #include "base/compiler.h"
 
+#include <stdarg.h>
+
 #ifndef LOAM_DEBUG
 #define LOAM_DEBUG 0
 #endif
@@ -42,11 +44,26 @@ void lm_report(const char *format, ...) LM_PRINTF(1, 2);
  * caller's text ends inside the bracket, as "... (" or "... (size class 48 B, ". */
 void lm_misuse(const char *format, ...) LM_PRINTF(1, 2);
 
+/* lm_misuse in two parts: a text as far as it goes, then the rest of the line and the end of it. For callers
+ * that put words of their own in front of, and behind, what they were told. */
+typedef struct lm_line {
+    size_t used;
+    char text[256];
+} lm_line_t;
+
+void lm_line_add(lm_line_t *line, const char *format, ...) LM_PRINTF(2, 3);
+void lm_line_add_v(lm_line_t *line, const char *format, va_list args);
+/* Adds "thread N)" and does what lm_misuse does. */
+void lm_misuse_line(lm_line_t *line);
+
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 
 /* What the port under us provides (os/): declared here because base stands below it. */
 void lm_port_write_error(const char *text, size_t bytes);
 void lm_port_abort(void) LM_NORETURN;
 unsigned lm_port_thread_id(void);
+/* A lock for lists of the whole process that are changed seldom. */
+void lm_port_lock(void);
+void lm_port_unlock(void);
 
 #endif

@@ -175,6 +175,9 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
+/* Whether there is an operating system with a C library. */
+#define LM_HOSTED __STDC_HOSTED__
+
 /* For code that reads memory as it lies, whatever a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
 

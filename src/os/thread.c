@@ -123,3 +123,10 @@ void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)
     /* Fails only when there is no memory for the entry: fork then works in programs of one thread. */
     (void)pthread_atfork(before, parent, child);
 }
+
+/* ---- The port's lock (base/check.h) ---- */
+
+static lm_lock_t port_lock;
+
+void lm_port_lock(void) { lm_lock_take(&port_lock); }
+void lm_port_unlock(void) { lm_lock_give(&port_lock); }

@@ -1,0 +1,103 @@
+/* family.h: what the special-purpose allocators share; the one header of this folder that outsiders include.
+ *
+ *   pool.c blocks.c region.c          allocators
+ *   guard.c                           objects of checked allocators: tag, guards, live list
+ *   registry.c                        the list of named and checked allocators
+ *   source.c                          buffer, limit, count
+ *
+ * Everything here is freestanding: memory comes from a loam_source, errors go out by base's reports, and
+ * memcpy and memset are all of libc that is called. src/hosted/ adds what needs an operating system.
+ *
+ * One rule makes checks free where they are off: the inline paths in the public headers compare with hot
+ * words (a region's end, a pool's free list) that are set so in a checked allocator that they always miss,
+ * and the out-of-line path does the rest.
+ */
+#ifndef LM_FAMILY_H
+#define LM_FAMILY_H
+
+#include "base/base.h"
+#include "loam/registry.h"
+#include "loam/source.h"
+
+/* What makes one kind of allocator differ from another, for the registry. */
+typedef struct loam_kind {
+    const char *name;
+    void (*usage)(const struct loam_entry *entry, loam_usage *usage); /* all but kind and name */
+    bool (*check)(const struct loam_entry *entry);                    /* false after a report */
+} loam_kind;
+
+/* ---- Registry ---- */
+
+/* Sets *entry up, and puts it into the list iff it has a name or `checked`. name may be NULL; it is not copied. */
+void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked);
+void lm_entry_deinit(loam_entry *entry);
+/* What reports call it: its name, or "(unnamed)". */
+const char *lm_entry_name(const loam_entry *entry);
+
+/* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
+LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }
+
+/* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks (tool.c) ---- */
+
+/* Whether one of them watches this process. */
+bool lm_tool_watches(void);
+/* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is. Nothing happens
+ * where no tool watches. */
+void lm_tool_hide(const void *p, size_t bytes);
+void lm_tool_show_undefined(const void *p, size_t bytes);
+void lm_tool_show(const void *p, size_t bytes);
+
+/* ---- Guards: an object of a checked allocator (guard.c) ----
+ *
+ *   raw                                  object
+ *   │ (padding up to align) │ loam_tag │ bytes │ tail: 16 guard bytes, and what rounding left
+ *
+ * The tag knows size, place and owner; its last 16 bytes are guard bytes as well. */
+
+enum { LM_GUARD_BYTES = 16 };
+
+typedef struct loam_tag {
+    struct loam_tag *next, *prev; /* the owner's live list */
+    const loam_entry *owner;
+    const char *file, *freed_file;
+    unsigned line, freed_line;
+    size_t bytes;     /* as requested */
+    size_t raw_bytes; /* the whole, from raw on */
+    void *raw;
+    uintptr_t state; /* live or freed, mixed with its address; anything else: no object of ours */
+    LM_ALIGNED(16) unsigned char guard[LM_GUARD_BYTES];
+} loam_tag;
+
+/* Bytes in front of an object of that alignment, from a raw block of alignment max(align, 16); and all that
+ * one of so many bytes needs. 0 iff that overflows. */
+size_t lm_guard_head(size_t align);
+size_t lm_guard_whole(size_t bytes, size_t align);
+
+/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5, and returns it. */
+void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes, size_t align,
+                    const char *file, unsigned line);
+
+/* The tag of a live object of `owner` whose guards are whole; NULL after a report: foreign pointer, double
+ * free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
+loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
+                        const char *file, unsigned line);
+
+/* A live object of that tag is freed: off the live list, its bytes poisoned with 0xDD. Returns the raw block. */
+void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line);
+
+/* All live objects are gone at once (reset, destroy): poisons them. */
+void lm_guard_drop_all(loam_entry *owner);
+
+/* Guards of every live object. false after a report. */
+bool lm_guard_check(const loam_entry *owner);
+
+/* Whether a freed block, from its first `skip` bytes on, is as lm_guard_close left it; false after a report. */
+bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
+
+/* ---- Reports: "loam: <kind> <name>: <what> (<...>, thread N)" ---- */
+
+/* what: formatted as by lm_misuse, without the bracket; place: of the call, file may be NULL. */
+void lm_family_misuse(const loam_entry *entry, const char *file, unsigned line, const char *what,
+                      ...) LM_PRINTF(4, 5);
+
+#endif

@@ -1,0 +1,97 @@
+/* registry.c: the list of named and checked allocators, and what is asked of all of them.
+ *
+ *   first ──> entry ──> entry ──> NULL        newest first; each knows the link that leads to it
+ *
+ * The list is under the port's lock. Invariant: *entry->link == entry for every member.
+ */
+#include "family/family.h"
+
+static loam_entry *first;
+
+void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked) {
+    *entry = (loam_entry){.kind = kind, .name = name};
+    if (name == NULL && !checked) return;
+    lm_port_lock();
+    entry->next = first;
+    entry->link = &first;
+    if (first != NULL) first->link = &entry->next;
+    first = entry;
+    lm_port_unlock();
+}
+
+void lm_entry_deinit(loam_entry *entry) {
+    if (entry->link == NULL) return;
+    lm_port_lock();
+    *entry->link = entry->next;
+    if (entry->next != NULL) entry->next->link = entry->link;
+    entry->link = NULL;
+    lm_port_unlock();
+}
+
+const char *lm_entry_name(const loam_entry *entry) {
+    return entry->name != NULL ? entry->name : "(unnamed)";
+}
+
+static loam_usage usage_of(const loam_entry *entry) {
+    loam_usage usage = {0};
+    entry->kind->usage(entry, &usage);
+    usage.kind = entry->kind->name;
+    usage.name = entry->name != NULL ? entry->name : "";
+    return usage;
+}
+
+void loam_registry_visit(void (*visit)(const loam_usage *usage, void *context), void *context) {
+    lm_port_lock();
+    for (const loam_entry *entry = first; entry != NULL; entry = entry->next) {
+        loam_usage usage = usage_of(entry);
+        visit(&usage, context);
+    }
+    lm_port_unlock();
+}
+
+static void print(const loam_usage *usage, void *context) {
+    (void)context;
+    lm_line_t line = {0};
+    lm_line_add(&line, "loam: %s %s: ", usage->kind, usage->name[0] != '\0' ? usage->name : "-");
+    if (usage->objects != LOAM_UNKNOWN) lm_line_add(&line, "%zu objects, ", usage->objects);
+    lm_report("%s%zu of %zu bytes used, %zu at most, %zu chunks, %zu requests", line.text,
+              usage->used_bytes, usage->held_bytes, usage->peak_bytes, usage->chunks,
+              usage->requests);
+}
+
+void loam_registry_print(void) { loam_registry_visit(print, NULL); }
+
+size_t loam_registry_check(void) {
+    size_t broken = 0;
+    lm_port_lock();
+    for (const loam_entry *entry = first; entry != NULL; entry = entry->next)
+        broken += !entry->kind->check(entry);
+    lm_port_unlock();
+    return broken;
+}
+
+size_t loam_registry_leaks(void) {
+    size_t leaks = 0;
+    lm_port_lock();
+    for (const loam_entry *entry = first; entry != NULL; entry = entry->next) {
+        for (const loam_tag *tag = entry->live; tag != NULL; tag = tag->next, leaks++)
+            lm_report("loam: %s %s: leak of %zu bytes at %p, allocated at %s:%u", entry->kind->name,
+                      lm_entry_name(entry), tag->bytes, (const void *)(tag + 1),
+                      tag->file != NULL ? tag->file : "?", tag->line);
+    }
+    lm_port_unlock();
+    return leaks;
+}
+
+void lm_family_misuse(const loam_entry *entry, const char *file, unsigned line, const char *what,
+                      ...) {
+    lm_line_t text = {0};
+    lm_line_add(&text, "loam: %s %s: ", entry->kind->name, lm_entry_name(entry));
+    va_list args;
+    va_start(args, what);
+    lm_line_add_v(&text, what, args);
+    va_end(args);
+    lm_line_add(&text, " (");
+    if (file != NULL) lm_line_add(&text, "at %s:%u, ", file, line);
+    lm_misuse_line(&text);
+}

@@ -1,0 +1,38 @@
+/* tool.c: tells AddressSanitizer and Valgrind which bytes of a chunk are objects.
+ *
+ * AddressSanitizer's functions are weak: there in a program that was built with it, whatever loam was built
+ * with. Valgrind's requests are instructions that do nothing outside of it; they need its header when
+ * loam is built. A freestanding build has neither.
+ */
+#include "family/family.h"
+
+#if LM_HOSTED
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void *p, size_t bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *p, size_t bytes);
+#endif
+
+bool lm_tool_watches(void) {
+#if LM_HOSTED
+    return __asan_poison_memory_region != NULL;
+#else
+    return false;
+#endif
+}
+
+void lm_tool_hide(const void *p, size_t bytes) {
+#if LM_HOSTED
+    if (__asan_poison_memory_region != NULL) __asan_poison_memory_region(p, bytes);
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
+void lm_tool_show(const void *p, size_t bytes) {
+#if LM_HOSTED
+    if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
+void lm_tool_show_undefined(const void *p, size_t bytes) { lm_tool_show(p, bytes); }
