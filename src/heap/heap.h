@@ -32,8 +32,8 @@ typedef struct lm_foreign {
     lm_block_t *first;
     uint16_t room;    /* blocks that may still come */
     uint16_t granted; /* that, and how many there are */
-    bool
-        handed_out; /* head[] holds such blocks now, or a larger class's, and not those of current[] */
+    /* head[] holds such blocks now, or a larger class's, and not those of current[] */
+    bool handed_out;
     uint8_t shared;      /* blocks taken from the common heap */
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;

@@ -140,14 +140,17 @@ static void show(lm_heap_t *heap) {
 /* Several at a time: to look whether there are new signal handlers, which must come last, takes as long as to look
  * after ten threads. Returns whether some may fall asleep later. */
 static bool park_each(lm_heap_t **heaps, unsigned n) {
-    bool more = false;
-    (void)lm_os_handlers_known(); /* those that go away meanwhile */
+    bool more = false, looked = false;
     lm_biased_settle();
     for (unsigned i = 0; i < n; i++) {
         lm_heap_t *heap = heaps[i];
         if (heap == NULL) continue;
         bool ours = lm_biased_outside(&heap->lock),
              can = ours && heap->active && !heap->parked && heap->self != NULL && heap->tid != 0;
+        if (can && !looked) {
+            (void)lm_os_handlers_known(); /* those that go away meanwhile */
+            looked = true;
+        }
         if (!can || !hide(heap)) {
             heaps[i] = NULL;
             more |= can || !ours;
@@ -156,7 +159,7 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
         more |= let_those_awake(heaps, i + 1, show);
         more |= let_those_awake(heaps + i + 1, n - i - 1, let);
     }
-    bool sure = lm_os_handlers_known();
+    bool sure = looked && lm_os_handlers_known();
     for (unsigned i = 0; i < n; i++) {
         if (heaps[i] == NULL) continue;
         if (sure) {
@@ -189,7 +192,8 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heap
         more |= visit(heaps, n);
         n = 0;
     }
-    return n > 0 && visit(heaps, n) ? true : more;
+    if (n > 0) more |= visit(heaps, n);
+    return more;
 }
 
 static bool at_rest_awake(lm_heap_t *heap) {

@@ -95,13 +95,17 @@ static lm_heap_t *unpark(lm_heap_t *heap) {
     return heap;
 }
 
+static void no_longer_kept(lm_heap_t *heap) {
+    lm_store_relaxed(&heap->kept, false);
+    (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
+}
+
 /* What the heap's last thread left ready is ours. */
 static void take_over(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->current[c] != NULL) lm_store_relaxed(&heap->current[c]->owner, heap->token);
     }
-    lm_store_relaxed(&heap->kept, false);
-    (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
+    no_longer_kept(heap);
 }
 
 static LM_NOINLINE lm_heap_t *heap_start(void) {
@@ -286,8 +290,7 @@ void lm_heap_unkeep(lm_heap_t *heap) {
         if (heap->current[c] != NULL) part_with(heap, heap->current[c], &empty);
     }
     if (empty != NULL) lm_span_give_chain(empty, true);
-    lm_store_relaxed(&heap->kept, false);
-    (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
+    no_longer_kept(heap);
 }
 
 /* Only where the worker comes to take it, and not where threads are many. */

@@ -125,8 +125,8 @@ uint64_t lm_os_thread_us(void) {
 }
 
 unsigned lm_os_processors(void) {
-    uint64_t mask[128] = {
-        0}; /* the most that Linux can be built for: with less, the call may fail */
+    /* The most that Linux can be built for: with less, the call may fail. */
+    uint64_t mask[128] = {0};
     intptr_t got =
         call3(SYS_sched_getaffinity, (intptr_t)lm_os_process(), sizeof mask, (intptr_t)mask);
     int n = 0;
