@@ -20,6 +20,12 @@
  * committed. Returns the address, a multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
 uintptr_t lm_os_place(size_t *bytes, bool *reserved);
 
+/* Reserves a range of addresses that nobody else gets, of `bytes` (a multiple of LM_OS_UNIT), mapped without
+ * access: lm_os_commit and lm_os_release with reserved make parts of it usable and take that back, and
+ * lm_os_release without it gives it up. At a multiple of 2 MiB where it is that large, else of LM_OS_UNIT.
+ * NULL iff the system has none. */
+void *lm_os_reserve(size_t bytes);
+
 typedef enum lm_commit {
     LM_COMMIT_DONE,
     LM_COMMIT_NO_MEMORY, /* the system has none to promise */
