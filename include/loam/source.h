@@ -72,7 +72,8 @@ typedef struct loam_limit {
     loam_source source;
     loam_source *inner;
     size_t most_bytes;
-    size_t used_bytes; /* the `got` of all that is out now, and of what is being asked for; atomic */
+    size_t
+        used_bytes; /* the `got` of all that is out now, and of what is being asked for; atomic */
 } loam_limit;
 
 LOAM_API void loam_limit_init(loam_limit *limit, loam_source *inner,

@@ -72,7 +72,8 @@ static void *limit_get(loam_source *source, size_t bytes, size_t align, size_t *
 
 static void limit_put(loam_source *source, void *chunk, size_t got) {
     loam_limit *limit = (loam_limit *)source;
-    loam_source_put(limit->inner, chunk, got); /* first: inner must never have more out than we say */
+    loam_source_put(limit->inner, chunk,
+                    got); /* first: inner must never have more out than we say */
     limit_give(limit, got);
 }
 

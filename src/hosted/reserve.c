@@ -49,8 +49,8 @@ static void reserve_trim(loam_reserve *reserve) {
     size_t keep = (size_t)(reserve->at - reserve->start) / 4;
     if (keep < KEEP_LEAST) keep = KEEP_LEAST;
     if ((size_t)(reserve->committed - reserve->at) <= 2 * keep) return;
-    char *to = reserve->start +
-               lm_align_up((size_t)(reserve->at - reserve->start) + keep, LM_OS_UNIT);
+    char *to =
+        reserve->start + lm_align_up((size_t)(reserve->at - reserve->start) + keep, LM_OS_UNIT);
     lm_os_release(to, (size_t)(reserve->committed - to), true);
     reserve->committed = to;
 }
