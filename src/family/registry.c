@@ -32,6 +32,15 @@ const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
 
+const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
+                                const void *p) {
+    lm_port_lock();
+    const loam_entry *entry = first;
+    while (entry != NULL && !holds(entry, p)) entry = entry->next;
+    lm_port_unlock();
+    return entry;
+}
+
 static loam_usage usage_of(const loam_entry *entry) {
     loam_usage usage = {0};
     entry->kind->usage(entry, &usage);
