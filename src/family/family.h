@@ -19,6 +19,9 @@
 #include "loam/registry.h"
 #include "loam/source.h"
 
+/* What control calls return, negative errno values, also where there is no <errno.h>. */
+enum { LM_ENOMEM = -12, LM_EINVAL = -22 };
+
 /* What makes one kind of allocator differ from another, for the registry. */
 typedef struct loam_kind {
     const char *name;
@@ -34,13 +37,11 @@ void lm_entry_deinit(loam_entry *entry);
 /* What reports call it: its name, or "(unnamed)". */
 const char *lm_entry_name(const loam_entry *entry);
 
+/* The first in the list of which holds(entry, p) is true; NULL iff there is none. */
+const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
+                                const void *p);
 /* Whether p lies where objects of this checked allocator are, or have been. */
-LM_INLINE bool lm_entry_has(const loam_entry *entry, const void *p) {
-    return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
-           (uintptr_t)p <= lm_load_relaxed(&entry->high);
-}
-/* The newest allocator in the list of which that is true; NULL iff there is none. */
-const loam_entry *lm_entry_around(const void *p);
+bool lm_entry_has(const loam_entry *entry, const void *p);
 /* Whether it is in the list. */
 bool lm_entry_listed(const loam_entry *entry);
 
