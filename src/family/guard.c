@@ -84,6 +84,20 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     return tag + 1;
 }
 
+void lm_guard_resize(loam_tag *tag, size_t raw_bytes, size_t bytes) {
+    unsigned char *object = (unsigned char *)(tag + 1);
+    size_t old_bytes = tag->bytes;
+    tag->raw_bytes = raw_bytes;
+    tag->bytes = bytes;
+    lm_tool_show_undefined(tail_of(tag), tail_bytes(tag));
+    if (bytes > old_bytes) {
+        lm_tool_show_undefined(object + old_bytes, bytes - old_bytes);
+        memset(object + old_bytes, FRESH, bytes - old_bytes);
+    }
+    memset(tail_of(tag), GUARD, tail_bytes(tag));
+    lm_tool_hide(tail_of(tag), tail_bytes(tag));
+}
+
 /* Both guards; one line on the first that was written to. */
 static bool whole(const loam_entry *owner, const loam_tag *tag, const char *file, unsigned line) {
     lm_tool_show(tag->guard, sizeof(tag->guard));
