@@ -182,9 +182,6 @@ struct Kind {
     std::unique_ptr<Allocator> (*make)(loam_source *source, unsigned flags, const char *name);
 };
 
-/* Those that this build has. */
-const std::vector<Kind> &kinds();
-
 /* ---- Objects, and a model of them ---- */
 
 struct Object {
