@@ -19,8 +19,8 @@ typedef struct loam_usage {
     size_t held_bytes;   /* chunks of the source */
     size_t used_bytes;   /* handed out, rounding included */
     size_t peak_bytes;   /* the most that was held at once */
-    size_t chunks;       /* held now */
-    size_t requests;     /* calls of the source's get so far */
+    size_t chunks;       /* held now; those that follow each other without a gap may count as one */
+    size_t requests;     /* chunks that the source has given so far */
     size_t objects;      /* handed out; LOAM_UNKNOWN where that is not known without LOAM_CHECK */
     size_t object_bytes; /* size of each; 0 where they differ */
 } loam_usage;

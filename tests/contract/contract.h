@@ -228,7 +228,7 @@ class Model {
     Object take(size_t index) {
         Object object = objects[index];
         expect_whole(object, object.bytes);
-        spans_.erase(object.at);
+        if (object.bytes != 0) spans_.erase(object.at);
         objects[index] = objects.back();
         objects.pop_back();
         return object;
