@@ -247,8 +247,7 @@ static void report_foreign(const loam_pool *pool, const void *p, const char *fil
         lm_family_misuse(&pool->entry, file, line, "free of %p, which is no object of it", p);
 }
 
-void loam_pool_free_slow(loam_pool *pool, void *p, const char *file, unsigned line) {
-    if (p == NULL) return;
+void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line) {
     char *block = (char *)((uintptr_t)p - pool->head_bytes);
     size_t number;
     if (lm_pool_find(pool, block, &number) == NULL) {
@@ -266,4 +265,9 @@ void loam_pool_free_slow(loam_pool *pool, void *p, const char *file, unsigned li
         lm_tool_hide(block, pool->block_bytes);
     }
     if (lm_pool_generation_end(pool, block)) lm_pool_put(pool, block);
+}
+
+void *loam_pool_free_slow(loam_pool *pool, void *p, const char *file, unsigned line) {
+    if (p != NULL) lm_pool_give(pool, p, file, line);
+    return pool->hot.free;
 }

@@ -45,6 +45,8 @@ const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t
 
 /* A free block joins the list. */
 void lm_pool_put(loam_pool *pool, void *block);
+/* A block's free in any mode but none, with its checks. p is not NULL. */
+void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line);
 /* The link in a free block, decoded; encoded where the pool is hardened. */
 void *lm_pool_link_get(const loam_pool *pool, const void *block);
 void lm_pool_link_set(const loam_pool *pool, void *block, void *next);

@@ -120,6 +120,6 @@ bool loam_pool_free_handle_at(loam_pool *pool, loam_handle handle, const char *f
                               unsigned line) {
     void *p = loam_pool_get(pool, handle);
     if (p == NULL) return false;
-    loam_pool_free_slow(pool, p, file, line);
+    lm_pool_give(pool, p, file, line);
     return true;
 }
