@@ -98,11 +98,19 @@ typedef struct loam_blocks_slab {
     void *chunk; /* where it begins */
 } loam_blocks_slab;
 
-/* A thread's blocks of one class. room: what is lacking to a batch, 1 or more. */
+/* A thread's free blocks of one class. Each has two words: the block below it, and how many they are from it
+ * down. So the length of the list is known without a word of its own, which every call would have to
+ * write. loam_blocks_bottom lies below the last: the block that has none below it. */
+typedef struct loam_blocks_cached {
+    struct loam_blocks_cached *below;
+    uintptr_t depth;
+} __attribute__((may_alias)) loam_blocks_cached;
+
 typedef struct loam_blocks_list {
-    void *head;
-    void *spare; /* a whole batch, or NULL */
-    uint32_t room, batch;
+    loam_blocks_cached *head;
+    loam_blocks_cached *spare; /* a whole batch, or NULL */
+    uintptr_t batch;           /* blocks of one: head has always fewer */
+    uintptr_t unused;
 } loam_blocks_list;
 
 typedef struct loam_blocks_cache {
@@ -202,11 +210,9 @@ LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_at(loam_blocks *blocks, size_
         loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
         if (LOAM_LIKELY(cache != NULL)) {
             loam_blocks_list *list = &((loam_blocks_list *)(cache + 1))[blocks->class_of[(bytes + 15) / 16]];
-            void *block = list->head;
-            if (LOAM_LIKELY(block != NULL)) {
-                list->head = *(loam_blocks_link *)block;
-                /* Atomic, for who looks at statistics meanwhile. */
-                __atomic_store_n(&list->room, list->room + 1, __ATOMIC_RELAXED);
+            loam_blocks_cached *block = list->head, *below = block->below;
+            if (LOAM_LIKELY(below != NULL)) {
+                list->head = below;
                 return block;
             }
         }
@@ -235,10 +241,12 @@ LOAM_INLINE void loam_blocks_free_at(loam_blocks *blocks, void *p, const char *f
         if (LOAM_LIKELY(cache != NULL)) {
             loam_blocks_slab *slab = (loam_blocks_slab *)(void *)((char *)p - at);
             loam_blocks_list *list = &((loam_blocks_list *)(cache + 1))[slab->class_index];
-            *(loam_blocks_link *)p = list->head;
-            list->head = p;
-            __atomic_store_n(&list->room, list->room - 1, __ATOMIC_RELAXED);
-            if (LOAM_UNLIKELY(list->room == 0)) loam_blocks_batch_full(blocks, list);
+            loam_blocks_cached *head = list->head, *block = (loam_blocks_cached *)p;
+            uintptr_t depth = head->depth + 1;
+            block->below = head;
+            block->depth = depth;
+            list->head = block;
+            if (LOAM_UNLIKELY(depth >= list->batch)) loam_blocks_batch_full(blocks, list);
             return;
         }
     }
@@ -285,7 +293,8 @@ LOAM_API void loam_blocks_reset(loam_blocks *blocks) LOAM_NOEXCEPT;
 LOAM_API void loam_blocks_record(loam_blocks *blocks, loam_histogram *histogram) LOAM_NOEXCEPT;
 
 /* * held_bytes: slabs, large objects and tables; used_bytes: blocks and large objects, rounding included;
- * objects: how many. Cost: every free block is visited; with caches none, only counts. */
+ * objects: how many. What lies in the caches of other threads counts as handed out until they end. Cost: every
+ * free block is visited. */
 LOAM_API void loam_blocks_usage(const loam_blocks *blocks, loam_usage *usage) LOAM_NOEXCEPT;
 
 /* * Whether each free block lies where one of its class can be, lists end, and guards are whole. Reports what is
@@ -295,7 +304,7 @@ LOAM_API bool loam_blocks_check(const loam_blocks *blocks) LOAM_NOEXCEPT;
 typedef struct loam_blocks_class_info {
     size_t block_bytes;
     size_t block_count;   /* carved so far, in use or free */
-    size_t blocks_in_use; /* handed out */
+    size_t blocks_in_use; /* handed out; as in loam_blocks_usage */
     size_t block_limit;   /* of a fixed instance; else 0 */
     size_t allocations;   /* calls; LOAM_UNKNOWN unless options.counted */
     size_t deallocations;

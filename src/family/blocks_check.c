@@ -10,8 +10,7 @@ static size_t in_use(const loam_blocks *blocks, const loam_blocks_class *class) 
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX) free += lm_blocks_threads_cached(blocks, class->index);
 #endif
-    /* Threads may free while we count. */
-    return free < class->carved ? class->carved - free : 0;
+    return class->carved - free;
 }
 
 static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
@@ -98,7 +97,8 @@ static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
 
 static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class, const void *chain,
                        size_t most, size_t *count) {
-    for (const void *block = chain; block != NULL; block = link_of(block, 0)) {
+    for (const void *block = chain; block != NULL && block != lm_blocks_bottom;
+         block = link_of(block, 0)) {
         if (!is_block(blocks, class, block)) return wrong(blocks, class, block, "is none of it");
         if (++*count > most) return wrong(blocks, class, block, "is in it twice");
     }

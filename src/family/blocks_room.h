@@ -27,8 +27,7 @@ typedef struct loam_blocks_class {
     loam_blocks_slab *clean; /* with no block carved, after a reset */
     char *start;             /* fixed: the first block */
     uint8_t *live;           /* fixed and checked: a bit for each block */
-    void *chains;            /* whole batches: each block's first word the next, the first's second
-                                word the next batch */
+    void *chains;            /* whole batches as they came; the first block's second word is the next */
     size_t chain_count;
     size_t carved;
     size_t limit; /* fixed: blocks there are */

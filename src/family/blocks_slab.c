@@ -11,6 +11,8 @@
 
 enum { CARVE_BYTES = 4096 };
 
+void *lm_blocks_bottom[2];
+
 /* ---- The source ---- */
 
 void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got) {
@@ -88,9 +90,9 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
     if (LM_UNLIKELY(block == NULL)) {
         uint32_t count;
         if (class->chains != NULL) {
-            block = class->chains;
-            class->chains = link_of(block, 1);
-            class->chain_count--;
+            lm_blocks_give_chain(blocks, class->index,
+                                 lm_blocks_take_chain(blocks, class->index, &count));
+            block = *head;
         } else if ((block = carve(blocks, class, carve_most(blocks, class), &count)) == NULL) {
             return NULL;
         } else if (count == 1) {
@@ -121,7 +123,7 @@ void *lm_blocks_take_chain(loam_blocks *blocks, unsigned class_index, uint32_t *
     if (chain != NULL) {
         class->chains = link_of(chain, 1);
         class->chain_count--;
-        *count = class->batch;
+        *count = 0;
         return chain;
     }
     if ((chain = blocks->heads[class_index]) == NULL) {
@@ -145,7 +147,7 @@ void lm_blocks_give_batch(loam_blocks *blocks, unsigned class_index, void *chain
 }
 
 void lm_blocks_give_chain(loam_blocks *blocks, unsigned class_index, void *chain) {
-    for (void *next; chain != NULL; chain = next) {
+    for (void *next; chain != NULL && chain != lm_blocks_bottom; chain = next) {
         next = link_of(chain, 0);
         lm_blocks_give(blocks, &blocks->classes[class_index], chain);
     }

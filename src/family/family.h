@@ -113,23 +113,27 @@ bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
 
 /* ---- Blocks with a cache for each thread: hosted/shared_blocks.c does what blocks.c cannot ----
  *
- * A chain is blocks linked by their first words, NULL at the end. The instance's lock is to be held where
- * nothing else is said. */
+ * A chain is blocks linked by their first words; at its end is NULL, or lm_blocks_bottom, whose link is NULL. The
+ * instance's lock is to be held where nothing else is said. */
 
 struct loam_blocks;
 
+/* Below the last block of a list in a thread's cache. Never written. */
+extern LM_HIDDEN void *lm_blocks_bottom[2];
+
 /* Blocks that are exchanged at a time, for that class. */
 uint32_t lm_blocks_batch(const struct loam_blocks *blocks, unsigned class_index);
-/* A chain of 1 to a batch of blocks, *count of them; NULL iff there is no memory. */
+/* A chain as lm_blocks_give_batch got it, but for the second word of its first block, *count is 0 then; or one of
+ * 1 to a batch of blocks, *count of them. NULL iff there is no memory. */
 void *lm_blocks_take_chain(struct loam_blocks *blocks, unsigned class_index, uint32_t *count);
 /* A chain of a whole batch; a chain of any length. */
 void lm_blocks_give_batch(struct loam_blocks *blocks, unsigned class_index, void *chain);
 void lm_blocks_give_chain(struct loam_blocks *blocks, unsigned class_index, void *chain);
 
 #if LM_HOSTED
-/* Gives the instance a lock, and caches unless it has to do without (wants_caches, or no place left). */
+/* Gives the instance a lock, and caches if it wants them and there is a place. */
 void lm_blocks_threads_begin(struct loam_blocks *blocks, bool wants_caches);
-/* Its caches are gone, their blocks too. */
+/* Its caches are gone, and their blocks with them. */
 void lm_blocks_threads_end(struct loam_blocks *blocks);
 /* From and to the calling thread's cache, without the lock. */
 void *lm_blocks_threads_alloc(struct loam_blocks *blocks, unsigned class_index);
@@ -137,7 +141,7 @@ void lm_blocks_threads_free(struct loam_blocks *blocks, unsigned class_index, vo
 /* Blocks of the calling thread's cache go back, without the lock; those of all threads are forgotten. */
 void lm_blocks_threads_flush(struct loam_blocks *blocks);
 void lm_blocks_threads_forget(struct loam_blocks *blocks);
-/* Blocks of that class in all threads' caches. */
+/* Blocks of that class in the calling thread's cache. */
 size_t lm_blocks_threads_cached(const struct loam_blocks *blocks, unsigned class_index);
 #endif
 

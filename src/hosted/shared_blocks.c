@@ -17,8 +17,8 @@
  *
  * In the child of a fork, the caches of threads that are not there stay as they are: their blocks are lost.
  *
- * Locks: first that of all tables, then the instance's. Invariant of each list: head has batch - room blocks,
- * 1 <= room <= batch.
+ * Locks: first that of all tables, then the instance's. Invariant of each list: each block's depth is that of the
+ * one below it and one more, the bottom's is 0, and head's is less than a batch.
  */
 #include "heap/heap.h"
 #include "os/os.h"
@@ -106,14 +106,17 @@ void lm_blocks_threads_end(loam_blocks *blocks) {
 
 /* ---- Caches ---- */
 
+static loam_blocks_cached *bottom(void) {
+    return (loam_blocks_cached *)(void *)lm_blocks_bottom;
+}
+
 static void empty(loam_blocks *blocks, loam_blocks_cache *cache) {
     for (unsigned i = 0; i < blocks->class_count; i++) {
         loam_blocks_list *list = list_of(cache, i);
         if (list->spare != NULL) lm_blocks_give_batch(blocks, i, list->spare);
         lm_blocks_give_chain(blocks, i, list->head);
-        list->head = NULL;
-        lm_store_relaxed(&list->spare, NULL);
-        lm_store_relaxed(&list->room, list->batch);
+        list->spare = NULL;
+        list->head = bottom();
     }
 }
 
@@ -161,10 +164,9 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
     if (cache == NULL) return NULL;
     cache->blocks = blocks;
     cache->place = &loam_blocks_caches[blocks->slot];
-    for (unsigned i = 0; i < blocks->class_count; i++) {
-        loam_blocks_list *list = list_of(cache, i);
-        list->room = list->batch = lm_blocks_batch(blocks, i);
-    }
+    for (unsigned i = 0; i < blocks->class_count; i++)
+        *list_of(cache, i) =
+            (loam_blocks_list){.head = bottom(), .batch = lm_blocks_batch(blocks, i)};
     take_lock(blocks);
     cache->next = blocks->caches;
     cache->link = &blocks->caches;
@@ -177,13 +179,29 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
 
 /* ---- Slow paths ---- */
 
+/* The chain becomes a list. A whole batch comes as it left a cache; any other chain has plain links. */
+static loam_blocks_cached *list_made(void *chain, uintptr_t count, uintptr_t batch) {
+    loam_blocks_cached *first = (loam_blocks_cached *)chain;
+    if (count == 0) {
+        first->depth = batch;
+        return first;
+    }
+    for (loam_blocks_cached *block = first;; block = block->below) {
+        block->depth = count--;
+        if (block->below == NULL) {
+            block->below = bottom();
+            return first;
+        }
+    }
+}
+
+/* Without a cache: the rest of the chain stays with the instance. */
 static void *alloc_alone(loam_blocks *blocks, unsigned class_index) {
     uint32_t count;
     take_lock(blocks);
     void *block = lm_blocks_take_chain(blocks, class_index, &count);
-    if (block != NULL) {
-        lm_blocks_give_chain(blocks, class_index, *(loam_blocks_link *)block);
-    }
+    if (block != NULL)
+        lm_blocks_give_chain(blocks, class_index, ((loam_blocks_cached *)block)->below);
     give_lock(blocks);
     return block;
 }
@@ -192,49 +210,47 @@ void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
     loam_blocks_cache *cache = cache_of(blocks);
     if (cache == NULL) return alloc_alone(blocks, class_index);
     loam_blocks_list *list = list_of(cache, class_index);
-    void *block = list->head;
-    uint32_t count = list->batch - list->room;
-    if (block == NULL && (block = list->spare) != NULL) {
-        lm_store_relaxed(&list->spare, NULL);
-        count = list->batch;
+    loam_blocks_cached *block = list->head;
+    if (block->below == NULL && (block = list->spare) != NULL) {
+        list->spare = NULL;
     } else if (block == NULL) {
+        uint32_t count;
         take_lock(blocks);
-        block = lm_blocks_take_chain(blocks, class_index, &count);
+        void *chain = lm_blocks_take_chain(blocks, class_index, &count);
         give_lock(blocks);
-        if (block == NULL) return NULL;
+        if (chain == NULL) return NULL;
+        block = list_made(chain, count, list->batch);
     }
-    list->head = *(loam_blocks_link *)block;
-    lm_store_relaxed(&list->room, list->batch - (count - 1));
+    list->head = block->below;
     return block;
 }
 
 void loam_blocks_batch_full(loam_blocks *blocks, loam_blocks_list *list) {
     if (list->spare != NULL) {
-        unsigned class_index =
-            (unsigned)(list - list_of(loam_blocks_caches[blocks->slot], 0));
+        unsigned class_index = (unsigned)(list - list_of(loam_blocks_caches[blocks->slot], 0));
         take_lock(blocks);
         lm_blocks_give_batch(blocks, class_index, list->spare);
         give_lock(blocks);
     }
-    lm_store_relaxed(&list->spare, list->head);
-    list->head = NULL;
-    lm_store_relaxed(&list->room, list->batch);
+    list->spare = list->head;
+    list->head = bottom();
 }
 
-void lm_blocks_threads_free(loam_blocks *blocks, unsigned class_index, void *block) {
+void lm_blocks_threads_free(loam_blocks *blocks, unsigned class_index, void *p) {
+    loam_blocks_cached *block = (loam_blocks_cached *)p;
     loam_blocks_cache *cache = cache_of(blocks);
-    if (cache == NULL) {
-        take_lock(blocks);
-        *(loam_blocks_link *)block = NULL;
-        lm_blocks_give_chain(blocks, class_index, block);
-        give_lock(blocks);
+    if (cache != NULL) { /* as inline */
+        loam_blocks_list *list = list_of(cache, class_index);
+        block->below = list->head;
+        block->depth = list->head->depth + 1;
+        list->head = block;
+        if (block->depth >= list->batch) loam_blocks_batch_full(blocks, list);
         return;
     }
-    loam_blocks_list *list = list_of(cache, class_index);
-    *(loam_blocks_link *)block = list->head;
-    list->head = block;
-    lm_store_relaxed(&list->room, list->room - 1);
-    if (list->room == 0) loam_blocks_batch_full(blocks, list);
+    block->below = NULL;
+    take_lock(blocks);
+    lm_blocks_give_chain(blocks, class_index, block);
+    give_lock(blocks);
 }
 
 void lm_blocks_threads_flush(loam_blocks *blocks) {
@@ -248,20 +264,15 @@ void lm_blocks_threads_flush(loam_blocks *blocks) {
 void lm_blocks_threads_forget(loam_blocks *blocks) {
     for (loam_blocks_cache *cache = blocks->caches; cache != NULL; cache = cache->next) {
         for (unsigned i = 0; i < blocks->class_count; i++) {
-            loam_blocks_list *list = list_of(cache, i);
-            list->head = list->spare = NULL;
-            list->room = list->batch;
+            list_of(cache, i)->head = bottom();
+            list_of(cache, i)->spare = NULL;
         }
     }
 }
 
 size_t lm_blocks_threads_cached(const loam_blocks *blocks, unsigned class_index) {
-    size_t count = 0;
-    for (loam_blocks_cache *cache = blocks->caches; cache != NULL; cache = cache->next) {
-        const loam_blocks_list *list = list_of(cache, class_index);
-        uint32_t room = lm_load_relaxed(&list->room);
-        count += list->batch - room;
-        if (lm_load_relaxed(&list->spare) != NULL) count += list->batch;
-    }
-    return count;
+    loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
+    if (cache == NULL) return 0;
+    const loam_blocks_list *list = list_of(cache, class_index);
+    return list->head->depth + (list->spare != NULL ? list->batch : 0);
 }
