@@ -386,7 +386,8 @@ LOAM_API bool loam_region_check(const loam_region *region) LOAM_NOEXCEPT;
 /* ---- Hosted builds ---- */
 
 /* One of the calling thread's two scratch regions, marked: the one that is not `conflict` (NULL: either), which
- * the caller was handed for its results. Ended in reverse order. Never NULL. Freed when the thread ends. */
+ * the caller was handed for its results. Ended in reverse order. Freed when the thread ends; what is left of
+ * it at that time must not be used by destructors that run later. region is NULL iff there is no memory. */
 typedef struct loam_scratch {
     loam_region *region;
     loam_region_mark mark;
@@ -400,8 +401,10 @@ LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_close_fd(loam_region *r
                                                                   int fd) LOAM_NOEXCEPT;
 
 /* As sprintf, into as many bytes as it takes. NULL iff there is no memory or the format is bad. */
-LOAM_API LOAM_NODISCARD char *loam_region_sprintf(loam_region *region, const char *format, ...)
-    LOAM_NOEXCEPT __attribute__((format(printf, 2, 3)));
+LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const char *file,
+                                                     unsigned line, const char *format, ...)
+    LOAM_NOEXCEPT __attribute__((format(printf, 4, 5)));
+#define loam_region_sprintf(region, ...) loam_region_sprintf_at(region, LOAM_HERE, __VA_ARGS__)
 
 LOAM_END
 

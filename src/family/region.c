@@ -94,7 +94,7 @@ static bool set_up(loam_region *region, loam_source *source, const loam_region_o
 
 int loam_region_init_as(loam_region *region, loam_source *source,
                         const loam_region_options *options, unsigned more_flags) {
-    return set_up(region, source, options, more_flags) ? 0 : LM_REGION_EINVAL;
+    return set_up(region, source, options, more_flags) ? 0 : LM_EINVAL;
 }
 
 /* Everything but the chunk in which the region itself lives, if it does. */
