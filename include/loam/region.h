@@ -182,16 +182,23 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_reg
     if (__builtin_constant_p(align) && align <= LOAM_REGION_ALIGN && (align & (align - 1)) == 0 &&
         align != 0) {
         /* end is a multiple of align, so that aligning cannot pass it, and less than what is left is no more
-         * than that after rounding either. */
-        uintptr_t p = loam_region_round((uintptr_t)region->room.at, align);
+         * than that after rounding either. The address is aligned already but behind an object of less
+         * alignment: a branch, which is foreseen, and not two instructions more that everything waits for. */
+        uintptr_t p = (uintptr_t)region->room.at;
+        if (LOAM_UNLIKELY((p & (align - 1)) != 0)) {
+            p = loam_region_round(p, align);
+            __asm__("" : "+r"(p)); /* keeps the branch a branch */
+        }
         if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
             uintptr_t next = p + loam_region_round(bytes, align);
             if (LOAM_LIKELY(next < (uintptr_t)region->room.end)) {
                 region->room.at = (char *)next;
+                if (p == 0) __builtin_unreachable(); /* spares the caller its test */
                 return (void *)p;
             }
         } else if (LOAM_LIKELY(bytes < (uintptr_t)region->room.end - p)) {
             region->room.at = (char *)(p + loam_region_round(bytes, align));
+            if (p == 0) __builtin_unreachable();
             return (void *)p;
         }
     }
