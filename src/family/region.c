@@ -27,7 +27,7 @@ void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got
 
 void lm_region_put(loam_region *region, void *chunk, size_t got) {
     region->held_bytes -= got;
-    lm_tool_show_undefined(chunk, got);
+    if (region->mode != LM_REGION_PLAIN) lm_tool_show_undefined(chunk, got);
     loam_source_put(region->source, chunk, got);
 }
 
@@ -45,6 +45,14 @@ void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk) {
     lm_region_put(region, start, bytes);
 }
 
+static void begin_chunk(const loam_region *region, lm_chunk_t *chunk, size_t got) {
+    chunk->bytes = got;
+    if (!lm_region_contiguous(region)) return;
+    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    pieces->count = 1;
+    pieces->got[0] = got;
+}
+
 /* ---- Setting up ---- */
 
 static loam_source *default_source(void) {
@@ -55,17 +63,31 @@ static loam_source *default_source(void) {
 #endif
 }
 
-static bool set_options(loam_region *region, const loam_region_options *options, unsigned flags) {
-    static const loam_region_options defaults;
-    if (options == NULL) options = &defaults;
+static const loam_region_options defaults;
+
+static size_t first_of(const loam_region_options *options) {
+    return options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
+}
+
+static bool possible_options(const loam_region_options *options) {
+    size_t first = first_of(options), align = options->chunk_align;
+    return first >= FIRST_LEAST && first <= PTRDIFF_MAX && (align & (align - 1)) == 0 &&
+           align <= PTRDIFF_MAX / 2;
+}
+
+static void set_up(loam_region *region, loam_source *source, const loam_region_options *options,
+                   unsigned flags) {
+    memset(region, 0, sizeof(*region));
     flags |= options->flags;
     bool checked = lm_is_checked(flags);
-    region->first_bytes = options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
+    bool contiguous = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    region->source = source;
+    region->first_bytes = first_of(options);
     region->most_bytes = options->most_bytes != 0 ? options->most_bytes : MOST_BYTES;
     region->large_bytes = options->large_bytes != 0 ? options->large_bytes : LARGE_BYTES;
     if (region->most_bytes < region->first_bytes) region->most_bytes = region->first_bytes;
-    if (lm_region_contiguous(region) || (flags & LOAM_FIXED)) region->large_bytes = SIZE_MAX;
-    region->chunk_align = options->chunk_align != 0 ? options->chunk_align : 16;
+    if (contiguous || (flags & LOAM_FIXED)) region->large_bytes = SIZE_MAX;
+    region->chunk_align = options->chunk_align > 16 ? options->chunk_align : 16;
     region->keep_bytes = options->keep_bytes;
     region->growth = (unsigned char)options->growth;
     region->fixed = (flags & LOAM_FIXED) != 0;
@@ -73,38 +95,31 @@ static bool set_options(loam_region *region, const loam_region_options *options,
         region->mode = LM_REGION_CHECKED;
     } else if (lm_tool_watches()) {
         region->mode = LM_REGION_WATCHED;
-        region->redzone = lm_region_contiguous(region) || region->fixed ? 0 : 16;
+        region->redzone = contiguous || region->fixed ? 0 : 16;
     }
-    if (region->first_bytes < FIRST_LEAST || region->first_bytes > PTRDIFF_MAX ||
-        !lm_is_pow2(region->chunk_align))
-        return false;
-    if (region->chunk_align < 16) region->chunk_align = 16;
     lm_entry_init(&region->entry, &lm_region_kind, options->name, checked);
-    return true;
-}
-
-static bool set_up(loam_region *region, loam_source *source, const loam_region_options *options,
-                   unsigned more_flags) {
-    if (source == NULL) source = default_source();
-    if (source == NULL) return false;
-    memset(region, 0, sizeof(*region));
-    region->source = source;
-    return set_options(region, options, more_flags);
 }
 
 int loam_region_init_as(loam_region *region, loam_source *source,
                         const loam_region_options *options, unsigned more_flags) {
-    return set_up(region, source, options, more_flags) ? 0 : LM_REGION_EINVAL;
+    if (source == NULL) source = default_source();
+    if (options == NULL) options = &defaults;
+    if (source == NULL || !possible_options(options)) return LM_EINVAL;
+    set_up(region, source, options, more_flags);
+    return 0;
 }
 
 /* Everything but the chunk in which the region itself lives, if it does. */
 static void end(loam_region *region) {
-    if (region->mode == LM_REGION_CHECKED) (void)lm_region_check_objects(region);
-    lm_region_end_newer(region, 0);
+    if (region->mode == LM_REGION_CHECKED) {
+        (void)lm_region_check_objects(region);
+        lm_guard_drop_all(&region->entry);
+    }
+    if (region->cleanups != NULL || region->large != NULL) lm_region_end_newer(region, 0);
     if (region->in_parent != NULL)
         loam_region_remove_cleanup(region->parent, region->in_parent, false);
-    lm_entry_deinit(&region->entry);
-    lm_region_drop_spares(region, 0);
+    if (region->entry.link != NULL) lm_entry_deinit(&region->entry);
+    if (region->spares != NULL) lm_region_drop_spares(region, 0);
     for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = region->chunk) {
         if (chunk->before == NULL && region->own != NULL) return;
         region->chunk = chunk->before;
@@ -117,25 +132,48 @@ void loam_region_deinit(loam_region *region) {
     region->room = region->hidden = (loam_region_room){0};
 }
 
+/* A chunk becomes current, with room for objects from `first` on. */
+static void make_current(loam_region *region, lm_chunk_t *chunk, char *first) {
+    loam_region_room *room = lm_region_room(region);
+    if (region->chunk != NULL) {
+        region->chunk->at = room->at;
+        region->chunk->floor = room->floor;
+    }
+    chunk->before = region->chunk;
+    region->chunk = chunk;
+    region->turns++;
+    room->at = first;
+    room->end = lm_chunk_end(chunk);
+    room->floor = chunk->before != NULL ? first : first - 1;
+    if (region->mode != LM_REGION_PLAIN)
+        lm_tool_hide(first, (size_t)((char *)chunk + chunk->bytes - first));
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
+}
+
 void *loam_region_create_object_as(loam_source *source, const loam_region_options *options,
                                    size_t bytes, loam_region **created, unsigned more_flags) {
-    loam_region first;
-    if (bytes > PTRDIFF_MAX || !set_up(&first, source, options, more_flags)) return NULL;
-    lm_entry_deinit(&first.entry); /* it moves */
-    size_t own = lm_align_up(sizeof(loam_region), 16) + lm_align_up(bytes, 16);
-    loam_region *region = (loam_region *)lm_region_carve(&first, own, 16);
-    if (region == NULL) return NULL;
-    const char *name = first.entry.name;
-    *region = first;
-    char *object = (char *)region + lm_align_up(sizeof(loam_region), 16);
-    loam_region_room *room = lm_region_room(region);
-    region->own = room->at;
-    room->floor = room->at - 1;
-    lm_tool_show_undefined(region, own);
-    memset(object, 0, bytes);
-    lm_entry_init(&region->entry, &lm_region_kind, name, region->mode == LM_REGION_CHECKED);
+    if (source == NULL) source = default_source();
+    if (options == NULL) options = &defaults;
+    if (source == NULL || !possible_options(options) || bytes > PTRDIFF_MAX - 4096) return NULL;
+    /* Not by carve: the region is made where it stays, in the chunk. */
+    size_t head = lm_chunk_head_over(source), got, wanted = first_of(options);
+    size_t need = head + lm_align_up(sizeof(loam_region), 16) + lm_align_up(bytes, 16);
+    size_t align = options->chunk_align > 16 ? options->chunk_align : 16;
+    if (wanted < need) wanted = lm_align_up(need, align < 4096 ? align : 4096);
+    lm_chunk_t *chunk = (lm_chunk_t *)loam_source_get(source, wanted, align, &got);
+    if (chunk == NULL && wanted > need && !(options->flags & LOAM_FIXED))
+        chunk = (lm_chunk_t *)loam_source_get(source, wanted = need, align, &got);
+    if (chunk == NULL) return NULL;
+    loam_region *region = (loam_region *)(void *)((char *)chunk + head);
+    set_up(region, source, options, more_flags);
+    begin_chunk(region, chunk, got);
+    region->requests = 1;
+    region->held_bytes = region->peak_bytes = got;
+    region->own = (char *)chunk + need;
+    make_current(region, chunk, region->own);
     *created = region;
-    return object;
+    return memset((char *)chunk + need - lm_align_up(bytes, 16), 0, bytes);
 }
 
 loam_region *loam_region_create_as(loam_source *source, const loam_region_options *options,
@@ -148,9 +186,21 @@ loam_region *loam_region_create_as(loam_source *source, const loam_region_option
 void loam_region_destroy(loam_region *region) {
     if (region == NULL) return;
     end(region);
-    /* The region ends with its chunk: what putting it needs is copied. */
-    loam_region last = *region;
-    lm_region_put_chunk(&last, last.chunk);
+    lm_chunk_t *chunk = region->chunk;
+    loam_source *source = region->source;
+    size_t bytes = chunk->bytes;
+    if (LM_LIKELY(!lm_region_contiguous(region))) {
+        if (region->mode != LM_REGION_PLAIN) lm_tool_show_undefined(chunk, bytes);
+        loam_source_put(source, chunk, bytes);
+        return;
+    }
+    /* The region ends with the chunk's first piece. */
+    lm_pieces_t pieces = *lm_chunk_pieces(chunk);
+    lm_tool_show_undefined(chunk, bytes);
+    for (size_t i = pieces.count; i-- > 0;) {
+        bytes -= pieces.got[i];
+        loam_source_put(source, (char *)chunk + bytes, pieces.got[i]);
+    }
 }
 
 /* ---- Chunks ---- */
@@ -193,18 +243,8 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
         bytes = bytes / 2 > need ? lm_align_up(bytes / 2, 16) : need;
     }
     if (chunk == NULL) return NULL;
-    chunk->bytes = got;
-    if (lm_region_contiguous(region)) {
-        lm_pieces_t *pieces = lm_chunk_pieces(chunk);
-        pieces->count = 1;
-        pieces->got[0] = got;
-    }
+    begin_chunk(region, chunk, got);
     return chunk;
-}
-
-static void note_round(loam_region *region) {
-    size_t used = region->held_bytes - region->spare_bytes;
-    if (used > region->round_bytes) region->round_bytes = used;
 }
 
 /* Another chunk, with room for so many bytes at that alignment, becomes current. */
@@ -225,18 +265,7 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     lm_chunk_t *chunk = take_spare(region, need);
     if (chunk == NULL) chunk = get_chunk(region, need);
     if (chunk == NULL) return false;
-    if (region->chunk != NULL) {
-        region->chunk->at = room->at;
-        region->chunk->floor = room->floor;
-    }
-    chunk->before = region->chunk;
-    region->chunk = chunk;
-    region->turns++;
-    room->at = (char *)chunk + lm_chunk_head(region);
-    room->end = lm_chunk_end(chunk);
-    room->floor = chunk->before != NULL ? room->at : room->at - 1;
-    lm_tool_hide(room->at, (size_t)((char *)chunk + chunk->bytes - room->at));
-    note_round(region);
+    make_current(region, chunk, (char *)chunk + lm_chunk_head(region));
     return true;
 }
 
@@ -264,7 +293,8 @@ bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     region->turns++;
     lm_tool_hide(p, got);
     lm_region_room(region)->end = lm_chunk_end(chunk);
-    note_round(region);
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
     return true;
 }
 

@@ -23,7 +23,7 @@ enum {
     LM_REGION_LISTS = 18,      /* each of twice the bytes; the last: all above */
     LM_REGION_GROWN_FIRST = 8, /* slots of the first table of capacities */
     LM_REGION_GROWN_MOST = 1024,
-    LM_REGION_EINVAL = -22, /* a freestanding build has no errno.h */
+    
 };
 
 /* At the head of each chunk; at and floor are those of the room while another chunk is current. */
@@ -87,9 +87,12 @@ LM_INLINE bool lm_region_contiguous(const loam_region *region) {
 LM_INLINE lm_pieces_t *lm_chunk_pieces(lm_chunk_t *chunk) {
     return (lm_pieces_t *)(void *)(chunk + 1);
 }
+LM_INLINE size_t lm_chunk_head_over(const loam_source *source) {
+    size_t pieces = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0 ? sizeof(lm_pieces_t) : 0;
+    return lm_align_up(sizeof(lm_chunk_t) + pieces, 16);
+}
 LM_INLINE size_t lm_chunk_head(const loam_region *region) {
-    return lm_align_up(sizeof(lm_chunk_t) + (lm_region_contiguous(region) ? sizeof(lm_pieces_t) : 0),
-                       16);
+    return lm_chunk_head_over(region->source);
 }
 /* Where objects may begin in a chunk, and the end of the last one. */
 LM_INLINE char *lm_chunk_first(const loam_region *region, const lm_chunk_t *chunk) {

@@ -291,12 +291,12 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     size_t all = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
     if (old_raw <= region->large_bytes && all <= region->large_bytes && bytes != tag->bytes &&
         resize_last(region, raw, old_raw, all)) {
-        lm_guard_resize(tag, all, bytes);
+        lm_guard_resize(&region->entry, tag, all, bytes);
         return true;
     }
     if (all > old_raw || (old_raw > region->large_bytes && all <= region->large_bytes))
         return false;
-    lm_guard_resize(tag, old_raw, bytes);
+    lm_guard_resize(&region->entry, tag, old_raw, bytes);
     return true;
 }
 
@@ -316,7 +316,7 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
     }
     if (moved == NULL) return NULL;
     loam_tag *other = (loam_tag *)moved - 1;
-    if (room > bytes) lm_guard_resize(other, other->raw_bytes, bytes);
+    if (room > bytes) lm_guard_resize(&region->entry, other, other->raw_bytes, bytes);
     memcpy(moved, p, old_bytes < bytes ? old_bytes : bytes);
     loam_region_free_slow(region, p, old_bytes, align, file, line);
     return moved;
