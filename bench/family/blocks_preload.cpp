@@ -66,7 +66,7 @@ std::string member(const std::string &text, std::size_t at, const char *name) {
 }
 
 std::string library_of(const char *peer) {
-    if (!std::strcmp(peer, "loam")) return real_path(above(3) + "/libloam.so");
+    if (!std::strcmp(peer, "loam-malloc")) return real_path(above(3) + "/libloam.so");
     std::string folder = peers_folder(), text = contents(folder + "/peers.json");
     for (std::size_t at = text.find('{', 1); at != text.npos; at = text.find('{', at + 1)) {
         if (member(text, at, "name") != peer) continue;
@@ -141,4 +141,4 @@ PEER(tcmalloc, "tcmalloc")
 PEER(tbbmalloc, "tbbmalloc")
 PEER(scudo, "scudo")
 PEER(mimalloc_secure, "mimalloc-secure")
-PRELOADED(loam, "loam", "of this build", FAMILY_LOAM)
+PRELOADED(loam_malloc, "loam-malloc", "of this build", FAMILY_LOAM)

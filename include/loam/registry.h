@@ -19,8 +19,8 @@ typedef struct loam_usage {
     size_t held_bytes;   /* chunks of the source */
     size_t used_bytes;   /* handed out, rounding included */
     size_t peak_bytes;   /* the most that was held at once */
-    size_t chunks;       /* held now */
-    size_t requests;     /* calls of the source's get so far */
+    size_t chunks;       /* held now; those that follow each other without a gap may count as one */
+    size_t requests;     /* chunks that the source has given so far */
     size_t objects;      /* handed out; LOAM_UNKNOWN where that is not known without LOAM_CHECK */
     size_t object_bytes; /* size of each; 0 where they differ */
 } loam_usage;
@@ -33,9 +33,11 @@ typedef struct loam_entry {
     const char *name;
     struct loam_entry *next, **link; /* link is NULL iff it is not in the list */
     struct loam_tag *live;           /* objects of a checked allocator, the newest first */
+    size_t low, high; /* addresses between which they are, or have been; 0: nowhere */
 } loam_entry;
 
-/* Calls visit for each allocator in the list, the newest first. visit must not create or destroy any. */
+/* Calls visit for each allocator in the list, the newest first. visit must not set up or end any that is in
+ * the list, nor call the functions below. */
 LOAM_API void loam_registry_visit(void (*visit)(const loam_usage *usage, void *context),
                                   void *context) LOAM_NOEXCEPT;
 

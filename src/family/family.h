@@ -19,6 +19,9 @@
 #include "loam/registry.h"
 #include "loam/source.h"
 
+/* What control calls return, negative errno values, also where there is no <errno.h>. */
+enum { LM_ENOMEM = -12, LM_EINVAL = -22 };
+
 /* What makes one kind of allocator differ from another, for the registry. */
 typedef struct loam_kind {
     const char *name;
@@ -34,6 +37,14 @@ void lm_entry_deinit(loam_entry *entry);
 /* What reports call it: its name, or "(unnamed)". */
 const char *lm_entry_name(const loam_entry *entry);
 
+/* The first in the list of which holds(entry, p) is true; NULL iff there is none. */
+const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
+                                const void *p);
+/* Whether p lies where objects of this checked allocator are, or have been. */
+bool lm_entry_has(const loam_entry *entry, const void *p);
+/* Whether it is in the list. */
+bool lm_entry_listed(const loam_entry *entry);
+
 /* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }
 
@@ -42,7 +53,7 @@ LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOA
 /* Whether one of them watches this process. */
 bool lm_tool_watches(void);
 /* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is. Nothing happens
- * where no tool watches. */
+ * where no tool watches. A chunk is shown as a whole before it goes back to its source: others live there next. */
 void lm_tool_hide(const void *p, size_t bytes);
 void lm_tool_show_undefined(const void *p, size_t bytes);
 void lm_tool_show(const void *p, size_t bytes);
@@ -73,16 +84,21 @@ typedef struct loam_tag {
 size_t lm_guard_head(size_t align);
 size_t lm_guard_whole(size_t bytes, size_t align);
 
-/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5, and returns it. */
+/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5 (its first 64 KiB),
+ * and returns it. */
 void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes, size_t align,
                     const char *file, unsigned line);
+
+/* A live object changes its size in place; raw_bytes must hold its head, bytes, and LM_GUARD_BYTES behind. */
+void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t bytes);
 
 /* The tag of a live object of `owner` whose guards are whole; NULL after a report: foreign pointer, double
  * free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line);
 
-/* A live object of that tag is freed: off the live list, its bytes poisoned with 0xDD. Returns the raw block. */
+/* A live object of that tag is freed: off the live list, its bytes (the first 64 KiB) poisoned with 0xDD. Returns
+ * the raw block. */
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line);
 
 /* All live objects are gone at once (reset, destroy): poisons them. */
@@ -91,8 +107,43 @@ void lm_guard_drop_all(loam_entry *owner);
 /* Guards of every live object. false after a report. */
 bool lm_guard_check(const loam_entry *owner);
 
-/* Whether a freed block, from its first `skip` bytes on, is as lm_guard_close left it; false after a report. */
+/* Whether a freed object, as lm_guard_close left it, has not been written to; false after a report. For allocators
+ * that keep freed objects for a while, tag and all. */
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
+
+/* ---- Blocks with a cache for each thread: hosted/shared_blocks.c does what blocks.c cannot ----
+ *
+ * A chain is blocks linked by their first words; at its end is NULL, or lm_blocks_bottom, whose link is NULL. The
+ * instance's lock is to be held where nothing else is said. */
+
+struct loam_blocks;
+
+/* Below the last block of a list in a thread's cache. Never written. */
+extern LM_HIDDEN void *lm_blocks_bottom[2];
+
+/* Blocks that are exchanged at a time, for that class. */
+uint32_t lm_blocks_batch(const struct loam_blocks *blocks, unsigned class_index);
+/* A chain as lm_blocks_give_batch got it, but for the second word of its first block, *count is 0 then; or one of
+ * 1 to a batch of blocks, *count of them. NULL iff there is no memory. */
+void *lm_blocks_take_chain(struct loam_blocks *blocks, unsigned class_index, uint32_t *count);
+/* A chain of a whole batch; a chain of any length. */
+void lm_blocks_give_batch(struct loam_blocks *blocks, unsigned class_index, void *chain);
+void lm_blocks_give_chain(struct loam_blocks *blocks, unsigned class_index, void *chain);
+
+#if LM_HOSTED
+/* Gives the instance a lock, and caches if it wants them and there is a place. */
+void lm_blocks_threads_begin(struct loam_blocks *blocks, bool wants_caches);
+/* Its caches are gone, and their blocks with them. */
+void lm_blocks_threads_end(struct loam_blocks *blocks);
+/* From and to the calling thread's cache, without the lock. */
+void *lm_blocks_threads_alloc(struct loam_blocks *blocks, unsigned class_index);
+void lm_blocks_threads_free(struct loam_blocks *blocks, unsigned class_index, void *block);
+/* Blocks of the calling thread's cache go back, without the lock; those of all threads are forgotten. */
+void lm_blocks_threads_flush(struct loam_blocks *blocks);
+void lm_blocks_threads_forget(struct loam_blocks *blocks);
+/* Blocks of that class in the calling thread's cache. */
+size_t lm_blocks_threads_cached(const struct loam_blocks *blocks, unsigned class_index);
+#endif
 
 /* ---- Reports: "loam: <kind> <name>: <what> (<...>, thread N)" ---- */
 

@@ -32,6 +32,29 @@ const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
 
+const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
+                                const void *p) {
+    lm_port_lock();
+    const loam_entry *entry = first;
+    while (entry != NULL && !holds(entry, p)) entry = entry->next;
+    lm_port_unlock();
+    return entry;
+}
+
+/* Relaxed: of another thread's allocator, where it has been is good enough. */
+bool lm_entry_has(const loam_entry *entry, const void *p) {
+    return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
+           (uintptr_t)p <= lm_load_relaxed(&entry->high);
+}
+
+bool lm_entry_listed(const loam_entry *entry) {
+    lm_port_lock();
+    const loam_entry *other = first;
+    while (other != NULL && other != entry) other = other->next;
+    lm_port_unlock();
+    return other != NULL;
+}
+
 static loam_usage usage_of(const loam_entry *entry) {
     loam_usage usage = {0};
     entry->kind->usage(entry, &usage);
