@@ -26,5 +26,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/list.h"
+#include "base/memory.h"
 
 #endif

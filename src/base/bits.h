@@ -17,7 +17,10 @@ LM_INLINE size_t lm_align_up(size_t x, size_t align) { return (x + align - 1) & 
 LM_INLINE size_t lm_align_down(size_t x, size_t align) { return x & ~(align - 1); }
 
 /* Index of the highest set bit; x must not be 0. */
-LM_INLINE unsigned lm_log2(size_t x) { return 63u ^ (unsigned)__builtin_clzll(x); }
+LM_STATIC_ASSERT(sizeof(size_t) == sizeof(long), "lm_log2 counts the bits of a long");
+LM_INLINE unsigned lm_log2(size_t x) {
+    return (unsigned)(8 * sizeof(x) - 1) ^ (unsigned)__builtin_clzl(x);
+}
 
 /* Index of the lowest set bit; x must not be 0. */
 LM_INLINE unsigned lm_lowest_bit(uint64_t x) { return (unsigned)__builtin_ctzll(x); }

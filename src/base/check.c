@@ -15,7 +15,8 @@ static void line_text(lm_line_t *line, const char *text) {
     for (; *text != '\0'; text++) line_char(line, *text);
 }
 
-static void line_number(lm_line_t *line, uint64_t value, unsigned base) {
+/* uintptr_t holds every number that a format asks for, and is divided by one instruction everywhere. */
+static void line_number(lm_line_t *line, uintptr_t value, unsigned base) {
     char digits[20];
     unsigned n = 0;
     do {
@@ -47,9 +48,9 @@ void lm_line_add_v(lm_line_t *line, const char *format, va_list args) {
                         *f == 'x' ? 16 : 10);
             break;
         case 'd': {
-            int64_t value = wide ? (int64_t)va_arg(args, ptrdiff_t) : va_arg(args, int);
+            intptr_t value = wide ? va_arg(args, ptrdiff_t) : va_arg(args, int);
             if (value < 0) line_char(line, '-');
-            line_number(line, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
+            line_number(line, value < 0 ? 0 - (uintptr_t)value : (uintptr_t)value, 10);
             break;
         }
         default: line_char(line, *f); break;

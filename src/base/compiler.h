@@ -15,6 +15,10 @@
 #error "loam needs gcc 12 or clang 16, or newer"
 #endif
 
+/* Whether there is an operating system with a C library. Without one only base and family are built, for
+ * whatever processor: what is said in machine code below needs porting to hosted ones only. */
+#define LM_HOSTED __STDC_HOSTED__
+
 #define LM_INLINE static inline __attribute__((always_inline))
 #define LM_NOINLINE __attribute__((noinline))
 #define LM_COLD __attribute__((noinline, cold))
@@ -59,6 +63,8 @@
 #define LM_STATIC_ASSERT(cond, text) _Static_assert(cond, text)
 #endif
 
+#if LM_HOSTED
+
 /* A value that no other live thread has, never 0, a multiple of 16: the thread pointer itself.
  * Not volatile: within one thread it is a constant, and the compiler may keep it. */
 LM_INLINE uintptr_t lm_thread_token(void) {
@@ -72,22 +78,6 @@ LM_INLINE uintptr_t lm_thread_token(void) {
     return token;
 #else
     return (uintptr_t)__builtin_thread_pointer();
-#endif
-}
-
-/* Counts *count down by one and tells whether it reached 0. Only one thread writes *count, while
- * others may look at it (an idle owner's page is inspected by the worker). What this thread wrote
- * before is visible to who sees the new value: release. On x86-64 every store is one, so that a
- * single plain decrement serves; said in assembly, because C would need three instructions. */
-LM_INLINE bool lm_count_down(uint32_t *count) {
-#if defined(__x86_64__) && !LM_TSAN
-    bool zero;
-    __asm__("decl %1" : "=@ccz"(zero), "+m"(*count) : : "memory");
-    return zero;
-#else
-    uint32_t left = __atomic_load_n(count, __ATOMIC_RELAXED) - 1;
-    __atomic_store_n(count, left, __ATOMIC_RELEASE);
-    return left == 0;
 #endif
 }
 
@@ -175,8 +165,23 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
-/* Whether there is an operating system with a C library. */
-#define LM_HOSTED __STDC_HOSTED__
+#endif /* LM_HOSTED */
+
+/* Counts *count down by one and tells whether it reached 0. Only one thread writes *count, while
+ * others may look at it (an idle owner's page is inspected by the worker). What this thread wrote
+ * before is visible to who sees the new value: release. On x86-64 every store is one, so that a
+ * single plain decrement serves; said in assembly, because C would need three instructions. */
+LM_INLINE bool lm_count_down(uint32_t *count) {
+#if defined(__x86_64__) && !LM_TSAN
+    bool zero;
+    __asm__("decl %1" : "=@ccz"(zero), "+m"(*count) : : "memory");
+    return zero;
+#else
+    uint32_t left = __atomic_load_n(count, __ATOMIC_RELAXED) - 1;
+    __atomic_store_n(count, left, __ATOMIC_RELEASE);
+    return left == 0;
+#endif
+}
 
 /* For code that reads memory as it lies, whatever a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))

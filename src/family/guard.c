@@ -8,8 +8,6 @@
  */
 #include "family/family.h"
 
-#include <string.h>
-
 #define LIVE ((uintptr_t)0x10A3A11F)
 #define FREED ((uintptr_t)0x10A3DEAD)
 enum { GUARD = 0xFB, FRESH = 0xA5, DEAD = 0xDD };

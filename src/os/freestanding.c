@@ -1,0 +1,22 @@
+/* freestanding.c: the port where there is no operating system: loam/port.h, with a default for each function.
+ *
+ * Left out of hosted builds, where linux.c provides the same lm_port functions. It has no state, and asks
+ * nothing of a C library.
+ */
+#include "loam/port.h"
+
+#include "base/base.h"
+
+#define WEAK __attribute__((weak))
+
+WEAK void loam_port_write(const char *text, size_t bytes) { (void)text, (void)bytes; }
+WEAK void loam_port_abort(void) { __builtin_trap(); }
+WEAK void loam_port_lock(void) {}
+WEAK void loam_port_unlock(void) {}
+WEAK unsigned loam_port_thread(void) { return 0; }
+
+void lm_port_write_error(const char *text, size_t bytes) { loam_port_write(text, bytes); }
+void lm_port_abort(void) { loam_port_abort(); }
+void lm_port_lock(void) { loam_port_lock(); }
+void lm_port_unlock(void) { loam_port_unlock(); }
+unsigned lm_port_thread_id(void) { return loam_port_thread(); }
