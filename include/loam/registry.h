@@ -33,9 +33,11 @@ typedef struct loam_entry {
     const char *name;
     struct loam_entry *next, **link; /* link is NULL iff it is not in the list */
     struct loam_tag *live;           /* objects of a checked allocator, the newest first */
+    size_t low, high; /* addresses between which they are, or have been; 0: nowhere */
 } loam_entry;
 
-/* Calls visit for each allocator in the list, the newest first. visit must not create or destroy any. */
+/* Calls visit for each allocator in the list, the newest first. visit must not set up or end any that is in
+ * the list, nor call the functions below. */
 LOAM_API void loam_registry_visit(void (*visit)(const loam_usage *usage, void *context),
                                   void *context) LOAM_NOEXCEPT;
 

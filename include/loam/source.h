@@ -53,10 +53,9 @@ LOAM_INLINE void loam_source_put(loam_source *source, void *chunk, size_t got) {
 
 /* ---- Sources that need no operating system ---- */
 
-/* The caller's memory. Chunks follow each other, each at its alignment; the one got last can be put back and
- * got again, the others only once all after them are back (in whatever order: the end falls to the last
- * chunk still out when put in reverse, and lost gaps return when all are back). One thread at a time.
- * NULL iff what is left is too small. */
+/* The caller's memory. Chunks follow each other, each at its alignment. One that is put back can be got
+ * again at once if it is the last in the buffer; the others, and gaps that alignments left, when all chunks
+ * are back. got is exactly what was asked for. One thread at a time. NULL iff what is left is too small. */
 typedef struct loam_buffer {
     loam_source source;
     char *start, *at, *end;
@@ -66,49 +65,66 @@ typedef struct loam_buffer {
 /* memory stays the caller's; bytes of it are used. It needs no alignment. */
 LOAM_API void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) LOAM_NOEXCEPT;
 
-/* At most most_bytes of `inner` at any time. NULL iff that would be exceeded, or inner has none.
- * As many threads as inner. */
+/* At most most_bytes of `inner` at any time, whatever threads do. What counts is `got`: a chunk that inner
+ * made too large for what is left goes back to it, and is refused. NULL iff the limit would be exceeded, or
+ * inner has none. What inner promises holds; as many threads as inner. */
 typedef struct loam_limit {
     loam_source source;
     loam_source *inner;
     size_t most_bytes;
-    size_t used_bytes; /* atomic */
+    size_t
+        used_bytes; /* the `got` of all that is out now, and of what is being asked for; atomic */
 } loam_limit;
 
 LOAM_API void loam_limit_init(loam_limit *limit, loam_source *inner,
                               size_t most_bytes) LOAM_NOEXCEPT;
 
-/* Counts what goes through it. As many threads as inner. */
+/* Counts what goes through it. What inner promises holds; as many threads as inner. The members may be read
+ * at any time; they agree with each other while no call is under way. */
 typedef struct loam_count {
     loam_source source;
     loam_source *inner;
-    size_t gets, puts, refusals;   /* calls; atomic */
-    size_t used_bytes, peak_bytes; /* out now, and at most; atomic */
+    size_t gets;       /* calls that got a chunk; here and below: atomic */
+    size_t puts;       /* calls */
+    size_t refusals;   /* calls that got none */
+    size_t used_bytes; /* the `got` of all that is out now */
+    size_t peak_bytes; /* the most that this has been */
 } loam_count;
 
 LOAM_API void loam_count_init(loam_count *count, loam_source *inner) LOAM_NOEXCEPT;
 
 /* ---- Sources of an operating system: not in a freestanding build ---- */
 
-/* Pages: up to 64 KiB from the calling thread's own lists, above from spans of 64 KiB, which huge pages may
- * back. Any thread may put what another got. Memory put back serves the next get, of anybody, and goes back
- * to the system after LOAM_PURGE_DELAY. Never fails to be there; get gives NULL iff there is no memory. */
+/* Pages: got is bytes rounded up to a multiple of 4 KiB, and of alignments up to 64 KiB; chunks are aligned to
+ * 4 KiB at least. Up to 64 KiB they come from the calling thread's own lists, in some 20 instructions, above
+ * from spans of 64 KiB, which huge pages may back. Any thread may put what another got. Memory put back
+ * serves the next get, of anybody, and goes back to the system after LOAM_PURGE_DELAY. Contents are
+ * undefined. NULL, with errno ENOMEM, iff there is no memory. */
 LOAM_API loam_source *loam_pages(void) LOAM_NOEXCEPT;
 
-/* loam_malloc_aligned and loam_free. */
+/* loam_malloc_aligned and loam_free: got is loam_usable_size. As many threads as you like. NULL, with errno
+ * ENOMEM, iff there is no memory. In a debug build of loam a chunk that is put back is checked as in loam_free. */
 LOAM_API loam_source *loam_heap(void) LOAM_NOEXCEPT;
 
-/* A range of addresses. Chunks follow each other without a gap as long as nothing is put back but the last;
- * memory put back at the end is given to the system in steps. One thread at a time. */
+/* A range of addresses.
+ *
+ *   start [ chunk ][ chunk ] at ──> committed ──> nothing behind these addresses ──> end
+ *
+ * Chunks follow each other as in a loam_buffer, by the same rules, at addresses that never change; memory is
+ * committed ahead of them in steps (a quarter of what there is, 64 KiB to 8 MiB), and given back to the system
+ * when more than half of what is used, and 2 MiB, are idle behind the last chunk. The range counts as address
+ * space (RLIMIT_AS), not as memory. One thread at a time. NULL iff the range is used up, or the system has no
+ * memory. */
 typedef struct loam_reserve {
     loam_source source;
     char *start, *at, *committed, *end;
     size_t out; /* chunks */
 } loam_reserve;
 
-/* Reserves bytes, rounded up to 64 KiB: addresses only. 0, or -ENOMEM iff the system has no such range. */
+/* Reserves bytes, 1 or more, rounded up to 64 KiB: addresses only. 0, or -ENOMEM iff the system has no such range;
+ * every get is refused then. */
 LOAM_API LOAM_NODISCARD int loam_reserve_init(loam_reserve *reserve, size_t bytes) LOAM_NOEXCEPT;
-/* Gives the range back, with all that is in it. */
+/* Gives the range back, with all that is in it. Harmless after an init that failed, and twice. */
 LOAM_API void loam_reserve_deinit(loam_reserve *reserve) LOAM_NOEXCEPT;
 
 LOAM_END

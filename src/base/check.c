@@ -1,7 +1,7 @@
 /* check.c: one line about what went wrong, written without allocating.
  *
  * A formatter of its own, because printf may allocate and may be what failed. It knows
- * %s %c %d %u %zu %lu %lx %p and %%, cuts at 255 bytes, and cannot do widths or floats.
+ * %s %c %d %u %zu %lu %lx %p and %%, cuts long lines (LM_LINE_BYTES), and cannot do widths or floats.
  */
 #include "base/base.h"
 

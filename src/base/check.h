@@ -36,7 +36,10 @@ typedef struct lm_misuse_policy {
 
 extern lm_misuse_policy_t lm_misuse_policy;
 
-/* Formats at most 255 bytes (%s %d %u %zu %p %lx), adds a line end and writes them at once.
+/* The longest line, its end included: two places in a program fit, with paths as build machines have them. */
+enum { LM_LINE_BYTES = LM_HOSTED ? 512 : 256 };
+
+/* Formats at most LM_LINE_BYTES - 1 bytes (%s %d %u %zu %p %lx), adds a line end and writes them at once.
  * Never allocates, keeps errno. */
 void lm_report(const char *format, ...) LM_PRINTF(1, 2);
 
@@ -48,7 +51,7 @@ void lm_misuse(const char *format, ...) LM_PRINTF(1, 2);
  * that put words of their own in front of, and behind, what they were told. */
 typedef struct lm_line {
     size_t used;
-    char text[256];
+    char text[LM_LINE_BYTES];
 } lm_line_t;
 
 void lm_line_add(lm_line_t *line, const char *format, ...) LM_PRINTF(2, 3);

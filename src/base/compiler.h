@@ -183,6 +183,16 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 #endif
 }
 
+/* Whether Valgrind's requests are known: instructions that do nothing outside of it. */
+#if LM_HOSTED && defined(__has_include)
+#if __has_include(<valgrind/memcheck.h>)
+#define LM_VALGRIND 1
+#endif
+#endif
+#ifndef LM_VALGRIND
+#define LM_VALGRIND 0
+#endif
+
 /* For code that reads memory as it lies, whatever a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
 

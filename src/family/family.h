@@ -34,6 +34,16 @@ void lm_entry_deinit(loam_entry *entry);
 /* What reports call it: its name, or "(unnamed)". */
 const char *lm_entry_name(const loam_entry *entry);
 
+/* Whether p lies where objects of this checked allocator are, or have been. */
+LM_INLINE bool lm_entry_has(const loam_entry *entry, const void *p) {
+    return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
+           (uintptr_t)p <= lm_load_relaxed(&entry->high);
+}
+/* The newest allocator in the list of which that is true; NULL iff there is none. */
+const loam_entry *lm_entry_around(const void *p);
+/* Whether it is in the list. */
+bool lm_entry_listed(const loam_entry *entry);
+
 /* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }
 
@@ -42,7 +52,7 @@ LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOA
 /* Whether one of them watches this process. */
 bool lm_tool_watches(void);
 /* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is. Nothing happens
- * where no tool watches. */
+ * where no tool watches. A chunk is shown as a whole before it goes back to its source: others live there next. */
 void lm_tool_hide(const void *p, size_t bytes);
 void lm_tool_show_undefined(const void *p, size_t bytes);
 void lm_tool_show(const void *p, size_t bytes);
@@ -73,7 +83,8 @@ typedef struct loam_tag {
 size_t lm_guard_head(size_t align);
 size_t lm_guard_whole(size_t bytes, size_t align);
 
-/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5, and returns it. */
+/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5 (its first 64 KiB),
+ * and returns it. */
 void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes, size_t align,
                     const char *file, unsigned line);
 
@@ -82,7 +93,8 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line);
 
-/* A live object of that tag is freed: off the live list, its bytes poisoned with 0xDD. Returns the raw block. */
+/* A live object of that tag is freed: off the live list, its bytes (the first 64 KiB) poisoned with 0xDD. Returns
+ * the raw block. */
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line);
 
 /* All live objects are gone at once (reset, destroy): poisons them. */
@@ -91,7 +103,8 @@ void lm_guard_drop_all(loam_entry *owner);
 /* Guards of every live object. false after a report. */
 bool lm_guard_check(const loam_entry *owner);
 
-/* Whether a freed block, from its first `skip` bytes on, is as lm_guard_close left it; false after a report. */
+/* Whether a freed object, as lm_guard_close left it, has not been written to; false after a report. For allocators
+ * that keep freed objects for a while, tag and all. */
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
 
 /* ---- Reports: "loam: <kind> <name>: <what> (<...>, thread N)" ---- */

@@ -4,13 +4,19 @@
  *
  * A tag's state word is a magic number mixed with its own address, so that neither a copy nor memory that was
  * never an object passes for one. Invariant: what is on the live list is in state LIVE; lm_guard_check walks it.
- * It cannot find a write that jumps over the guards, nor one into an object of the same allocator.
+ * An entry knows between which addresses its objects have been: a pointer that is in nobody's range is reported
+ * without a look at the memory around it, which may not be there.
+ * It cannot find a write that jumps over the guards, nor one into an object of the same allocator; and a
+ * pointer into memory that was an object's once and has gone back to the system ends the program when its tag is read.
  */
 #include "family/family.h"
 
 #define LIVE ((uintptr_t)0x10A3A11F)
 #define FREED ((uintptr_t)0x10A3DEAD)
 enum { GUARD = 0xFB, FRESH = 0xA5, DEAD = 0xDD };
+/* Of an object, and of what rounding left behind it, so much is filled and compared: large ones must not cost
+ * a walk through memory that the program may never touch. Tools watch all of it. */
+enum { FILL_MOST = 64 * 1024, TAIL_MOST = 1024 };
 
 static uintptr_t state_of(const loam_tag *tag, uintptr_t magic) { return (uintptr_t)tag ^ magic; }
 
@@ -19,16 +25,30 @@ size_t lm_guard_head(size_t align) {
 }
 
 size_t lm_guard_whole(size_t bytes, size_t align) {
-    size_t head = lm_guard_head(align);
-    if (bytes > (size_t)PTRDIFF_MAX - head - 2 * LM_GUARD_BYTES) return 0;
+    size_t head = lm_guard_head(align), most = (size_t)PTRDIFF_MAX - 2 * LM_GUARD_BYTES;
+    if (head > most || bytes > most - head) return 0;
     return head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
 }
 
 static unsigned char *tail_of(const loam_tag *tag) {
     return (unsigned char *)(uintptr_t)(tag + 1) + tag->bytes;
 }
-static size_t tail_bytes(const loam_tag *tag) {
+static size_t tail_whole(const loam_tag *tag) {
     return (size_t)((unsigned char *)tag->raw + tag->raw_bytes - tail_of(tag));
+}
+static size_t tail_bytes(const loam_tag *tag) {
+    size_t bytes = tail_whole(tag);
+    return bytes < TAIL_MOST ? bytes : TAIL_MOST;
+}
+static size_t filled_bytes(const loam_tag *tag) {
+    return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
+}
+
+/* Relaxed, here and in lm_entry_around: another thread that reports a mistake may look. */
+static void widen(loam_entry *owner, const loam_tag *tag) {
+    uintptr_t low = (uintptr_t)tag->raw, high = (uintptr_t)tail_of(tag);
+    if (owner->low == 0 || low < owner->low) lm_store_relaxed(&owner->low, low);
+    if (high > owner->high) lm_store_relaxed(&owner->high, high);
 }
 
 LM_READS_ANYTHING static size_t first_changed(const unsigned char *bytes, size_t count,
@@ -55,10 +75,11 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     if (owner->live != NULL) owner->live->prev = tag;
     owner->live = tag;
     memset(tag->guard, GUARD, sizeof(tag->guard));
-    memset(tag + 1, FRESH, bytes);
+    memset(tag + 1, FRESH, filled_bytes(tag));
     memset(tail_of(tag), GUARD, tail_bytes(tag));
+    widen(owner, tag);
     lm_tool_hide(tag->guard, sizeof(tag->guard));
-    lm_tool_hide(tail_of(tag), tail_bytes(tag));
+    lm_tool_hide(tail_of(tag), tail_whole(tag));
     lm_tool_show_undefined(tag + 1, bytes);
     return tag + 1;
 }
@@ -90,24 +111,33 @@ static bool whole(const loam_entry *owner, const loam_tag *tag, const char *file
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line) {
     loam_tag *tag = (loam_tag *)(uintptr_t)object - 1;
-    if ((uintptr_t)object % 16 != 0 || (uintptr_t)object < sizeof(loam_tag)) {
+    bool ours = lm_entry_has(owner, object);
+    if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_around(object) == NULL)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
         return NULL;
     }
     uintptr_t state = state_at(tag);
+    if (state != state_of(tag, FREED) && state != state_of(tag, LIVE)) {
+        lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
+        return NULL;
+    }
+    lm_tool_show(tag,
+                 offsetof(loam_tag, guard)); /* an allocator may hide what was freed as a whole */
     if (state == state_of(tag, FREED)) {
         lm_family_misuse(owner, file, line, "%s of %p after its free at %s:%u, allocated at %s:%u",
                          doing, object, tag->freed_file != NULL ? tag->freed_file : "?",
                          tag->freed_line, tag->file != NULL ? tag->file : "?", tag->line);
         return NULL;
     }
-    if (state != state_of(tag, LIVE)) {
-        lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
-        return NULL;
-    }
     if (tag->owner != owner) {
-        lm_family_misuse(owner, file, line, "%s of %p, which belongs to %s %s", doing, object,
-                         tag->owner->kind->name, lm_entry_name(tag->owner));
+        const loam_entry *other = tag->owner;
+        if (lm_entry_listed(other)) {
+            lm_family_misuse(owner, file, line, "%s of %p, which belongs to %s %s", doing, object,
+                             other->kind->name, lm_entry_name(other));
+        } else { /* it ended with objects alive */
+            lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing,
+                             object);
+        }
         return NULL;
     }
     return whole(owner, tag, file, line) ? tag : NULL;
@@ -118,7 +148,7 @@ static void *bury(loam_tag *tag, const char *file, unsigned line) {
     tag->freed_file = file;
     tag->freed_line = line;
     lm_tool_show_undefined(tag + 1, tag->bytes);
-    memset(tag + 1, DEAD, tag->bytes);
+    memset(tag + 1, DEAD, filled_bytes(tag));
     lm_tool_hide(tag + 1, tag->bytes);
     return tag->raw;
 }
@@ -147,9 +177,9 @@ bool lm_guard_check(const loam_entry *owner) {
 
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag) {
     lm_tool_show(tag + 1, tag->bytes);
-    size_t changed = first_changed((const unsigned char *)(tag + 1), tag->bytes, DEAD);
+    size_t changed = first_changed((const unsigned char *)(tag + 1), filled_bytes(tag), DEAD);
     lm_tool_hide(tag + 1, tag->bytes);
-    if (changed == tag->bytes) return true;
+    if (changed == filled_bytes(tag)) return true;
     lm_family_misuse(owner, NULL, 0, "byte %zu of %p written after its free at %s:%u", changed + 1,
                      (const void *)(tag + 1), tag->freed_file != NULL ? tag->freed_file : "?",
                      tag->freed_line);

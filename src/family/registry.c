@@ -32,6 +32,22 @@ const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
 
+const loam_entry *lm_entry_around(const void *p) {
+    lm_port_lock();
+    const loam_entry *entry = first;
+    while (entry != NULL && !lm_entry_has(entry, p)) entry = entry->next;
+    lm_port_unlock();
+    return entry;
+}
+
+bool lm_entry_listed(const loam_entry *entry) {
+    lm_port_lock();
+    const loam_entry *other = first;
+    while (other != NULL && other != entry) other = other->next;
+    lm_port_unlock();
+    return other != NULL;
+}
+
 static loam_usage usage_of(const loam_entry *entry) {
     loam_usage usage = {0};
     entry->kind->usage(entry, &usage);

@@ -1,8 +1,14 @@
 /* source.c: the sources that need no operating system: buffer, limit, count (loam/source.h).
  *
- *   buffer   [ chunk ][ gap ][ chunk ][ chunk ] at ──> free ──> end
+ *   buffer   start [ chunk ][ gap ][ chunk ][ chunk ] at ──> free ──> end
+ *   limit    used ≤ most ──> inner          count   counters ──> inner
+ *
+ * Invariants: start <= at <= end, and at == start when nothing is out; used_bytes <= most_bytes at any time,
+ * and what limit has out of inner is never more than used_bytes, but for a chunk that is being refused.
  */
 #include "family/family.h"
+
+/* ---- Buffer ---- */
 
 static void *buffer_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     loam_buffer *buffer = (loam_buffer *)source;
@@ -18,15 +24,95 @@ static void *buffer_get(loam_source *source, size_t bytes, size_t align, size_t 
 
 static void buffer_put(loam_source *source, void *chunk, size_t got) {
     loam_buffer *buffer = (loam_buffer *)source;
+    LM_ASSERT(buffer->out > 0 && (char *)chunk >= buffer->start);
     if ((char *)chunk + got == buffer->at) buffer->at = (char *)chunk;
     if (--buffer->out == 0) buffer->at = buffer->start;
 }
 
 void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) {
     *buffer = (loam_buffer){
-        .source = {buffer_get, buffer_put, "buffer", LOAM_SOURCE_CONTIGUOUS},
+        .source = {.get = buffer_get,
+                   .put = buffer_put,
+                   .name = "buffer",
+                   .flags = LOAM_SOURCE_CONTIGUOUS},
         .start = (char *)memory,
         .at = (char *)memory,
         .end = (char *)memory + bytes,
+    };
+}
+
+/* ---- Limit ---- */
+
+static bool limit_take(loam_limit *limit, size_t bytes) {
+    size_t used = lm_load_relaxed(&limit->used_bytes); /* a guess: the exchange tells */
+    do {
+        if (bytes > limit->most_bytes - used) return false;
+        /* Acquire: who finds room finds the chunks that made it back in inner. */
+    } while (!lm_cas_weak_acquire(&limit->used_bytes, &used, used + bytes));
+    return true;
+}
+
+static void limit_give(loam_limit *limit, size_t bytes) {
+    (void)lm_sub_release(&limit->used_bytes, bytes); /* release: as in limit_take */
+}
+
+static void *limit_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
+    loam_limit *limit = (loam_limit *)source;
+    if (!limit_take(limit, bytes)) return NULL;
+    size_t whole = 0;
+    void *chunk = loam_source_get(limit->inner, bytes, align, &whole);
+    if (chunk != NULL && (whole <= bytes || limit_take(limit, whole - bytes))) {
+        *got = whole;
+        return chunk;
+    }
+    if (chunk != NULL) loam_source_put(limit->inner, chunk, whole);
+    limit_give(limit, bytes);
+    return NULL;
+}
+
+static void limit_put(loam_source *source, void *chunk, size_t got) {
+    loam_limit *limit = (loam_limit *)source;
+    loam_source_put(limit->inner, chunk,
+                    got); /* first: inner must never have more out than we say */
+    limit_give(limit, got);
+}
+
+void loam_limit_init(loam_limit *limit, loam_source *inner, size_t most_bytes) {
+    *limit = (loam_limit){
+        .source = {.get = limit_get, .put = limit_put, .name = "limit", .flags = inner->flags},
+        .inner = inner,
+        .most_bytes = most_bytes,
+    };
+}
+
+/* ---- Count ---- */
+
+/* Relaxed throughout: the counters order nothing, and agree with each other when nobody is in a call. */
+static void *count_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
+    loam_count *count = (loam_count *)source;
+    void *chunk = loam_source_get(count->inner, bytes, align, got);
+    if (chunk == NULL) {
+        (void)lm_add_relaxed(&count->refusals, 1);
+        return NULL;
+    }
+    (void)lm_add_relaxed(&count->gets, 1);
+    size_t used = lm_add_relaxed(&count->used_bytes, *got) + *got;
+    size_t peak = lm_load_relaxed(&count->peak_bytes);
+    while (used > peak && !lm_cas_weak_relaxed(&count->peak_bytes, &peak, used)) continue;
+    return chunk;
+}
+
+static void count_put(loam_source *source, void *chunk, size_t got) {
+    loam_count *count = (loam_count *)source;
+    (void)lm_add_relaxed(&count->puts, 1);
+    /* First: who gets the same memory next must not be counted on top of us. */
+    (void)lm_add_relaxed(&count->used_bytes, 0 - got);
+    loam_source_put(count->inner, chunk, got);
+}
+
+void loam_count_init(loam_count *count, loam_source *inner) {
+    *count = (loam_count){
+        .source = {.get = count_get, .put = count_put, .name = "count", .flags = inner->flags},
+        .inner = inner,
     };
 }

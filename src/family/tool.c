@@ -2,7 +2,7 @@
  *
  * AddressSanitizer's functions are weak: there in a program that was built with it, whatever loam was built
  * with. Valgrind's requests are instructions that do nothing outside of it; they need its header when
- * loam is built. A freestanding build has neither.
+ * loam is built, and nothing when it runs. A freestanding build has neither.
  */
 #include "family/family.h"
 
@@ -10,8 +10,14 @@
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void *p, size_t bytes);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *p, size_t bytes);
 #endif
+#if LM_VALGRIND
+#include <valgrind/memcheck.h>
+#endif
 
 bool lm_tool_watches(void) {
+#if LM_VALGRIND
+    if (RUNNING_ON_VALGRIND) return true;
+#endif
 #if LM_HOSTED
     return __asan_poison_memory_region != NULL;
 #else
@@ -22,17 +28,29 @@ bool lm_tool_watches(void) {
 void lm_tool_hide(const void *p, size_t bytes) {
 #if LM_HOSTED
     if (__asan_poison_memory_region != NULL) __asan_poison_memory_region(p, bytes);
-#else
-    (void)p, (void)bytes;
 #endif
+#if LM_VALGRIND
+    (void)VALGRIND_MAKE_MEM_NOACCESS(p, bytes);
+#endif
+    (void)p, (void)bytes;
 }
 
 void lm_tool_show(const void *p, size_t bytes) {
 #if LM_HOSTED
     if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);
-#else
-    (void)p, (void)bytes;
 #endif
+#if LM_VALGRIND
+    (void)VALGRIND_MAKE_MEM_DEFINED(p, bytes);
+#endif
+    (void)p, (void)bytes;
 }
 
-void lm_tool_show_undefined(const void *p, size_t bytes) { lm_tool_show(p, bytes); }
+void lm_tool_show_undefined(const void *p, size_t bytes) {
+#if LM_HOSTED
+    if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);
+#endif
+#if LM_VALGRIND
+    (void)VALGRIND_MAKE_MEM_UNDEFINED(p, bytes);
+#endif
+    (void)p, (void)bytes;
+}

@@ -346,6 +346,7 @@ void lm_heap_collect(void) {
         for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
 
 static void before_fork(void) {
+    lm_port_before_fork(); /* who holds it may be in the program's own code, and allocate there */
     lm_lock_take(&lm_registry_lock);
     lm_lock_take(&common_lock); /* before its heap: who holds it may wait there to be let in */
     FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
@@ -365,6 +366,7 @@ static void after_fork_in_parent(void) {
     FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
     lm_lock_give(&common_lock);
     lm_lock_give(&lm_registry_lock);
+    lm_port_after_fork(false);
 }
 
 static void count_anew(lm_page_t *page, bool full) {
@@ -441,6 +443,7 @@ static void after_fork_in_child(void) {
     }
     lm_lock_give(&lm_registry_lock);
     if (mine != NULL && mine != ended && mine->self != NULL) be_known(mine);
+    lm_port_after_fork(true);
 }
 
 void lm_heap_boot(void) {

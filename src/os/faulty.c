@@ -9,6 +9,7 @@
 #include "os/faulty.h"
 
 uintptr_t lm_linux_place(size_t *bytes, bool *reserved);
+void *lm_linux_reserve(size_t bytes);
 lm_commit_t lm_linux_commit(void *at, size_t bytes, bool reserved);
 bool lm_linux_purge(void *at, size_t bytes);
 bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
@@ -60,6 +61,11 @@ static void expect_units(const char *function, const void *at, size_t bytes, siz
 
 uintptr_t lm_os_place(size_t *bytes, bool *reserved) {
     return fails(LM_FAULT_PLACE) ? 0 : lm_linux_place(bytes, reserved);
+}
+
+void *lm_os_reserve(size_t bytes) {
+    expect_units("reserve", NULL, bytes, LM_OS_UNIT);
+    return fails(LM_FAULT_RESERVE) ? NULL : lm_linux_reserve(bytes);
 }
 
 lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved) {

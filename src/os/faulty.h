@@ -14,6 +14,7 @@
 
 typedef enum lm_fault {
     LM_FAULT_PLACE,
+    LM_FAULT_RESERVE,
     LM_FAULT_COMMIT,
     LM_FAULT_PURGE,
     LM_FAULT_MOVE,

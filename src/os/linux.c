@@ -25,6 +25,7 @@
 #if LOAM_OS_FAULTY
 #define PORT(name) lm_linux_##name
 uintptr_t PORT(place)(size_t *bytes, bool *reserved);
+void *PORT(reserve)(size_t bytes);
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
 bool PORT(purge)(void *at, size_t bytes);
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
@@ -88,6 +89,19 @@ uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
         (void)call3(SYS_munmap, at, (intptr_t)(*bytes + 2 * LM_MIB), 0);
     }
     return 0;
+}
+
+void *PORT(reserve)(size_t bytes) {
+    size_t align = bytes >= 2 * LM_MIB ? 2 * LM_MIB : LM_OS_UNIT;
+    if (bytes > (size_t)PTRDIFF_MAX - align) return NULL;
+    intptr_t found = map(NULL, bytes + align, PROT_NONE, 0);
+    if (failed(found)) return NULL;
+    /* What lies before and behind the aligned range was only there to find it. */
+    uintptr_t whole = (uintptr_t)found, at = lm_align_up(whole, align), end = at + bytes;
+    if (at > whole) (void)call3(SYS_munmap, found, (intptr_t)(at - whole), 0);
+    if (whole + align > at)
+        (void)call3(SYS_munmap, (intptr_t)end, (intptr_t)(whole + align - at), 0);
+    return (void *)at;
 }
 
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {

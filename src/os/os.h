@@ -20,6 +20,12 @@
  * committed. Returns the address, a multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
 uintptr_t lm_os_place(size_t *bytes, bool *reserved);
 
+/* Reserves a range of addresses that nobody else gets, of `bytes` (a multiple of LM_OS_UNIT), mapped without
+ * access: lm_os_commit and lm_os_release with reserved make parts of it usable and take that back, and
+ * lm_os_release without it gives it up. At a multiple of 2 MiB where it is that large, else of LM_OS_UNIT.
+ * NULL iff the system has none. */
+void *lm_os_reserve(size_t bytes);
+
 typedef enum lm_commit {
     LM_COMMIT_DONE,
     LM_COMMIT_NO_MEMORY, /* the system has none to promise */
@@ -222,6 +228,11 @@ void lm_biased_forbid(void);
  * true, at most `rounds` times in all: other destructors may allocate after it. false iff there is no key
  * left. Calls libc, which may allocate. */
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value);
+
+/* For who takes locks before a fork: the port's lock (base/check.h) comes before all others, and is let go after
+ * them, by the parent or the child. May be called again meanwhile. */
+void lm_port_before_fork(void);
+void lm_port_after_fork(bool child);
 
 /* Registers what runs before a fork, and after it in the parent and in the child. Calls libc. */
 void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void));

@@ -1,0 +1,89 @@
+/* reserve.c: a source over one large range of addresses, backed as it is used (loam/source.h).
+ *
+ *   start [ chunks ] at ... idle ... committed ── mapped without access ── end
+ *
+ * Invariant: start <= at <= committed <= end, all but `at` multiples of LM_OS_UNIT. Commits run ahead of
+ * use and releases behind it, by parts of what is used, so that the number of system calls is logarithmic in the
+ * distance that `at` moves one way, and none while it moves to and fro. It cannot release holes between chunks.
+ */
+#include "os/os.h"
+
+#include "family/family.h"
+
+#include <errno.h>
+
+#define STEP_MOST (8 * LM_MIB)
+#define KEEP_LEAST (1 * LM_MIB)
+
+static bool reserve_grow(loam_reserve *reserve, size_t least) {
+    size_t left = (size_t)(reserve->end - reserve->committed);
+    size_t step = (size_t)(reserve->committed - reserve->start) / 4;
+    least = lm_align_up(least, LM_OS_UNIT); /* left is such a multiple: it still fits */
+    step = lm_align_down(step < STEP_MOST ? step : STEP_MOST, LM_OS_UNIT);
+    if (step > left) step = left;
+    if (step <= least || lm_os_commit(reserve->committed, step, true) != LM_COMMIT_DONE) {
+        step = least; /* that much more was only a wish */
+        if (lm_os_commit(reserve->committed, step, true) != LM_COMMIT_DONE) return false;
+    }
+    reserve->committed += step;
+    return true;
+}
+
+static void *reserve_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
+    loam_reserve *reserve = (loam_reserve *)source;
+    size_t gap = (0 - (uintptr_t)reserve->at) & (align - 1);
+    size_t left = (size_t)(reserve->end - reserve->at);
+    if (gap > left || bytes > left - gap) return NULL;
+    char *chunk = reserve->at + gap;
+    if (chunk + bytes > reserve->committed &&
+        !reserve_grow(reserve, (size_t)(chunk + bytes - reserve->committed)))
+        return NULL;
+    reserve->at = chunk + bytes;
+    reserve->out++;
+    *got = bytes;
+    return chunk;
+}
+
+/* Idle: a half of what is used is kept before anything is given back, and a quarter after. */
+static void reserve_trim(loam_reserve *reserve) {
+    size_t keep = (size_t)(reserve->at - reserve->start) / 4;
+    if (keep < KEEP_LEAST) keep = KEEP_LEAST;
+    if ((size_t)(reserve->committed - reserve->at) <= 2 * keep) return;
+    char *to =
+        reserve->start + lm_align_up((size_t)(reserve->at - reserve->start) + keep, LM_OS_UNIT);
+    lm_os_release(to, (size_t)(reserve->committed - to), true);
+    reserve->committed = to;
+}
+
+static void reserve_put(loam_source *source, void *chunk, size_t got) {
+    loam_reserve *reserve = (loam_reserve *)source;
+    LM_ASSERT(reserve->out > 0 && (char *)chunk >= reserve->start);
+    if ((char *)chunk + got == reserve->at) reserve->at = (char *)chunk;
+    if (--reserve->out == 0) reserve->at = reserve->start;
+    reserve_trim(reserve);
+}
+
+int loam_reserve_init(loam_reserve *reserve, size_t bytes) {
+    *reserve = (loam_reserve){
+        .source = {.get = reserve_get,
+                   .put = reserve_put,
+                   .name = "reserve",
+                   .flags = LOAM_SOURCE_CONTIGUOUS},
+    };
+    if (bytes > (size_t)PTRDIFF_MAX - LM_OS_UNIT) return -ENOMEM;
+    bytes = lm_align_up(bytes > 0 ? bytes : 1, LM_OS_UNIT);
+    char *start = (char *)lm_os_reserve(bytes);
+    if (start == NULL) return -ENOMEM;
+    reserve->start = reserve->at = reserve->committed = start;
+    reserve->end = start + bytes;
+    return 0;
+}
+
+void loam_reserve_deinit(loam_reserve *reserve) {
+    if (reserve->start == NULL) return;
+    /* Who gets these addresses next must not meet what a tool was told of them. */
+    lm_tool_show(reserve->start, (size_t)(reserve->committed - reserve->start));
+    lm_os_release(reserve->start, (size_t)(reserve->end - reserve->start), false);
+    reserve->start = reserve->at = reserve->committed = reserve->end = NULL;
+    reserve->out = 0;
+}
