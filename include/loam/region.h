@@ -1,0 +1,401 @@
+/* loam/region.h: many objects of any size, taken one behind the other and dropped all at once.
+ *
+ * Choose it for what lives and dies together: a request, a frame, a parse, a pass of a compiler. An
+ * allocation is an addition and a compare; freeing thousands of objects is one call. Choose pool.h for
+ * objects of one size that come and go one by one, and malloc for objects whose lifetimes have nothing to do
+ * with each other. It cannot give single objects from its middle back to the source, only reuse their
+ * memory, and it serves one thread at a time.
+ *
+ *   region ── chunk ──> older chunk ──> ...            the source's memory, by doubling (or fixed) sizes
+ *              │
+ *     [ header │ object │ object │ object │ free ...... ]
+ *              ^ start                    ^ at          ^ end
+ *
+ * It works like a stack where it can: freeing the last object moves `at` back, growing the last one moves
+ * it on, and a chunk that became empty goes back, with the one before it current again where it was left.
+ * Everything else that is freed is kept in lists by size, if it is large enough to be worth it, and serves
+ * later allocations and arrays that grow. Objects of more than large_bytes have a chunk of their own and go
+ * back to the source as soon as they are freed.
+ *
+ * Alignment: an object is aligned, and its size rounded up, to the alignment it is asked for with: 16 by
+ * plain alloc. free, realloc and extend must be told the same size and alignment (the plain ones: 16), as
+ * with C++'s sized delete. A plain free of an object of another alignment is a mistake that only a checked
+ * region reports.
+ *
+ * Invariants: start <= at <= end, end is a multiple of 16, and all three are NULL where inline paths must
+ * not be taken (no chunk yet, LOAM_CHECK, AddressSanitizer): then nothing fits and nothing is last.
+ * loam_region_check walks them. After Hanson, "Fast allocation and deallocation of memory based on object
+ * lifetimes" (1990), and the rules of TfwPool, nginx's pools and Boost's.
+ *
+ * Threads: one at a time, for a region and its children; different regions are independent, also over one
+ * source that is LOAM_SOURCE_THREADS.
+ */
+#ifndef LOAM_REGION_H
+#define LOAM_REGION_H
+
+#include "loam/registry.h"
+#include "loam/source.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+LOAM_BEGIN
+
+typedef enum loam_growth {
+    LOAM_GROWTH_DOUBLE, /* each chunk twice the one before, up to most_bytes */
+    LOAM_GROWTH_FIXED,  /* each chunk first_bytes, or a power of two of them for an object that needs it */
+} loam_growth;
+
+/* Zero in a member: its default. */
+typedef struct loam_region_options {
+    size_t first_bytes; /* of the first chunk, its header of 32 bytes included; 4096 */
+    size_t most_bytes;  /* of any chunk, but where one object needs more; 4 MiB */
+    size_t large_bytes; /* objects above have a chunk of their own; 64 KiB. Never over a contiguous source */
+    size_t keep_bytes;  /* reset keeps at least so many, if it has them; 0 */
+    size_t chunk_align; /* of chunks: a power of two, 16 */
+    loam_growth growth;
+    unsigned flags;   /* LOAM_CHECK; LOAM_FIXED: one chunk of first_bytes, no more */
+    const char *name; /* for the registry and reports; not copied; NULL: none */
+} loam_region_options;
+
+/* TfwPool's own mode: pages of 4096 bytes at multiples of 4096, no doubling, the next power of two of pages
+ * for an object that needs more. */
+#define LOAM_REGION_TFW \
+    { 4096, 4096, SIZE_MAX, 0, 4096, LOAM_GROWTH_FIXED, 0, NULL }
+
+typedef struct loam_region loam_region;
+typedef struct loam_region_cleanup loam_region_cleanup;
+
+/* Members are private to loam. */
+typedef struct loam_region_room {
+    char *at;    /* first free byte of the current chunk */
+    char *end;   /* its end, a multiple of 16 */
+    char *start; /* the current chunk's first byte for objects, or where it was marked last */
+} loam_region_room;
+
+/* Members are private to loam. The first 64 bytes are those of the fast paths. */
+struct loam_region {
+    loam_region_room room;           /* all NULL where inline paths must miss */
+    struct loam_region_chunk *chunk; /* the current one; the others behind it, newest first */
+    size_t large_bytes;
+    struct loam_region_freed *freed; /* lists of freed arrays, capacities of grown ones; NULL until needed */
+    struct loam_region_large *large; /* newest first */
+    loam_source *source;
+    loam_region_cleanup *cleanups; /* newest first */
+    struct loam_region_chunk *spares;
+    loam_region_room hidden; /* the room, where inline paths must miss */
+    char *own; /* first byte behind the region itself in its first chunk; NULL iff it lives elsewhere */
+    size_t first_bytes, most_bytes, keep_bytes, chunk_align;
+    size_t serial; /* of large objects and cleanups, so that marks can tell newer ones */
+    size_t held_bytes, peak_bytes, spare_bytes, round_bytes, average_bytes;
+    size_t requests, turns; /* calls of the source's get; chunks that became current */
+    loam_region *parent;
+    loam_region_cleanup *in_parent;
+    unsigned char growth, mode, redzone, fixed;
+    loam_entry entry;
+};
+
+/* A place in a region's life, to rewind to. Marks nest like brackets. Members are private. */
+typedef struct loam_region_mark {
+    char *at, *start;
+    struct loam_region_chunk *chunk;
+    struct loam_region_freed *freed;
+    size_t serial;
+} loam_region_mark;
+
+/* ---- Setting up ---- */
+
+/* In the caller's storage; the first chunk is taken with the first object. source NULL: loam_pages() (hosted
+ * builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff first_bytes is less than
+ * 256 or chunk_align is no power of two. Does not allocate. */
+LOAM_API LOAM_NODISCARD int loam_region_init_as(loam_region *region, loam_source *source,
+                                                const loam_region_options *options,
+                                                unsigned more_flags) LOAM_NOEXCEPT;
+LOAM_INLINE int loam_region_init(loam_region *region, loam_source *source,
+                                 const loam_region_options *options) {
+    return loam_region_init_as(region, source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
+}
+/* Runs the cleanups, newest first, and gives everything back. The region may be set up again. */
+LOAM_API void loam_region_deinit(loam_region *region) LOAM_NOEXCEPT;
+
+/* A region that lives in its own first chunk. NULL iff there is no memory or options are bad as above. */
+LOAM_API LOAM_NODISCARD loam_region *loam_region_create_as(loam_source *source,
+                                                           const loam_region_options *options,
+                                                           unsigned more_flags) LOAM_NOEXCEPT;
+LOAM_INLINE loam_region *loam_region_create(loam_source *source,
+                                            const loam_region_options *options) {
+    return loam_region_create_as(source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
+}
+/* As deinit, for a region of create, create_child or create_object. NULL is fine. */
+LOAM_API void loam_region_destroy(loam_region *region) LOAM_NOEXCEPT;
+
+/* An object of so many bytes, aligned to 16 and zero, that lives inside its own region: *region is for what
+ * else belongs to it, and destroying that ends both. NULL iff there is no memory or options are bad. */
+LOAM_API LOAM_NODISCARD void *
+loam_region_create_object_as(loam_source *source, const loam_region_options *options, size_t bytes,
+                             loam_region **region, unsigned more_flags) LOAM_NOEXCEPT;
+LOAM_INLINE void *loam_region_create_object(loam_source *source, const loam_region_options *options,
+                                            size_t bytes, loam_region **region) {
+    return loam_region_create_object_as(source, options, bytes, region,
+                                        LOAM_CHECKED ? LOAM_CHECK : 0);
+}
+
+/* A region of its own over the parent's source, that is destroyed with the parent (or when the parent is reset or
+ * rewound to before this), unless it was before. NULL as for create. */
+LOAM_API LOAM_NODISCARD loam_region *
+loam_region_create_child(loam_region *parent, const loam_region_options *options) LOAM_NOEXCEPT;
+
+/* ---- Out of line: what the inline functions below call when they cannot serve ---- */
+
+LOAM_API void *loam_region_alloc_slow(loam_region *region, size_t bytes, size_t align,
+                                      const char *file, unsigned line) LOAM_NOEXCEPT;
+LOAM_API void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t align,
+                                    const char *file, unsigned line) LOAM_NOEXCEPT;
+LOAM_API void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes,
+                                        size_t bytes, size_t align, const char *file,
+                                        unsigned line) LOAM_NOEXCEPT;
+LOAM_API bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
+                                      size_t align, const char *file,
+                                      unsigned line) LOAM_NOEXCEPT;
+
+/* ---- Objects ---- */
+
+#define LOAM_REGION_ALIGN 16
+#define LOAM_REGION_SUM 32768 /* constant sizes below are added to `at`: no address is that near the end */
+
+LOAM_INLINE uintptr_t loam_region_round(uintptr_t x, size_t align) {
+    return (x + align - 1) & ~(uintptr_t)(align - 1);
+}
+
+/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline
+ * path). 0 bytes: an address that may be the next object's as well. NULL iff there is no memory, or bytes
+ * is more than PTRDIFF_MAX, or align is no power of two. */
+LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_region *region,
+                                                                        size_t bytes, size_t align,
+                                                                        const char *file,
+                                                                        unsigned line) {
+    if (__builtin_constant_p(align) && align <= LOAM_REGION_ALIGN && (align & (align - 1)) == 0 &&
+        align != 0) {
+        /* end is a multiple of align, so that aligning cannot pass it, and less than what is left is no more
+         * than that after rounding either. */
+        uintptr_t p = loam_region_round((uintptr_t)region->room.at, align);
+        if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
+            uintptr_t next = p + loam_region_round(bytes, align);
+            if (LOAM_LIKELY(next < (uintptr_t)region->room.end)) {
+                region->room.at = (char *)next;
+                return (void *)p;
+            }
+        } else if (LOAM_LIKELY(bytes < (uintptr_t)region->room.end - p)) {
+            region->room.at = (char *)(p + loam_region_round(bytes, align));
+            return (void *)p;
+        }
+    }
+    return loam_region_alloc_slow(region, bytes, align, file, line);
+}
+#define loam_region_alloc_aligned(region, bytes, align) \
+    loam_region_alloc_aligned_at(region, bytes, align, LOAM_HERE)
+
+/* The same at a multiple of 16. */
+LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_at(loam_region *region, size_t bytes,
+                                                                const char *file, unsigned line) {
+    return loam_region_alloc_aligned_at(region, bytes, LOAM_REGION_ALIGN, file, line);
+}
+#define loam_region_alloc(region, bytes) loam_region_alloc_at(region, bytes, LOAM_HERE)
+
+/* Without alignment: for characters. Freed with alignment 1. */
+#define loam_region_alloc_packed(region, bytes) \
+    loam_region_alloc_aligned_at(region, bytes, 1, LOAM_HERE)
+
+/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product overflows. */
+LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_calloc_at(loam_region *region,
+                                                                     size_t count, size_t bytes,
+                                                                     const char *file,
+                                                                     unsigned line) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all)) return NULL;
+    void *p = loam_region_alloc_at(region, all, file, line);
+    return p != NULL ? memset(p, 0, all) : NULL;
+}
+#define loam_region_calloc(region, count, bytes) \
+    loam_region_calloc_at(region, count, bytes, LOAM_HERE)
+
+/* An array, not zeroed: as alloc_aligned, and NULL as well iff count * bytes overflows. */
+LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *
+loam_region_array_at(loam_region *region, size_t count, size_t bytes, size_t align,
+                     const char *file, unsigned line) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all)) return NULL;
+    return loam_region_alloc_aligned_at(region, all, align, file, line);
+}
+
+/* A T, or count of them, at T's own alignment; not initialised. NULL as above. */
+#define LOAM_REGION_NEW(region, T) \
+    ((T *)loam_region_alloc_aligned_at(region, sizeof(T), __alignof__(T), LOAM_HERE))
+#define LOAM_REGION_ARRAY(region, T, count) \
+    ((T *)loam_region_array_at(region, count, sizeof(T), __alignof__(T), LOAM_HERE))
+
+/* Gives back an object of that size and alignment. The last one not yet freed makes room at once; one with a
+ * chunk of its own goes back to the source; another is kept for reuse if it has 64 bytes or more, and is
+ * lost until reset if it has less. NULL is fine. */
+LOAM_INLINE void loam_region_free_aligned_at(loam_region *region, void *p, size_t bytes,
+                                             size_t align, const char *file, unsigned line) {
+    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(bytes, align) == (uintptr_t)region->room.at &&
+                    (char *)p > region->room.start)) {
+        region->room.at = (char *)p;
+        return;
+    }
+    loam_region_free_slow(region, p, bytes, align, file, line);
+}
+#define loam_region_free_aligned(region, p, bytes, align) \
+    loam_region_free_aligned_at(region, p, bytes, align, LOAM_HERE)
+
+LOAM_INLINE void loam_region_free_at(loam_region *region, void *p, size_t bytes, const char *file,
+                                     unsigned line) {
+    loam_region_free_aligned_at(region, p, bytes, LOAM_REGION_ALIGN, file, line);
+}
+#define loam_region_free(region, p, bytes) loam_region_free_at(region, p, bytes, LOAM_HERE)
+
+/* Gives back *p, or the count elements that p points to. */
+#define LOAM_REGION_DROP(region, p) \
+    loam_region_free_aligned_at(region, p, sizeof(*(p)), __alignof__(*(p)), LOAM_HERE)
+#define LOAM_REGION_DROP_ARRAY(region, p, count) \
+    loam_region_free_aligned_at(region, p, (count) * sizeof(*(p)), __alignof__(*(p)), LOAM_HERE)
+
+/* Gives back count objects of so many bytes that are one array of alloc or calloc. */
+#define loam_region_free_n(region, p, count, bytes) \
+    loam_region_free_at(region, p, (count) * (bytes), LOAM_HERE)
+
+/* Changes an object's size. In place iff it is the last one and fits, or gets smaller, or has room from an
+ * earlier move (arrays that grow get twice the room when they move); moved otherwise, and the old place is
+ * freed. p NULL: alloc. NULL as for alloc; then the object is as it was. */
+LOAM_INLINE LOAM_NODISCARD void *
+loam_region_realloc_aligned_at(loam_region *region, void *p, size_t old_bytes, size_t bytes,
+                               size_t align, const char *file, unsigned line) {
+    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, align) == (uintptr_t)region->room.at &&
+                    bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
+                    bytes <= region->large_bytes)) {
+        region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, align));
+        return p;
+    }
+    return loam_region_realloc_slow(region, p, old_bytes, bytes, align, file, line);
+}
+#define loam_region_realloc_aligned(region, p, old_bytes, bytes, align) \
+    loam_region_realloc_aligned_at(region, p, old_bytes, bytes, align, LOAM_HERE)
+
+LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_at(loam_region *region, void *p,
+                                                        size_t old_bytes, size_t bytes,
+                                                        const char *file, unsigned line) {
+    return loam_region_realloc_aligned_at(region, p, old_bytes, bytes, LOAM_REGION_ALIGN, file,
+                                          line);
+}
+#define loam_region_realloc(region, p, old_bytes, bytes) \
+    loam_region_realloc_at(region, p, old_bytes, bytes, LOAM_HERE)
+
+/* Changes an object's size in place, or does nothing and returns false: realloc without a copy. */
+LOAM_INLINE LOAM_NODISCARD bool loam_region_extend_at(loam_region *region, void *p,
+                                                      size_t old_bytes, size_t bytes,
+                                                      const char *file, unsigned line) {
+    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, LOAM_REGION_ALIGN) ==
+                        (uintptr_t)region->room.at &&
+                    bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
+                    bytes <= region->large_bytes)) {
+        region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, LOAM_REGION_ALIGN));
+        return true;
+    }
+    return loam_region_extend_slow(region, p, old_bytes, bytes, LOAM_REGION_ALIGN, file, line);
+}
+#define loam_region_extend(region, p, old_bytes, bytes) \
+    loam_region_extend_at(region, p, old_bytes, bytes, LOAM_HERE)
+
+/* As alloc, and tells whether another chunk had to become the current one (or the current one to grow). */
+LOAM_INLINE LOAM_MALLOC void *loam_region_alloc_told_at(loam_region *region, size_t bytes,
+                                                        bool *new_chunk, const char *file,
+                                                        unsigned line) {
+    size_t turns = region->turns;
+    void *p = loam_region_alloc_at(region, bytes, file, line);
+    *new_chunk = region->turns != turns;
+    return p;
+}
+#define loam_region_alloc_told(region, bytes, new_chunk) \
+    loam_region_alloc_told_at(region, bytes, new_chunk, LOAM_HERE)
+
+/* Copies: of bytes, aligned to 16; of a string, and of at most so many characters of one, with a zero behind, not
+ * aligned. NULL iff there is no memory. */
+LOAM_API LOAM_NODISCARD void *loam_region_memdup_at(loam_region *region, const void *from,
+                                                    size_t bytes, const char *file,
+                                                    unsigned line) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD char *loam_region_strdup_at(loam_region *region, const char *from,
+                                                    const char *file, unsigned line) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD char *loam_region_strndup_at(loam_region *region, const char *from,
+                                                     size_t most, const char *file,
+                                                     unsigned line) LOAM_NOEXCEPT;
+#define loam_region_memdup(region, from, bytes) loam_region_memdup_at(region, from, bytes, LOAM_HERE)
+#define loam_region_strdup(region, from) loam_region_strdup_at(region, from, LOAM_HERE)
+#define loam_region_strndup(region, from, most) \
+    loam_region_strndup_at(region, from, most, LOAM_HERE)
+
+/* ---- Everything since, and everything ---- */
+
+/* Where the region stands. Constant time; nothing is allocated. Until it is rewound to or kept, objects older
+ * than the mark do not make room when they are freed. */
+LOAM_API loam_region_mark loam_region_mark_here(loam_region *region) LOAM_NOEXCEPT;
+/* Drops what was allocated since the mark: runs newer cleanups, newest first, gives back newer chunks and large
+ * objects. An older object that was moved since by realloc is new. The mark is used up, and so are newer ones. */
+LOAM_API void loam_region_rewind(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
+/* Forgets the newest mark and keeps all that came since. */
+LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
+
+/* Drops everything and runs all cleanups, but keeps as many chunks as the last rounds needed (a decaying
+ * average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
+LOAM_API void loam_region_reset(loam_region *region) LOAM_NOEXCEPT;
+
+/* Gives back chunks that hold no object. Returns their bytes. */
+LOAM_API size_t loam_region_trim(loam_region *region) LOAM_NOEXCEPT;
+
+/* ---- Cleanups ---- */
+
+/* run(argument) is called by reset, deinit and destroy, and by rewind to an older mark; the newest first. It may
+ * use the region's objects, but not allocate. NULL iff there is no memory. */
+LOAM_API LOAM_NODISCARD loam_region_cleanup *
+loam_region_add_cleanup(loam_region *region, void (*run)(void *argument),
+                        void *argument) LOAM_NOEXCEPT;
+/* Takes one back that has not run; `run` now iff run_it. Constant time. */
+LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup,
+                                         bool run_it) LOAM_NOEXCEPT;
+
+/* ---- Asking ---- */
+
+/* Whether p points into an object of this region, or to where one was freed. Takes time by the number of chunks
+ * and large objects. */
+LOAM_API bool loam_region_is_from(const loam_region *region, const void *p) LOAM_NOEXCEPT;
+
+/* A snapshot; used_bytes counts what freed lists hold as used. */
+LOAM_API void loam_region_usage(const loam_region *region, loam_usage *usage) LOAM_NOEXCEPT;
+
+/* Walks all invariants, and a checked region's guards; false after a report. */
+LOAM_API bool loam_region_check(const loam_region *region) LOAM_NOEXCEPT;
+
+/* ---- Hosted builds ---- */
+
+/* One of the calling thread's two scratch regions, marked: the one that is not `conflict` (NULL: either), which
+ * the caller was handed for its results. Ended in reverse order. Never NULL. Freed when the thread ends. */
+typedef struct loam_scratch {
+    loam_region *region;
+    loam_region_mark mark;
+} loam_scratch;
+
+LOAM_API loam_scratch loam_scratch_begin(const loam_region *conflict) LOAM_NOEXCEPT;
+LOAM_API void loam_scratch_end(const loam_scratch *scratch) LOAM_NOEXCEPT;
+
+/* Closes the file descriptor with the region. NULL iff there is no memory; it stays open then. */
+LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_close_fd(loam_region *region,
+                                                                  int fd) LOAM_NOEXCEPT;
+
+/* As sprintf, into as many bytes as it takes. NULL iff there is no memory or the format is bad. */
+LOAM_API LOAM_NODISCARD char *loam_region_sprintf(loam_region *region, const char *format, ...)
+    LOAM_NOEXCEPT __attribute__((format(printf, 2, 3)));
+
+LOAM_END
+
+#endif

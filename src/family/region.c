@@ -1,0 +1,367 @@
+/* region.c: regions (loam/region.h): setting up, chunks, and objects where the inline paths miss.
+ *
+ *   chunk ──> before ──> before ──> NULL      the first is current: its at and start are in the room
+ *   spares ──> before ──> NULL                empty, smallest first after a reset
+ *
+ * Invariant: what a chunk that is not current knows of its position is right from the moment when another
+ * becomes current, until it is current again.
+ */
+#include "family/region.h"
+
+#include <string.h>
+
+enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
+#define MOST_BYTES (4 * LM_MIB)
+#define LARGE_BYTES (64 * LM_KIB)
+
+/* ---- The source ---- */
+
+void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got) {
+    void *chunk = loam_source_get(region->source, bytes, align, got);
+    if (chunk == NULL) return NULL;
+    region->requests++;
+    region->held_bytes += *got;
+    if (region->held_bytes > region->peak_bytes) region->peak_bytes = region->held_bytes;
+    return chunk;
+}
+
+void lm_region_put(loam_region *region, void *chunk, size_t got) {
+    region->held_bytes -= got;
+    lm_tool_show_undefined(chunk, got);
+    loam_source_put(region->source, chunk, got);
+}
+
+void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk) {
+    size_t bytes = chunk->bytes;
+    char *start = (char *)chunk;
+    if (lm_region_contiguous(region)) {
+        lm_pieces_t pieces = *lm_chunk_pieces(chunk);
+        lm_tool_show_undefined(chunk, bytes);
+        for (size_t i = pieces.count; i-- > 1;) {
+            bytes -= pieces.got[i];
+            lm_region_put(region, start + bytes, pieces.got[i]);
+        }
+    }
+    lm_region_put(region, start, bytes);
+}
+
+/* ---- Setting up ---- */
+
+static loam_source *default_source(void) {
+#if LM_HOSTED
+    return loam_pages();
+#else
+    return NULL;
+#endif
+}
+
+static bool set_options(loam_region *region, const loam_region_options *options, unsigned flags) {
+    static const loam_region_options defaults;
+    if (options == NULL) options = &defaults;
+    flags |= options->flags;
+    bool checked = lm_is_checked(flags);
+    region->first_bytes = options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
+    region->most_bytes = options->most_bytes != 0 ? options->most_bytes : MOST_BYTES;
+    region->large_bytes = options->large_bytes != 0 ? options->large_bytes : LARGE_BYTES;
+    if (region->most_bytes < region->first_bytes) region->most_bytes = region->first_bytes;
+    if (lm_region_contiguous(region) || (flags & LOAM_FIXED)) region->large_bytes = SIZE_MAX;
+    region->chunk_align = options->chunk_align != 0 ? options->chunk_align : 16;
+    region->keep_bytes = options->keep_bytes;
+    region->growth = (unsigned char)options->growth;
+    region->fixed = (flags & LOAM_FIXED) != 0;
+    if (checked) {
+        region->mode = LM_REGION_CHECKED;
+    } else if (lm_tool_watches()) {
+        region->mode = LM_REGION_WATCHED;
+        region->redzone = lm_region_contiguous(region) || region->fixed ? 0 : 16;
+    }
+    if (region->first_bytes < FIRST_LEAST || region->first_bytes > PTRDIFF_MAX ||
+        !lm_is_pow2(region->chunk_align))
+        return false;
+    if (region->chunk_align < 16) region->chunk_align = 16;
+    lm_entry_init(&region->entry, &lm_region_kind, options->name, checked);
+    return true;
+}
+
+static bool set_up(loam_region *region, loam_source *source, const loam_region_options *options,
+                   unsigned more_flags) {
+    if (source == NULL) source = default_source();
+    if (source == NULL) return false;
+    memset(region, 0, sizeof(*region));
+    region->source = source;
+    return set_options(region, options, more_flags);
+}
+
+int loam_region_init_as(loam_region *region, loam_source *source,
+                        const loam_region_options *options, unsigned more_flags) {
+    return set_up(region, source, options, more_flags) ? 0 : LM_REGION_EINVAL;
+}
+
+/* Everything but the chunk in which the region itself lives, if it does. */
+static void end(loam_region *region) {
+    if (region->mode == LM_REGION_CHECKED) (void)lm_region_check_objects(region);
+    lm_region_end_newer(region, 0);
+    if (region->in_parent != NULL)
+        loam_region_remove_cleanup(region->parent, region->in_parent, false);
+    lm_entry_deinit(&region->entry);
+    lm_region_drop_spares(region, 0);
+    for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = region->chunk) {
+        if (chunk->before == NULL && region->own != NULL) return;
+        region->chunk = chunk->before;
+        lm_region_put_chunk(region, chunk);
+    }
+}
+
+void loam_region_deinit(loam_region *region) {
+    end(region);
+    region->room = region->hidden = (loam_region_room){0};
+}
+
+void *loam_region_create_object_as(loam_source *source, const loam_region_options *options,
+                                   size_t bytes, loam_region **created, unsigned more_flags) {
+    loam_region first;
+    if (bytes > PTRDIFF_MAX || !set_up(&first, source, options, more_flags)) return NULL;
+    lm_entry_deinit(&first.entry); /* it moves */
+    size_t own = lm_align_up(sizeof(loam_region), 16) + lm_align_up(bytes, 16);
+    loam_region *region = (loam_region *)lm_region_carve(&first, own, 16);
+    if (region == NULL) return NULL;
+    const char *name = first.entry.name;
+    *region = first;
+    char *object = (char *)region + lm_align_up(sizeof(loam_region), 16);
+    loam_region_room *room = lm_region_room(region);
+    region->own = room->start = room->at;
+    lm_tool_show_undefined(region, own);
+    memset(object, 0, bytes);
+    lm_entry_init(&region->entry, &lm_region_kind, name, region->mode == LM_REGION_CHECKED);
+    *created = region;
+    return object;
+}
+
+loam_region *loam_region_create_as(loam_source *source, const loam_region_options *options,
+                                   unsigned more_flags) {
+    loam_region *region;
+    return loam_region_create_object_as(source, options, 0, &region, more_flags) != NULL ? region
+                                                                                         : NULL;
+}
+
+void loam_region_destroy(loam_region *region) {
+    if (region == NULL) return;
+    end(region);
+    /* The region ends with its chunk: what putting it needs is copied. */
+    loam_region last = *region;
+    lm_region_put_chunk(&last, last.chunk);
+}
+
+/* ---- Chunks ---- */
+
+/* Bytes for the next chunk, which needs so many at least. */
+static size_t chunk_bytes(const loam_region *region, size_t need) {
+    size_t bytes = region->first_bytes;
+    if (region->growth == LOAM_GROWTH_DOUBLE && region->chunk != NULL) {
+        size_t last = region->chunk->bytes;
+        bytes = last < region->most_bytes / 2 ? 2 * last : region->most_bytes;
+        if (bytes < region->first_bytes) bytes = region->first_bytes;
+    }
+    if (bytes >= need) return bytes;
+    if (region->growth == LOAM_GROWTH_FIXED) {
+        while (bytes < need && bytes <= PTRDIFF_MAX / 2) bytes *= 2;
+        if (bytes >= need) return bytes;
+    }
+    return need;
+}
+
+static lm_chunk_t *take_spare(loam_region *region, size_t need) {
+    struct loam_region_chunk **link = &region->spares;
+    for (int i = 0; i < PROBES && *link != NULL; i++, link = &(*link)->before) {
+        lm_chunk_t *chunk = *link;
+        if (chunk->bytes < need) continue;
+        *link = chunk->before;
+        region->spare_bytes -= chunk->bytes;
+        return chunk;
+    }
+    return NULL;
+}
+
+static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
+    size_t got, bytes = chunk_bytes(region, need);
+    lm_chunk_t *chunk = (lm_chunk_t *)lm_region_get(region, bytes, region->chunk_align, &got);
+    if (chunk == NULL && bytes > need && !region->fixed)
+        chunk = (lm_chunk_t *)lm_region_get(region, need, region->chunk_align, &got);
+    if (chunk == NULL) return NULL;
+    chunk->bytes = got;
+    if (lm_region_contiguous(region)) {
+        lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+        pieces->count = 1;
+        pieces->got[0] = got;
+    }
+    return chunk;
+}
+
+/* Another chunk, with room for so many bytes at that alignment, becomes current. */
+static bool turn(loam_region *region, size_t bytes, size_t align) {
+    size_t need = bytes + lm_chunk_head(region) + (align > 16 ? align - 16 : 0);
+    if (bytes > (size_t)PTRDIFF_MAX - 1024 || align > (size_t)PTRDIFF_MAX / 2 || need < bytes ||
+        need > (size_t)PTRDIFF_MAX)
+        return false;
+    need = lm_align_up(need, 16);
+    loam_region_room *room = lm_region_room(region);
+    if (region->fixed && (region->chunk != NULL || need > region->first_bytes)) return false;
+    if (region->chunk != NULL && lm_region_contiguous(region)) {
+        char *p = (char *)loam_region_round((uintptr_t)room->at, align);
+        size_t past = p > room->end ? (size_t)(p - room->end) + bytes
+                                    : bytes - (size_t)(room->end - p);
+        if (lm_region_grow_chunk(region, past)) return true;
+    }
+    lm_chunk_t *chunk = take_spare(region, need);
+    if (chunk == NULL) chunk = get_chunk(region, need);
+    if (chunk == NULL) return false;
+    if (region->chunk != NULL) {
+        region->chunk->at = room->at;
+        region->chunk->start = room->start;
+    }
+    chunk->before = region->chunk;
+    region->chunk = chunk;
+    region->turns++;
+    room->start = room->at = (char *)chunk + lm_chunk_head(region);
+    room->end = lm_chunk_end(chunk);
+    lm_tool_hide(room->start, (size_t)((char *)chunk + chunk->bytes - room->start));
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
+    return true;
+}
+
+bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
+    lm_chunk_t *chunk = region->chunk;
+    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    if (region->fixed || pieces->count > LM_REGION_PIECES) return false;
+    char *wanted = (char *)chunk + chunk->bytes;
+    size_t least = lm_align_up(bytes, 16), more = chunk->bytes, got = 0;
+    /* The last pieces are larger, so that there are enough of them for any range of addresses. */
+    if (pieces->count > LM_REGION_PIECES / 2) more *= 4;
+    if (region->growth == LOAM_GROWTH_FIXED) more = region->first_bytes;
+    if (more < least) more = least;
+    char *p = NULL;
+    for (; p == NULL; more = more / 2 > least ? lm_align_up(more / 2, 16) : least) {
+        p = (char *)lm_region_get(region, more, 1, &got);
+        if (p == NULL && more == least) return false;
+    }
+    if (p != wanted) {
+        lm_region_put(region, p, got);
+        return false;
+    }
+    pieces->got[pieces->count++] = got;
+    chunk->bytes += got;
+    region->turns++;
+    lm_tool_hide(p, got);
+    lm_region_room(region)->end = lm_chunk_end(chunk);
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
+    return true;
+}
+
+size_t lm_region_drop_spares(loam_region *region, size_t most) {
+    size_t before = region->held_bytes;
+    while (region->spare_bytes > most) {
+        lm_chunk_t *spare = region->spares;
+        region->spares = spare->before;
+        region->spare_bytes -= spare->bytes;
+        lm_region_put_chunk(region, spare);
+    }
+    return before - region->held_bytes;
+}
+
+void lm_region_drop_chunk(loam_region *region) {
+    lm_chunk_t *chunk = region->chunk, *before = chunk->before;
+    loam_region_room *room = lm_region_room(region);
+    /* One stays, so that alternating at a chunk's border does not ask the source each time. */
+    size_t most = region->average_bytes > region->keep_bytes ? region->average_bytes
+                                                             : region->keep_bytes;
+    lm_region_drop_spares(region, most > chunk->bytes ? most - chunk->bytes : 0);
+    chunk->before = region->spares;
+    region->spares = chunk;
+    region->spare_bytes += chunk->bytes;
+    region->chunk = before;
+    if (before == NULL) {
+        *room = (loam_region_room){0};
+        return;
+    }
+    *room = (loam_region_room){before->at, lm_chunk_end(before), before->start};
+}
+
+/* ---- Objects ---- */
+
+static void *cut(loam_region_room *room, size_t bytes, size_t align) {
+    uintptr_t p = loam_region_round((uintptr_t)room->at, align), end = (uintptr_t)room->end;
+    if (room->at == NULL || p < (uintptr_t)room->at || p > end || bytes > end - p) return NULL;
+    room->at = (char *)(p + bytes);
+    return (void *)p;
+}
+
+void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
+    loam_region_room *room = lm_region_room(region);
+    void *p = cut(room, bytes, align);
+    if (p == NULL && region->freed != NULL && region->mode != LM_REGION_CHECKED)
+        p = lm_region_reuse(region, bytes, align);
+    if (p == NULL && turn(region, bytes, align)) p = cut(room, bytes, align);
+    return p;
+}
+
+void lm_region_release(loam_region *region, char *p, size_t bytes) {
+    loam_region_room *room = lm_region_room(region);
+    if (p + bytes != room->at || p < room->start) {
+        lm_region_collect(region, p, bytes);
+        return;
+    }
+    room->at = p;
+    lm_chunk_t *chunk = region->chunk;
+    if (p == lm_chunk_first(region, chunk) && chunk->before != NULL) lm_region_drop_chunk(region);
+}
+
+static void *alloc_checked(loam_region *region, size_t bytes, size_t align, const char *file,
+                           unsigned line) {
+    if (align < 16) align = 16;
+    size_t raw_bytes = lm_guard_whole(bytes, align);
+    if (raw_bytes == 0) return NULL;
+    void *raw = raw_bytes > region->large_bytes ? lm_region_large_alloc(region, raw_bytes, align)
+                                                : lm_region_carve(region, raw_bytes, align);
+    if (raw == NULL) return NULL;
+    return lm_guard_open(&region->entry, raw, raw_bytes, bytes, align, file, line);
+}
+
+void *loam_region_alloc_slow(loam_region *region, size_t bytes, size_t align, const char *file,
+                             unsigned line) {
+    if (!lm_region_possible(bytes, align)) return NULL;
+    if (region->mode == LM_REGION_CHECKED) return alloc_checked(region, bytes, align, file, line);
+    void *p = bytes > region->large_bytes
+                  ? lm_region_large_alloc(region, bytes, align)
+                  : lm_region_carve(region, lm_region_whole(region, bytes, align), align);
+    if (p != NULL && region->mode == LM_REGION_WATCHED) lm_tool_show_undefined(p, bytes);
+    return p;
+}
+
+static void free_checked(loam_region *region, void *p, size_t bytes, const char *file,
+                         unsigned line) {
+    loam_tag *tag = lm_region_find(region, p, bytes, "free", file, line);
+    if (tag == NULL) return;
+    size_t raw_bytes = tag->raw_bytes;
+    char *raw = (char *)lm_guard_close(&region->entry, tag, file, line);
+    if (raw_bytes > region->large_bytes) {
+        lm_region_large_free(region, raw);
+    } else {
+        lm_region_release(region, raw, raw_bytes);
+    }
+}
+
+void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t align,
+                           const char *file, unsigned line) {
+    if (p == NULL) return;
+    if (region->mode == LM_REGION_CHECKED) {
+        free_checked(region, p, bytes, file, line);
+    } else if (bytes > region->large_bytes) {
+        lm_region_large_free(region, p);
+    } else {
+        size_t all = lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
+        lm_tool_hide(p, all);
+        lm_region_release(region, (char *)p, all);
+    }
+}

@@ -1,0 +1,149 @@
+/* region.h: what the files of the region share, and nobody else includes.
+ *
+ *   region.c        setting up, chunks, objects
+ *   region_array.c  freed arrays, capacities of grown ones, realloc, large objects
+ *   region_life.c   marks, reset, trim, cleanups, children, usage, check
+ */
+#ifndef LM_FAMILY_REGION_H
+#define LM_FAMILY_REGION_H
+
+#include "family/family.h"
+#include "loam/region.h"
+
+typedef enum lm_region_mode {
+    LM_REGION_PLAIN,
+    LM_REGION_WATCHED, /* a tool sees objects */
+    LM_REGION_CHECKED, /* objects have tags and guards */
+} lm_region_mode_t;
+
+enum {
+    LM_REGION_PIECES = 16,     /* times that a chunk of a contiguous source may grow */
+    LM_REGION_LIST_FIRST = 6,  /* the first list of freed arrays: of 64 bytes or more */
+    LM_REGION_LISTS = 18,      /* each of twice the bytes; the last: all above */
+    LM_REGION_GROWN_FIRST = 8, /* slots of the first table of capacities */
+    LM_REGION_GROWN_MOST = 1024,
+    LM_REGION_EINVAL = -22, /* a freestanding build has no errno.h */
+};
+
+/* At the head of each chunk; at and start are those of the room while another chunk is current. */
+typedef struct loam_region_chunk {
+    struct loam_region_chunk *before;
+    size_t bytes;
+    char *at, *start;
+} lm_chunk_t;
+
+/* Behind that, over a contiguous source: what each get gave, for the chunk goes back as it came. */
+typedef struct lm_pieces {
+    size_t count;
+    size_t got[LM_REGION_PIECES + 1];
+} lm_pieces_t;
+
+/* In front of each large object. */
+typedef struct LM_ALIGNED(16) loam_region_large {
+    struct loam_region_large *older, **link;
+    char *chunk;
+    size_t got;
+    size_t serial;
+} lm_large_t;
+
+typedef struct LM_ALIGNED(16) loam_region_cleanup {
+    struct loam_region_cleanup *older, **link; /* link: NULL iff it has run */
+    void (*run)(void *argument);
+    void *argument;
+    size_t serial;
+} lm_cleanup_t;
+
+/* A freed array, in its own memory. */
+typedef struct lm_freed {
+    struct lm_freed *next;
+    size_t bytes;
+} lm_freed_t;
+
+/* An array that was moved with room to grow: objects at p may have capacity bytes, and lm_region_spoil more
+ * lie behind these, so that inline paths never take it for the last object. p NULL: an empty slot. */
+typedef struct lm_grown {
+    char *p;
+    size_t capacity;
+} lm_grown_t;
+
+/* Made with the first array that is freed or grown, out of the region's own memory; a mark sets it aside. */
+typedef struct loam_region_freed {
+    lm_freed_t *lists[LM_REGION_LISTS];
+    lm_cleanup_t *cleanups; /* records to use again */
+    lm_grown_t *grown;
+    size_t grown_slots; /* a power of two */
+    lm_grown_t first_grown[LM_REGION_GROWN_FIRST];
+} lm_freed_set_t;
+
+LM_INLINE loam_region_room *lm_region_room(loam_region *region) {
+    return region->mode == LM_REGION_PLAIN ? &region->room : &region->hidden;
+}
+
+LM_INLINE bool lm_region_contiguous(const loam_region *region) {
+    return (region->source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+}
+
+LM_INLINE lm_pieces_t *lm_chunk_pieces(lm_chunk_t *chunk) {
+    return (lm_pieces_t *)(void *)(chunk + 1);
+}
+LM_INLINE size_t lm_chunk_head(const loam_region *region) {
+    return lm_align_up(sizeof(lm_chunk_t) + (lm_region_contiguous(region) ? sizeof(lm_pieces_t) : 0),
+                       16);
+}
+/* Where objects may begin in a chunk, and the end of the last one. */
+LM_INLINE char *lm_chunk_first(const loam_region *region, const lm_chunk_t *chunk) {
+    if (chunk->before == NULL && region->own != NULL) return region->own;
+    return (char *)(uintptr_t)chunk + lm_chunk_head(region);
+}
+LM_INLINE char *lm_chunk_end(const lm_chunk_t *chunk) {
+    return (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);
+}
+
+/* What an object takes in a region that is not checked: rounded to align, with the redzone. */
+LM_INLINE size_t lm_region_whole(const loam_region *region, size_t bytes, size_t align) {
+    size_t rounded = lm_align_up(bytes, align);
+    return region->redzone == 0 ? rounded : lm_align_up(rounded, 16) + region->redzone;
+}
+
+LM_INLINE bool lm_region_possible(size_t bytes, size_t align) {
+    return lm_is_pow2(align) && align <= PTRDIFF_MAX / 2 && bytes <= PTRDIFF_MAX - align - 1024;
+}
+
+/* ---- region.c ---- */
+
+/* bytes at a multiple of align, of the current chunk or another; no guards, no redzone. NULL iff no memory. */
+void *lm_region_carve(loam_region *region, size_t bytes, size_t align);
+/* The tag of a live object of that size, in a checked region; NULL after a report. */
+loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
+                         const char *file, unsigned line);
+/* Takes [p, p+bytes) back: by moving `at` iff it is the last; by the lists otherwise. */
+void lm_region_release(loam_region *region, char *p, size_t bytes);
+/* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
+bool lm_region_grow_chunk(loam_region *region, size_t bytes);
+/* The chunk before is current again, the one that was goes to the spares. */
+void lm_region_drop_chunk(loam_region *region);
+/* Gives spares back until at most `most` bytes of them are left. Returns the bytes given back. */
+size_t lm_region_drop_spares(loam_region *region, size_t most);
+void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk);
+void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got);
+void lm_region_put(loam_region *region, void *chunk, size_t got);
+
+/* ---- region_array.c ---- */
+
+void *lm_region_reuse(loam_region *region, size_t bytes, size_t align);
+void lm_region_collect(loam_region *region, char *p, size_t bytes);
+/* The room that an array at p has; `bytes` iff nothing else is known. forget: and it is known no longer. */
+size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool forget);
+void *lm_region_large_alloc(loam_region *region, size_t bytes, size_t align);
+void lm_region_large_free(loam_region *region, void *p);
+size_t lm_region_large_room(const void *p);
+
+/* ---- region_life.c ---- */
+
+/* Drops all that is newer than the mark, objects excepted: cleanups run, large objects go. */
+void lm_region_end_newer(loam_region *region, size_t serial);
+/* Guards of all objects of a checked region, and the bytes of those freed; false after a report. */
+bool lm_region_check_objects(const loam_region *region);
+extern const loam_kind lm_region_kind;
+
+#endif
