@@ -1,7 +1,6 @@
 /* region_life.c: marks, reset, trim, cleanups, children of regions (loam/region.h), usage and check. */
 #include "family/region.h"
 
-#include <string.h>
 
 /* ---- Cleanups ---- */
 

@@ -15,6 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef LOAM_DEBUG /* 1: the library checks everything, and objects need more room */
+#define LOAM_DEBUG 0
+#endif
+
 struct device_test {
     const char *name;
     void (*run)(void);
