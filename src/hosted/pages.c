@@ -1,10 +1,11 @@
 /* pages.c: the sources `pages` and `heap` (loam/source.h), both loam's own heap.
  *
- * Every multiple of 4 KiB up to 64 KiB is a size class, whose blocks lie at multiples of 4 KiB: so a chunk of
- * that size is a block without waste, the calling thread's lists are the page cache per thread, a chunk that
- * another thread puts goes by the heap's remote frees, and unused memory is purged with the rest. A chunk
- * above that is a large object: huge pages where they pay. In checked builds chunks of `pages` are blocks
- * without the trailer of malloc's objects: the allocators over them have checks of their own.
+ * Every multiple of 4 KiB up to 64 KiB is a size class, whose blocks lie at multiples of the largest power of two
+ * that divides it (lm_class_aligned): so a chunk of that size is a block without waste, the calling thread's lists
+ * are the page cache per thread, a chunk that another thread puts goes by the heap's remote frees, and unused
+ * memory is purged with the rest. A chunk above that is a large object: huge pages where they pay. In checked
+ * builds chunks of `pages` are blocks without the trailer of malloc's objects: the allocators over them have
+ * checks of their own.
  */
 #include "heap/heap.h"
 
@@ -18,15 +19,10 @@ __attribute__((constructor(102))) static void boot(void) { lm_heap_boot(); }
 
 static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
-    void *chunk;
-    if (LM_UNLIKELY(align > PAGE_BYTES)) {
-        size_t unit = align < LM_SLICE_BYTES ? align : LM_SLICE_BYTES;
-        if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit);
-        chunk = lm_malloc_aligned(bytes, align);
-    } else {
-        if (bytes <= LM_REQUEST_MOST - PAGE_BYTES) bytes = lm_align_up(bytes, PAGE_BYTES);
-        chunk = lm_block_alloc(bytes);
-    }
+    size_t unit = align <= PAGE_BYTES ? PAGE_BYTES : align < LM_SLICE_BYTES ? align : LM_SLICE_BYTES;
+    if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
+    void *chunk =
+        LM_LIKELY(align <= unit) ? lm_block_alloc(bytes) : lm_malloc_aligned(bytes, align);
     if (LM_LIKELY(chunk != NULL)) *got = bytes;
     return chunk;
 }
