@@ -66,3 +66,36 @@ TEST(buffer_is_whole_again_once_all_is_back) {
     loam_source_put(&buffer.source, second, 300);
     CHECK(loam_source_get(&buffer.source, sizeof(memory), 1, &got) == memory);
 }
+
+TEST(limit_is_a_limit) {
+    loam_buffer buffer;
+    loam_limit limit;
+    loam_buffer_init(&buffer, memory, sizeof(memory));
+    loam_limit_init(&limit, &buffer.source, 300);
+    size_t got = 0;
+    char *chunk = loam_source_get(&limit.source, 200, 16, &got);
+    CHECK(chunk != NULL);
+    CHECK(loam_source_get(&limit.source, 101, 1, &got) == NULL);
+    CHECK(loam_source_get(&limit.source, SIZE_MAX, 1, &got) == NULL);
+    CHECK_EQUAL(limit.used_bytes, 200);
+    loam_source_put(&limit.source, chunk, 200);
+    CHECK(loam_source_get(&limit.source, 300, 1, &got) != NULL);
+}
+
+TEST(count_counts) {
+    loam_buffer buffer;
+    loam_count count;
+    loam_buffer_init(&buffer, memory, sizeof(memory));
+    loam_count_init(&count, &buffer.source);
+    size_t got = 0;
+    char *chunk = loam_source_get(&count.source, 200, 16, &got);
+    CHECK(loam_source_get(&count.source, sizeof(memory), 16, &got) == NULL);
+    CHECK(loam_source_get(&count.source, 100, 16, &got) != NULL);
+    CHECK_EQUAL(count.used_bytes, 300);
+    loam_source_put(&count.source, chunk, 200);
+    CHECK_EQUAL(count.used_bytes, 100);
+    CHECK_EQUAL(count.peak_bytes, 300);
+    CHECK_EQUAL(count.gets, 2);
+    CHECK_EQUAL(count.puts, 1);
+    CHECK_EQUAL(count.refusals, 1);
+}
