@@ -19,6 +19,9 @@
 #include "loam/registry.h"
 #include "loam/source.h"
 
+/* What control calls return, negative errno values, also where there is no <errno.h>. */
+enum { LM_ENOMEM = -12, LM_EINVAL = -22 };
+
 /* What makes one kind of allocator differ from another, for the registry. */
 typedef struct loam_kind {
     const char *name;
@@ -43,6 +46,9 @@ LM_INLINE bool lm_entry_has(const loam_entry *entry, const void *p) {
 const loam_entry *lm_entry_around(const void *p);
 /* Whether it is in the list. */
 bool lm_entry_listed(const loam_entry *entry);
+/* The first in the list of which holds(entry, p) is true; NULL iff there is none. */
+const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
+                                const void *p);
 
 /* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }

@@ -32,10 +32,13 @@ const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
 
-const loam_entry *lm_entry_around(const void *p) {
+const loam_entry *lm_entry_around(const void *p) { return lm_entry_find(lm_entry_has, p); }
+
+const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
+                                const void *p) {
     lm_port_lock();
     const loam_entry *entry = first;
-    while (entry != NULL && !lm_entry_has(entry, p)) entry = entry->next;
+    while (entry != NULL && !holds(entry, p)) entry = entry->next;
     lm_port_unlock();
     return entry;
 }

@@ -90,33 +90,61 @@ void lm_biased_forbid(void) {
 
 /* ---- Thread exit ---- */
 
+/* A key for each hook: the system calls a destructor with the value alone, so each has a function of its own
+ * to tell them apart. A slot is taken by the first call that names its function, and never given back. */
+enum { HOOKS = 4 };
+
 typedef struct exit_hook {
     pthread_key_t key;
     bool made;
     bool (*run)(void *, unsigned);
 } exit_hook_t;
 
-static LM_AT_START exit_hook_t hook;
+static LM_AT_START exit_hook_t hooks[HOOKS];
 static LM_AT_START lm_lock_t hook_lock;
 
 /* POSIX runs destructors in rounds while any key has a value: ours asks for another round by having one. */
-static void thread_ended(void *value) {
+static void hook_run(const exit_hook_t *hook, void *value) {
     /* ThreadSanitizer says goodbye to the thread in the last round, and must not see it after that. */
     unsigned most = PTHREAD_DESTRUCTOR_ITERATIONS - LM_TSAN;
-    if (hook.run(value, most)) (void)pthread_setspecific(hook.key, value);
+    if (hook->run(value, most)) (void)pthread_setspecific(hook->key, value);
+}
+
+static void hook_ended_0(void *value) { hook_run(&hooks[0], value); }
+static void hook_ended_1(void *value) { hook_run(&hooks[1], value); }
+static void hook_ended_2(void *value) { hook_run(&hooks[2], value); }
+static void hook_ended_3(void *value) { hook_run(&hooks[3], value); }
+static void (*const hook_ended[HOOKS])(void *) = {hook_ended_0, hook_ended_1, hook_ended_2,
+                                                  hook_ended_3};
+
+/* NULL iff there is none yet. */
+static exit_hook_t *hook_find(bool (*at_exit)(void *, unsigned)) {
+    for (int i = 0; i < HOOKS; i++) {
+        /* Acquire: key and run are readable once made is seen. Slots fill from the first on. */
+        if (!lm_load_acquire(&hooks[i].made)) return NULL;
+        if (hooks[i].run == at_exit) return &hooks[i];
+    }
+    return NULL;
+}
+
+static exit_hook_t *hook_make(bool (*at_exit)(void *, unsigned)) {
+    lm_lock_take(&hook_lock);
+    exit_hook_t *hook = hook_find(at_exit);
+    for (int i = 0; i < HOOKS && hook == NULL; i++) {
+        if (hooks[i].made) continue;
+        if (pthread_key_create(&hooks[i].key, hook_ended[i]) != 0) break;
+        hook = &hooks[i];
+        hook->run = at_exit;
+        lm_store_release(&hook->made, true); /* release: as above */
+    }
+    lm_lock_give(&hook_lock);
+    return hook;
 }
 
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value) {
-    /* Acquire: the key is readable once made is seen. */
-    if (!lm_load_acquire(&hook.made)) {
-        lm_lock_take(&hook_lock);
-        if (!hook.made && pthread_key_create(&hook.key, thread_ended) == 0) {
-            hook.run = at_exit;
-            lm_store_release(&hook.made, true);
-        }
-        lm_lock_give(&hook_lock);
-    }
-    return lm_load_acquire(&hook.made) && pthread_setspecific(hook.key, value) == 0;
+    exit_hook_t *hook = hook_find(at_exit);
+    if (hook == NULL) hook = hook_make(at_exit);
+    return hook != NULL && pthread_setspecific(hook->key, value) == 0;
 }
 
 void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {

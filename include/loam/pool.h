@@ -1,0 +1,261 @@
+/* loam/pool.h: blocks of one size, each allocated and freed in a few instructions.
+ *
+ * Choose it for many objects of one size (particles, packets, nodes): no header, no search, no fragmentation, and
+ * the block freed last, which is still in the cache, comes back first. It cannot serve other sizes (loam/blocks.h;
+ * or a loam_pool_set of several pools), and one thread at a time uses it: for many, loam_shared_pool below.
+ *
+ *   chunk  │ block │ block │ block │ block │░░░░░░░░░░░░░░░░░░│
+ *            used    free ──> free ──> NULL
+ *   pool   free ───────┘             fresh ┘             end ┘
+ *
+ * Free blocks are a list through their first words. Blocks behind `fresh` have never been touched: nothing
+ * prepares them, so that setting a pool of a million blocks up, or taking it down, costs what one of ten does.
+ * A block's number is found without a division: its distance from the chunk's start, shifted right by the twos in
+ * the stride and multiplied by the inverse of the odd rest modulo the word size, is below the number of blocks iff
+ * the address is a block's.
+ *
+ * Invariant (loam_pool_check): every member of the list is a block below fresh, and none is there twice.
+ * After Kenwright, "Fast Efficient Fixed-Size Memory Pool", 2012: no loops, no overhead; pointers in place of
+ * numbers, so that nothing divides, and fresh blocks cut one by one in place of appended.
+ */
+#ifndef LOAM_POOL_H
+#define LOAM_POOL_H
+
+#include "loam/registry.h"
+#include "loam/source.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+LOAM_BEGIN
+
+/* Flags beside loam_flags. */
+typedef enum loam_pool_flags {
+    LOAM_POOL_CONTIGUOUS = 256, /* one piece of memory: grows in place or not at all */
+    LOAM_POOL_HANDLES = 512, /* loam_pool_alloc_handle: 4 more bytes a block, and no inline path */
+    LOAM_POOL_DENSE = 1024,  /* no 64 bytes between blocks of whole KiB: see block_bytes below */
+} loam_pool_flags;
+
+typedef struct loam_pool_options {
+    /* Of blocks, in bytes, a power of two. 0: the largest that divides the block's size, at most 16, at least that
+     * of a pointer. */
+    size_t align;
+    size_t first_blocks; /* of the first chunk, at least; 0: 8, or what 4 KiB hold */
+    size_t
+        most_blocks; /* in all; 0: no limit. With LOAM_FIXED, what is got at once (or first_blocks) */
+    size_t most_chunk_bytes; /* chunks double up to this; 0: 16 MiB */
+    unsigned flags;          /* LOAM_CHECK, LOAM_HARDEN, LOAM_FIXED, loam_pool_flags */
+    const char *name;        /* for the registry; not copied */
+} loam_pool_options;
+
+/* ---- Members below are private ---- */
+
+typedef void *loam_pool_link __attribute__((may_alias));
+
+typedef struct loam_pool_cut {
+    void *free;        /* first free block */
+    char *fresh, *end; /* never used ones of the current chunk: a multiple of the stride */
+} loam_pool_cut;
+
+typedef struct loam_pool_chunk {
+    struct loam_pool_chunk *next; /* got later */
+    char *start, *end;            /* blocks: a multiple of the stride */
+    char *limit;                  /* memory */
+    void *memory;                 /* as the source gave it; NULL: the caller's */
+    size_t got;                   /* of its first piece, with bytes in front of start */
+    unsigned order, number;       /* rising along the list; its place in the table */
+    size_t counted;               /* trim's */
+} loam_pool_chunk;
+
+/* Pieces that a contiguous source gave one after the other, runs of one size each. */
+typedef struct loam_pool_run {
+    size_t bytes, count;
+} loam_pool_run;
+enum { LOAM_POOL_RUNS = 12 };
+
+typedef struct loam_pool {
+    loam_pool_cut hot; /* all NULL in a checked, hardened, watched pool, or one of handles */
+    uintptr_t floor;   /* free goes out of line for what is not above it: 0, or everything */
+    size_t stride;     /* from one block to the next */
+    size_t inverse;    /* of the stride's odd part */
+    unsigned char shift;
+    unsigned char mode; /* 0, or why the inline paths miss */
+    unsigned flags;
+    loam_pool_cut cold; /* in place of hot */
+    loam_pool_chunk *chunks,
+        *current;        /* oldest; the one that is cut. Those behind current are uncut */
+    loam_source *source; /* NULL: a caller's buffer */
+    size_t block_bytes, align;
+    size_t head_bytes, inner_bytes; /* of a checked block: before the object; in all */
+    size_t next_blocks, left_blocks, most_chunk_bytes;
+    size_t held_bytes, peak_bytes, requests;
+    size_t key;                       /* of hardened links */
+    uint32_t generation, generations; /* of a block cut now; the highest of one that was freed */
+    uint32_t reset_at;                /* handles below are stale */
+    size_t retired;                   /* blocks */
+    loam_pool_chunk **table;          /* chunks by number, where there are handles */
+    size_t table_bytes;
+    loam_entry entry;
+    loam_pool_chunk first; /* of a contiguous pool, or one within its chunk */
+    loam_pool_run runs[LOAM_POOL_RUNS];
+} loam_pool;
+
+/* ---- Setting up ---- */
+
+/* extra: flags besides those in *options. For the functions below. */
+LOAM_API LOAM_NODISCARD int loam_pool_init_as(loam_pool *pool, loam_source *source,
+                                              size_t block_bytes, const loam_pool_options *options,
+                                              unsigned extra) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD int loam_pool_init_buffer_as(loam_pool *pool, void *memory, size_t bytes,
+                                                     size_t block_bytes,
+                                                     const loam_pool_options *options,
+                                                     unsigned extra) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD loam_pool *loam_pool_create_as(loam_source *source, size_t block_bytes,
+                                                       const loam_pool_options *options,
+                                                       unsigned extra) LOAM_NOEXCEPT;
+
+#define LOAM_POOL_EXTRA_ (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u)
+
+LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
+#if __STDC_HOSTED__
+    return source != NULL ? source : loam_pages();
+#else
+    return source;
+#endif
+}
+
+/* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks of block_bytes:
+ * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer. Blocks of a multiple of 1 KiB lie 64 bytes
+ * further apart, unless memory is the caller's, they are aligned to more than 64, or LOAM_POOL_DENSE: at their own
+ * distance their first words would meet in a few sets of the processor's caches.
+ * Memory is asked for when the first block is, with LOAM_FIXED at once. options may be NULL: all 0.
+ * 0; -EINVAL iff a size, alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a
+ * number of blocks); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, source must outlive it. */
+LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
+                                              size_t block_bytes,
+                                              const loam_pool_options *options) LOAM_NOEXCEPT {
+    return loam_pool_init_as(pool, loam_pool_source_(source), block_bytes, options,
+                             LOAM_POOL_EXTRA_);
+}
+
+/* The same over bytes of the caller's memory, of any alignment, which stays the caller's: LOAM_FIXED and contiguous,
+ * in as many blocks as fit (and most_blocks allows). Without checks, exactly bytes / stride if it is aligned; a
+ * checked block needs some 150 bytes more. -EINVAL as above; -ENOMEM iff not one fits. */
+LOAM_INLINE LOAM_NODISCARD int
+loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_bytes,
+                      const loam_pool_options *options) LOAM_NOEXCEPT {
+    return loam_pool_init_buffer_as(pool, memory, bytes, block_bytes, options, LOAM_POOL_EXTRA_);
+}
+
+/* Gives all memory back, with the blocks still in use. O(1) for a
+ * contiguous pool, otherwise O(chunks). */
+LOAM_API void loam_pool_deinit(loam_pool *pool) LOAM_NOEXCEPT;
+
+/* A pool that lives in its own first chunk. NULL iff loam_pool_init would fail, or there is no memory for
+ * that chunk. */
+LOAM_INLINE LOAM_NODISCARD loam_pool *
+loam_pool_create(loam_source *source, size_t block_bytes,
+                 const loam_pool_options *options) LOAM_NOEXCEPT {
+    return loam_pool_create_as(loam_pool_source_(source), block_bytes, options, LOAM_POOL_EXTRA_);
+}
+/* As loam_pool_deinit. pool may be NULL. */
+LOAM_API void loam_pool_destroy(loam_pool *pool) LOAM_NOEXCEPT;
+
+/* ---- Blocks ---- */
+
+LOAM_API LOAM_COLD void *loam_pool_alloc_slow(loam_pool *pool, const char *file,
+                                              unsigned line) LOAM_NOEXCEPT;
+LOAM_API LOAM_COLD void loam_pool_free_slow(loam_pool *pool, void *block, const char *file,
+                                            unsigned line) LOAM_NOEXCEPT;
+
+/* A block, its bytes undefined: the one freed last, else a fresh one. NULL iff the source has no memory, or the
+ * pool is at its limit; nothing has changed then. At most 11 instructions, but for a new chunk. */
+LOAM_INLINE LOAM_MALLOC void *loam_pool_alloc_at(loam_pool *pool, const char *file,
+                                                 unsigned line) LOAM_NOEXCEPT {
+    void *block = pool->hot.free;
+    if (LOAM_LIKELY(block != NULL)) {
+        pool->hot.free = *(loam_pool_link *)block;
+        return block;
+    }
+    char *fresh = pool->hot.fresh;
+    if (LOAM_UNLIKELY(fresh == pool->hot.end)) return loam_pool_alloc_slow(pool, file, line);
+    pool->hot.fresh = fresh + pool->stride;
+    return fresh;
+}
+
+/* Takes back a block of this pool, or NULL. What it held is lost, its first word at once. Five instructions. */
+LOAM_INLINE void loam_pool_free_at(loam_pool *pool, void *block, const char *file,
+                                   unsigned line) LOAM_NOEXCEPT {
+    /* NULL and every mode that checks, by one comparison. */
+    if (LOAM_UNLIKELY((uintptr_t)block <= pool->floor)) {
+        loam_pool_free_slow(pool, block, file, line);
+        return;
+    }
+    *(loam_pool_link *)block = pool->hot.free;
+    pool->hot.free = block;
+}
+
+#define loam_pool_alloc(pool) loam_pool_alloc_at((pool), LOAM_HERE)
+#define loam_pool_free(pool, block) loam_pool_free_at((pool), (block), LOAM_HERE)
+
+/* Whether p is the address of a block of this pool, in use or free, that has been handed out since the last reset.
+ * (Of a checked pool: where the object of one would be.) p may be anything. One multiplication a chunk; a pool that
+ * grew by doubling has few of them. */
+LOAM_API bool loam_pool_owns(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
+
+/* Bytes that may be used of each block: block_bytes as given. */
+LOAM_INLINE size_t loam_pool_block_bytes(const loam_pool *pool) LOAM_NOEXCEPT {
+    return pool->block_bytes;
+}
+
+/* ---- Handles: pools with LOAM_POOL_HANDLES ----
+ *
+ * A handle names a block for as long as it is in use, and nothing ever after: the block's number, and how often it
+ * changed hands. 0 is no handle. Blocks may also be had by loam_pool_alloc and go by either free. A block that has
+ * changed hands 2^31 times is taken out of use, so that no old handle comes true again. */
+
+typedef uint64_t loam_handle;
+
+/* 0 iff there is no memory. O(1). */
+LOAM_API LOAM_NODISCARD loam_handle loam_pool_alloc_handle_at(loam_pool *pool, const char *file,
+                                                              unsigned line) LOAM_NOEXCEPT;
+/* Its block; NULL iff it has been freed, by whatever means, or is no handle of this pool. O(1), no division. */
+LOAM_API void *loam_pool_get(const loam_pool *pool, loam_handle handle) LOAM_NOEXCEPT;
+/* The handle of a block in use; 0 iff p is none. */
+LOAM_API loam_handle loam_pool_handle(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
+/* true; false, and nothing is freed, iff loam_pool_get gives NULL. */
+LOAM_API bool loam_pool_free_handle_at(loam_pool *pool, loam_handle handle, const char *file,
+                                       unsigned line) LOAM_NOEXCEPT;
+
+#define loam_pool_alloc_handle(pool) loam_pool_alloc_handle_at((pool), LOAM_HERE)
+#define loam_pool_free_handle(pool, handle) loam_pool_free_handle_at((pool), (handle), LOAM_HERE)
+
+/* ---- The pool as a whole ---- */
+
+/* All blocks are free at once, and as if never used; memory stays. O(1) (with checks: a step for each block in use;
+ * with handles: one for each block, once in a billion reuses of one). Handles of before give NULL. */
+LOAM_API void loam_pool_reset(loam_pool *pool) LOAM_NOEXCEPT;
+
+/* A contiguous pool grows by bytes that follow its memory: the caller's, who promises that they do, or got from its
+ * source. Less than a block is kept for the next time. O(1). 0; -EINVAL iff it is not contiguous; -ENOMEM iff the
+ * source has none, or not there. Lifts most_blocks of a caller's buffer. */
+LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM_NOEXCEPT;
+
+/* Gives back what lies behind the last block ever handed out (since the last reset): of a caller's buffer all bytes
+ * behind it, of a source whole pieces and chunks. Returns how many bytes these were. Blocks behind it are never
+ * touched, not by this either. O(pieces given back). */
+LOAM_API size_t loam_pool_shrink(loam_pool *pool) LOAM_NOEXCEPT;
+
+/* Gives back every chunk without a block in use, uncut ones as well; of a contiguous pool all or what shrink does,
+ * of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times chunks). */
+LOAM_API size_t loam_pool_trim(loam_pool *pool) LOAM_NOEXCEPT;
+
+/* Walks the list, and with checks the guards of all objects in use and free. false after a report. O(blocks). */
+LOAM_API bool loam_pool_check(const loam_pool *pool) LOAM_NOEXCEPT;
+
+/* O(free blocks). */
+LOAM_API void loam_pool_usage(const loam_pool *pool, loam_usage *usage) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

@@ -1,0 +1,269 @@
+/* pool.c: a pool is set up, and gives and takes blocks where the inline paths do not (loam/pool.h).
+ *
+ *   a block   plain      │ object                │
+ *             watched    │ object │ redzone      │         of 16 bytes, where the source can grow
+ *             handles    │ object │ .. generation│         in its last 4 bytes
+ *             checked    │ tag │ object │ guard (generation)│
+ *
+ * A pool of which an inline path may know nothing has its list in `cold`, and `hot` and `floor` such that every
+ * call comes here. Hardened links: each is mixed with a key of the pool and its own place, and must lead to a block.
+ */
+#include "family/pool.h"
+
+enum {
+    FIRST_BYTES = 4096,
+    FIRST_LEAST = 8,
+    MOST_CHUNK_BYTES = 16 << 20,
+    LINE_BYTES = 64, /* of a cache */
+    SPREAD_FROM = 1024,
+    REDZONE_BYTES = 16,
+};
+static const unsigned known_flags = LOAM_CHECK | LOAM_HARDEN | LOAM_FIXED | LOAM_POOL_CONTIGUOUS |
+                                    LOAM_POOL_HANDLES | LOAM_POOL_DENSE;
+
+static size_t lowest(size_t x) { return x & (0 - x); }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* ---- Setting up ---- */
+
+/* x such that odd * x == 1 modulo the size of a word; each line doubles the bits that are right. */
+static size_t inverse_of(size_t odd) {
+    size_t x = (3 * odd) ^ 2; /* 5 bits */
+    x *= 2 - odd * x;
+    x *= 2 - odd * x;
+    x *= 2 - odd * x;
+    x *= 2 - odd * x;
+    return x;
+}
+
+/* Not to be guessed by who can write into a block: places of the stack, the pool and the code. */
+static size_t key_of(const loam_pool *pool) {
+    size_t key = (size_t)(uintptr_t)&key * (size_t)0x9E3779B97F4A7C15u;
+    key ^= (size_t)(uintptr_t)pool + (key >> (sizeof key * 4));
+    key *= (size_t)0xBF58476D1CE4E5B9u;
+    key ^= (size_t)(uintptr_t)&lm_pool_kind + (key >> (sizeof key * 4));
+    return key * (size_t)0x94D049BB133111EBu;
+}
+
+static unsigned char mode_of(unsigned flags) {
+    unsigned mode = 0;
+    if (lm_is_checked(flags)) mode |= LM_POOL_CHECKED;
+    if (LOAM_SECURE || (flags & LOAM_HARDEN) != 0) mode |= LM_POOL_HARDENED;
+    if (lm_tool_watches()) mode |= LM_POOL_WATCHED;
+    if ((flags & LOAM_POOL_HANDLES) != 0) mode |= LM_POOL_HANDLED;
+    return (unsigned char)mode;
+}
+
+/* Sets all but chunks. false iff something is not allowed. exact: the memory is no more than was asked for. */
+static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_options *options,
+                        unsigned extra, bool exact, bool buffer) {
+    static const loam_pool_options none = {0};
+    if (options == NULL) options = &none;
+    unsigned flags = options->flags | extra;
+    size_t align = options->align;
+    if (block_bytes == 0 || block_bytes > PTRDIFF_MAX / 4 || (flags & ~known_flags) != 0)
+        return false;
+    if (align == 0) align = larger(sizeof(void *), lowest(block_bytes | 16));
+    if (!lm_is_pow2(align) || align > PTRDIFF_MAX / 4) return false;
+    if (!buffer && (flags & LOAM_FIXED) != 0 && options->first_blocks + options->most_blocks == 0)
+        return false;
+    align = larger(align, sizeof(void *));
+    *pool = (loam_pool){.flags = flags, .mode = mode_of(flags), .block_bytes = block_bytes};
+    size_t inner = larger(block_bytes, sizeof(void *));
+    if ((pool->mode & LM_POOL_CHECKED) != 0) {
+        align = larger(align, 16);
+        inner = lm_guard_whole(block_bytes, align);
+        pool->head_bytes = lm_guard_head(align);
+        if (inner == 0 || inner > PTRDIFF_MAX / 2) return false;
+    } else if ((pool->mode & LM_POOL_WATCHED) != 0 && !exact) {
+        inner += REDZONE_BYTES;
+    }
+    pool->inner_bytes = inner;
+    if ((pool->mode & LM_POOL_HANDLED) != 0) inner += sizeof(uint32_t);
+    pool->stride = lm_align_up(inner, align);
+    if (!buffer && align <= LINE_BYTES && pool->stride % SPREAD_FROM == 0 &&
+        (flags & LOAM_POOL_DENSE) == 0)
+        pool->stride += LINE_BYTES;
+    pool->align = align;
+    pool->shift = (unsigned char)lm_lowest_bit(pool->stride);
+    pool->inverse = inverse_of(pool->stride >> pool->shift);
+    pool->floor = pool->mode == 0 ? 0 : UINTPTR_MAX;
+    if ((pool->mode & LM_POOL_HARDENED) != 0) pool->key = key_of(pool);
+    pool->left_blocks = options->most_blocks == 0 ? SIZE_MAX : options->most_blocks;
+    pool->next_blocks = options->first_blocks;
+    if (pool->next_blocks == 0) pool->next_blocks = larger(FIRST_LEAST, FIRST_BYTES / pool->stride);
+    if ((flags & LOAM_FIXED) != 0)
+        pool->next_blocks =
+            options->most_blocks != 0 ? options->most_blocks : options->first_blocks;
+    pool->most_chunk_bytes =
+        options->most_chunk_bytes != 0 ? options->most_chunk_bytes : MOST_CHUNK_BYTES;
+    return true;
+}
+
+static void pool_enter(loam_pool *pool, const loam_pool_options *options) {
+    lm_entry_init(&pool->entry, &lm_pool_kind, options != NULL ? options->name : NULL,
+                  (pool->mode & LM_POOL_CHECKED) != 0);
+}
+
+int loam_pool_init_as(loam_pool *pool, loam_source *source, size_t block_bytes,
+                      const loam_pool_options *options, unsigned extra) {
+    if (source == NULL) return LM_EINVAL;
+    bool exact = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    if (!pool_set_up(pool, block_bytes, options, extra, exact, false)) return LM_EINVAL;
+    pool->source = source;
+    if (!lm_pool_table_get(pool)) return LM_ENOMEM;
+    if ((pool->flags & LOAM_FIXED) != 0 && !lm_pool_grow(pool)) {
+        lm_pool_table_put(pool);
+        return LM_ENOMEM;
+    }
+    pool_enter(pool, options);
+    return 0;
+}
+
+int loam_pool_init_buffer_as(loam_pool *pool, void *memory, size_t bytes, size_t block_bytes,
+                             const loam_pool_options *options, unsigned extra) {
+    extra |= LOAM_POOL_CONTIGUOUS | LOAM_FIXED;
+    if (!pool_set_up(pool, block_bytes, options, extra, true, true)) return LM_EINVAL;
+    size_t gap = (0 - (uintptr_t)memory) & (pool->align - 1);
+    if (memory == NULL || bytes > PTRDIFF_MAX || gap > bytes || bytes - gap < pool->stride)
+        return LM_ENOMEM;
+    loam_pool_chunk *chunk = &pool->first;
+    *chunk = (loam_pool_chunk){.start = (char *)memory + gap, .limit = (char *)memory + bytes};
+    pool->held_bytes = pool->peak_bytes = bytes;
+    lm_pool_add(pool, chunk);
+    pool_enter(pool, options);
+    return 0;
+}
+
+loam_pool *loam_pool_create_as(loam_source *source, size_t block_bytes,
+                               const loam_pool_options *options, unsigned extra) {
+    loam_pool made;
+    if (source == NULL) return NULL;
+    bool exact = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    if (!pool_set_up(&made, block_bytes, options, extra, exact, false)) return NULL;
+    made.source = source;
+    loam_pool *pool = lm_pool_get_home(&made);
+    if (pool == NULL) return NULL;
+    pool_enter(pool, options);
+    return pool;
+}
+
+/* ---- Links ---- */
+
+static size_t link_mask(const loam_pool *pool, const void *block) {
+    return (pool->mode & LM_POOL_HARDENED) == 0 ? 0 : pool->key ^ (size_t)(uintptr_t)block >> 4;
+}
+
+LM_READS_ANYTHING void *lm_pool_link_get(const loam_pool *pool, const void *block) {
+    size_t link = (size_t) * (const loam_pool_link *)block;
+    return (void *)(link ^ link_mask(pool, block));
+}
+
+LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void *next) {
+    *(loam_pool_link *)block = (void *)((size_t)next ^ link_mask(pool, block));
+}
+
+const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {
+    size_t mask = ((size_t)1 << pool->shift) - 1;
+    for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        size_t offset = (size_t)((uintptr_t)p - (uintptr_t)chunk->start);
+        size_t n = (offset >> pool->shift) * pool->inverse;
+        if ((offset & mask) == 0 && n < lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk))) {
+            *number = n;
+            return chunk;
+        }
+        if (chunk == pool->current) break; /* those behind have no block in use */
+    }
+    return NULL;
+}
+
+bool loam_pool_owns(const loam_pool *pool, const void *p) {
+    size_t number;
+    return lm_pool_find(pool, (const char *)p - pool->head_bytes, &number) != NULL;
+}
+
+/* ---- Alloc and free ---- */
+
+void lm_pool_put(loam_pool *pool, void *block) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    lm_pool_link_set(pool, block, cut->free);
+    cut->free = block;
+}
+
+/* The list's first block. NULL after a report. */
+static char *pool_pop(loam_pool *pool, const char *file, unsigned line) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    char *block = (char *)cut->free;
+    void *next = lm_pool_link_get(pool, block);
+    size_t number;
+    if ((pool->mode & LM_POOL_HARDENED) != 0 && next != NULL &&
+        lm_pool_find(pool, next, &number) == NULL) {
+        lm_family_misuse(&pool->entry, file, line,
+                         "free list damaged: %p was written to after its free",
+                         (void *)(block + pool->head_bytes));
+        cut->free = NULL; /* the rest is lost, and the block with it */
+        return NULL;
+    }
+    cut->free = next;
+    return block;
+}
+
+void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    bool used = cut->free != NULL;
+    char *block;
+    if (used) {
+        block = pool_pop(pool, file, line);
+        if (block == NULL) return NULL;
+    } else {
+        if (cut->fresh == cut->end && !lm_pool_next(pool)) return NULL;
+        block = cut->fresh;
+        cut->fresh = block + pool->stride;
+    }
+    if (pool->mode == 0) return block;
+    if ((pool->mode & LM_POOL_HANDLED) != 0) lm_pool_generation_begin(pool, block, used);
+    if ((pool->mode & LM_POOL_CHECKED) != 0) {
+        if (used)
+            (void)lm_guard_check_freed(&pool->entry,
+                                       (loam_tag *)(void *)(block + pool->head_bytes) - 1);
+        return lm_guard_open(&pool->entry, block, pool->inner_bytes, pool->block_bytes, pool->align,
+                             file, line);
+    }
+    lm_tool_show_undefined(block, pool->block_bytes);
+    return block;
+}
+
+/* Of which checked pool p is an object, if it is none of *pool. */
+static bool holds(const loam_entry *entry, const void *p) {
+    return entry->kind == &lm_pool_kind && loam_pool_owns(lm_pool_of(entry), p);
+}
+
+static void report_foreign(const loam_pool *pool, const void *p, const char *file, unsigned line) {
+    const loam_entry *owner = lm_entry_find(holds, p);
+    if (owner != NULL)
+        lm_family_misuse(&pool->entry, file, line, "free of %p, which belongs to %s %s", p,
+                         owner->kind->name, lm_entry_name(owner));
+    else
+        lm_family_misuse(&pool->entry, file, line, "free of %p, which is no object of it", p);
+}
+
+void loam_pool_free_slow(loam_pool *pool, void *p, const char *file, unsigned line) {
+    if (p == NULL) return;
+    char *block = (char *)((uintptr_t)p - pool->head_bytes);
+    size_t number;
+    if (lm_pool_find(pool, block, &number) == NULL) {
+        report_foreign(pool, p, file, line);
+        return;
+    }
+    if ((pool->mode & LM_POOL_CHECKED) != 0) {
+        loam_tag *tag = lm_guard_find(&pool->entry, p, "free", file, line);
+        if (tag == NULL) return;
+        (void)lm_guard_close(&pool->entry, tag, file, line);
+    } else if (lm_pool_cut(pool)->free == block || !lm_pool_generation_live(pool, block)) {
+        lm_family_misuse(&pool->entry, file, line, "free of %p, which is free already", p);
+        return;
+    } else {
+        lm_tool_hide(block, pool->block_bytes);
+    }
+    if (lm_pool_generation_end(pool, block)) lm_pool_put(pool, block);
+}

@@ -1,0 +1,266 @@
+/* pool_chunk.c: where a pool's memory comes from and goes to.
+ *
+ *   chunked      │ loam_pool_chunk │ blocks ...  │      each chunk from one get, twice as large as the last
+ *   contiguous   │ blocks ... │ piece │ piece │ piece ─>    from a source whose chunks follow each other
+ *   created      │ loam_pool │ blocks ... │              the first of either kind
+ *
+ * Invariant: limit - stride < end <= limit, and end - start is a multiple of the stride.
+ */
+#include "family/pool.h"
+
+enum { LINE_BYTES = 64, CHUNKS = 1 << LM_POOL_CHUNK_BITS, MANY_CHUNKS = CHUNKS / 2 };
+
+static bool is_contiguous(const loam_pool *pool) {
+    return (pool->flags & LOAM_POOL_CONTIGUOUS) != 0;
+}
+
+/* Where blocks begin behind head bytes: at their alignment, and in a cache line of their own if that is free. */
+static size_t start_align(const loam_pool *pool) {
+    size_t natural = pool->stride & (0 - pool->stride);
+    if (natural > LINE_BYTES) natural = LINE_BYTES;
+    bool free = (pool->source->flags & LOAM_SOURCE_ALIGNED) != 0;
+    return free && natural > pool->align ? natural : pool->align;
+}
+
+static void count_held(loam_pool *pool, size_t bytes) {
+    pool->requests++;
+    pool->held_bytes += bytes;
+    if (pool->held_bytes > pool->peak_bytes) pool->peak_bytes = pool->held_bytes;
+}
+
+/* ---- Ends and lists ---- */
+
+void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk) {
+    size_t blocks = (size_t)(chunk->limit - chunk->start) / pool->stride;
+    size_t had = lm_pool_blocks(pool, chunk, chunk->end != NULL ? chunk->end : chunk->start);
+    size_t most = pool->left_blocks > SIZE_MAX - had ? SIZE_MAX : pool->left_blocks + had;
+    if ((pool->mode & LM_POOL_HANDLED) != 0 && most > (size_t)1 << LM_POOL_NUMBER_BITS)
+        most = (size_t)1 << LM_POOL_NUMBER_BITS;
+    if (blocks > most) blocks = most;
+    if (pool->left_blocks != SIZE_MAX) pool->left_blocks -= blocks - had;
+    chunk->end = chunk->start + blocks * pool->stride;
+    if (chunk == pool->current) lm_pool_cut(pool)->end = chunk->end;
+}
+
+static void pool_begin(loam_pool *pool, loam_pool_chunk *chunk) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    pool->current = chunk;
+    cut->fresh = chunk->start;
+    cut->end = chunk->end;
+}
+
+void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
+    loam_pool_chunk *last = pool->chunks;
+    while (last != NULL && last->next != NULL) last = last->next;
+    chunk->next = NULL;
+    chunk->order = last == NULL ? 0 : last->order + 1;
+    if (last == NULL)
+        pool->chunks = chunk;
+    else
+        last->next = chunk;
+    for (unsigned i = 0; pool->table != NULL; i++) {
+        if (pool->table[i] != NULL) continue;
+        pool->table[i] = chunk;
+        chunk->number = i;
+        break;
+    }
+    lm_pool_set_end(pool, chunk);
+    lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
+    if (pool->current == NULL) pool_begin(pool, chunk);
+}
+
+bool lm_pool_next(loam_pool *pool) {
+    if (pool->current != NULL && pool->current->next != NULL) {
+        pool_begin(pool, pool->current->next);
+        return true;
+    }
+    if ((pool->flags & LOAM_FIXED) != 0 || !lm_pool_grow(pool)) return false;
+    loam_pool_chunk *last = pool->current;
+    if (last->next != NULL) pool_begin(pool, last->next);
+    return true;
+}
+
+/* ---- Memory ---- */
+
+/* Head and blocks, as many as next_blocks; half as many as long as there is no memory, unless all is asked for at
+ * once. NULL iff there is none for a single block; *got is set otherwise. */
+static void *memory_get(loam_pool *pool, size_t head, size_t align, size_t *got) {
+    size_t blocks = pool->next_blocks;
+    if (blocks > pool->left_blocks) blocks = pool->left_blocks;
+    if ((pool->mode & LM_POOL_HANDLED) != 0 && blocks > (size_t)1 << LM_POOL_NUMBER_BITS)
+        blocks = (size_t)1 << LM_POOL_NUMBER_BITS;
+    for (; blocks > 0; blocks /= 2) {
+        size_t bytes;
+        void *memory = NULL;
+        if (lm_mul(blocks, pool->stride, &bytes) && bytes <= PTRDIFF_MAX - head)
+            memory = loam_source_get(pool->source, head + bytes, align, got);
+        if (memory != NULL) {
+            pool->next_blocks = blocks;
+            return memory;
+        }
+        if ((pool->flags & LOAM_FIXED) != 0) return NULL;
+    }
+    return NULL;
+}
+
+/* The next chunk is twice this one, within limits. */
+static void grow_next(loam_pool *pool) {
+    size_t most = pool->most_chunk_bytes / pool->stride;
+    unsigned chunks = pool->current == NULL ? 0 : pool->current->order;
+    if (pool->table != NULL && chunks > MANY_CHUNKS) most = SIZE_MAX;
+    if (pool->next_blocks < most) {
+        pool->next_blocks = pool->next_blocks > most / 2 ? most : pool->next_blocks * 2;
+    }
+}
+
+static bool table_is_full(const loam_pool *pool) {
+    unsigned i = 0;
+    if (pool->table == NULL) return false;
+    while (i < CHUNKS && pool->table[i] != NULL) i++;
+    return i == CHUNKS;
+}
+
+static bool chunk_get(loam_pool *pool) {
+    size_t align = start_align(pool), got;
+    size_t head = lm_align_up(sizeof(loam_pool_chunk), align);
+    if (table_is_full(pool)) return false;
+    char *memory = (char *)memory_get(pool, head, align, &got);
+    if (memory == NULL) return false;
+    loam_pool_chunk *chunk = (loam_pool_chunk *)(void *)memory;
+    *chunk = (loam_pool_chunk){
+        .start = memory + head, .limit = memory + got, .memory = memory, .got = got};
+    count_held(pool, got);
+    grow_next(pool);
+    lm_pool_add(pool, chunk);
+    return true;
+}
+
+static bool first_get(loam_pool *pool) {
+    size_t got;
+    char *memory = (char *)memory_get(pool, 0, start_align(pool), &got);
+    if (memory == NULL) return false;
+    pool->first =
+        (loam_pool_chunk){.start = memory, .limit = memory + got, .memory = memory, .got = got};
+    count_held(pool, got);
+    grow_next(pool);
+    lm_pool_add(pool, &pool->first);
+    return true;
+}
+
+bool lm_pool_grow(loam_pool *pool) {
+    if (pool->left_blocks == 0) return false;
+    if (!is_contiguous(pool)) return chunk_get(pool);
+    if (pool->first.memory == NULL) return first_get(pool);
+    size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;
+    if (pool->runs[LOAM_POOL_RUNS - 1].count >
+        0) /* all are taken: only this size can be remembered */
+        return lm_pool_piece_get(pool, pool->runs[LOAM_POOL_RUNS - 1].bytes);
+    for (; blocks > 0; blocks /= 2) {
+        size_t bytes;
+        if (!lm_mul(blocks, pool->stride, &bytes) || !lm_pool_piece_get(pool, bytes)) continue;
+        grow_next(pool);
+        return true;
+    }
+    return false;
+}
+
+size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
+    loam_pool_chunk *chunk = *link;
+    void *memory = chunk->memory;
+    size_t got = chunk->got;
+    *link = chunk->next;
+    if (pool->left_blocks != SIZE_MAX) pool->left_blocks += lm_pool_blocks(pool, chunk, chunk->end);
+    if (pool->table != NULL) pool->table[chunk->number] = NULL;
+    if (chunk == &pool->first) *chunk = (loam_pool_chunk){0};
+    pool->held_bytes -= got;
+    lm_tool_show(memory, got);
+    loam_source_put(pool->source, memory, got);
+    return got;
+}
+
+/* ---- Pieces ---- */
+
+static loam_pool_run *last_run(loam_pool *pool) {
+    int i = LOAM_POOL_RUNS - 1;
+    while (i >= 0 && pool->runs[i].count == 0) i--;
+    return i < 0 ? NULL : &pool->runs[i];
+}
+
+bool lm_pool_piece_get(loam_pool *pool, size_t bytes) {
+    loam_pool_chunk *chunk = &pool->first;
+    loam_pool_run *run = last_run(pool);
+    if (run == NULL) {
+        run = pool->runs;
+    } else if (run->bytes != bytes && ++run == pool->runs + LOAM_POOL_RUNS) {
+        return false; /* no room to remember another size */
+    }
+    if ((pool->source->flags & LOAM_SOURCE_CONTIGUOUS) == 0 || bytes > PTRDIFF_MAX) return false;
+    size_t got;
+    char *memory = (char *)loam_source_get(pool->source, bytes, 1, &got);
+    if (memory == NULL) return false;
+    if (memory != chunk->limit || got != bytes) {
+        loam_source_put(pool->source, memory, got);
+        return false;
+    }
+    run->bytes = bytes;
+    run->count++;
+    count_held(pool, bytes);
+    lm_tool_hide(memory, bytes);
+    chunk->limit += bytes;
+    lm_pool_set_end(pool, chunk);
+    return true;
+}
+
+size_t lm_pool_piece_put(loam_pool *pool, const char *high) {
+    loam_pool_chunk *chunk = &pool->first;
+    loam_pool_run *run = last_run(pool);
+    if (run == NULL || (size_t)(chunk->limit - high) < run->bytes) return 0;
+    run->count--;
+    chunk->limit -= run->bytes;
+    pool->held_bytes -= run->bytes;
+    lm_tool_show(chunk->limit, run->bytes);
+    loam_source_put(pool->source, chunk->limit, run->bytes);
+    return run->bytes;
+}
+
+/* ---- The pool within its first chunk; the table ---- */
+
+loam_pool *lm_pool_get_home(const loam_pool *made) {
+    loam_pool bare = *made;
+    size_t align = start_align(&bare), got;
+    if (align < 16) align = 16; /* the pool's own */
+    size_t head = lm_align_up(sizeof(loam_pool), align);
+    char *memory = (char *)memory_get(&bare, head, align, &got);
+    if (memory == NULL) return NULL;
+    loam_pool *pool = (loam_pool *)(void *)memory;
+    *pool = bare;
+    if (!lm_pool_table_get(pool)) {
+        loam_source_put(bare.source, memory, got);
+        return NULL;
+    }
+    pool->first = (loam_pool_chunk){
+        .start = memory + head, .limit = memory + got, .memory = memory, .got = got};
+    count_held(pool, got);
+    grow_next(pool);
+    lm_pool_add(pool, &pool->first);
+    return pool;
+}
+
+bool lm_pool_table_get(loam_pool *pool) {
+    if ((pool->mode & LM_POOL_HANDLED) == 0 || is_contiguous(pool)) return true;
+    size_t got, bytes = CHUNKS * sizeof(loam_pool_chunk *);
+    pool->table =
+        (loam_pool_chunk **)loam_source_get(pool->source, bytes, sizeof(loam_pool_chunk *), &got);
+    if (pool->table == NULL) return false;
+    for (unsigned i = 0; i < CHUNKS; i++) pool->table[i] = NULL;
+    pool->table_bytes = got;
+    count_held(pool, got);
+    return true;
+}
+
+void lm_pool_table_put(loam_pool *pool) {
+    if (pool->table == NULL) return;
+    loam_source_put(pool->source, pool->table, pool->table_bytes);
+    pool->held_bytes -= pool->table_bytes;
+    pool->table = NULL;
+}

@@ -1,0 +1,125 @@
+/* pool_handle.c: names of blocks that never come true again.
+ *
+ *   handle   │ generation: 32 │ chunk: 6 │ block in it: 26 │
+ *
+ * The last word of a block is its generation: odd while it is in use, one higher at each step. A block that is cut
+ * takes the pool's, which a reset or trim lifts above all that were ever given, so that neither has to visit
+ * blocks; handles below the last reset's are stale by that alone. Invariant: no generation is above
+ * pool->generations + 1, and one that cannot be counted on retires its block.
+ */
+#include "family/pool.h"
+
+#define LAST (UINT32_MAX - 1)
+#define WORN (UINT32_MAX / 2 + 1)
+
+LM_INLINE uint32_t *word_of(const loam_pool *pool, const void *block) {
+    return (uint32_t *)((uintptr_t)block + pool->stride - sizeof(uint32_t));
+}
+/* By themselves: a tool may have hidden what is behind the object. */
+LM_READS_ANYTHING static uint32_t generation_of(const loam_pool *pool, const void *block) {
+    return *word_of(pool, block);
+}
+LM_READS_ANYTHING static void generation_set(const loam_pool *pool, const void *block,
+                                             uint32_t value) {
+    *word_of(pool, block) = value;
+}
+static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HANDLED) != 0; }
+
+void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used) {
+    uint32_t last = used ? generation_of(pool, block) : pool->generation;
+    generation_set(pool, block, last + 1);
+}
+
+bool lm_pool_generation_end(loam_pool *pool, void *block) {
+    if (!has_handles(pool)) return true;
+    uint32_t next = generation_of(pool, block) + 1;
+    generation_set(pool, block, next);
+    if (next > pool->generations) pool->generations = next;
+    if (next < LAST) return true;
+    pool->retired++;
+    return false;
+}
+
+bool lm_pool_generation_live(const loam_pool *pool, const void *block) {
+    return !has_handles(pool) || generation_of(pool, block) % 2 == 1;
+}
+
+/* The one above all that are or were in use. */
+static uint32_t generation_above(const loam_pool *pool) { return (pool->generations + 3) & ~1u; }
+
+bool lm_pool_generation_may_trim(loam_pool *pool) {
+    if (!has_handles(pool)) return true;
+    if (pool->generations >= WORN) return false;
+    pool->generation = pool->generations = generation_above(pool);
+    return true;
+}
+
+static void end_each(loam_pool *pool, loam_pool_chunk *chunk) {
+    const char *high = lm_pool_high(pool, chunk);
+    for (char *block = chunk->start; block != high; block += pool->stride) {
+        if (lm_pool_generation_live(pool, block)) {
+            lm_tool_hide(block, pool->block_bytes);
+            if (lm_pool_generation_end(pool, block)) lm_pool_put(pool, block);
+        } else if (generation_of(pool, block) < LAST) {
+            lm_pool_put(pool, block);
+        }
+    }
+}
+
+bool lm_pool_generation_end_all(loam_pool *pool) {
+    if (!has_handles(pool)) return true;
+    if (pool->generations < WORN) {
+        pool->generation = pool->generations = generation_above(pool);
+        pool->reset_at = pool->generation;
+        return true;
+    }
+    lm_pool_cut(pool)->free = NULL;
+    for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        end_each(pool, chunk);
+        if (chunk == pool->current) break;
+    }
+    return false;
+}
+
+/* ---- Handles ---- */
+
+loam_handle loam_pool_handle(const loam_pool *pool, const void *p) {
+    const char *block = (const char *)((uintptr_t)p - pool->head_bytes);
+    size_t number;
+    const loam_pool_chunk *chunk = lm_pool_find(pool, block, &number);
+    if (chunk == NULL || !has_handles(pool) || !lm_pool_generation_live(pool, block)) return 0;
+    uint32_t place = (uint32_t)(chunk->number << LM_POOL_NUMBER_BITS | number);
+    return (loam_handle)generation_of(pool, block) << 32 | place;
+}
+
+loam_handle loam_pool_alloc_handle_at(loam_pool *pool, const char *file, unsigned line) {
+    if (!has_handles(pool)) {
+        lm_family_misuse(&pool->entry, file, line, "a handle of a pool without handles");
+        return 0;
+    }
+    void *p = loam_pool_alloc_slow(pool, file, line);
+    return p == NULL ? 0 : loam_pool_handle(pool, p);
+}
+
+void *loam_pool_get(const loam_pool *pool, loam_handle handle) {
+    uint32_t generation = (uint32_t)(handle >> 32), place = (uint32_t)handle;
+    size_t number = place & ((1u << LM_POOL_NUMBER_BITS) - 1);
+    const loam_pool_chunk *chunk = pool->chunks;
+    if (generation % 2 == 0 || generation < pool->reset_at || !has_handles(pool)) return NULL;
+    if (pool->table != NULL)
+        chunk = pool->table[place >> LM_POOL_NUMBER_BITS];
+    else if (place >> LM_POOL_NUMBER_BITS != 0)
+        return NULL;
+    if (chunk == NULL || number >= lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk)))
+        return NULL;
+    char *block = chunk->start + number * pool->stride;
+    return generation_of(pool, block) == generation ? block + pool->head_bytes : NULL;
+}
+
+bool loam_pool_free_handle_at(loam_pool *pool, loam_handle handle, const char *file,
+                              unsigned line) {
+    void *p = loam_pool_get(pool, handle);
+    if (p == NULL) return false;
+    loam_pool_free_slow(pool, p, file, line);
+    return true;
+}

@@ -1,0 +1,245 @@
+/* pool_whole.c: what is done to a pool as a whole (loam/pool.h): reset, extend, shrink, trim, the end; what is told
+ * of it, and its check. Whatever walks blocks is here, but for handles.
+ */
+#include "family/pool.h"
+
+static bool is_checked(const loam_pool *pool) { return (pool->mode & LM_POOL_CHECKED) != 0; }
+
+/* Blocks cut since the last reset. */
+static size_t blocks_cut(const loam_pool *pool) {
+    size_t blocks = 0;
+    for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+        blocks += lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk));
+    return blocks;
+}
+
+/* Members of the list; more than `most` if it has no end. */
+static size_t blocks_free(const loam_pool *pool, size_t most) {
+    size_t blocks = 0;
+    const void *block = lm_pool_cut_of(pool)->free;
+    for (; block != NULL && blocks <= most; blocks++) block = lm_pool_link_get(pool, block);
+    return blocks;
+}
+
+/* ---- Reset ---- */
+
+void loam_pool_reset(loam_pool *pool) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    if (is_checked(pool)) lm_guard_drop_all(&pool->entry);
+    if (pool->chunks == NULL || !lm_pool_generation_end_all(pool)) return;
+    if ((pool->mode & LM_POOL_WATCHED) != 0) {
+        for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+            lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
+    }
+    pool->current = pool->chunks;
+    *cut = (loam_pool_cut){.fresh = pool->chunks->start, .end = pool->chunks->end};
+}
+
+/* ---- Size ---- */
+
+int loam_pool_extend(loam_pool *pool, size_t bytes) {
+    if ((pool->flags & LOAM_POOL_CONTIGUOUS) == 0 || bytes > PTRDIFF_MAX) return LM_EINVAL;
+    if (bytes == 0) return 0;
+    if (pool->source != NULL) {
+        if (pool->chunks == NULL && !lm_pool_grow(pool)) return LM_ENOMEM;
+        return lm_pool_piece_get(pool, bytes) ? 0 : LM_ENOMEM;
+    }
+    loam_pool_chunk *chunk = &pool->first;
+    lm_tool_hide(chunk->limit, bytes);
+    chunk->limit += bytes;
+    pool->held_bytes += bytes;
+    if (pool->held_bytes > pool->peak_bytes) pool->peak_bytes = pool->held_bytes;
+    pool->left_blocks = SIZE_MAX;
+    lm_pool_set_end(pool, chunk);
+    return 0;
+}
+
+size_t loam_pool_shrink(loam_pool *pool) {
+    size_t bytes = 0;
+    if (pool->chunks == NULL) return 0;
+    const char *high = lm_pool_cut(pool)->fresh;
+    if (pool->source == NULL) {
+        loam_pool_chunk *chunk = &pool->first;
+        bytes = (size_t)(chunk->limit - high);
+        lm_tool_show(high, bytes);
+        chunk->limit -= bytes;
+        pool->held_bytes -= bytes;
+        lm_pool_set_end(pool, chunk);
+        return bytes;
+    }
+    if ((pool->flags & LOAM_POOL_CONTIGUOUS) != 0) {
+        for (size_t piece; (piece = lm_pool_piece_put(pool, high)) != 0;) bytes += piece;
+        lm_pool_set_end(pool, &pool->first);
+        return bytes;
+    }
+    while (pool->current->next != NULL) bytes += lm_pool_chunk_put(pool, &pool->current->next);
+    return bytes;
+}
+
+/* A block of the list is counted in its chunk. */
+static void count_free(loam_pool *pool) {
+    for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+        chunk->counted = 0;
+    for (const void *block = lm_pool_cut(pool)->free; block != NULL;
+         block = lm_pool_link_get(pool, block)) {
+        size_t number;
+        const loam_pool_chunk *chunk = lm_pool_find(pool, block, &number);
+        if (chunk != NULL) ((loam_pool_chunk *)(uintptr_t)chunk)->counted++;
+    }
+}
+
+static bool is_idle(const loam_pool *pool, const loam_pool_chunk *chunk) {
+    bool home = chunk->memory == (const void *)pool;
+    return !home && chunk->counted == lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk));
+}
+
+/* Takes the blocks of idle chunks out of the list, which keeps its order. */
+static void filter_free(loam_pool *pool) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    void *last = NULL, *next;
+    for (void *block = cut->free; block != NULL; block = next) {
+        size_t number;
+        const loam_pool_chunk *chunk = lm_pool_find(pool, block, &number);
+        next = lm_pool_link_get(pool, block);
+        if (chunk == NULL || is_idle(pool, chunk)) continue;
+        if (last == NULL)
+            cut->free = block;
+        else
+            lm_pool_link_set(pool, last, block);
+        last = block;
+    }
+    if (last == NULL)
+        cut->free = NULL;
+    else
+        lm_pool_link_set(pool, last, NULL);
+}
+
+/* The chunk that is cut goes: none is until the next block is wanted, which takes up the one behind it. */
+static void leave_current(loam_pool *pool, loam_pool_chunk *before) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    pool->current = before != NULL ? before : pool->chunks;
+    *cut = (loam_pool_cut){.free = cut->free};
+    if (pool->current == NULL) return;
+    cut->end = pool->current->end;
+    cut->fresh = before != NULL ? cut->end : pool->current->start;
+}
+
+size_t loam_pool_trim(loam_pool *pool) {
+    size_t bytes = 0;
+    if (pool->source == NULL || pool->chunks == NULL) return 0;
+    if ((pool->flags & LOAM_FIXED) != 0) return loam_pool_shrink(pool);
+    if (!lm_pool_generation_may_trim(pool)) return 0;
+    count_free(pool);
+    filter_free(pool);
+    if ((pool->flags & LOAM_POOL_CONTIGUOUS) != 0 && !is_idle(pool, &pool->first))
+        return loam_pool_shrink(pool);
+    /* First all are told apart, because the high mark of each is where the current one tells. */
+    for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+        chunk->counted = is_idle(pool, chunk);
+    loam_pool_chunk *before = NULL;
+    for (loam_pool_chunk **link = &pool->chunks; *link != NULL;) {
+        loam_pool_chunk *chunk = *link;
+        if (!chunk->counted) {
+            before = chunk;
+            link = &chunk->next;
+            continue;
+        }
+        bool current = chunk == pool->current;
+        if (chunk == &pool->first) {
+            for (size_t piece; (piece = lm_pool_piece_put(pool, chunk->start)) != 0;)
+                bytes += piece;
+        }
+        bytes += lm_pool_chunk_put(pool, link);
+        if (current) leave_current(pool, before);
+    }
+    return bytes;
+}
+
+void loam_pool_deinit(loam_pool *pool) {
+    if (is_checked(pool)) lm_guard_drop_all(&pool->entry);
+    lm_entry_deinit(&pool->entry);
+    if (pool->source == NULL) {
+        lm_tool_show(pool->first.start, (size_t)(pool->first.limit - pool->first.start));
+        return;
+    }
+    while (pool->chunks != NULL && pool->chunks->next != NULL)
+        (void)lm_pool_chunk_put(pool, &pool->chunks->next);
+    while (lm_pool_piece_put(pool, pool->first.start) != 0) {}
+    lm_pool_table_put(pool);
+    if (pool->chunks != NULL) {
+        loam_pool copy = *pool; /* the pool may be in there */
+        (void)lm_pool_chunk_put(&copy, &copy.chunks);
+    }
+}
+
+void loam_pool_destroy(loam_pool *pool) {
+    if (pool != NULL) loam_pool_deinit(pool);
+}
+
+/* ---- Telling ---- */
+
+static void pool_usage(const loam_entry *entry, loam_usage *usage) {
+    const loam_pool *pool = lm_pool_of(entry);
+    size_t cut = blocks_cut(pool), held = blocks_free(pool, cut) + pool->retired;
+    usage->held_bytes = pool->held_bytes;
+    usage->peak_bytes = pool->peak_bytes;
+    usage->requests = pool->requests;
+    usage->objects = cut - (held < cut ? held : cut);
+    usage->object_bytes = pool->block_bytes;
+    usage->used_bytes = usage->objects * pool->stride;
+    for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+        usage->chunks++;
+}
+
+void loam_pool_usage(const loam_pool *pool, loam_usage *usage) {
+    *usage = (loam_usage){.kind = lm_pool_kind.name,
+                          .name = pool->entry.name != NULL ? pool->entry.name : ""};
+    pool_usage(&pool->entry, usage);
+}
+
+static bool chunks_are_whole(const loam_pool *pool) {
+    for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        const char *high = lm_pool_high(pool, chunk);
+        size_t blocks = lm_pool_blocks(pool, chunk, high);
+        if (chunk->start + blocks * pool->stride == high && high <= chunk->end &&
+            chunk->end <= chunk->limit)
+            continue;
+        lm_family_misuse(&pool->entry, NULL, 0, "chunk %p damaged", (const void *)chunk->start);
+        return false;
+    }
+    return true;
+}
+
+static bool free_blocks_are_whole(const loam_pool *pool) {
+    bool good = true;
+    for (const char *block = (const char *)lm_pool_cut_of(pool)->free; block != NULL;
+         block = (const char *)lm_pool_link_get(pool, block))
+        good = lm_guard_check_freed(
+                   &pool->entry, (const loam_tag *)(const void *)(block + pool->head_bytes) - 1) &&
+               good;
+    return good;
+}
+
+static bool pool_check(const loam_entry *entry) {
+    const loam_pool *pool = lm_pool_of(entry);
+    if (!chunks_are_whole(pool)) return false;
+    size_t cut = blocks_cut(pool), seen = 0, number;
+    for (const void *block = lm_pool_cut_of(pool)->free; block != NULL;
+         block = lm_pool_link_get(pool, block)) {
+        if (seen++ == cut) {
+            lm_family_misuse(entry, NULL, 0, "free list damaged: it has no end");
+            return false;
+        }
+        if (lm_pool_find(pool, block, &number) == NULL) {
+            lm_family_misuse(entry, NULL, 0, "free list damaged: %p is no block of it", block);
+            return false;
+        }
+    }
+    if (!is_checked(pool)) return true;
+    bool good = free_blocks_are_whole(pool);
+    return lm_guard_check(entry) && good;
+}
+
+bool loam_pool_check(const loam_pool *pool) { return pool_check(&pool->entry); }
+
+const loam_kind lm_pool_kind = {.name = "pool", .usage = pool_usage, .check = pool_check};
