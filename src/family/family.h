@@ -113,6 +113,36 @@ bool lm_guard_check(const loam_entry *owner);
  * that keep freed objects for a while, tag and all. */
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
 
+/* ---- Blocks with a cache for each thread: hosted/shared_blocks.c does what blocks.c cannot ----
+ *
+ * A chain is blocks linked by their first words, NULL at the end. The instance's lock is to be held where
+ * nothing else is said. */
+
+struct loam_blocks;
+
+/* Blocks that are exchanged at a time, for that class. */
+uint32_t lm_blocks_batch(const struct loam_blocks *blocks, unsigned class_index);
+/* A chain of 1 to a batch of blocks, *count of them; NULL iff there is no memory. */
+void *lm_blocks_take_chain(struct loam_blocks *blocks, unsigned class_index, uint32_t *count);
+/* A chain of a whole batch; a chain of any length. */
+void lm_blocks_give_batch(struct loam_blocks *blocks, unsigned class_index, void *chain);
+void lm_blocks_give_chain(struct loam_blocks *blocks, unsigned class_index, void *chain);
+
+#if LM_HOSTED
+/* Gives the instance a lock, and caches unless it has to do without (wants_caches, or no place left). */
+void lm_blocks_threads_begin(struct loam_blocks *blocks, bool wants_caches);
+/* Its caches are gone, their blocks too. */
+void lm_blocks_threads_end(struct loam_blocks *blocks);
+/* From and to the calling thread's cache, without the lock. */
+void *lm_blocks_threads_alloc(struct loam_blocks *blocks, unsigned class_index);
+void lm_blocks_threads_free(struct loam_blocks *blocks, unsigned class_index, void *block);
+/* Blocks of the calling thread's cache go back, without the lock; those of all threads are forgotten. */
+void lm_blocks_threads_flush(struct loam_blocks *blocks);
+void lm_blocks_threads_forget(struct loam_blocks *blocks);
+/* Blocks of that class in all threads' caches. */
+size_t lm_blocks_threads_cached(const struct loam_blocks *blocks, unsigned class_index);
+#endif
+
 /* ---- Reports: "loam: <kind> <name>: <what> (<...>, thread N)" ---- */
 
 /* what: formatted as by lm_misuse, without the bracket; place: of the call, file may be NULL. */

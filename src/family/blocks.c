@@ -1,0 +1,358 @@
+/* blocks.c: the calls of loam/blocks.h that are not inline, and when the inline ones are to miss.
+ *
+ *   kind of instance                  alloc, free
+ *   one thread                        inline; here when a list is empty, or the object is large
+ *   caches (LOAM_THREADS)             inline, by the thread's cache; hosted/ when that is empty or full
+ *   locked (LOAM_THREADS otherwise)   here, under the lock
+ *   checked, watched, counted         here: guards (guard.c) or live bits, redzones for a tool, counts
+ *   recorded                          alloc here
+ *   fixed                             free here: the owner is found by a table, not by a mask
+ */
+#include "family/blocks_room.h"
+
+/* ---- Beginning and end ---- */
+
+/* Reads the classes: how many there are once merged, and the largest. false iff they are not valid. */
+static bool classes_valid(const loam_blocks_options *options, unsigned *count, uint32_t *largest) {
+    if (options->classes != NULL) {
+        if (options->class_count == 0 || options->class_count > LOAM_BLOCKS_CLASSES) return false;
+        for (unsigned i = 0; i < options->class_count; i++) {
+            uint32_t bytes = options->classes[i];
+            if (bytes == 0 || bytes > LOAM_BLOCKS_LARGEST) return false;
+            if (i > 0 && bytes <= options->classes[i - 1]) return false;
+        }
+    }
+    size_t most;
+    *count = 0;
+    for (unsigned at = 0; lm_blocks_next_class(options, &at, largest, &most);) ++*count;
+    return true;
+}
+
+static bool options_valid(const loam_blocks_options *options, unsigned flags) {
+    bool fixed = options->memory != NULL || (flags & LOAM_FIXED) != 0;
+    if ((flags & ~(unsigned)(LOAM_CHECK | LOAM_THREADS | LOAM_FIXED)) != 0) return false;
+    if (options->memory != NULL && options->source != NULL) return false;
+    if (!fixed) return options->max_blocks == NULL && options->blocks_each == 0;
+    /* A heap pool has no memory to fill. */
+    return options->memory != NULL || options->max_blocks != NULL || options->blocks_each != 0;
+}
+
+void lm_blocks_set_paths(loam_blocks *blocks) {
+    bool cached = blocks->slot != UINT32_MAX;
+    bool slow = blocks->checked || blocks->watched || blocks->counted ||
+                (blocks->locks != NULL && !cached);
+    bool alloc_slow = slow || blocks->histogram != NULL;
+    size_t below = alloc_slow ? 0 : blocks->largest_bytes + 1;
+    uint32_t edge = slow || blocks->fixed ? EDGE_NEVER : LOAM_BLOCKS_HEADER;
+    blocks->inline_below = cached ? 0 : below;
+    blocks->cached_below = cached ? below : 0;
+    blocks->inline_edge = cached ? EDGE_NEVER : edge;
+    blocks->cached_edge = cached ? edge : EDGE_NEVER;
+}
+
+static int set_memory(loam_blocks *blocks, const loam_blocks_options *options) {
+    if (options->memory != NULL)
+        return lm_blocks_set_fixed(blocks, options, (char *)options->memory, options->memory_bytes)
+                   ? 0
+                   : LM_ENOMEM;
+    size_t bytes = blocks->fixed
+                       ? lm_blocks_fixed_bytes(options, 0, blocks->checked)
+                       : lm_blocks_table_bytes(blocks->class_count, blocks->largest_bytes);
+    if (bytes == 0) return LM_EINVAL;
+    blocks->tables = lm_blocks_get(blocks, bytes, 64, &blocks->tables_got);
+    if (blocks->tables == NULL) return LM_ENOMEM;
+    if (blocks->fixed) {
+        (void)lm_blocks_set_fixed(blocks, options, (char *)blocks->tables, bytes);
+    } else {
+        lm_blocks_set_tables(blocks, options, (char *)blocks->tables);
+    }
+    return 0;
+}
+
+static loam_source *default_source(void) {
+#if LM_HOSTED
+    return loam_pages();
+#else
+    return NULL;
+#endif
+}
+
+static int set_threads(loam_blocks *blocks, const loam_blocks_options *options) {
+    if (options->locks != NULL) {
+        blocks->locks = options->locks;
+        if (blocks->locks->init != NULL) blocks->locks->init(blocks->locks->context);
+        return 0;
+    }
+#if LM_HOSTED
+    lm_blocks_threads_begin(
+        blocks, !(blocks->checked || blocks->watched || blocks->counted || blocks->fixed));
+    return 0;
+#else
+    return LM_EINVAL;
+#endif
+}
+
+int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *options,
+                           unsigned more_flags) {
+    static const loam_blocks_options none;
+    if (options == NULL) options = &none;
+    unsigned flags = options->flags | more_flags;
+    uint32_t largest = 0;
+    unsigned count;
+    if (!options_valid(options, flags) || !classes_valid(options, &count, &largest))
+        return LM_EINVAL;
+    *blocks = (loam_blocks){
+        .slot = UINT32_MAX,
+        .class_count = count,
+        .largest_bytes = largest,
+        .source = options->source != NULL ? options->source : default_source(),
+        .checked = lm_is_checked(flags),
+        .counted = options->counted,
+        .fixed = options->memory != NULL || (flags & LOAM_FIXED) != 0,
+    };
+    if (options->memory != NULL) blocks->source = NULL;
+    if (options->memory == NULL && blocks->source == NULL) return LM_EINVAL;
+    /* Guards tell a tool more than we can; a fixed instance that is checked has none. */
+    blocks->watched = lm_tool_watches() && (!blocks->checked || blocks->fixed);
+    int result = set_memory(blocks, options);
+    if (result == 0 && (flags & LOAM_THREADS) != 0) result = set_threads(blocks, options);
+    if (result != 0) {
+        if (blocks->tables != NULL) lm_blocks_put(blocks, blocks->tables, blocks->tables_got);
+        return result;
+    }
+    lm_blocks_set_paths(blocks);
+    lm_entry_init(&blocks->entry, &lm_blocks_kind, options->name, blocks->checked);
+    return 0;
+}
+
+void loam_blocks_deinit(loam_blocks *blocks) {
+    lm_entry_deinit(&blocks->entry);
+#if LM_HOSTED
+    if (blocks->locks == &blocks->own_locks) lm_blocks_threads_end(blocks);
+#endif
+    lm_guard_drop_all(&blocks->entry);
+    if (blocks->locks != NULL && blocks->locks->destroy != NULL)
+        blocks->locks->destroy(blocks->locks->context);
+    if (blocks->fixed && blocks->watched)
+        lm_tool_show_undefined(blocks->base, (size_t)(blocks->end - blocks->base));
+    if (!blocks->fixed) lm_blocks_put_all(blocks);
+    if (blocks->tables != NULL) lm_blocks_put(blocks, blocks->tables, blocks->tables_got);
+    *blocks = (loam_blocks){.inline_edge = EDGE_NEVER, .cached_edge = EDGE_NEVER};
+}
+
+size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
+    uint32_t largest;
+    unsigned count;
+    if (!classes_valid(options, &count, &largest)) return 0;
+    size_t bytes =
+        lm_blocks_fixed_bytes(options, 0, lm_is_checked(options->flags) || LOAM_CHECKED);
+    return bytes != 0 ? bytes + 15 : 0;
+}
+
+/* ---- Allocation, locked ---- */
+
+static void *take_sized(loam_blocks *blocks, size_t bytes, size_t align) {
+    unsigned i = bytes <= blocks->largest_bytes ? blocks->class_of[(bytes + 15) / 16]
+                                                : blocks->class_count;
+    while (i < blocks->class_count && blocks->classes[i].align < align) i++;
+    if (i < blocks->class_count) {
+        loam_blocks_class *class = &blocks->classes[i];
+        void *block = lm_blocks_take(blocks, class);
+        if (blocks->counted && block != NULL) class->allocations++;
+        return block;
+    }
+    return blocks->fixed ? NULL : lm_blocks_large_take(blocks, bytes, align);
+}
+
+static size_t raw_bytes_of(const loam_blocks *blocks, const void *raw) {
+    const loam_blocks_slab *slab = slab_of(raw);
+    if (is_large(raw)) return (size_t)((const char *)slab + slab->got - (const char *)raw);
+    return blocks->classes[slab->class_index].block_bytes;
+}
+
+static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const char *file,
+                          unsigned line) {
+    if (LM_LIKELY(!blocks->checked && !blocks->watched)) return take_sized(blocks, bytes, align);
+    if (bytes > (size_t)PTRDIFF_MAX - 2 * LOAM_BLOCKS_SLAB_BYTES) return NULL;
+    if (blocks->fixed) {
+        void *block = take_sized(blocks, bytes, align);
+        if (block == NULL) return NULL;
+        loam_blocks_class *class = lm_blocks_fixed_at(blocks, block);
+        lm_blocks_fixed_taken(&blocks->entry, class, block);
+        if (blocks->watched) {
+            lm_tool_hide(block, class->block_bytes);
+            lm_tool_show_undefined(block, bytes);
+        }
+        return block;
+    }
+    if (blocks->watched) {
+        void *block = take_sized(blocks, bytes + REDZONE, align);
+        if (block != NULL) lm_tool_show_undefined(block, bytes);
+        return block;
+    }
+    size_t whole = lm_guard_whole(bytes, align);
+    /* Above 16, an object of its own: guard.c looks for the tag of a freed block at one place. */
+    void *raw = whole == 0    ? NULL
+                : align <= 16 ? take_sized(blocks, whole, 16)
+                              : lm_blocks_large_take(blocks, whole, align);
+    if (raw == NULL) return NULL;
+    return lm_guard_open(&blocks->entry, raw, raw_bytes_of(blocks, raw), bytes, align, file, line);
+}
+
+static void record(loam_blocks *blocks, size_t bytes) {
+    loam_histogram *histogram = blocks->histogram;
+    size_t *count = bytes <= histogram->largest_bytes ? &histogram->counts[bytes]
+                                                      : &histogram->beyond;
+    /* Relaxed: a count, read when recording is over. */
+    (void)lm_add_relaxed(count, 1);
+}
+
+void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file, unsigned line) {
+    if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
+#if LM_HOSTED
+    if (blocks->slot != UINT32_MAX && bytes <= blocks->largest_bytes)
+        return lm_blocks_threads_alloc(blocks, blocks->class_of[(bytes + 15) / 16]);
+#endif
+    blocks_lock(blocks);
+    void *p = alloc_locked(blocks, bytes, 16, file, line);
+    blocks_unlock(blocks);
+    return p;
+}
+
+void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes, size_t align,
+                                   const char *file, unsigned line) {
+    if (!lm_is_pow2(align) || align > LOAM_BLOCKS_SLAB_BYTES) return NULL;
+    if (align <= 16) return loam_blocks_alloc_at(blocks, bytes, file, line);
+    if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
+    blocks_lock(blocks);
+    void *p = alloc_locked(blocks, bytes, align, file, line);
+    blocks_unlock(blocks);
+    return p;
+}
+
+void *loam_blocks_calloc_at(loam_blocks *blocks, size_t count, size_t size, const char *file,
+                            unsigned line) {
+    size_t bytes;
+    if (!lm_mul(count, size, &bytes)) return NULL;
+    void *p = loam_blocks_alloc_at(blocks, bytes, file, line);
+    return p != NULL ? memset(p, 0, bytes) : NULL;
+}
+
+/* ---- Free ---- */
+
+static bool owns(const loam_blocks *blocks, const loam_blocks_slab *slab, const void *p,
+                 const char *doing, const char *file, unsigned line) {
+    if (LM_LIKELY(slab->owner == blocks)) return true;
+    lm_family_misuse(&blocks->entry, file, line, "%s of %p, which is no object of it", doing, p);
+    return false;
+}
+
+static void give_raw(loam_blocks *blocks, void *raw) {
+    loam_blocks_slab *slab = slab_of(raw);
+    if (is_large(raw)) {
+        lm_blocks_large_give(blocks, slab);
+        return;
+    }
+    loam_blocks_class *class = &blocks->classes[slab->class_index];
+    if (blocks->counted) class->deallocations++;
+    if (blocks->watched) lm_tool_hide(raw, class->block_bytes);
+    lm_blocks_give(blocks, class, raw);
+}
+
+static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned line) {
+    if (blocks->fixed) {
+        loam_blocks_class *class = lm_blocks_fixed_class(blocks, p, "free", file, line);
+        if (class == NULL) return;
+        if (blocks->counted) class->deallocations++;
+        lm_blocks_fixed_given(class, p);
+        if (blocks->watched) lm_tool_hide(p, class->block_bytes);
+        lm_blocks_give(blocks, class, p);
+    } else if (blocks->checked) {
+        loam_tag *tag = lm_guard_find(&blocks->entry, p, "free", file, line);
+        if (tag != NULL) give_raw(blocks, lm_guard_close(&blocks->entry, tag, file, line));
+    } else if (owns(blocks, slab_of(p), p, "free", file, line)) {
+        give_raw(blocks, p);
+    }
+}
+
+void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsigned line) {
+    if (p == NULL) return;
+#if LM_HOSTED
+    if (blocks->slot != UINT32_MAX && !is_large(p)) {
+        lm_blocks_threads_free(blocks, slab_of(p)->class_index, p);
+        return;
+    }
+#endif
+    blocks_lock(blocks);
+    free_locked(blocks, p, file, line);
+    blocks_unlock(blocks);
+}
+
+/* ---- Realloc ---- */
+
+/* Usable bytes of a live object, 0 among them if it is checked; false after a report. */
+static bool size_of(loam_blocks *blocks, const void *p, const char *doing, const char *file,
+                    unsigned line, size_t *bytes) {
+    if (blocks->fixed) {
+        const loam_blocks_class *class = lm_blocks_fixed_class(blocks, p, doing, file, line);
+        if (class == NULL) return false;
+        *bytes = class->block_bytes;
+    } else if (blocks->checked) {
+        const loam_tag *tag = lm_guard_find(&blocks->entry, p, doing, file, line);
+        if (tag == NULL) return false;
+        *bytes = tag->bytes;
+        return true;
+    } else {
+        if (!owns(blocks, slab_of(p), p, doing, file, line)) return false;
+        *bytes = raw_bytes_of(blocks, p) - (blocks->watched ? REDZONE : 0);
+    }
+    if (blocks->watched) lm_tool_show(p, *bytes); /* who asks may use it all */
+    return true;
+}
+
+static bool size_of_locked(loam_blocks *blocks, const void *p, const char *doing, const char *file,
+                           unsigned line, size_t *bytes) {
+    blocks_lock(blocks);
+    bool found = size_of(blocks, p, doing, file, line, bytes);
+    blocks_unlock(blocks);
+    return found;
+}
+
+size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) {
+    size_t bytes = 0;
+    if (p != NULL) (void)size_of_locked(blocks, p, "usable_size", NULL, 0, &bytes);
+    return bytes;
+}
+
+static bool stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
+    if (blocks->checked && !blocks->fixed) return false; /* its guards lie where they lie */
+    if (bytes > old_bytes) return false;
+    if (bytes >= old_bytes / 2) return true;
+    if (old_bytes > blocks->largest_bytes) return false;
+    return blocks->class_of[(bytes + 15) / 16] == blocks->class_of[(old_bytes + 15) / 16];
+}
+
+void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const char *file,
+                             unsigned line) {
+    if (p == NULL) return loam_blocks_alloc_at(blocks, bytes, file, line);
+    if (bytes == 0) {
+        loam_blocks_free_at(blocks, p, file, line);
+        return NULL;
+    }
+    size_t old_bytes;
+    if (!size_of_locked(blocks, p, "realloc", file, line, &old_bytes)) return NULL;
+    if (stays(blocks, old_bytes, bytes)) return p;
+    void *to = loam_blocks_alloc_at(blocks, bytes, file, line);
+    /* A fixed instance may be out of smaller blocks: then the large one has to do. */
+    if (to == NULL) return bytes <= old_bytes && !blocks->checked ? p : NULL;
+    memcpy(to, p, old_bytes < bytes ? old_bytes : bytes);
+    loam_blocks_free_at(blocks, p, file, line);
+    return to;
+}
+
+/* ---- Record ---- */
+
+void loam_blocks_record(loam_blocks *blocks, loam_histogram *histogram) {
+    blocks->histogram = histogram;
+    lm_blocks_set_paths(blocks);
+}

@@ -1,0 +1,155 @@
+/* blocks_check.c: what a set of blocks tells about itself: usage, invariants, its lines of statistics. */
+#include "family/blocks_room.h"
+
+/* ---- Usage ---- */
+
+static size_t in_use(const loam_blocks *blocks, const loam_blocks_class *class) {
+    size_t free = class->chain_count * class->batch;
+    for (void *block = blocks->heads[class->index]; block != NULL; block = link_of(block, 0))
+        free++;
+#if LM_HOSTED
+    if (blocks->slot != UINT32_MAX) free += lm_blocks_threads_cached(blocks, class->index);
+#endif
+    /* Threads may free while we count. */
+    return free < class->carved ? class->carved - free : 0;
+}
+
+static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
+    *usage = (loam_usage){
+        .kind = lm_blocks_kind.name,
+        .name = blocks->entry.name != NULL ? blocks->entry.name : "",
+        .held_bytes = blocks->held_bytes,
+        .peak_bytes = blocks->peak_bytes,
+        .used_bytes = blocks->large_bytes,
+        .chunks = blocks->chunks,
+        .requests = blocks->requests,
+        .objects = blocks->large_count,
+    };
+    if (blocks->tables == NULL)
+        usage->held_bytes = usage->peak_bytes = (size_t)(blocks->end - blocks->base);
+    for (unsigned i = 0; i < blocks->class_count; i++) {
+        size_t used = in_use(blocks, &blocks->classes[i]);
+        usage->objects += used;
+        usage->used_bytes += used * blocks->classes[i].block_bytes;
+    }
+}
+
+void loam_blocks_usage(const loam_blocks *blocks, loam_usage *usage) {
+    blocks_lock(blocks);
+    usage_locked(blocks, usage);
+    blocks_unlock(blocks);
+}
+
+int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
+                            loam_blocks_class_info *usage) {
+    if (index >= blocks->class_count) return LM_EINVAL;
+    blocks_lock(blocks);
+    const loam_blocks_class *class = &blocks->classes[index];
+    *usage = (loam_blocks_class_info){
+        .block_bytes = class->block_bytes,
+        .block_count = class->carved,
+        .blocks_in_use = in_use(blocks, class),
+        .block_limit = blocks->fixed ? class->limit : 0,
+        .allocations = blocks->counted ? class->allocations : LOAM_UNKNOWN,
+        .deallocations = blocks->counted ? class->deallocations : LOAM_UNKNOWN,
+        .name = blocks->entry.name != NULL ? blocks->entry.name : "",
+    };
+    blocks_unlock(blocks);
+    return 0;
+}
+
+void loam_blocks_print(const loam_blocks *blocks, loam_print *print, void *context) {
+    loam_blocks_class_info of;
+    for (unsigned i = 0; loam_blocks_class_usage(blocks, i, &of) == 0; i++) {
+        if (of.block_count == 0) continue;
+        lm_line_t line = {0};
+        lm_line_add(&line, "%s Block Size: %zu Block Count: %zu Blocks In Use: %zu\n",
+                    of.name[0] != '\0' ? of.name : "blocks", of.block_bytes, of.block_count,
+                    of.blocks_in_use);
+        print(line.text, context);
+    }
+}
+
+/* ---- Check ---- */
+
+static bool wrong(const loam_blocks *blocks, const loam_blocks_class *class, const void *block,
+                  const char *what) {
+    lm_family_misuse(&blocks->entry, NULL, 0, "free list of %u bytes: %p %s", class->block_bytes,
+                     block, what);
+    return false;
+}
+
+/* Whether it is where a block of that class can be and has been carved. */
+static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
+                     const void *block) {
+    const char *at = (const char *)block;
+    if (blocks->fixed)
+        return at >= class->start && at < class->fresh &&
+               (size_t)(at - class->start) % class->block_bytes == 0;
+    if (is_large(block)) return false;
+    const loam_blocks_slab *of = slab_of(block), *slab = class->slabs;
+    while (slab != NULL && slab != of) slab = slab->next;
+    if (slab == NULL || slab->owner != blocks || slab->class_index != class->index) return false;
+    const char *first = (const char *)slab + LOAM_BLOCKS_FIRST;
+    if (at < first || (size_t)(at - first) % class->block_bytes != 0) return false;
+    return at < (slab == class->slabs ? class->fresh
+                                      : first + slab_blocks(class) * class->block_bytes);
+}
+
+static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class, const void *chain,
+                       size_t most, size_t *count) {
+    for (const void *block = chain; block != NULL; block = link_of(block, 0)) {
+        if (!is_block(blocks, class, block)) return wrong(blocks, class, block, "is none of it");
+        if (++*count > most) return wrong(blocks, class, block, "is in it twice");
+    }
+    return true;
+}
+
+static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class) {
+    size_t free = 0, chains = 0;
+    if (!chain_good(blocks, class, blocks->heads[class->index], class->carved, &free)) return false;
+    for (void *chain = class->chains; chain != NULL; chain = link_of(chain, 1)) {
+        size_t before = free;
+        if (!chain_good(blocks, class, chain, class->carved, &free)) return false;
+        if (free - before != class->batch) return wrong(blocks, class, chain, "is no whole batch");
+        chains++;
+    }
+    if (chains != class->chain_count) return wrong(blocks, class, class->chains, "has lost some");
+    size_t carved = 0;
+    for (const loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
+        carved += slab != class->slabs ? slab_blocks(class)
+                                       : (size_t)(class->fresh - (const char *)slab -
+                                                  LOAM_BLOCKS_FIRST) /
+                                             class->block_bytes;
+    if (!blocks->fixed && carved != class->carved)
+        return wrong(blocks, class, class->slabs, "has a wrong count");
+    return true;
+}
+
+bool loam_blocks_check(const loam_blocks *blocks) {
+    blocks_lock(blocks);
+    bool good = lm_guard_check(&blocks->entry);
+    for (unsigned i = 0; i < blocks->class_count; i++)
+        good = class_good(blocks, &blocks->classes[i]) && good;
+    for (const loam_blocks_slab *slab = blocks->large; slab != NULL; slab = slab->next) {
+        if (slab->owner == blocks && (slab->next == NULL || slab->next->prev == slab)) continue;
+        lm_family_misuse(&blocks->entry, NULL, 0, "large object %p has a broken header",
+                         (const void *)slab);
+        good = false;
+        break;
+    }
+    blocks_unlock(blocks);
+    return good;
+}
+
+/* ---- For the registry ---- */
+
+static const loam_blocks *blocks_of(const loam_entry *entry) {
+    return (const loam_blocks *)(const void *)((const char *)entry - offsetof(loam_blocks, entry));
+}
+static void kind_usage(const loam_entry *entry, loam_usage *usage) {
+    loam_blocks_usage(blocks_of(entry), usage);
+}
+static bool kind_check(const loam_entry *entry) { return loam_blocks_check(blocks_of(entry)); }
+
+const loam_kind lm_blocks_kind = {"blocks", kind_usage, kind_check};

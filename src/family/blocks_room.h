@@ -1,0 +1,112 @@
+/* blocks_room.h: what the files of the blocks share.
+ *
+ *   blocks.c         the calls: init, alloc, realloc, record
+ *   blocks_slab.c    where blocks come from: lists, slabs, large objects, trim, reset
+ *   blocks_static.c  fixed instances: layout of one range, owner by address
+ *   blocks_check.c   usage, check, print
+ *   blocks_fit.c     histograms and classes that suit them
+ *
+ * All but the calls expects the instance's lock to be held, where it has one.
+ */
+#ifndef LM_FAMILY_BLOCKS_ROOM_H
+#define LM_FAMILY_BLOCKS_ROOM_H
+
+#include "family/family.h"
+#include "loam/blocks.h"
+
+enum { EDGE_NEVER = LOAM_BLOCKS_SLAB_BYTES - 1, REDZONE = 16 };
+
+/* Invariant: carved blocks = handed out + in heads[index] + chains * batch + in threads' caches. */
+typedef struct loam_blocks_class {
+    uint32_t block_bytes;
+    uint32_t align; /* that all its blocks have */
+    uint32_t batch; /* blocks that threads exchange at a time */
+    uint32_t index;
+    char *fresh, *end;       /* not yet carved: of the newest slab, or of a fixed instance's range */
+    loam_blocks_slab *slabs; /* newest first */
+    loam_blocks_slab *clean; /* with no block carved, after a reset */
+    char *start;             /* fixed: the first block */
+    uint8_t *live;           /* fixed and checked: a bit for each block */
+    void *chains;            /* whole batches: each block's first word the next, the first's second
+                                word the next batch */
+    size_t chain_count;
+    size_t carved;
+    size_t limit; /* fixed: blocks there are */
+    size_t allocations, deallocations;
+} loam_blocks_class;
+
+LM_STATIC_ASSERT(sizeof(loam_blocks_class) <= LOAM_BLOCKS_CLASS_BYTES, "said in blocks.h");
+LM_STATIC_ASSERT(sizeof(loam_blocks_slab) <= LOAM_BLOCKS_HEADER, "said in blocks.h");
+
+LM_INLINE loam_blocks_slab *slab_of(const void *p) {
+    uintptr_t at = (uintptr_t)p % LOAM_BLOCKS_SLAB_BYTES;
+    return (loam_blocks_slab *)((uintptr_t)p - (at != 0 ? at : LOAM_BLOCKS_SLAB_BYTES));
+}
+LM_INLINE bool is_large(const void *p) {
+    return (uintptr_t)p % LOAM_BLOCKS_SLAB_BYTES <= LOAM_BLOCKS_HEADER;
+}
+LM_INLINE size_t slab_blocks(const loam_blocks_class *class) {
+    return (LOAM_BLOCKS_SLAB_BYTES - LOAM_BLOCKS_FIRST) / class->block_bytes;
+}
+LM_INLINE uint32_t lowest_of(uintptr_t x) { return (uint32_t)(x & (0 - x)); }
+
+/* The words of free blocks, which a tool thinks nobody may touch. */
+LM_READS_ANYTHING static inline void *link_of(const void *block, unsigned word) {
+    return ((const loam_blocks_link *)block)[word];
+}
+LM_READS_ANYTHING static inline void set_link(void *block, unsigned word, void *to) {
+    ((loam_blocks_link *)block)[word] = to;
+}
+
+LM_INLINE void blocks_lock(const loam_blocks *blocks) {
+    if (blocks->locks != NULL && blocks->locks->get != NULL)
+        blocks->locks->get(blocks->locks->context);
+}
+LM_INLINE void blocks_unlock(const loam_blocks *blocks) {
+    if (blocks->locks != NULL && blocks->locks->release != NULL)
+        blocks->locks->release(blocks->locks->context);
+}
+
+/* Sets which calls go inline: none of a checked, watched, counted, recorded or locked instance. */
+void lm_blocks_set_paths(loam_blocks *blocks);
+
+/* ---- blocks_slab.c ---- */
+
+/* A block of that class, undefined; NULL iff there is none. Its bytes are hidden from a tool. */
+void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class);
+void lm_blocks_give(loam_blocks *blocks, loam_blocks_class *class, void *block);
+/* A large object; align up to 64 KiB. NULL iff there is no memory. */
+void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align);
+void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab);
+/* All slabs and large objects. */
+void lm_blocks_put_all(loam_blocks *blocks);
+void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got);
+void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got);
+
+/* ---- blocks_static.c ---- */
+
+/* Walks the class sizes of the options, rounded up and merged: false at the end. *at begins as 0. */
+bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint32_t *block_bytes,
+                          size_t *most);
+/* Bytes of the tables that every instance has, classes and heads first. */
+size_t lm_blocks_table_bytes(unsigned class_count, size_t largest_bytes);
+/* Sets up tables at `at`, aligned to 16: classes, heads, class_of. */
+void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *options, char *at);
+/* A fixed instance: all in memory. false iff that is too small. */
+bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options, char *memory,
+                         size_t bytes);
+size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked);
+/* The class that p lies in; NULL iff it lies in none. The same after a report, also for one that is, if
+ * checked, no block or not handed out. */
+loam_blocks_class *lm_blocks_fixed_at(const loam_blocks *blocks, const void *p);
+loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *p,
+                                         const char *doing, const char *file, unsigned line);
+/* If checked: marks the block as handed out, and as free. */
+void lm_blocks_fixed_taken(const loam_entry *entry, loam_blocks_class *class, void *block);
+void lm_blocks_fixed_given(loam_blocks_class *class, void *block);
+
+/* ---- blocks_check.c ---- */
+
+extern const loam_kind lm_blocks_kind;
+
+#endif

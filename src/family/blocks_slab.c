@@ -1,0 +1,306 @@
+/* blocks_slab.c: where blocks come from: free lists, slabs, large objects.
+ *
+ *   heads[class] ──> block ──> block          loose blocks: those freed, and those carved beside one asked for
+ *   chains       ──> batch ──> batch          whole batches that threads have brought back
+ *   slab         │ header │ handed out or in a list ... fresh │ not yet carved ... end │
+ *
+ * A slab is carved a few blocks at a time, so that memory is touched as it is needed. No block ever moves to
+ * another class, only whole slabs, through the source (trim).
+ */
+#include "family/blocks_room.h"
+
+enum { CARVE_BYTES = 4096 };
+
+/* ---- The source ---- */
+
+void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got) {
+    void *chunk = loam_source_get(blocks->source, bytes, align, got);
+    if (chunk == NULL) return NULL;
+    blocks->requests++;
+    blocks->chunks++;
+    blocks->held_bytes += *got;
+    if (blocks->held_bytes > blocks->peak_bytes) blocks->peak_bytes = blocks->held_bytes;
+    return chunk;
+}
+
+void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
+    lm_tool_show_undefined(chunk, got);
+    blocks->chunks--;
+    blocks->held_bytes -= got;
+    loam_source_put(blocks->source, chunk, got);
+}
+
+/* ---- Slabs ---- */
+
+static loam_blocks_slab *slab_get(loam_blocks *blocks, const loam_blocks_class *class) {
+    size_t got;
+    void *chunk = lm_blocks_get(blocks, LOAM_BLOCKS_SLAB_BYTES, LOAM_BLOCKS_SLAB_BYTES, &got);
+    if (chunk == NULL) return NULL;
+    loam_blocks_slab *slab = (loam_blocks_slab *)chunk;
+    *slab = (loam_blocks_slab){
+        .class_index = class->index, .owner = blocks, .got = got, .chunk = chunk};
+    if (blocks->watched) lm_tool_hide(slab + 1, got - sizeof *slab);
+    return slab;
+}
+
+static bool carve_anew(loam_blocks *blocks, loam_blocks_class *class) {
+    if (blocks->fixed) return false;
+    loam_blocks_slab *slab = class->clean;
+    if (slab != NULL) {
+        class->clean = slab->next;
+    } else if ((slab = slab_get(blocks, class)) == NULL) {
+        return false;
+    }
+    slab->next = class->slabs;
+    class->slabs = slab;
+    class->fresh = (char *)slab + LOAM_BLOCKS_FIRST;
+    class->end = class->fresh + slab_blocks(class) * class->block_bytes;
+    return true;
+}
+
+/* A new block; up to `most` of them come along as a chain behind it. */
+static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most, uint32_t *count) {
+    if (class->fresh == class->end && !carve_anew(blocks, class)) return NULL;
+    char *first = class->fresh;
+    size_t left = (size_t)(class->end - first) / class->block_bytes;
+    uint32_t carved = left < most ? (uint32_t)left : most;
+    char *block = first;
+    for (uint32_t i = 1; i < carved; i++, block += class->block_bytes)
+        set_link(block, 0, block + class->block_bytes);
+    set_link(block, 0, NULL);
+    class->fresh = block + class->block_bytes;
+    class->carved += carved;
+    *count = carved;
+    return first;
+}
+
+static uint32_t carve_most(const loam_blocks *blocks, const loam_blocks_class *class) {
+    /* What was freed is told from what is new by being in a list (see fixed_taken). */
+    if (blocks->checked || class->block_bytes > CARVE_BYTES / 2) return 1;
+    return CARVE_BYTES / class->block_bytes;
+}
+
+/* ---- Blocks ---- */
+
+void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
+    void **head = &blocks->heads[class->index];
+    void *block = *head;
+    if (LM_UNLIKELY(block == NULL)) {
+        uint32_t count;
+        if (class->chains != NULL) {
+            block = class->chains;
+            class->chains = link_of(block, 1);
+            class->chain_count--;
+        } else if ((block = carve(blocks, class, carve_most(blocks, class), &count)) == NULL) {
+            return NULL;
+        } else if (count == 1) {
+            return block;
+        }
+    } else if (blocks->checked && !blocks->fixed) {
+        const loam_tag *tag = (const loam_tag *)(void *)((char *)block + lm_guard_head(16)) - 1;
+        (void)lm_guard_check_freed(&blocks->entry, tag);
+    }
+    *head = link_of(block, 0);
+    return block;
+}
+
+void lm_blocks_give(loam_blocks *blocks, loam_blocks_class *class, void *block) {
+    set_link(block, 0, blocks->heads[class->index]);
+    blocks->heads[class->index] = block;
+}
+
+/* ---- Batches ---- */
+
+uint32_t lm_blocks_batch(const loam_blocks *blocks, unsigned class_index) {
+    return blocks->classes[class_index].batch;
+}
+
+void *lm_blocks_take_chain(loam_blocks *blocks, unsigned class_index, uint32_t *count) {
+    loam_blocks_class *class = &blocks->classes[class_index];
+    void *chain = class->chains;
+    if (chain != NULL) {
+        class->chains = link_of(chain, 1);
+        class->chain_count--;
+        *count = class->batch;
+        return chain;
+    }
+    if ((chain = blocks->heads[class_index]) == NULL) {
+        uint32_t most = carve_most(blocks, class);
+        return carve(blocks, class, most < class->batch ? most : class->batch, count);
+    }
+    void *last = chain;
+    *count = 1;
+    for (void *next; *count < class->batch && (next = link_of(last, 0)) != NULL; last = next)
+        ++*count;
+    blocks->heads[class_index] = link_of(last, 0);
+    set_link(last, 0, NULL);
+    return chain;
+}
+
+void lm_blocks_give_batch(loam_blocks *blocks, unsigned class_index, void *chain) {
+    loam_blocks_class *class = &blocks->classes[class_index];
+    set_link(chain, 1, class->chains);
+    class->chains = chain;
+    class->chain_count++;
+}
+
+void lm_blocks_give_chain(loam_blocks *blocks, unsigned class_index, void *chain) {
+    for (void *next; chain != NULL; chain = next) {
+        next = link_of(chain, 0);
+        lm_blocks_give(blocks, &blocks->classes[class_index], chain);
+    }
+}
+
+/* ---- Large objects: a chunk each, found by the same mask ----
+ *
+ *   align up to 64: │ header, 64 B │ object     above: │ header ... 64 KiB │ object
+ */
+
+void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
+    size_t skip = align <= LOAM_BLOCKS_HEADER ? LOAM_BLOCKS_HEADER : LOAM_BLOCKS_SLAB_BYTES;
+    if (bytes > (size_t)PTRDIFF_MAX - 2 * LOAM_BLOCKS_SLAB_BYTES) return NULL;
+    size_t got;
+    void *chunk = lm_blocks_get(blocks, skip + bytes, LOAM_BLOCKS_SLAB_BYTES, &got);
+    if (chunk == NULL) return NULL;
+    loam_blocks_slab *slab = (loam_blocks_slab *)chunk;
+    *slab = (loam_blocks_slab){
+        .class_index = blocks->class_count, .owner = blocks, .got = got, .chunk = chunk};
+    slab->next = blocks->large;
+    if (slab->next != NULL) slab->next->prev = slab;
+    blocks->large = slab;
+    blocks->large_count++;
+    blocks->large_bytes += got;
+    if (blocks->watched) lm_tool_hide(slab + 1, got - sizeof *slab);
+    return (char *)chunk + skip;
+}
+
+void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab) {
+    if (slab->prev != NULL) {
+        slab->prev->next = slab->next;
+    } else {
+        blocks->large = slab->next;
+    }
+    if (slab->next != NULL) slab->next->prev = slab->prev;
+    blocks->large_count--;
+    blocks->large_bytes -= slab->got;
+    lm_blocks_put(blocks, slab, slab->got);
+}
+
+/* ---- All of them ---- */
+
+static void put_slabs(loam_blocks *blocks, loam_blocks_slab *slab) {
+    for (loam_blocks_slab *next; slab != NULL; slab = next) {
+        next = slab->next;
+        lm_blocks_put(blocks, slab->chunk, slab->got);
+    }
+}
+
+void lm_blocks_put_all(loam_blocks *blocks) {
+    while (blocks->large != NULL) lm_blocks_large_give(blocks, blocks->large);
+    for (unsigned i = 0; i < blocks->class_count; i++) {
+        put_slabs(blocks, blocks->classes[i].slabs);
+        put_slabs(blocks, blocks->classes[i].clean);
+    }
+}
+
+void loam_blocks_reset(loam_blocks *blocks) {
+#if LM_HOSTED
+    if (blocks->slot != UINT32_MAX) lm_blocks_threads_forget(blocks);
+#endif
+    lm_guard_drop_all(&blocks->entry);
+    while (blocks->large != NULL) lm_blocks_large_give(blocks, blocks->large);
+    for (unsigned i = 0; i < blocks->class_count; i++) {
+        loam_blocks_class *class = &blocks->classes[i];
+        blocks->heads[i] = NULL;
+        class->chains = NULL;
+        class->chain_count = class->carved = 0;
+        if (blocks->fixed) {
+            class->fresh = class->start;
+            if (class->live != NULL) memset(class->live, 0, class->limit / 8 + 1);
+            if (blocks->watched) lm_tool_hide(class->start, (size_t)(class->end - class->start));
+            continue;
+        }
+        class->fresh = class->end = NULL;
+        for (loam_blocks_slab *slab; (slab = class->slabs) != NULL;) {
+            class->slabs = slab->next;
+            slab->next = class->clean;
+            class->clean = slab;
+            if (blocks->watched) lm_tool_hide(slab + 1, slab->got - sizeof *slab);
+        }
+    }
+}
+
+/* ---- Trim ---- */
+
+static size_t carved_of(const loam_blocks_class *class, const loam_blocks_slab *slab) {
+    if (slab != class->slabs) return slab_blocks(class);
+    return (size_t)(class->fresh - ((const char *)slab + LOAM_BLOCKS_FIRST)) / class->block_bytes;
+}
+
+static bool is_empty(const loam_blocks_class *class, const loam_blocks_slab *slab) {
+    return slab->spare_blocks == carved_of(class, slab);
+}
+
+/* Takes the free blocks of empty slabs out of the list, in place. */
+static void forget_empty(loam_blocks *blocks, loam_blocks_class *class) {
+    void *last = NULL;
+    for (void *block = blocks->heads[class->index]; block != NULL;) {
+        void *next = link_of(block, 0);
+        if (!is_empty(class, slab_of(block))) {
+            last = block;
+        } else if (last != NULL) {
+            set_link(last, 0, next);
+        } else {
+            blocks->heads[class->index] = next;
+        }
+        block = next;
+    }
+}
+
+static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
+    size_t before = blocks->held_bytes;
+    put_slabs(blocks, class->clean);
+    class->clean = NULL;
+    while (class->chains != NULL) {
+        void *chain = class->chains;
+        class->chains = link_of(chain, 1);
+        class->chain_count--;
+        lm_blocks_give_chain(blocks, class->index, chain);
+    }
+    for (loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
+        slab->spare_blocks = 0;
+    for (void *block = blocks->heads[class->index]; block != NULL; block = link_of(block, 0))
+        slab_of(block)->spare_blocks++;
+    forget_empty(blocks, class);
+    loam_blocks_slab *newest = class->slabs;
+    size_t newest_carved = newest != NULL ? carved_of(class, newest) : 0;
+    for (loam_blocks_slab **link = &class->slabs, *slab; (slab = *link) != NULL;) {
+        size_t carved = slab == newest ? newest_carved : slab_blocks(class);
+        if (slab->spare_blocks != carved) {
+            link = &slab->next;
+            continue;
+        }
+        *link = slab->next;
+        class->carved -= carved;
+        if (slab == newest) class->fresh = class->end = NULL;
+        lm_blocks_put(blocks, slab->chunk, slab->got);
+    }
+    /* The newest may be another now: none of it is left to be carved. */
+    if (class->fresh == NULL && class->slabs != NULL)
+        class->fresh = class->end =
+            (char *)class->slabs + LOAM_BLOCKS_FIRST + slab_blocks(class) * class->block_bytes;
+    return before - blocks->held_bytes;
+}
+
+size_t loam_blocks_trim(loam_blocks *blocks) {
+    if (blocks->fixed) return 0;
+#if LM_HOSTED
+    if (blocks->slot != UINT32_MAX) lm_blocks_threads_flush(blocks);
+#endif
+    blocks_lock(blocks);
+    size_t bytes = 0;
+    for (unsigned i = 0; i < blocks->class_count; i++)
+        bytes += trim_class(blocks, &blocks->classes[i]);
+    blocks_unlock(blocks);
+    return bytes;
+}

@@ -1,0 +1,267 @@
+/* shared_blocks.c: blocks for many threads: a cache for each thread and instance.
+ *
+ *   loam_blocks_caches ──> │ place 0 │ place 1 │ ... │ place 63 │       one table a thread
+ *                               │
+ *                               v     of each class: head (up to a batch), spare (a batch, or none)
+ *                             cache ──> cache of another thread ──> ...  all of the instance
+ *
+ * A thread allocates from head and frees onto it. When head has become a whole batch it turns into the spare, and
+ * the spare that was there goes to the instance, in one piece; when head is empty the spare becomes head again, or a
+ * batch of the instance's does. So a batch is exchanged for each batch of calls, at most, under one lock, and
+ * no list is walked.
+ *
+ * An instance has a place in all tables. Only 64 at a time have one; those after them take their lock at each
+ * call. A thread that ends gives its caches back, and has none from then on: later calls of it take the lock.
+ * An instance that ends takes the caches of all threads out of their tables, so that no thread can find one of
+ * an instance that is gone, whatever is at its address.
+ *
+ * In the child of a fork, the caches of threads that are not there stay as they are: their blocks are lost.
+ *
+ * Locks: first that of all tables, then the instance's. Invariant of each list: head has batch - room blocks,
+ * 1 <= room <= batch.
+ */
+#include "heap/heap.h"
+#include "os/os.h"
+
+#include "family/family.h"
+#include "loam/blocks.h"
+
+enum { PLACES = 64 };
+
+static loam_blocks_cache *nowhere[PLACES]; /* of threads without a table: stays NULL */
+__thread loam_blocks_cache **loam_blocks_caches
+    __attribute__((tls_model("initial-exec"))) = nowhere;
+/* No table from now on. */
+static LM_TLS bool ended;
+
+static lm_lock_t tables_lock;
+static uint64_t places_taken;  /* bits */
+static loam_blocks *instances; /* with a lock of ours */
+static bool hooked;
+
+LM_INLINE loam_blocks_list *list_of(loam_blocks_cache *cache, unsigned class_index) {
+    return (loam_blocks_list *)(cache + 1) + class_index;
+}
+
+/* ---- The lock ---- */
+
+static void take_lock(void *context) {
+    lm_lock_take((lm_lock_t *)(void *)&((loam_blocks *)context)->lock_word);
+}
+static void give_lock(void *context) {
+    lm_lock_give((lm_lock_t *)(void *)&((loam_blocks *)context)->lock_word);
+}
+
+/* ---- Fork: the child finds every list whole ---- */
+
+static void before_fork(void) {
+    lm_lock_take(&tables_lock);
+    for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) take_lock(blocks);
+}
+static void after_fork(void) {
+    for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) give_lock(blocks);
+    lm_lock_give(&tables_lock);
+}
+
+/* ---- Instances ---- */
+
+void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
+    blocks->lock_word = 0;
+    blocks->own_locks =
+        (loam_blocks_locks){.get = take_lock, .release = give_lock, .context = blocks};
+    blocks->locks = &blocks->own_locks;
+    lm_lock_take(&tables_lock);
+    bool hook = !hooked;
+    hooked = true;
+    blocks->prev = NULL;
+    blocks->next = instances;
+    if (instances != NULL) instances->prev = blocks;
+    instances = blocks;
+    if (wants_caches && ~places_taken != 0) {
+        blocks->slot = lm_lowest_bit(~places_taken);
+        places_taken |= (uint64_t)1 << blocks->slot;
+    }
+    lm_lock_give(&tables_lock);
+    if (hook) lm_thread_on_fork(before_fork, after_fork, after_fork);
+}
+
+void lm_blocks_threads_end(loam_blocks *blocks) {
+    lm_lock_take(&tables_lock);
+    for (loam_blocks_cache *cache = blocks->caches, *next; cache != NULL; cache = next) {
+        next = cache->next;
+        *cache->place = NULL;
+        lm_block_free(cache);
+    }
+    blocks->caches = NULL;
+    if (blocks->slot != UINT32_MAX) places_taken &= ~((uint64_t)1 << blocks->slot);
+    blocks->slot = UINT32_MAX;
+    if (blocks->prev != NULL) {
+        blocks->prev->next = blocks->next;
+    } else {
+        instances = blocks->next;
+    }
+    if (blocks->next != NULL) blocks->next->prev = blocks->prev;
+    lm_lock_give(&tables_lock);
+}
+
+/* ---- Caches ---- */
+
+static void empty(loam_blocks *blocks, loam_blocks_cache *cache) {
+    for (unsigned i = 0; i < blocks->class_count; i++) {
+        loam_blocks_list *list = list_of(cache, i);
+        if (list->spare != NULL) lm_blocks_give_batch(blocks, i, list->spare);
+        lm_blocks_give_chain(blocks, i, list->head);
+        list->head = NULL;
+        lm_store_relaxed(&list->spare, NULL);
+        lm_store_relaxed(&list->room, list->batch);
+    }
+}
+
+/* The calling thread has come to its end: the hook of lm_thread_on_exit. */
+static bool thread_ended(void *value, unsigned rounds) {
+    (void)rounds;
+    loam_blocks_cache **table = (loam_blocks_cache **)value;
+    lm_lock_take(&tables_lock);
+    for (unsigned i = 0; i < PLACES; i++) {
+        loam_blocks_cache *cache = table[i];
+        if (cache == NULL) continue;
+        take_lock(cache->blocks);
+        empty(cache->blocks, cache);
+        *cache->link = cache->next;
+        if (cache->next != NULL) cache->next->link = cache->link;
+        give_lock(cache->blocks);
+        lm_block_free(cache);
+    }
+    loam_blocks_caches = nowhere;
+    ended = true;
+    lm_lock_give(&tables_lock);
+    lm_block_free(table);
+    return false;
+}
+
+static bool table_made(void) {
+    if (loam_blocks_caches != nowhere) return true;
+    if (ended) return false;
+    loam_blocks_cache **table = (loam_blocks_cache **)lm_calloc(PLACES * sizeof *table);
+    if (table == NULL) return false;
+    if (!lm_thread_on_exit(thread_ended, table)) {
+        lm_block_free(table);
+        return false;
+    }
+    loam_blocks_caches = table;
+    return true;
+}
+
+/* The calling thread's, new if need be; NULL iff it cannot have one. */
+static loam_blocks_cache *cache_of(loam_blocks *blocks) {
+    loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
+    if (LM_LIKELY(cache != NULL) || !table_made()) return cache;
+    cache = (loam_blocks_cache *)lm_calloc(sizeof *cache +
+                                           blocks->class_count * sizeof(loam_blocks_list));
+    if (cache == NULL) return NULL;
+    cache->blocks = blocks;
+    cache->place = &loam_blocks_caches[blocks->slot];
+    for (unsigned i = 0; i < blocks->class_count; i++) {
+        loam_blocks_list *list = list_of(cache, i);
+        list->room = list->batch = lm_blocks_batch(blocks, i);
+    }
+    take_lock(blocks);
+    cache->next = blocks->caches;
+    cache->link = &blocks->caches;
+    if (cache->next != NULL) cache->next->link = &cache->next;
+    blocks->caches = cache;
+    give_lock(blocks);
+    *cache->place = cache;
+    return cache;
+}
+
+/* ---- Slow paths ---- */
+
+static void *alloc_alone(loam_blocks *blocks, unsigned class_index) {
+    uint32_t count;
+    take_lock(blocks);
+    void *block = lm_blocks_take_chain(blocks, class_index, &count);
+    if (block != NULL) {
+        lm_blocks_give_chain(blocks, class_index, *(loam_blocks_link *)block);
+    }
+    give_lock(blocks);
+    return block;
+}
+
+void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
+    loam_blocks_cache *cache = cache_of(blocks);
+    if (cache == NULL) return alloc_alone(blocks, class_index);
+    loam_blocks_list *list = list_of(cache, class_index);
+    void *block = list->head;
+    uint32_t count = list->batch - list->room;
+    if (block == NULL && (block = list->spare) != NULL) {
+        lm_store_relaxed(&list->spare, NULL);
+        count = list->batch;
+    } else if (block == NULL) {
+        take_lock(blocks);
+        block = lm_blocks_take_chain(blocks, class_index, &count);
+        give_lock(blocks);
+        if (block == NULL) return NULL;
+    }
+    list->head = *(loam_blocks_link *)block;
+    lm_store_relaxed(&list->room, list->batch - (count - 1));
+    return block;
+}
+
+void loam_blocks_batch_full(loam_blocks *blocks, loam_blocks_list *list) {
+    if (list->spare != NULL) {
+        unsigned class_index =
+            (unsigned)(list - list_of(loam_blocks_caches[blocks->slot], 0));
+        take_lock(blocks);
+        lm_blocks_give_batch(blocks, class_index, list->spare);
+        give_lock(blocks);
+    }
+    lm_store_relaxed(&list->spare, list->head);
+    list->head = NULL;
+    lm_store_relaxed(&list->room, list->batch);
+}
+
+void lm_blocks_threads_free(loam_blocks *blocks, unsigned class_index, void *block) {
+    loam_blocks_cache *cache = cache_of(blocks);
+    if (cache == NULL) {
+        take_lock(blocks);
+        *(loam_blocks_link *)block = NULL;
+        lm_blocks_give_chain(blocks, class_index, block);
+        give_lock(blocks);
+        return;
+    }
+    loam_blocks_list *list = list_of(cache, class_index);
+    *(loam_blocks_link *)block = list->head;
+    list->head = block;
+    lm_store_relaxed(&list->room, list->room - 1);
+    if (list->room == 0) loam_blocks_batch_full(blocks, list);
+}
+
+void lm_blocks_threads_flush(loam_blocks *blocks) {
+    loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
+    if (cache == NULL) return;
+    take_lock(blocks);
+    empty(blocks, cache);
+    give_lock(blocks);
+}
+
+void lm_blocks_threads_forget(loam_blocks *blocks) {
+    for (loam_blocks_cache *cache = blocks->caches; cache != NULL; cache = cache->next) {
+        for (unsigned i = 0; i < blocks->class_count; i++) {
+            loam_blocks_list *list = list_of(cache, i);
+            list->head = list->spare = NULL;
+            list->room = list->batch;
+        }
+    }
+}
+
+size_t lm_blocks_threads_cached(const loam_blocks *blocks, unsigned class_index) {
+    size_t count = 0;
+    for (loam_blocks_cache *cache = blocks->caches; cache != NULL; cache = cache->next) {
+        const loam_blocks_list *list = list_of(cache, class_index);
+        uint32_t room = lm_load_relaxed(&list->room);
+        count += list->batch - room;
+        if (lm_load_relaxed(&list->spare) != NULL) count += list->batch;
+    }
+    return count;
+}
