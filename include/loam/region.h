@@ -9,7 +9,7 @@
  *   region ── chunk ──> older chunk ──> ...            the source's memory, by doubling (or fixed) sizes
  *              │
  *     [ header │ object │ object │ object │ free ...... ]
- *              ^ start                    ^ at          ^ end
+ *              ^ floor                    ^ at          ^ end
  *
  * It works like a stack where it can: freeing the last object moves `at` back, growing the last one moves
  * it on, and a chunk that became empty goes back, with the one before it current again where it was left.
@@ -22,7 +22,7 @@
  * with C++'s sized delete. A plain free of an object of another alignment is a mistake that only a checked
  * region reports.
  *
- * Invariants: start <= at <= end, end is a multiple of 16, and all three are NULL where inline paths must
+ * Invariants: floor <= at <= end, end is a multiple of 16, and all three are NULL where inline paths must
  * not be taken (no chunk yet, LOAM_CHECK, AddressSanitizer): then nothing fits and nothing is last.
  * loam_region_check walks them. After Hanson, "Fast allocation and deallocation of memory based on object
  * lifetimes" (1990), and the rules of TfwPool, nginx's pools and Boost's.
@@ -70,7 +70,8 @@ typedef struct loam_region_cleanup loam_region_cleanup;
 typedef struct loam_region_room {
     char *at;    /* first free byte of the current chunk */
     char *end;   /* its end, a multiple of 16 */
-    char *start; /* the current chunk's first byte for objects, or where it was marked last */
+    char *floor; /* objects above it go back inline: the current chunk's first byte, which is not above so
+                  * that an emptied chunk is seen; one less in the first chunk, and behind a mark */
 } loam_region_room;
 
 /* Members are private to loam. The first 64 bytes are those of the fast paths. */
@@ -88,6 +89,8 @@ struct loam_region {
     size_t first_bytes, most_bytes, keep_bytes, chunk_align;
     size_t serial; /* of large objects and cleanups, so that marks can tell newer ones */
     size_t held_bytes, peak_bytes, spare_bytes, round_bytes, average_bytes;
+    size_t marks;          /* not yet ended */
+    struct loam_tag *dead; /* freed objects of a checked region */
     size_t requests, turns; /* calls of the source's get; chunks that became current */
     loam_region *parent;
     loam_region_cleanup *in_parent;
@@ -97,10 +100,11 @@ struct loam_region {
 
 /* A place in a region's life, to rewind to. Marks nest like brackets. Members are private. */
 typedef struct loam_region_mark {
-    char *at, *start;
+    char *at, *floor;
     struct loam_region_chunk *chunk;
     struct loam_region_freed *freed;
-    size_t serial;
+    struct loam_tag *dead;
+    size_t serial, marks;
 } loam_region_mark;
 
 /* ---- Setting up ---- */
@@ -240,7 +244,7 @@ loam_region_array_at(loam_region *region, size_t count, size_t bytes, size_t ali
 LOAM_INLINE void loam_region_free_aligned_at(loam_region *region, void *p, size_t bytes,
                                              size_t align, const char *file, unsigned line) {
     if (LOAM_LIKELY((uintptr_t)p + loam_region_round(bytes, align) == (uintptr_t)region->room.at &&
-                    (char *)p > region->room.start)) {
+                    (char *)p > region->room.floor)) {
         region->room.at = (char *)p;
         return;
     }
@@ -271,7 +275,9 @@ LOAM_INLINE void loam_region_free_at(loam_region *region, void *p, size_t bytes,
 LOAM_INLINE LOAM_NODISCARD void *
 loam_region_realloc_aligned_at(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                                size_t align, const char *file, unsigned line) {
-    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, align) == (uintptr_t)region->room.at &&
+    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, align) ==
+                        (uintptr_t)region->room.at &&
+                    (char *)p > region->room.floor &&
                     bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
                     bytes <= region->large_bytes)) {
         region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, align));
@@ -297,6 +303,7 @@ LOAM_INLINE LOAM_NODISCARD bool loam_region_extend_at(loam_region *region, void 
                                                       const char *file, unsigned line) {
     if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, LOAM_REGION_ALIGN) ==
                         (uintptr_t)region->room.at &&
+                    (char *)p > region->room.floor &&
                     bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
                     bytes <= region->large_bytes)) {
         region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, LOAM_REGION_ALIGN));
@@ -378,7 +385,8 @@ LOAM_API bool loam_region_check(const loam_region *region) LOAM_NOEXCEPT;
 /* ---- Hosted builds ---- */
 
 /* One of the calling thread's two scratch regions, marked: the one that is not `conflict` (NULL: either), which
- * the caller was handed for its results. Ended in reverse order. Never NULL. Freed when the thread ends. */
+ * the caller was handed for its results. Ended in reverse order. Freed when the thread ends; what is left of
+ * it at that time must not be used by destructors that run later. region is NULL iff there is no memory. */
 typedef struct loam_scratch {
     loam_region *region;
     loam_region_mark mark;
@@ -392,8 +400,10 @@ LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_close_fd(loam_region *r
                                                                   int fd) LOAM_NOEXCEPT;
 
 /* As sprintf, into as many bytes as it takes. NULL iff there is no memory or the format is bad. */
-LOAM_API LOAM_NODISCARD char *loam_region_sprintf(loam_region *region, const char *format, ...)
-    LOAM_NOEXCEPT __attribute__((format(printf, 2, 3)));
+LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const char *file,
+                                                     unsigned line, const char *format, ...)
+    LOAM_NOEXCEPT __attribute__((format(printf, 4, 5)));
+#define loam_region_sprintf(region, ...) loam_region_sprintf_at(region, LOAM_HERE, __VA_ARGS__)
 
 LOAM_END
 

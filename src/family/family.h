@@ -94,6 +94,9 @@ size_t lm_guard_whole(size_t bytes, size_t align);
 void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes, size_t align,
                     const char *file, unsigned line);
 
+/* A live object changes its size in place; raw_bytes must hold its head, bytes, and LM_GUARD_BYTES behind. */
+void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t bytes);
+
 /* The tag of a live object of `owner` whose guards are whole; NULL after a report: foreign pointer, double
  * free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,

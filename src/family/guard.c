@@ -84,6 +84,20 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     return tag + 1;
 }
 
+void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t bytes) {
+    unsigned char *object = (unsigned char *)(tag + 1);
+    size_t old_bytes = tag->bytes, old_filled = filled_bytes(tag);
+    tag->raw_bytes = raw_bytes;
+    tag->bytes = bytes;
+    if (bytes > old_bytes) lm_tool_show_undefined(object + old_bytes, bytes - old_bytes);
+    if (filled_bytes(tag) > old_filled)
+        memset(object + old_filled, FRESH, filled_bytes(tag) - old_filled);
+    lm_tool_show_undefined(tail_of(tag), tail_whole(tag));
+    memset(tail_of(tag), GUARD, tail_bytes(tag));
+    widen(owner, tag);
+    lm_tool_hide(tail_of(tag), tail_whole(tag));
+}
+
 /* Both guards; one line on the first that was written to. */
 static bool whole(const loam_entry *owner, const loam_tag *tag, const char *file, unsigned line) {
     lm_tool_show(tag->guard, sizeof(tag->guard));

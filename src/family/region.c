@@ -93,7 +93,7 @@ static bool set_up(loam_region *region, loam_source *source, const loam_region_o
 
 int loam_region_init_as(loam_region *region, loam_source *source,
                         const loam_region_options *options, unsigned more_flags) {
-    return set_up(region, source, options, more_flags) ? 0 : LM_REGION_EINVAL;
+    return set_up(region, source, options, more_flags) ? 0 : LM_EINVAL;
 }
 
 /* Everything but the chunk in which the region itself lives, if it does. */
@@ -128,7 +128,8 @@ void *loam_region_create_object_as(loam_source *source, const loam_region_option
     *region = first;
     char *object = (char *)region + lm_align_up(sizeof(loam_region), 16);
     loam_region_room *room = lm_region_room(region);
-    region->own = room->start = room->at;
+    region->own = room->at;
+    room->floor = room->at - 1;
     lm_tool_show_undefined(region, own);
     memset(object, 0, bytes);
     lm_entry_init(&region->entry, &lm_region_kind, name, region->mode == LM_REGION_CHECKED);
@@ -181,11 +182,15 @@ static lm_chunk_t *take_spare(loam_region *region, size_t need) {
     return NULL;
 }
 
+/* Where the source has not as much as wanted, half of it, and so on, will do. */
 static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
     size_t got, bytes = chunk_bytes(region, need);
-    lm_chunk_t *chunk = (lm_chunk_t *)lm_region_get(region, bytes, region->chunk_align, &got);
-    if (chunk == NULL && bytes > need && !region->fixed)
-        chunk = (lm_chunk_t *)lm_region_get(region, need, region->chunk_align, &got);
+    lm_chunk_t *chunk;
+    for (;;) {
+        chunk = (lm_chunk_t *)lm_region_get(region, bytes, region->chunk_align, &got);
+        if (chunk != NULL || bytes == need || region->fixed) break;
+        bytes = bytes / 2 > need ? lm_align_up(bytes / 2, 16) : need;
+    }
     if (chunk == NULL) return NULL;
     chunk->bytes = got;
     if (lm_region_contiguous(region)) {
@@ -194,6 +199,11 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
         pieces->got[0] = got;
     }
     return chunk;
+}
+
+static void note_round(loam_region *region) {
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
 }
 
 /* Another chunk, with room for so many bytes at that alignment, becomes current. */
@@ -216,16 +226,16 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     if (chunk == NULL) return false;
     if (region->chunk != NULL) {
         region->chunk->at = room->at;
-        region->chunk->start = room->start;
+        region->chunk->floor = room->floor;
     }
     chunk->before = region->chunk;
     region->chunk = chunk;
     region->turns++;
-    room->start = room->at = (char *)chunk + lm_chunk_head(region);
+    room->at = (char *)chunk + lm_chunk_head(region);
     room->end = lm_chunk_end(chunk);
-    lm_tool_hide(room->start, (size_t)((char *)chunk + chunk->bytes - room->start));
-    size_t used = region->held_bytes - region->spare_bytes;
-    if (used > region->round_bytes) region->round_bytes = used;
+    room->floor = chunk->before != NULL ? room->at : room->at - 1;
+    lm_tool_hide(room->at, (size_t)((char *)chunk + chunk->bytes - room->at));
+    note_round(region);
     return true;
 }
 
@@ -253,29 +263,39 @@ bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     region->turns++;
     lm_tool_hide(p, got);
     lm_region_room(region)->end = lm_chunk_end(chunk);
-    size_t used = region->held_bytes - region->spare_bytes;
-    if (used > region->round_bytes) region->round_bytes = used;
+    note_round(region);
     return true;
 }
 
 size_t lm_region_drop_spares(loam_region *region, size_t most) {
-    size_t before = region->held_bytes;
-    while (region->spare_bytes > most) {
-        lm_chunk_t *spare = region->spares;
-        region->spares = spare->before;
+    size_t held = region->held_bytes, kept = 0;
+    struct loam_region_chunk **link = &region->spares;
+    while (*link != NULL) {
+        lm_chunk_t *spare = *link;
+        if (spare->bytes <= most - kept) {
+            kept += spare->bytes;
+            link = &spare->before;
+            continue;
+        }
+        *link = spare->before;
         region->spare_bytes -= spare->bytes;
         lm_region_put_chunk(region, spare);
     }
-    return before - region->held_bytes;
+    return held - region->held_bytes;
+}
+
+size_t lm_region_spare_most(const loam_region *region) {
+    size_t used = region->held_bytes - region->spare_bytes;
+    size_t keep = region->average_bytes > region->keep_bytes ? region->average_bytes
+                                                             : region->keep_bytes;
+    return keep > used ? keep - used : 0;
 }
 
 void lm_region_drop_chunk(loam_region *region) {
     lm_chunk_t *chunk = region->chunk, *before = chunk->before;
     loam_region_room *room = lm_region_room(region);
-    /* One stays, so that alternating at a chunk's border does not ask the source each time. */
-    size_t most = region->average_bytes > region->keep_bytes ? region->average_bytes
-                                                             : region->keep_bytes;
-    lm_region_drop_spares(region, most > chunk->bytes ? most - chunk->bytes : 0);
+    /* This one stays, so that alternating at a chunk's border does not ask the source each time. */
+    lm_region_drop_spares(region, lm_region_spare_most(region));
     chunk->before = region->spares;
     region->spares = chunk;
     region->spare_bytes += chunk->bytes;
@@ -284,7 +304,22 @@ void lm_region_drop_chunk(loam_region *region) {
         *room = (loam_region_room){0};
         return;
     }
-    *room = (loam_region_room){before->at, lm_chunk_end(before), before->start};
+    *room = (loam_region_room){before->at, lm_chunk_end(before), before->floor};
+}
+
+void lm_region_shrink_chunk(loam_region *region, size_t most) {
+    lm_chunk_t *chunk = region->chunk;
+    if (chunk == NULL || !lm_region_contiguous(region)) return;
+    loam_region_room *room = lm_region_room(region);
+    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    size_t used = (size_t)(room->at - (char *)chunk);
+    while (pieces->count > 1 && chunk->bytes > most &&
+           chunk->bytes - pieces->got[pieces->count - 1] >= used) {
+        size_t got = pieces->got[--pieces->count];
+        chunk->bytes -= got;
+        lm_region_put(region, (char *)chunk + chunk->bytes, got);
+        room->end = lm_chunk_end(chunk);
+    }
 }
 
 /* ---- Objects ---- */
@@ -307,13 +342,13 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
 
 void lm_region_release(loam_region *region, char *p, size_t bytes) {
     loam_region_room *room = lm_region_room(region);
-    if (p + bytes != room->at || p < room->start) {
+    bool first = p == room->floor && p == lm_chunk_first(region, region->chunk);
+    if (p + bytes != room->at || (p <= room->floor && !first)) {
         lm_region_collect(region, p, bytes);
         return;
     }
     room->at = p;
-    lm_chunk_t *chunk = region->chunk;
-    if (p == lm_chunk_first(region, chunk) && chunk->before != NULL) lm_region_drop_chunk(region);
+    if (first) lm_region_drop_chunk(region);
 }
 
 static void *alloc_checked(loam_region *region, size_t bytes, size_t align, const char *file,
@@ -346,8 +381,11 @@ static void free_checked(loam_region *region, void *p, size_t bytes, const char 
     char *raw = (char *)lm_guard_close(&region->entry, tag, file, line);
     if (raw_bytes > region->large_bytes) {
         lm_region_large_free(region, raw);
-    } else {
+    } else if (raw + raw_bytes == region->hidden.at && raw > region->hidden.floor) {
         lm_region_release(region, raw, raw_bytes);
+    } else {
+        tag->next = region->dead; /* its bytes are looked at until it is gone for good */
+        region->dead = tag;
     }
 }
 
@@ -363,4 +401,28 @@ void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t al
         lm_tool_hide(p, all);
         lm_region_release(region, (char *)p, all);
     }
+}
+
+/* ---- Copies ---- */
+
+void *loam_region_memdup_at(loam_region *region, const void *from, size_t bytes, const char *file,
+                            unsigned line) {
+    void *copy = loam_region_alloc_at(region, bytes, file, line);
+    return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
+}
+
+char *loam_region_strndup_at(loam_region *region, const char *from, size_t most, const char *file,
+                             unsigned line) {
+    size_t length = 0;
+    while (length < most && from[length] != '\0') length++;
+    char *copy = (char *)loam_region_alloc_aligned_at(region, length + 1, 1, file, line);
+    if (copy == NULL) return NULL;
+    memcpy(copy, from, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+char *loam_region_strdup_at(loam_region *region, const char *from, const char *file,
+                            unsigned line) {
+    return loam_region_strndup_at(region, from, PTRDIFF_MAX, file, line);
 }

@@ -2,7 +2,8 @@
  *
  *   region.c        setting up, chunks, objects
  *   region_array.c  freed arrays, capacities of grown ones, realloc, large objects
- *   region_life.c   marks, reset, trim, cleanups, children, usage, check
+ *   region_life.c   marks, reset, trim, cleanups, children
+ *   region_check.c  usage, origin of addresses, invariants
  */
 #ifndef LM_FAMILY_REGION_H
 #define LM_FAMILY_REGION_H
@@ -22,14 +23,14 @@ enum {
     LM_REGION_LISTS = 18,      /* each of twice the bytes; the last: all above */
     LM_REGION_GROWN_FIRST = 8, /* slots of the first table of capacities */
     LM_REGION_GROWN_MOST = 1024,
-    LM_REGION_EINVAL = -22, /* a freestanding build has no errno.h */
+    
 };
 
-/* At the head of each chunk; at and start are those of the room while another chunk is current. */
+/* At the head of each chunk; at and floor are those of the room while another chunk is current. */
 typedef struct loam_region_chunk {
     struct loam_region_chunk *before;
     size_t bytes;
-    char *at, *start;
+    char *at, *floor;
 } lm_chunk_t;
 
 /* Behind that, over a contiguous source: what each get gave, for the chunk goes back as it came. */
@@ -122,8 +123,12 @@ void lm_region_release(loam_region *region, char *p, size_t bytes);
 bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 /* The chunk before is current again, the one that was goes to the spares. */
 void lm_region_drop_chunk(loam_region *region);
-/* Gives spares back until at most `most` bytes of them are left. Returns the bytes given back. */
+/* Gives spares back that do not fit into `most` bytes, the larger first. Returns the bytes given back. */
 size_t lm_region_drop_spares(loam_region *region, size_t most);
+/* What may be spare, by what recent rounds needed. */
+size_t lm_region_spare_most(const loam_region *region);
+/* Gives back what a contiguous source gave behind the current chunk's first `most` bytes, as far as it is unused. */
+void lm_region_shrink_chunk(loam_region *region, size_t most);
 void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk);
 void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got);
 void lm_region_put(loam_region *region, void *chunk, size_t got);
@@ -131,14 +136,21 @@ void lm_region_put(loam_region *region, void *chunk, size_t got);
 /* ---- region_array.c ---- */
 
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align);
+/* Freed arrays that a mark had set aside are to be used again. */
+void lm_region_merge(loam_region *region, lm_freed_set_t *older);
 void lm_region_collect(loam_region *region, char *p, size_t bytes);
 /* The room that an array at p has; `bytes` iff nothing else is known. forget: and it is known no longer. */
 size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool forget);
 void *lm_region_large_alloc(loam_region *region, size_t bytes, size_t align);
 void lm_region_large_free(loam_region *region, void *p);
 size_t lm_region_large_room(const void *p);
+size_t lm_region_large_serial(const void *p);
+/* Whether freed arrays and capacities are the region's; false after a report. */
+bool lm_region_check_freed(const loam_region *region);
+/* The set, made if there is none yet; NULL iff there is no memory. */
+lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
-/* ---- region_life.c ---- */
+/* ---- region_life.c, region_check.c ---- */
 
 /* Drops all that is newer than the mark, objects excepted: cleanups run, large objects go. */
 void lm_region_end_newer(loam_region *region, size_t serial);

@@ -15,7 +15,7 @@ enum { SPOIL = 16, LEAST_FREED = 64, LOOK_AT = 4, PROBES = 4 };
 
 /* ---- The set, made when it is first needed ---- */
 
-static lm_freed_set_t *set_of(loam_region *region) {
+lm_freed_set_t *lm_region_freed_set(loam_region *region) {
     if (region->freed != NULL) return region->freed;
     lm_freed_set_t *set = (lm_freed_set_t *)lm_region_carve(region, sizeof(*set), 16);
     if (set == NULL) return NULL;
@@ -66,7 +66,7 @@ static void keep_array(lm_freed_set_t *set, char *p, size_t bytes) {
 
 void lm_region_collect(loam_region *region, char *p, size_t bytes) {
     if (bytes < LEAST_FREED || region->mode == LM_REGION_CHECKED) return;
-    lm_freed_set_t *set = set_of(region);
+    lm_freed_set_t *set = lm_region_freed_set(region);
     if (set != NULL) keep_array(set, p, bytes);
 }
 
@@ -77,6 +77,19 @@ void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
     if (freed == NULL) return NULL;
     keep_array(region->freed, (char *)freed + need, got - need);
     return freed;
+}
+
+/* Not their capacities: what was freed since may be somebody else's by now. */
+LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *older) {
+    lm_freed_set_t *set = region->freed;
+    if (set == NULL) region->freed = older;
+    if (set == NULL || older == NULL) return;
+    for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
+        lm_freed_t **end = &set->lists[i];
+        while (*end != NULL) end = &(*end)->next;
+        *end = older->lists[i];
+    }
+    if (set->cleanups == NULL) set->cleanups = older->cleanups;
 }
 
 /* ---- Capacities ---- */
@@ -139,6 +152,28 @@ size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool
     return capacity + SPOIL;
 }
 
+LM_READS_ANYTHING bool lm_region_check_freed(const loam_region *region) {
+    const lm_freed_set_t *set = region->freed;
+    for (unsigned i = 0; set != NULL && i < LM_REGION_LISTS; i++) {
+        for (const lm_freed_t *freed = set->lists[i]; freed != NULL; freed = freed->next) {
+            if (loam_region_is_from(region, freed) && freed->bytes >= LEAST_FREED &&
+                list_of(freed->bytes) == i)
+                continue;
+            lm_family_misuse(&region->entry, NULL, 0, "a freed array was written to, at %p",
+                             (const void *)freed);
+            return false;
+        }
+    }
+    for (size_t i = 0; set != NULL && i < set->grown_slots; i++) {
+        const char *p = set->grown[i].p;
+        if (p == NULL || loam_region_is_from(region, p)) continue;
+        lm_family_misuse(&region->entry, NULL, 0, "the room of an array that is not there, at %p",
+                         (const void *)p);
+        return false;
+    }
+    return true;
+}
+
 /* ---- Large objects: a chunk of their own ---- */
 
 static lm_large_t *large_of(const void *p) { return (lm_large_t *)(uintptr_t)p - 1; }
@@ -178,6 +213,8 @@ size_t lm_region_large_room(const void *p) {
     return (size_t)(large->chunk + large->got - (const char *)p);
 }
 
+size_t lm_region_large_serial(const void *p) { return large_of(p)->serial; }
+
 /* ---- Realloc ---- */
 
 /* What the tool sees of an object whose size has changed in place. */
@@ -194,7 +231,9 @@ static void show(const loam_region *region, char *p, size_t old_bytes, size_t by
  * there is no room. */
 static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all) {
     loam_region_room *room = lm_region_room(region);
-    if (p + old_all != room->at || p < room->start || old_all == 0) return false;
+    if (p + old_all != room->at || old_all == 0 || p < room->floor ||
+        (p == room->floor && p != lm_chunk_first(region, region->chunk)))
+        return false;
     size_t left = (size_t)(room->end - p);
     if (all > left) {
         if (!lm_region_contiguous(region) || !lm_region_grow_chunk(region, all - left))
@@ -226,7 +265,7 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
     } else {
         size_t capacity = lm_region_whole(region, bytes, align);
         lm_freed_set_t *set = NULL;
-        if (bytes > old_bytes && old_bytes != 0 && !region->fixed) set = set_of(region);
+        if (bytes > old_bytes && old_bytes != 0 && !region->fixed) set = lm_region_freed_set(region);
         if (set != NULL) {
             size_t twice = lm_align_up(2 * old_bytes, 16);
             if (twice > region->large_bytes) twice = region->large_bytes;
@@ -243,12 +282,40 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
     return moved;
 }
 
+/* The same in a checked region: the tag knows what room the object has. */
+static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
+    char *raw = (char *)tag->raw;
+    size_t head = (size_t)((char *)(tag + 1) - raw), old_raw = tag->raw_bytes;
+    if (bytes > (size_t)PTRDIFF_MAX - head - 64) return false;
+    size_t all = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
+    if (old_raw <= region->large_bytes && all <= region->large_bytes && bytes != tag->bytes &&
+        resize_last(region, raw, old_raw, all)) {
+        lm_guard_resize(&region->entry, tag, all, bytes);
+        return true;
+    }
+    if (all > old_raw || (old_raw > region->large_bytes && all <= region->large_bytes))
+        return false;
+    lm_guard_resize(&region->entry, tag, old_raw, bytes);
+    return true;
+}
+
 static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                              size_t align, const char *file, unsigned line) {
     loam_tag *tag = lm_region_find(region, p, old_bytes, "realloc", file, line);
     if (tag == NULL) return NULL;
-    void *moved = loam_region_alloc_slow(region, bytes, align, file, line);
+    if (resize_checked(region, tag, bytes)) return p;
+    /* With room for twice as much, as elsewhere. */
+    size_t room = bytes > old_bytes && 2 * old_bytes > bytes && 4 * old_bytes < region->large_bytes
+                      ? 2 * old_bytes
+                      : bytes;
+    void *moved = loam_region_alloc_slow(region, room, align, file, line);
+    if (moved == NULL && room > bytes) {
+        room = bytes;
+        moved = loam_region_alloc_slow(region, bytes, align, file, line);
+    }
     if (moved == NULL) return NULL;
+    loam_tag *other = (loam_tag *)moved - 1;
+    if (room > bytes) lm_guard_resize(&region->entry, other, other->raw_bytes, bytes);
     memcpy(moved, p, old_bytes < bytes ? old_bytes : bytes);
     loam_region_free_slow(region, p, old_bytes, align, file, line);
     return moved;
@@ -272,7 +339,7 @@ bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, siz
     if (p == NULL || !lm_region_possible(bytes, align)) return false;
     if (region->mode == LM_REGION_CHECKED) {
         loam_tag *tag = lm_region_find(region, p, old_bytes, "extend", file, line);
-        return tag != NULL && bytes == old_bytes;
+        return tag != NULL && resize_checked(region, tag, bytes);
     }
     if (!resize(region, (char *)p, old_bytes, bytes, align)) return false;
     show(region, (char *)p, old_bytes, bytes);

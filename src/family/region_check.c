@@ -1,0 +1,128 @@
+/* region_check.c: what a region tells about itself (loam/region.h): usage, origin of addresses, invariants. */
+#include "family/region.h"
+
+static const loam_region_room *room_of(const loam_region *region) {
+    return region->mode == LM_REGION_PLAIN ? &region->room : &region->hidden;
+}
+
+/* Where a chunk's objects end. */
+static const char *at_of(const loam_region *region, const lm_chunk_t *chunk) {
+    return chunk == region->chunk ? room_of(region)->at : chunk->at;
+}
+
+loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
+                         const char *file, unsigned line) {
+    loam_tag *tag = lm_guard_find(&region->entry, p, doing, file, line);
+    if (tag == NULL || tag->bytes == bytes) return tag;
+    lm_family_misuse(&region->entry, file, line,
+                     "%s of %p with %zu bytes, allocated with %zu at %s:%u", doing, p, bytes,
+                     tag->bytes, tag->file != NULL ? tag->file : "?", tag->line);
+    return NULL;
+}
+
+bool loam_region_is_from(const loam_region *region, const void *p) {
+    const char *at = (const char *)p;
+    for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
+        if (at >= lm_chunk_first(region, chunk) && at < at_of(region, chunk)) return true;
+    }
+    for (const lm_large_t *large = region->large; large != NULL; large = large->older) {
+        if (at >= (const char *)(large + 1) && at < large->chunk + large->got) return true;
+    }
+    return false;
+}
+
+void loam_region_usage(const loam_region *region, loam_usage *usage) {
+    size_t chunks = 0, used = 0, objects = 0;
+    for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before, chunks++)
+        used += (size_t)(at_of(region, chunk) - lm_chunk_first(region, chunk));
+    for (const lm_chunk_t *chunk = region->spares; chunk != NULL; chunk = chunk->before) chunks++;
+    for (const lm_large_t *large = region->large; large != NULL; large = large->older, chunks++)
+        used += lm_region_large_room(large + 1);
+    for (const loam_tag *tag = region->entry.live; tag != NULL; tag = tag->next) objects++;
+    *usage = (loam_usage){
+        .kind = region->entry.kind->name,
+        .name = region->entry.name != NULL ? region->entry.name : "",
+        .held_bytes = region->held_bytes,
+        .used_bytes = used,
+        .peak_bytes = region->peak_bytes,
+        .chunks = chunks,
+        .requests = region->requests,
+        .objects = region->mode == LM_REGION_CHECKED ? objects : LOAM_UNKNOWN,
+    };
+}
+
+/* ---- Invariants ---- */
+
+static bool broken(const loam_region *region, const char *what, const void *where) {
+    lm_family_misuse(&region->entry, NULL, 0, "%s, at %p", what, where);
+    return false;
+}
+
+static bool check_chunks(const loam_region *region, size_t *bytes) {
+    for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
+        const char *first = lm_chunk_first(region, chunk), *at = at_of(region, chunk);
+        const char *floor = chunk == region->chunk ? room_of(region)->floor : chunk->floor;
+        if (at < first || at > lm_chunk_end(chunk))
+            return broken(region, "a chunk's position is outside of it", chunk);
+        if (floor < first - 1 || floor > at)
+            return broken(region, "a chunk's floor is outside of it", chunk);
+        if (lm_region_contiguous(region)) {
+            const lm_pieces_t *pieces = lm_chunk_pieces((lm_chunk_t *)(uintptr_t)chunk);
+            size_t sum = 0;
+            for (size_t i = 0; i < pieces->count && i <= LM_REGION_PIECES; i++)
+                sum += pieces->got[i];
+            if (sum != chunk->bytes) return broken(region, "a chunk's pieces are not it", chunk);
+        }
+        *bytes += chunk->bytes;
+    }
+    return true;
+}
+
+static bool check_room(const loam_region *region) {
+    const loam_region_room *room = room_of(region);
+    const lm_chunk_t *chunk = region->chunk;
+    if (region->mode != LM_REGION_PLAIN && (region->room.at != NULL || region->room.end != NULL ||
+                                            region->room.floor != NULL))
+        return broken(region, "inline paths are open", region);
+    if (room->end != (chunk != NULL ? lm_chunk_end(chunk) : NULL))
+        return broken(region, "the end is not the current chunk's", room->end);
+    return true;
+}
+
+static bool check_lists(const loam_region *region, size_t *bytes) {
+    struct loam_region_large *const *link = &region->large;
+    for (const lm_large_t *large = *link; large != NULL; link = &large->older, large = *link) {
+        if (large->link != link) return broken(region, "the list of large objects", large);
+        *bytes += large->got;
+    }
+    loam_region_cleanup *const *next = &region->cleanups;
+    for (const lm_cleanup_t *cleanup = *next; cleanup != NULL;
+         next = &cleanup->older, cleanup = *next) {
+        if (cleanup->link != next || cleanup->serial > region->serial)
+            return broken(region, "the list of cleanups", cleanup);
+    }
+    size_t spare = 0;
+    for (const lm_chunk_t *chunk = region->spares; chunk != NULL; chunk = chunk->before)
+        spare += chunk->bytes;
+    *bytes += spare;
+    return spare == region->spare_bytes || broken(region, "the spare chunks", region->spares);
+}
+
+bool loam_region_check(const loam_region *region) {
+    size_t bytes = 0;
+    if (!check_room(region) || !check_chunks(region, &bytes) || !check_lists(region, &bytes))
+        return false;
+    if (bytes != region->held_bytes) return broken(region, "chunks are lost", region->chunk);
+    if (!lm_region_check_freed(region)) return false;
+    return region->mode != LM_REGION_CHECKED || lm_region_check_objects(region);
+}
+
+static const loam_region *region_of(const loam_entry *entry) {
+    return LM_CONTAINER(entry, loam_region, entry);
+}
+static void usage_of(const loam_entry *entry, loam_usage *usage) {
+    loam_region_usage(region_of(entry), usage);
+}
+static bool check_of(const loam_entry *entry) { return loam_region_check(region_of(entry)); }
+
+const loam_kind lm_region_kind = {"region", usage_of, check_of};

@@ -1,0 +1,82 @@
+/* scratch.c: what regions have only where there is an operating system: two scratch regions for each thread,
+ * file descriptors as cleanups, and formatted strings (loam/region.h).
+ *
+ *   pair ── region 0, region 1        made with the thread's first use, ended with the thread
+ *
+ * Two are enough, however deep calls nest: a function that has temporary objects of its own and puts its
+ * result into a region of its caller's needs one that is not this, and never a third.
+ */
+#include "os/os.h"
+
+#include "family/family.h"
+#include "loam/region.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct scratch_pair {
+    loam_region *regions[2];
+    bool known; /* known: the thread's end will tell us */
+} scratch_pair_t;
+
+static LM_TLS scratch_pair_t pair;
+
+/* A destructor that runs later may begin scratch again: then there is another round. */
+static bool thread_ended(void *value, unsigned rounds) {
+    scratch_pair_t *of = (scratch_pair_t *)value;
+    (void)rounds;
+    for (int i = 0; i < 2; i++) {
+        loam_region_destroy(of->regions[i]);
+        of->regions[i] = NULL;
+    }
+    of->known = false;
+    return false;
+}
+
+static loam_region *make(int i) {
+    const loam_region_options options = {.first_bytes = 64 * LM_KIB};
+    if (!pair.known) pair.known = lm_thread_on_exit(thread_ended, &pair);
+    return pair.regions[i] = loam_region_create(loam_pages(), &options);
+}
+
+loam_scratch loam_scratch_begin(const loam_region *conflict) {
+    int i = conflict != NULL && conflict == pair.regions[0];
+    loam_region *region = pair.regions[i];
+    if (LM_UNLIKELY(region == NULL)) region = make(i);
+    if (LM_UNLIKELY(region == NULL)) return (loam_scratch){0};
+    return (loam_scratch){region, loam_region_mark_here(region)};
+}
+
+void loam_scratch_end(const loam_scratch *scratch) {
+    if (LM_LIKELY(scratch->region != NULL)) loam_region_rewind(scratch->region, &scratch->mark);
+}
+
+/* ---- Files ---- */
+
+static void close_fd(void *argument) { (void)close((int)(intptr_t)argument); }
+
+loam_region_cleanup *loam_region_close_fd(loam_region *region, int fd) {
+    return loam_region_add_cleanup(region, close_fd, (void *)(intptr_t)fd);
+}
+
+/* ---- Formatted strings ---- */
+
+char *loam_region_sprintf_at(loam_region *region, const char *file, unsigned line,
+                             const char *format, ...) {
+    va_list args;
+    char few[128];
+    va_start(args, format);
+    int length = vsnprintf(few, sizeof(few), format, args);
+    va_end(args);
+    if (length < 0) return NULL;
+    size_t bytes = (size_t)length + 1;
+    char *text = (char *)loam_region_alloc_aligned_at(region, bytes, 1, file, line);
+    if (text == NULL) return NULL;
+    if (bytes <= sizeof(few)) return (char *)memcpy(text, few, bytes);
+    va_start(args, format);
+    (void)vsnprintf(text, bytes, format, args);
+    va_end(args);
+    return text;
+}
