@@ -37,18 +37,13 @@ void lm_entry_deinit(loam_entry *entry);
 /* What reports call it: its name, or "(unnamed)". */
 const char *lm_entry_name(const loam_entry *entry);
 
-/* Whether p lies where objects of this checked allocator are, or have been. */
-LM_INLINE bool lm_entry_has(const loam_entry *entry, const void *p) {
-    return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
-           (uintptr_t)p <= lm_load_relaxed(&entry->high);
-}
-/* The newest allocator in the list of which that is true; NULL iff there is none. */
-const loam_entry *lm_entry_around(const void *p);
-/* Whether it is in the list. */
-bool lm_entry_listed(const loam_entry *entry);
 /* The first in the list of which holds(entry, p) is true; NULL iff there is none. */
 const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
                                 const void *p);
+/* Whether p lies where objects of this checked allocator are, or have been. */
+bool lm_entry_has(const loam_entry *entry, const void *p);
+/* Whether it is in the list. */
+bool lm_entry_listed(const loam_entry *entry);
 
 /* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }

@@ -44,7 +44,7 @@ static size_t filled_bytes(const loam_tag *tag) {
     return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
 }
 
-/* Relaxed, here and in lm_entry_around: another thread that reports a mistake may look. */
+/* Relaxed, here and in lm_entry_has: another thread that reports a mistake may look. */
 static void widen(loam_entry *owner, const loam_tag *tag) {
     uintptr_t low = (uintptr_t)tag->raw, high = (uintptr_t)tail_of(tag);
     if (owner->low == 0 || low < owner->low) lm_store_relaxed(&owner->low, low);
@@ -126,7 +126,7 @@ loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char 
                         const char *file, unsigned line) {
     loam_tag *tag = (loam_tag *)(uintptr_t)object - 1;
     bool ours = lm_entry_has(owner, object);
-    if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_around(object) == NULL)) {
+    if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
         return NULL;
     }

@@ -32,8 +32,6 @@ const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
 
-const loam_entry *lm_entry_around(const void *p) { return lm_entry_find(lm_entry_has, p); }
-
 const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
                                 const void *p) {
     lm_port_lock();
@@ -41,6 +39,12 @@ const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const voi
     while (entry != NULL && !holds(entry, p)) entry = entry->next;
     lm_port_unlock();
     return entry;
+}
+
+/* Relaxed: of another thread's allocator, where it has been is good enough. */
+bool lm_entry_has(const loam_entry *entry, const void *p) {
+    return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
+           (uintptr_t)p <= lm_load_relaxed(&entry->high);
 }
 
 bool lm_entry_listed(const loam_entry *entry) {

@@ -19,7 +19,9 @@ __attribute__((constructor(102))) static void boot(void) { lm_heap_boot(); }
 
 static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
-    size_t unit = align <= PAGE_BYTES ? PAGE_BYTES : align < LM_SLICE_BYTES ? align : LM_SLICE_BYTES;
+    size_t unit = align <= PAGE_BYTES      ? PAGE_BYTES
+                  : align < LM_SLICE_BYTES ? align
+                                           : LM_SLICE_BYTES;
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
     void *chunk =
         LM_LIKELY(align <= unit) ? lm_block_alloc(bytes) : lm_malloc_aligned(bytes, align);
