@@ -13,5 +13,5 @@ if(LOAM_QEMU_ARM)
   set(CMAKE_CROSSCOMPILING_EMULATOR ${LOAM_QEMU_ARM} -machine mps2-an386 -display none -monitor none
     -serial none -semihosting-config enable=on,target=native -kernel)
 else() # 77: a test that cannot run here
-  set(CMAKE_CROSSCOMPILING_EMULATOR sh -c "echo SKIPPED: qemu-system-arm is not installed; exit 77")
+  set(CMAKE_CROSSCOMPILING_EMULATOR sh -c "echo SKIPPED: qemu-system-arm is not installed && exit 77")
 endif()

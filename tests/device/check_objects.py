@@ -4,8 +4,9 @@
     check_objects.py needs --nm NM libloam-freestanding.a [--helpers REGEX]
         fails if the archive, as a whole, needs any symbol but memcpy, memmove and memset, and what REGEX
         matches: arithmetic of the compiler's own library (__aeabi_uldivmod), which is listed
-    check_objects.py sizes --size SIZE libloam-freestanding.a
-        a table: flash (code and constants) and RAM (variables) of each file
+    check_objects.py sizes --size SIZE [--less PROGRAM] libloam-freestanding.a | PROGRAM...
+        a table: flash (code and constants) and RAM (variables) of each file; of programs, what they have
+        more than another one
     check_objects.py no-heap --nm NM PROGRAM...
         fails if a program contains or imports any function that hands out memory of a system
 
@@ -13,6 +14,7 @@ It reads symbol tables: a function that is called by its address from a header w
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -53,17 +55,23 @@ def needs(args):
     return 1 if wrong else 0
 
 
-def sizes(args):
-    print(f"{'':<16} {'flash':>7} {'RAM':>6}")
-    total = [0, 0]
-    for line in output(args.size, "--format=berkeley", args.files[0]).splitlines()[1:]:
+def sizes_of(size, file):
+    """(name, flash, RAM) of each object file in an archive, or of a program."""
+    for line in output(size, "--format=berkeley", file).splitlines()[1:]:
         text, data, bss = (int(column) for column in line.split()[:3])
-        name = line.split()[5].replace(".obj", "").replace(".c.o", ".c")
-        figures = (text + data, data + bss)  # variables with a value lie in both
-        total = [a + b for a, b in zip(total, figures)]
-        print(f"{name:<16} {figures[0]:>7} {figures[1]:>6}")
-    print(f"{'all':<16} {total[0]:>7} {total[1]:>6}")
-    return 0 if total[0] > 0 else 1
+        name = os.path.basename(line.split()[5]).replace(".obj", "").replace(".c.o", ".c")
+        yield name, text + data, data + bss  # variables with a value lie in both
+
+
+def sizes(args):
+    less = next(sizes_of(args.size, args.less))[1:] if args.less else (0, 0)
+    rows = [row for file in args.files for row in sizes_of(args.size, file)]
+    if len(args.files) == 1:
+        rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
+    print(f"{'':<24} {'flash':>7} {'RAM':>7}")
+    for name, flash, ram in rows:
+        print(f"{name:<24} {flash - less[0]:>7} {ram - less[1]:>7}")
+    return 0 if rows and rows[-1][1] > 0 else 1
 
 
 def no_heap(args):
@@ -91,6 +99,7 @@ def main():
     parser.add_argument("files", nargs="*")
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--size", default="size")
+    parser.add_argument("--less", default="")
     parser.add_argument("--helpers", default="")
     args = parser.parse_intermixed_args()
     if args.what == "self-test":
