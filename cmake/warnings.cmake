@@ -1,6 +1,7 @@
 # The warnings that all code of ours is compiled with, and the compilers that loam accepts.
 
-foreach(lang C CXX)
+get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+foreach(lang ${languages})
   set(id ${CMAKE_${lang}_COMPILER_ID})
   set(version ${CMAKE_${lang}_COMPILER_VERSION})
   if(NOT ((id STREQUAL "GNU" AND version VERSION_GREATER_EQUAL 12) OR

@@ -13,6 +13,9 @@ The rules:
   path      an include in quotes names its folder ("heap/page.h", not "page.h")
   compiler  only src/base/compiler.h has #ifs on compilers and processors; of the public headers
             one may, for attributes
+  freestanding  of the system, src/base and src/family include only headers that every compiler brings
+            (<stddef.h>, <stdint.h>, ...): no <string.h>, which bare metal may lack: base/memory.h; two
+            doors for hosted builds, base/memory.h and family/tool.c, include what else they need
   linux     only src/os/linux.c includes <sys/*>, <linux/*> or <asm/*>, or mentions __linux__
   length    a file has at most 600 lines
   opening   a file opens with a comment that starts with its name (a public header's as it is included:
@@ -38,6 +41,10 @@ BELOW = {
     "family": ("base",),
     "hosted": ("base", "os", "span", "heap", "family"),
 }
+FREESTANDING = ("base", "family")
+OF_THE_COMPILER = {"stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h"}
+# What hosted builds include besides, inside an #if.
+HOSTED_INCLUDES = {"src/base/memory.h": "string.h", "src/family/tool.c": "valgrind/memcheck.h"}
 COMPILER_FILE = "src/base/compiler.h"
 SYSTEM_FILE = "src/os/linux.c"
 MAX_LINES = 600
@@ -79,6 +86,8 @@ def check_include(path, quote, target):
     if quote == "<":
         if SYSTEM_HEADER.match(target) and path != SYSTEM_FILE:
             return "linux", f"includes <{target}>: only {SYSTEM_FILE} may know the system"
+        if own in FREESTANDING and target not in OF_THE_COMPILER and HOSTED_INCLUDES.get(path) != target:
+            return "freestanding", f"includes <{target}>, which a device may not have"
         return None
     if target.startswith("loam/"):
         return None
@@ -152,6 +161,10 @@ SOUND = {
     "include/loam/types.h": "/* loam/types.h: attributes. */\n#if defined(__GNUC__)\n#endif\n",
     "src/base/compiler.h": "/* compiler.h: compilers. */\n#if defined(__clang__)\n#endif\n",
     "src/base/base.h": '/* base.h: ground. */\n#include "base/compiler.h"\n',
+    "src/base/memory.h": "/* memory.h: memcpy. */\n#include <string.h>\n",
+    "src/family/family.h": '/* family.h: all. */\n#include "base/base.h"\n#include <stdint.h>\n#include <stdatomic.h>\n',
+    "src/family/tool.c": '/* tool.c: x. */\n#include "family/family.h"\n#include <valgrind/memcheck.h>\n',
+    "src/hosted/pages.c": '/* pages.c: x. */\n#include "heap/heap.h"\n#include "family/family.h"\n#include <errno.h>\n',
     "src/os/os.h": '/* os.h: the contract. */\n#include "base/base.h"\n',
     "src/os/linux.c": '/* linux.c: Linux. */\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
     "src/span/span.h": "/* span.h: spans. */\n",
@@ -169,6 +182,14 @@ WRONG = [
     ("layer", "src/os/up.c", '/* up.c: x. */\n#include "span/span.h"\n'),
     ("layer", "src/span/up.c", '/* up.c: x. */\n#  include "heap/heap.h"\n'),
     ("layer", "src/heap/up.c", '/* up.c: x. */\n#include "api/api.h"\n'),
+    ("layer", "src/family/os.c", '/* os.c: x. */\n#include "os/os.h"\n'),
+    ("layer", "src/family/heap.c", '/* heap.c: x. */\n#include "heap/heap.h"\n'),
+    ("layer", "src/family/hosted.c", '/* hosted.c: x. */\n#include "hosted/hosted.h"\n'),
+    ("layer", "src/heap/family.c", '/* family.c: x. */\n#include "family/family.h"\n'),
+    ("layer", "src/hosted/api.c", '/* api.c: x. */\n#include "api/api.h"\n'),
+    ("freestanding", "src/family/lib.c", "/* lib.c: x. */\n#include <stdlib.h>\n"),
+    ("freestanding", "src/family/string.c", "/* string.c: x. */\n#include <string.h>\n"),
+    ("freestanding", "src/base/io.h", "/* io.h: x. */\n#  include <stdio.h>\n"),
     ("layer", "include/loam/up.h", '/* loam/up.h: x. */\n#include "base/base.h"\n'),
     ("door", "src/api/in.c", '/* in.c: x. */\n#include "heap/page.h"\n'),
     ("door", "src/os/in.c", '/* in.c: x. */\n#include "base/compiler.h"\n'),
@@ -211,7 +232,8 @@ def self_test():
         if found != [(path, rule)]:
             print(f"self-test: {path} should break exactly {rule!r}, found {found}")
             failures += 1
-    unproven = {"layer", "door", "path", "compiler", "linux", "length", "opening"} - {w[0] for w in WRONG}
+    rules = {"layer", "door", "path", "freestanding", "compiler", "linux", "length", "opening"}
+    unproven = rules - {w[0] for w in WRONG}
     if unproven:
         print(f"self-test: no case for {sorted(unproven)}")
         failures += 1

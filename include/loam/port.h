@@ -9,6 +9,8 @@
 
 #include "loam/types.h"
 
+#include <stdbool.h>
+
 LOAM_BEGIN
 
 /* Takes a line of loam's: a report of a mistake, or what loam_registry_print was asked for. At most 256 bytes,
@@ -26,6 +28,12 @@ void loam_port_unlock(void) LOAM_NOEXCEPT;
 
 /* The thread number that reports name. Default: 0. */
 unsigned loam_port_thread(void) LOAM_NOEXCEPT;
+
+/* ---- Not to be replaced, but called ---- */
+
+/* What follows the report of a mistake: with true, the mistaken call does nothing or gives NULL, and the program
+ * goes on; with false, loam_port_abort, which is the default. */
+void loam_port_ignore_mistakes(bool ignore) LOAM_NOEXCEPT;
 
 LOAM_END
 

@@ -38,7 +38,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 LOAM_BEGIN
 
@@ -226,7 +225,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_calloc_at(loam_region
     size_t all;
     if (__builtin_mul_overflow(count, bytes, &all)) return NULL;
     void *p = loam_region_alloc_at(region, all, file, line);
-    return p != NULL ? memset(p, 0, all) : NULL;
+    return p != NULL ? __builtin_memset(p, 0, all) : NULL;
 }
 #define loam_region_calloc(region, count, bytes) \
     loam_region_calloc_at(region, count, bytes, LOAM_HERE)

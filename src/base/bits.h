@@ -23,7 +23,13 @@ LM_INLINE unsigned lm_log2(size_t x) {
 }
 
 /* Index of the lowest set bit; x must not be 0. */
-LM_INLINE unsigned lm_lowest_bit(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
+LM_INLINE unsigned lm_lowest_bit(uint64_t x) {
+    /* By words: for two in one, compilers of 32-bit processors would call a function. */
+    if (sizeof(long) == sizeof(x)) return (unsigned)__builtin_ctzl((unsigned long)x);
+    uint32_t low = (uint32_t)x;
+    return low != 0 ? (unsigned)__builtin_ctz(low)
+                    : 32 + (unsigned)__builtin_ctz((uint32_t)(x >> 32));
+}
 
 /* a * b in *product; false iff it does not fit. */
 LM_INLINE bool lm_mul(size_t a, size_t b, size_t *product) {

@@ -73,7 +73,7 @@ void loam_blocks_print(const loam_blocks *blocks, loam_print *print, void *conte
 
 static bool wrong(const loam_blocks *blocks, const loam_blocks_class *class, const void *block,
                   const char *what) {
-    lm_family_misuse(&blocks->entry, NULL, 0, "free list of %u bytes: %p %s", class->block_bytes,
+    lm_family_misuse(&blocks->entry, NULL, 0, "free list of %u bytes: %p %s", (unsigned)class->block_bytes,
                      block, what);
     return false;
 }

@@ -8,7 +8,6 @@
  */
 #include "family/region.h"
 
-#include <string.h>
 
 enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
 #define MOST_BYTES (4 * LM_MIB)

@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-#include <string.h>
 
 enum { SPOIL = 16, LEAST_FREED = 64, LOOK_AT = 4, PROBES = 4 };
 

@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-#include <string.h>
 
 /* ---- Cleanups ---- */
 

@@ -1,6 +1,6 @@
 /* freestanding.c: the port where there is no operating system: loam/port.h, with a default for each function.
  *
- * Left out of hosted builds, where linux.c provides the same lm_port functions. It has no state, and asks
+ * Left out of hosted builds, where linux.c provides the same lm_port functions. It has no state of its own, and asks
  * nothing of a C library.
  */
 #include "loam/port.h"
@@ -14,6 +14,8 @@ WEAK void loam_port_abort(void) { __builtin_trap(); }
 WEAK void loam_port_lock(void) {}
 WEAK void loam_port_unlock(void) {}
 WEAK unsigned loam_port_thread(void) { return 0; }
+
+void loam_port_ignore_mistakes(bool ignore) { lm_misuse_policy.ignore = ignore; }
 
 void lm_port_write_error(const char *text, size_t bytes) { loam_port_write(text, bytes); }
 void lm_port_abort(void) { loam_port_abort(); }
