@@ -258,6 +258,112 @@ LOAM_API bool loam_pool_check(const loam_pool *pool) LOAM_NOEXCEPT;
 /* O(free blocks). */
 LOAM_API void loam_pool_usage(const loam_pool *pool, loam_usage *usage) LOAM_NOEXCEPT;
 
+/* ---- Several pools, a request to the best fitting ---- */
+
+/* Stands in for a general allocator: operators new of a class hierarchy, a library's hooks. A request goes to the
+ * smallest block that is large enough, if it is not too large either, and to a fallback otherwise. Members are
+ * private. One thread at a time. */
+typedef struct loam_pool_set {
+    loam_pool *pools; /* the caller's, block sizes rising */
+    size_t count;
+    unsigned tolerance;
+    loam_source *fallback;
+    size_t fallback_objects, fallback_bytes; /* out now */
+} loam_pool_set;
+
+LOAM_API LOAM_NODISCARD int loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools,
+                                                  const size_t *block_bytes, size_t count,
+                                                  loam_source *source,
+                                                  const loam_pool_options *options,
+                                                  unsigned tolerance, loam_source *fallback,
+                                                  unsigned extra) LOAM_NOEXCEPT;
+
+/* Sets up count pools in the caller's array, over source and with options alike, of the block sizes given, which must
+ * rise. A block may be larger than a request by tolerance per cent of the request; what fits none, or finds its pools
+ * at their limits, goes to the fallback (NULL: loam_pages(); a freestanding build has no default).
+ * 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing is set up then. */
+LOAM_INLINE LOAM_NODISCARD int loam_pool_set_init(loam_pool_set *set, loam_pool *pools,
+                                                  const size_t *block_bytes, size_t count,
+                                                  loam_source *source,
+                                                  const loam_pool_options *options,
+                                                  unsigned tolerance, loam_source *fallback)
+    LOAM_NOEXCEPT {
+    return loam_pool_set_init_as(set, pools, block_bytes, count, loam_pool_source_(source), options,
+                                 tolerance, loam_pool_source_(fallback), LOAM_POOL_EXTRA_);
+}
+/* What the fallback gave must have been freed. */
+LOAM_API void loam_pool_set_deinit(loam_pool_set *set) LOAM_NOEXCEPT;
+
+/* bytes (0 counts as 1) at a multiple of 16, or of what the pool's blocks are aligned to if that is less than 16.
+ * NULL iff neither a pool nor the fallback has memory. O(pools). */
+LOAM_API LOAM_MALLOC void *loam_pool_set_alloc_at(loam_pool_set *set, size_t bytes,
+                                                  const char *file, unsigned line) LOAM_NOEXCEPT;
+/* Finds out where p came from; NULL allowed. O(pools times their chunks). */
+LOAM_API void loam_pool_set_free_at(loam_pool_set *set, void *p, const char *file,
+                                    unsigned line) LOAM_NOEXCEPT;
+/* The pool that p is from; NULL iff it is from none. */
+LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p) LOAM_NOEXCEPT;
+
+#define loam_pool_set_alloc(set, bytes) loam_pool_set_alloc_at((set), (bytes), LOAM_HERE)
+#define loam_pool_set_free(set, p) loam_pool_set_free_at((set), (p), LOAM_HERE)
+
+/* ---- A pool for many threads: not in a freestanding build ----
+ *
+ * The paper leaves open how a pool is to be used by many processors at once. The answer here: each thread has a
+ * magazine of every pool it uses, of two batches of blocks (16 KiB, but 4 to 64 blocks, each), and takes and gives
+ * blocks there without a lock or an atomic instruction. Whole batches are exchanged with the pool under its lock, in
+ * a few steps whatever their size: one lock in 64 operations, whichever threads free what others have allocated.
+ *
+ *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
+ *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool
+ *
+ * A thread that ends returns its magazines. A pool may end while other threads still have magazines of it: serial
+ * numbers tell them that these are void. A checked, hardened or watched one has no magazines: all is under its lock. */
+typedef struct loam_shared_pool {
+    uint64_t serial; /* no other pool of the process ever had it; UINT64_MAX: without magazines */
+    unsigned slot;   /* in the threads' tables */
+    unsigned batch;  /* blocks */
+    uint32_t lock;   /* of all below; atomic */
+    void *batches, *ranges;
+    size_t batches_count, ranges_blocks;
+    loam_pool pool;
+} loam_shared_pool;
+
+LOAM_API LOAM_NODISCARD int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source,
+                                                     size_t block_bytes,
+                                                     const loam_pool_options *options,
+                                                     unsigned extra) LOAM_NOEXCEPT;
+
+/* As loam_pool_init, but with LOAM_THREADS (which may be said) and without LOAM_POOL_HANDLES; the source is used under
+ * the pool's lock. -ENOMEM also iff there is no memory for a slot. */
+LOAM_INLINE LOAM_NODISCARD int loam_shared_pool_init(loam_shared_pool *pool, loam_source *source,
+                                                     size_t block_bytes,
+                                                     const loam_pool_options *options)
+    LOAM_NOEXCEPT {
+    return loam_shared_pool_init_as(pool, loam_pool_source_(source), block_bytes, options,
+                                    LOAM_POOL_EXTRA_);
+}
+/* All memory goes back. No thread may use the pool any more; they may have magazines of it. */
+LOAM_API void loam_shared_pool_deinit(loam_shared_pool *pool) LOAM_NOEXCEPT;
+
+/* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks in magazines of
+ * other threads (three batches each). */
+LOAM_API LOAM_MALLOC void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file,
+                                                     unsigned line) LOAM_NOEXCEPT;
+/* Takes back a block of this pool, or NULL, of whichever thread. */
+LOAM_API void loam_shared_pool_free_at(loam_shared_pool *pool, void *block, const char *file,
+                                       unsigned line) LOAM_NOEXCEPT;
+
+#define loam_shared_pool_alloc(pool) loam_shared_pool_alloc_at((pool), LOAM_HERE)
+#define loam_shared_pool_free(pool, block) loam_shared_pool_free_at((pool), (block), LOAM_HERE)
+
+/* As of a pool. Threads may use the pool meanwhile: what is in their magazines counts as free, and is not walked. */
+LOAM_API bool loam_shared_pool_owns(loam_shared_pool *pool, const void *p) LOAM_NOEXCEPT;
+LOAM_API void loam_shared_pool_usage(loam_shared_pool *pool, loam_usage *usage) LOAM_NOEXCEPT;
+LOAM_API bool loam_shared_pool_check(loam_shared_pool *pool) LOAM_NOEXCEPT;
+/* Also returns the calling thread's magazine of it. */
+LOAM_API size_t loam_shared_pool_trim(loam_shared_pool *pool) LOAM_NOEXCEPT;
+
 LOAM_END
 
 #endif

@@ -1,0 +1,95 @@
+/* pool_set.c: several pools, a request to the smallest block that fits it (loam/pool.h).
+ *
+ *   of the fallback   │ bytes got │ mark │ object        16 bytes in front on a 64-bit machine
+ *
+ * Where an object came from is found by its address: no header for those of pools. The mark is mixed with the
+ * address, so that a pointer that is nobody's is told from one of the fallback.
+ */
+#include "family/pool.h"
+
+typedef struct fallback_head {
+    LM_ALIGNED(16) size_t got;
+    size_t mark;
+} fallback_head_t;
+
+static size_t mark_of(const loam_pool_set *set, const fallback_head_t *head) {
+    return (size_t)(uintptr_t)head ^ (size_t)(uintptr_t)set ^ (size_t)0x10A3F411;
+}
+
+int loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes,
+                          size_t count, loam_source *source, const loam_pool_options *options,
+                          unsigned tolerance, loam_source *fallback, unsigned extra) {
+    if (count == 0 || fallback == NULL) return LM_EINVAL;
+    for (size_t i = 1; i < count; i++) {
+        if (block_bytes[i] <= block_bytes[i - 1]) return LM_EINVAL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int error = loam_pool_init_as(&pools[i], source, block_bytes[i], options, extra);
+        if (error == 0) continue;
+        while (i > 0) loam_pool_deinit(&pools[--i]);
+        return error;
+    }
+    *set = (loam_pool_set){
+        .pools = pools, .count = count, .tolerance = tolerance, .fallback = fallback};
+    return 0;
+}
+
+void loam_pool_set_deinit(loam_pool_set *set) {
+    for (size_t i = set->count; i > 0; i--) loam_pool_deinit(&set->pools[i - 1]);
+}
+
+static void *fallback_get(loam_pool_set *set, size_t bytes) {
+    size_t got;
+    if (bytes > PTRDIFF_MAX - sizeof(fallback_head_t)) return NULL;
+    fallback_head_t *head = (fallback_head_t *)loam_source_get(
+        set->fallback, bytes + sizeof(fallback_head_t), 16, &got);
+    if (head == NULL) return NULL;
+    *head = (fallback_head_t){.got = got, .mark = mark_of(set, head)};
+    set->fallback_objects++;
+    set->fallback_bytes += got;
+    return head + 1;
+}
+
+/* Whether a block is not too large for the request. */
+static bool is_within(const loam_pool_set *set, const loam_pool *pool, size_t bytes) {
+    size_t over = pool->block_bytes - bytes, most;
+    return !lm_mul(bytes, set->tolerance, &most) || over <= most / 100;
+}
+
+void *loam_pool_set_alloc_at(loam_pool_set *set, size_t bytes, const char *file, unsigned line) {
+    if (bytes == 0) bytes = 1;
+    for (size_t i = 0; i < set->count; i++) {
+        loam_pool *pool = &set->pools[i];
+        if (pool->block_bytes < bytes) continue;
+        if (!is_within(set, pool, bytes)) break;
+        void *p = loam_pool_alloc_at(pool, file, line);
+        if (p != NULL) return p;
+    }
+    return fallback_get(set, bytes);
+}
+
+loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p) {
+    for (size_t i = 0; i < set->count; i++) {
+        if (loam_pool_owns(&set->pools[i], p)) return &set->pools[i];
+    }
+    return NULL;
+}
+
+void loam_pool_set_free_at(loam_pool_set *set, void *p, const char *file, unsigned line) {
+    if (p == NULL) return;
+    loam_pool *pool = loam_pool_set_owner(set, p);
+    if (pool != NULL) {
+        loam_pool_free_at(pool, p, file, line);
+        return;
+    }
+    fallback_head_t *head = (fallback_head_t *)p - 1;
+    if ((uintptr_t)p % 16 != 0 || head->mark != mark_of(set, head)) {
+        lm_family_misuse(&set->pools[0].entry, file, line, "free of %p, which is no object of it",
+                         p);
+        return;
+    }
+    head->mark = 0;
+    set->fallback_objects--;
+    set->fallback_bytes -= head->got;
+    loam_source_put(set->fallback, head, head->got);
+}
