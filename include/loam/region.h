@@ -165,7 +165,7 @@ LOAM_API bool loam_region_extend_slow(loam_region *region, void *p, size_t old_b
 /* ---- Objects ---- */
 
 #define LOAM_REGION_ALIGN 16
-#define LOAM_REGION_SUM 32768 /* constant sizes below are added to `at`: no address is that near the end */
+#define LOAM_REGION_SUM LOAM_SOURCE_TOP /* constant sizes below are added to `at` */
 
 LOAM_INLINE uintptr_t loam_region_round(uintptr_t x, size_t align) {
     return (x + align - 1) & ~(uintptr_t)(align - 1);

@@ -62,7 +62,10 @@ typedef struct loam_buffer {
     size_t out; /* chunks */
 } loam_buffer;
 
-/* memory stays the caller's; bytes of it are used. It needs no alignment. */
+/* No chunk of any source lies in this many bytes at the end of the address space. */
+#define LOAM_SOURCE_TOP 32768
+
+/* memory stays the caller's; bytes of it are used, less what lies in LOAM_SOURCE_TOP. It needs no alignment. */
 LOAM_API void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) LOAM_NOEXCEPT;
 
 /* At most most_bytes of `inner` at any time, whatever threads do. What counts is `got`: a chunk that inner

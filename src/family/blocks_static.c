@@ -25,7 +25,8 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
     *block_bytes = (uint32_t)lm_align_up(classes[*at], 16);
     *most = 0;
     do {
-        *most += options->max_blocks != NULL ? options->max_blocks[*at] : options->blocks_each;
+        size_t more = options->max_blocks != NULL ? options->max_blocks[*at] : options->blocks_each;
+        *most = more > SIZE_MAX - *most ? SIZE_MAX : *most + more;
     } while (++*at < count && lm_align_up(classes[*at], 16) == *block_bytes);
     return true;
 }
@@ -134,7 +135,7 @@ static void set_map(loam_blocks *blocks, uint8_t *map, size_t stretches) {
 bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options, char *memory,
                          size_t bytes) {
     size_t gap = (0 - (uintptr_t)memory) % 16;
-    if (bytes < gap) return false;
+    if (bytes < gap || lm_passes_the_end(memory, bytes)) return false;
     char *at = memory + gap;
     bytes -= gap;
     size_t each = options->max_blocks == NULL ? options->blocks_each : 0;

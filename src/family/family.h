@@ -48,6 +48,11 @@ bool lm_entry_listed(const loam_entry *entry);
 /* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }
 
+/* Whether that memory's end is no address: such a size is a mistake. */
+LM_INLINE bool lm_passes_the_end(const void *memory, size_t bytes) {
+    return bytes > UINTPTR_MAX - (uintptr_t)memory;
+}
+
 /* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks (tool.c) ---- */
 
 /* Whether one of them watches this process. */

@@ -125,7 +125,8 @@ int loam_pool_init_buffer_as(loam_pool *pool, void *memory, size_t bytes, size_t
     extra |= LOAM_POOL_CONTIGUOUS | LOAM_FIXED;
     if (!pool_set_up(pool, block_bytes, options, extra, true, true)) return LM_EINVAL;
     size_t gap = (0 - (uintptr_t)memory) & (pool->align - 1);
-    if (memory == NULL || bytes > PTRDIFF_MAX || gap > bytes || bytes - gap < pool->stride)
+    if (memory == NULL || bytes > PTRDIFF_MAX || lm_passes_the_end(memory, bytes) || gap > bytes ||
+        bytes - gap < pool->stride)
         return LM_ENOMEM;
     loam_pool_chunk *chunk = &pool->first;
     *chunk = (loam_pool_chunk){.start = (char *)memory + gap, .limit = (char *)memory + bytes};

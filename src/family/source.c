@@ -30,6 +30,10 @@ static void buffer_put(loam_source *source, void *chunk, size_t got) {
 }
 
 void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) {
+    /* Inline paths add constants to addresses in chunks (loam/region.h): the sum must be an address. */
+    size_t most = UINTPTR_MAX - (uintptr_t)memory;
+    most = most > LOAM_SOURCE_TOP ? most - LOAM_SOURCE_TOP : 0;
+    if (bytes > most) bytes = most;
     *buffer = (loam_buffer){
         .source = {.get = buffer_get,
                    .put = buffer_put,
