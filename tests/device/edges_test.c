@@ -153,11 +153,13 @@ TEST(counts_of_blocks_that_no_memory_holds) {
 
 /* ---- Regions ---- */
 
-static void region_in(size_t offset, size_t bytes, size_t object_bytes, unsigned flags) {
+/* first: bytes of the first chunk, 0: as the region likes. */
+static void region_in(size_t offset, size_t bytes, size_t object_bytes, size_t first,
+                      unsigned flags) {
     unsigned char *memory = piece(offset);
     loam_buffer buffer;
     loam_region region;
-    loam_region_options options = {.flags = flags};
+    loam_region_options options = {.first_bytes = first, .flags = flags};
     loam_buffer_init(&buffer, memory, bytes);
     CHECK_EQUAL(loam_region_init(&region, &buffer.source, &options), 0);
     for (int round = 0; round < 2; round++) {
@@ -180,9 +182,13 @@ static void region_in(size_t offset, size_t bytes, size_t object_bytes, unsigned
 
 TEST(regions_in_little_memory_at_any_address) {
     for (size_t bytes = 0; bytes <= MOST; bytes += bytes < 80 ? 1 : 13) {
-        region_in(bytes * 5 % OFFSETS, bytes, 1, 0);
-        region_in(bytes * 7 % OFFSETS, bytes, 24, 0);
-        region_in(bytes * 11 % OFFSETS, bytes, 24, LOAM_CHECK);
+        region_in(bytes * 5 % OFFSETS, bytes, 1, 0, 0);
+        region_in(bytes * 7 % OFFSETS, bytes, 24, 0, 0);
+        region_in(bytes * 11 % OFFSETS, bytes, 24, 0, LOAM_CHECK);
+    }
+    for (size_t bytes = 272; bytes < 336; bytes++) { /* the chunk is all of it, with an odd end */
+        region_in(0, bytes, 16, bytes, 0);
+        region_in(bytes % OFFSETS, bytes, 16, bytes - 15, LOAM_CHECK);
     }
 }
 
