@@ -1,6 +1,6 @@
-/* memory.h: memcpy, memmove and memset, all that loam's freestanding part asks of a C library.
+/* memory.h: memcpy and memset, all that loam's freestanding part asks of a C library.
  *
- * A compiler for bare metal comes without <string.h>, but calls these three by itself and has every program
+ * A compiler for bare metal comes without <string.h>, but calls these two by itself and has every program
  * provide them: so they are declared here, and family includes no header of a C library.
  */
 #ifndef LM_BASE_MEMORY_H
@@ -12,7 +12,6 @@
 #include <string.h>
 #else
 void *memcpy(void *__restrict to, const void *__restrict from, size_t bytes);
-void *memmove(void *to, const void *from, size_t bytes);
 void *memset(void *to, int byte, size_t bytes);
 #endif
 

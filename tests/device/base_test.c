@@ -51,16 +51,12 @@ TEST(mistakes_can_be_ignored) {
     loam_port_ignore_mistakes(false);
 }
 
-TEST(the_three_functions_of_libc) {
+TEST(the_two_functions_of_libc) {
     char bytes[32];
     memset(bytes, 0x15A, sizeof(bytes));
     CHECK(bytes[0] == 0x5A && bytes[31] == 0x5A);
     for (int i = 0; i < 32; i++) bytes[i] = (char)i;
-    memmove(bytes + 3, bytes, 20);
-    CHECK(bytes[2] == 2 && bytes[3] == 0 && bytes[22] == 19 && bytes[23] == 23);
-    memmove(bytes, bytes + 3, 20);
-    CHECK(bytes[0] == 0 && bytes[19] == 19 && bytes[23] == 23);
     char copy[32];
     CHECK(memcpy(copy, bytes, sizeof(copy)) == copy);
-    CHECK(copy[19] == 19 && copy[31] == 31);
+    CHECK(copy[0] == 0 && copy[19] == 19 && copy[31] == 31);
 }

@@ -2,8 +2,11 @@
 """check_objects.py: what the freestanding library asks for, and how large it is; what programs over it lack.
 
     check_objects.py needs --nm NM libloam-freestanding.a [--helpers REGEX]
-        fails if the archive, as a whole, needs any symbol but memcpy, memmove and memset, and what REGEX
-        matches: arithmetic of the compiler's own library (__aeabi_uldivmod), which is listed
+        fails if the archive, as a whole, needs any symbol but memcpy and memset, and what REGEX matches:
+        arithmetic of the compiler's own library (__aeabi_uldivmod), which is listed
+    check_objects.py compile --compiler "CC FLAG..." --nm NM [--helpers REGEX] [--include DIR]... SOURCE...
+        compiles the sources with -Os, -O2 and LOAM_DEBUG, without a warning, and judges their needs;
+        77 iff there is no such compiler, or it has no such target
     check_objects.py sizes --size SIZE [--less PROGRAM] libloam-freestanding.a | PROGRAM...
         a table: flash (code and constants) and RAM (variables) of each file; of programs, what they have
         more than another one
@@ -18,8 +21,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
-OF_LIBC = {"memcpy", "memmove", "memset"}
+OF_LIBC = {"memcpy", "memset"}
 # AddressSanitizer's functions are asked for weakly, and only by hosted builds.
 HEAP = re.compile(
     r"^_*(?:libc_)?(malloc|calloc|realloc|reallocarray|free|cfree|aligned_alloc|memalign|posix_memalign|valloc"
@@ -39,10 +43,12 @@ def symbols(nm, file):
             yield parts[0], parts[1]
 
 
-def needs(args):
-    found = list(symbols(args.nm, args.files[0]))
+def needs(args, files=None):
+    """Of all files taken together."""
+    files = files or args.files
+    found = [symbol for file in files for symbol in symbols(args.nm, file)]
     if not found:
-        print(f"{args.files[0]}: no symbols: not an archive that was compiled?")
+        print(f"{files[0]}: no symbols: was nothing compiled?")
         return 1
     defined = {name for name, kind in found if kind not in "Uwv"}
     needed = sorted({name for name, kind in found if kind in "Uwv"} - defined)
@@ -51,8 +57,40 @@ def needs(args):
     print(f"{len(defined)} symbols; needed of a C library: {' '.join(sorted(OF_LIBC & set(needed))) or 'nothing'}")
     print(f"needed of the compiler's library: {' '.join(helpers) or 'nothing'}")
     for name in wrong:
-        print(f"{args.files[0]}: needs {name}")
+        print(f"{files[0]}: needs {name}")
     return 1 if wrong else 0
+
+
+FREESTANDING = "-std=gnu11 -ffreestanding -nostdlib -fno-stack-protector -fvisibility=hidden".split()
+WARNINGS = "-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -Werror".split()
+
+
+def compile_all(args):
+    compiler = args.compiler.split() + FREESTANDING + WARNINGS
+    status = 0
+    with tempfile.TemporaryDirectory(prefix="loam-objects-") as folder:
+        empty = os.path.join(folder, "empty.c")
+        with open(empty, "w") as file:
+            file.write("int nothing;\n")
+        try:
+            works = subprocess.run([*compiler, "-c", empty, "-o", empty + ".o"], capture_output=True)
+        except FileNotFoundError:
+            works = None
+        if works is None or works.returncode != 0:
+            print(f"SKIPPED: {args.compiler} does not compile here")
+            return 77
+        for options in (["-Os"], ["-O2"], ["-O1", "-DLOAM_DEBUG=1"]):
+            objects = []
+            for number, source in enumerate(args.files):
+                objects.append(os.path.join(folder, f"{number}.o"))
+                command = [*compiler, *options, *(f"-I{path}" for path in args.include)]
+                done = subprocess.run([*command, "-c", source, "-o", objects[-1]], stderr=subprocess.PIPE, text=True)
+                if done.returncode != 0:
+                    print(f"{' '.join([*command, source])}\n{done.stderr}")
+                    status = 1
+            print(f"{args.compiler} {' '.join(options)}: {len(objects)} files")
+            status |= 1 if status else needs(args, objects)
+    return status
 
 
 def sizes_of(size, file):
@@ -95,8 +133,10 @@ def self_test():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["needs", "sizes", "no-heap", "self-test"])
+    parser.add_argument("what", choices=["needs", "compile", "sizes", "no-heap", "self-test"])
     parser.add_argument("files", nargs="*")
+    parser.add_argument("--compiler", default="cc")
+    parser.add_argument("--include", action="append", default=[])
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--size", default="size")
     parser.add_argument("--less", default="")
@@ -104,7 +144,7 @@ def main():
     args = parser.parse_intermixed_args()
     if args.what == "self-test":
         return self_test()
-    return {"needs": needs, "sizes": sizes, "no-heap": no_heap}[args.what](args)
+    return {"needs": needs, "compile": compile_all, "sizes": sizes, "no-heap": no_heap}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # The board as something to link with: loam_board. A program of the device gets its start, its linker script
-# and the three functions of libc; one of the host only output and exit.
+# and the two functions of libc; one of the host only output and exit.
 
 if(NOT TARGET loam_board)
   set(folder ${CMAKE_CURRENT_LIST_DIR})
