@@ -101,7 +101,8 @@ static void blocks_in(size_t offset, size_t bytes, uint32_t each, unsigned flags
     if (result == 0) {
         for (int size = 0; size < 3; size++) {
             size_t count = 0;
-            while (count < MOST && (objects[count] = loam_blocks_alloc(&blocks, three[size])) != NULL)
+            while (count < MOST &&
+                   (objects[count] = loam_blocks_alloc(&blocks, three[size])) != NULL)
                 count++;
             CHECK(count > 0);
             if (each != 0) CHECK_EQUAL(count, each);
