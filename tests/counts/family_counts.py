@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """family_counts.py: instructions of the family's inline paths, counted by callgrind, held against the bars.
 
-    family_counts.py --driver build/release/tests/family_driver
+    family_counts.py --driver build/release/tests/family_driver [--compiler GNU]
 
 Each path is a function of family_driver that holds the inline call and nothing else. Two checks, and the
 table of all figures whether they pass or not:
@@ -11,7 +11,8 @@ table of all figures whether they pass or not:
   2. each instruction executed, looked up in the disassembly: no lock prefix, no exchange with memory, no
      system call, no call.
 
-The bars are of x86-64 and gcc -O2; another compiler may need one more or less. It cannot see time.
+The bars are of x86-64 and gcc -O2. What another compiler made of the same code is shown and judged by the
+rest, calls, exchanges and windows that differ, but not held against them. It cannot see time.
 Exit: 0 all bars held, 1 a bar missed, 77 not checked (no valgrind, or another machine).
 """
 
@@ -110,6 +111,7 @@ def look(label, profile, driver, problems):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--driver", required=True)
+    parser.add_argument("--compiler", default="GNU", help="as CMake names it: which one made the driver")
     args = parser.parse_args()
 
     if platform.machine() != "x86_64":
@@ -149,10 +151,11 @@ def main():
             problems.append(f"{label}: windows differ: {sorted(seen)}")
         body, rets = max(seen, default=(0, 0))
         shown = "-" if bar is None else bar if label in BARS else f"({bar})"
-        missed = bar is not None and body > bar
+        over = bar is not None and body > bar
+        missed = over and args.compiler == "GNU"
         print(
             f"{label:<34} {body:>5} {rets:>4} {shown:>4}  {windows_of[label]:>7}, {len(away)}"
-            f"{'   MISSED' if missed else ''}"
+            f"{'   MISSED' if missed else '   above what gcc has' if over else ''}"
         )
         if missed:
             problems.append(f"{label}: {body} instructions, at most {bar} allowed")
@@ -163,7 +166,8 @@ def main():
             problems.append(f"{label}: has a bar and was not counted")
     for problem in problems[:40]:
         print(f"counts: {problem}")
-    print("counts: " + ("all bars held" if not problems else f"{len(problems)} problem(s)"))
+    good = "all bars held" if args.compiler == "GNU" else f"no problem; no bars for {args.compiler}"
+    print("counts: " + (good if not problems else f"{len(problems)} problem(s)"))
     return 1 if problems else 0
 
 

@@ -167,11 +167,9 @@ static void region_in(size_t offset, size_t bytes, size_t object_bytes, size_t f
         size_t count = 0;
         while (count < MOST && (objects[count] = loam_region_alloc(&region, object_bytes)) != NULL)
             count++;
-        /* Head of the chunk, and what alignment may cost at both ends. */
-        if (!LOAM_DEBUG && flags == 0 && bytes > 160) {
-            size_t rounded = (object_bytes + 15) & ~(size_t)15;
-            CHECK(count >= (bytes - 160) / rounded - (sizeof(void *) > 4 ? 8 : 0));
-        }
+        /* The chunk's head, and what alignment may cost at both ends. */
+        size_t lost = 34 * sizeof(void *), rounded = (object_bytes + 15) & ~(size_t)15;
+        if (!LOAM_DEBUG && flags == 0 && bytes > lost) CHECK(count >= (bytes - lost) / rounded);
         CHECK(good_objects(count, object_bytes, 16, memory, bytes));
         CHECK(loam_region_check(&region));
         loam_region_reset(&region);
