@@ -19,7 +19,7 @@ RENDITION = "#7d8590"
 RIVAL = "#08519c"
 RIVAL_HUGE = "#9cc3e8"
 BESIDE = 0.38
-SIZES = {"16": "#9ecae1", "64": "#4a94d0", "256": "#08519c", "1024": "#b8860b", "4096": "#d94801"}
+SIZES = {"16": "#9ecae1", "64": "#4a94d0", "256": "#08519c", "1024": "#b8860b", "4096": "#6a51a3"}
 MARKS = {"16": "o", "64": "s", "256": "^", "1024": "D", "4096": "v"}
 
 plt.rcParams.update(
@@ -74,6 +74,14 @@ def colour(kind, huge):
     return RIVAL if not huge else RIVAL_HUGE
 
 
+def named(kind):
+    """How a row's name is written: loam's in its colour, and bold as the seed's own rules are."""
+    return {
+        "color": colour(kind, False) if kind == "loam" else INK.light,
+        "fontweight": "normal" if kind == "rival" else "bold",
+    }
+
+
 def bars(figures, table, cells, phase):
     has = [cell for cell in cells if (cell, phase) in figures.times]
     columns = list(dict.fromkeys(cell.column for cell in has))
@@ -95,6 +103,8 @@ def bars(figures, table, cells, phase):
     for line in axes:
         line[0].set_yticks(range(len(rows)), rows)
         line[0].set_ylim(len(rows) - 0.4, -0.6)
+        for label, name in zip(line[0].get_yticklabels(), rows):
+            label.set(**named(table.rows[name]["kind"]))
     labels = [("rival", "rivals"), ("rendition", "the seed's own rules"), ("loam", "loam")]
     kinds = {table.rows[name]["kind"] for name in rows}
     handles = [
@@ -184,8 +194,7 @@ def counts(figures, table, cells, phase):
         if bad:
             axis.text(0.97, 0.04, f"missing points: {', '.join(sorted(bad))}", ha="right",
                       fontsize=7, transform=axis.transAxes, color=FAILURE.light)  # fmt: skip
-        strong = table.rows[row]["kind"] != "rival"
-        axis.set_title(row, fontsize=9, loc="left", fontweight="bold" if strong else "normal")
+        axis.set_title(row, fontsize=9, loc="left", **named(table.rows[row]["kind"]))
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.grid(True, color=GRID.light, linewidth=0.6)
