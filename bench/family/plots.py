@@ -114,8 +114,8 @@ def bars(figures, table, cells, phase):
     ]  # fmt: skip
     picture.suptitle(f"{table.title} ({phase})", y=1.0, fontsize=11)
     picture.tight_layout(rect=(0, 0.03, 1, 0.995))
-    picture.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False,
-                   bbox_to_anchor=(0.5, -0.025))  # fmt: skip
+    picture.legend(handles=handles, loc="upper center", ncols=len(handles), frameon=False,
+                   bbox_to_anchor=(0.5, 0.03))  # fmt: skip
     return picture
 
 
@@ -214,8 +214,8 @@ def counts(figures, table, cells, phase):
     picture.suptitle(f"Fixed pools: {what}; freed {way}", fontsize=11)
     handles, labels = axes[0][0].get_legend_handles_labels()
     picture.tight_layout(rect=(0, 0.02, 1, 0.99))
-    picture.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False,
-                   bbox_to_anchor=(0.5, -0.01))  # fmt: skip
+    picture.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False,
+                   bbox_to_anchor=(0.5, 0.02))  # fmt: skip
     return picture
 
 
