@@ -5,11 +5,13 @@
  */
 #include "module.h"
 
+#include <linux/cpu.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 
 static unsigned expected, wrong;
@@ -301,6 +303,28 @@ static void pages_are_balanced(void) {
     LM_EXPECT(usage.taken > 0);
 }
 
+/* For who looks from outside what becomes of them: three on each processor. */
+static int leave_here(void *unused) {
+    void *page[3];
+    size_t got;
+    for (unsigned i = 0; i < ARRAY_SIZE(page); i++) {
+        page[i] = loam_source_get(pages, PAGE_SIZE, 1, &got);
+        LM_EXPECT(page[i] != NULL);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(page); i++)
+        if (page[i] != NULL) loam_source_put(pages, page[i], PAGE_SIZE);
+    return 0;
+}
+
+static void pages_are_left_in_the_caches(void) {
+    int cpu;
+    cpus_read_lock();
+    for_each_online_cpu(cpu) smp_call_on_cpu(cpu, leave_here, NULL, false);
+    LM_EXPECT(loam_kernel_pages_ask().cached == 3 * num_online_cpus());
+    cpus_read_unlock();
+    LM_EXPECT(loam_kernel_pages_ask().out == 0);
+}
+
 #define TEST(name) {name, #name}
 static const struct test {
     void (*run)(void);
@@ -320,6 +344,7 @@ static const struct test {
     TEST(random_programs_run_where_memory_is_refused),
     TEST(interrupts_find_the_cache_whole),
     TEST(pages_are_balanced),
+    TEST(pages_are_left_in_the_caches),
 };
 
 unsigned lm_selftest(int broken) {
