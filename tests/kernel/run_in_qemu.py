@@ -17,6 +17,7 @@ a warning, a bug, a leak or a stall.
 """
 
 import argparse
+import fcntl
 import os
 import platform
 import re
@@ -32,7 +33,7 @@ SKIPPED = 77
 SECONDS = 80  # for both machines
 
 TROUBLE = re.compile(
-    r"WARNING:|\bBUG\b|Oops|Kernel panic|general protection|page allocation failure|stack-protector"
+    r"WARNING:|(?-i:\bBUG\b)|Oops|Kernel panic|general protection|page allocation failure|stack-protector"
     r"|list_(?:add|del) corruption|Objects remaining|Call Trace|soft lockup|rcu: INFO|hung_task"
     r"|blocked for more than|Bad page|suspicious|scheduling while atomic|sleeping function"
     r"|invalid opcode|unable to handle|Out of memory|Unknown symbol|loam: assertion"
@@ -83,6 +84,8 @@ FAULTS = {
     1: r"selftest: not so: loam_kernel_pages_ask\(\)\.out == 0 .*",
     2: r"selftest: not so: good .*model\.c",
 }
+# No check of the timer: a busy host fails it.
+COMMON = "console=ttyS0 panic=-1 oops=panic quiet loglevel=4 mitigations=off no_timer_check"
 MODES = {
     # parameters of the kernel, parameters of the module
     "selftest": ("preempt=full slub_debug=FZPU init_on_free=1 init_on_alloc=1", "selftest=1"),
@@ -197,7 +200,7 @@ BAD_LINES = (
 
 def self_test():
     failures = []
-    if judge("selftest", GOOD):
+    if judge("selftest", GOOD + ["..MP-BIOS bug: 8254 timer not connected", "module verification failed: signature"]):
         failures.append(f"a good log is refused: {judge('selftest', GOOD)}")
     for bad in BAD_LINES:
         if not judge("selftest", GOOD[:5] + [bad] + GOOD[5:]):
@@ -243,23 +246,28 @@ def image(release, build):
         return installed
     folder = build / "image" / release
     unpacked = folder / f"vmlinuz-{release}"
-    if unpacked.is_file():
-        return unpacked
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # several tests may want it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not unpacked.is_file():
+            fetch(release, folder)
+    return unpacked
+
+
+def fetch(release, folder):
+    """Debian's package of that release; of it nothing is wanted but the image."""
     command("apt-get", "apt")
     fetched = subprocess.run(["apt-get", "-q", "download", f"linux-image-{release}"], cwd=folder,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # fmt: skip
     packages = list(folder.glob("*.deb"))
     if fetched.returncode != 0 or not packages:
         raise Skip(f"the image of {release} is neither in /boot nor to be fetched: {fetched.stdout.strip()[-200:]}")
-    # Of the package nothing is wanted but this.
     tar = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", packages[0]], stdout=subprocess.PIPE)
     subprocess.run(["tar", "-x", "--strip-components=2", f"./boot/vmlinuz-{release}"],
                    cwd=folder, stdin=tar.stdout, check=True)  # fmt: skip
     tar.wait()
     for package in packages:
         package.unlink()
-    return unpacked
 
 
 # ---- building and running ------------------------------------------------------------------------
@@ -314,7 +322,7 @@ def start(mode, build, vmlinuz, modules, accel, fault):
     arguments += ["-cpu", "host" if accel == "kvm" else "max,-cx16,-la57"]
     arguments += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
     arguments += ["-kernel", vmlinuz, "-initrd", archive]
-    arguments += ["-append", f"console=ttyS0 panic=-1 oops=panic quiet loglevel=4 mitigations=off {kernel_parameters}"]
+    arguments += ["-append", f"{COMMON} {kernel_parameters}"]
     with log.open("wb") as output:
         return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT), log
 
