@@ -68,32 +68,32 @@ static void bench_pages(const char *name, unsigned at_once) {
 
 static size_t small_size(unsigned i) { return SMALL; }
 static size_t big_size(unsigned i) { return BIG; }
-static size_t mixed_size(unsigned i) {
-    return i % 4096 == 4095 ? HUGE : i % 4 == 3 ? BIG : SMALL;
-}
+static size_t mixed_size(unsigned i) { return i % 4096 == 4095 ? HUGE : i % 4 == 3 ? BIG : SMALL; }
 
 /* What is measured: sizes are known to the compiler where they are constant. */
-#define LIFE_OF_REGION(name, options, size_of)                                   \
-    static bool name(unsigned count) {                                           \
+#define LIFE_OF_REGION(name, options, size_of) \
+    static bool name(unsigned count) { \
         loam_region *region = loam_region_create(&kernel_pages.source, options); \
-        bool good = region != NULL;                                              \
-        for (unsigned i = 0; good && i < count; i++) {                           \
-            void *p = loam_region_alloc(region, size_of(i));                     \
-            if (p == NULL) good = false;                                         \
-            else touch(p);                                                       \
-        }                                                                        \
-        loam_region_destroy(region);                                             \
-        return good;                                                             \
+        bool good = region != NULL; \
+        for (unsigned i = 0; good && i < count; i++) { \
+            void *p = loam_region_alloc(region, size_of(i)); \
+            if (p == NULL) \
+                good = false; \
+            else \
+                touch(p); \
+        } \
+        loam_region_destroy(region); \
+        return good; \
     }
-#define LIFE_OF_HEAP(name, alloc, free)                           \
-    static bool name(unsigned count) {                            \
-        unsigned got = 0;                                         \
-        for (; got < count; got++) {                              \
-            if ((held[got] = alloc) == NULL) break;               \
-            touch(held[got]);                                     \
-        }                                                         \
-        for (unsigned i = 0; i < got; i++) free;                  \
-        return got == count;                                      \
+#define LIFE_OF_HEAP(name, alloc, free) \
+    static bool name(unsigned count) { \
+        unsigned got = 0; \
+        for (; got < count; got++) { \
+            if ((held[got] = alloc) == NULL) break; \
+            touch(held[got]); \
+        } \
+        for (unsigned i = 0; i < got; i++) free; \
+        return got == count; \
     }
 
 LIFE_OF_REGION(small_in_region, &tfw, small_size)

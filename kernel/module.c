@@ -27,7 +27,8 @@ MODULE_PARM_DESC(fatal, "a mistake that a checked region finds is a BUG, not a l
 
 static int broken;
 module_param_named(break, broken, int, 0);
-MODULE_PARM_DESC(break, "a fault that the self-test must find: 1 a lost page, 2 an overwritten object");
+MODULE_PARM_DESC(break,
+                 "a fault that the self-test must find: 1 a lost page, 2 an overwritten object");
 
 static bool running;
 
@@ -64,7 +65,8 @@ static int __init loam_region_begin(void) {
 module_init(loam_region_begin);
 module_exit(loam_region_end);
 
-MODULE_DESCRIPTION("loam's region allocator, and a source of pages with a cache for each processor");
+MODULE_DESCRIPTION(
+    "loam's region allocator, and a source of pages with a cache for each processor");
 MODULE_VERSION(LOAM_VERSION_TEXT);
 MODULE_AUTHOR("the loam authors");
 MODULE_LICENSE("Dual MIT/GPL");

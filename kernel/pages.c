@@ -110,7 +110,8 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
         *got = PAGE_SIZE;
         return p;
     }
-    if (bytes < align) bytes = align; /* a run is aligned to its size, rounded up to a power of two */
+    if (bytes < align)
+        bytes = align; /* a run is aligned to its size, rounded up to a power of two */
     if (bytes > RUN_MOST) return NULL;
     /* Runs are often not to be had: regions try a smaller one then, and nobody needs to read of it. */
     p = alloc_pages_exact(bytes, pages->gfp | __GFP_NOWARN);

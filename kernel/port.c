@@ -17,9 +17,7 @@ static unsigned long registry_flags; /* of who holds it */
 
 void loam_port_write(const char *text, size_t bytes) { pr_err("%.*s", (int)bytes, text); }
 
-void loam_port_abort(void) {
-    BUG();
-}
+void loam_port_abort(void) { BUG(); }
 
 /* Regions are set up in any context, so that interrupts must not come in between. */
 void loam_port_lock(void) {

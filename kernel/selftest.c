@@ -325,7 +325,8 @@ static void pages_are_left_in_the_caches(void) {
     LM_EXPECT(loam_kernel_pages_ask().out == 0);
 }
 
-#define TEST(name) {name, #name}
+#define TEST(name) \
+    { name, #name }
 static const struct test {
     void (*run)(void);
     const char *name;

@@ -28,8 +28,8 @@ static const loam_region_options pages_only = LOAM_REGION_TFW;
 
 static struct request *request_create(loam_kernel_pages *pages) {
     loam_region *region;
-    struct request *request = loam_region_create_object(&pages->source, &pages_only,
-                                                        sizeof(struct request), &region);
+    struct request *request =
+        loam_region_create_object(&pages->source, &pages_only, sizeof(struct request), &region);
     if (request != NULL) request->region = region;
     return request;
 }
