@@ -19,6 +19,7 @@
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/shrinker.h>
 #include <linux/smp.h>
 #include <linux/topology.h>
 #include <linux/version.h>
@@ -195,18 +196,68 @@ static int processor_gone(unsigned cpu) {
     return 0;
 }
 
+/* ---- When memory becomes scarce: the cache of the processor that looks for some ---- */
+
+static unsigned long count_here(struct shrinker *shrinker, struct shrink_control *control) {
+    unsigned long count = READ_ONCE(raw_cpu_ptr(caches)->count); /* a guess will do */
+    return count != 0 ? count : SHRINK_EMPTY;
+}
+
+static unsigned long shrink_here(struct shrinker *shrinker, struct shrink_control *control) {
+    unsigned long freed = 0;
+    void *page;
+    while (freed < control->nr_to_scan && (page = pop()) != NULL) {
+        free_page((unsigned long)page);
+        this_cpu_inc(caches->returned);
+        freed++;
+    }
+    return freed != 0 ? freed : SHRINK_STOP;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+static struct shrinker *shrinker;
+static int begin_shrinker(void) {
+    shrinker = shrinker_alloc(0, "loam_region");
+    if (shrinker == NULL) return -ENOMEM;
+    shrinker->count_objects = count_here;
+    shrinker->scan_objects = shrink_here;
+    shrinker_register(shrinker);
+    return 0;
+}
+static void end_shrinker(void) { shrinker_free(shrinker); }
+#else
+static struct shrinker shrinker = {
+    .count_objects = count_here,
+    .scan_objects = shrink_here,
+    .seeks = DEFAULT_SEEKS,
+};
+static int begin_shrinker(void) {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 0, 0)
+    return register_shrinker(&shrinker, "loam_region");
+#else
+    return register_shrinker(&shrinker);
+#endif
+}
+static void end_shrinker(void) { unregister_shrinker(&shrinker); }
+#endif
+
+/* ---- Start and end ---- */
+
 int lm_pages_begin(void) {
     caches = alloc_percpu(struct cache);
     if (caches == NULL) return -ENOMEM;
     hotplug_state = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/loam_region:prepare", NULL,
                                               processor_gone);
-    if (hotplug_state >= 0) return 0;
+    int wrong = hotplug_state < 0 ? hotplug_state : begin_shrinker();
+    if (wrong == 0) return 0;
+    if (hotplug_state >= 0) cpuhp_remove_state_nocalls(hotplug_state);
     free_percpu(caches);
-    return hotplug_state;
+    return wrong;
 }
 
 unsigned long lm_pages_end(void) {
     int cpu;
+    end_shrinker();
     cpuhp_remove_state_nocalls(hotplug_state);
     for_each_possible_cpu(cpu) empty(per_cpu_ptr(caches, cpu)); /* no module uses us any more */
     loam_kernel_pages_usage usage = loam_kernel_pages_ask();

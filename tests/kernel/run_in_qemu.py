@@ -58,6 +58,8 @@ STEPS = {
         r"loam_region: processor 1 has gone, 3 cached pages returned",
         r"step: a processor comes",
         r"pages: taken [1-9]\d* returned [1-9]\d* cached 3 out 0 ",
+        r"step: memory is wanted back",
+        r"pages: taken [1-9]\d* returned [1-9]\d* cached 0 out 0 ",
         r"step: another module",
         r"loam_requests: 400 of 400 requests served",
         r"step: the other module is there, 0",
@@ -108,6 +110,9 @@ if [ -e $p ]; then
         echo 0 > /sys/devices/system/cpu/cpu1/online
         echo "step: a processor comes"
         echo 1 > /sys/devices/system/cpu/cpu1/online
+        echo "pages: $($bb cat $p)"
+        echo "step: memory is wanted back"
+        $bb taskset 1 $bb sh -c "echo 2 > /proc/sys/vm/drop_caches"
         echo "pages: $($bb cat $p)"
         echo "step: another module"
         $bb insmod /loam_requests.ko
@@ -179,6 +184,8 @@ step: a processor goes
 loam_region: processor 1 has gone, 3 cached pages returned
 step: a processor comes
 pages: taken 11 returned 8 cached 3 out 0 passed 0
+step: memory is wanted back
+pages: taken 11 returned 11 cached 0 out 0 passed 0
 step: another module
 loam_requests: 400 of 400 requests served
 step: the other module is there, 0
