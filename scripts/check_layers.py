@@ -17,6 +17,8 @@ The rules:
             (<stddef.h>, <stdint.h>, ...): no <string.h>, which bare metal may lack: base/memory.h; two
             doors for hosted builds, base/memory.h and family/tool.c, include what else they need
   linux     only src/os/linux.c includes <sys/*>, <linux/*> or <asm/*>, or mentions __linux__
+  kernel    kernel/ stands on the public headers as another user does: it includes loam/*, the kernel's
+            own <linux/*> and <asm/*>, and "module.h", its own; nothing includes kernel/
   length    a file has at most 600 lines
   opening   a file opens with a comment that starts with its name (a public header's as it is included:
             loam/malloc.h) and says what it is
@@ -59,6 +61,8 @@ COMPILER_MACRO = re.compile(
     r"|__SSE\w*|__AVX\w*|__BYTE_ORDER__|__OPTIMIZE\w*"
 )
 SYSTEM_HEADER = re.compile(r"^(sys|linux|asm|asm-generic)/")
+KERNEL_HEADER = re.compile(r"^(linux|asm)/")
+PUBLIC = ("kernel/include/", "include/")  # folders that users include from
 SYSTEM_MACRO = re.compile(r"\b(__linux__|__linux|__gnu_linux__)\b")
 # A comment, or a string or character (kept as it is: it may contain what looks like a comment).
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -77,12 +81,15 @@ def without_comments(text):
 def layer_of(path):
     """The layer that a path relative to the root belongs to; None for the public headers."""
     parts = Path(path).parts
-    return parts[1] if parts[0] == "src" else "override" if parts[0] == "override" else None
+    return parts[1] if parts[0] == "src" else parts[0] if parts[0] in ("override", "kernel") else None
 
 
 def check_include(path, quote, target):
     """What is wrong with path's include of target: (rule, text) or None."""
     own = layer_of(path)
+    if own == "kernel":
+        allowed = KERNEL_HEADER.match(target) if quote == "<" else target.startswith("loam/") or target == "module.h"
+        return None if allowed else ("kernel", f"includes {target}: only loam/*, <linux/*>, <asm/*> and module.h")
     if quote == "<":
         if SYSTEM_HEADER.match(target) and path != SYSTEM_FILE:
             return "linux", f"includes <{target}>: only {SYSTEM_FILE} may know the system"
@@ -117,7 +124,7 @@ def check_file(path, text):
     lines = text.splitlines()
     if len(lines) > MAX_LINES:
         yield MAX_LINES + 1, "length", f"has {len(lines)} lines, at most {MAX_LINES} are allowed"
-    name = path.removeprefix("include/") if path.startswith("include/") else Path(path).name
+    name = next((path.removeprefix(top) for top in PUBLIC if path.startswith(top)), Path(path).name)
     if not re.match(rf"(/\*|//)\s*{re.escape(name)}:\s+\S", text):
         yield 1, "opening", f'does not open with a comment "{name}: what it is"'
     for number, line in enumerate(without_comments(text).splitlines(), 1):
@@ -139,7 +146,7 @@ def check_tree(root):
     violations = []
     public_with_ifs = []
     files = 0
-    for top in ("include/loam", "src", "override"):
+    for top in ("include/loam", "src", "override", "kernel"):
         for file in sorted((root / top).rglob("*")):
             if file.suffix not in SUFFIXES or not file.is_file():
                 continue
@@ -174,6 +181,9 @@ SOUND = {
     "src/api/api.h": '/* api.h: faces. */\n#include "heap/heap.h"\n#include "loam/loam.h"\n',
     "override/libc.c": '/* libc.c: names. */\n#include "api/api.h"\n#include "names.h"\n#include <stdlib.h>\n',
     "override/names.h": "// names.h: the list.\n",
+    "kernel/pages.c": '/* pages.c: pages. */\n#include "module.h"\n#include <linux/mm.h>\n',
+    "kernel/module.h": '/* module.h: shared. */\n#include "loam/pages.h"\n',
+    "kernel/include/loam/pages.h": '/* loam/pages.h: a source. */\n#include "loam/source.h"\n',
 }
 
 # (rule that must catch it, file, its text): each alone in an otherwise sound tree.
@@ -204,6 +214,10 @@ WRONG = [
     ("linux", "src/os/thread.c", "/* thread.c: x. */\n#include <sys/mman.h>\n"),
     ("linux", "src/span/sys.c", "/* sys.c: x. */\n#include <linux/futex.h>\n"),
     ("linux", "src/heap/if.c", "/* if.c: x. */\n#ifdef __linux__\n#endif\n"),
+    ("kernel", "kernel/in.c", '/* in.c: x. */\n#include "family/family.h"\n'),
+    ("kernel", "kernel/libc.c", "/* libc.c: x. */\n#include <string.h>\n"),
+    ("path", "src/heap/kernel.c", '/* kernel.c: x. */\n#include "kernel/module.h"\n'),
+    ("opening", "kernel/include/loam/bare.h", "/* bare.h: x. */\n"),
     ("linux", "override/sys.c", "/* sys.c: x. */\n#include <sys/types.h>\n"),
     ("length", "src/heap/long.c", "/* long.c: x. */\n" + "int x;\n" * MAX_LINES),
     ("opening", "src/heap/bare.c", '#include "heap/heap.h"\n'),
@@ -232,7 +246,7 @@ def self_test():
         if found != [(path, rule)]:
             print(f"self-test: {path} should break exactly {rule!r}, found {found}")
             failures += 1
-    rules = {"layer", "door", "path", "freestanding", "compiler", "linux", "length", "opening"}
+    rules = {"layer", "door", "path", "freestanding", "compiler", "linux", "kernel", "length", "opening"}
     unproven = rules - {w[0] for w in WRONG}
     if unproven:
         print(f"self-test: no case for {sorted(unproven)}")

@@ -20,8 +20,8 @@
 #define LM_HOSTED __STDC_HOSTED__
 
 #define LM_INLINE static inline __attribute__((always_inline))
-#define LM_NOINLINE __attribute__((noinline))
-#define LM_COLD __attribute__((noinline, cold))
+#define LM_NOINLINE __attribute__((__noinline__))
+#define LM_COLD __attribute__((__noinline__, cold))
 #define LM_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define LM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define LM_NORETURN __attribute__((noreturn))

@@ -70,8 +70,9 @@ static size_t first_of(const loam_region_options *options) {
 
 static bool possible_options(const loam_region_options *options) {
     size_t first = first_of(options), align = options->chunk_align;
+    size_t large = options->large_bytes;
     return first >= FIRST_LEAST && first <= PTRDIFF_MAX && (align & (align - 1)) == 0 &&
-           align <= PTRDIFF_MAX / 2;
+           align <= PTRDIFF_MAX / 2 && (large == 0 || large >= LOAM_REGION_SMALL);
 }
 
 static void set_up(loam_region *region, loam_source *source, const loam_region_options *options,
@@ -426,7 +427,7 @@ void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t al
         free_checked(region, p, bytes, file, line);
     } else if (bytes > region->large_bytes) {
         lm_region_large_free(region, p);
-    } else {
+    } else if (bytes != 0 || region->redzone != 0) { /* else another object may have its address */
         size_t all = lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
         lm_tool_hide(p, all);
         lm_region_release(region, (char *)p, all);

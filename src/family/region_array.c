@@ -244,6 +244,7 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
 }
 
 static bool resize(loam_region *region, char *p, size_t old_bytes, size_t bytes, size_t align) {
+    if (old_bytes == 0) return bytes == 0; /* its address may be another object's as well */
     bool was_large = old_bytes > region->large_bytes;
     if (was_large != (bytes > region->large_bytes)) return false;
     if (was_large) return bytes <= lm_region_large_room(p);
