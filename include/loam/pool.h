@@ -323,6 +323,8 @@ typedef struct loam_shared_pool {
     uint64_t serial; /* no other pool of the process ever had it; UINT64_MAX: without magazines */
     unsigned slot;   /* in the threads' tables */
     unsigned batch;  /* blocks */
+    size_t stride;   /* the pool's */
+    char apart[64];  /* from what is written at each exchange */
     uint32_t lock;   /* of all below; atomic */
     void *batches, *ranges;
     size_t batches_count, ranges_blocks;
