@@ -71,7 +71,7 @@ typedef struct loam_pool_chunk {
 typedef struct loam_pool_run {
     size_t bytes, count;
 } loam_pool_run;
-enum { LOAM_POOL_RUNS = 12 };
+enum { LOAM_POOL_RUNS = 16 };
 
 typedef struct loam_pool {
     loam_pool_cut hot; /* all NULL in a checked, hardened, watched pool, or one of handles */
@@ -240,7 +240,8 @@ LOAM_API void loam_pool_reset(loam_pool *pool) LOAM_NOEXCEPT;
 
 /* A contiguous pool grows by bytes that follow its memory: the caller's, who promises that they do, or got from its
  * source. Less than a block is kept for the next time. O(1). 0; -EINVAL iff it is not contiguous; -ENOMEM iff the
- * source has none, or not there. Lifts most_blocks of a caller's buffer. */
+ * source has none, or not there, or the pool has grown by too many different sizes (LOAM_POOL_RUNS in a row) to
+ * know how to give them back. Lifts most_blocks of a caller's buffer. */
 LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM_NOEXCEPT;
 
 /* Gives back what lies behind the last block ever handed out (since the last reset): of a caller's buffer all bytes
