@@ -171,7 +171,7 @@ LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *f
 
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line) {
-    loam_tag *tag = (loam_tag *)(uintptr_t)object - 1;
+    loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may be anything */
     bool ours = lm_entry_has(owner, object);
     if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
