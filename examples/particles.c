@@ -21,7 +21,7 @@
 enum {
     MOST = 20000, /* particles at once */
     FOUNTAINS = 8,
-    EACH = 50, /* that a fountain throws in a step */
+    EACH = 50,    /* that a fountain throws in a step */
     LONGEST = 90, /* steps that a particle lives, at most */
     STEPS = 600,
     ROUNDS = 3, /* the best is told */
@@ -175,7 +175,8 @@ static result_t best_of(heap_t heap) {
 }
 
 int main(void) {
-    if (loam_pool_init_buffer(&pool, memory, sizeof memory, sizeof(particle_t), NULL) != 0) return 1;
+    if (loam_pool_init_buffer(&pool, memory, sizeof memory, sizeof(particle_t), NULL) != 0)
+        return 1;
 
     /* How many fit: all that it gives. A reset takes them back at once. */
     while (loam_pool_alloc(&pool) != NULL) malloc_room++;

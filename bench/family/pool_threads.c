@@ -78,71 +78,72 @@ static void run(const FamilyRequest *asked, void *(*body)(void *), void *(*other
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t objects = body == other ? asked->n * threads : asked->n;
-    double wall = (double)(now.tv_sec - clock.wall.tv_sec) * 1e9 +
-                  (double)(now.tv_nsec - clock.wall.tv_nsec);
+    double wall =
+        (double)(now.tv_sec - clock.wall.tv_sec) * 1e9 + (double)(now.tv_nsec - clock.wall.tv_nsec);
     family_also("wall_ns", wall / (double)objects);
     family_stop(&clock, "use", objects);
 }
 
-#define ROW(row)                                                                                   \
-    static void *row##_pairs(void *context) {                                                      \
-        Work *work = (Work *)context;                                                              \
-        (void)pthread_barrier_wait(&work->begin);                                                  \
-        for (uint64_t i = 0; i < work->n; i++) {                                                   \
-            void *object = family_need(row##_alloc());                                             \
-            touch(object);                                                                         \
-            row##_free(object);                                                                    \
-        }                                                                                          \
-        return NULL;                                                                               \
-    }                                                                                              \
-    static void *row##_windows(void *context) {                                                    \
-        Work *work = (Work *)context;                                                              \
-        void *window[WINDOW] = {NULL};                                                             \
-        (void)pthread_barrier_wait(&work->begin);                                                  \
-        for (uint64_t i = 0; i < work->n; i++) {                                                   \
-            void **slot = &window[i % WINDOW];                                                     \
-            if (*slot != NULL) row##_free(*slot);                                                  \
-            touch(*slot = family_need(row##_alloc()));                                             \
-        }                                                                                          \
-        for (int i = 0; i < WINDOW; i++) {                                                         \
-            if (window[i] != NULL) row##_free(window[i]);                                          \
-        }                                                                                          \
-        return NULL;                                                                               \
-    }                                                                                              \
-    static void *row##_gives(void *context) {                                                      \
-        Work *work = (Work *)context;                                                              \
-        (void)pthread_barrier_wait(&work->begin);                                                  \
-        for (uint64_t i = 0; i < work->n; i++) {                                                   \
-            void *object = family_need(row##_alloc());                                             \
-            touch(object);                                                                         \
-            ring_give(work, i, object);                                                            \
-        }                                                                                          \
-        return NULL;                                                                               \
-    }                                                                                              \
-    static void *row##_takes(void *context) {                                                      \
-        Work *work = (Work *)context;                                                              \
-        (void)pthread_barrier_wait(&work->begin);                                                  \
-        for (uint64_t i = 0; i < work->n; i++) row##_free(ring_take(work, i));                     \
-        return NULL;                                                                               \
-    }                                                                                              \
-    static void row##_pair(const FamilyRequest *asked) {                                           \
-        unsigned threads = (unsigned)(asked->column->name[5] - '0');                               \
-        row##_begin();                                                                             \
-        run(asked, row##_pairs, row##_pairs, threads);                                             \
-    }                                                                                              \
-    static void row##_window(const FamilyRequest *asked) {                                         \
-        unsigned threads = (unsigned)(asked->column->name[7] - '0');                               \
-        row##_begin();                                                                             \
-        run(asked, row##_windows, row##_windows, threads);                                         \
-    }                                                                                              \
-    static void row##_passed(const FamilyRequest *asked) {                                         \
-        row##_begin();                                                                             \
-        run(asked, row##_gives, row##_takes, 2);                                                   \
-    }                                                                                              \
-    static const FamilyCell row##_cells[] = {                                                      \
-        {"pair-1", row##_pair},     {"pair-2", row##_pair},     {"pair-4", row##_pair},            \
-        {"window-1", row##_window}, {"window-2", row##_window}, {"window-4", row##_window},        \
-        {"passed", row##_passed},   FAMILY_END,                                                    \
+#define ROW(row) \
+    static void *row##_pairs(void *context) { \
+        Work *work = (Work *)context; \
+        (void)pthread_barrier_wait(&work->begin); \
+        for (uint64_t i = 0; i < work->n; i++) { \
+            void *object = family_need(row##_alloc()); \
+            touch(object); \
+            row##_free(object); \
+        } \
+        return NULL; \
+    } \
+    static void *row##_windows(void *context) { \
+        Work *work = (Work *)context; \
+        void *window[WINDOW] = {NULL}; \
+        (void)pthread_barrier_wait(&work->begin); \
+        for (uint64_t i = 0; i < work->n; i++) { \
+            void **slot = &window[i % WINDOW]; \
+            if (*slot != NULL) row##_free(*slot); \
+            touch(*slot = family_need(row##_alloc())); \
+        } \
+        for (int i = 0; i < WINDOW; i++) { \
+            if (window[i] != NULL) row##_free(window[i]); \
+        } \
+        return NULL; \
+    } \
+    static void *row##_gives(void *context) { \
+        Work *work = (Work *)context; \
+        (void)pthread_barrier_wait(&work->begin); \
+        for (uint64_t i = 0; i < work->n; i++) { \
+            void *object = family_need(row##_alloc()); \
+            touch(object); \
+            ring_give(work, i, object); \
+        } \
+        return NULL; \
+    } \
+    static void *row##_takes(void *context) { \
+        Work *work = (Work *)context; \
+        (void)pthread_barrier_wait(&work->begin); \
+        for (uint64_t i = 0; i < work->n; i++) row##_free(ring_take(work, i)); \
+        return NULL; \
+    } \
+    static void row##_pair(const FamilyRequest *asked) { \
+        unsigned threads = (unsigned)(asked->column->name[5] - '0'); \
+        row##_begin(); \
+        run(asked, row##_pairs, row##_pairs, threads); \
+    } \
+    static void row##_window(const FamilyRequest *asked) { \
+        unsigned threads = (unsigned)(asked->column->name[7] - '0'); \
+        row##_begin(); \
+        run(asked, row##_windows, row##_windows, threads); \
+    } \
+    static void row##_passed(const FamilyRequest *asked) { \
+        row##_begin(); \
+        run(asked, row##_gives, row##_takes, 2); \
+    } \
+    static const FamilyCell row##_cells[] = { \
+        {"pair-1", row##_pair},     {"pair-2", row##_pair}, \
+        {"pair-4", row##_pair},     {"window-1", row##_window}, \
+        {"window-2", row##_window}, {"window-4", row##_window}, \
+        {"passed", row##_passed},   FAMILY_END, \
     };
 
 // ---- rows -----------------------------------------------------------------------------------------

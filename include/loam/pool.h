@@ -272,23 +272,19 @@ typedef struct loam_pool_set {
     size_t fallback_objects, fallback_bytes; /* out now */
 } loam_pool_set;
 
-LOAM_API LOAM_NODISCARD int loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools,
-                                                  const size_t *block_bytes, size_t count,
-                                                  loam_source *source,
-                                                  const loam_pool_options *options,
-                                                  unsigned tolerance, loam_source *fallback,
-                                                  unsigned extra) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD int
+loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
+                      loam_source *source, const loam_pool_options *options, unsigned tolerance,
+                      loam_source *fallback, unsigned extra) LOAM_NOEXCEPT;
 
 /* Sets up count pools in the caller's array, over source and with options alike, of the block sizes given, which must
  * rise. A block may be larger than a request by tolerance per cent of the request; what fits none, or finds its pools
  * at their limits, goes to the fallback (NULL: loam_pages(); a freestanding build has no default).
  * 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing is set up then. */
-LOAM_INLINE LOAM_NODISCARD int loam_pool_set_init(loam_pool_set *set, loam_pool *pools,
-                                                  const size_t *block_bytes, size_t count,
-                                                  loam_source *source,
-                                                  const loam_pool_options *options,
-                                                  unsigned tolerance, loam_source *fallback)
-    LOAM_NOEXCEPT {
+LOAM_INLINE LOAM_NODISCARD int
+loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
+                   loam_source *source, const loam_pool_options *options, unsigned tolerance,
+                   loam_source *fallback) LOAM_NOEXCEPT {
     return loam_pool_set_init_as(set, pools, block_bytes, count, loam_pool_source_(source), options,
                                  tolerance, loam_pool_source_(fallback), LOAM_POOL_EXTRA_);
 }
@@ -339,10 +335,9 @@ LOAM_API LOAM_NODISCARD int loam_shared_pool_init_as(loam_shared_pool *pool, loa
 
 /* As loam_pool_init, but with LOAM_THREADS (which may be said) and without LOAM_POOL_HANDLES; the source is used under
  * the pool's lock. -ENOMEM also iff there is no memory for a slot. */
-LOAM_INLINE LOAM_NODISCARD int loam_shared_pool_init(loam_shared_pool *pool, loam_source *source,
-                                                     size_t block_bytes,
-                                                     const loam_pool_options *options)
-    LOAM_NOEXCEPT {
+LOAM_INLINE LOAM_NODISCARD int
+loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_bytes,
+                      const loam_pool_options *options) LOAM_NOEXCEPT {
     return loam_shared_pool_init_as(pool, loam_pool_source_(source), block_bytes, options,
                                     LOAM_POOL_EXTRA_);
 }

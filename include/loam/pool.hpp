@@ -245,7 +245,8 @@ namespace detail {
 
 /* The pool of a class, for any thread, made at its first use. It is never taken down: objects may be deleted by
  * destructors of static ones. */
-template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost> struct class_pool {
+template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost>
+struct class_pool {
     static constexpr std::size_t kAlign = alignof(T) > 16 ? alignof(T) : kBlock % 16 == 0 ? 16 : 8;
 
     static bool serves(std::size_t bytes, std::size_t align) {
@@ -293,25 +294,26 @@ template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost
  * of classes derived from it that are no larger and for which a block is too large by at most tolerance per cent. What
  * is larger, or finds no block free, and arrays use the global operators. Derived classes that are deleted by a
  * pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an object is from. */
-#define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks)                             \
-  public:                                                                                          \
-    static void *operator new(std::size_t bytes) {                                                 \
-        return ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::alloc( \
-            bytes, 1);                                                                             \
-    }                                                                                              \
-    static void *operator new(std::size_t bytes, std::align_val_t align) {                         \
-        return ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::alloc( \
-            bytes, static_cast<std::size_t>(align));                                               \
-    }                                                                                              \
-    static void operator delete(void *p, std::size_t bytes) noexcept {                             \
-        ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::free(p, bytes, \
-                                                                                          1);      \
-    }                                                                                              \
-    static void operator delete(void *p, std::size_t bytes, std::align_val_t align) noexcept {     \
-        ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::free(        \
-            p, bytes, static_cast<std::size_t>(align));                                            \
-    }                                                                                              \
-    static void *operator new(std::size_t, void *p) noexcept { return p; }                         \
+#define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks) \
+  public: \
+    static void *operator new(std::size_t bytes) { \
+        return ::loam::detail::class_pool<Class, (block_bytes), (tolerance), \
+                                          (most_blocks)>::alloc(bytes, 1); \
+    } \
+    static void *operator new(std::size_t bytes, std::align_val_t align) { \
+        return ::loam::detail::class_pool<Class, (block_bytes), (tolerance), \
+                                          (most_blocks)>::alloc(bytes, \
+                                                                static_cast<std::size_t>(align)); \
+    } \
+    static void operator delete(void *p, std::size_t bytes) noexcept { \
+        ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::free( \
+            p, bytes, 1); \
+    } \
+    static void operator delete(void *p, std::size_t bytes, std::align_val_t align) noexcept { \
+        ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::free( \
+            p, bytes, static_cast<std::size_t>(align)); \
+    } \
+    static void *operator new(std::size_t, void *p) noexcept { return p; } \
     static void operator delete(void *, void *) noexcept {}
 
 /* The same with blocks for exactly this class, as many as it takes. */

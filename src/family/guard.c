@@ -74,7 +74,7 @@ LM_INLINE size_t guard_changes(const unsigned char *bytes) {
 }
 
 LM_READS_ANYTHING static LM_NOINLINE size_t first_changed(const unsigned char *bytes, size_t count,
-                                              unsigned char value) {
+                                                          unsigned char value) {
     const word_t *words = (const word_t *)(const void *)bytes;
     size_t every = WORD_OF(value), whole = count / sizeof(word_t), w = 0;
     for (; w + 4 <= whole; w += 4) {

@@ -8,7 +8,13 @@
  */
 #include "family/pool.h"
 
-enum { LINE_BYTES = 64, MOST_COLOURS = 8, CHUNKS = 1 << LM_POOL_CHUNK_BITS, MANY_CHUNKS = CHUNKS / 2, DOUBLINGS = 8 };
+enum {
+    LINE_BYTES = 64,
+    MOST_COLOURS = 8,
+    CHUNKS = 1 << LM_POOL_CHUNK_BITS,
+    MANY_CHUNKS = CHUNKS / 2,
+    DOUBLINGS = 8
+};
 
 static bool is_contiguous(const loam_pool *pool) {
     return (pool->flags & LOAM_POOL_CONTIGUOUS) != 0;

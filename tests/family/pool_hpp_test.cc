@@ -90,13 +90,11 @@ struct alignas(128) Wide {
 
 TEST(PoolHpp, ObjectsAreAlignedAsTheirType) {
     loam::pool_of<Wide> pool;
-    for (int i = 0; i < 100; i++)
-        EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.make()) % 128, 0u);
+    for (int i = 0; i < 100; i++) EXPECT_EQ(reinterpret_cast<uintptr_t>(pool.make()) % 128, 0u);
     loam_pool_options options = {};
     options.align = 4096;
     loam::pool_of<int> pages(options);
-    for (int i = 0; i < 10; i++)
-        EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.make(i)) % 4096, 0u);
+    for (int i = 0; i < 10; i++) EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.make(i)) % 4096, 0u);
 }
 
 TEST(PoolHpp, AResourceServesNodesAndSendsTheRestUpstream) {
@@ -143,7 +141,9 @@ TEST(PoolHpp, ContainersOfNodesUseTheAllocator) {
     std::map<int, std::string, std::less<int>, loam::pool_allocator<Pair>> map;
     std::set<double, std::less<double>, loam::pool_allocator<double>> set;
     std::forward_list<char, loam::pool_allocator<char>> forward;
-    std::unordered_map<int, std::string, std::hash<int>, std::equal_to<int>, loam::pool_allocator<Pair>> hash;
+    std::unordered_map<int, std::string, std::hash<int>, std::equal_to<int>,
+                       loam::pool_allocator<Pair>>
+        hash;
     for (int i = 0; i < 2000; i++) {
         list.push_back(i);
         map[i] = std::to_string(i);
@@ -170,7 +170,8 @@ TEST(PoolHpp, ContainersOfNodesUseTheAllocator) {
     other.swap(moved);
     moved = std::move(other);
     EXPECT_EQ(moved.size(), 2000u - 667);
-    std::vector<int, loam::pool_allocator<int>> vector(1000, 3); // arrays are not for pools, and work
+    std::vector<int, loam::pool_allocator<int>> vector(1000,
+                                                       3); // arrays are not for pools, and work
     EXPECT_EQ(vector[999], 3);
 }
 

@@ -111,7 +111,8 @@ class Twin {
             ASSERT_TRUE(loam_pool_owns(pool_, object.p));
             ASSERT_FALSE(loam_pool_owns(pool_, object.p + 1));
         }
-        for (unsigned char *p : freed_) ASSERT_TRUE(loam_pool_owns(pool_, p)) << "free ones as well";
+        for (unsigned char *p : freed_)
+            ASSERT_TRUE(loam_pool_owns(pool_, p)) << "free ones as well";
     }
     size_t refusals = 0;
 

@@ -59,8 +59,14 @@ TEST(Pool, TheLastFreedComesBackFirst) {
 TEST(Pool, AlignsAsAsked) {
     struct {
         size_t bytes, align, expected;
-    } cases[] = {{1, 0, sizeof(void *)}, {20, 0, sizeof(void *)}, {24, 0, 8},    {48, 0, 16},
-                 {4096, 0, 16},          {40, 64, 64},            {1, 4096, 4096}, {100, 1, sizeof(void *)}};
+    } cases[] = {{1, 0, sizeof(void *)},
+                 {20, 0, sizeof(void *)},
+                 {24, 0, 8},
+                 {48, 0, 16},
+                 {4096, 0, 16},
+                 {40, 64, 64},
+                 {1, 4096, 4096},
+                 {100, 1, sizeof(void *)}};
     for (auto &c : cases) {
         Counted counted;
         loam_pool pool;
@@ -256,7 +262,8 @@ TEST(Pool, ABufferExtendsAndShrinks) {
     size_t first = 0, second = 0;
     while (take(&pool) != nullptr) first++;
     EXPECT_EQ(loam_pool_extend(&pool, 1), 0);
-    EXPECT_EQ(loam_pool_extend(&pool, kTen - 1), 0) << "less than a block is kept for the next time";
+    EXPECT_EQ(loam_pool_extend(&pool, kTen - 1), 0)
+        << "less than a block is kept for the next time";
     while (take(&pool) != nullptr) second++;
     EXPECT_GE(second, first);
     EXPECT_LE(second, first + 1);
