@@ -500,7 +500,12 @@ TEST_P(ToolsDeathTest, SeeObjects) {
     auto *p = static_cast<volatile char *>(set.a->alloc(bytes));
     auto *next = static_cast<volatile char *>(set.a->alloc(bytes));
     first[0] = p[0] = p[bytes - 1] = next[0] = 1;
-    EXPECT_DEATH(p[bytes] = 1, "AddressSanitizer: (use-after-poison|unknown-crash)") << "redzone";
+    /* Pools over a piece of a given size keep no room free for a tool: the next block may begin there. */
+    bool dense = !can(kAnySize) && !checked() &&
+                 (set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    if (!dense) {
+        EXPECT_DEATH(p[bytes] = 1, "AddressSanitizer: (use-after-poison|unknown-crash)") << "redzone";
+    }
     set.a->free(const_cast<char *>(p), bytes);
     EXPECT_DEATH(p[0] = 1, "use-after-poison") << "freed";
     EXPECT_DEATH(p[bytes - 1] = 1, "use-after-poison") << "freed";
