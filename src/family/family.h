@@ -57,11 +57,27 @@ LM_INLINE bool lm_passes_the_end(const void *memory, size_t bytes) {
 
 /* Whether one of them watches this process. */
 bool lm_tool_watches(void);
+
+/* Set by the first call of it: asking Valgrind takes as long as an allocation. */
+enum { LM_TOOL_UNKNOWN, LM_TOOL_NONE, LM_TOOL_SOME };
+extern LM_HIDDEN unsigned char lm_tool_state; /* atomic */
+
+void lm_tool_hide_now(const void *p, size_t bytes);
+void lm_tool_show_undefined_now(const void *p, size_t bytes);
+void lm_tool_show_now(const void *p, size_t bytes);
+
 /* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is. Nothing happens
  * where no tool watches. A chunk is shown as a whole before it goes back to its source: others live there next. */
-void lm_tool_hide(const void *p, size_t bytes);
-void lm_tool_show_undefined(const void *p, size_t bytes);
-void lm_tool_show(const void *p, size_t bytes);
+LM_INLINE void lm_tool_hide(const void *p, size_t bytes) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_hide_now(p, bytes);
+}
+LM_INLINE void lm_tool_show_undefined(const void *p, size_t bytes) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE))
+        lm_tool_show_undefined_now(p, bytes);
+}
+LM_INLINE void lm_tool_show(const void *p, size_t bytes) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_show_now(p, bytes);
+}
 
 /* ---- Guards: an object of a checked allocator (guard.c) ----
  *

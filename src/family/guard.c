@@ -44,16 +44,46 @@ static size_t filled_bytes(const loam_tag *tag) {
     return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
 }
 
+/* At least LM_GUARD_BYTES. In pieces of constant size, but for what is rare: for a size that it knows to be small
+ * the compiler takes an instruction that needs longer than all the rest of an allocation. */
+static void tail_fill(const loam_tag *tag) {
+    unsigned char *tail = tail_of(tag);
+    size_t bytes = tail_bytes(tag);
+    memset(tail, GUARD, LM_GUARD_BYTES);
+    memset(tail + bytes - LM_GUARD_BYTES, GUARD, LM_GUARD_BYTES);
+    if (LM_UNLIKELY(bytes > (size_t)2 * LM_GUARD_BYTES))
+        memset(tail + LM_GUARD_BYTES, GUARD, bytes - (size_t)2 * LM_GUARD_BYTES);
+}
+
 /* Relaxed, here and in lm_entry_has: another thread that reports a mistake may look. */
-static void widen(loam_entry *owner, const loam_tag *tag) {
+LM_INLINE void widen(loam_entry *owner, const loam_tag *tag) {
     uintptr_t low = (uintptr_t)tag->raw, high = (uintptr_t)tail_of(tag);
     if (owner->low == 0 || low < owner->low) lm_store_relaxed(&owner->low, low);
     if (high > owner->high) lm_store_relaxed(&owner->high, high);
 }
 
-LM_READS_ANYTHING static size_t first_changed(const unsigned char *bytes, size_t count,
-                                              unsigned char value) {
-    size_t i = 0;
+typedef size_t word_t __attribute__((may_alias, aligned(1)));
+#define WORD_OF(byte) (SIZE_MAX / 0xFF * (byte))
+
+/* Of LM_GUARD_BYTES. */
+LM_INLINE size_t guard_changes(const unsigned char *bytes) {
+    const word_t *words = (const word_t *)(const void *)bytes;
+    size_t every = WORD_OF(GUARD), changes = (words[0] ^ every) | (words[1] ^ every);
+    if (sizeof(word_t) < 8) changes |= (words[2] ^ every) | (words[3] ^ every);
+    return changes;
+}
+
+LM_READS_ANYTHING static LM_NOINLINE size_t first_changed(const unsigned char *bytes, size_t count,
+                                                          unsigned char value) {
+    const word_t *words = (const word_t *)(const void *)bytes;
+    size_t every = WORD_OF(value), whole = count / sizeof(word_t), w = 0;
+    for (; w + 4 <= whole; w += 4) {
+        if (((words[w] ^ every) | (words[w + 1] ^ every) | (words[w + 2] ^ every) |
+             (words[w + 3] ^ every)) != 0)
+            break;
+    }
+    while (w < whole && words[w] == every) w++;
+    size_t i = w * sizeof(word_t);
     while (i < count && bytes[i] == value) i++;
     return i;
 }
@@ -64,19 +94,20 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
                     const char *file, unsigned line) {
     lm_tool_show_undefined(raw, raw_bytes);
     loam_tag *tag = (loam_tag *)(void *)((char *)raw + lm_guard_head(align)) - 1;
-    *tag = (loam_tag){.next = owner->live,
-                      .owner = owner,
-                      .file = file,
-                      .line = line,
-                      .bytes = bytes,
-                      .raw_bytes = raw_bytes,
-                      .raw = raw};
+    tag->next = owner->live; /* one by one, for the reason above */
+    tag->prev = NULL;
+    tag->owner = owner;
+    tag->file = file;
+    tag->line = line;
+    tag->bytes = bytes;
+    tag->raw_bytes = raw_bytes;
+    tag->raw = raw;
     tag->state = state_of(tag, LIVE);
     if (owner->live != NULL) owner->live->prev = tag;
     owner->live = tag;
     memset(tag->guard, GUARD, sizeof(tag->guard));
     memset(tag + 1, FRESH, filled_bytes(tag));
-    memset(tail_of(tag), GUARD, tail_bytes(tag));
+    tail_fill(tag);
     widen(owner, tag);
     lm_tool_hide(tag->guard, sizeof(tag->guard));
     lm_tool_hide(tail_of(tag), tail_whole(tag));
@@ -93,13 +124,24 @@ void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t 
     if (filled_bytes(tag) > old_filled)
         memset(object + old_filled, FRESH, filled_bytes(tag) - old_filled);
     lm_tool_show_undefined(tail_of(tag), tail_whole(tag));
-    memset(tail_of(tag), GUARD, tail_bytes(tag));
+    tail_fill(tag);
     widen(owner, tag);
     lm_tool_hide(tail_of(tag), tail_whole(tag));
 }
 
+/* Whether both guards are whole, found out in a few instructions. false says nothing. */
+LM_INLINE bool is_whole(const loam_tag *tag) {
+    const unsigned char *tail = tail_of(tag);
+    size_t bytes = tail_whole(tag);
+    if (lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE || bytes > (size_t)2 * LM_GUARD_BYTES)
+        return false;
+    return (guard_changes(tag->guard) | guard_changes(tail) |
+            guard_changes(tail + bytes - LM_GUARD_BYTES)) == 0;
+}
+
 /* Both guards; one line on the first that was written to. */
-static bool whole(const loam_entry *owner, const loam_tag *tag, const char *file, unsigned line) {
+static LM_NOINLINE bool whole_or_said(const loam_entry *owner, const loam_tag *tag,
+                                      const char *file, unsigned line) {
     lm_tool_show(tag->guard, sizeof(tag->guard));
     lm_tool_show(tail_of(tag), tail_bytes(tag));
     size_t below = first_changed(tag->guard, sizeof(tag->guard), GUARD);
@@ -122,9 +164,14 @@ static bool whole(const loam_entry *owner, const loam_tag *tag, const char *file
     return true;
 }
 
+LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *file,
+                     unsigned line) {
+    return LM_LIKELY(is_whole(tag)) || whole_or_said(owner, tag, file, line);
+}
+
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line) {
-    loam_tag *tag = (loam_tag *)(uintptr_t)object - 1;
+    loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may be anything */
     bool ours = lm_entry_has(owner, object);
     if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);

@@ -25,14 +25,15 @@ static size_t blocks_free(const loam_pool *pool, size_t most) {
 
 void loam_pool_reset(loam_pool *pool) {
     loam_pool_cut *cut = lm_pool_cut(pool);
+    loam_pool_chunk *oldest = pool->chunks;
     if (is_checked(pool)) lm_guard_drop_all(&pool->entry);
-    if (pool->chunks == NULL || !lm_pool_generation_end_all(pool)) return;
+    if (oldest == NULL || !lm_pool_generation_end_all(pool)) return;
     if ((pool->mode & LM_POOL_WATCHED) != 0) {
-        for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+        for (loam_pool_chunk *chunk = oldest; chunk != NULL; chunk = chunk->next)
             lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
     }
-    pool->current = pool->chunks;
-    *cut = (loam_pool_cut){.fresh = pool->chunks->start, .end = pool->chunks->end};
+    pool->current = oldest;
+    *cut = (loam_pool_cut){.fresh = oldest->start, .end = oldest->end};
 }
 
 /* ---- Size ---- */
@@ -187,6 +188,7 @@ static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     usage->objects = cut - (held < cut ? held : cut);
     usage->object_bytes = pool->block_bytes;
     usage->used_bytes = usage->objects * pool->stride;
+    usage->chunks = pool->table != NULL; /* the table is one as well */
     for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
         usage->chunks++;
 }
@@ -226,12 +228,12 @@ static bool pool_check(const loam_entry *entry) {
     size_t cut = blocks_cut(pool), seen = 0, number;
     for (const void *block = lm_pool_cut_of(pool)->free; block != NULL;
          block = lm_pool_link_get(pool, block)) {
-        if (seen++ == cut) {
-            lm_family_misuse(entry, NULL, 0, "free list damaged: it has no end");
-            return false;
-        }
         if (lm_pool_find(pool, block, &number) == NULL) {
             lm_family_misuse(entry, NULL, 0, "free list damaged: %p is no block of it", block);
+            return false;
+        }
+        if (seen++ == cut) {
+            lm_family_misuse(entry, NULL, 0, "free list damaged: it has no end");
             return false;
         }
     }

@@ -14,7 +14,9 @@ __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *p,
 #include <valgrind/memcheck.h>
 #endif
 
-bool lm_tool_watches(void) {
+unsigned char lm_tool_state;
+
+static bool is_watched(void) {
 #if LM_VALGRIND
     /* Memcheck alone answers so. Its siblings measure, and must see the program as it runs without them. */
     if (VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0) return true;
@@ -26,7 +28,17 @@ bool lm_tool_watches(void) {
 #endif
 }
 
-void lm_tool_hide(const void *p, size_t bytes) {
+bool lm_tool_watches(void) {
+    unsigned char state = lm_load_relaxed(&lm_tool_state); /* every thread finds the same */
+    if (state == LM_TOOL_UNKNOWN) {
+        state = is_watched() ? LM_TOOL_SOME : LM_TOOL_NONE;
+        lm_store_relaxed(&lm_tool_state, state);
+    }
+    return state == LM_TOOL_SOME;
+}
+
+void lm_tool_hide_now(const void *p, size_t bytes) {
+    if (!lm_tool_watches()) return;
 #if LM_HOSTED
     if (__asan_poison_memory_region != NULL) __asan_poison_memory_region(p, bytes);
 #endif
@@ -36,7 +48,8 @@ void lm_tool_hide(const void *p, size_t bytes) {
     (void)p, (void)bytes;
 }
 
-void lm_tool_show(const void *p, size_t bytes) {
+void lm_tool_show_now(const void *p, size_t bytes) {
+    if (!lm_tool_watches()) return;
 #if LM_HOSTED
     if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);
 #endif
@@ -46,7 +59,8 @@ void lm_tool_show(const void *p, size_t bytes) {
     (void)p, (void)bytes;
 }
 
-void lm_tool_show_undefined(const void *p, size_t bytes) {
+void lm_tool_show_undefined_now(const void *p, size_t bytes) {
+    if (!lm_tool_watches()) return;
 #if LM_HOSTED
     if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);
 #endif

@@ -265,7 +265,7 @@ void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file, unsign
     }
     char *fresh = magazine->cut.fresh;
     if (LM_UNLIKELY(fresh == magazine->cut.end)) return alloc_more(pool, file, line);
-    lm_store_relaxed(&magazine->cut.fresh, fresh + pool->pool.stride);
+    lm_store_relaxed(&magazine->cut.fresh, fresh + pool->stride);
     return fresh;
 }
 
@@ -310,23 +310,26 @@ void loam_shared_pool_free_at(loam_shared_pool *pool, void *block, const char *f
 /* ---- Fork ---- */
 
 static void before_fork(void) {
+    lm_port_before_fork(); /* who holds it may look into a pool */
     lm_lock_take(&directory_lock);
     for (unsigned i = 0; i < slots_count; i++) {
         if (slots[i] != NULL) pool_lock(slots[i]);
     }
 }
 
-static void after_fork(void) {
+static void after_fork(bool child) {
     for (unsigned i = 0; i < slots_count; i++) {
         if (slots[i] != NULL) pool_unlock(slots[i]);
     }
     lm_lock_give(&directory_lock);
+    lm_port_after_fork(child);
 }
 
+static void after_fork_in_parent(void) { after_fork(false); }
 static void after_fork_in_child(void) {
     tables = NULL;
     if (mine != &none && mine != &gone) table_link(mine);
-    after_fork();
+    after_fork(true);
 }
 
 /* ---- Setting up ---- */
@@ -339,7 +342,7 @@ static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     lm_lock_take(&directory_lock);
     if (!fork_prepared) {
         fork_prepared = true;
-        lm_thread_on_fork(before_fork, after_fork, after_fork_in_child);
+        lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
     }
     while (slot < slots_count && slots[slot] != NULL) slot++;
     if (slot == slots_count) {
@@ -385,6 +388,7 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     int error = loam_pool_init_as(&pool->pool, source, block_bytes, &inner, extra);
     if (error != 0) return error;
     size_t batch = BATCH_BYTES / pool->pool.stride;
+    pool->stride = pool->pool.stride;
     pool->batch = (unsigned)(batch < BATCH_LEAST  ? BATCH_LEAST
                              : batch > BATCH_MOST ? BATCH_MOST
                                                   : batch);
@@ -409,12 +413,13 @@ static loam_shared_pool *shared_of(const loam_entry *entry) {
     return (loam_shared_pool *)((uintptr_t)entry - offsetof(loam_shared_pool, pool.entry));
 }
 
+/* Its thread may be changing it: each word is one that it had, and the sum at most what a magazine holds. */
 static size_t in_magazine(const magazine_t *magazine, size_t stride) {
-    const char *fresh = lm_load_relaxed(&magazine->cut.fresh);
-    const char *end = lm_load_relaxed(&magazine->cut.end);
-    size_t blocks = lm_load_relaxed(&magazine->count);
+    uintptr_t fresh = (uintptr_t)lm_load_relaxed(&magazine->cut.fresh);
+    uintptr_t end = (uintptr_t)lm_load_relaxed(&magazine->cut.end);
+    size_t blocks = lm_load_relaxed(&magazine->count), cut = (end - fresh) / stride;
     if (lm_load_relaxed(&magazine->batch) != NULL) blocks += magazine->batch_blocks;
-    return fresh < end ? blocks + (size_t)(end - fresh) / stride : blocks;
+    return cut <= magazine->batch_blocks ? blocks + cut : blocks;
 }
 
 static void shared_usage(const loam_entry *entry, loam_usage *usage) {

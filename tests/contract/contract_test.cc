@@ -67,8 +67,8 @@ class Contract : public testing::TestWithParam<Row> {
 
     struct Set {
         Set(const Row &row, const char *name, size_t bytes = kSourceBytes)
-            : source(row.source, bytes),
-              a(row.kind->make(source.get(), flags_of(row.mode), name)) {}
+            : source(row.source, bytes), a(row.kind->make(source.get(), flags_of(row.mode), name)) {
+        }
         CountedSource source;
         std::unique_ptr<Allocator> a;
     };
@@ -290,8 +290,8 @@ TEST_P(Contract, ImpossibleSizesChangeNothing) {
     for (int i = 0; i < 10; i++) model.add(set.a->alloc(100), 100);
     const size_t most = PTRDIFF_MAX;
     for (size_t bytes : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 16, SIZE_MAX - 127,
-                         SIZE_MAX - 4096, SIZE_MAX - 65536, most + 2, most + 1, most, most - 1, most - 16,
-                         most - 4096, most - 65536, most - 200000, SIZE_MAX / 4}) {
+                         SIZE_MAX - 4096, SIZE_MAX - 65536, most + 2, most + 1, most, most - 1,
+                         most - 16, most - 4096, most - 65536, most - 200000, SIZE_MAX / 4}) {
         volatile size_t hidden = bytes; /* or the compiler warns of it */
         ASSERT_EQ(set.a->alloc(hidden), nullptr) << bytes;
         if (can(kRealloc)) {
@@ -473,8 +473,8 @@ TEST_P(Mistakes, LeaksAreListedWithTheirPlaces) {
     EXPECT_EQ(leaks, 2u);
     char line[300];
     for (void *p : {a, c}) {
-        snprintf(line, sizeof line, "loam: %s box: leak of %zu bytes at %p, allocated at ", kind().noun,
-                 bytes, p);
+        snprintf(line, sizeof line, "loam: %s box: leak of %zu bytes at %p, allocated at ",
+                 kind().noun, bytes, p);
         size_t at = text.find(line);
         ASSERT_NE(at, std::string::npos) << text << "\n" << line;
         EXPECT_NE(text.find("kinds.h:", at), std::string::npos) << text;
@@ -500,7 +500,13 @@ TEST_P(ToolsDeathTest, SeeObjects) {
     auto *p = static_cast<volatile char *>(set.a->alloc(bytes));
     auto *next = static_cast<volatile char *>(set.a->alloc(bytes));
     first[0] = p[0] = p[bytes - 1] = next[0] = 1;
-    EXPECT_DEATH(p[bytes] = 1, "use-after-poison") << "redzone";
+    /* Pools over a piece of a given size keep no room free for a tool: the next block may begin there. */
+    bool dense =
+        !can(kAnySize) && !checked() && (set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    if (!dense) {
+        EXPECT_DEATH(p[bytes] = 1, "AddressSanitizer: (use-after-poison|unknown-crash)")
+            << "redzone";
+    }
     set.a->free(const_cast<char *>(p), bytes);
     EXPECT_DEATH(p[0] = 1, "use-after-poison") << "freed";
     EXPECT_DEATH(p[bytes - 1] = 1, "use-after-poison") << "freed";
