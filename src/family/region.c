@@ -10,7 +10,7 @@
 
 
 enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
-#define MOST_BYTES (4 * LM_MIB)
+#define MOST_BYTES (32 * LM_MIB)
 #define LARGE_BYTES (64 * LM_KIB)
 
 /* ---- The source ---- */
@@ -44,8 +44,52 @@ void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk) {
     lm_region_put(region, start, bytes);
 }
 
+/* ---- Memory that is not resident yet ----
+ *
+ *   chunk [ objects ... at ... end ] not touched so far ]
+ *
+ * A system gives memory page by page as it is touched, and a fault costs more than the page: many at once are
+ * half the price. So in a region that has become large, the room ends where memory is ready, and the slow path
+ * lets the source get the next step ready: a part of what there is, so that a region never holds much more
+ * than it used. (docs/decisions/0015-regions-touch-ahead.md) */
+
+enum { READY_FROM = 256 * 1024, READY_LEAST = 64 * 1024, READY_MOST = 256 * 1024 };
+
+/* Bytes that the region would occupy if the last of its chunks were used up to there. */
+static size_t occupied(const loam_region *region, const lm_chunk_t *chunk, const char *to) {
+    return region->held_bytes - region->spare_bytes - chunk->bytes + (size_t)(to - (char *)chunk);
+}
+
+bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    if (chunk == NULL) return false;
+    char *end = lm_chunk_end(chunk);
+    uintptr_t p = loam_region_round((uintptr_t)room->at, align), to = p + bytes;
+    if (room->end == end || p < (uintptr_t)room->at || p > (uintptr_t)end ||
+        bytes > (uintptr_t)end - p)
+        return false;
+    size_t used = occupied(region, chunk, room->end), step = used / 8, left = (size_t)(end - room->end);
+    if (step < READY_LEAST) step = READY_LEAST;
+    if (step > READY_MOST) step = READY_MOST;
+    if (to > (uintptr_t)room->end + step) {
+        /* One object that is more than a step: who says that it will be filled? */
+        size_t past = lm_align_up((size_t)(to - (uintptr_t)room->end), READY_LEAST);
+        room->end = past < left ? room->end + past : end;
+        return true;
+    }
+    size_t ready = used < READY_FROM ? READY_LEAST
+                                     : region->source->ready(region->source, room->end,
+                                                             step < left ? step : left);
+    room->end = ready != 0 && ready < left ? room->end + ready : end;
+    return true;
+}
+
 static void begin_chunk(const loam_region *region, lm_chunk_t *chunk, size_t got) {
     chunk->bytes = got;
+    bool steps = region->source->ready != NULL && region->mode == LM_REGION_PLAIN &&
+                 !lm_region_contiguous(region) && got > READY_LEAST;
+    chunk->end = steps ? (char *)chunk + lm_chunk_head(region) : lm_chunk_end(chunk);
     if (!lm_region_contiguous(region)) return;
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
     pieces->count = 1;
@@ -137,13 +181,14 @@ static void make_current(loam_region *region, lm_chunk_t *chunk, char *first) {
     loam_region_room *room = lm_region_room(region);
     if (region->chunk != NULL) {
         region->chunk->at = room->at;
+        region->chunk->end = room->end;
         region->chunk->floor = room->floor;
     }
     chunk->before = region->chunk;
     region->chunk = chunk;
     region->turns++;
     room->at = first;
-    room->end = lm_chunk_end(chunk);
+    room->end = chunk->end > first ? chunk->end : first;
     room->floor = chunk->before != NULL ? first : first - 1;
     if (region->mode != LM_REGION_PLAIN)
         lm_tool_hide(first, (size_t)((char *)chunk + chunk->bytes - first));
@@ -327,6 +372,7 @@ void lm_region_drop_chunk(loam_region *region) {
     loam_region_room *room = lm_region_room(region);
     /* This one stays, so that alternating at a chunk's border does not ask the source each time. */
     lm_region_drop_spares(region, lm_region_spare_most(region));
+    chunk->end = room->end; /* what is ready stays so */
     chunk->before = region->spares;
     region->spares = chunk;
     region->spare_bytes += chunk->bytes;
@@ -335,7 +381,7 @@ void lm_region_drop_chunk(loam_region *region) {
         *room = (loam_region_room){0};
         return;
     }
-    *room = (loam_region_room){before->at, lm_chunk_end(before), before->floor};
+    *room = (loam_region_room){before->at, before->end, before->floor};
 }
 
 void lm_region_shrink_chunk(loam_region *region, size_t most) {
@@ -367,7 +413,11 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
     void *p = cut(room, bytes, align);
     if (p == NULL && region->freed != NULL && region->mode != LM_REGION_CHECKED)
         p = lm_region_reuse(region, bytes, align);
-    if (p == NULL && turn(region, bytes, align)) p = cut(room, bytes, align);
+    if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
+    if (p == NULL && turn(region, bytes, align)) {
+        p = cut(room, bytes, align);
+        if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
+    }
     return p;
 }
 

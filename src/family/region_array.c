@@ -235,10 +235,9 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
         (p == room->floor && p != lm_chunk_first(region, region->chunk)))
         return false;
     size_t left = (size_t)(room->end - p);
-    if (all > left) {
-        if (!lm_region_contiguous(region) || !lm_region_grow_chunk(region, all - left))
-            return false;
-    }
+    if (all > left && !lm_region_ready(region, all - old_all, 1) &&
+        !(lm_region_contiguous(region) && lm_region_grow_chunk(region, all - left)))
+        return false;
     room->at = p + all;
     return true;
 }
