@@ -121,7 +121,9 @@ static bool possible_options(const loam_region_options *options) {
 
 static void set_up(loam_region *region, loam_source *source, const loam_region_options *options,
                    unsigned flags) {
-    memset(region, 0, sizeof(*region));
+    size_t bytes = sizeof(*region);
+    __asm__("" : "+r"(bytes)); /* the library's memset: a third of the time of `rep stos` */
+    memset(region, 0, bytes);
     flags |= options->flags;
     bool checked = lm_is_checked(flags);
     bool contiguous = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
@@ -218,7 +220,8 @@ void *loam_region_create_object_as(loam_source *source, const loam_region_option
     region->own = (char *)chunk + need;
     make_current(region, chunk, region->own);
     *created = region;
-    return memset((char *)chunk + need - lm_align_up(bytes, 16), 0, bytes);
+    char *object = (char *)chunk + need - lm_align_up(bytes, 16);
+    return bytes != 0 ? memset(object, 0, bytes) : object;
 }
 
 loam_region *loam_region_create_as(loam_source *source, const loam_region_options *options,
