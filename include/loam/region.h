@@ -50,7 +50,8 @@ typedef enum loam_growth {
 typedef struct loam_region_options {
     size_t first_bytes; /* of the first chunk, its header of 32 bytes included; 4096 */
     size_t most_bytes;  /* of any chunk, but where one object needs more; 4 MiB */
-    size_t large_bytes; /* objects above have a chunk of their own; 64 KiB. Never over a contiguous source */
+    size_t large_bytes; /* objects above have a chunk of their own; 64 KiB, and 1024 at least. Never over a
+                         * contiguous source */
     size_t keep_bytes;  /* reset keeps at least so many, if it has them; 0 */
     size_t chunk_align; /* of chunks: a power of two, 16 */
     loam_growth growth;
@@ -111,7 +112,7 @@ typedef struct loam_region_mark {
 
 /* In the caller's storage; the first chunk is taken with the first object. source NULL: loam_pages() (hosted
  * builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff first_bytes is less than
- * 256 or chunk_align is no power of two. Does not allocate. */
+ * 256, large_bytes less than 1024 or chunk_align no power of two. Does not allocate. */
 LOAM_API LOAM_NODISCARD int loam_region_init_as(loam_region *region, loam_source *source,
                                                 const loam_region_options *options,
                                                 unsigned more_flags) LOAM_NOEXCEPT;
@@ -165,10 +166,17 @@ LOAM_API bool loam_region_extend_slow(loam_region *region, void *p, size_t old_b
 /* ---- Objects ---- */
 
 #define LOAM_REGION_ALIGN 16
+#define LOAM_REGION_SMALL 1024 /* large_bytes is no less: constant sizes up to it need no compare */
 #define LOAM_REGION_SUM 32768 /* constant sizes below are added to `at`: no address is that near the end */
 
 LOAM_INLINE uintptr_t loam_region_round(uintptr_t x, size_t align) {
     return (x + align - 1) & ~(uintptr_t)(align - 1);
+}
+
+/* Whether it has its place in a chunk with others. */
+LOAM_INLINE bool loam_region_is_small(const loam_region *region, size_t bytes) {
+    return (__builtin_constant_p(bytes) && bytes <= LOAM_REGION_SMALL) ||
+           bytes <= region->large_bytes;
 }
 
 /* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline
@@ -181,24 +189,26 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_reg
     if (__builtin_constant_p(align) && align <= LOAM_REGION_ALIGN && (align & (align - 1)) == 0 &&
         align != 0) {
         /* end is a multiple of align, so that aligning cannot pass it, and less than what is left is no more
-         * than that after rounding either. The address is aligned already but behind an object of less
-         * alignment: a branch, which is foreseen, and not two instructions more that everything waits for. */
-        uintptr_t p = (uintptr_t)region->room.at;
-        if (LOAM_UNLIKELY((p & (align - 1)) != 0)) {
-            p = loam_region_round(p, align);
-            __asm__("" : "+r"(p)); /* keeps the branch a branch */
-        }
-        if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
-            uintptr_t next = p + loam_region_round(bytes, align);
+         * than that after rounding either. A constant size is added before, not after: the next allocation
+         * waits for two instructions, and the object's address is for who needs it. */
+        uintptr_t at = (uintptr_t)region->room.at;
+        if (LOAM_UNLIKELY(!loam_region_is_small(region, bytes))) {
+            /* A chunk of its own, though this one may have room: so that free knows where it is. */
+        } else if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
+            uintptr_t whole = loam_region_round(bytes, align);
+            uintptr_t next = loam_region_round(at + whole, align), p = next - whole;
             if (LOAM_LIKELY(next < (uintptr_t)region->room.end)) {
                 region->room.at = (char *)next;
                 if (p == 0) __builtin_unreachable(); /* spares the caller its test */
                 return (void *)p;
             }
-        } else if (LOAM_LIKELY(bytes < (uintptr_t)region->room.end - p)) {
-            region->room.at = (char *)(p + loam_region_round(bytes, align));
-            if (p == 0) __builtin_unreachable();
-            return (void *)p;
+        } else {
+            uintptr_t p = loam_region_round(at, align);
+            if (LOAM_LIKELY(bytes < (uintptr_t)region->room.end - p)) {
+                region->room.at = (char *)(p + loam_region_round(bytes, align));
+                if (p == 0) __builtin_unreachable();
+                return (void *)p;
+            }
         }
     }
     return loam_region_alloc_slow(region, bytes, align, file, line);

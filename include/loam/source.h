@@ -42,6 +42,10 @@ typedef struct loam_source {
     void (*put)(struct loam_source *source, void *chunk, size_t got);
     const char *name;
     unsigned flags; /* loam_source_flags */
+    /* May be NULL. What is left of a chunk will be written to from `at` on, soon and in order, bytes of it at
+     * least: gets that memory ready at once where this is cheaper than page by page as it is touched, and
+     * returns how many bytes are ready, `bytes` or more, or 0 iff there is nothing to gain. Contents stay. */
+    size_t (*ready)(struct loam_source *source, void *at, size_t bytes);
 } loam_source;
 
 LOAM_INLINE void *loam_source_get(loam_source *source, size_t bytes, size_t align, size_t *got) {

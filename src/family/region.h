@@ -26,11 +26,11 @@ enum {
     
 };
 
-/* At the head of each chunk; at and floor are those of the room while another chunk is current. */
+/* At the head of each chunk; at, end and floor are those of the room while another chunk is current. */
 typedef struct loam_region_chunk {
     struct loam_region_chunk *before;
     size_t bytes;
-    char *at, *floor;
+    char *at, *end, *floor;
 } lm_chunk_t;
 
 /* Behind that, over a contiguous source: what each get gave, for the chunk goes back as it came. */
@@ -122,6 +122,9 @@ loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes,
                          const char *file, unsigned line);
 /* Takes [p, p+bytes) back: by moving `at` iff it is the last; by the lists otherwise. */
 void lm_region_release(loam_region *region, char *p, size_t bytes);
+/* Moves the room's end on within the current chunk, so far that such an object fits that did not: what is next to be
+ * used is made ready. false iff it does not fit into the chunk. */
+bool lm_region_ready(loam_region *region, size_t bytes, size_t align);
 /* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
 bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 /* The chunk before is current again, the one that was goes to the spares. */

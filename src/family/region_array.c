@@ -235,15 +235,15 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
         (p == room->floor && p != lm_chunk_first(region, region->chunk)))
         return false;
     size_t left = (size_t)(room->end - p);
-    if (all > left) {
-        if (!lm_region_contiguous(region) || !lm_region_grow_chunk(region, all - left))
-            return false;
-    }
+    if (all > left && !lm_region_ready(region, all - old_all, 1) &&
+        !(lm_region_contiguous(region) && lm_region_grow_chunk(region, all - left)))
+        return false;
     room->at = p + all;
     return true;
 }
 
 static bool resize(loam_region *region, char *p, size_t old_bytes, size_t bytes, size_t align) {
+    if (old_bytes == 0) return bytes == 0; /* its address may be another object's as well */
     bool was_large = old_bytes > region->large_bytes;
     if (was_large != (bytes > region->large_bytes)) return false;
     if (was_large) return bytes <= lm_region_large_room(p);
