@@ -178,7 +178,7 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
     if (blocks->fixed) {
         void *block = take_sized(blocks, bytes, align);
         if (block == NULL) return NULL;
-        loam_blocks_class *class = fixed_at(blocks, block);
+        loam_blocks_class *class = &blocks->classes[fixed_at(blocks, block)];
         lm_blocks_fixed_taken(&blocks->entry, class, block);
         if (blocks->watched) {
             lm_tool_hide(block, class->block_bytes);
@@ -257,7 +257,7 @@ static void give_raw(loam_blocks *blocks, void *raw) {
     loam_blocks_class *class = &blocks->classes[slab->class_index];
     if (blocks->counted) class->deallocations++;
     if (blocks->watched) lm_tool_hide(raw, class->block_bytes);
-    give_block(blocks, class, raw);
+    give_block(blocks, class->index, raw);
 }
 
 static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned line) {
@@ -267,7 +267,7 @@ static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned
         if (blocks->counted) class->deallocations++;
         lm_blocks_fixed_given(class, p);
         if (blocks->watched) lm_tool_hide(p, class->block_bytes);
-        give_block(blocks, class, p);
+        give_block(blocks, class->index, p);
     } else if (blocks->checked) {
         loam_tag *tag = lm_guard_find(&blocks->entry, p, "free", file, line);
         if (tag != NULL) give_raw(blocks, lm_guard_close(&blocks->entry, tag, file, line));
@@ -291,9 +291,9 @@ static LM_NOINLINE void free_other(loam_blocks *blocks, void *p, const char *fil
 
 void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsigned line) {
     if (LM_LIKELY(blocks->plain_fixed)) {
-        const loam_blocks_class *class = fixed_at(blocks, p);
-        if (LM_LIKELY(class != NULL)) {
-            give_block(blocks, class, p);
+        uint32_t i = fixed_at(blocks, p);
+        if (LM_LIKELY(i != UINT32_MAX)) {
+            give_block(blocks, i, p);
             return;
         }
     }

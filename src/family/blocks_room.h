@@ -62,18 +62,19 @@ LM_READS_ANYTHING static inline void set_link(void *block, unsigned word, void *
     ((loam_blocks_link *)block)[word] = to;
 }
 
-/* The class that p lies in; NULL iff it lies in none of a fixed instance. */
-LM_INLINE loam_blocks_class *fixed_at(const loam_blocks *blocks, const void *p) {
+/* The index of the class that p lies in; UINT32_MAX iff it lies in none of a fixed instance. */
+LM_INLINE uint32_t fixed_at(const loam_blocks *blocks, const void *p) {
     size_t at = (size_t)((const char *)p - blocks->base);
-    if (at >= (size_t)(blocks->end - blocks->base)) return NULL;
-    loam_blocks_class *class = &blocks->classes[blocks->map[at >> blocks->map_shift]];
-    while ((const char *)p >= class->end) class++;
-    return class;
+    if (at >= (size_t)(blocks->end - blocks->base)) return UINT32_MAX;
+    uint32_t i = blocks->map[at >> blocks->map_shift];
+    while ((const char *)p >= blocks->classes[i].end) i++;
+    return i;
 }
 
-LM_INLINE void give_block(loam_blocks *blocks, const loam_blocks_class *class, void *block) {
-    set_link(block, 0, blocks->heads[class->index]);
-    blocks->heads[class->index] = block;
+LM_INLINE void give_block(loam_blocks *blocks, uint32_t class_index, void *block) {
+    void **head = &blocks->heads[class_index];
+    set_link(block, 0, *head);
+    *head = block;
 }
 
 LM_INLINE void blocks_lock(const loam_blocks *blocks) {

@@ -158,7 +158,7 @@ void lm_blocks_give_batch(loam_blocks *blocks, unsigned class_index, void *chain
 void lm_blocks_give_chain(loam_blocks *blocks, unsigned class_index, void *chain) {
     for (void *next; chain != NULL && chain != lm_blocks_bottom; chain = next) {
         next = link_of(chain, 0);
-        give_block(blocks, &blocks->classes[class_index], chain);
+        give_block(blocks, class_index, chain);
     }
 }
 

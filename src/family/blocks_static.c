@@ -175,7 +175,8 @@ static size_t index_in(const loam_blocks_class *class, const void *p) {
 
 loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *p,
                                          const char *doing, const char *file, unsigned line) {
-    loam_blocks_class *class = fixed_at(blocks, p);
+    uint32_t i = fixed_at(blocks, p);
+    loam_blocks_class *class = i != UINT32_MAX ? &blocks->classes[i] : NULL;
     if (class == NULL || (blocks->checked &&
                           (size_t)((const char *)p - class->start) % class->block_bytes != 0)) {
         lm_family_misuse(&blocks->entry, file, line, "%s of %p, which is no object of it", doing,
