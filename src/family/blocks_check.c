@@ -89,10 +89,9 @@ static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
     const loam_blocks_slab *of = slab_of(block), *slab = class->slabs;
     while (slab != NULL && slab != of) slab = slab->next;
     if (slab == NULL || slab->owner != blocks || slab->class_index != class->index) return false;
-    const char *first = (const char *)slab + LOAM_BLOCKS_FIRST;
+    const char *first = slab_first(slab);
     if (at < first || (size_t)(at - first) % class->block_bytes != 0) return false;
-    return at < (slab == class->slabs ? class->fresh
-                                      : first + slab_blocks(class) * class->block_bytes);
+    return at < (slab == class->slabs ? class->fresh : slab_end(class, slab));
 }
 
 static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class, const void *chain,
@@ -118,9 +117,7 @@ static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class
     size_t carved = 0;
     for (const loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
         carved += slab != class->slabs ? slab_blocks(class)
-                                       : (size_t)(class->fresh - (const char *)slab -
-                                                  LOAM_BLOCKS_FIRST) /
-                                             class->block_bytes;
+                                       : (size_t)(class->fresh - slab_first(slab)) / class->block_bytes;
     if (!blocks->fixed && carved != class->carved)
         return wrong(blocks, class, class->slabs, "has a wrong count");
     return true;
