@@ -228,12 +228,12 @@ static bool pool_check(const loam_entry *entry) {
     size_t cut = blocks_cut(pool), seen = 0, number;
     for (const void *block = lm_pool_cut_of(pool)->free; block != NULL;
          block = lm_pool_link_get(pool, block)) {
-        if (seen++ == cut) {
-            lm_family_misuse(entry, NULL, 0, "free list damaged: it has no end");
-            return false;
-        }
         if (lm_pool_find(pool, block, &number) == NULL) {
             lm_family_misuse(entry, NULL, 0, "free list damaged: %p is no block of it", block);
+            return false;
+        }
+        if (seen++ == cut) {
+            lm_family_misuse(entry, NULL, 0, "free list damaged: it has no end");
             return false;
         }
     }

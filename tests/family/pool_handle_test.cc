@@ -1,0 +1,223 @@
+// pool_handle_test.cc: handles: they name a block while it is in use, and nothing ever after.
+#include "unit/stderr_of.h"
+
+#include "loam/pool.h"
+
+#include "family/pool_sources.h"
+
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "family/family.h"
+}
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+namespace {
+
+struct Handled {
+    loam_pool pool;
+    explicit Handled(size_t bytes = 24, unsigned flags = 0, loam_source *source = nullptr,
+                     size_t first = 0) {
+        loam_pool_options options = {};
+        options.flags = flags | LOAM_POOL_HANDLES;
+        options.first_blocks = first;
+        if (loam_pool_init(&pool, source, bytes, &options) != 0) abort();
+    }
+    ~Handled() { loam_pool_deinit(&pool); }
+    Handled(const Handled &) = delete;
+    loam_handle alloc() { return loam_pool_alloc_handle(&pool); }
+    void *get(loam_handle handle) { return loam_pool_get(&pool, handle); }
+    bool free(loam_handle handle) { return loam_pool_free_handle(&pool, handle); }
+    /* How often the block of p changed hands. */
+    uint32_t *generation(void *p) {
+        char *block = static_cast<char *>(p) - pool.head_bytes;
+        lm_tool_show(block + pool.stride - 8, 8);
+        return reinterpret_cast<uint32_t *>(block + pool.stride - 4);
+    }
+};
+
+TEST(PoolHandle, NamesABlockUntilItIsFreed) {
+    Handled h;
+    loam_handle a = h.alloc(), b = h.alloc();
+    EXPECT_NE(a, 0u);
+    EXPECT_NE(a, b);
+    void *p = h.get(a), *q = h.get(b);
+    ASSERT_TRUE(p != nullptr && q != nullptr && p != q);
+    memset(p, 0xff, 24); // the whole of it may be used
+    memset(q, 0xff, 24);
+    EXPECT_EQ(h.get(a), p);
+    EXPECT_EQ(loam_pool_handle(&h.pool, p), a);
+    EXPECT_TRUE(h.free(a));
+    EXPECT_EQ(h.get(a), nullptr);
+    EXPECT_FALSE(h.free(a)) << "a second time";
+    EXPECT_EQ(loam_pool_handle(&h.pool, p), 0u);
+    EXPECT_EQ(h.get(b), q);
+    loam_handle c = h.alloc();
+    EXPECT_EQ(h.get(c), p) << "the same block";
+    EXPECT_NE(c, a) << "by another name";
+    EXPECT_EQ(h.get(a), nullptr);
+    EXPECT_FALSE(h.free(a));
+    EXPECT_EQ(h.get(c), p) << "and nothing came of that";
+}
+
+TEST(PoolHandle, EitherFreeEndsIt) {
+    Handled h;
+    void *p = loam_pool_alloc(&h.pool);
+    loam_handle a = loam_pool_handle(&h.pool, p);
+    EXPECT_EQ(h.get(a), p);
+    EXPECT_TRUE(h.free(a));
+    loam_handle b = h.alloc();
+    loam_pool_free(&h.pool, h.get(b));
+    EXPECT_EQ(h.get(b), nullptr);
+    EXPECT_FALSE(h.free(b));
+}
+
+TEST(PoolHandle, OthersAreNone) {
+    Handled h, other;
+    EXPECT_EQ(h.get(0), nullptr);
+    EXPECT_EQ(h.get(1), nullptr);
+    EXPECT_EQ(h.get(UINT64_MAX), nullptr);
+    loam_handle a = h.alloc();
+    uint64_t state = 88172645463325252u;
+    for (int i = 0; i < 100000; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if (state != a) {
+            ASSERT_EQ(h.get(state), nullptr) << state;
+        }
+    }
+    for (int bit = 0; bit < 64; bit++) EXPECT_EQ(h.get(a ^ (uint64_t{1} << bit)), nullptr) << bit;
+    EXPECT_EQ(loam_pool_handle(&h.pool, nullptr), 0u);
+    EXPECT_EQ(loam_pool_handle(&h.pool, &h), 0u);
+    EXPECT_EQ(loam_pool_handle(&other.pool, h.get(a)), 0u);
+    EXPECT_EQ(loam_pool_handle(&h.pool, static_cast<char *>(h.get(a)) + 4), 0u);
+}
+
+TEST(PoolHandle, ResetAndTrimEndAll) {
+    Handled h(100, 0, nullptr, 10);
+    std::vector<loam_handle> old;
+    for (int round = 0; round < 5; round++) {
+        std::vector<loam_handle> now;
+        for (int i = 0; i < 500; i++) now.push_back(h.alloc());
+        for (loam_handle handle : now) ASSERT_NE(h.get(handle), nullptr);
+        for (loam_handle handle : old) ASSERT_EQ(h.get(handle), nullptr) << "round " << round;
+        old.insert(old.end(), now.begin(), now.end());
+        if (round % 2 == 0) {
+            loam_pool_reset(&h.pool);
+        } else {
+            for (loam_handle handle : now) EXPECT_TRUE(h.free(handle));
+            EXPECT_GT(loam_pool_trim(&h.pool), 0u);
+        }
+        for (loam_handle handle : old) ASSERT_EQ(h.get(handle), nullptr) << "round " << round;
+        EXPECT_TRUE(loam_pool_check(&h.pool));
+    }
+}
+
+TEST(PoolHandle, AnOldNameNeverComesTrueAgain) {
+    for (unsigned flags : {0u, unsigned(LOAM_CHECK), unsigned(LOAM_HARDEN), unsigned(LOAM_POOL_CONTIGUOUS)}) {
+        Counted counted;
+        Handled h(40, flags, &counted.source, 16);
+        std::map<loam_handle, void *> live;
+        std::vector<loam_handle> dead;
+        uint64_t state = 7;
+        auto random = [&state](size_t below) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            return size_t(state >> 11) % below;
+        };
+        for (int i = 0; i < 20000; i++) {
+            size_t what = random(1000);
+            if (what < 500) {
+                loam_handle handle = h.alloc();
+                if (handle == 0) continue; // contiguous: the source has nothing behind it
+                ASSERT_TRUE(live.emplace(handle, h.get(handle)).second);
+            } else if (what < 990 && !live.empty()) {
+                auto at = live.lower_bound(uint64_t{random(1 << 20)} << 32 | random(1 << 20));
+                if (at == live.end()) at = live.begin();
+                ASSERT_TRUE(h.free(at->first));
+                dead.push_back(at->first);
+                live.erase(at);
+            } else if (what < 992) {
+                for (auto &each : live) dead.push_back(each.first);
+                live.clear();
+                loam_pool_reset(&h.pool);
+            } else if (what < 995) {
+                (void)loam_pool_trim(&h.pool);
+            }
+            if (i % 500 != 0) continue;
+            for (auto &each : live) ASSERT_EQ(h.get(each.first), each.second);
+            for (loam_handle each : dead) ASSERT_EQ(h.get(each), nullptr) << i;
+        }
+    }
+}
+
+/* 2^31 uses later; the words that count them are private to loam. */
+TEST(PoolHandle, ABlockThatIsWornOutIsRetired) {
+    Handled h;
+    loam_handle a = h.alloc();
+    void *p = h.get(a);
+    *h.generation(p) = UINT32_MAX - 2; // odd: in use
+    loam_handle last = loam_pool_handle(&h.pool, p);
+    EXPECT_EQ(h.get(a), nullptr);
+    EXPECT_EQ(h.get(last), p);
+    EXPECT_TRUE(h.free(last));
+    EXPECT_EQ(h.get(last), nullptr);
+    for (int i = 0; i < 100; i++) EXPECT_NE(h.get(h.alloc()), p);
+    loam_usage usage;
+    loam_pool_usage(&h.pool, &usage);
+    EXPECT_EQ(usage.objects, 100u) << "it is not counted as one in use";
+    EXPECT_TRUE(loam_pool_check(&h.pool));
+    /* A reset cannot lift all above that one: it goes through the blocks. */
+    std::vector<loam_handle> others;
+    for (int i = 0; i < 10; i++) others.push_back(h.alloc());
+    loam_pool_reset(&h.pool);
+    for (loam_handle each : others) EXPECT_EQ(h.get(each), nullptr);
+    EXPECT_EQ(h.get(a), nullptr);
+    EXPECT_EQ(h.get(last), nullptr);
+    loam_pool_usage(&h.pool, &usage);
+    EXPECT_EQ(usage.objects, 0u);
+    for (int i = 0; i < 110; i++) EXPECT_NE(h.get(h.alloc()), p) << "still out of use";
+    EXPECT_TRUE(loam_pool_check(&h.pool));
+}
+
+TEST(PoolHandleDeathTest, PoolsWithoutSayNo) {
+    loam_pool pool;
+    ASSERT_EQ(loam_pool_init(&pool, nullptr, 24, nullptr), 0);
+    void *p = loam_pool_alloc(&pool);
+    EXPECT_EQ(loam_pool_handle(&pool, p), 0u);
+    EXPECT_EQ(loam_pool_get(&pool, uint64_t{1} << 32), nullptr);
+    EXPECT_DEATH((void)!loam_pool_alloc_handle(&pool),
+                 "loam: pool .unnamed.: a handle of a pool without handles .at .*pool_handle_test.cc:");
+    loam_pool_free(&pool, p);
+    loam_pool_deinit(&pool);
+}
+
+TEST(PoolHandleDeathTest, ADoubleFreeByAddressIsFoundByTheGeneration) {
+    Handled h(24);
+    char *a = static_cast<char *>(loam_pool_alloc(&h.pool)), *b = static_cast<char *>(loam_pool_alloc(&h.pool));
+    loam_pool_free(&h.pool, a);
+    loam_pool_free(&h.pool, b);
+    EXPECT_DEATH(loam_pool_free(&h.pool, a), "loam: pool .unnamed.: free of 0x.* (which is free already|after its free at)");
+}
+
+TEST(PoolHandle, ExhaustedIsNone) {
+    static char memory[4096];
+    loam_pool pool;
+    loam_pool_options options = {};
+    options.flags = LOAM_POOL_HANDLES;
+    ASSERT_EQ(loam_pool_init_buffer(&pool, memory, sizeof memory, 100, &options), 0);
+    size_t blocks = 0;
+    while (loam_pool_alloc_handle(&pool) != 0) blocks++;
+    EXPECT_GT(blocks, 10u);
+    EXPECT_EQ(loam_pool_alloc(&pool), nullptr);
+    loam_pool_deinit(&pool);
+    Counted none(loam_pages(), 100);
+    EXPECT_EQ(loam_pool_init(&pool, &none.source, 100, &options), -12) << "not even for the table";
+}
+
+} // namespace
