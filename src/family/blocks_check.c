@@ -24,8 +24,10 @@ static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
         .requests = blocks->requests,
         .objects = blocks->large_count,
     };
-    if (blocks->tables == NULL)
+    if (blocks->tables == NULL) { /* the caller's */
         usage->held_bytes = usage->peak_bytes = (size_t)(blocks->end - blocks->base);
+        usage->chunks = 1;
+    }
     for (unsigned i = 0; i < blocks->class_count; i++) {
         size_t used = in_use(blocks, &blocks->classes[i]);
         usage->objects += used;
@@ -96,12 +98,16 @@ static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
 
 static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class, const void *chain,
                        size_t most, size_t *count) {
+    bool good = true;
     for (const void *block = chain; block != NULL && block != lm_blocks_bottom;
          block = link_of(block, 0)) {
         if (!is_block(blocks, class, block)) return wrong(blocks, class, block, "is none of it");
         if (++*count > most) return wrong(blocks, class, block, "is in it twice");
+        if (!blocks->checked || blocks->fixed) continue;
+        const loam_tag *tag = (const loam_tag *)((const char *)block + lm_guard_head(16)) - 1;
+        good = lm_guard_check_freed(&blocks->entry, tag) && good;
     }
-    return true;
+    return good;
 }
 
 static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class) {
