@@ -147,6 +147,9 @@ void lm_blocks_give_batch(struct loam_blocks *blocks, unsigned class_index, void
 void lm_blocks_give_chain(struct loam_blocks *blocks, unsigned class_index, void *chain);
 
 #if LM_HOSTED
+/* Of hosted/shared_pool.c, whose entries are those of the pools inside. */
+extern LM_HIDDEN const loam_kind lm_shared_pool_kind;
+
 /* Gives the instance a lock, and caches if it wants them and there is a place. */
 void lm_blocks_threads_begin(struct loam_blocks *blocks, bool wants_caches);
 /* Its caches are gone, and their blocks with them. */
