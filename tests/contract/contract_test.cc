@@ -81,7 +81,7 @@ TEST_P(Contract, ObjectsAreAlignedApartAndKeepWhatTheyHold) {
 }
 
 TEST_P(Contract, RandomPrograms) {
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
         SCOPED_TRACE(seed);
         Set set(GetParam(), nullptr);
         ASSERT_NE(set.a, nullptr);
