@@ -394,7 +394,9 @@ TEST_P(Contract, AToolSeesObjects) {
     /* A redzone, but where that would cost blocks of a capacity that somebody counted on. */
     bool exact = !checked() && (GetParam().source == SourceKind::Buffer ||
                                 GetParam().source == SourceKind::Reserve || can(kFixed));
-    if (!exact) EXPECT_TRUE(__asan_address_is_poisoned(p + bytes)) << "redzone";
+    if (!exact) {
+        EXPECT_TRUE(__asan_address_is_poisoned(p + bytes)) << "redzone";
+    }
     set.a->free(const_cast<char *>(p), bytes);
     EXPECT_TRUE(__asan_address_is_poisoned(p)) << "freed";
     EXPECT_TRUE(__asan_address_is_poisoned(p + bytes - 1)) << "freed";

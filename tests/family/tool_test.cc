@@ -3,6 +3,7 @@
 
 #include <sys/wait.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -31,13 +32,43 @@ bool says(const Outcome &outcome, const char *words) {
 
 #ifdef LOAM_TOOL_PROGRAM
 
-TEST(Tool, NobodyWatches) {
-    Outcome outcome = outcome_of(LOAM_TOOL_PROGRAM " none");
-    EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_EQ(outcome.text, "watched: no\n");
+/* buffer and static have exactly the blocks that fit: no redzone takes room from them. */
+const char *const kAll[] = {"guard",  "pool",    "handles", "buffer", "shared", "blocks",
+                            "threads", "static", "large",   "region", "big",    "child"};
+bool is_exact(const std::string &allocator) { return allocator == "buffer" || allocator == "static"; }
+bool has_reset(const std::string &allocator) {
+    return allocator != "guard" && allocator != "shared" && allocator != "big" && allocator != "large";
 }
 
-class Valgrind : public testing::Test {
+TEST(Tool, NobodyWatches) {
+    for (const std::string allocator : kAll) {
+        Outcome outcome = outcome_of(LOAM_TOOL_PROGRAM " " + allocator + " none");
+        EXPECT_EQ(outcome.status, 0) << allocator << "\n" << outcome.text;
+        EXPECT_EQ(outcome.text, "watched: no\n") << allocator;
+    }
+}
+
+/* ---- LOAM_ON_ERROR, from the environment of a program that has no other door to loam ---- */
+
+TEST(OnError, IgnoreGoesOnAfterTheLine) {
+    for (const std::string allocator : {"guard", "pool", "handles"}) {
+        std::string command = LOAM_TOOL_PROGRAM " " + allocator + " foreign";
+        Outcome outcome = outcome_of("LOAM_ON_ERROR=ignore " + command);
+        EXPECT_EQ(outcome.status, 0) << allocator << "\n" << outcome.text;
+        bool is_checked = allocator == "guard";
+        bool has_line = says(outcome, "which is no object of it");
+        EXPECT_TRUE(has_line || !is_checked) << allocator << "\n" << outcome.text;
+        outcome = outcome_of("LOAM_ON_ERROR=ignore LOAM_SHOW_ERRORS=0 " + command);
+        EXPECT_EQ(outcome.status, 0) << allocator;
+        EXPECT_EQ(outcome.text, "watched: no\n") << allocator;
+    }
+    Outcome outcome = outcome_of(LOAM_TOOL_PROGRAM " guard foreign");
+    EXPECT_EQ(outcome.status, 128 + SIGABRT) << outcome.text;
+}
+
+/* ---- Tools ---- */
+
+class Valgrind : public testing::TestWithParam<const char *> {
   protected:
     void SetUp() override {
         if (outcome_of("valgrind --version").status != 0) GTEST_SKIP() << "valgrind is not there";
@@ -45,49 +76,56 @@ class Valgrind : public testing::Test {
             GTEST_SKIP() << "loam was built without valgrind/memcheck.h";
     }
     static Outcome run(const std::string &mistake) {
-        return outcome_of("valgrind --error-exitcode=99 --quiet " LOAM_TOOL_PROGRAM " " + mistake);
+        return outcome_of("valgrind --error-exitcode=99 --quiet " LOAM_TOOL_PROGRAM " " +
+                          std::string(GetParam()) + " " + mistake);
     }
-};
-
-TEST_F(Valgrind, NoMistakeNoError) {
-    Outcome outcome = run("none");
-    EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_EQ(outcome.text, "watched: yes\n");
-}
-
-TEST_F(Valgrind, SeesWritesAroundAndAfterAnObject) {
-    for (const char *mistake : {"past", "before", "freed"}) {
+    static void expect_seen(const char *mistake) {
         Outcome outcome = run(mistake);
         EXPECT_TRUE(says(outcome, "Invalid write of size 1")) << mistake << "\n" << outcome.text;
         EXPECT_NE(outcome.status, 0) << mistake;
     }
-}
-
-TEST_F(Valgrind, SeesThatANewObjectIsUndefined) {
-    Outcome outcome = run("unset");
-    EXPECT_TRUE(says(outcome, "uninitialised")) << outcome.text;
-}
-
-class AsanInTheProgram : public testing::Test {
-  protected:
-    static Outcome run(const std::string &mistake) {
-        return outcome_of("ASAN_OPTIONS=abort_on_error=0:exitcode=98 " LOAM_TOOL_PROGRAM_ASAN " " +
-                          mistake);
-    }
 };
+INSTANTIATE_TEST_SUITE_P(All, Valgrind, testing::ValuesIn(kAll),
+                         [](const auto &info) { return std::string(info.param); });
 
-TEST_F(AsanInTheProgram, NoMistakeNoError) {
+TEST_P(Valgrind, SeesObjects) {
     Outcome outcome = run("none");
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_EQ(outcome.text, "watched: yes\n");
+    expect_seen("freed");
+    if (has_reset(GetParam())) expect_seen("reset");
+    if (!is_exact(GetParam())) {
+        expect_seen("past");
+        expect_seen("before");
+    }
+    outcome = run("unset");
+    EXPECT_TRUE(says(outcome, "uninitialised")) << outcome.text;
 }
 
-TEST_F(AsanInTheProgram, SeesWritesAroundAndAfterAnObject) {
-    for (const char *mistake : {"past", "before", "freed"}) {
+class AsanInTheProgram : public testing::TestWithParam<const char *> {
+  protected:
+    static Outcome run(const std::string &mistake) {
+        return outcome_of("ASAN_OPTIONS=abort_on_error=0:exitcode=98:symbolize=0 " LOAM_TOOL_PROGRAM_ASAN
+                          " " + std::string(GetParam()) + " " + mistake);
+    }
+    static void expect_seen(const char *mistake) {
         Outcome outcome = run(mistake);
         EXPECT_TRUE(says(outcome, "use-after-poison")) << mistake << "\n" << outcome.text;
         EXPECT_EQ(outcome.status, 98) << mistake;
     }
+};
+INSTANTIATE_TEST_SUITE_P(All, AsanInTheProgram, testing::ValuesIn(kAll),
+                         [](const auto &info) { return std::string(info.param); });
+
+TEST_P(AsanInTheProgram, SeesObjects) {
+    Outcome outcome = run("none");
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(outcome.text, "watched: yes\n");
+    expect_seen("freed");
+    if (has_reset(GetParam())) expect_seen("reset");
+    if (is_exact(GetParam())) return;
+    expect_seen("past");
+    expect_seen("before");
 }
 
 #else
