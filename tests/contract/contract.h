@@ -44,7 +44,7 @@ namespace contract {
 
 class Strict {
   public:
-    Strict() : base_{{get, put, "strict", 0, nullptr}, this} {}
+    Strict() : base_{{get, put, "strict", 0}, this} {}
     ~Strict() {
         EXPECT_TRUE(out_.empty()) << out_.size() << " chunks were not put back";
         for (auto &chunk : out_) ::free(chunk.second.whole);

@@ -35,7 +35,7 @@ void generous_put(loam_source *source, void *chunk, size_t got) {
     loam_source_put(loam_heap(), chunk, got);
 }
 Generous generous(size_t more) {
-    return {{generous_get, generous_put, "generous", LOAM_SOURCE_ZEROED, nullptr}, more, 0, 0};
+    return {{generous_get, generous_put, "generous", LOAM_SOURCE_ZEROED}, more, 0, 0};
 }
 
 TEST(Limit, GivesUpToTheByteAndNoMore) {

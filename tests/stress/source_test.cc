@@ -69,7 +69,7 @@ class Sources : public Stress {
 
 TEST_F(Sources, ALimitIsNeverExceeded) {
     constexpr size_t kMost = 20 * 4096; /* some 64 slots of 4 KiB on average would like to be out */
-    Witness witness{{witness_get, witness_put, "witness", LOAM_SOURCE_THREADS, nullptr}, kMost, {0}};
+    Witness witness{{witness_get, witness_put, "witness", LOAM_SOURCE_THREADS}, kMost, {0}};
     loam_limit limit;
     loam_limit_init(&limit, &witness.source, kMost);
     size_t refused = 0;
