@@ -12,15 +12,15 @@ static void *loam_made(size_t size, const loam_pool_options *options) {
     }
     return &pool;
 }
-#define LOAM_POOL_ROW(row)                                                                         \
-    static inline void *row##_alloc(void *pool, size_t size) {                                     \
-        (void)size;                                                                                \
-        return loam_pool_alloc((loam_pool *)pool);                                                 \
-    }                                                                                              \
-    static inline void row##_free(void *pool, void *object, size_t size) {                         \
-        (void)size;                                                                                \
-        loam_pool_free((loam_pool *)pool, object);                                                 \
-    }                                                                                              \
+#define LOAM_POOL_ROW(row) \
+    static inline void *row##_alloc(void *pool, size_t size) { \
+        (void)size; \
+        return loam_pool_alloc((loam_pool *)pool); \
+    } \
+    static inline void row##_free(void *pool, void *object, size_t size) { \
+        (void)size; \
+        loam_pool_free((loam_pool *)pool, object); \
+    } \
     static void row##_destroy(void *pool) { loam_pool_deinit((loam_pool *)pool); }
 
 static void *fixed_create(size_t size, uint64_t count) {
@@ -44,8 +44,8 @@ FAMILY_ROW(grown, "loam-grown", LOAM_VERSION_TEXT, "loam_pool, in chunks that do
            grown_cells)
 
 static void *checked_create(size_t size, uint64_t count) {
-    return loam_made(size, &(loam_pool_options){.most_blocks = count,
-                                                .flags = LOAM_FIXED | LOAM_CHECK});
+    return loam_made(size,
+                     &(loam_pool_options){.most_blocks = count, .flags = LOAM_FIXED | LOAM_CHECK});
 }
 LOAM_POOL_ROW(checked)
 #define POOL checked

@@ -71,7 +71,7 @@ typedef struct loam_pool_chunk {
 typedef struct loam_pool_run {
     size_t bytes, count;
 } loam_pool_run;
-enum { LOAM_POOL_RUNS = 12 };
+enum { LOAM_POOL_RUNS = 16 };
 
 typedef struct loam_pool {
     loam_pool_cut hot; /* all NULL in a checked, hardened, watched pool, or one of handles */
@@ -240,7 +240,8 @@ LOAM_API void loam_pool_reset(loam_pool *pool) LOAM_NOEXCEPT;
 
 /* A contiguous pool grows by bytes that follow its memory: the caller's, who promises that they do, or got from its
  * source. Less than a block is kept for the next time. O(1). 0; -EINVAL iff it is not contiguous; -ENOMEM iff the
- * source has none, or not there. Lifts most_blocks of a caller's buffer. */
+ * source has none, or not there, or the pool has grown by too many different sizes (LOAM_POOL_RUNS in a row) to
+ * know how to give them back. Lifts most_blocks of a caller's buffer. */
 LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM_NOEXCEPT;
 
 /* Gives back what lies behind the last block ever handed out (since the last reset): of a caller's buffer all bytes
@@ -271,23 +272,19 @@ typedef struct loam_pool_set {
     size_t fallback_objects, fallback_bytes; /* out now */
 } loam_pool_set;
 
-LOAM_API LOAM_NODISCARD int loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools,
-                                                  const size_t *block_bytes, size_t count,
-                                                  loam_source *source,
-                                                  const loam_pool_options *options,
-                                                  unsigned tolerance, loam_source *fallback,
-                                                  unsigned extra) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD int
+loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
+                      loam_source *source, const loam_pool_options *options, unsigned tolerance,
+                      loam_source *fallback, unsigned extra) LOAM_NOEXCEPT;
 
 /* Sets up count pools in the caller's array, over source and with options alike, of the block sizes given, which must
  * rise. A block may be larger than a request by tolerance per cent of the request; what fits none, or finds its pools
  * at their limits, goes to the fallback (NULL: loam_pages(); a freestanding build has no default).
  * 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing is set up then. */
-LOAM_INLINE LOAM_NODISCARD int loam_pool_set_init(loam_pool_set *set, loam_pool *pools,
-                                                  const size_t *block_bytes, size_t count,
-                                                  loam_source *source,
-                                                  const loam_pool_options *options,
-                                                  unsigned tolerance, loam_source *fallback)
-    LOAM_NOEXCEPT {
+LOAM_INLINE LOAM_NODISCARD int
+loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
+                   loam_source *source, const loam_pool_options *options, unsigned tolerance,
+                   loam_source *fallback) LOAM_NOEXCEPT {
     return loam_pool_set_init_as(set, pools, block_bytes, count, loam_pool_source_(source), options,
                                  tolerance, loam_pool_source_(fallback), LOAM_POOL_EXTRA_);
 }
@@ -338,10 +335,9 @@ LOAM_API LOAM_NODISCARD int loam_shared_pool_init_as(loam_shared_pool *pool, loa
 
 /* As loam_pool_init, but with LOAM_THREADS (which may be said) and without LOAM_POOL_HANDLES; the source is used under
  * the pool's lock. -ENOMEM also iff there is no memory for a slot. */
-LOAM_INLINE LOAM_NODISCARD int loam_shared_pool_init(loam_shared_pool *pool, loam_source *source,
-                                                     size_t block_bytes,
-                                                     const loam_pool_options *options)
-    LOAM_NOEXCEPT {
+LOAM_INLINE LOAM_NODISCARD int
+loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_bytes,
+                      const loam_pool_options *options) LOAM_NOEXCEPT {
     return loam_shared_pool_init_as(pool, loam_pool_source_(source), block_bytes, options,
                                     LOAM_POOL_EXTRA_);
 }

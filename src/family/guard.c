@@ -74,7 +74,7 @@ LM_INLINE size_t guard_changes(const unsigned char *bytes) {
 }
 
 LM_READS_ANYTHING static LM_NOINLINE size_t first_changed(const unsigned char *bytes, size_t count,
-                                              unsigned char value) {
+                                                          unsigned char value) {
     const word_t *words = (const word_t *)(const void *)bytes;
     size_t every = WORD_OF(value), whole = count / sizeof(word_t), w = 0;
     for (; w + 4 <= whole; w += 4) {
@@ -171,7 +171,7 @@ LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *f
 
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line) {
-    loam_tag *tag = (loam_tag *)(uintptr_t)object - 1;
+    loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may be anything */
     bool ours = lm_entry_has(owner, object);
     if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);

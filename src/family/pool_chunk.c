@@ -8,7 +8,13 @@
  */
 #include "family/pool.h"
 
-enum { LINE_BYTES = 64, MOST_COLOURS = 8, CHUNKS = 1 << LM_POOL_CHUNK_BITS, MANY_CHUNKS = CHUNKS / 2 };
+enum {
+    LINE_BYTES = 64,
+    MOST_COLOURS = 8,
+    CHUNKS = 1 << LM_POOL_CHUNK_BITS,
+    MANY_CHUNKS = CHUNKS / 2,
+    DOUBLINGS = 8
+};
 
 static bool is_contiguous(const loam_pool *pool) {
     return (pool->flags & LOAM_POOL_CONTIGUOUS) != 0;
@@ -158,21 +164,33 @@ static bool first_get(loam_pool *pool) {
     return true;
 }
 
+static loam_pool_run *last_run(loam_pool *pool) {
+    int i = LOAM_POOL_RUNS - 1;
+    while (i >= 0 && pool->runs[i].count == 0) i--;
+    return i < 0 ? NULL : &pool->runs[i];
+}
+
+/* A piece in place. Sizes are remembered in a few runs: the first ones double, the others leave it at that; and where
+ * there is not so much, an eighth of it is tried, and so on to a single block, so that all of a source is used. */
+static bool pieces_grow(loam_pool *pool) {
+    const loam_pool_run *last = last_run(pool), *full = pool->runs + LOAM_POOL_RUNS - 1;
+    size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;
+    bool may_double = last == NULL || last < pool->runs + DOUBLINGS;
+    if (last == full) return lm_pool_piece_get(pool, last->bytes);
+    for (; blocks > 0; blocks = blocks > 1 && blocks < 8 ? 1 : blocks / 8, may_double = false) {
+        size_t bytes;
+        if (!lm_mul(blocks, pool->stride, &bytes) || !lm_pool_piece_get(pool, bytes)) continue;
+        if (may_double) grow_next(pool);
+        return true;
+    }
+    return false;
+}
+
 bool lm_pool_grow(loam_pool *pool) {
     if (pool->left_blocks == 0) return false;
     if (!is_contiguous(pool)) return chunk_get(pool);
     if (pool->first.memory == NULL) return first_get(pool);
-    size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;
-    if (pool->runs[LOAM_POOL_RUNS - 1].count >
-        0) /* all are taken: only this size can be remembered */
-        return lm_pool_piece_get(pool, pool->runs[LOAM_POOL_RUNS - 1].bytes);
-    for (; blocks > 0; blocks /= 2) {
-        size_t bytes;
-        if (!lm_mul(blocks, pool->stride, &bytes) || !lm_pool_piece_get(pool, bytes)) continue;
-        grow_next(pool);
-        return true;
-    }
-    return false;
+    return pieces_grow(pool);
 }
 
 size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
@@ -190,12 +208,6 @@ size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
 }
 
 /* ---- Pieces ---- */
-
-static loam_pool_run *last_run(loam_pool *pool) {
-    int i = LOAM_POOL_RUNS - 1;
-    while (i >= 0 && pool->runs[i].count == 0) i--;
-    return i < 0 ? NULL : &pool->runs[i];
-}
 
 bool lm_pool_piece_get(loam_pool *pool, size_t bytes) {
     loam_pool_chunk *chunk = &pool->first;

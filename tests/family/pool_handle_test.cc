@@ -118,7 +118,8 @@ TEST(PoolHandle, ResetAndTrimEndAll) {
 }
 
 TEST(PoolHandle, AnOldNameNeverComesTrueAgain) {
-    for (unsigned flags : {0u, unsigned(LOAM_CHECK), unsigned(LOAM_HARDEN), unsigned(LOAM_POOL_CONTIGUOUS)}) {
+    for (unsigned flags :
+         {0u, unsigned(LOAM_CHECK), unsigned(LOAM_HARDEN), unsigned(LOAM_POOL_CONTIGUOUS)}) {
         Counted counted;
         Handled h(40, flags, &counted.source, 16);
         std::map<loam_handle, void *> live;
@@ -191,18 +192,21 @@ TEST(PoolHandleDeathTest, PoolsWithoutSayNo) {
     void *p = loam_pool_alloc(&pool);
     EXPECT_EQ(loam_pool_handle(&pool, p), 0u);
     EXPECT_EQ(loam_pool_get(&pool, uint64_t{1} << 32), nullptr);
-    EXPECT_DEATH((void)!loam_pool_alloc_handle(&pool),
-                 "loam: pool .unnamed.: a handle of a pool without handles .at .*pool_handle_test.cc:");
+    EXPECT_DEATH(
+        (void)!loam_pool_alloc_handle(&pool),
+        "loam: pool .unnamed.: a handle of a pool without handles .at .*pool_handle_test.cc:");
     loam_pool_free(&pool, p);
     loam_pool_deinit(&pool);
 }
 
 TEST(PoolHandleDeathTest, ADoubleFreeByAddressIsFoundByTheGeneration) {
     Handled h(24);
-    char *a = static_cast<char *>(loam_pool_alloc(&h.pool)), *b = static_cast<char *>(loam_pool_alloc(&h.pool));
+    char *a = static_cast<char *>(loam_pool_alloc(&h.pool)),
+         *b = static_cast<char *>(loam_pool_alloc(&h.pool));
     loam_pool_free(&h.pool, a);
     loam_pool_free(&h.pool, b);
-    EXPECT_DEATH(loam_pool_free(&h.pool, a), "loam: pool .unnamed.: free of 0x.* (which is free already|after its free at)");
+    EXPECT_DEATH(loam_pool_free(&h.pool, a),
+                 "loam: pool .unnamed.: free of 0x.* (which is free already|after its free at)");
 }
 
 TEST(PoolHandle, ExhaustedIsNone) {

@@ -68,9 +68,9 @@ TEST(PoolMisuse, ADoubleFreeIsToldWithAllThreePlaces) {
     char *p = box.alloc(3), *q = box.alloc(4);
     box.free(p, 5);
     box.free(q, 6);
-    EXPECT_EQ(said([&] { box.free(p, 7); }), "loam: pool box: free of " + hex(p) +
-                                                 " after its free at used.c:5, allocated at made.c:3" +
-                                                 place(7));
+    EXPECT_EQ(said([&] { box.free(p, 7); }),
+              "loam: pool box: free of " + hex(p) +
+                  " after its free at used.c:5, allocated at made.c:3" + place(7));
     EXPECT_TRUE(loam_pool_check(&box.pool));
     EXPECT_EQ(box.alloc(8), q) << "the list is as it was";
     EXPECT_EQ(box.alloc(8), p);
@@ -178,7 +178,8 @@ TEST(PoolMisuse, ADamagedLinkIsFoundBeforeItIsFollowed) {
         box.free(b, 3);
         poke_word(link_of(box, b), wrong);
         EXPECT_EQ(said([&] { EXPECT_EQ(box.alloc(9), nullptr); }).substr(0, 65),
-                  ("loam: pool box: free list damaged: " + hex(b) + " was written to after").substr(0, 65));
+                  ("loam: pool box: free list damaged: " + hex(b) + " was written to after")
+                      .substr(0, 65));
         EXPECT_NE(box.alloc(10), nullptr) << "what is left is whole";
     }
 }
@@ -212,7 +213,8 @@ TEST(PoolMisuse, ACheckFindsDamagedLists) {
     EXPECT_FALSE(good);
     *reinterpret_cast<void **>(a) = a + 8;
     EXPECT_EQ(said([&] { good = loam_pool_check(&box.pool); }),
-              "loam: pool box: free list damaged: " + hex(a + 8) + " is no block of it" + nowhere());
+              "loam: pool box: free list damaged: " + hex(a + 8) + " is no block of it" +
+                  nowhere());
     *reinterpret_cast<void **>(a) = nullptr;
     EXPECT_TRUE(loam_pool_check(&box.pool));
 }

@@ -59,8 +59,14 @@ TEST(Pool, TheLastFreedComesBackFirst) {
 TEST(Pool, AlignsAsAsked) {
     struct {
         size_t bytes, align, expected;
-    } cases[] = {{1, 0, sizeof(void *)}, {20, 0, sizeof(void *)}, {24, 0, 8},    {48, 0, 16},
-                 {4096, 0, 16},          {40, 64, 64},            {1, 4096, 4096}, {100, 1, sizeof(void *)}};
+    } cases[] = {{1, 0, sizeof(void *)},
+                 {20, 0, sizeof(void *)},
+                 {24, 0, 8},
+                 {48, 0, 16},
+                 {4096, 0, 16},
+                 {40, 64, 64},
+                 {1, 4096, 4096},
+                 {100, 1, sizeof(void *)}};
     for (auto &c : cases) {
         Counted counted;
         loam_pool pool;
@@ -256,7 +262,8 @@ TEST(Pool, ABufferExtendsAndShrinks) {
     size_t first = 0, second = 0;
     while (take(&pool) != nullptr) first++;
     EXPECT_EQ(loam_pool_extend(&pool, 1), 0);
-    EXPECT_EQ(loam_pool_extend(&pool, kTen - 1), 0) << "less than a block is kept for the next time";
+    EXPECT_EQ(loam_pool_extend(&pool, kTen - 1), 0)
+        << "less than a block is kept for the next time";
     while (take(&pool) != nullptr) second++;
     EXPECT_GE(second, first);
     EXPECT_LE(second, first + 1);
@@ -294,7 +301,7 @@ TEST(Pool, AContiguousSourceGrowsInPlace) {
         }
         last = p;
     }
-    EXPECT_GT(blocks * pool.stride, sizeof memory - 4096) << "nearly all of it";
+    EXPECT_GT((blocks + 2) * pool.stride, sizeof memory) << "all of it";
     EXPECT_EQ(usage_of(pool).chunks, 1u);
     EXPECT_TRUE(loam_pool_check(&pool));
     loam_pool_reset(&pool);
@@ -307,6 +314,53 @@ TEST(Pool, AContiguousSourceGrowsInPlace) {
     EXPECT_EQ(count.used_bytes, 0u);
     EXPECT_EQ(count.gets, count.puts);
     EXPECT_EQ(buffer.out, 0u);
+}
+
+TEST(Pool, AContiguousSourceIsUsedUpWhateverItsSize) {
+    static char memory[3 << 20];
+    for (size_t bytes : {size_t{5000}, size_t{99999}, size_t{1234567}, sizeof memory}) {
+        for (size_t first : {0u, 1u, 77u}) {
+            for (size_t block : {8u, 40u, 1000u}) {
+                loam_buffer buffer;
+                loam_buffer_init(&buffer, memory, bytes);
+                loam_pool pool;
+                loam_pool_options options = {};
+                options.flags = LOAM_POOL_CONTIGUOUS;
+                options.first_blocks = first;
+                ASSERT_EQ(loam_pool_init(&pool, &buffer.source, block, &options), 0);
+                size_t blocks = 0;
+                while (take(&pool) != nullptr) blocks++;
+                EXPECT_GT((blocks + 2) * pool.stride + 64, bytes) << block << " " << first;
+                EXPECT_EQ(usage_of(pool).objects, blocks);
+                loam_pool_deinit(&pool);
+                EXPECT_EQ(buffer.out, 0u);
+            }
+        }
+    }
+}
+
+TEST(Pool, ExtendsInManySizes) {
+    static char memory[1 << 20];
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory, sizeof memory);
+    Counted count(&buffer.source);
+    loam_pool pool;
+    loam_pool_options options = {};
+    options.flags = LOAM_POOL_CONTIGUOUS;
+    ASSERT_EQ(loam_pool_init(&pool, &count.source, 64, &options), 0);
+    EXPECT_EQ(loam_pool_extend(&pool, 0), 0);
+    EXPECT_EQ(loam_pool_extend(&pool, SIZE_MAX), -EINVAL);
+    EXPECT_EQ(loam_pool_extend(&pool, sizeof memory * 2), -ENOMEM);
+    for (int i = 1; i <= LOAM_POOL_RUNS; i++)
+        EXPECT_EQ(loam_pool_extend(&pool, size_t(i) * 100), 0) << i;
+    EXPECT_EQ(loam_pool_extend(&pool, 55), -ENOMEM) << "one size too many";
+    EXPECT_EQ(loam_pool_extend(&pool, LOAM_POOL_RUNS * 100), 0) << "but the last one again";
+    size_t held = usage_of(pool).held_bytes;
+    EXPECT_EQ(loam_pool_shrink(&pool), held - pool.first.got);
+    EXPECT_EQ(loam_pool_extend(&pool, 55), 0);
+    EXPECT_TRUE(loam_pool_check(&pool));
+    loam_pool_deinit(&pool);
+    EXPECT_EQ(count.used_bytes, 0u);
 }
 
 TEST(Pool, OthersDoNotGrowInPlace) {
