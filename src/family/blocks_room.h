@@ -80,8 +80,10 @@ LM_INLINE void give_block(loam_blocks *blocks, uint32_t class_index, void *block
 LM_INLINE void blocks_lock(const loam_blocks *blocks) {
     if (blocks->locks != NULL && blocks->locks->get != NULL)
         blocks->locks->get(blocks->locks->context);
+    if (blocks->watched) lm_tool_pause(); /* links lie in what is hidden */
 }
 LM_INLINE void blocks_unlock(const loam_blocks *blocks) {
+    if (blocks->watched) lm_tool_resume();
     if (blocks->locks != NULL && blocks->locks->release != NULL)
         blocks->locks->release(blocks->locks->context);
 }

@@ -155,12 +155,16 @@ static size_t link_mask(const loam_pool *pool, const void *block) {
 }
 
 LM_READS_ANYTHING void *lm_pool_link_get(const loam_pool *pool, const void *block) {
+    lm_tool_pause();
     size_t link = (size_t) * (const loam_pool_link *)block;
+    lm_tool_resume();
     return (void *)(link ^ link_mask(pool, block));
 }
 
 LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void *next) {
+    lm_tool_pause();
     *(loam_pool_link *)block = (void *)((size_t)next ^ link_mask(pool, block));
+    lm_tool_resume();
 }
 
 const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {

@@ -37,8 +37,10 @@ static unsigned list_of(size_t bytes) {
 LM_READS_ANYTHING static void push(lm_freed_set_t *set, char *p, size_t bytes) {
     lm_freed_t *freed = (lm_freed_t *)(void *)p;
     lm_freed_t **list = &set->lists[list_of(bytes)];
+    lm_tool_pause();
     freed->bytes = bytes;
     freed->next = *list;
+    lm_tool_resume();
     *list = freed;
 }
 
@@ -73,7 +75,9 @@ void lm_region_collect(loam_region *region, char *p, size_t bytes) {
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
     size_t got, need = lm_align_up(bytes, 16);
     if (bytes < LEAST_FREED || align > 16) return NULL;
+    lm_tool_pause();
     lm_freed_t *freed = pop(region->freed, need, &got);
+    lm_tool_resume();
     if (freed == NULL) return NULL;
     keep_array(region->freed, (char *)freed + need, got - need);
     return freed;
@@ -84,11 +88,13 @@ LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *olde
     lm_freed_set_t *set = region->freed;
     if (set == NULL) region->freed = older;
     if (set == NULL || older == NULL) return;
+    lm_tool_pause();
     for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
         lm_freed_t **end = &set->lists[i];
         while (*end != NULL) end = &(*end)->next;
         *end = older->lists[i];
     }
+    lm_tool_resume();
     if (set->cleanups == NULL) set->cleanups = older->cleanups;
 }
 
@@ -152,7 +158,7 @@ size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool
     return capacity + SPOIL;
 }
 
-LM_READS_ANYTHING bool lm_region_check_freed(const loam_region *region) {
+LM_READS_ANYTHING static bool freed_are_whole(const loam_region *region) {
     const lm_freed_set_t *set = region->freed;
     for (unsigned i = 0; set != NULL && i < LM_REGION_LISTS; i++) {
         for (const lm_freed_t *freed = set->lists[i]; freed != NULL; freed = freed->next) {
@@ -174,6 +180,13 @@ LM_READS_ANYTHING bool lm_region_check_freed(const loam_region *region) {
     return true;
 }
 
+bool lm_region_check_freed(const loam_region *region) {
+    lm_tool_pause();
+    bool good = freed_are_whole(region);
+    lm_tool_resume();
+    return good;
+}
+
 /* ---- Large objects: a chunk of their own ---- */
 
 static lm_large_t *large_of(const void *p) { return (lm_large_t *)(uintptr_t)p - 1; }
@@ -193,7 +206,8 @@ static void *large_alloc(loam_region *region, size_t bytes, size_t align, size_t
     *large = (lm_large_t){region->large, &region->large, chunk, got, ++region->serial};
     if (large->older != NULL) large->older->link = &large->older;
     region->large = large;
-    lm_tool_hide(p, got - head);
+    char *after = (char *)(&large->serial + 1); /* rounding, up to the object: its redzone */
+    lm_tool_hide(after, (size_t)(chunk + got - after));
     return p;
 }
 

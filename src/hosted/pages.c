@@ -10,14 +10,11 @@
 #include "heap/heap.h"
 
 #include "family/family.h"
+#include "loam/malloc.h"
 
 #define PAGE_BYTES ((size_t)4096)
 #define HUGE_BYTES (2 * LM_MIB)
 #define HUGE_LEAST (2 * HUGE_BYTES) /* bytes of a chunk that may have huge pages */
-
-/* Who links this file and no other door to the heap has the heap started all the same; after malloc.c's
- * constructor (101), where there is one, because that reads the options first. */
-__attribute__((constructor(102))) static void boot(void) { lm_heap_boot(); }
 
 /* ---- The chunks that this thread put last ----
  *
@@ -116,9 +113,11 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
     return chunk;
 }
 
+/* By its public name: so that whoever links this file has the constructor next to that, which reads the
+ * options and starts the heap. */
 static void heap_put(loam_source *source, void *chunk, size_t got) {
     (void)source, (void)got;
-    lm_free(chunk);
+    loam_free(chunk);
 }
 
 static loam_source pages = {.get = pages_get,
