@@ -15,7 +15,7 @@
 int main() {
     std::map<std::string, std::string> words;
     for (int i = 0; i < 1000; i++) words[std::to_string(i)] = std::string(100, 'x');
-    loam::pool<std::string> names;
+    loam::pool_of<std::string> names;
     loam::blocks blocks;
     for (int i = 0; i < 1000; i++) {
         auto name = names.make("a name that is too long for the string itself");
