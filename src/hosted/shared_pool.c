@@ -396,7 +396,8 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     }
     /* As what it is. */
     lm_entry_deinit(&pool->pool.entry);
-    lm_entry_init(&pool->pool.entry, &lm_shared_pool_kind, name, lm_is_checked(inner.flags | extra));
+    lm_entry_init(&pool->pool.entry, &lm_shared_pool_kind, name,
+                  lm_is_checked(inner.flags | extra));
     return 0;
 }
 

@@ -176,8 +176,8 @@ class CountedSource {
 class Allocator {
   public:
     virtual ~Allocator() = default;
-    virtual void *alloc(size_t bytes) = 0;           /* at MADE */
-    virtual void free(void *p, size_t bytes) = 0;    /* at USED */
+    virtual void *alloc(size_t bytes) = 0;                            /* at MADE */
+    virtual void free(void *p, size_t bytes) = 0;                     /* at USED */
     virtual void *realloc(void *, size_t, size_t) { return nullptr; } /* at MOVED */
     virtual void *alloc_array(size_t, size_t) { return nullptr; }
     virtual void *alloc_aligned(size_t, size_t) { return nullptr; }
@@ -189,17 +189,18 @@ class Allocator {
 };
 
 enum Capability {
-    kAnySize = 1,     /* alloc takes any number of bytes, up to `bytes` of its Kind; else that is the size */
+    kAnySize =
+        1, /* alloc takes any number of bytes, up to `bytes` of its Kind; else that is the size */
     kRealloc = 2,     /* realloc */
     kReset = 4,       /* reset keeps memory */
     kHarden = 8,      /* knows LOAM_HARDEN */
     kContiguous = 16, /* wants a source whose chunks follow each other */
     kFixed = 32,      /* takes all its memory when it is made */
-    kGiven = 64,      /* the same, and thinks it is the caller's: nothing was requested of a source */
-    kLiveBits = 128,  /* has no room for guards: if checked, it knows who is alive, and no places */
-    kSized = 256,     /* free is told the size, and says so if it is wrong */
-    kArrays = 512,    /* alloc_array */
-    kAligned = 1024,  /* alloc_aligned */
+    kGiven = 64, /* the same, and thinks it is the caller's: nothing was requested of a source */
+    kLiveBits = 128, /* has no room for guards: if checked, it knows who is alive, and no places */
+    kSized = 256,    /* free is told the size, and says so if it is wrong */
+    kArrays = 512,   /* alloc_array */
+    kAligned = 1024, /* alloc_aligned */
 };
 
 struct Kind {

@@ -29,7 +29,8 @@ class Contract : public PerRow {
             EXPECT_EQ(usage.held_bytes + beside.held_bytes, count.used_bytes);
             size_t chunks = count.gets - count.puts;
             if ((set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0) {
-                EXPECT_LE(usage.chunks + beside.chunks, chunks) << "those that follow each other may be one";
+                EXPECT_LE(usage.chunks + beside.chunks, chunks)
+                    << "those that follow each other may be one";
             } else {
                 EXPECT_EQ(usage.chunks + beside.chunks, chunks);
             }
@@ -254,8 +255,8 @@ TEST_P(AnySize, ImpossibleSizesChangeNothing) {
     for (int i = 0; i < 10; i++) model.add(set.a->alloc(100), 100);
     const size_t most = PTRDIFF_MAX;
     for (size_t bytes : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 16, SIZE_MAX - 127,
-                         SIZE_MAX - 4096, SIZE_MAX - 65536, most + 2, most + 1, most, most - 1, most - 16,
-                         most - 4096, most - 65536, most - 200000, SIZE_MAX / 4}) {
+                         SIZE_MAX - 4096, SIZE_MAX - 65536, most + 2, most + 1, most, most - 1,
+                         most - 16, most - 4096, most - 65536, most - 200000, SIZE_MAX / 4}) {
         volatile size_t hidden = bytes; /* or the compiler warns of it */
         ASSERT_EQ(set.a->alloc(hidden), nullptr) << bytes;
         if (can(kRealloc)) {
@@ -268,9 +269,15 @@ TEST_P(AnySize, ImpossibleSizesChangeNothing) {
     }
     /* Products that overflow: to 0, to little, by one. */
     const size_t half = SIZE_MAX / 2 + 1, root = size_t{1} << (sizeof(size_t) * 4);
-    const size_t products[][2] = {{half, 2}, {2, half}, {half + 8, 2}, {root, root},
-                                  {root + 1, root}, {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 16 + 1, 16},
-                                  {SIZE_MAX / 24 + 2, 24}, {3, SIZE_MAX / 3 + 1}};
+    const size_t products[][2] = {{half, 2},
+                                  {2, half},
+                                  {half + 8, 2},
+                                  {root, root},
+                                  {root + 1, root},
+                                  {SIZE_MAX, SIZE_MAX},
+                                  {SIZE_MAX / 16 + 1, 16},
+                                  {SIZE_MAX / 24 + 2, 24},
+                                  {3, SIZE_MAX / 3 + 1}};
     for (const auto &product : products) {
         volatile size_t count = product[0], each = product[1];
         ASSERT_EQ(set.a->alloc_array(count, each), nullptr) << product[0] << " * " << product[1];

@@ -177,8 +177,7 @@ template <RegionKind kKind> class Region final : public Allocator {
                                            const char *name) {
         loam_region_options options = {}, tfw = LOAM_REGION_TFW;
         if (kKind == RegionKind::Tfw) options = tfw;
-        if (kKind == RegionKind::Fixed)
-            options.first_bytes = most_of(bytes), flags |= LOAM_FIXED;
+        if (kKind == RegionKind::Fixed) options.first_bytes = most_of(bytes), flags |= LOAM_FIXED;
         options.flags = flags;
         options.name = name;
         std::unique_ptr<Region> self(new Region);
@@ -248,8 +247,7 @@ inline const std::vector<Kind> &kinds() {
         {"pool_contiguous", "pool", kPool | kContiguous, 40, 8,
          Pool<40, LOAM_POOL_CONTIGUOUS>::make},
         {"pool_handles", "pool", kPool, 32, 16, Pool<32, LOAM_POOL_HANDLES>::make},
-        {"pool_by_handle", "pool", kPool, 32, 16,
-         Pool<32, LOAM_POOL_HANDLES, PK::ByHandle>::make},
+        {"pool_by_handle", "pool", kPool, 32, 16, Pool<32, LOAM_POOL_HANDLES, PK::ByHandle>::make},
         {"pool_buffer", "pool", kPool | kFixed | kGiven, 40, 8, Pool<40, 0, PK::Buffer>::make},
         {"pool_fixed", "pool", kPool | kFixed, 40, 8, Pool<40, 0, PK::Fixed>::make},
         {"pool_shared", "pool", kHarden, 40, 8, SharedPool<40>::make},

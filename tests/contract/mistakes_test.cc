@@ -131,7 +131,8 @@ const std::vector<Mistake> &mistakes() {
         {"realloc of what is freed", kRealloc, kLiveBits, kAtMoved,
          [](Scene &s) { EXPECT_EQ(s.a->realloc(s.freed, s.bytes, 100), nullptr); },
          [](const Scene &s) {
-             return about("realloc of %p after its free at used.c:2, allocated at made.c:1", s.freed);
+             return about("realloc of %p after its free at used.c:2, allocated at made.c:1",
+                          s.freed);
          },
          nothing},
         {"realloc of another's", kRealloc, kLiveBits, kAtMoved,
@@ -152,8 +153,8 @@ const std::vector<Mistake> &mistakes() {
              free_one(s, s.live);
          },
          [](const Scene &s) {
-             return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1", s.live,
-                            s.bytes + 1, s.bytes);
+             return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1",
+                            s.live, s.bytes + 1, s.bytes);
          },
          [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes), 0xfb); }},
         {"overflow by 16 bytes, checked", 0, kLiveBits, "",
@@ -162,8 +163,8 @@ const std::vector<Mistake> &mistakes() {
              EXPECT_FALSE(s.a->check());
          },
          [](const Scene &s) {
-             return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1", s.live,
-                            s.bytes + 16, s.bytes);
+             return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1",
+                            s.live, s.bytes + 16, s.bytes);
          },
          [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes) + 15, 0xfb); }},
         {"overflow, resized", kRealloc, kLiveBits, kAtMoved,
@@ -172,8 +173,8 @@ const std::vector<Mistake> &mistakes() {
              EXPECT_EQ(s.a->realloc(s.live, s.bytes, 1000), nullptr);
          },
          [](const Scene &s) {
-             return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1", s.live,
-                            s.bytes + 1, s.bytes);
+             return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1",
+                            s.live, s.bytes + 1, s.bytes);
          },
          [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes), 0xfb); }},
         {"underflow by a byte, freed", 0, kLiveBits, kAtUsed,
@@ -182,7 +183,8 @@ const std::vector<Mistake> &mistakes() {
              free_one(s, s.live);
          },
          [](const Scene &s) {
-             return about("underflow of %p: 1 byte(s) before it written, allocated at made.c:1", s.live);
+             return about("underflow of %p: 1 byte(s) before it written, allocated at made.c:1",
+                          s.live);
          },
          [](Scene &s) { poke(s.live, -1, 0xfb); }},
         {"underflow by 16 bytes, checked", 0, kLiveBits, "",
@@ -291,8 +293,7 @@ TEST_P(Hardened, AFreeListThatIsWrittenToIsNotFollowed) {
     poke(p, 0, was ^ 0x41);
     std::string damaged = text_of("free list damaged: %p was written to after its free", p);
     void *got = p;
-    EXPECT_EQ(said([&] { got = set.a->alloc(bytes); }),
-              line_of(kind(), "box", damaged, kAtMade));
+    EXPECT_EQ(said([&] { got = set.a->alloc(bytes); }), line_of(kind(), "box", damaged, kAtMade));
     EXPECT_EQ(got, nullptr);
     EXPECT_TRUE(set.a->check()) << "what is lost is lost";
     EXPECT_NE(set.a->alloc(bytes), nullptr);
@@ -307,8 +308,8 @@ TEST_P(Hardened, WhatWasFreedLastIsNotFreedAgain) {
     EXPECT_EQ(said([&] { set.a->free(p, some_size()); }),
               line_of(kind(), "box", about("free of %p, which is free already", p), kAtUsed));
     EXPECT_EQ(said([&] { set.a->free(somewhere + 512, some_size()); }),
-              line_of(kind(), "box",
-                      about("free of %p, which is no object of it", somewhere + 512), kAtUsed));
+              line_of(kind(), "box", about("free of %p, which is no object of it", somewhere + 512),
+                      kAtUsed));
     EXPECT_TRUE(set.a->check());
 }
 

@@ -58,13 +58,15 @@ static void guard_end(void) {
 /* ---- Any allocator ---- */
 
 static bool begin(void) {
-    loam_pool_options handles = {.flags = LOAM_POOL_HANDLES, .name = "box"}, plain = {.name = "box"};
+    loam_pool_options handles = {.flags = LOAM_POOL_HANDLES, .name = "box"},
+                      plain = {.name = "box"};
     loam_blocks_options threads = {.flags = LOAM_THREADS}, heap = {.name = "box"};
     loam_blocks_options fixed = {.memory = memory, .memory_bytes = sizeof memory};
     if (is("guard")) lm_entry_init(&entry, &kind, "box", true);
     if (is("pool")) return loam_pool_init(&pool, NULL, BYTES, &plain) == 0;
     if (is("handles")) return loam_pool_init(&pool, NULL, BYTES, &handles) == 0;
-    if (is("buffer")) return loam_pool_init_buffer(&pool, memory, sizeof memory, BYTES, &plain) == 0;
+    if (is("buffer"))
+        return loam_pool_init_buffer(&pool, memory, sizeof memory, BYTES, &plain) == 0;
     if (is("shared")) return loam_shared_pool_init(&shared, NULL, BYTES, NULL) == 0;
     if (is("large") || is("big")) bytes = LARGE;
     if (is("blocks") || is("large")) return loam_blocks_init(&blocks, &heap) == 0;
@@ -79,11 +81,11 @@ static bool begin(void) {
 }
 
 static void *alloc(void) {
-    return is("guard")   ? guard_alloc()
-           : is_pool()   ? loam_pool_alloc(&pool)
+    return is("guard")    ? guard_alloc()
+           : is_pool()    ? loam_pool_alloc(&pool)
            : is("shared") ? loam_shared_pool_alloc(&shared)
-           : is_blocks() ? loam_blocks_alloc(&blocks, bytes)
-                         : loam_region_alloc(region, bytes);
+           : is_blocks()  ? loam_blocks_alloc(&blocks, bytes)
+                          : loam_region_alloc(region, bytes);
 }
 
 static void release(void *p) {

@@ -40,7 +40,9 @@ bool has_redzones(const std::string &allocator) {
     return allocator != "buffer" && allocator != "static";
 }
 /* A chunk that went back is its source's, which may be touched: nobody's object is. */
-bool keeps_freed(const std::string &allocator) { return allocator != "large" && allocator != "big"; }
+bool keeps_freed(const std::string &allocator) {
+    return allocator != "large" && allocator != "big";
+}
 bool has_reset(const std::string &allocator) {
     return keeps_freed(allocator) && allocator != "guard" && allocator != "shared";
 }
@@ -96,7 +98,8 @@ TEST_P(Valgrind, SeesMistakesAndNothingElse) {
     std::string allocator = GetParam();
     Outcome outcome = outcome_of("valgrind --error-exitcode=99 --quiet " LOAM_TOOL_PROGRAM " " +
                                  allocator + " all");
-    if (!says(outcome, "watched: yes")) GTEST_SKIP() << "loam was built without valgrind/memcheck.h";
+    if (!says(outcome, "watched: yes"))
+        GTEST_SKIP() << "loam was built without valgrind/memcheck.h";
     const char *write = "Invalid write of size 1";
     EXPECT_TRUE(has(part(outcome, "unset"), "uninitialised")) << outcome.text;
     if (has_redzones(allocator)) {
@@ -117,8 +120,9 @@ TEST_P(Valgrind, SeesMistakesAndNothingElse) {
 class AsanInTheProgram : public testing::TestWithParam<const char *> {
   protected:
     static Outcome run(const std::string &mistake) {
-        return outcome_of("ASAN_OPTIONS=abort_on_error=0:exitcode=98:symbolize=0 " LOAM_TOOL_PROGRAM_ASAN
-                          " " + std::string(GetParam()) + " " + mistake);
+        return outcome_of(
+            "ASAN_OPTIONS=abort_on_error=0:exitcode=98:symbolize=0 " LOAM_TOOL_PROGRAM_ASAN " " +
+            std::string(GetParam()) + " " + mistake);
     }
     static void expect_seen(const char *mistake) {
         Outcome outcome = run(mistake);
