@@ -146,6 +146,7 @@ class CountedSource {
     ~CountedSource() {
         EXPECT_EQ(count.gets, count.puts) << "chunks were not put back";
         EXPECT_EQ(count.used_bytes, 0u);
+        EXPECT_TRUE(kind_ != SourceKind::Limit || limit_.used_bytes == 0) << "the limit kept some";
         /* What was hidden from tools must be everybody's again. */
         if (kind_ == SourceKind::Buffer) memset(memory_.get(), 0x5d, bytes_ + 64);
         if (kind_ == SourceKind::Reserve) loam_reserve_deinit(&reserve_);
