@@ -17,7 +17,7 @@
  *
  * In the child of a fork, the caches of threads that are not there stay as they are: their blocks are lost.
  *
- * Locks: first that of all tables, then the instance's. Invariant of each list: each block's depth is that of the
+ * Locks: first the port's (registry), then that of all tables, then the instance's. Invariant of each list: each block's depth is that of the
  * one below it and one more, the bottom's is 0, and head's is less than a batch.
  */
 #include "heap/heap.h"
@@ -55,12 +55,21 @@ static void give_lock(void *context) {
 /* ---- Fork: the child finds every list whole ---- */
 
 static void before_fork(void) {
+    lm_port_before_fork(); /* who holds it may be asking an instance for its usage */
     lm_lock_take(&tables_lock);
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) take_lock(blocks);
 }
-static void after_fork(void) {
+static void locks_given(void) {
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) give_lock(blocks);
     lm_lock_give(&tables_lock);
+}
+static void after_fork_in_parent(void) {
+    locks_given();
+    lm_port_after_fork(false);
+}
+static void after_fork_in_child(void) {
+    locks_given();
+    lm_port_after_fork(true);
 }
 
 /* ---- Instances ---- */
@@ -82,7 +91,7 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
         places_taken |= (uint64_t)1 << blocks->slot;
     }
     lm_lock_give(&tables_lock);
-    if (hook) lm_thread_on_fork(before_fork, after_fork, after_fork);
+    if (hook) lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void lm_blocks_threads_end(loam_blocks *blocks) {
