@@ -91,7 +91,11 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
         places_taken |= (uint64_t)1 << blocks->slot;
     }
     lm_lock_give(&tables_lock);
-    if (hook) lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    if (!hook) return;
+    /* The heap's handlers are to be there first, so that ours run outside of them: inside, locks pass the forking
+     * thread through, or stay taken. Static objects may come before its constructor. */
+    lm_heap_boot();
+    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void lm_blocks_threads_end(loam_blocks *blocks) {
