@@ -192,13 +192,11 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
 
 /* ---- Slow paths ---- */
 
-/* The chain becomes a list. A whole batch comes as it left a cache; any other chain has plain links. */
-static loam_blocks_cached *list_made(void *chain, uintptr_t count, uintptr_t batch) {
+/* The chain becomes a list. A whole batch comes as it left a cache, but for the depth of its first block, which is
+ * handed out at once; any other chain has plain links. */
+static loam_blocks_cached *list_made(void *chain, uintptr_t count) {
     loam_blocks_cached *first = (loam_blocks_cached *)chain;
-    if (count == 0) {
-        first->depth = batch;
-        return first;
-    }
+    if (count == 0) return first;
     for (loam_blocks_cached *block = first;; block = block->below) {
         block->depth = count--;
         if (block->below == NULL) {
@@ -232,7 +230,7 @@ void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
         void *chain = lm_blocks_take_chain(blocks, class_index, &count);
         give_lock(blocks);
         if (chain == NULL) return NULL;
-        block = list_made(chain, count, list->batch);
+        block = list_made(chain, count);
     }
     list->head = block->below;
     return block;

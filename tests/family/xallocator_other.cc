@@ -7,9 +7,7 @@
 #include <cstring>
 #include <unistd.h>
 
-namespace {
-
-bool listed() {
+static bool listed() {
     bool found = false;
     loam_registry_visit(
         [](const loam_usage *usage, void *context) {
@@ -18,6 +16,9 @@ bool listed() {
         &found);
     return found;
 }
+int xallocator_listed() { return listed(); }
+
+namespace {
 
 void say(const char *text) {
     if (write(2, text, strlen(text)) < 0) abort();

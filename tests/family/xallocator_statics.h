@@ -9,6 +9,8 @@ extern "C" {
 /* Where every file's objects leave memory for others to free. Plain words: they need no constructor. */
 extern void *xallocator_left[3];
 
+int xallocator_listed(void); /* is it started? */
+
 /* In C: the same calls, without a static object of the header's. */
 void *xallocator_c_alloc(unsigned size);
 void xallocator_c_free(void *p);
