@@ -154,7 +154,7 @@ void loam_blocks_fit_print(const uint32_t *classes, unsigned class_count, const 
             line = (lm_line_t){0};
             lm_line_add(&line, "   ");
         }
-        lm_line_add(&line, " %u,", classes[i]);
+        lm_line_add(&line, " %u,", (unsigned)classes[i]);
     }
     lm_line_add(&line, "\n");
     print(line.text, context);

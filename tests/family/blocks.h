@@ -43,23 +43,24 @@ inline loam_blocks_options with_flags(unsigned flags) {
     return options;
 }
 
-// Pages, up to so many bytes, and counted.
+// Pages, up to so many bytes, and counted; the n-th request from now on may be refused.
 struct Scarce {
-    explicit Scarce(size_t most) : most_bytes(most) {}
+    explicit Scarce(size_t most) {
+        loam_limit_init(&limit, loam_pages(), most);
+        loam_count_init(&count, &limit.source);
+    }
     static void *get(loam_source *source, size_t bytes, size_t align, size_t *got) {
         auto scarce = reinterpret_cast<Scarce *>(source);
-        if (bytes > scarce->most_bytes - scarce->used_bytes) return nullptr;
-        scarce->gets++;
-        void *chunk = loam_source_get(loam_pages(), bytes, align, got);
-        scarce->used_bytes += *got;
-        return chunk;
+        if (scarce->refuse != 0 && --scarce->refuse == 0) return nullptr;
+        return loam_source_get(&scarce->count.source, bytes, align, got);
     }
     static void put(loam_source *source, void *chunk, size_t got) {
-        reinterpret_cast<Scarce *>(source)->used_bytes -= got;
-        loam_source_put(loam_pages(), chunk, got);
+        loam_source_put(&reinterpret_cast<Scarce *>(source)->count.source, chunk, got);
     }
     loam_source source{get, put, "scarce", 0};
-    size_t most_bytes, used_bytes = 0, gets = 0;
+    size_t refuse = 0;
+    loam_limit limit;
+    loam_count count;
 };
 
 inline bool aligned(const void *p, size_t align) { return reinterpret_cast<uintptr_t>(p) % align == 0; }

@@ -1,7 +1,10 @@
 // blocks_misuse_test.cc: loam/blocks.h: what checks report, in their words, and what is NULL.
 #include "family/blocks.h"
 
+#include "base/base.h"
 #include "loam/registry.h"
+
+#include <algorithm>
 
 using namespace blocks_tests;
 
@@ -11,14 +14,14 @@ TEST(BlocksDeathTest, CheckedInstancesFindMistakes) {
     Blocks blocks(options), other(with_flags(LOAM_CHECK));
     auto p = static_cast<char *>(loam_blocks_alloc(blocks, 20));
     EXPECT_DEATH(loam_blocks_free(other, p), "loam: blocks .unnamed.: free of 0x.* which belongs to "
-                                             "blocks mine .at .*blocks_test.cc");
+                                             "blocks mine .at .*blocks_misuse_test.cc");
     EXPECT_DEATH(loam_blocks_free(blocks, p + 1), "loam: blocks mine: free of .*no object of it");
     EXPECT_DEATH(
         {
             loam_blocks_free(blocks, p);
             loam_blocks_free(blocks, p);
         },
-        "loam: blocks mine: free of .* after its free at .*blocks_test.cc");
+        "loam: blocks mine: free of .* after its free at .*blocks_misuse_test.cc");
 #if !defined(__SANITIZE_ADDRESS__)
     EXPECT_DEATH(
         {
@@ -117,7 +120,49 @@ TEST(Blocks, LeaksAreListedWithTheirPlace) {
     EXPECT_EQ(loam_registry_leaks(), 1u);
     std::string text = testing::internal::GetCapturedStderr();
     EXPECT_NE(text.find("loam: blocks leaky: leak of 33 bytes"), std::string::npos) << text;
-    EXPECT_NE(text.find("blocks_test.cc"), std::string::npos);
+    EXPECT_NE(text.find("blocks_misuse_test.cc"), std::string::npos);
     loam_blocks_deinit(&blocks);
     EXPECT_EQ(loam_registry_leaks(), 0u);
+}
+
+TEST(BlocksDeathTest, UnderflowAndReallocOfWhatIsFree) {
+    loam_blocks_options options = with_flags(LOAM_CHECK);
+    options.name = "mine";
+    Blocks blocks(options);
+    auto p = static_cast<char *>(loam_blocks_alloc(blocks, 20));
+#if !defined(__SANITIZE_ADDRESS__)
+    EXPECT_DEATH(
+        {
+            p[-1] = 1;
+            loam_blocks_free(blocks, p);
+        },
+        "loam: blocks mine: underflow of .*");
+#endif
+    EXPECT_DEATH(
+        {
+            loam_blocks_free(blocks, p);
+            (void)!loam_blocks_realloc(blocks, p, 50);
+        },
+        "loam: blocks mine: realloc of .* after its free");
+    loam_blocks_free(blocks, p);
+}
+
+TEST(Blocks, IgnoredMistakesDoNothing) {
+    loam_blocks_options options = with_flags(LOAM_CHECK);
+    options.name = "forgiving";
+    Blocks blocks(options), other(options);
+    auto p = static_cast<char *>(loam_blocks_alloc(blocks, 20));
+    strcpy(p, "unharmed");
+    testing::internal::CaptureStderr();
+    lm_misuse_policy.ignore = true;
+    loam_blocks_free(other, p);
+    EXPECT_EQ(loam_blocks_realloc(other, p, 100), nullptr);
+    loam_blocks_free(blocks, p + 8);
+    lm_misuse_policy.ignore = false;
+    std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+    EXPECT_STREQ(p, "unharmed");
+    EXPECT_EQ(blocks.usage().objects, 1u);
+    loam_blocks_free(blocks, p);
+    EXPECT_EQ(blocks.usage().objects, 0u);
 }

@@ -220,10 +220,59 @@ TEST_P(Modes, ExhaustedSourceIsNull) {
         loam_blocks_free(blocks, p);
         EXPECT_NE(loam_blocks_alloc(blocks, 1000), nullptr);
     }
-    EXPECT_EQ(limit.used_bytes, 0u);
-    limit.most_bytes = 10;
+    EXPECT_EQ(limit.count.used_bytes, 0u);
+    limit.limit.most_bytes = 10;
     loam_blocks none;
     EXPECT_EQ(loam_blocks_init(&none, &options), -12);
+}
+
+TEST_P(Modes, EachRefusalOfTheSourceLeavesItWhole) {
+    size_t refused = 0;
+    for (size_t n = 1; n < 40; n++) {
+        Scarce scarce(64 << 20);
+        loam_blocks_options options = with_flags(GetParam());
+        options.source = &scarce.source;
+        scarce.refuse = n;
+        loam_blocks blocks;
+        if (loam_blocks_init(&blocks, &options) != 0) {
+            EXPECT_EQ(n, 1u);
+            EXPECT_EQ(scarce.count.used_bytes, 0u);
+            continue;
+        }
+        std::mt19937 random(static_cast<unsigned>(n));
+        std::vector<std::pair<unsigned char *, size_t>> held;
+        size_t none = 0;
+        for (int i = 0; i < 300; i++) {
+            size_t bytes = random() % (i % 10 == 0 ? 200000 : 5000);
+            auto p = static_cast<unsigned char *>(loam_blocks_alloc(&blocks, bytes));
+            if (p == nullptr) {
+                none++;
+                continue;
+            }
+            memset(p, i, bytes);
+            held.push_back({p, bytes});
+            if (i % 7 != 0) continue;
+            auto &[old, had] = held[random() % held.size()];
+            auto more = static_cast<unsigned char *>(loam_blocks_realloc(&blocks, old, had + 5000));
+            if (more == nullptr) {
+                none++;
+                continue;
+            }
+            memset(more, 1, had + 5000);
+            old = more;
+            had += 5000;
+        }
+        EXPECT_LE(none, scarce.refuse == 0 ? 1u : 0u) << n; // a smaller realloc may stay instead
+        refused += none;
+        EXPECT_TRUE(loam_blocks_check(&blocks));
+        loam_usage usage;
+        loam_blocks_usage(&blocks, &usage);
+        EXPECT_EQ(usage.objects, held.size());
+        for (auto [p, bytes] : held) loam_blocks_free(&blocks, p);
+        loam_blocks_deinit(&blocks);
+        EXPECT_EQ(scarce.count.used_bytes, 0u);
+    }
+    EXPECT_GT(refused, 20u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, Modes,
@@ -383,7 +432,7 @@ TEST(Blocks, FixedPoolsHaveExactlyTheirBlocks) {
                 EXPECT_EQ(blocks.usage().objects, 0u);
             }
             EXPECT_EQ(loam_blocks_trim(blocks), 0u);
-            EXPECT_EQ(count.gets, heap_pool ? 1u : 0u);
+            EXPECT_EQ(count.count.gets, heap_pool ? 1u : 0u);
         }
     }
 }
@@ -458,4 +507,56 @@ TEST(Blocks, PortLocksAreUsed) {
     ASSERT_EQ(loam_blocks_init(&blocks, &options), 0); // no functions at all
     loam_blocks_free(&blocks, loam_blocks_alloc(&blocks, 100));
     loam_blocks_deinit(&blocks);
+}
+
+TEST(Blocks, SlabsAreColoured) {
+    Blocks blocks;
+    std::vector<bool> seen(4096 / 128);
+    for (int i = 0; i < 15 * 40; i++) {
+        void *p = loam_blocks_alloc(blocks, 4096 - (checked ? 200 : 32));
+        seen[reinterpret_cast<uintptr_t>(p) % 4096 / 128] = true;
+    }
+    EXPECT_GT(std::count(seen.begin(), seen.end(), true), 16);
+    loam_blocks_reset(blocks);
+}
+
+TEST(Blocks, ClassesOfAFixedInstanceAreApartFromEachOther) {
+    const uint32_t classes[] = {16, 48, 128, 400, 1024};
+    const size_t each = 9;
+    for (unsigned seed = 1; seed <= 6; seed++) {
+        std::vector<char> memory;
+        loam_blocks_options options = fixed(memory, classes, 5, each);
+        if (seed % 2 == 0) options.flags = LOAM_CHECK;
+        memory.resize(memory.size() + 100);
+        options.memory = memory.data();
+        options.memory_bytes = memory.size();
+        Blocks blocks(options);
+        std::mt19937 random(seed);
+        std::vector<std::pair<unsigned char *, size_t>> twin[5]; // live ones of each class
+        for (int step = 0; step < 5000; step++) {
+            size_t c = random() % 5;
+            if (random() % 5 < 3) {
+                size_t least = c == 0 ? 0 : classes[c - 1] + 1;
+                size_t bytes = least + random() % (classes[c] - least + 1);
+                auto p = static_cast<unsigned char *>(loam_blocks_alloc(blocks, bytes));
+                ASSERT_EQ(p != nullptr, twin[c].size() < each) << seed << ", " << step;
+                if (p == nullptr) continue;
+                memset(p, static_cast<int>(bytes), bytes);
+                twin[c].push_back({p, bytes});
+            } else if (!twin[c].empty()) {
+                std::swap(twin[c][random() % twin[c].size()], twin[c].back());
+                auto [p, bytes] = twin[c].back();
+                for (size_t i = 0; i < bytes; i++) ASSERT_EQ(p[i], bytes % 256);
+                loam_blocks_free(blocks, p);
+                twin[c].pop_back();
+            }
+        }
+        loam_blocks_class_info info;
+        for (unsigned c = 0; c < 5; c++) {
+            ASSERT_EQ(loam_blocks_class_usage(blocks, c, &info), 0);
+            EXPECT_EQ(info.blocks_in_use, twin[c].size());
+            EXPECT_EQ(info.block_limit, each);
+        }
+        loam_blocks_reset(blocks);
+    }
 }
