@@ -6,6 +6,7 @@
 #include "family/pool_sources.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 extern "C" {
 #include "family/family.h"
@@ -207,6 +208,25 @@ TEST(PoolHandleDeathTest, ADoubleFreeByAddressIsFoundByTheGeneration) {
     loam_pool_free(&h.pool, b);
     EXPECT_DEATH(loam_pool_free(&h.pool, a),
                  "loam: pool .unnamed.: free of 0x.* (which is free already|after its free at)");
+}
+
+/* Of a chunk. Nothing is touched. */
+TEST(PoolHandle, NumbersEndAt26Bits) {
+    if (sizeof(void *) < 8 || lm_tool_watches()) GTEST_SKIP() << "no such memory";
+    loam_pool pool;
+    loam_pool_options options = {};
+    options.flags = LOAM_POOL_HANDLES;
+    char small[1024];
+    ASSERT_EQ(loam_pool_init_buffer(&pool, small, sizeof small, 8, &options), 0);
+    size_t stride = pool.stride, most = size_t{1} << 26, bytes = (most + 1000) * stride;
+    loam_pool_deinit(&pool);
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) GTEST_SKIP() << "no such address space";
+    ASSERT_EQ(loam_pool_init_buffer(&pool, memory, bytes, 8, &options), 0);
+    EXPECT_EQ(static_cast<size_t>(pool.first.end - pool.first.start), most * stride);
+    loam_pool_deinit(&pool);
+    munmap(memory, bytes);
 }
 
 TEST(PoolHandle, ExhaustedIsNone) {

@@ -242,13 +242,16 @@ class Message {
     virtual ~Message() = default;
 };
 class Small : public Message { // a third of a block: not worth one
-    char body[24];
+  public:
+    char body[24] = {};
 };
 class Medium : public Message {
-    char body[56];
+  public:
+    char body[56] = {};
 };
 class Large : public Message {
-    char body[88];
+  public:
+    char body[88] = {};
 };
 using MessagePool = loam::detail::class_pool<Message, 96, 100, 20>;
 

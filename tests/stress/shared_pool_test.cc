@@ -329,12 +329,14 @@ TEST_F(SharedPool, AForkFindsItWhole) {
         ASSERT_GE(child, 0);
         if (child == 0) {
             alarm(20);
+            size_t objects = shared.objects(); /* what the lost threads had, included */
             std::set<void *> all{before};
             for (int i = 0; i < 1000; i++) {
                 void *p = shared.alloc();
                 memset(p, 7, 128);
                 if (!all.insert(p).second) _exit(2);
             }
+            if (shared.objects() != objects + 1000) _exit(5);
             for (void *p : all) shared.free(p);
             if (!loam_shared_pool_check(&shared.pool)) _exit(3);
             if (loam_registry_check() != 0) _exit(4);
