@@ -69,7 +69,8 @@ bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     if (room->end == end || p < (uintptr_t)room->at || p > (uintptr_t)end ||
         bytes > (uintptr_t)end - p)
         return false;
-    size_t used = occupied(region, chunk, room->end), step = used / 8, left = (size_t)(end - room->end);
+    size_t used = occupied(region, chunk, room->end), step = lm_align_down(used / 8, READY_LEAST);
+    size_t left = (size_t)(end - room->end);
     if (step < READY_LEAST) step = READY_LEAST;
     if (step > READY_MOST) step = READY_MOST;
     if (to > (uintptr_t)room->end + step) {
@@ -81,7 +82,8 @@ bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     size_t ready = used < READY_FROM ? READY_LEAST
                                      : region->source->ready(region->source, room->end,
                                                              step < left ? step : left);
-    room->end = ready != 0 && ready < left ? room->end + ready : end;
+    room->end = ready != 0 && ready < left ? (char *)lm_align_down((uintptr_t)room->end + ready, 16)
+                                           : end;
     return true;
 }
 
