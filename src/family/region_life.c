@@ -140,6 +140,10 @@ void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
 
 /* How much recent rounds needed: this one's if it is more, and less and less of earlier ones. */
 static void end_round(loam_region *region) {
+    if (region->chunk != NULL && lm_region_contiguous(region)) { /* one chunk, not all of it used */
+        size_t used = (size_t)(lm_region_room(region)->at - (char *)region->chunk);
+        if (region->round_bytes < used) region->round_bytes = used;
+    }
     size_t faded = region->average_bytes - region->average_bytes / 4 + region->round_bytes / 4;
     region->average_bytes = region->round_bytes > faded ? region->round_bytes : faded;
 }
@@ -181,7 +185,8 @@ void loam_region_reset(loam_region *region) {
     size_t most = region->average_bytes > region->keep_bytes ? region->average_bytes
                                                              : region->keep_bytes;
     lm_region_shrink_chunk(region, most);
-    region->round_bytes = region->held_bytes - region->spare_bytes;
+    region->round_bytes =
+        lm_region_contiguous(region) ? 0 : region->held_bytes - region->spare_bytes;
 }
 
 size_t loam_region_trim(loam_region *region) {
