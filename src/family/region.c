@@ -8,7 +8,6 @@
  */
 #include "family/region.h"
 
-
 enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
 #define MOST_BYTES (32 * LM_MIB)
 #define LARGE_BYTES (64 * LM_KIB)
@@ -82,8 +81,8 @@ bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     size_t ready = used < READY_FROM ? READY_LEAST
                                      : region->source->ready(region->source, room->end,
                                                              step < left ? step : left);
-    room->end = ready != 0 && ready < left ? (char *)lm_align_down((uintptr_t)room->end + ready, 16)
-                                           : end;
+    room->end =
+        ready != 0 && ready < left ? (char *)lm_align_down((uintptr_t)room->end + ready, 16) : end;
     return true;
 }
 
@@ -122,7 +121,7 @@ static bool possible_options(const loam_region_options *options) {
 }
 
 LM_INLINE void set_up(loam_region *region, loam_source *source, const loam_region_options *options,
-                   unsigned flags) {
+                      unsigned flags) {
     size_t bytes = sizeof(*region);
     __asm__("" : "+r"(bytes)); /* the library's memset: a third of the time of `rep stos` */
     memset(region, 0, bytes);
@@ -309,8 +308,8 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     if (region->fixed && (region->chunk != NULL || need > region->first_bytes)) return false;
     if (region->chunk != NULL && lm_region_contiguous(region)) {
         char *p = (char *)loam_region_round((uintptr_t)room->at, align);
-        size_t past = p > room->end ? (size_t)(p - room->end) + bytes
-                                    : bytes - (size_t)(room->end - p);
+        size_t past =
+            p > room->end ? (size_t)(p - room->end) + bytes : bytes - (size_t)(room->end - p);
         if (lm_region_grow_chunk(region, past)) return true;
     }
     lm_chunk_t *chunk = take_spare(region, need);
@@ -368,8 +367,8 @@ size_t lm_region_drop_spares(loam_region *region, size_t most) {
 
 size_t lm_region_spare_most(const loam_region *region) {
     size_t used = region->held_bytes - region->spare_bytes;
-    size_t keep = region->average_bytes > region->keep_bytes ? region->average_bytes
-                                                             : region->keep_bytes;
+    size_t keep =
+        region->average_bytes > region->keep_bytes ? region->average_bytes : region->keep_bytes;
     return keep > used ? keep - used : 0;
 }
 
@@ -484,7 +483,8 @@ void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t al
     } else if (bytes > region->large_bytes) {
         lm_region_large_free(region, p);
     } else if (bytes != 0 || region->redzone != 0) { /* else another object may have its address */
-        size_t all = lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
+        size_t all =
+            lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
         lm_tool_hide(p, all);
         lm_region_release(region, (char *)p, all);
     }

@@ -23,7 +23,7 @@ enum {
     LM_REGION_LISTS = 18,      /* each of twice the bytes; the last: all above */
     LM_REGION_GROWN_FIRST = 8, /* slots of the first table of capacities */
     LM_REGION_GROWN_MOST = 1024,
-    
+
 };
 
 /* At the head of each chunk; at, end and floor are those of the room while another chunk is current. */

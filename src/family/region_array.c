@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-
 enum { SPOIL = 16, LEAST_FREED = 64, LOOK_AT = 4, PROBES = 4 };
 
 /* ---- The set, made when it is first needed ---- */
@@ -137,7 +136,8 @@ static void remember(loam_region *region, lm_freed_set_t *set, char *p, size_t c
     lm_grown_t grown = {p, capacity};
     while (!put_slot(set, grown)) {
         if (more_slots(region, set)) continue;
-        set->grown[slot_of(set, p)] = grown; /* one is forgotten: what it had more is lost until reset */
+        set->grown[slot_of(set, p)] =
+            grown; /* one is forgotten: what it had more is lost until reset */
         return;
     }
 }
@@ -258,14 +258,14 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
                   const char *file, unsigned line) {
     char *moved;
     if (bytes > region->large_bytes) {
-        size_t room = bytes > old_bytes && old_bytes > region->large_bytes
-                          ? bytes + old_bytes / 2
-                          : bytes;
+        size_t room =
+            bytes > old_bytes && old_bytes > region->large_bytes ? bytes + old_bytes / 2 : bytes;
         moved = (char *)large_alloc(region, bytes, align, room);
     } else {
         size_t capacity = lm_region_whole(region, bytes, align);
         lm_freed_set_t *set = NULL;
-        if (bytes > old_bytes && old_bytes != 0 && !region->fixed) set = lm_region_freed_set(region);
+        if (bytes > old_bytes && old_bytes != 0 && !region->fixed)
+            set = lm_region_freed_set(region);
         if (set != NULL) {
             size_t twice = lm_align_up(2 * old_bytes, 16);
             if (twice > region->large_bytes) twice = region->large_bytes;

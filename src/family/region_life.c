@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-
 /* ---- Cleanups ---- */
 
 loam_region_cleanup *loam_region_add_cleanup(loam_region *region, void (*run)(void *argument),
@@ -74,8 +73,8 @@ static void end_child(void *argument) {
 }
 
 loam_region *loam_region_create_child(loam_region *parent, const loam_region_options *options) {
-    loam_region *child = loam_region_create_as(
-        parent->source, options, parent->mode == LM_REGION_CHECKED ? LOAM_CHECK : 0);
+    loam_region *child = loam_region_create_as(parent->source, options,
+                                               parent->mode == LM_REGION_CHECKED ? LOAM_CHECK : 0);
     if (child == NULL) return NULL;
     child->in_parent = loam_region_add_cleanup(parent, end_child, child);
     child->parent = parent;
@@ -86,11 +85,9 @@ loam_region *loam_region_create_child(loam_region *parent, const loam_region_opt
 
 /* ---- Checked regions: objects that end without being freed ---- */
 
-static bool is_newer(const loam_region *region, const loam_region_mark *mark,
-                     const loam_tag *tag) {
+static bool is_newer(const loam_region *region, const loam_region_mark *mark, const loam_tag *tag) {
     const char *raw = (const char *)tag->raw;
-    if (tag->raw_bytes > region->large_bytes)
-        return lm_region_large_serial(raw) > mark->serial;
+    if (tag->raw_bytes > region->large_bytes) return lm_region_large_serial(raw) > mark->serial;
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
         bool inside = raw > (const char *)chunk && raw < lm_chunk_end(chunk);
         if (chunk == mark->chunk) return inside && raw >= mark->at;
@@ -182,8 +179,8 @@ void loam_region_reset(loam_region *region) {
     room->floor = room->at - 1;
     lm_tool_hide(room->at, (size_t)(room->end - room->at));
     lm_region_drop_spares(region, lm_region_spare_most(region));
-    size_t most = region->average_bytes > region->keep_bytes ? region->average_bytes
-                                                             : region->keep_bytes;
+    size_t most =
+        region->average_bytes > region->keep_bytes ? region->average_bytes : region->keep_bytes;
     lm_region_shrink_chunk(region, most);
     region->round_bytes =
         lm_region_contiguous(region) ? 0 : region->held_bytes - region->spare_bytes;

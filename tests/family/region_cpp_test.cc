@@ -95,8 +95,7 @@ TEST_F(RegionCpp, WithoutMemoryItIsBadAlloc) {
     int made = 0;
     try {
         for (;; made++) (void)region.create<Named>('x');
-    } catch (const std::bad_alloc &) {
-    }
+    } catch (const std::bad_alloc &) {}
     EXPECT_GT(made, 3);
     size_t failed = ended.size();
     EXPECT_LE(failed, 1u);
@@ -151,7 +150,8 @@ TEST_F(RegionCpp, ContainersLiveInIt) {
         std::pmr::vector<std::pmr::string> texts(&resource);
         std::pmr::map<int, std::pmr::string> table(&resource);
         for (int i = 0; i < 2000; i++) {
-            texts.emplace_back("a text that is too long for the string itself, number " + std::to_string(i));
+            texts.emplace_back("a text that is too long for the string itself, number " +
+                               std::to_string(i));
             table.emplace(i * 7919 % 2003, texts.back());
         }
         EXPECT_EQ(table.size(), 2000u);

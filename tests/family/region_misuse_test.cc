@@ -85,8 +85,9 @@ TEST_F(RegionMisuse, DoubleFree) {
 TEST_F(RegionMisuse, AnotherRegionsObject) {
     void *p = loam_region_alloc(other_, 40);
     EXPECT_EQ(said([&] { free(p, 40); }), format("free of %p, which belongs to region other@", p));
-    EXPECT_EQ(said([&] { EXPECT_EQ(loam_region_realloc_at(region_, p, 40, 80, "f.c", 20), nullptr); }),
-              format("realloc of %p, which belongs to region other@", p));
+    EXPECT_EQ(
+        said([&] { EXPECT_EQ(loam_region_realloc_at(region_, p, 40, 80, "f.c", 20), nullptr); }),
+        format("realloc of %p, which belongs to region other@", p));
     loam_region_free(other_, p, 40);
 }
 
@@ -95,8 +96,10 @@ TEST_F(RegionMisuse, NoObjectAtAll) {
     char *p = alloc(100);
     EXPECT_EQ(said([&] { free(elsewhere + 32, 16); }),
               format("free of %p, which is no object of it@", elsewhere + 32));
-    EXPECT_EQ(said([&] { free(p + 32, 16); }), format("free of %p, which is no object of it@", p + 32));
-    EXPECT_EQ(said([&] { free(p + 1, 16); }), format("free of %p, which is no object of it@", p + 1));
+    EXPECT_EQ(said([&] { free(p + 32, 16); }),
+              format("free of %p, which is no object of it@", p + 32));
+    EXPECT_EQ(said([&] { free(p + 1, 16); }),
+              format("free of %p, which is no object of it@", p + 1));
 }
 
 TEST_F(RegionMisuse, AnotherSize) {
@@ -179,8 +182,9 @@ TEST_F(RegionMisuse, TheWalkFindsWhatIsBroken) {
     plain->spare_bytes -= 1;
     if (plain->mode == 0) {
         plain->room.end -= 1;
-        EXPECT_NE(all_said([&] { EXPECT_FALSE(loam_region_check(plain)); }).find("the end is not in"),
-                  std::string::npos);
+        EXPECT_NE(
+            all_said([&] { EXPECT_FALSE(loam_region_check(plain)); }).find("the end is not in"),
+            std::string::npos);
         plain->room.end += 1;
         char *floor = plain->room.floor;
         plain->room.floor = plain->room.at + 1;
@@ -191,14 +195,16 @@ TEST_F(RegionMisuse, TheWalkFindsWhatIsBroken) {
         (void)loam_region_alloc(plain, 16);
         loam_region_free(plain, array, 200);
         reinterpret_cast<size_t *>(array)[1] = 7;
-        EXPECT_NE(all_said([&] { EXPECT_FALSE(loam_region_check(plain)); })
-                      .find("a freed array was written to"),
+        EXPECT_NE(all_said([&] {
+                      EXPECT_FALSE(loam_region_check(plain));
+                  }).find("a freed array was written to"),
                   std::string::npos);
         loam_region_reset(plain);
     } else {
         plain->room.at = reinterpret_cast<char *>(plain);
-        EXPECT_NE(all_said([&] { EXPECT_FALSE(loam_region_check(plain)); }).find("inline paths are open"),
-                  std::string::npos);
+        EXPECT_NE(
+            all_said([&] { EXPECT_FALSE(loam_region_check(plain)); }).find("inline paths are open"),
+            std::string::npos);
         plain->room.at = nullptr;
     }
     EXPECT_TRUE(loam_region_check(plain));

@@ -37,7 +37,9 @@ class Program {
         for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); i++) {
             if (i % 200 == 0) mood_ = 30 + random_.below(40);
             step();
-            if (i % 64 == 0) { ASSERT_TRUE(loam_region_check(region_)) << i; }
+            if (i % 64 == 0) {
+                ASSERT_TRUE(loam_region_check(region_)) << i;
+            }
         }
         for (const Object &object : objects_) expect_whole(object, object.bytes);
     }
@@ -133,7 +135,8 @@ class Program {
     void put_back(const Object &object) {
         if (object.bytes != 0) {
             auto next = spans_.lower_bound(object.p);
-            ASSERT_TRUE(next == spans_.end() || object.p + object.bytes <= next->first) << "overlap";
+            ASSERT_TRUE(next == spans_.end() || object.p + object.bytes <= next->first)
+                << "overlap";
             if (next != spans_.begin()) {
                 auto before = std::prev(next);
                 ASSERT_LE(before->first + before->second, object.p) << "overlap";

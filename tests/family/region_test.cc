@@ -232,7 +232,9 @@ TEST(Region, ReallocKeepsAlignmentAndContents) {
             ASSERT_NE(p, nullptr);
             ASSERT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u);
             for (size_t k = 0; k < bytes; k++) ASSERT_EQ(p[k], 5);
-            if (other != nullptr) { ASSERT_EQ(*other, 9); }
+            if (other != nullptr) {
+                ASSERT_EQ(*other, 9);
+            }
             memset(p, 5, more);
             bytes = more;
             if (i % 2 == 0) *(other = region.alloc(1)) = 9;
@@ -382,8 +384,7 @@ TEST(Region, OneThatIsFixedAsksNoMore) {
     loam_region_options options = with_first(8192);
     options.flags = LOAM_FIXED;
     Region region(&counted.source, options);
-    while (region.alloc(100) != nullptr) {
-    }
+    while (region.alloc(100) != nullptr) {}
     EXPECT_EQ(counted.gets, 1u);
     EXPECT_GT(usage_of(region).used_bytes, 7000u);
     EXPECT_EQ(region.alloc(100000), nullptr);
@@ -392,8 +393,7 @@ TEST(Region, OneThatIsFixedAsksNoMore) {
 TEST(Region, SmallerChunksDoWhereTheSourceEnds) {
     Counted counted(loam_pages(), 40960);
     Region region(&counted.source, with_first(4096));
-    while (region.alloc(100) != nullptr) {
-    }
+    while (region.alloc(100) != nullptr) {}
     EXPECT_GT(usage_of(region).held_bytes, 36000u) << "down to the last pages";
 }
 
