@@ -395,8 +395,8 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
     loam_region_room *room = lm_region_room(region);
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
     size_t used = (size_t)(room->at - (char *)chunk);
-    while (pieces->count > 1 && chunk->bytes > most &&
-           chunk->bytes - pieces->got[pieces->count - 1] >= used) {
+    if (most < used) most = used;
+    while (pieces->count > 1 && chunk->bytes - pieces->got[pieces->count - 1] >= most) {
         size_t got = pieces->got[--pieces->count];
         chunk->bytes -= got;
         lm_region_put(region, (char *)chunk + chunk->bytes, got);
@@ -426,15 +426,21 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
     return p;
 }
 
+bool lm_region_is_last(loam_region *region, const char *p, size_t bytes) {
+    const loam_region_room *room = lm_region_room(region);
+    return bytes != 0 && p + bytes == room->at &&
+           (p > room->floor ||
+            (p == room->floor && p == lm_chunk_first(region, region->chunk)));
+}
+
 void lm_region_release(loam_region *region, char *p, size_t bytes) {
     loam_region_room *room = lm_region_room(region);
-    bool first = p == room->floor && p == lm_chunk_first(region, region->chunk);
-    if (p + bytes != room->at || (p <= room->floor && !first)) {
+    if (!lm_region_is_last(region, p, bytes)) {
         lm_region_collect(region, p, bytes);
         return;
     }
     room->at = p;
-    if (first) lm_region_drop_chunk(region);
+    if (p == room->floor) lm_region_drop_chunk(region);
 }
 
 static void *alloc_checked(loam_region *region, size_t bytes, size_t align, const char *file,
@@ -467,7 +473,7 @@ static void free_checked(loam_region *region, void *p, size_t bytes, const char 
     char *raw = (char *)lm_guard_close(&region->entry, tag, file, line);
     if (raw_bytes > region->large_bytes) {
         lm_region_large_free(region, raw);
-    } else if (raw + raw_bytes == region->hidden.at && raw > region->hidden.floor) {
+    } else if (lm_region_is_last(region, raw, raw_bytes)) {
         lm_region_release(region, raw, raw_bytes);
     } else {
         tag->next = region->dead; /* its bytes are looked at until it is gone for good */

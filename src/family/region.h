@@ -120,6 +120,8 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align);
 /* The tag of a live object of that size, in a checked region; NULL after a report. */
 loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
                          const char *file, unsigned line);
+/* Whether [p, p+bytes) is what was allocated last in the current chunk, and not older than a mark. */
+bool lm_region_is_last(loam_region *region, const char *p, size_t bytes);
 /* Takes [p, p+bytes) back: by moving `at` iff it is the last; by the lists otherwise. */
 void lm_region_release(loam_region *region, char *p, size_t bytes);
 /* Moves the room's end on within the current chunk, so far that such an object fits that did not: what is next to be

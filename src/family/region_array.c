@@ -231,9 +231,7 @@ static void show(const loam_region *region, char *p, size_t old_bytes, size_t by
  * there is no room. */
 static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all) {
     loam_region_room *room = lm_region_room(region);
-    if (p + old_all != room->at || old_all == 0 || p < room->floor ||
-        (p == room->floor && p != lm_chunk_first(region, region->chunk)))
-        return false;
+    if (!lm_region_is_last(region, p, old_all)) return false;
     size_t left = (size_t)(room->end - p);
     if (all > left && !lm_region_ready(region, all - old_all, 1) &&
         !(lm_region_contiguous(region) && lm_region_grow_chunk(region, all - left)))
@@ -293,8 +291,7 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
         lm_guard_resize(&region->entry, tag, all, bytes);
         return true;
     }
-    if (all > old_raw || (old_raw > region->large_bytes && all <= region->large_bytes))
-        return false;
+    if (all > old_raw) return false;
     lm_guard_resize(&region->entry, tag, old_raw, bytes);
     return true;
 }
@@ -304,10 +301,11 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
     loam_tag *tag = lm_region_find(region, p, old_bytes, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (resize_checked(region, tag, bytes)) return p;
-    /* With room for twice as much, as elsewhere. */
-    size_t room = bytes > old_bytes && 2 * old_bytes > bytes && 4 * old_bytes < region->large_bytes
-                      ? 2 * old_bytes
-                      : bytes;
+    /* With room to grow, as elsewhere. */
+    size_t room = bytes;
+    if (bytes > old_bytes && bytes <= PTRDIFF_MAX / 2)
+        room = 4 * old_bytes < region->large_bytes ? 2 * old_bytes : bytes + old_bytes / 2;
+    if (room < bytes) room = bytes;
     void *moved = loam_region_alloc_slow(region, room, align, file, line);
     if (moved == NULL && room > bytes) {
         room = bytes;
