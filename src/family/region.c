@@ -158,11 +158,12 @@ int loam_region_init_as(loam_region *region, loam_source *source,
 
 /* Everything but the chunk in which the region itself lives, if it does. */
 static void end(loam_region *region) {
+    if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
         lm_guard_drop_all(&region->entry);
     }
-    if (region->cleanups != NULL || region->large != NULL) lm_region_end_newer(region, 0);
+    if (region->large != NULL) lm_region_free_newer(region, 0);
     if (region->in_parent != NULL)
         loam_region_remove_cleanup(region->parent, region->in_parent, false);
     if (region->entry.link != NULL) lm_entry_deinit(&region->entry);

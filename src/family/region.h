@@ -160,8 +160,9 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* ---- region_life.c, region_check.c ---- */
 
-/* Drops all that is newer than the mark, objects excepted: cleanups run, large objects go. */
-void lm_region_end_newer(loam_region *region, size_t serial);
+/* Cleanups newer than a mark's serial run; large objects that are go back. */
+void lm_region_run_newer(loam_region *region, size_t serial);
+void lm_region_free_newer(loam_region *region, size_t serial);
 /* Guards of all objects of a checked region, and the bytes of those freed; false after a report. */
 bool lm_region_check_objects(const loam_region *region);
 extern const loam_kind lm_region_kind;

@@ -286,8 +286,9 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     size_t head = (size_t)((char *)(tag + 1) - raw), old_raw = tag->raw_bytes;
     if (bytes > (size_t)PTRDIFF_MAX - head - 64) return false;
     size_t all = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
-    if (old_raw <= region->large_bytes && all <= region->large_bytes && bytes != tag->bytes &&
-        resize_last(region, raw, old_raw, all)) {
+    bool has_room = all <= old_raw && bytes > tag->bytes; /* it will need the rest as well */
+    if (!has_room && old_raw <= region->large_bytes && all <= region->large_bytes &&
+        bytes != tag->bytes && resize_last(region, raw, old_raw, all)) {
         lm_guard_resize(&region->entry, tag, all, bytes);
         return true;
     }

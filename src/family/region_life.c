@@ -54,12 +54,15 @@ void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanu
     if (run_it) run(argument);
 }
 
-void lm_region_end_newer(loam_region *region, size_t serial) {
+void lm_region_run_newer(loam_region *region, size_t serial) {
     lm_cleanup_t *cleanup;
     while ((cleanup = region->cleanups) != NULL && cleanup->serial > serial) {
         unlink_cleanup(cleanup);
         cleanup->run(cleanup->argument);
     }
+}
+
+void lm_region_free_newer(loam_region *region, size_t serial) {
     while (region->large != NULL && region->large->serial > serial)
         lm_region_large_free(region, region->large + 1);
 }
@@ -146,8 +149,9 @@ static void end_round(loam_region *region) {
 }
 
 void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
+    lm_region_run_newer(region, mark->serial); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) close_newer(region, mark);
-    lm_region_end_newer(region, mark->serial);
+    lm_region_free_newer(region, mark->serial);
     loam_region_room *room = lm_region_room(region);
     if (region->chunk != mark->chunk) {
         end_round(region);
@@ -163,11 +167,12 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
 }
 
 void loam_region_reset(loam_region *region) {
+    lm_region_run_newer(region, 0);
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
         lm_guard_drop_all(&region->entry);
     }
-    lm_region_end_newer(region, 0);
+    lm_region_free_newer(region, 0);
     end_round(region);
     region->freed = NULL;
     region->dead = NULL;
