@@ -8,7 +8,6 @@
  */
 #include "family/region.h"
 
-
 enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
 #define MOST_BYTES (32 * LM_MIB)
 #define LARGE_BYTES (64 * LM_KIB)
@@ -69,7 +68,8 @@ bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     if (room->end == end || p < (uintptr_t)room->at || p > (uintptr_t)end ||
         bytes > (uintptr_t)end - p)
         return false;
-    size_t used = occupied(region, chunk, room->end), step = used / 8, left = (size_t)(end - room->end);
+    size_t used = occupied(region, chunk, room->end), step = lm_align_down(used / 8, READY_LEAST);
+    size_t left = (size_t)(end - room->end);
     if (step < READY_LEAST) step = READY_LEAST;
     if (step > READY_MOST) step = READY_MOST;
     if (to > (uintptr_t)room->end + step) {
@@ -81,7 +81,8 @@ bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     size_t ready = used < READY_FROM ? READY_LEAST
                                      : region->source->ready(region->source, room->end,
                                                              step < left ? step : left);
-    room->end = ready != 0 && ready < left ? room->end + ready : end;
+    room->end =
+        ready != 0 && ready < left ? (char *)lm_align_down((uintptr_t)room->end + ready, 16) : end;
     return true;
 }
 
@@ -120,7 +121,7 @@ static bool possible_options(const loam_region_options *options) {
 }
 
 LM_INLINE void set_up(loam_region *region, loam_source *source, const loam_region_options *options,
-                   unsigned flags) {
+                      unsigned flags) {
     size_t bytes = sizeof(*region);
     __asm__("" : "+r"(bytes)); /* the library's memset: a third of the time of `rep stos` */
     memset(region, 0, bytes);
@@ -157,11 +158,12 @@ int loam_region_init_as(loam_region *region, loam_source *source,
 
 /* Everything but the chunk in which the region itself lives, if it does. */
 static void end(loam_region *region) {
+    if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
         lm_guard_drop_all(&region->entry);
     }
-    if (region->cleanups != NULL || region->large != NULL) lm_region_end_newer(region, 0);
+    if (region->large != NULL) lm_region_free_newer(region, 0);
     if (region->in_parent != NULL)
         loam_region_remove_cleanup(region->parent, region->in_parent, false);
     if (region->entry.link != NULL) lm_entry_deinit(&region->entry);
@@ -307,8 +309,8 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     if (region->fixed && (region->chunk != NULL || need > region->first_bytes)) return false;
     if (region->chunk != NULL && lm_region_contiguous(region)) {
         char *p = (char *)loam_region_round((uintptr_t)room->at, align);
-        size_t past = p > room->end ? (size_t)(p - room->end) + bytes
-                                    : bytes - (size_t)(room->end - p);
+        size_t past =
+            p > room->end ? (size_t)(p - room->end) + bytes : bytes - (size_t)(room->end - p);
         if (lm_region_grow_chunk(region, past)) return true;
     }
     lm_chunk_t *chunk = take_spare(region, need);
@@ -366,8 +368,8 @@ size_t lm_region_drop_spares(loam_region *region, size_t most) {
 
 size_t lm_region_spare_most(const loam_region *region) {
     size_t used = region->held_bytes - region->spare_bytes;
-    size_t keep = region->average_bytes > region->keep_bytes ? region->average_bytes
-                                                             : region->keep_bytes;
+    size_t keep =
+        region->average_bytes > region->keep_bytes ? region->average_bytes : region->keep_bytes;
     return keep > used ? keep - used : 0;
 }
 
@@ -394,8 +396,8 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
     loam_region_room *room = lm_region_room(region);
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
     size_t used = (size_t)(room->at - (char *)chunk);
-    while (pieces->count > 1 && chunk->bytes > most &&
-           chunk->bytes - pieces->got[pieces->count - 1] >= used) {
+    if (most < used) most = used;
+    while (pieces->count > 1 && chunk->bytes - pieces->got[pieces->count - 1] >= most) {
         size_t got = pieces->got[--pieces->count];
         chunk->bytes -= got;
         lm_region_put(region, (char *)chunk + chunk->bytes, got);
@@ -425,15 +427,21 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
     return p;
 }
 
+bool lm_region_is_last(loam_region *region, const char *p, size_t bytes) {
+    const loam_region_room *room = lm_region_room(region);
+    return bytes != 0 && p + bytes == room->at &&
+           (p > room->floor ||
+            (p == room->floor && p == lm_chunk_first(region, region->chunk)));
+}
+
 void lm_region_release(loam_region *region, char *p, size_t bytes) {
     loam_region_room *room = lm_region_room(region);
-    bool first = p == room->floor && p == lm_chunk_first(region, region->chunk);
-    if (p + bytes != room->at || (p <= room->floor && !first)) {
+    if (!lm_region_is_last(region, p, bytes)) {
         lm_region_collect(region, p, bytes);
         return;
     }
     room->at = p;
-    if (first) lm_region_drop_chunk(region);
+    if (p == room->floor) lm_region_drop_chunk(region);
 }
 
 static void *alloc_checked(loam_region *region, size_t bytes, size_t align, const char *file,
@@ -466,7 +474,7 @@ static void free_checked(loam_region *region, void *p, size_t bytes, const char 
     char *raw = (char *)lm_guard_close(&region->entry, tag, file, line);
     if (raw_bytes > region->large_bytes) {
         lm_region_large_free(region, raw);
-    } else if (raw + raw_bytes == region->hidden.at && raw > region->hidden.floor) {
+    } else if (lm_region_is_last(region, raw, raw_bytes)) {
         lm_region_release(region, raw, raw_bytes);
     } else {
         tag->next = region->dead; /* its bytes are looked at until it is gone for good */
@@ -482,7 +490,8 @@ void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t al
     } else if (bytes > region->large_bytes) {
         lm_region_large_free(region, p);
     } else if (bytes != 0 || region->redzone != 0) { /* else another object may have its address */
-        size_t all = lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
+        size_t all =
+            lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
         lm_tool_hide(p, all);
         lm_region_release(region, (char *)p, all);
     }

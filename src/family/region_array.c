@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-
 enum { SPOIL = 16, LEAST_FREED = 64, LOOK_AT = 4, PROBES = 4 };
 
 /* ---- The set, made when it is first needed ---- */
@@ -143,7 +142,8 @@ static void remember(loam_region *region, lm_freed_set_t *set, char *p, size_t c
     lm_grown_t grown = {p, capacity};
     while (!put_slot(set, grown)) {
         if (more_slots(region, set)) continue;
-        set->grown[slot_of(set, p)] = grown; /* one is forgotten: what it had more is lost until reset */
+        set->grown[slot_of(set, p)] =
+            grown; /* one is forgotten: what it had more is lost until reset */
         return;
     }
 }
@@ -245,9 +245,7 @@ static void show(const loam_region *region, char *p, size_t old_bytes, size_t by
  * there is no room. */
 static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all) {
     loam_region_room *room = lm_region_room(region);
-    if (p + old_all != room->at || old_all == 0 || p < room->floor ||
-        (p == room->floor && p != lm_chunk_first(region, region->chunk)))
-        return false;
+    if (!lm_region_is_last(region, p, old_all)) return false;
     size_t left = (size_t)(room->end - p);
     if (all > left && !lm_region_ready(region, all - old_all, 1) &&
         !(lm_region_contiguous(region) && lm_region_grow_chunk(region, all - left)))
@@ -272,14 +270,14 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
                   const char *file, unsigned line) {
     char *moved;
     if (bytes > region->large_bytes) {
-        size_t room = bytes > old_bytes && old_bytes > region->large_bytes
-                          ? bytes + old_bytes / 2
-                          : bytes;
+        size_t room =
+            bytes > old_bytes && old_bytes > region->large_bytes ? bytes + old_bytes / 2 : bytes;
         moved = (char *)large_alloc(region, bytes, align, room);
     } else {
         size_t capacity = lm_region_whole(region, bytes, align);
         lm_freed_set_t *set = NULL;
-        if (bytes > old_bytes && old_bytes != 0 && !region->fixed) set = lm_region_freed_set(region);
+        if (bytes > old_bytes && old_bytes != 0 && !region->fixed)
+            set = lm_region_freed_set(region);
         if (set != NULL) {
             size_t twice = lm_align_up(2 * old_bytes, 16);
             if (twice > region->large_bytes) twice = region->large_bytes;
@@ -302,13 +300,13 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     size_t head = (size_t)((char *)(tag + 1) - raw), old_raw = tag->raw_bytes;
     if (bytes > (size_t)PTRDIFF_MAX - head - 64) return false;
     size_t all = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
-    if (old_raw <= region->large_bytes && all <= region->large_bytes && bytes != tag->bytes &&
-        resize_last(region, raw, old_raw, all)) {
+    bool has_room = all <= old_raw && bytes > tag->bytes; /* it will need the rest as well */
+    if (!has_room && old_raw <= region->large_bytes && all <= region->large_bytes &&
+        bytes != tag->bytes && resize_last(region, raw, old_raw, all)) {
         lm_guard_resize(&region->entry, tag, all, bytes);
         return true;
     }
-    if (all > old_raw || (old_raw > region->large_bytes && all <= region->large_bytes))
-        return false;
+    if (all > old_raw) return false;
     lm_guard_resize(&region->entry, tag, old_raw, bytes);
     return true;
 }
@@ -318,10 +316,11 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
     loam_tag *tag = lm_region_find(region, p, old_bytes, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (resize_checked(region, tag, bytes)) return p;
-    /* With room for twice as much, as elsewhere. */
-    size_t room = bytes > old_bytes && 2 * old_bytes > bytes && 4 * old_bytes < region->large_bytes
-                      ? 2 * old_bytes
-                      : bytes;
+    /* With room to grow, as elsewhere. */
+    size_t room = bytes;
+    if (bytes > old_bytes && bytes <= PTRDIFF_MAX / 2)
+        room = 4 * old_bytes < region->large_bytes ? 2 * old_bytes : bytes + old_bytes / 2;
+    if (room < bytes) room = bytes;
     void *moved = loam_region_alloc_slow(region, room, align, file, line);
     if (moved == NULL && room > bytes) {
         room = bytes;
