@@ -92,6 +92,7 @@ typedef void *loam_blocks_link __attribute__((may_alias)); /* of free blocks */
 typedef struct loam_blocks_slab {
     uint32_t class_index;
     uint32_t spare_blocks; /* scratch of trim */
+    uint32_t first;        /* bytes before the first block: the slab's colour */
     struct loam_blocks *owner;
     struct loam_blocks_slab *next, *prev;
     size_t got;  /* bytes of the chunk */
@@ -139,7 +140,8 @@ typedef struct loam_blocks {
     const uint8_t *map; /* class of each stretch of it */
     uint32_t map_shift;
     uint32_t lock_word;
-    bool checked, watched, counted, threads, fixed;
+    bool checked, watched, counted, fixed;
+    bool plain_fixed; /* fixed, and no more to do at a free than to find the class */
     void *tables; /* chunk of the source that holds the tables; NULL in a static pool */
     size_t tables_got;
     size_t held_bytes, peak_bytes, chunks, requests, large_bytes, large_count;

@@ -43,14 +43,15 @@ LOAM_BEGIN
 
 typedef enum loam_growth {
     LOAM_GROWTH_DOUBLE, /* each chunk twice the one before, up to most_bytes */
-    LOAM_GROWTH_FIXED,  /* each chunk first_bytes, or a power of two of them for an object that needs it */
+    LOAM_GROWTH_FIXED, /* each chunk first_bytes, or a power of two of them for an object that needs it */
 } loam_growth;
 
 /* Zero in a member: its default. */
 typedef struct loam_region_options {
     size_t first_bytes; /* of the first chunk, its header of 32 bytes included; 4096 */
     size_t most_bytes;  /* of any chunk, but where one object needs more; 4 MiB */
-    size_t large_bytes; /* objects above have a chunk of their own; 64 KiB, and 1024 at least. Never over a
+    size_t
+        large_bytes; /* objects above have a chunk of their own; 64 KiB, and 1024 at least. Never over a
                          * contiguous source */
     size_t keep_bytes;  /* reset keeps at least so many, if it has them; 0 */
     size_t chunk_align; /* of chunks: a power of two, 16 */
@@ -69,9 +70,10 @@ typedef struct loam_region_cleanup loam_region_cleanup;
 
 /* Members are private to loam. */
 typedef struct loam_region_room {
-    char *at;    /* first free byte of the current chunk */
-    char *end;   /* its end, a multiple of 16 */
-    char *floor; /* objects above it go back inline: the current chunk's first byte, which is not above so
+    char *at;  /* first free byte of the current chunk */
+    char *end; /* its end, a multiple of 16 */
+    char *
+        floor; /* objects above it go back inline: the current chunk's first byte, which is not above so
                   * that an emptied chunk is seen; one less in the first chunk, and behind a mark */
 } loam_region_room;
 
@@ -80,18 +82,20 @@ struct loam_region {
     loam_region_room room;           /* all NULL where inline paths must miss */
     struct loam_region_chunk *chunk; /* the current one; the others behind it, newest first */
     size_t large_bytes;
-    struct loam_region_freed *freed; /* lists of freed arrays, capacities of grown ones; NULL until needed */
+    struct loam_region_freed
+        *freed; /* lists of freed arrays, capacities of grown ones; NULL until needed */
     struct loam_region_large *large; /* newest first */
     loam_source *source;
     loam_region_cleanup *cleanups; /* newest first */
     struct loam_region_chunk *spares;
     loam_region_room hidden; /* the room, where inline paths must miss */
-    char *own; /* first byte behind the region itself in its first chunk; NULL iff it lives elsewhere */
+    char *
+        own; /* first byte behind the region itself in its first chunk; NULL iff it lives elsewhere */
     size_t first_bytes, most_bytes, keep_bytes, chunk_align;
     size_t serial; /* of large objects and cleanups, so that marks can tell newer ones */
     size_t held_bytes, peak_bytes, spare_bytes, round_bytes, average_bytes;
-    size_t marks;          /* not yet ended */
-    struct loam_tag *dead; /* freed objects of a checked region */
+    size_t marks;           /* not yet ended */
+    struct loam_tag *dead;  /* freed objects of a checked region */
     size_t requests, turns; /* calls of the source's get; chunks that became current */
     loam_region *parent;
     loam_region_cleanup *in_parent;
@@ -136,9 +140,10 @@ LOAM_API void loam_region_destroy(loam_region *region) LOAM_NOEXCEPT;
 
 /* An object of so many bytes, aligned to 16 and zero, that lives inside its own region: *region is for what
  * else belongs to it, and destroying that ends both. NULL iff there is no memory or options are bad. */
-LOAM_API LOAM_NODISCARD void *
-loam_region_create_object_as(loam_source *source, const loam_region_options *options, size_t bytes,
-                             loam_region **region, unsigned more_flags) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD void *loam_region_create_object_as(loam_source *source,
+                                                           const loam_region_options *options,
+                                                           size_t bytes, loam_region **region,
+                                                           unsigned more_flags) LOAM_NOEXCEPT;
 LOAM_INLINE void *loam_region_create_object(loam_source *source, const loam_region_options *options,
                                             size_t bytes, loam_region **region) {
     return loam_region_create_object_as(source, options, bytes, region,
@@ -160,8 +165,7 @@ LOAM_API void *loam_region_realloc_slow(loam_region *region, void *p, size_t old
                                         size_t bytes, size_t align, const char *file,
                                         unsigned line) LOAM_NOEXCEPT;
 LOAM_API bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
-                                      size_t align, const char *file,
-                                      unsigned line) LOAM_NOEXCEPT;
+                                      size_t align, const char *file, unsigned line) LOAM_NOEXCEPT;
 
 /* ---- Objects ---- */
 
@@ -241,9 +245,10 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_calloc_at(loam_region
     loam_region_calloc_at(region, count, bytes, LOAM_HERE)
 
 /* An array, not zeroed: as alloc_aligned, and NULL as well iff count * bytes overflows. */
-LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *
-loam_region_array_at(loam_region *region, size_t count, size_t bytes, size_t align,
-                     const char *file, unsigned line) {
+LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_array_at(loam_region *region,
+                                                                    size_t count, size_t bytes,
+                                                                    size_t align, const char *file,
+                                                                    unsigned line) {
     size_t all;
     if (__builtin_mul_overflow(count, bytes, &all)) return NULL;
     return loam_region_alloc_aligned_at(region, all, align, file, line);
@@ -289,14 +294,14 @@ LOAM_INLINE void loam_region_free_at(loam_region *region, void *p, size_t bytes,
 /* Changes an object's size. In place iff it is the last one and fits, or gets smaller, or has room from an
  * earlier move (arrays that grow get twice the room when they move); moved otherwise, and the old place is
  * freed. p NULL: alloc. NULL as for alloc; then the object is as it was. */
-LOAM_INLINE LOAM_NODISCARD void *
-loam_region_realloc_aligned_at(loam_region *region, void *p, size_t old_bytes, size_t bytes,
-                               size_t align, const char *file, unsigned line) {
-    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, align) ==
-                        (uintptr_t)region->room.at &&
-                    (char *)p > region->room.floor &&
-                    bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
-                    bytes <= region->large_bytes)) {
+LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_aligned_at(loam_region *region, void *p,
+                                                                size_t old_bytes, size_t bytes,
+                                                                size_t align, const char *file,
+                                                                unsigned line) {
+    if (LOAM_LIKELY(
+            (uintptr_t)p + loam_region_round(old_bytes, align) == (uintptr_t)region->room.at &&
+            (char *)p > region->room.floor && bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
+            bytes <= region->large_bytes)) {
         region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, align));
         return p;
     }
@@ -353,7 +358,8 @@ LOAM_API LOAM_NODISCARD char *loam_region_strdup_at(loam_region *region, const c
 LOAM_API LOAM_NODISCARD char *loam_region_strndup_at(loam_region *region, const char *from,
                                                      size_t most, const char *file,
                                                      unsigned line) LOAM_NOEXCEPT;
-#define loam_region_memdup(region, from, bytes) loam_region_memdup_at(region, from, bytes, LOAM_HERE)
+#define loam_region_memdup(region, from, bytes) \
+    loam_region_memdup_at(region, from, bytes, LOAM_HERE)
 #define loam_region_strdup(region, from) loam_region_strdup_at(region, from, LOAM_HERE)
 #define loam_region_strndup(region, from, most) \
     loam_region_strndup_at(region, from, most, LOAM_HERE)
@@ -380,9 +386,9 @@ LOAM_API size_t loam_region_trim(loam_region *region) LOAM_NOEXCEPT;
 
 /* run(argument) is called by reset, deinit and destroy, and by rewind to an older mark; the newest first. It may
  * use the region's objects, but not allocate. NULL iff there is no memory. */
-LOAM_API LOAM_NODISCARD loam_region_cleanup *
-loam_region_add_cleanup(loam_region *region, void (*run)(void *argument),
-                        void *argument) LOAM_NOEXCEPT;
+LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_add_cleanup(loam_region *region,
+                                                                     void (*run)(void *argument),
+                                                                     void *argument) LOAM_NOEXCEPT;
 /* Takes one back that has not run; `run` now iff run_it. Constant time. */
 LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup,
                                          bool run_it) LOAM_NOEXCEPT;
@@ -418,8 +424,9 @@ LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_close_fd(loam_region *r
 
 /* As sprintf, into as many bytes as it takes. NULL iff there is no memory or the format is bad. */
 LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const char *file,
-                                                     unsigned line, const char *format, ...)
-    LOAM_NOEXCEPT __attribute__((format(printf, 4, 5)));
+                                                     unsigned line, const char *format,
+                                                     ...) LOAM_NOEXCEPT
+    __attribute__((format(printf, 4, 5)));
 #define loam_region_sprintf(region, ...) loam_region_sprintf_at(region, LOAM_HERE, __VA_ARGS__)
 
 LOAM_END

@@ -34,6 +34,13 @@ typedef enum loam_source_flags {
     LOAM_SOURCE_THREADS = 8, /* may be asked by several threads at once */
 } loam_source_flags;
 
+/* For who lists a source's members in C++ without the last. */
+#ifdef __cplusplus
+#define LOAM_UNSET = nullptr
+#else
+#define LOAM_UNSET
+#endif
+
 typedef struct loam_source {
     /* At least `bytes` (1 or more) bytes at a multiple of align, a power of two; *got says how many they are.
      * NULL iff there is no memory; *got is not written then. */
@@ -42,6 +49,10 @@ typedef struct loam_source {
     void (*put)(struct loam_source *source, void *chunk, size_t got);
     const char *name;
     unsigned flags; /* loam_source_flags */
+    /* May be NULL. What is left of a chunk will be written to from `at` on, soon and in order, bytes of it at
+     * least: gets that memory ready at once where this is cheaper than page by page as it is touched, and
+     * returns how many bytes are ready, `bytes` or more, or 0 iff there is nothing to gain. Contents stay. */
+    size_t (*ready)(struct loam_source *source, void *at, size_t bytes) LOAM_UNSET;
 } loam_source;
 
 LOAM_INLINE void *loam_source_get(loam_source *source, size_t bytes, size_t align, size_t *got) {

@@ -44,6 +44,7 @@ void lm_blocks_set_paths(loam_blocks *blocks) {
     bool alloc_slow = slow || blocks->histogram != NULL;
     size_t below = alloc_slow ? 0 : blocks->largest_bytes + 1;
     uint32_t edge = slow || blocks->fixed ? EDGE_NEVER : LOAM_BLOCKS_HEADER;
+    blocks->plain_fixed = blocks->fixed && !slow;
     blocks->inline_below = cached ? 0 : below;
     blocks->cached_below = cached ? below : 0;
     blocks->inline_edge = cached ? EDGE_NEVER : edge;
@@ -177,7 +178,7 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
     if (blocks->fixed) {
         void *block = take_sized(blocks, bytes, align);
         if (block == NULL) return NULL;
-        loam_blocks_class *class = lm_blocks_fixed_at(blocks, block);
+        loam_blocks_class *class = &blocks->classes[fixed_at(blocks, block)];
         lm_blocks_fixed_taken(&blocks->entry, class, block);
         if (blocks->watched) {
             lm_tool_hide(block, class->block_bytes);
@@ -256,7 +257,7 @@ static void give_raw(loam_blocks *blocks, void *raw) {
     loam_blocks_class *class = &blocks->classes[slab->class_index];
     if (blocks->counted) class->deallocations++;
     if (blocks->watched) lm_tool_hide(raw, class->block_bytes);
-    lm_blocks_give(blocks, class, raw);
+    give_block(blocks, class->index, raw);
 }
 
 static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned line) {
@@ -266,7 +267,7 @@ static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned
         if (blocks->counted) class->deallocations++;
         lm_blocks_fixed_given(class, p);
         if (blocks->watched) lm_tool_hide(p, class->block_bytes);
-        lm_blocks_give(blocks, class, p);
+        give_block(blocks, class->index, p);
     } else if (blocks->checked) {
         loam_tag *tag = lm_guard_find(&blocks->entry, p, "free", file, line);
         if (tag != NULL) give_raw(blocks, lm_guard_close(&blocks->entry, tag, file, line));
@@ -275,7 +276,7 @@ static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned
     }
 }
 
-void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsigned line) {
+static LM_NOINLINE void free_other(loam_blocks *blocks, void *p, const char *file, unsigned line) {
     if (p == NULL) return;
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX && !is_large(p)) {
@@ -286,6 +287,17 @@ void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsig
     blocks_lock(blocks);
     free_locked(blocks, p, file, line);
     blocks_unlock(blocks);
+}
+
+void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsigned line) {
+    if (LM_LIKELY(blocks->plain_fixed)) {
+        uint32_t i = fixed_at(blocks, p);
+        if (LM_LIKELY(i != UINT32_MAX)) {
+            give_block(blocks, i, p);
+            return;
+        }
+    }
+    free_other(blocks, p, file, line);
 }
 
 /* ---- Realloc ---- */

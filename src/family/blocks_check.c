@@ -24,8 +24,10 @@ static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
         .requests = blocks->requests,
         .objects = blocks->large_count,
     };
-    if (blocks->tables == NULL)
+    if (blocks->tables == NULL) { /* the caller's */
         usage->held_bytes = usage->peak_bytes = (size_t)(blocks->end - blocks->base);
+        usage->chunks = 1;
+    }
     for (unsigned i = 0; i < blocks->class_count; i++) {
         size_t used = in_use(blocks, &blocks->classes[i]);
         usage->objects += used;
@@ -89,20 +91,23 @@ static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
     const loam_blocks_slab *of = slab_of(block), *slab = class->slabs;
     while (slab != NULL && slab != of) slab = slab->next;
     if (slab == NULL || slab->owner != blocks || slab->class_index != class->index) return false;
-    const char *first = (const char *)slab + LOAM_BLOCKS_FIRST;
+    const char *first = slab_first(slab);
     if (at < first || (size_t)(at - first) % class->block_bytes != 0) return false;
-    return at < (slab == class->slabs ? class->fresh
-                                      : first + slab_blocks(class) * class->block_bytes);
+    return at < (slab == class->slabs ? class->fresh : slab_end(class, slab));
 }
 
 static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class, const void *chain,
                        size_t most, size_t *count) {
+    bool good = true;
     for (const void *block = chain; block != NULL && block != lm_blocks_bottom;
          block = link_of(block, 0)) {
         if (!is_block(blocks, class, block)) return wrong(blocks, class, block, "is none of it");
         if (++*count > most) return wrong(blocks, class, block, "is in it twice");
+        if (!blocks->checked || blocks->fixed) continue;
+        const loam_tag *tag = (const loam_tag *)((const char *)block + lm_guard_head(16)) - 1;
+        good = lm_guard_check_freed(&blocks->entry, tag) && good;
     }
-    return true;
+    return good;
 }
 
 static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class) {
@@ -118,9 +123,7 @@ static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class
     size_t carved = 0;
     for (const loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
         carved += slab != class->slabs ? slab_blocks(class)
-                                       : (size_t)(class->fresh - (const char *)slab -
-                                                  LOAM_BLOCKS_FIRST) /
-                                             class->block_bytes;
+                                       : (size_t)(class->fresh - slab_first(slab)) / class->block_bytes;
     if (!blocks->fixed && carved != class->carved)
         return wrong(blocks, class, class->slabs, "has a wrong count");
     return true;

@@ -29,6 +29,7 @@ typedef struct loam_blocks_class {
     uint8_t *live;           /* fixed and checked: a bit for each block */
     void *chains;            /* whole batches as they came; the first block's second word is the next */
     size_t chain_count;
+    uint32_t colour; /* of the next slab: bytes that its blocks begin later */
     size_t carved;
     size_t limit; /* fixed: blocks there are */
     size_t allocations, deallocations;
@@ -47,6 +48,10 @@ LM_INLINE bool is_large(const void *p) {
 LM_INLINE size_t slab_blocks(const loam_blocks_class *class) {
     return (LOAM_BLOCKS_SLAB_BYTES - LOAM_BLOCKS_FIRST) / class->block_bytes;
 }
+LM_INLINE char *slab_first(const loam_blocks_slab *slab) { return (char *)slab + slab->first; }
+LM_INLINE char *slab_end(const loam_blocks_class *class, const loam_blocks_slab *slab) {
+    return slab_first(slab) + slab_blocks(class) * class->block_bytes;
+}
 LM_INLINE uint32_t lowest_of(uintptr_t x) { return (uint32_t)(x & (0 - x)); }
 
 /* The words of free blocks, which a tool thinks nobody may touch. */
@@ -57,11 +62,28 @@ LM_READS_ANYTHING static inline void set_link(void *block, unsigned word, void *
     ((loam_blocks_link *)block)[word] = to;
 }
 
+/* The index of the class that p lies in; UINT32_MAX iff it lies in none of a fixed instance. */
+LM_INLINE uint32_t fixed_at(const loam_blocks *blocks, const void *p) {
+    size_t at = (size_t)((const char *)p - blocks->base);
+    if (at >= (size_t)(blocks->end - blocks->base)) return UINT32_MAX;
+    uint32_t i = blocks->map[at >> blocks->map_shift];
+    while ((const char *)p >= blocks->classes[i].end) i++;
+    return i;
+}
+
+LM_INLINE void give_block(loam_blocks *blocks, uint32_t class_index, void *block) {
+    void **head = &blocks->heads[class_index];
+    set_link(block, 0, *head);
+    *head = block;
+}
+
 LM_INLINE void blocks_lock(const loam_blocks *blocks) {
     if (blocks->locks != NULL && blocks->locks->get != NULL)
         blocks->locks->get(blocks->locks->context);
+    if (blocks->watched) lm_tool_pause(); /* links lie in what is hidden */
 }
 LM_INLINE void blocks_unlock(const loam_blocks *blocks) {
+    if (blocks->watched) lm_tool_resume();
     if (blocks->locks != NULL && blocks->locks->release != NULL)
         blocks->locks->release(blocks->locks->context);
 }
@@ -73,7 +95,6 @@ void lm_blocks_set_paths(loam_blocks *blocks);
 
 /* A block of that class, undefined; NULL iff there is none. Its bytes are hidden from a tool. */
 void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class);
-void lm_blocks_give(loam_blocks *blocks, loam_blocks_class *class, void *block);
 /* A large object; align up to 64 KiB. NULL iff there is no memory. */
 void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align);
 void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab);
@@ -95,9 +116,8 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
 bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options, char *memory,
                          size_t bytes);
 size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked);
-/* The class that p lies in; NULL iff it lies in none. The same after a report, also for one that is, if
- * checked, no block or not handed out. */
-loam_blocks_class *lm_blocks_fixed_at(const loam_blocks *blocks, const void *p);
+/* The class that p lies in; NULL after a report: it lies in none or, if checked, is no block, or not handed
+ * out. */
 loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *p,
                                          const char *doing, const char *file, unsigned line);
 /* If checked: marks the block as handed out, and as free. */

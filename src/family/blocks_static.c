@@ -170,22 +170,14 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
 
 /* ---- Blocks ---- */
 
-loam_blocks_class *lm_blocks_fixed_at(const loam_blocks *blocks, const void *p) {
-    const char *at = (const char *)p;
-    if (at < blocks->base || at >= blocks->end) return NULL;
-    loam_blocks_class *class =
-        &blocks->classes[blocks->map[(size_t)(at - blocks->base) >> blocks->map_shift]];
-    while (at >= class->end) class++;
-    return class;
-}
-
 static size_t index_in(const loam_blocks_class *class, const void *p) {
     return (size_t)((const char *)p - class->start) / class->block_bytes;
 }
 
 loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *p,
                                          const char *doing, const char *file, unsigned line) {
-    loam_blocks_class *class = lm_blocks_fixed_at(blocks, p);
+    uint32_t i = fixed_at(blocks, p);
+    loam_blocks_class *class = i != UINT32_MAX ? &blocks->classes[i] : NULL;
     if (class == NULL || (blocks->checked &&
                           (size_t)((const char *)p - class->start) % class->block_bytes != 0)) {
         lm_family_misuse(&blocks->entry, file, line, "%s of %p, which is no object of it", doing,

@@ -65,6 +65,8 @@ extern LM_HIDDEN unsigned char lm_tool_state; /* atomic */
 void lm_tool_hide_now(const void *p, size_t bytes);
 void lm_tool_show_undefined_now(const void *p, size_t bytes);
 void lm_tool_show_now(const void *p, size_t bytes);
+void lm_tool_pause_now(void);
+void lm_tool_resume_now(void);
 
 /* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is. Nothing happens
  * where no tool watches. A chunk is shown as a whole before it goes back to its source: others live there next. */
@@ -77,6 +79,15 @@ LM_INLINE void lm_tool_show_undefined(const void *p, size_t bytes) {
 }
 LM_INLINE void lm_tool_show(const void *p, size_t bytes) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_show_now(p, bytes);
+}
+
+/* Between these the calling thread may touch what is hidden, links of free objects: Memcheck watches the library as
+ * it does the program. (AddressSanitizer watches what was compiled with it: LM_READS_ANYTHING.) They nest. */
+LM_INLINE void lm_tool_pause(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) == LM_TOOL_SOME)) lm_tool_pause_now();
+}
+LM_INLINE void lm_tool_resume(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) == LM_TOOL_SOME)) lm_tool_resume_now();
 }
 
 /* ---- Guards: an object of a checked allocator (guard.c) ----
@@ -152,6 +163,9 @@ void lm_blocks_give_batch(struct loam_blocks *blocks, unsigned class_index, void
 void lm_blocks_give_chain(struct loam_blocks *blocks, unsigned class_index, void *chain);
 
 #if LM_HOSTED
+/* Of hosted/shared_pool.c, whose entries are those of the pools inside. */
+extern LM_HIDDEN const loam_kind lm_shared_pool_kind;
+
 /* Gives the instance a lock, and caches if it wants them and there is a place. */
 void lm_blocks_threads_begin(struct loam_blocks *blocks, bool wants_caches);
 /* Its caches are gone, and their blocks with them. */

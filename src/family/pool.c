@@ -156,12 +156,16 @@ static size_t link_mask(const loam_pool *pool, const void *block) {
 }
 
 LM_READS_ANYTHING void *lm_pool_link_get(const loam_pool *pool, const void *block) {
+    lm_tool_pause();
     size_t link = (size_t) * (const loam_pool_link *)block;
+    lm_tool_resume();
     return (void *)(link ^ link_mask(pool, block));
 }
 
 LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void *next) {
+    lm_tool_pause();
     *(loam_pool_link *)block = (void *)((size_t)next ^ link_mask(pool, block));
+    lm_tool_resume();
 }
 
 const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {
@@ -234,9 +238,17 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
     return block;
 }
 
-/* Of which checked pool p is an object, if it is none of *pool. */
+#if LM_HOSTED
+#pragma weak lm_shared_pool_kind /* a program without shared pools need not link them */
+#endif
+
+/* Of which pool p is an object, if it is none of *pool. */
 static bool holds(const loam_entry *entry, const void *p) {
-    return entry->kind == &lm_pool_kind && loam_pool_owns(lm_pool_of(entry), p);
+    bool is_pool = entry->kind == &lm_pool_kind;
+#if LM_HOSTED
+    is_pool = is_pool || entry->kind == &lm_shared_pool_kind;
+#endif
+    return is_pool && loam_pool_owns(lm_pool_of(entry), p);
 }
 
 static void report_foreign(const loam_pool *pool, const void *p, const char *file, unsigned line) {
@@ -244,6 +256,8 @@ static void report_foreign(const loam_pool *pool, const void *p, const char *fil
     if (owner != NULL)
         lm_family_misuse(&pool->entry, file, line, "free of %p, which belongs to %s %s", p,
                          owner->kind->name, lm_entry_name(owner));
+    else if ((pool->mode & LM_POOL_CHECKED) != 0 && !lm_entry_has(&pool->entry, p))
+        (void)lm_guard_find(&pool->entry, p, "free", file, line); /* of another kind, perhaps */
     else
         lm_family_misuse(&pool->entry, file, line, "free of %p, which is no object of it", p);
 }

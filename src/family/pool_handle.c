@@ -17,11 +17,16 @@ LM_INLINE uint32_t *word_of(const loam_pool *pool, const void *block) {
 }
 /* By themselves: a tool may have hidden what is behind the object. */
 LM_READS_ANYTHING static uint32_t generation_of(const loam_pool *pool, const void *block) {
-    return *word_of(pool, block);
+    lm_tool_pause();
+    uint32_t generation = *word_of(pool, block);
+    lm_tool_resume();
+    return generation;
 }
 LM_READS_ANYTHING static void generation_set(const loam_pool *pool, const void *block,
                                              uint32_t value) {
+    lm_tool_pause();
     *word_of(pool, block) = value;
+    lm_tool_resume();
 }
 static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HANDLED) != 0; }
 

@@ -23,14 +23,14 @@ enum {
     LM_REGION_LISTS = 18,      /* each of twice the bytes; the last: all above */
     LM_REGION_GROWN_FIRST = 8, /* slots of the first table of capacities */
     LM_REGION_GROWN_MOST = 1024,
-    
+
 };
 
-/* At the head of each chunk; at and floor are those of the room while another chunk is current. */
+/* At the head of each chunk; at, end and floor are those of the room while another chunk is current. */
 typedef struct loam_region_chunk {
     struct loam_region_chunk *before;
     size_t bytes;
-    char *at, *floor;
+    char *at, *end, *floor;
 } lm_chunk_t;
 
 /* Behind that, over a contiguous source: what each get gave, for the chunk goes back as it came. */
@@ -120,8 +120,13 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align);
 /* The tag of a live object of that size, in a checked region; NULL after a report. */
 loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
                          const char *file, unsigned line);
+/* Whether [p, p+bytes) is what was allocated last in the current chunk, and not older than a mark. */
+bool lm_region_is_last(loam_region *region, const char *p, size_t bytes);
 /* Takes [p, p+bytes) back: by moving `at` iff it is the last; by the lists otherwise. */
 void lm_region_release(loam_region *region, char *p, size_t bytes);
+/* Moves the room's end on within the current chunk, so far that such an object fits that did not: what is next to be
+ * used is made ready. false iff it does not fit into the chunk. */
+bool lm_region_ready(loam_region *region, size_t bytes, size_t align);
 /* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
 bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 /* The chunk before is current again, the one that was goes to the spares. */
@@ -155,8 +160,9 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* ---- region_life.c, region_check.c ---- */
 
-/* Drops all that is newer than the mark, objects excepted: cleanups run, large objects go. */
-void lm_region_end_newer(loam_region *region, size_t serial);
+/* Cleanups newer than a mark's serial run; large objects that are go back. */
+void lm_region_run_newer(loam_region *region, size_t serial);
+void lm_region_free_newer(loam_region *region, size_t serial);
 /* Guards of all objects of a checked region, and the bytes of those freed; false after a report. */
 bool lm_region_check_objects(const loam_region *region);
 extern const loam_kind lm_region_kind;

@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-
 enum { SPOIL = 16, LEAST_FREED = 64, LOOK_AT = 4, PROBES = 4 };
 
 /* ---- The set, made when it is first needed ---- */
@@ -37,8 +36,10 @@ static unsigned list_of(size_t bytes) {
 LM_READS_ANYTHING static void push(lm_freed_set_t *set, char *p, size_t bytes) {
     lm_freed_t *freed = (lm_freed_t *)(void *)p;
     lm_freed_t **list = &set->lists[list_of(bytes)];
+    lm_tool_pause();
     freed->bytes = bytes;
     freed->next = *list;
+    lm_tool_resume();
     *list = freed;
 }
 
@@ -73,7 +74,9 @@ void lm_region_collect(loam_region *region, char *p, size_t bytes) {
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
     size_t got, need = lm_align_up(bytes, 16);
     if (bytes < LEAST_FREED || align > 16) return NULL;
+    lm_tool_pause();
     lm_freed_t *freed = pop(region->freed, need, &got);
+    lm_tool_resume();
     if (freed == NULL) return NULL;
     keep_array(region->freed, (char *)freed + need, got - need);
     return freed;
@@ -84,11 +87,13 @@ LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *olde
     lm_freed_set_t *set = region->freed;
     if (set == NULL) region->freed = older;
     if (set == NULL || older == NULL) return;
+    lm_tool_pause();
     for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
         lm_freed_t **end = &set->lists[i];
         while (*end != NULL) end = &(*end)->next;
         *end = older->lists[i];
     }
+    lm_tool_resume();
     if (set->cleanups == NULL) set->cleanups = older->cleanups;
 }
 
@@ -137,7 +142,8 @@ static void remember(loam_region *region, lm_freed_set_t *set, char *p, size_t c
     lm_grown_t grown = {p, capacity};
     while (!put_slot(set, grown)) {
         if (more_slots(region, set)) continue;
-        set->grown[slot_of(set, p)] = grown; /* one is forgotten: what it had more is lost until reset */
+        set->grown[slot_of(set, p)] =
+            grown; /* one is forgotten: what it had more is lost until reset */
         return;
     }
 }
@@ -152,7 +158,7 @@ size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool
     return capacity + SPOIL;
 }
 
-LM_READS_ANYTHING bool lm_region_check_freed(const loam_region *region) {
+LM_READS_ANYTHING static bool freed_are_whole(const loam_region *region) {
     const lm_freed_set_t *set = region->freed;
     for (unsigned i = 0; set != NULL && i < LM_REGION_LISTS; i++) {
         for (const lm_freed_t *freed = set->lists[i]; freed != NULL; freed = freed->next) {
@@ -174,6 +180,13 @@ LM_READS_ANYTHING bool lm_region_check_freed(const loam_region *region) {
     return true;
 }
 
+bool lm_region_check_freed(const loam_region *region) {
+    lm_tool_pause();
+    bool good = freed_are_whole(region);
+    lm_tool_resume();
+    return good;
+}
+
 /* ---- Large objects: a chunk of their own ---- */
 
 static lm_large_t *large_of(const void *p) { return (lm_large_t *)(uintptr_t)p - 1; }
@@ -193,7 +206,8 @@ static void *large_alloc(loam_region *region, size_t bytes, size_t align, size_t
     *large = (lm_large_t){region->large, &region->large, chunk, got, ++region->serial};
     if (large->older != NULL) large->older->link = &large->older;
     region->large = large;
-    lm_tool_hide(p, got - head);
+    char *after = (char *)(&large->serial + 1); /* rounding, up to the object: its redzone */
+    lm_tool_hide(after, (size_t)(chunk + got - after));
     return p;
 }
 
@@ -231,14 +245,11 @@ static void show(const loam_region *region, char *p, size_t old_bytes, size_t by
  * there is no room. */
 static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all) {
     loam_region_room *room = lm_region_room(region);
-    if (p + old_all != room->at || old_all == 0 || p < room->floor ||
-        (p == room->floor && p != lm_chunk_first(region, region->chunk)))
-        return false;
+    if (!lm_region_is_last(region, p, old_all)) return false;
     size_t left = (size_t)(room->end - p);
-    if (all > left) {
-        if (!lm_region_contiguous(region) || !lm_region_grow_chunk(region, all - left))
-            return false;
-    }
+    if (all > left && !lm_region_ready(region, all - old_all, 1) &&
+        !(lm_region_contiguous(region) && lm_region_grow_chunk(region, all - left)))
+        return false;
     room->at = p + all;
     return true;
 }
@@ -259,14 +270,14 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
                   const char *file, unsigned line) {
     char *moved;
     if (bytes > region->large_bytes) {
-        size_t room = bytes > old_bytes && old_bytes > region->large_bytes
-                          ? bytes + old_bytes / 2
-                          : bytes;
+        size_t room =
+            bytes > old_bytes && old_bytes > region->large_bytes ? bytes + old_bytes / 2 : bytes;
         moved = (char *)large_alloc(region, bytes, align, room);
     } else {
         size_t capacity = lm_region_whole(region, bytes, align);
         lm_freed_set_t *set = NULL;
-        if (bytes > old_bytes && old_bytes != 0 && !region->fixed) set = lm_region_freed_set(region);
+        if (bytes > old_bytes && old_bytes != 0 && !region->fixed)
+            set = lm_region_freed_set(region);
         if (set != NULL) {
             size_t twice = lm_align_up(2 * old_bytes, 16);
             if (twice > region->large_bytes) twice = region->large_bytes;
@@ -289,13 +300,13 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     size_t head = (size_t)((char *)(tag + 1) - raw), old_raw = tag->raw_bytes;
     if (bytes > (size_t)PTRDIFF_MAX - head - 64) return false;
     size_t all = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
-    if (old_raw <= region->large_bytes && all <= region->large_bytes && bytes != tag->bytes &&
-        resize_last(region, raw, old_raw, all)) {
+    bool has_room = all <= old_raw && bytes > tag->bytes; /* it will need the rest as well */
+    if (!has_room && old_raw <= region->large_bytes && all <= region->large_bytes &&
+        bytes != tag->bytes && resize_last(region, raw, old_raw, all)) {
         lm_guard_resize(&region->entry, tag, all, bytes);
         return true;
     }
-    if (all > old_raw || (old_raw > region->large_bytes && all <= region->large_bytes))
-        return false;
+    if (all > old_raw) return false;
     lm_guard_resize(&region->entry, tag, old_raw, bytes);
     return true;
 }
@@ -305,10 +316,11 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
     loam_tag *tag = lm_region_find(region, p, old_bytes, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (resize_checked(region, tag, bytes)) return p;
-    /* With room for twice as much, as elsewhere. */
-    size_t room = bytes > old_bytes && 2 * old_bytes > bytes && 4 * old_bytes < region->large_bytes
-                      ? 2 * old_bytes
-                      : bytes;
+    /* With room to grow, as elsewhere. */
+    size_t room = bytes;
+    if (bytes > old_bytes && bytes <= PTRDIFF_MAX / 2)
+        room = 4 * old_bytes < region->large_bytes ? 2 * old_bytes : bytes + old_bytes / 2;
+    if (room < bytes) room = bytes;
     void *moved = loam_region_alloc_slow(region, room, align, file, line);
     if (moved == NULL && room > bytes) {
         room = bytes;

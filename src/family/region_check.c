@@ -81,11 +81,13 @@ static bool check_chunks(const loam_region *region, size_t *bytes) {
 static bool check_room(const loam_region *region) {
     const loam_region_room *room = room_of(region);
     const lm_chunk_t *chunk = region->chunk;
-    if (region->mode != LM_REGION_PLAIN && (region->room.at != NULL || region->room.end != NULL ||
-                                            region->room.floor != NULL))
+    if (region->mode != LM_REGION_PLAIN &&
+        (region->room.at != NULL || region->room.end != NULL || region->room.floor != NULL))
         return broken(region, "inline paths are open", region);
-    if (room->end != (chunk != NULL ? lm_chunk_end(chunk) : NULL))
-        return broken(region, "the end is not the current chunk's", room->end);
+    if (chunk == NULL ? room->end != NULL
+                      : room->end < room->at || room->end > lm_chunk_end(chunk) ||
+                            ((uintptr_t)room->end & 15) != 0)
+        return broken(region, "the end is not in the current chunk", room->end);
     return true;
 }
 

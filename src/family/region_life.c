@@ -10,7 +10,6 @@
  */
 #include "family/region.h"
 
-
 /* ---- Cleanups ---- */
 
 loam_region_cleanup *loam_region_add_cleanup(loam_region *region, void (*run)(void *argument),
@@ -55,12 +54,15 @@ void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanu
     if (run_it) run(argument);
 }
 
-void lm_region_end_newer(loam_region *region, size_t serial) {
+void lm_region_run_newer(loam_region *region, size_t serial) {
     lm_cleanup_t *cleanup;
     while ((cleanup = region->cleanups) != NULL && cleanup->serial > serial) {
         unlink_cleanup(cleanup);
         cleanup->run(cleanup->argument);
     }
+}
+
+void lm_region_free_newer(loam_region *region, size_t serial) {
     while (region->large != NULL && region->large->serial > serial)
         lm_region_large_free(region, region->large + 1);
 }
@@ -74,8 +76,8 @@ static void end_child(void *argument) {
 }
 
 loam_region *loam_region_create_child(loam_region *parent, const loam_region_options *options) {
-    loam_region *child = loam_region_create_as(
-        parent->source, options, parent->mode == LM_REGION_CHECKED ? LOAM_CHECK : 0);
+    loam_region *child = loam_region_create_as(parent->source, options,
+                                               parent->mode == LM_REGION_CHECKED ? LOAM_CHECK : 0);
     if (child == NULL) return NULL;
     child->in_parent = loam_region_add_cleanup(parent, end_child, child);
     child->parent = parent;
@@ -86,11 +88,9 @@ loam_region *loam_region_create_child(loam_region *parent, const loam_region_opt
 
 /* ---- Checked regions: objects that end without being freed ---- */
 
-static bool is_newer(const loam_region *region, const loam_region_mark *mark,
-                     const loam_tag *tag) {
+static bool is_newer(const loam_region *region, const loam_region_mark *mark, const loam_tag *tag) {
     const char *raw = (const char *)tag->raw;
-    if (tag->raw_bytes > region->large_bytes)
-        return lm_region_large_serial(raw) > mark->serial;
+    if (tag->raw_bytes > region->large_bytes) return lm_region_large_serial(raw) > mark->serial;
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
         bool inside = raw > (const char *)chunk && raw < lm_chunk_end(chunk);
         if (chunk == mark->chunk) return inside && raw >= mark->at;
@@ -140,13 +140,18 @@ void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
 
 /* How much recent rounds needed: this one's if it is more, and less and less of earlier ones. */
 static void end_round(loam_region *region) {
+    if (region->chunk != NULL && lm_region_contiguous(region)) { /* one chunk, not all of it used */
+        size_t used = (size_t)(lm_region_room(region)->at - (char *)region->chunk);
+        if (region->round_bytes < used) region->round_bytes = used;
+    }
     size_t faded = region->average_bytes - region->average_bytes / 4 + region->round_bytes / 4;
     region->average_bytes = region->round_bytes > faded ? region->round_bytes : faded;
 }
 
 void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
+    lm_region_run_newer(region, mark->serial); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) close_newer(region, mark);
-    lm_region_end_newer(region, mark->serial);
+    lm_region_free_newer(region, mark->serial);
     loam_region_room *room = lm_region_room(region);
     if (region->chunk != mark->chunk) {
         end_round(region);
@@ -162,11 +167,12 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
 }
 
 void loam_region_reset(loam_region *region) {
+    lm_region_run_newer(region, 0);
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
         lm_guard_drop_all(&region->entry);
     }
-    lm_region_end_newer(region, 0);
+    lm_region_free_newer(region, 0);
     end_round(region);
     region->freed = NULL;
     region->dead = NULL;
@@ -178,10 +184,11 @@ void loam_region_reset(loam_region *region) {
     room->floor = room->at - 1;
     lm_tool_hide(room->at, (size_t)(room->end - room->at));
     lm_region_drop_spares(region, lm_region_spare_most(region));
-    size_t most = region->average_bytes > region->keep_bytes ? region->average_bytes
-                                                             : region->keep_bytes;
+    size_t most =
+        region->average_bytes > region->keep_bytes ? region->average_bytes : region->keep_bytes;
     lm_region_shrink_chunk(region, most);
-    region->round_bytes = region->held_bytes - region->spare_bytes;
+    region->round_bytes =
+        lm_region_contiguous(region) ? 0 : region->held_bytes - region->spare_bytes;
 }
 
 size_t loam_region_trim(loam_region *region) {

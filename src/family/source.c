@@ -81,12 +81,18 @@ static void limit_put(loam_source *source, void *chunk, size_t got) {
     limit_give(limit, got);
 }
 
+static size_t limit_ready(loam_source *source, void *at, size_t bytes) {
+    loam_source *inner = ((loam_limit *)source)->inner;
+    return inner->ready(inner, at, bytes);
+}
+
 void loam_limit_init(loam_limit *limit, loam_source *inner, size_t most_bytes) {
     *limit = (loam_limit){
         .source = {.get = limit_get, .put = limit_put, .name = "limit", .flags = inner->flags},
         .inner = inner,
         .most_bytes = most_bytes,
     };
+    if (inner->ready != NULL) limit->source.ready = limit_ready;
 }
 
 /* ---- Count ---- */
@@ -114,9 +120,15 @@ static void count_put(loam_source *source, void *chunk, size_t got) {
     loam_source_put(count->inner, chunk, got);
 }
 
+static size_t count_ready(loam_source *source, void *at, size_t bytes) {
+    loam_source *inner = ((loam_count *)source)->inner;
+    return inner->ready(inner, at, bytes);
+}
+
 void loam_count_init(loam_count *count, loam_source *inner) {
     *count = (loam_count){
         .source = {.get = count_get, .put = count_put, .name = "count", .flags = inner->flags},
         .inner = inner,
     };
+    if (inner->ready != NULL) count->source.ready = count_ready;
 }

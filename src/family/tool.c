@@ -69,3 +69,15 @@ void lm_tool_show_undefined_now(const void *p, size_t bytes) {
 #endif
     (void)p, (void)bytes;
 }
+
+void lm_tool_pause_now(void) {
+#if LM_VALGRIND
+    VALGRIND_DISABLE_ERROR_REPORTING;
+#endif
+}
+
+void lm_tool_resume_now(void) {
+#if LM_VALGRIND
+    VALGRIND_ENABLE_ERROR_REPORTING;
+#endif
+}

@@ -10,12 +10,11 @@
 #include "heap/heap.h"
 
 #include "family/family.h"
+#include "loam/malloc.h"
 
 #define PAGE_BYTES ((size_t)4096)
-
-/* Who links this file and no other door to the heap has the heap started all the same; after malloc.c's
- * constructor (101), where there is one, because that reads the options first. */
-__attribute__((constructor(102))) static void boot(void) { lm_heap_boot(); }
+#define HUGE_BYTES (2 * LM_MIB)
+#define HUGE_LEAST (2 * HUGE_BYTES) /* bytes of a chunk that may have huge pages */
 
 /* ---- The chunks that this thread put last ----
  *
@@ -77,6 +76,8 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
         *got = bytes;
         return block;
     }
+    /* Huge pages from its first byte on. */
+    if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
     void *chunk =
         LM_LIKELY(align <= unit) ? lm_block_alloc(bytes) : lm_malloc_aligned(bytes, align);
     if (LM_LIKELY(chunk != NULL)) *got = bytes;
@@ -96,6 +97,15 @@ static void pages_put(loam_source *source, void *chunk, size_t got) {
     lm_block_free(chunk);
 }
 
+/* Whole pages that are ready around [at, at+bytes). Without the call (Linux before 5.14) there is nothing to gain. */
+static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
+    (void)source;
+    size_t page = lm_os_page_bytes();
+    uintptr_t from = lm_align_down((uintptr_t)at, page),
+              to = lm_align_up((uintptr_t)at + bytes, page);
+    return lm_os_populate((void *)from, to - from) ? to - (uintptr_t)at : 0;
+}
+
 static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
     void *chunk = align <= 16 ? lm_malloc(bytes) : lm_malloc_aligned(bytes, align);
@@ -103,13 +113,16 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
     return chunk;
 }
 
+/* By its public name: so that whoever links this file has the constructor next to that, which reads the
+ * options and starts the heap. */
 static void heap_put(loam_source *source, void *chunk, size_t got) {
     (void)source, (void)got;
-    lm_free(chunk);
+    loam_free(chunk);
 }
 
 static loam_source pages = {.get = pages_get,
                             .put = pages_put,
+                            .ready = pages_ready,
                             .name = "pages",
                             .flags = LOAM_SOURCE_ALIGNED | LOAM_SOURCE_THREADS};
 static loam_source heap = {

@@ -17,7 +17,7 @@
  *
  * In the child of a fork, the caches of threads that are not there stay as they are: their blocks are lost.
  *
- * Locks: first that of all tables, then the instance's. Invariant of each list: each block's depth is that of the
+ * Locks: first the port's (registry), then that of all tables, then the instance's. Invariant of each list: each block's depth is that of the
  * one below it and one more, the bottom's is 0, and head's is less than a batch.
  */
 #include "heap/heap.h"
@@ -55,12 +55,21 @@ static void give_lock(void *context) {
 /* ---- Fork: the child finds every list whole ---- */
 
 static void before_fork(void) {
+    lm_port_before_fork(); /* who holds it may be asking an instance for its usage */
     lm_lock_take(&tables_lock);
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) take_lock(blocks);
 }
-static void after_fork(void) {
+static void locks_given(void) {
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) give_lock(blocks);
     lm_lock_give(&tables_lock);
+}
+static void after_fork_in_parent(void) {
+    locks_given();
+    lm_port_after_fork(false);
+}
+static void after_fork_in_child(void) {
+    locks_given();
+    lm_port_after_fork(true);
 }
 
 /* ---- Instances ---- */
@@ -82,7 +91,11 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
         places_taken |= (uint64_t)1 << blocks->slot;
     }
     lm_lock_give(&tables_lock);
-    if (hook) lm_thread_on_fork(before_fork, after_fork, after_fork);
+    if (!hook) return;
+    /* The heap's handlers are to be there first, so that ours run outside of them: inside, locks pass the forking
+     * thread through, or stay taken. Static objects may come before its constructor. */
+    lm_heap_boot();
+    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void lm_blocks_threads_end(loam_blocks *blocks) {
@@ -179,13 +192,11 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
 
 /* ---- Slow paths ---- */
 
-/* The chain becomes a list. A whole batch comes as it left a cache; any other chain has plain links. */
-static loam_blocks_cached *list_made(void *chain, uintptr_t count, uintptr_t batch) {
+/* The chain becomes a list. A whole batch comes as it left a cache, but for the depth of its first block, which is
+ * handed out at once; any other chain has plain links. */
+static loam_blocks_cached *list_made(void *chain, uintptr_t count) {
     loam_blocks_cached *first = (loam_blocks_cached *)chain;
-    if (count == 0) {
-        first->depth = batch;
-        return first;
-    }
+    if (count == 0) return first;
     for (loam_blocks_cached *block = first;; block = block->below) {
         block->depth = count--;
         if (block->below == NULL) {
@@ -219,7 +230,7 @@ void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
         void *chain = lm_blocks_take_chain(blocks, class_index, &count);
         give_lock(blocks);
         if (chain == NULL) return NULL;
-        block = list_made(chain, count, list->batch);
+        block = list_made(chain, count);
     }
     list->head = block->below;
     return block;

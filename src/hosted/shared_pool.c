@@ -334,8 +334,6 @@ static void after_fork_in_child(void) {
 
 /* ---- Setting up ---- */
 
-static const loam_kind shared_pool_kind;
-
 /* A slot for the pool, and a serial. false iff there is no memory. */
 static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     unsigned slot = 0;
@@ -398,7 +396,8 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     }
     /* As what it is. */
     lm_entry_deinit(&pool->pool.entry);
-    lm_entry_init(&pool->pool.entry, &shared_pool_kind, name, lm_is_checked(inner.flags | extra));
+    lm_entry_init(&pool->pool.entry, &lm_shared_pool_kind, name,
+                  lm_is_checked(inner.flags | extra));
     return 0;
 }
 
@@ -502,5 +501,5 @@ size_t loam_shared_pool_trim(loam_shared_pool *pool) {
     return bytes;
 }
 
-static const loam_kind shared_pool_kind = {
+const loam_kind lm_shared_pool_kind = {
     .name = "pool", .usage = shared_usage, .check = shared_check};

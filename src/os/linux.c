@@ -126,6 +126,14 @@ void lm_os_huge_pages(void *at, size_t bytes) {
     (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_HUGEPAGE);
 }
 
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+bool lm_os_populate(void *at, size_t bytes) {
+    return !failed(call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE));
+}
+
 void lm_os_back_huge(void *at) {
     lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;

@@ -48,6 +48,10 @@ void lm_os_no_huge_pages(void *at, size_t bytes);
 /* The opposite, until then: huge pages as [at, at+bytes) is touched. */
 void lm_os_huge_pages(void *at, size_t bytes);
 
+/* Backs [at, at+bytes), committed, multiples of lm_os_page_bytes(), as if it were written to page by page, at
+ * half the price; what it holds stays. false iff the system cannot, or has no memory; a part may be backed then. */
+bool lm_os_populate(void *at, size_t bytes);
+
 /* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
  * if the system has one at hand. Later it makes no other there. */
 void lm_os_back_huge(void *at);

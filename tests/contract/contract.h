@@ -1,5 +1,20 @@
 /* contract.h: what the contract suite runs over: sources that keep books, and one face for all allocators.
  *
+ * The contract. Every allocator of the family, over every source, checked, hardened or neither:
+ *   1. Objects are aligned as promised, do not overlap, and keep what they hold until they are freed.
+ *   2. NULL iff there is no memory, or the size (product, alignment) is impossible; nothing has changed then. realloc
+ *      that fails leaves the object as it was. After any one refusal of the source the same request can succeed.
+ *   3. usage: held, chunks and requests are what went through the source, tables included; peak is no less than held;
+ *      used lies between what was asked for and held; objects are right, or LOAM_UNKNOWN. Over a contiguous source
+ *      chunks that follow each other may count as one. A caller's memory is held, and was never requested.
+ *   4. The end gives back every chunk with the `got` it came with, and shows it to tools again. reset keeps memory:
+ *      the same again asks the source for nothing.
+ *   5. In the registry iff named or checked. check is true, and says nothing, while nobody made a mistake.
+ *   6. A checked one reports every mistake in one line, in the words of mistakes_test.cc, the same for all; then it
+ *      aborts, or by LOAM_ON_ERROR=ignore has done nothing (free, reset) or returns NULL (alloc, realloc), and
+ *      goes on as before. One without room for guards (kLiveBits) says less.
+ *   7. Where a tool watches, objects may be touched and what lies around and behind their end may not.
+ *
  *   allocator (adapter) ──> loam_count ──> buffer | heap | pages | reserve | limit over heap | strict
  *
  * Every source is counted, so that whatever an allocator says of itself can be held against what really went
@@ -131,6 +146,7 @@ class CountedSource {
     ~CountedSource() {
         EXPECT_EQ(count.gets, count.puts) << "chunks were not put back";
         EXPECT_EQ(count.used_bytes, 0u);
+        EXPECT_TRUE(kind_ != SourceKind::Limit || limit_.used_bytes == 0) << "the limit kept some";
         /* What was hidden from tools must be everybody's again. */
         if (kind_ == SourceKind::Buffer) memset(memory_.get(), 0x5d, bytes_ + 64);
         if (kind_ == SourceKind::Reserve) loam_reserve_deinit(&reserve_);
@@ -152,24 +168,40 @@ class CountedSource {
 
 /* ---- Allocators ---- */
 
+/* Where the adapters say that they call from: what reports and leaks have to name. */
+#define MADE "made.c", 1u
+#define USED "used.c", 2u
+#define MOVED "moved.c", 3u
+
 /* Its end is the allocator's deinit. */
 class Allocator {
   public:
     virtual ~Allocator() = default;
-    virtual void *alloc(size_t bytes) = 0;
-    virtual void free(void *p, size_t bytes) = 0;
-    virtual void *realloc(void *, size_t, size_t) { return nullptr; }
+    virtual void *alloc(size_t bytes) = 0;                            /* at MADE */
+    virtual void free(void *p, size_t bytes) = 0;                     /* at USED */
+    virtual void *realloc(void *, size_t, size_t) { return nullptr; } /* at MOVED */
+    virtual void *alloc_array(size_t, size_t) { return nullptr; }
+    virtual void *alloc_aligned(size_t, size_t) { return nullptr; }
     virtual void reset() {}
     virtual loam_usage usage() = 0;
+    /* Of another allocator that it needs over the same source. */
+    virtual loam_usage beside() { return {}; }
     virtual bool check() = 0;
 };
 
 enum Capability {
-    kAnySize = 1,    /* alloc takes any number of bytes; else up to `bytes` of its Kind */
-    kRealloc = 2,    /* realloc */
-    kReset = 4,      /* reset keeps memory */
-    kHarden = 8,     /* knows LOAM_HARDEN */
-    kContiguous = 16 /* wants a source whose chunks follow each other */
+    kAnySize =
+        1, /* alloc takes any number of bytes, up to `bytes` of its Kind; else that is the size */
+    kRealloc = 2,     /* realloc */
+    kReset = 4,       /* reset keeps memory */
+    kHarden = 8,      /* knows LOAM_HARDEN */
+    kContiguous = 16, /* wants a source whose chunks follow each other */
+    kFixed = 32,      /* takes all its memory when it is made */
+    kGiven = 64, /* the same, and thinks it is the caller's: nothing was requested of a source */
+    kLiveBits = 128, /* has no room for guards: if checked, it knows who is alive, and no places */
+    kSized = 256,    /* free is told the size, and says so if it is wrong */
+    kArrays = 512,   /* alloc_array */
+    kAligned = 1024, /* alloc_aligned */
 };
 
 struct Kind {
@@ -178,8 +210,9 @@ struct Kind {
     unsigned can;     /* Capability */
     size_t bytes;     /* of an object, at most; 0: any */
     size_t align;     /* of results */
-    /* NULL iff it cannot be set up. */
-    std::unique_ptr<Allocator> (*make)(loam_source *source, unsigned flags, const char *name);
+    /* NULL iff it cannot be set up. bytes: what the source has in all, or more. */
+    std::unique_ptr<Allocator> (*make)(loam_source *source, size_t bytes, unsigned flags,
+                                       const char *name);
 };
 
 /* ---- Objects, and a model of them ---- */

@@ -1,122 +1,53 @@
-// contract_test.cc: what holds for every allocator of the family, over every source, checked or not.
-#include "kinds.h"
-
-#include "unit/stderr_of.h"
-
-extern "C" {
-#include "family/family.h"
-}
-
-#include <unistd.h>
+// contract_test.cc: what holds for every allocator of the family, over every source, checked or not; contract.h says
+// what that is.
+#include "rows.h"
 
 #include <algorithm>
 
 namespace {
 
 using namespace contract;
-using unit::stderr_of;
 
 #if defined(__SANITIZE_ADDRESS__)
 #define UNDER_ASAN 1
+extern "C" int __asan_address_is_poisoned(const volatile void *p);
 #else
 #define UNDER_ASAN 0
 #endif
 
-enum class Mode { Plain, Check, Harden };
-
-struct Row {
-    const Kind *kind;
-    SourceKind source;
-    Mode mode;
-};
-
-std::vector<Row> rows() {
-    std::vector<Row> all;
-    for (const Kind &kind : kinds()) {
-        for (SourceKind source : {SourceKind::Buffer, SourceKind::Heap, SourceKind::Pages,
-                                  SourceKind::Reserve, SourceKind::Limit, SourceKind::Strict}) {
-            bool contiguous = source == SourceKind::Buffer || source == SourceKind::Reserve;
-            if ((kind.can & kContiguous) != 0 && !contiguous) continue;
-            for (Mode mode : {Mode::Plain, Mode::Check, Mode::Harden}) {
-                if (mode == Mode::Harden && (kind.can & kHarden) == 0) continue;
-                all.push_back({&kind, source, mode});
-            }
-        }
-    }
-    return all;
-}
-
-unsigned flags_of(Mode mode) {
-    return mode == Mode::Check ? LOAM_CHECK : mode == Mode::Harden ? LOAM_HARDEN : 0;
-}
-
-std::string row_name(const Row &row) {
-    return std::string(row.kind->name) + "_" + name_of(row.source) +
-           (row.mode == Mode::Check    ? "_check"
-            : row.mode == Mode::Harden ? "_harden"
-                                       : "");
-}
-
-constexpr size_t kSourceBytes = size_t{4} << 20; /* of those that have an end */
-
-class Contract : public testing::TestWithParam<Row> {
+class Contract : public PerRow {
   protected:
-    const Kind &kind() const { return *GetParam().kind; }
-    bool can(Capability what) const { return (kind().can & what) != 0; }
-    bool checked() const { return GetParam().mode == Mode::Check || LOAM_DEBUG; }
-
-    struct Set {
-        Set(const Row &row, const char *name, size_t bytes = kSourceBytes)
-            : source(row.source, bytes), a(row.kind->make(source.get(), flags_of(row.mode), name)) {
-        }
-        CountedSource source;
-        std::unique_ptr<Allocator> a;
-    };
-
-    size_t size(Random &random) const {
-        if (!can(kAnySize)) return kind().bytes;
-        size_t of = random.below(100);
-        if (of < 80) return random.below(300);
-        if (of < 97) return random.below(5000);
-        return random.below(200000);
-    }
-
     /* What the allocator says of itself is what went through the source. */
     static void expect_books(Set &set, const Model &model) {
-        loam_usage usage = set.a->usage();
-        EXPECT_EQ(usage.held_bytes, set.source.count.used_bytes);
-        size_t chunks = set.source.count.gets - set.source.count.puts;
-        if ((set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0) {
-            EXPECT_LE(usage.chunks, chunks) << "those that follow each other may be one";
+        loam_usage usage = set.a->usage(), beside = set.a->beside();
+        const loam_count &count = set.source.count;
+        if (can(kGiven)) {
+            EXPECT_LE(usage.held_bytes, count.used_bytes);
+            EXPECT_EQ(usage.chunks, 1u);
+            EXPECT_EQ(usage.requests, 0u);
         } else {
-            EXPECT_EQ(usage.chunks, chunks);
+            EXPECT_EQ(usage.held_bytes + beside.held_bytes, count.used_bytes);
+            size_t chunks = count.gets - count.puts;
+            if ((set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0) {
+                EXPECT_LE(usage.chunks + beside.chunks, chunks)
+                    << "those that follow each other may be one";
+            } else {
+                EXPECT_EQ(usage.chunks + beside.chunks, chunks);
+            }
+            EXPECT_EQ(usage.requests + beside.requests, count.gets);
+            EXPECT_LE(usage.peak_bytes, count.peak_bytes);
         }
-        EXPECT_EQ(usage.requests, set.source.count.gets);
         EXPECT_GE(usage.peak_bytes, usage.held_bytes);
-        EXPECT_LE(usage.peak_bytes, set.source.count.peak_bytes);
         EXPECT_LE(usage.used_bytes, usage.held_bytes);
         EXPECT_GE(usage.used_bytes, model.bytes());
         EXPECT_TRUE(usage.objects == LOAM_UNKNOWN || usage.objects == model.objects.size())
             << usage.objects << " of " << model.objects.size();
-    }
-
-    /* Runs code that makes a mistake; it must be reported with these words, in one line, and go on. */
-    template <typename Code> static std::string said(Code code) {
-        lm_misuse_policy.ignore = true;
-        std::string text = stderr_of(code);
-        lm_misuse_policy.ignore = false;
-        EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-        return text;
-    }
-    std::string blame(const char *name, const char *what, const void *p) const {
-        char text[200];
-        snprintf(text, sizeof text, "loam: %s %s: %s %p", kind().noun, name, what, p);
-        return text;
+        EXPECT_TRUE(!checked() || usage.objects != LOAM_UNKNOWN) << "a checked one knows";
+        EXPECT_EQ(usage.object_bytes, can(kAnySize) ? 0u : kind().bytes);
+        EXPECT_STREQ(usage.kind, kind().noun);
     }
 };
-
-INSTANTIATE_TEST_SUITE_P(All, Contract, testing::ValuesIn(rows()),
-                         [](const auto &info) { return row_name(info.param); });
+INSTANTIATE(Contract, [](const Row &) { return true; });
 
 TEST_P(Contract, NothingIsLeftOfAnUnusedOne) {
     Set set(GetParam(), nullptr);
@@ -151,14 +82,14 @@ TEST_P(Contract, ObjectsAreAlignedApartAndKeepWhatTheyHold) {
 }
 
 TEST_P(Contract, RandomPrograms) {
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= 8; seed++) {
         SCOPED_TRACE(seed);
         Set set(GetParam(), nullptr);
         ASSERT_NE(set.a, nullptr);
         Model model(kind().align);
         Random random(seed);
         size_t mood = 50; /* percent of allocations: grows and shrinks in turn */
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < 2000; i++) {
             if (i % 250 == 0) mood = 35 + random.below(40);
             size_t what = random.below(100);
             if (what < mood || model.objects.empty()) {
@@ -195,10 +126,10 @@ TEST_P(Contract, RandomPrograms) {
     }
 }
 
-TEST_P(Contract, ExhaustedIsNullAndNothingIsLost) {
-    SourceKind of = GetParam().source;
-    if (of != SourceKind::Buffer && of != SourceKind::Limit && of != SourceKind::Reserve)
-        GTEST_SKIP() << "its source has no end";
+class Ends : public Contract {};
+INSTANTIATE(Ends, has_end);
+
+TEST_P(Ends, ExhaustedIsNullAndNothingIsLost) {
     Set set(GetParam(), nullptr, size_t{512} << 10);
     ASSERT_NE(set.a, nullptr);
     Model model(kind().align);
@@ -207,7 +138,7 @@ TEST_P(Contract, ExhaustedIsNullAndNothingIsLost) {
         size_t before = model.objects.size();
         while (void *p = set.a->alloc(bytes)) ASSERT_NO_FATAL_FAILURE(model.add(p, bytes));
         EXPECT_GT(model.objects.size(), before) << "what was freed is there again";
-        if (bytes >= 16) {
+        if (bytes >= 16 && !can(kFixed)) {
             EXPECT_GT(model.bytes(), checked() ? size_t{30} << 10 : size_t{120} << 10);
         }
         EXPECT_TRUE(set.a->check());
@@ -222,14 +153,16 @@ TEST_P(Contract, ExhaustedIsNullAndNothingIsLost) {
     }
 }
 
-TEST_P(Contract, EveryRefusalOfTheSourceIsSurvived) {
-    if (GetParam().source != SourceKind::Strict) GTEST_SKIP() << "its source refuses nothing";
+class Refusals : public Contract {};
+INSTANTIATE(Refusals, [](const Row &row) { return row.source == SourceKind::Strict; });
+
+TEST_P(Refusals, EveryOneIsSurvived) {
     for (size_t n = 1; n < 100; n++) {
         SCOPED_TRACE(n);
         CountedSource source(SourceKind::Strict, 0);
         source.strict.refuse(n);
         std::unique_ptr<Allocator> a =
-            kind().make(source.get(), flags_of(GetParam().mode), nullptr);
+            kind().make(source.get(), kSourceBytes, flags_of(GetParam().mode), nullptr);
         if (a == nullptr) {
             EXPECT_EQ(source.strict.refused(), 1u) << "it cannot be for anything else";
             continue;
@@ -251,6 +184,7 @@ TEST_P(Contract, EveryRefusalOfTheSourceIsSurvived) {
             if (can(kRealloc) && i % 3 == 0) {
                 Object object = model.take(model.objects.size() - 1);
                 size_t more = object.bytes * 2 + 1;
+                if (kind().bytes != 0) more = std::min(more, kind().bytes);
                 void *there = a->realloc(object.at, object.bytes, more);
                 if (there == nullptr) {
                     Model::expect_whole(object, object.bytes);
@@ -268,8 +202,10 @@ TEST_P(Contract, EveryRefusalOfTheSourceIsSurvived) {
     }
 }
 
-TEST_P(Contract, NoBytesAreAnObject) {
-    if (!can(kAnySize)) GTEST_SKIP() << "its objects have one size";
+class AnySize : public Contract {};
+INSTANTIATE(AnySize, [](const Row &row) { return (row.kind->can & kAnySize) != 0; });
+
+TEST_P(AnySize, NoBytesAreAnObject) {
     Set set(GetParam(), nullptr);
     ASSERT_NE(set.a, nullptr);
     for (int i = 0; i < 50; i++) {
@@ -282,8 +218,37 @@ TEST_P(Contract, NoBytesAreAnObject) {
     EXPECT_TRUE(set.a->check());
 }
 
-TEST_P(Contract, ImpossibleSizesChangeNothing) {
-    if (!can(kAnySize)) GTEST_SKIP() << "its objects have one size";
+/* Those that have no bytes may share an address, with each other and with the next that has some. */
+TEST_P(AnySize, NoBytesStayOutOfTheWayOfOthers) {
+    Set set(GetParam(), nullptr);
+    ASSERT_NE(set.a, nullptr);
+    Model model(kind().align);
+    Random random(5);
+    for (int i = 0; i < 600; i++) {
+        size_t what = random.below(8), bytes = random.below(2) * random.below(300);
+        if (what < 4 || model.objects.empty()) {
+            void *p = set.a->alloc(bytes);
+            ASSERT_NE(p, nullptr);
+            ASSERT_NO_FATAL_FAILURE(model.add(p, bytes)) << "step " << i;
+            continue;
+        }
+        Object object = model.take(random.below(model.objects.size()));
+        if (what < 6) {
+            set.a->free(object.at, object.bytes);
+            continue;
+        }
+        bytes++;
+        void *p = set.a->realloc(object.at, object.bytes, bytes);
+        ASSERT_NE(p, nullptr);
+        object.at = static_cast<unsigned char *>(p);
+        Model::expect_whole(object, std::min(object.bytes, bytes));
+        ASSERT_NO_FATAL_FAILURE(model.add(p, bytes)) << "step " << i;
+    }
+    model.expect_all_whole();
+    EXPECT_TRUE(set.a->check());
+}
+
+TEST_P(AnySize, ImpossibleSizesChangeNothing) {
     Set set(GetParam(), nullptr);
     ASSERT_NE(set.a, nullptr);
     Model model(kind().align);
@@ -298,8 +263,32 @@ TEST_P(Contract, ImpossibleSizesChangeNothing) {
             Object object = model.objects.back();
             ASSERT_EQ(set.a->realloc(object.at, object.bytes, hidden), nullptr) << bytes;
         }
+        ASSERT_EQ(set.a->alloc_aligned(hidden, 64), nullptr) << bytes;
+        ASSERT_EQ(set.a->alloc_array(hidden, 1), nullptr) << bytes;
         ASSERT_TRUE(set.a->check()) << bytes;
     }
+    /* Products that overflow: to 0, to little, by one. */
+    const size_t half = SIZE_MAX / 2 + 1, root = size_t{1} << (sizeof(size_t) * 4);
+    const size_t products[][2] = {{half, 2},
+                                  {2, half},
+                                  {half + 8, 2},
+                                  {root, root},
+                                  {root + 1, root},
+                                  {SIZE_MAX, SIZE_MAX},
+                                  {SIZE_MAX / 16 + 1, 16},
+                                  {SIZE_MAX / 24 + 2, 24},
+                                  {3, SIZE_MAX / 3 + 1}};
+    for (const auto &product : products) {
+        volatile size_t count = product[0], each = product[1];
+        ASSERT_EQ(set.a->alloc_array(count, each), nullptr) << product[0] << " * " << product[1];
+    }
+    /* No powers of two, and too large ones. */
+    for (size_t align : {size_t{0}, size_t{3}, size_t{12}, size_t{24}, size_t{48}, size_t{65},
+                         size_t{4095}, SIZE_MAX, SIZE_MAX / 2, half, half / 2}) {
+        volatile size_t hidden = align;
+        ASSERT_EQ(set.a->alloc_aligned(64, hidden), nullptr) << align;
+    }
+    ASSERT_TRUE(set.a->check());
     model.expect_all_whole();
     void *p = set.a->alloc(100);
     ASSERT_NE(p, nullptr);
@@ -307,8 +296,38 @@ TEST_P(Contract, ImpossibleSizesChangeNothing) {
     expect_books(set, model);
 }
 
-TEST_P(Contract, ResetKeepsMemoryForTheSameAgain) {
-    if (!can(kReset)) GTEST_SKIP() << "it has no reset";
+TEST_P(AnySize, ArraysAreZeroAndAlignmentsKept) {
+    Set set(GetParam(), nullptr);
+    ASSERT_NE(set.a, nullptr);
+    for (int round = 0; round < 3; round++) {
+        for (size_t bytes : {size_t{8}, size_t{40}, size_t{1000}}) {
+            auto *p = static_cast<unsigned char *>(set.a->alloc_array(3, bytes));
+            ASSERT_NE(p, nullptr);
+            ASSERT_EQ(std::count(p, p + 3 * bytes, 0), static_cast<ptrdiff_t>(3 * bytes));
+            memset(p, 0xee, 3 * bytes);
+            set.a->free(p, 3 * bytes);
+        }
+    }
+    for (size_t align = 1; align <= 16; align *= 2) {
+        void *p = set.a->alloc_aligned(100, align);
+        ASSERT_NE(p, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u);
+    }
+    if (!can(kFixed)) {
+        for (size_t align = 32; align <= 65536; align *= 4) {
+            void *p = set.a->alloc_aligned(100, align);
+            ASSERT_NE(p, nullptr) << align;
+            EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u);
+            memset(p, 1, 100);
+        }
+    }
+    EXPECT_TRUE(set.a->check());
+}
+
+class Resets : public Contract {};
+INSTANTIATE(Resets, [](const Row &row) { return (row.kind->can & kReset) != 0; });
+
+TEST_P(Resets, KeepMemoryForTheSameAgain) {
     Set set(GetParam(), nullptr);
     ASSERT_NE(set.a, nullptr);
     size_t gets = 0;
@@ -352,168 +371,47 @@ TEST_P(Contract, TheRegistryListsNamedAndCheckedOnes) {
         Set named(GetParam(), "box");
         Set plain(GetParam(), nullptr);
         ASSERT_TRUE(named.a != nullptr && plain.a != nullptr);
-        std::vector<Listed> all = listed();
-        ASSERT_EQ(all.size(), checked() ? 2u : 1u);
-        EXPECT_EQ(all.back().name, "box");
-        EXPECT_EQ(all.back().kind, kind().noun);
-        EXPECT_EQ(all.front().name, checked() ? "" : "box");
+        size_t boxes = 0, unnamed = 0;
+        for (const Listed &one : listed()) {
+            EXPECT_EQ(one.kind, kind().noun);
+            boxes += one.name == "box";
+            unnamed += one.name.empty();
+        }
+        EXPECT_EQ(boxes, 1u);
+        EXPECT_EQ(unnamed != 0, checked());
+        EXPECT_STREQ(named.a->usage().name, "box");
+        EXPECT_STREQ(plain.a->usage().name, "");
         EXPECT_EQ(loam_registry_check(), 0u);
     }
     EXPECT_EQ(listed().size(), 0u);
 }
 
-/* ---- Mistakes, of checked ones ---- */
-
-class Mistakes : public Contract {};
-
-std::vector<Row> checked_rows() {
-    std::vector<Row> all;
-    for (const Row &row : rows()) {
-        if (row.mode == Mode::Check) all.push_back(row);
-    }
-    return all;
-}
-INSTANTIATE_TEST_SUITE_P(All, Mistakes, testing::ValuesIn(checked_rows()),
-                         [](const auto &info) { return row_name(info.param); });
-
-/* Writes where no program may, past the eyes of a sanitizer. */
-void poke(void *p, ptrdiff_t offset, char value) {
-    char *at = static_cast<char *>(p) + offset;
-    lm_tool_show(reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(at) & ~uintptr_t{7}), 8);
-    *static_cast<volatile char *>(at) = value;
-}
-
-#define EXPECT_STARTS(text, start) EXPECT_EQ((text).substr(0, (start).size()), (start))
-
-TEST_P(Mistakes, DoubleFree) {
-    Set set(GetParam(), "box");
-    ASSERT_NE(set.a, nullptr);
-    size_t bytes = can(kAnySize) ? 40 : kind().bytes;
-    void *kept = set.a->alloc(bytes), *p = set.a->alloc(bytes), *last = set.a->alloc(bytes);
-    ASSERT_TRUE(kept != nullptr && p != nullptr && last != nullptr);
-    for (void *twice : {p, last}) {
-        set.a->free(twice, bytes);
-        std::string text = said([&] { set.a->free(twice, bytes); });
-        EXPECT_STARTS(text, blame("box", "free of", twice));
-        EXPECT_NE(text.find("after its free at "), std::string::npos) << text;
-        EXPECT_NE(text.find("kinds.h:"), std::string::npos) << text;
-    }
-    EXPECT_TRUE(set.a->check());
-    void *again = set.a->alloc(bytes), *other = set.a->alloc(bytes);
-    EXPECT_TRUE(again != nullptr && other != nullptr && again != other && again != kept);
-    set.a->free(kept, bytes);
-}
-
-TEST_P(Mistakes, AnothersObject) {
-    Set mine(GetParam(), "mine"), theirs(GetParam(), "theirs");
-    ASSERT_TRUE(mine.a != nullptr && theirs.a != nullptr);
-    size_t bytes = can(kAnySize) ? 40 : kind().bytes;
-    void *p = theirs.a->alloc(bytes);
-    ASSERT_NE(p, nullptr);
-    for (int with_own = 0; with_own < 2; with_own++) {
-        std::string text = said([&] { mine.a->free(p, bytes); });
-        EXPECT_STARTS(text, blame("mine", "free of", p));
-        EXPECT_NE(text.find(std::string("which belongs to ") + kind().noun + " theirs"),
-                  std::string::npos)
-            << text;
-        EXPECT_NE(mine.a->alloc(bytes), nullptr);
-    }
-    EXPECT_TRUE(mine.a->check() && theirs.a->check());
-    theirs.a->free(p, bytes);
-    EXPECT_TRUE(theirs.a->check());
-}
-
-TEST_P(Mistakes, ForeignPointers) {
-    Set set(GetParam(), "box");
-    ASSERT_NE(set.a, nullptr);
-    size_t bytes = can(kAnySize) ? 64 : kind().bytes;
-    alignas(64) static char somewhere[512];
-    for (int with_own = 0; with_own < 2; with_own++) {
-        for (void *p : {static_cast<void *>(somewhere + 256), static_cast<void *>(somewhere + 257),
-                        reinterpret_cast<void *>(uintptr_t{4096}),
-                        reinterpret_cast<void *>(UINTPTR_MAX - 4095)}) {
-            std::string text = said([&] { set.a->free(p, bytes); });
-            EXPECT_STARTS(text, blame("box", "free of", p));
-        }
-        EXPECT_NE(set.a->alloc(bytes), nullptr);
-    }
-    EXPECT_TRUE(set.a->check());
-}
-
-TEST_P(Mistakes, OverflowAndUnderflow) {
-    Set set(GetParam(), "box");
-    ASSERT_NE(set.a, nullptr);
-    size_t bytes = can(kAnySize) ? 41 : kind().bytes;
-    auto end = static_cast<ptrdiff_t>(bytes);
-    for (ptrdiff_t at : {end, end + 15, ptrdiff_t{-1}, ptrdiff_t{-16}}) {
-        void *p = set.a->alloc(bytes), *next = set.a->alloc(bytes);
-        ASSERT_TRUE(p != nullptr && next != nullptr);
-        const char *what = at < 0 ? "underflow of" : "overflow of";
-        poke(p, at, 1);
-        EXPECT_STARTS(said([&] { set.a->free(p, bytes); }), blame("box", what, p));
-        bool sound = true;
-        EXPECT_STARTS(said([&] { sound = set.a->check(); }), blame("box", what, p));
-        EXPECT_FALSE(sound);
-        poke(p, at, static_cast<char>(0xfb));
-        EXPECT_TRUE(set.a->check());
-        set.a->free(p, bytes);
-        set.a->free(next, bytes);
-        EXPECT_TRUE(set.a->check());
-    }
-}
-
-TEST_P(Mistakes, LeaksAreListedWithTheirPlaces) {
-    Set set(GetParam(), "box");
-    ASSERT_NE(set.a, nullptr);
-    size_t bytes = can(kAnySize) ? 40 : kind().bytes;
-    void *a = set.a->alloc(bytes), *b = set.a->alloc(bytes), *c = set.a->alloc(bytes);
-    set.a->free(b, bytes);
-    size_t leaks = 0;
-    std::string text = stderr_of([&] { leaks = loam_registry_leaks(); });
-    EXPECT_EQ(leaks, 2u);
-    char line[300];
-    for (void *p : {a, c}) {
-        snprintf(line, sizeof line, "loam: %s box: leak of %zu bytes at %p, allocated at ",
-                 kind().noun, bytes, p);
-        size_t at = text.find(line);
-        ASSERT_NE(at, std::string::npos) << text << "\n" << line;
-        EXPECT_NE(text.find("kinds.h:", at), std::string::npos) << text;
-    }
-    EXPECT_EQ(set.a->usage().objects, 2u);
-    if (can(kReset)) {
-        set.a->reset();
-        EXPECT_EQ(loam_registry_leaks(), 0u);
-    }
-}
+/* ---- Tools ---- */
 
 #if UNDER_ASAN
 
-using ToolsDeathTest = Contract;
-INSTANTIATE_TEST_SUITE_P(All, ToolsDeathTest, testing::ValuesIn(rows()),
-                         [](const auto &info) { return row_name(info.param); });
-
-TEST_P(ToolsDeathTest, SeeObjects) {
+TEST_P(Contract, AToolSeesObjects) {
     Set set(GetParam(), nullptr);
     ASSERT_NE(set.a, nullptr);
-    size_t bytes = can(kAnySize) ? 40 : kind().bytes;
+    size_t bytes = some_size();
     auto *first = static_cast<volatile char *>(set.a->alloc(bytes));
     auto *p = static_cast<volatile char *>(set.a->alloc(bytes));
     auto *next = static_cast<volatile char *>(set.a->alloc(bytes));
-    first[0] = p[0] = p[bytes - 1] = next[0] = 1;
-    /* Pools over a piece of a given size keep no room free for a tool: the next block may begin there. */
-    bool dense =
-        !can(kAnySize) && !checked() && (set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
-    if (!dense) {
-        EXPECT_DEATH(p[bytes] = 1, "AddressSanitizer: (use-after-poison|unknown-crash)")
-            << "redzone";
+    first[0] = p[0] = p[bytes - 1] = next[0] = 1; /* or this test ends here */
+    /* A redzone, but where that would cost blocks of a capacity that somebody counted on. */
+    bool exact = !checked() && (GetParam().source == SourceKind::Buffer ||
+                                GetParam().source == SourceKind::Reserve || can(kFixed));
+    if (!exact) {
+        EXPECT_TRUE(__asan_address_is_poisoned(p + bytes)) << "redzone";
     }
     set.a->free(const_cast<char *>(p), bytes);
-    EXPECT_DEATH(p[0] = 1, "use-after-poison") << "freed";
-    EXPECT_DEATH(p[bytes - 1] = 1, "use-after-poison") << "freed";
+    EXPECT_TRUE(__asan_address_is_poisoned(p)) << "freed";
+    EXPECT_TRUE(__asan_address_is_poisoned(p + bytes - 1)) << "freed";
     first[0] = next[0] = 1;
     if (can(kReset)) {
         set.a->reset();
-        EXPECT_DEATH(next[0] = 1, "use-after-poison") << "gone with the reset";
+        EXPECT_TRUE(__asan_address_is_poisoned(next)) << "gone with the reset";
+        EXPECT_TRUE(__asan_address_is_poisoned(first)) << "gone with the reset";
     }
 }
 

@@ -10,24 +10,64 @@
 
 namespace contract {
 
+/* What is left when a source's own rounding, and its chunks' heads, are gone. */
+inline size_t most_of(size_t bytes) { return bytes / 8 * 7; }
+
+/* A caller's memory, for those that want none of a source: of the source all the same, so that books are kept. */
+class Given {
+  public:
+    bool get(loam_source *source, size_t bytes) {
+        memory = loam_source_get(source, bytes, 16, &got_);
+        source_ = source;
+        return memory != nullptr;
+    }
+    ~Given() {
+        if (memory != nullptr) loam_source_put(source_, memory, got_);
+    }
+    void *memory = nullptr;
+
+  private:
+    loam_source *source_ = nullptr;
+    size_t got_ = 0;
+};
+
 /* ---- Pools ---- */
 
-template <size_t kBytes, unsigned kMore> class Pool final : public Allocator {
+enum class PoolKind { Plain, Buffer, Fixed, ByHandle };
+
+template <size_t kBytes, unsigned kMore = 0, PoolKind kKind = PoolKind::Plain>
+class Pool final : public Allocator {
   public:
-    static std::unique_ptr<Allocator> make(loam_source *source, unsigned flags, const char *name) {
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t bytes, unsigned flags,
+                                           const char *name) {
         std::unique_ptr<Pool> self(new Pool);
         loam_pool_options options = {};
         options.flags = flags | kMore;
         options.name = name;
-        if (loam_pool_init(&self->pool_, source, kBytes, &options) != 0) return nullptr;
+        if (kKind == PoolKind::Fixed) options.flags |= LOAM_FIXED, options.most_blocks = 600;
+        if (kKind == PoolKind::Buffer) {
+            if (!self->given_.get(source, most_of(bytes))) return nullptr;
+            if (loam_pool_init_buffer(&self->pool_, self->given_.memory, most_of(bytes), kBytes,
+                                      &options) != 0)
+                return nullptr;
+        } else if (loam_pool_init(&self->pool_, source, kBytes, &options) != 0) {
+            return nullptr;
+        }
         self->good_ = true;
         return self;
     }
     ~Pool() override {
         if (good_) loam_pool_deinit(&pool_);
     }
-    void *alloc(size_t) override { return loam_pool_alloc(&pool_); }
-    void free(void *p, size_t) override { loam_pool_free(&pool_, p); }
+    void *alloc(size_t) override {
+        if (kKind != PoolKind::ByHandle) return loam_pool_alloc_at(&pool_, MADE);
+        return loam_pool_get(&pool_, loam_pool_alloc_handle_at(&pool_, MADE));
+    }
+    void free(void *p, size_t) override {
+        loam_handle handle = kKind == PoolKind::ByHandle ? loam_pool_handle(&pool_, p) : 0;
+        if (handle == 0 || !loam_pool_free_handle_at(&pool_, handle, USED))
+            loam_pool_free_at(&pool_, p, USED);
+    }
     void reset() override { loam_pool_reset(&pool_); }
     loam_usage usage() override {
         loam_usage usage = {};
@@ -37,21 +77,64 @@ template <size_t kBytes, unsigned kMore> class Pool final : public Allocator {
     bool check() override { return loam_pool_check(&pool_); }
 
   private:
+    Given given_;
     loam_pool pool_;
+    bool good_ = false;
+};
+
+template <size_t kBytes> class SharedPool final : public Allocator {
+  public:
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t, unsigned flags,
+                                           const char *name) {
+        std::unique_ptr<SharedPool> self(new SharedPool);
+        loam_pool_options options = {};
+        options.flags = flags;
+        options.name = name;
+        if (loam_shared_pool_init(&self->pool_, source, kBytes, &options) != 0) return nullptr;
+        self->good_ = true;
+        return self;
+    }
+    ~SharedPool() override {
+        if (good_) loam_shared_pool_deinit(&pool_);
+    }
+    void *alloc(size_t) override { return loam_shared_pool_alloc_at(&pool_, MADE); }
+    void free(void *p, size_t) override { loam_shared_pool_free_at(&pool_, p, USED); }
+    loam_usage usage() override {
+        loam_usage usage = {};
+        loam_shared_pool_usage(&pool_, &usage);
+        return usage;
+    }
+    bool check() override { return loam_shared_pool_check(&pool_); }
+
+  private:
+    loam_shared_pool pool_;
     bool good_ = false;
 };
 
 /* ---- Blocks ---- */
 
+enum class BlocksKind { Heap, FixedPool, StaticPool };
+
+template <unsigned kMore, BlocksKind kKind = BlocksKind::Heap>
 class Blocks final : public Allocator {
   public:
-    template <unsigned kMore>
-    static std::unique_ptr<Allocator> make(loam_source *source, unsigned flags, const char *name) {
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t bytes, unsigned flags,
+                                           const char *name) {
         std::unique_ptr<Blocks> self(new Blocks);
         loam_blocks_options options = {};
-        options.source = source;
         options.flags = flags | kMore;
         options.name = name;
+        if (kKind == BlocksKind::StaticPool) {
+            if (!self->given_.get(source, most_of(bytes))) return nullptr;
+            options.memory = self->given_.memory;
+            options.memory_bytes = most_of(bytes);
+        } else {
+            options.source = source;
+        }
+        if (kKind == BlocksKind::FixedPool) {
+            options.flags |= LOAM_FIXED;
+            options.blocks_each = static_cast<uint32_t>(most_of(bytes) / 9600);
+        }
         if (loam_blocks_init(&self->blocks_, &options) != 0) return nullptr;
         self->good_ = true;
         return self;
@@ -59,10 +142,16 @@ class Blocks final : public Allocator {
     ~Blocks() override {
         if (good_) loam_blocks_deinit(&blocks_);
     }
-    void *alloc(size_t bytes) override { return loam_blocks_alloc(&blocks_, bytes); }
-    void free(void *p, size_t) override { loam_blocks_free(&blocks_, p); }
+    void *alloc(size_t bytes) override { return loam_blocks_alloc_at(&blocks_, bytes, MADE); }
+    void free(void *p, size_t) override { loam_blocks_free_at(&blocks_, p, USED); }
     void *realloc(void *p, size_t, size_t bytes) override {
-        return loam_blocks_realloc(&blocks_, p, bytes);
+        return loam_blocks_realloc_at(&blocks_, p, bytes, MOVED);
+    }
+    void *alloc_array(size_t count, size_t bytes) override {
+        return loam_blocks_calloc_at(&blocks_, count, bytes, MADE);
+    }
+    void *alloc_aligned(size_t bytes, size_t align) override {
+        return loam_blocks_alloc_aligned_at(&blocks_, bytes, align, MADE);
     }
     void reset() override { loam_blocks_reset(&blocks_); }
     loam_usage usage() override {
@@ -73,66 +162,105 @@ class Blocks final : public Allocator {
     bool check() override { return loam_blocks_check(&blocks_); }
 
   private:
+    Given given_;
     loam_blocks blocks_;
     bool good_ = false;
 };
 
 /* ---- Regions ---- */
 
-class Region : public Allocator {
-  public:
-    ~Region() override { loam_region_destroy(region_); }
-    static std::unique_ptr<Allocator> make(loam_source *source, unsigned flags, const char *name) {
-        loam_region_options options = {};
-        return made(source, &options, flags, name);
-    }
-    /* TfwPool's own pages. */
-    static std::unique_ptr<Allocator> make_tfw(loam_source *source, unsigned flags,
-                                               const char *name) {
-        loam_region_options options = LOAM_REGION_TFW;
-        return made(source, &options, flags, name);
-    }
-    void *alloc(size_t bytes) override { return loam_region_alloc(region_, bytes); }
-    void free(void *p, size_t bytes) override { loam_region_free(region_, p, bytes); }
-    void *realloc(void *p, size_t old_bytes, size_t bytes) override {
-        return loam_region_realloc(region_, p, old_bytes, bytes);
-    }
-    void reset() override { loam_region_reset(region_); }
-    loam_usage usage() override {
-        loam_usage usage = {};
-        loam_region_usage(region_, &usage);
-        return usage;
-    }
-    bool check() override { return loam_region_check(region_); }
+enum class RegionKind { Plain, Tfw, Fixed, InPlace, Child };
 
-  private:
-    static std::unique_ptr<Allocator> made(loam_source *source, loam_region_options *options,
-                                           unsigned flags, const char *name) {
-        options->flags = flags;
-        options->name = name;
+template <RegionKind kKind> class Region final : public Allocator {
+  public:
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t bytes, unsigned flags,
+                                           const char *name) {
+        loam_region_options options = {}, tfw = LOAM_REGION_TFW;
+        if (kKind == RegionKind::Tfw) options = tfw;
+        if (kKind == RegionKind::Fixed) options.first_bytes = most_of(bytes), flags |= LOAM_FIXED;
+        options.flags = flags;
+        options.name = name;
         std::unique_ptr<Region> self(new Region);
-        self->region_ = loam_region_create(source, options);
+        if (kKind == RegionKind::InPlace) {
+            if (loam_region_init(&self->own_, source, &options) != 0) return nullptr;
+            self->region_ = &self->own_;
+        } else if (kKind == RegionKind::Child) {
+            self->parent_ = loam_region_create(source, nullptr);
+            if (self->parent_ == nullptr) return nullptr;
+            self->region_ = loam_region_create_child(self->parent_, &options);
+        } else {
+            self->region_ = loam_region_create(source, &options);
+        }
         if (self->region_ == nullptr) return nullptr;
         return self;
     }
-    loam_region *region_ = nullptr;
+    ~Region() override {
+        if (region_ == &own_) {
+            loam_region_deinit(region_);
+        } else if (parent_ != nullptr) {
+            loam_region_destroy(parent_);
+        } else {
+            loam_region_destroy(region_);
+        }
+    }
+    void *alloc(size_t bytes) override { return loam_region_alloc_at(region_, bytes, MADE); }
+    void free(void *p, size_t bytes) override { loam_region_free_at(region_, p, bytes, USED); }
+    void *realloc(void *p, size_t old_bytes, size_t bytes) override {
+        return loam_region_realloc_at(region_, p, old_bytes, bytes, MOVED);
+    }
+    void *alloc_array(size_t count, size_t bytes) override {
+        return loam_region_calloc_at(region_, count, bytes, MADE);
+    }
+    void *alloc_aligned(size_t bytes, size_t align) override {
+        return loam_region_alloc_aligned_at(region_, bytes, align, MADE);
+    }
+    void reset() override { loam_region_reset(region_); }
+    loam_usage usage() override { return of(region_); }
+    loam_usage beside() override { return parent_ != nullptr ? of(parent_) : loam_usage{}; }
+    bool check() override {
+        return loam_region_check(region_) && (parent_ == nullptr || loam_region_check(parent_));
+    }
+
+  private:
+    static loam_usage of(const loam_region *region) {
+        loam_usage usage = {};
+        loam_region_usage(region, &usage);
+        return usage;
+    }
+    loam_region own_;
+    loam_region *region_ = nullptr, *parent_ = nullptr;
 };
 
 inline const std::vector<Kind> &kinds() {
     constexpr unsigned kPool = kReset | kHarden;
-    constexpr unsigned kBlocks = kAnySize | kRealloc | kReset;
+    constexpr unsigned kBlocks = kAnySize | kRealloc | kReset | kArrays | kAligned;
+    constexpr unsigned kFixedBlocks = kBlocks | kFixed | kLiveBits;
+    constexpr unsigned kRegion = kAnySize | kRealloc | kReset | kSized | kArrays | kAligned;
+    using BK = BlocksKind;
+    using PK = PoolKind;
+    using RK = RegionKind;
     static const std::vector<Kind> all = {
-        {"pool1", "pool", kPool, 1, 1, Pool<1, 0>::make},
-        {"pool24", "pool", kPool, 24, 8, Pool<24, 0>::make},
-        {"pool48", "pool", kPool, 48, 16, Pool<48, 0>::make},
-        {"pool1024", "pool", kPool, 1024, 16, Pool<1024, 0>::make},
+        {"pool1", "pool", kPool, 1, 1, Pool<1>::make},
+        {"pool24", "pool", kPool, 24, 8, Pool<24>::make},
+        {"pool48", "pool", kPool, 48, 16, Pool<48>::make},
+        {"pool1024", "pool", kPool, 1024, 16, Pool<1024>::make},
         {"pool_contiguous", "pool", kPool | kContiguous, 40, 8,
          Pool<40, LOAM_POOL_CONTIGUOUS>::make},
         {"pool_handles", "pool", kPool, 32, 16, Pool<32, LOAM_POOL_HANDLES>::make},
-        {"blocks", "blocks", kBlocks, 0, 16, Blocks::make<0>},
-        {"blocks_threads", "blocks", kBlocks, 0, 16, Blocks::make<LOAM_THREADS>},
-        {"region", "region", kAnySize | kRealloc | kReset, 0, 16, Region::make},
-        {"region_tfw", "region", kAnySize | kRealloc | kReset, 0, 16, Region::make_tfw},
+        {"pool_by_handle", "pool", kPool, 32, 16, Pool<32, LOAM_POOL_HANDLES, PK::ByHandle>::make},
+        {"pool_buffer", "pool", kPool | kFixed | kGiven, 40, 8, Pool<40, 0, PK::Buffer>::make},
+        {"pool_fixed", "pool", kPool | kFixed, 40, 8, Pool<40, 0, PK::Fixed>::make},
+        {"pool_shared", "pool", kHarden, 40, 8, SharedPool<40>::make},
+        {"blocks", "blocks", kBlocks, 0, 16, Blocks<0>::make},
+        {"blocks_threads", "blocks", kBlocks, 0, 16, Blocks<LOAM_THREADS>::make},
+        {"blocks_fixed", "blocks", kFixedBlocks, 4096, 16, Blocks<0, BK::FixedPool>::make},
+        {"blocks_static", "blocks", kFixedBlocks | kGiven, 4096, 16,
+         Blocks<0, BK::StaticPool>::make},
+        {"region", "region", kRegion, 0, 16, Region<RK::Plain>::make},
+        {"region_tfw", "region", kRegion, 0, 16, Region<RK::Tfw>::make},
+        {"region_fixed", "region", kRegion | kFixed, 0, 16, Region<RK::Fixed>::make},
+        {"region_in_place", "region", kRegion, 0, 16, Region<RK::InPlace>::make},
+        {"region_child", "region", kRegion, 0, 16, Region<RK::Child>::make},
     };
     return all;
 }

@@ -3,6 +3,7 @@
 
 #include <sys/wait.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -31,63 +32,116 @@ bool says(const Outcome &outcome, const char *words) {
 
 #ifdef LOAM_TOOL_PROGRAM
 
-TEST(Tool, NobodyWatches) {
-    Outcome outcome = outcome_of(LOAM_TOOL_PROGRAM " none");
-    EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_EQ(outcome.text, "watched: no\n");
+/* buffer and static have exactly the blocks that fit: no redzone takes room from them. Large objects, and those of
+ * guard here, go back to the source, or stay, in ways of their own. */
+const char *const kAll[] = {"guard",   "pool",   "handles", "buffer", "shared", "blocks",
+                            "threads", "static", "large",   "region", "big",    "child"};
+bool has_redzones(const std::string &allocator) {
+    return allocator != "buffer" && allocator != "static";
+}
+/* A chunk that went back is its source's, which may be touched: nobody's object is. */
+bool keeps_freed(const std::string &allocator) {
+    return allocator != "large" && allocator != "big";
+}
+bool has_reset(const std::string &allocator) {
+    return keeps_freed(allocator) && allocator != "guard" && allocator != "shared";
 }
 
-class Valgrind : public testing::Test {
+TEST(Tool, NobodyWatches) {
+    for (const std::string allocator : kAll) {
+        Outcome outcome = outcome_of(LOAM_TOOL_PROGRAM " " + allocator + " none");
+        EXPECT_EQ(outcome.status, 0) << allocator << "\n" << outcome.text;
+        EXPECT_EQ(outcome.text, "watched: no\n") << allocator;
+    }
+}
+
+/* ---- LOAM_ON_ERROR, from the environment of a program that has no other door to loam ---- */
+
+TEST(OnError, IgnoreGoesOnAfterTheLine) {
+    for (const std::string allocator : {"guard", "pool", "handles"}) {
+        std::string command = LOAM_TOOL_PROGRAM " " + allocator + " foreign";
+        Outcome outcome = outcome_of("LOAM_ON_ERROR=ignore " + command);
+        EXPECT_EQ(outcome.status, 0) << allocator << "\n" << outcome.text;
+        bool is_checked = allocator == "guard";
+        bool has_line = says(outcome, "which is no object of it");
+        EXPECT_TRUE(has_line || !is_checked) << allocator << "\n" << outcome.text;
+        outcome = outcome_of("LOAM_ON_ERROR=ignore LOAM_SHOW_ERRORS=0 " + command);
+        EXPECT_EQ(outcome.status, 0) << allocator;
+        EXPECT_EQ(outcome.text, "watched: no\n") << allocator;
+    }
+    Outcome outcome = outcome_of(LOAM_TOOL_PROGRAM " guard foreign");
+    EXPECT_EQ(outcome.status, 128 + SIGABRT) << outcome.text;
+}
+
+/* ---- Tools ---- */
+
+class Valgrind : public testing::TestWithParam<const char *> {
   protected:
     void SetUp() override {
         if (outcome_of("valgrind --version").status != 0) GTEST_SKIP() << "valgrind is not there";
-        if (!says(run("none"), "watched: yes"))
-            GTEST_SKIP() << "loam was built without valgrind/memcheck.h";
     }
-    static Outcome run(const std::string &mistake) {
-        return outcome_of("valgrind --error-exitcode=99 --quiet " LOAM_TOOL_PROGRAM " " + mistake);
+    /* The output of one run with all mistakes, in parts: behind [name] what the mistake made Valgrind say. */
+    static std::string part(const Outcome &outcome, const std::string &name) {
+        size_t at = outcome.text.find("[" + name + "]\n");
+        if (at == std::string::npos) return "nothing";
+        at += name.size() + 3;
+        return outcome.text.substr(at, outcome.text.find("[", at) - at);
+    }
+    static bool has(const std::string &text, const char *words) {
+        return text.find(words) != std::string::npos;
     }
 };
+INSTANTIATE_TEST_SUITE_P(All, Valgrind, testing::ValuesIn(kAll),
+                         [](const auto &info) { return std::string(info.param); });
 
-TEST_F(Valgrind, NoMistakeNoError) {
-    Outcome outcome = run("none");
-    EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_EQ(outcome.text, "watched: yes\n");
-}
-
-TEST_F(Valgrind, SeesWritesAroundAndAfterAnObject) {
-    for (const char *mistake : {"past", "before", "freed"}) {
-        Outcome outcome = run(mistake);
-        EXPECT_TRUE(says(outcome, "Invalid write of size 1")) << mistake << "\n" << outcome.text;
-        EXPECT_NE(outcome.status, 0) << mistake;
+TEST_P(Valgrind, SeesMistakesAndNothingElse) {
+    std::string allocator = GetParam();
+    Outcome outcome = outcome_of("valgrind --error-exitcode=99 --quiet " LOAM_TOOL_PROGRAM " " +
+                                 allocator + " all");
+    if (!says(outcome, "watched: yes"))
+        GTEST_SKIP() << "loam was built without valgrind/memcheck.h";
+    const char *write = "Invalid write of size 1";
+    EXPECT_TRUE(has(part(outcome, "unset"), "uninitialised")) << outcome.text;
+    if (has_redzones(allocator)) {
+        EXPECT_TRUE(has(part(outcome, "past"), write)) << outcome.text;
+        EXPECT_TRUE(has(part(outcome, "before"), write)) << outcome.text;
     }
+    EXPECT_EQ(part(outcome, "end of use"), "") << "frees are no mistakes";
+    if (keeps_freed(allocator)) {
+        EXPECT_TRUE(has(part(outcome, "freed"), write)) << outcome.text;
+    }
+    if (has_reset(allocator)) {
+        EXPECT_TRUE(has(part(outcome, "reset"), write)) << outcome.text;
+    }
+    EXPECT_EQ(part(outcome, "end of all"), "") << "the end is none";
+    EXPECT_EQ(outcome.status, 99) << outcome.text;
 }
 
-TEST_F(Valgrind, SeesThatANewObjectIsUndefined) {
-    Outcome outcome = run("unset");
-    EXPECT_TRUE(says(outcome, "uninitialised")) << outcome.text;
-}
-
-class AsanInTheProgram : public testing::Test {
+class AsanInTheProgram : public testing::TestWithParam<const char *> {
   protected:
     static Outcome run(const std::string &mistake) {
-        return outcome_of("ASAN_OPTIONS=abort_on_error=0:exitcode=98 " LOAM_TOOL_PROGRAM_ASAN " " +
-                          mistake);
+        return outcome_of(
+            "ASAN_OPTIONS=abort_on_error=0:exitcode=98:symbolize=0 " LOAM_TOOL_PROGRAM_ASAN " " +
+            std::string(GetParam()) + " " + mistake);
     }
-};
-
-TEST_F(AsanInTheProgram, NoMistakeNoError) {
-    Outcome outcome = run("none");
-    EXPECT_EQ(outcome.status, 0) << outcome.text;
-    EXPECT_EQ(outcome.text, "watched: yes\n");
-}
-
-TEST_F(AsanInTheProgram, SeesWritesAroundAndAfterAnObject) {
-    for (const char *mistake : {"past", "before", "freed"}) {
+    static void expect_seen(const char *mistake) {
         Outcome outcome = run(mistake);
         EXPECT_TRUE(says(outcome, "use-after-poison")) << mistake << "\n" << outcome.text;
         EXPECT_EQ(outcome.status, 98) << mistake;
     }
+};
+INSTANTIATE_TEST_SUITE_P(All, AsanInTheProgram, testing::ValuesIn(kAll),
+                         [](const auto &info) { return std::string(info.param); });
+
+TEST_P(AsanInTheProgram, SeesObjects) {
+    Outcome outcome = run("none");
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(outcome.text, "watched: yes\n");
+    if (keeps_freed(GetParam())) expect_seen("freed");
+    if (has_reset(GetParam())) expect_seen("reset");
+    if (!has_redzones(GetParam())) return;
+    expect_seen("past");
+    expect_seen("before");
 }
 
 #else

@@ -2,7 +2,9 @@
  *
  * As consumer.c, for operator new and delete: TAKES_OVER=1 where they have to be loam's.
  */
+#include <loam/blocks.hpp>
 #include <loam/loam.h>
+#include <loam/pool.hpp>
 
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +15,15 @@
 int main() {
     std::map<std::string, std::string> words;
     for (int i = 0; i < 1000; i++) words[std::to_string(i)] = std::string(100, 'x');
+    loam::pool_of<std::string> names;
+    loam::blocks blocks;
+    for (int i = 0; i < 1000; i++) {
+        auto name = names.make("a name that is too long for the string itself");
+        auto *copy = blocks.make<std::string>(*name);
+        if (*copy != *name) return 1;
+        blocks.destroy(copy);
+        names.destroy(name);
+    }
 #if TAKES_OVER
     loam_free(::operator new(100));
     ::operator delete(loam_malloc(100));

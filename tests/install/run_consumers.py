@@ -9,7 +9,8 @@ The kinds:
   pkg_config    the compiler by hand, with what pkg-config says
   static        a fully static program, C and C++, with the override object linked first
   preload       LD_PRELOAD of the installed library into a program that knows nothing of it
-  headers       each installed header alone, as C11 and as C++17, with every warning an error
+  headers       each installed header alone, as C11 and as C++17, with every warning an error, by the build's
+                compilers, gcc and clang as far as they are there
 
 It checks that loam is found, linked and in charge; that it allocates well is for the other tests.
 Exit: 0 it works, 1 it does not, 77 cannot be tried here (says why).
@@ -133,12 +134,23 @@ def preload(installed):
         raise Failure(f"no line 'loam: version {installed.version}' from a preloaded program: {said!r}")
 
 
+def compilers(args):
+    """(language, standard, compiler), each compiler once."""
+    found = {}
+    for language, standard, names in (("c", "c11", (args.cc, "gcc", "clang")),
+                                      ("c++", "c++17", (args.cxx, "g++", "clang++"))):  # fmt: skip
+        for name in names:
+            path = shutil.which(name)
+            if path:
+                found[language, Path(path).resolve()] = (language, standard, path)
+    return found.values()
+
+
 def headers(installed):
     include = installed.only("loam.h").parent.parent
     names = sorted(include.rglob("*.h")) + sorted(include.rglob("*.hpp"))
     for header in names:
-        for language, standard, compiler in (("c", "c11", installed.args.cc),
-                                             ("c++", "c++17", installed.args.cxx)):  # fmt: skip
+        for language, standard, compiler in compilers(installed.args):
             if language == "c" and header.suffix == ".hpp":
                 continue
             run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",

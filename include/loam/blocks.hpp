@@ -1,0 +1,196 @@
+/* loam/blocks.hpp: blocks for C++: an owner, a memory resource, an allocator for containers (loam/blocks.h).
+ *
+ *     loam::blocks blocks;                        ends with its scope, and all memory with it
+ *     auto *order = blocks.make<Order>(7);        blocks.destroy(order)
+ *     loam::blocks_map<int, int> map(blocks);     std::map over them; so list, set, vector, string, ...
+ *     loam::blocks_resource resource;             std::pmr::vector<int> v(&resource);
+ *
+ * Containers over blocks must end before them. One thread at a time, unless the options say LOAM_THREADS. Out of
+ * memory is std::bad_alloc; nothing else is thrown but by constructors of objects.
+ */
+#ifndef LOAM_BLOCKS_HPP
+#define LOAM_BLOCKS_HPP
+
+#include "loam/blocks.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <forward_list>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <queue>
+#include <set>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace loam {
+
+class blocks {
+  public:
+    /* std::bad_alloc iff options are not valid, or the source has no memory. */
+    explicit blocks(const loam_blocks_options &options = {}) {
+        if (loam_blocks_init(&blocks_, &options) != 0) throw std::bad_alloc();
+    }
+    blocks(const blocks &) = delete;
+    blocks &operator=(const blocks &) = delete;
+    ~blocks() { loam_blocks_deinit(&blocks_); }
+
+    /* Memory for a T, or for `bytes`; std::bad_alloc iff there is none. */
+    [[nodiscard]] void *alloc(std::size_t bytes, const char *file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+        return need(loam_blocks_alloc_at(&blocks_, bytes, file, line));
+    }
+    [[nodiscard]] void *alloc_aligned(std::size_t bytes, std::size_t align,
+                                      const char *file = __builtin_FILE(),
+                                      unsigned line = __builtin_LINE()) {
+        return need(align <= 16 ? loam_blocks_alloc_at(&blocks_, bytes, file, line)
+                                : loam_blocks_alloc_aligned_at(&blocks_, bytes, align, file, line));
+    }
+    /* As loam_blocks_realloc, bytes 0 included; std::bad_alloc leaves p as it was. */
+    void *realloc(void *p, std::size_t bytes, const char *file = __builtin_FILE(),
+                  unsigned line = __builtin_LINE()) {
+        void *to = loam_blocks_realloc_at(&blocks_, p, bytes, file, line);
+        return bytes != 0 || p == nullptr ? need(to) : to;
+    }
+    void free(void *p, const char *file = __builtin_FILE(),
+              unsigned line = __builtin_LINE()) noexcept {
+        loam_blocks_free_at(&blocks_, p, file, line);
+    }
+
+    /* A T made of args. What its constructor throws passes through, and the block is free again. */
+    template <typename T, typename... Args> [[nodiscard]] T *make(Args &&...args) {
+        void *block = alloc_aligned(sizeof(T), alignof(T), nullptr, 0);
+        if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
+            return ::new (block) T(std::forward<Args>(args)...);
+        } else {
+            try {
+                return ::new (block) T(std::forward<Args>(args)...);
+            } catch (...) {
+                free(block, nullptr, 0);
+                throw;
+            }
+        }
+    }
+    /* nullptr allowed. T is what it was made as. */
+    template <typename T>
+    void destroy(T *object, const char *file = __builtin_FILE(),
+                 unsigned line = __builtin_LINE()) noexcept {
+        if (object == nullptr) return;
+        object->~T();
+        free(object, file, line);
+    }
+    struct deleter {
+        blocks *owner;
+        template <typename T> void operator()(T *object) const noexcept { owner->destroy(object); }
+    };
+    template <typename T> using unique_ptr = std::unique_ptr<T, deleter>;
+    template <typename T, typename... Args> [[nodiscard]] unique_ptr<T> make_unique(Args &&...args) {
+        return unique_ptr<T>(make<T>(std::forward<Args>(args)...), deleter{this});
+    }
+
+    std::size_t usable_size(const void *p) noexcept {
+        return loam_blocks_usable_size(&blocks_, p);
+    }
+    std::size_t trim() noexcept { return loam_blocks_trim(&blocks_); }
+    /* All objects are gone, without their destructors. */
+    void reset() noexcept { loam_blocks_reset(&blocks_); }
+    void record(loam_histogram *histogram) noexcept { loam_blocks_record(&blocks_, histogram); }
+    bool check() const noexcept { return loam_blocks_check(&blocks_); }
+    loam_usage usage() const noexcept {
+        loam_usage usage;
+        loam_blocks_usage(&blocks_, &usage);
+        return usage;
+    }
+    loam_blocks *get() noexcept { return &blocks_; }
+    const loam_blocks *get() const noexcept { return &blocks_; }
+
+  private:
+    static void *need(void *p) {
+        if (LOAM_UNLIKELY(p == nullptr)) throw std::bad_alloc();
+        return p;
+    }
+    loam_blocks blocks_;
+};
+
+/* Blocks of its own for std::pmr. Any size, any alignment up to 64 KiB. */
+class blocks_resource final : public std::pmr::memory_resource {
+  public:
+    explicit blocks_resource(const loam_blocks_options &options = {}) : own_(options) {}
+    blocks &get() noexcept { return own_; }
+
+  private:
+    void *do_allocate(std::size_t bytes, std::size_t align) override {
+        return own_.alloc_aligned(bytes, align, nullptr, 0);
+    }
+    void do_deallocate(void *p, std::size_t, std::size_t) override { own_.free(p, nullptr, 0); }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        return this == &other;
+    }
+    blocks own_;
+};
+
+/* For containers: a pointer to blocks, whose copies go with the contents. */
+template <typename T> class blocks_allocator {
+  public:
+    using value_type = T;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+
+    blocks_allocator(blocks &of) noexcept : of_(&of) {}
+    template <typename U>
+    blocks_allocator(const blocks_allocator<U> &other) noexcept : of_(other.of_) {}
+
+    [[nodiscard]] T *allocate(std::size_t count) {
+        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
+        return static_cast<T *>(of_->alloc_aligned(count * sizeof(T), alignof(T), nullptr, 0));
+    }
+    void deallocate(T *p, std::size_t) noexcept { of_->free(p, nullptr, 0); }
+
+    template <typename U> bool operator==(const blocks_allocator<U> &other) const noexcept {
+        return of_ == other.of_;
+    }
+    template <typename U> bool operator!=(const blocks_allocator<U> &other) const noexcept {
+        return of_ != other.of_;
+    }
+
+  private:
+    template <typename U> friend class blocks_allocator;
+    blocks *of_;
+};
+
+template <typename T> using blocks_list = std::list<T, blocks_allocator<T>>;
+template <typename T> using blocks_forward_list = std::forward_list<T, blocks_allocator<T>>;
+template <typename T> using blocks_vector = std::vector<T, blocks_allocator<T>>;
+template <typename T> using blocks_deque = std::deque<T, blocks_allocator<T>>;
+template <typename T> using blocks_queue = std::queue<T, blocks_deque<T>>;
+template <typename K, typename V, typename Less = std::less<K>>
+using blocks_map = std::map<K, V, Less, blocks_allocator<std::pair<const K, V>>>;
+template <typename T, typename Less = std::less<T>>
+using blocks_set = std::set<T, Less, blocks_allocator<T>>;
+template <typename K, typename V, typename Hash = std::hash<K>, typename Equal = std::equal_to<K>>
+using blocks_unordered_map =
+    std::unordered_map<K, V, Hash, Equal, blocks_allocator<std::pair<const K, V>>>;
+template <typename T, typename Hash = std::hash<T>, typename Equal = std::equal_to<T>>
+using blocks_unordered_set = std::unordered_set<T, Hash, Equal, blocks_allocator<T>>;
+using blocks_string = std::basic_string<char, std::char_traits<char>, blocks_allocator<char>>;
+/* blocks_ostringstream out{blocks_string(blocks)}: the string brings the allocator. */
+using blocks_stringstream =
+    std::basic_stringstream<char, std::char_traits<char>, blocks_allocator<char>>;
+using blocks_ostringstream =
+    std::basic_ostringstream<char, std::char_traits<char>, blocks_allocator<char>>;
+using blocks_istringstream =
+    std::basic_istringstream<char, std::char_traits<char>, blocks_allocator<char>>;
+
+} // namespace loam
+
+#endif

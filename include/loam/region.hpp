@@ -1,0 +1,224 @@
+/* loam/region.hpp: regions for C++: an owner, objects that are destroyed with their region, scopes, a memory resource
+ * and an allocator for containers (loam/region.h).
+ *
+ *     loam::region request;                         everything below ends with it, the newest first
+ *     auto *header = request.create<Header>(name);  its destructor runs then
+ *     { loam::region_scope scope(request); ... }    or here, what came since
+ *     std::pmr::vector<int> numbers(&resource);     loam::region_resource resource(request);
+ *     std::vector<int, loam::region_allocator<int>> others(request);
+ *
+ * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
+ */
+#ifndef LOAM_REGION_HPP
+#define LOAM_REGION_HPP
+
+#include "loam/region.h"
+
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace loam {
+
+namespace detail {
+
+[[nodiscard]] inline void *region_alloc(loam_region *region, std::size_t bytes, std::size_t align,
+                                        const char *file, unsigned line) {
+    void *p = loam_region_alloc_aligned_at(region, bytes, align, file, line);
+    if (p == nullptr) throw std::bad_alloc();
+    return p;
+}
+
+template <typename T> void region_end(void *object) { static_cast<T *>(object)->~T(); }
+
+/* Gives the memory of an object back unless the object has come to life. */
+template <typename T> struct region_place {
+    loam_region *region;
+    void *memory;
+    ~region_place() {
+        if (memory != nullptr)
+            loam_region_free_aligned_at(region, memory, sizeof(T), alignof(T), nullptr, 0);
+    }
+};
+
+} // namespace detail
+
+/* A T in the region, made of args. Its destructor, if it does anything, runs when the region ends, is reset or rewound to
+ * before this: after those of objects that were made later. std::bad_alloc iff there is no memory; what T's constructor
+ * throws passes through. Nothing is left behind then. */
+template <typename T, typename... Args>
+[[nodiscard]] T *region_create(loam_region *region, Args &&...args) {
+    detail::region_place<T> place = {
+        region, detail::region_alloc(region, sizeof(T), alignof(T), nullptr, 0)};
+    T *object = ::new (place.memory) T(std::forward<Args>(args)...);
+    if constexpr (!std::is_trivially_destructible_v<T>) {
+        if (loam_region_add_cleanup(region, detail::region_end<T>, object) == nullptr) {
+            object->~T();
+            throw std::bad_alloc();
+        }
+    }
+    place.memory = nullptr;
+    return object;
+}
+
+/* A region of its own. It can be moved: the region itself stays where it is. */
+class region {
+  public:
+    explicit region(const loam_region_options &options = {}, loam_source *source = nullptr)
+        : region_(loam_region_create(source, &options)) {
+        if (region_ == nullptr) throw std::bad_alloc();
+    }
+    /* Takes over one of loam_region_create; not nullptr. */
+    explicit region(loam_region *owned) noexcept : region_(owned) {}
+    region(region &&other) noexcept : region_(std::exchange(other.region_, nullptr)) {}
+    region &operator=(region &&other) noexcept {
+        std::swap(region_, other.region_);
+        return *this;
+    }
+    region(const region &) = delete;
+    region &operator=(const region &) = delete;
+    ~region() { loam_region_destroy(region_); }
+
+    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
+        return region_create<T>(region_, std::forward<Args>(args)...);
+    }
+    /* count of a type whose destructor does nothing, each with its default value. */
+    template <typename T> [[nodiscard]] T *array(std::size_t count) {
+        static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructors");
+        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
+        T *first = static_cast<T *>(
+            detail::region_alloc(region_, count * sizeof(T), alignof(T), nullptr, 0));
+        for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
+        return first;
+    }
+    /* Memory, and back. */
+    [[nodiscard]] void *alloc(std::size_t bytes, std::size_t align = LOAM_REGION_ALIGN,
+                              const char *file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+        return detail::region_alloc(region_, bytes, align, file, line);
+    }
+    void free(void *p, std::size_t bytes, std::size_t align = LOAM_REGION_ALIGN,
+              const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) noexcept {
+        loam_region_free_aligned_at(region_, p, bytes, align, file, line);
+    }
+    /* A region over the same source. Its owner must be gone before this one ends, is reset or rewound; who has none uses
+     * loam_region_create_child. */
+    [[nodiscard]] region child(const loam_region_options &options = {}) {
+        loam_region *made = loam_region_create_child(region_, &options);
+        if (made == nullptr) throw std::bad_alloc();
+        return region(made);
+    }
+
+    void reset() noexcept { loam_region_reset(region_); }
+    std::size_t trim() noexcept { return loam_region_trim(region_); }
+    bool is_from(const void *p) const noexcept { return loam_region_is_from(region_, p); }
+    bool check() const noexcept { return loam_region_check(region_); }
+    loam_usage usage() const noexcept {
+        loam_usage usage;
+        loam_region_usage(region_, &usage);
+        return usage;
+    }
+    loam_region *get() const noexcept { return region_; }
+
+  private:
+    loam_region *region_;
+};
+
+/* Drops what was allocated in the region since, at the scope's end. Scopes of one region nest. */
+class region_scope {
+  public:
+    explicit region_scope(loam_region *region) noexcept
+        : region_(region), mark_(loam_region_mark_here(region)) {}
+    explicit region_scope(const region &region) noexcept : region_scope(region.get()) {}
+    region_scope(const region_scope &) = delete;
+    region_scope &operator=(const region_scope &) = delete;
+    ~region_scope() {
+        if (region_ != nullptr) loam_region_rewind(region_, &mark_);
+    }
+    /* All that came since stays, and the scope is over. */
+    void keep() noexcept {
+        if (region_ != nullptr) loam_region_keep(region_, &mark_);
+        region_ = nullptr;
+    }
+
+  private:
+    loam_region *region_;
+    loam_region_mark mark_;
+};
+
+/* One of this thread's scratch regions until the scope ends: not the one that the caller's results are in. */
+class scratch {
+  public:
+    explicit scratch(const loam_region *conflict = nullptr)
+        : scratch_(loam_scratch_begin(conflict)) {
+        if (scratch_.region == nullptr) throw std::bad_alloc();
+    }
+    scratch(const scratch &) = delete;
+    scratch &operator=(const scratch &) = delete;
+    ~scratch() { loam_scratch_end(&scratch_); }
+    loam_region *get() const noexcept { return scratch_.region; }
+
+  private:
+    loam_scratch scratch_;
+};
+
+/* A region, somebody else's, as a memory resource. What containers give back is used again as loam_region_free says. */
+class region_resource final : public std::pmr::memory_resource {
+  public:
+    explicit region_resource(loam_region *region) noexcept : region_(region) {}
+    explicit region_resource(const region &region) noexcept : region_(region.get()) {}
+    loam_region *get() const noexcept { return region_; }
+
+  private:
+    void *do_allocate(std::size_t bytes, std::size_t align) override {
+        return detail::region_alloc(region_, bytes, align, nullptr, 0);
+    }
+    void do_deallocate(void *p, std::size_t bytes, std::size_t align) override {
+        loam_region_free_aligned_at(region_, p, bytes, align, nullptr, 0);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        return this == &other; /* without RTTI nobody knows what the other is */
+    }
+
+    loam_region *region_;
+};
+
+/* The same for containers that take an allocator. Copies allocate from the same region. */
+template <typename T> class region_allocator {
+  public:
+    using value_type = T;
+    using propagate_on_container_copy_assignment = std::true_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+
+    region_allocator(loam_region *region) noexcept : region_(region) {}
+    region_allocator(const region &region) noexcept : region_(region.get()) {}
+    template <typename U>
+    region_allocator(const region_allocator<U> &other) noexcept : region_(other.region_) {}
+
+    [[nodiscard]] T *allocate(std::size_t count) {
+        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
+        return static_cast<T *>(
+            detail::region_alloc(region_, count * sizeof(T), alignof(T), nullptr, 0));
+    }
+    void deallocate(T *p, std::size_t count) noexcept {
+        loam_region_free_aligned_at(region_, p, count * sizeof(T), alignof(T), nullptr, 0);
+    }
+
+    template <typename U> bool operator==(const region_allocator<U> &other) const noexcept {
+        return region_ == other.region_;
+    }
+    template <typename U> bool operator!=(const region_allocator<U> &other) const noexcept {
+        return region_ != other.region_;
+    }
+
+  private:
+    template <typename U> friend class region_allocator;
+    loam_region *region_;
+};
+
+} // namespace loam
+
+#endif

@@ -1,0 +1,118 @@
+/* loam/xallocator.hpp: STL containers, strings and streams over xmalloc (loam/xallocator.h).
+ *
+ *     loam::xlist<int> list;                     as std::list<int>, every node an xmalloc
+ *     loam::xmap<int, loam::xstring> names;
+ *     loam::xostringstream out; out << 5; out.str() == loam::xstring("5")
+ *     std::vector<int, loam::xalloc_allocator<int>> any;
+ *
+ * Choose it where containers cannot be given an allocator object of their own; where they can, loam/blocks.hpp
+ * keeps each group of them in blocks of their own. All allocators are equal: contents may be swapped, moved and
+ * spliced between any two containers, by any threads. Out of memory is std::bad_alloc; nothing else is thrown.
+ */
+#ifndef LOAM_XALLOCATOR_HPP
+#define LOAM_XALLOCATOR_HPP
+
+#include "loam/xallocator.h"
+
+#include <deque>
+#include <forward_list>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <new>
+#include <queue>
+#include <set>
+#include <sstream>
+#include <stack>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace loam {
+
+template <typename T> class xalloc_allocator {
+  public:
+    using value_type = T;
+    using is_always_equal = std::true_type;
+    using propagate_on_container_move_assignment = std::true_type;
+
+    constexpr xalloc_allocator() noexcept = default;
+    template <typename U> constexpr xalloc_allocator(const xalloc_allocator<U> &) noexcept {}
+
+    [[nodiscard]] T *allocate(std::size_t count) {
+        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) return failed();
+        void *p = alignof(T) <= 16
+                      ? loam_xmalloc_at(count * sizeof(T), nullptr, 0)
+                      : loam_xmalloc_aligned_at(count * sizeof(T), alignof(T), nullptr, 0);
+        return static_cast<T *>(detail::need(p));
+    }
+    void deallocate(T *p, std::size_t) noexcept { loam_xfree_at(p, nullptr, 0); }
+
+    template <typename U> constexpr bool operator==(const xalloc_allocator<U> &) const noexcept {
+        return true;
+    }
+    template <typename U> constexpr bool operator!=(const xalloc_allocator<U> &) const noexcept {
+        return false;
+    }
+
+  private:
+    static T *failed() { return static_cast<T *>(detail::need(nullptr)); }
+};
+
+template <typename T> using xlist = std::list<T, xalloc_allocator<T>>;
+template <typename T> using xforward_list = std::forward_list<T, xalloc_allocator<T>>;
+template <typename T> using xvector = std::vector<T, xalloc_allocator<T>>;
+template <typename T> using xdeque = std::deque<T, xalloc_allocator<T>>;
+template <typename T> using xqueue = std::queue<T, xdeque<T>>;
+template <typename T> using xstack = std::stack<T, xdeque<T>>;
+template <typename T, typename Less = std::less<T>>
+using xpriority_queue = std::priority_queue<T, xvector<T>, Less>;
+
+template <typename K, typename V, typename Less = std::less<K>>
+using xmap = std::map<K, V, Less, xalloc_allocator<std::pair<const K, V>>>;
+template <typename K, typename V, typename Less = std::less<K>>
+using xmultimap = std::multimap<K, V, Less, xalloc_allocator<std::pair<const K, V>>>;
+template <typename T, typename Less = std::less<T>>
+using xset = std::set<T, Less, xalloc_allocator<T>>;
+template <typename T, typename Less = std::less<T>>
+using xmultiset = std::multiset<T, Less, xalloc_allocator<T>>;
+
+template <typename K, typename V, typename Hash = std::hash<K>, typename Equal = std::equal_to<K>>
+using xunordered_map =
+    std::unordered_map<K, V, Hash, Equal, xalloc_allocator<std::pair<const K, V>>>;
+template <typename T, typename Hash = std::hash<T>, typename Equal = std::equal_to<T>>
+using xunordered_set = std::unordered_set<T, Hash, Equal, xalloc_allocator<T>>;
+
+template <typename Char>
+using xbasic_string = std::basic_string<Char, std::char_traits<Char>, xalloc_allocator<Char>>;
+using xstring = xbasic_string<char>;
+using xwstring = xbasic_string<wchar_t>;
+
+template <typename Char>
+using xbasic_stringstream =
+    std::basic_stringstream<Char, std::char_traits<Char>, xalloc_allocator<Char>>;
+template <typename Char>
+using xbasic_ostringstream =
+    std::basic_ostringstream<Char, std::char_traits<Char>, xalloc_allocator<Char>>;
+template <typename Char>
+using xbasic_istringstream =
+    std::basic_istringstream<Char, std::char_traits<Char>, xalloc_allocator<Char>>;
+using xstringstream = xbasic_stringstream<char>;
+using xostringstream = xbasic_ostringstream<char>;
+using xistringstream = xbasic_istringstream<char>;
+using xwstringstream = xbasic_stringstream<wchar_t>;
+using xwostringstream = xbasic_ostringstream<wchar_t>;
+using xwistringstream = xbasic_istringstream<wchar_t>;
+
+/* As std::make_shared: object and counts in one xmalloc. */
+template <typename T, typename... Args> [[nodiscard]] std::shared_ptr<T> xmake_shared(Args &&...args) {
+    return std::allocate_shared<T>(xalloc_allocator<T>(), std::forward<Args>(args)...);
+}
+
+} // namespace loam
+
+#endif

@@ -1,0 +1,77 @@
+/* xallocator.c: the one set of blocks behind xmalloc (loam/xallocator.h): when it starts and ends.
+ *
+ *   state: none ──> starting ──> ready ──> none
+ *                  (one thread; others wait)
+ *
+ * Whoever comes first starts it, whatever the order of static objects. Ended, it takes nothing back: what the
+ * program frees too late lies in memory that is somebody else's by then.
+ */
+#include "family/family.h"
+#include "loam/xallocator.h"
+
+enum { NONE, STARTING, READY };
+
+static loam_blocks the_blocks;
+static unsigned state; /* acquire and release: the_blocks is set up by who sees READY */
+static unsigned files; /* that have begun and not ended; relaxed: nothing is read because of it */
+
+__attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) {
+#if LM_HOSTED
+    static const loam_blocks_options options = {.name = "xallocator", .flags = LOAM_THREADS};
+#else
+    static const loam_blocks_options options = {.name = "xallocator"};
+#endif
+    return &options;
+}
+
+static LM_NOINLINE bool start(void) {
+    for (unsigned found = NONE; !lm_cas_weak_acquire(&state, &found, STARTING); found = NONE) {
+        if (found == READY) return true;
+        lm_cpu_relax();
+    }
+    bool started = loam_blocks_init_flags(&the_blocks, loam_xalloc_options(), 0) == 0;
+    lm_store_release(&state, started ? READY : NONE);
+    return started;
+}
+
+LM_INLINE bool ready(void) { return LM_LIKELY(lm_load_acquire(&state) == READY); }
+
+loam_blocks *loam_xalloc_blocks(void) { return ready() || start() ? &the_blocks : NULL; }
+
+void loam_xalloc_init(void) { (void)loam_xalloc_blocks(); }
+
+void loam_xalloc_destroy(void) {
+    if (!ready()) return;
+    lm_store_release(&state, NONE);
+    loam_blocks_deinit(&the_blocks);
+}
+
+void loam_xalloc_begin(void) {
+    if (lm_add_relaxed(&files, 1) == 0) loam_xalloc_init();
+}
+void loam_xalloc_end(void) {
+    if (lm_sub_release(&files, 1) == 1) loam_xalloc_destroy();
+}
+
+void *loam_xmalloc_at(size_t bytes, const char *file, unsigned line) {
+    if (LM_UNLIKELY(!ready()) && !start()) return NULL;
+    return loam_blocks_alloc_at(&the_blocks, bytes, file, line);
+}
+
+void *loam_xmalloc_aligned_at(size_t bytes, size_t align, const char *file, unsigned line) {
+    if (LM_UNLIKELY(!ready()) && !start()) return NULL;
+    return loam_blocks_alloc_aligned_at(&the_blocks, bytes, align, file, line);
+}
+
+void *loam_xrealloc_at(void *p, size_t bytes, const char *file, unsigned line) {
+    if (LM_UNLIKELY(!ready()) && !start()) return NULL;
+    return loam_blocks_realloc_at(&the_blocks, p, bytes, file, line);
+}
+
+void loam_xfree_at(void *p, const char *file, unsigned line) {
+    if (LM_LIKELY(ready())) loam_blocks_free_at(&the_blocks, p, file, line);
+}
+
+void loam_xalloc_stats(loam_print *print, void *context) {
+    if (ready()) loam_blocks_print(&the_blocks, print, context);
+}
