@@ -123,6 +123,7 @@ static int is_token(const char *text) {
 /* 0, or what to answer. */
 static int parse(loam_region *region, char *head, request_t *request) {
     char *line = cut(&head, "\r\n"), *version = line;
+    if (line == NULL) return 400;
     request->method = cut(&version, " ");
     request->path = request->method != NULL ? cut(&version, " ") : NULL;
     if (request->path == NULL || !is_token(request->method) || request->path[0] != '/') return 400;
@@ -294,14 +295,14 @@ static int client(const struct sockaddr_in *to) {
     good += talk(to, "GET / HTTP/3\r\n\r\n", "HTTP/1.1 505");
     /* Long after the first requests nothing new is needed. */
     static char many[200 * 64];
-    for (int i = 0; i < 200; i++)
-        strcat(many, "GET /sum?1+2+3+4+5+6+7+8+9+10 HTTP/1.1\r\nHost: x\r\n\r\n");
+    static const char one[] = "GET /sum?1+2+3+4+5+6+7+8+9+10 HTTP/1.1\r\nHost: x\r\n\r\n";
+    for (int i = 0; i < 200; i++) memcpy(many + i * (sizeof one - 1), one, sizeof one);
     good += talk(to, many, "\r\n\r\n55");
     return good == 6 ? 0 : 1;
 }
 
 int main(void) {
-    char name[] = "/tmp/loam-http-XXXXXX";
+    static char name[] = "/tmp/loam-http-XXXXXX";
     int file = mkstemp(name), listener = socket(AF_INET, SOCK_STREAM, 0), good = 0, status = 1;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval patience = {.tv_sec = 20};

@@ -48,8 +48,8 @@ typedef enum loam_growth {
 
 /* Zero in a member: its default. */
 typedef struct loam_region_options {
-    size_t first_bytes; /* of the first chunk, its header of 32 bytes included; 4096 */
-    size_t most_bytes;  /* of any chunk, but where one object needs more; 4 MiB */
+    size_t first_bytes; /* of the first chunk, its header of 48 bytes included; 4096 */
+    size_t most_bytes;  /* of any chunk, but where one object needs more; 32 MiB */
     size_t
         large_bytes; /* objects above have a chunk of their own; 64 KiB, and 1024 at least. Never over a
                          * contiguous source */
@@ -71,7 +71,7 @@ typedef struct loam_region_cleanup loam_region_cleanup;
 /* Members are private to loam. */
 typedef struct loam_region_room {
     char *at;  /* first free byte of the current chunk */
-    char *end; /* its end, a multiple of 16 */
+    char *end; /* a multiple of 16: its end, or that of what is ready to be touched */
     char *
         floor; /* objects above it go back inline: the current chunk's first byte, which is not above so
                   * that an emptied chunk is seen; one less in the first chunk, and behind a mark */

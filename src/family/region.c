@@ -213,7 +213,7 @@ void *loam_region_create_object_as(loam_source *source, const loam_region_option
     if (wanted < need) wanted = lm_align_up(need, align < 4096 ? align : 4096);
     lm_chunk_t *chunk = (lm_chunk_t *)loam_source_get(source, wanted, align, &got);
     if (chunk == NULL && wanted > need && !(options->flags & LOAM_FIXED))
-        chunk = (lm_chunk_t *)loam_source_get(source, wanted = need, align, &got);
+        chunk = (lm_chunk_t *)loam_source_get(source, need, align, &got);
     if (chunk == NULL) return NULL;
     loam_region *region = (loam_region *)(void *)((char *)chunk + head);
     set_up(region, source, options, more_flags);
@@ -430,8 +430,7 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
 bool lm_region_is_last(loam_region *region, const char *p, size_t bytes) {
     const loam_region_room *room = lm_region_room(region);
     return bytes != 0 && p + bytes == room->at &&
-           (p > room->floor ||
-            (p == room->floor && p == lm_chunk_first(region, region->chunk)));
+           (p > room->floor || (p == room->floor && p == lm_chunk_first(region, region->chunk)));
 }
 
 void lm_region_release(loam_region *region, char *p, size_t bytes) {

@@ -57,7 +57,9 @@ void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanu
 void lm_region_run_newer(loam_region *region, size_t serial) {
     lm_cleanup_t *cleanup;
     while ((cleanup = region->cleanups) != NULL && cleanup->serial > serial) {
-        unlink_cleanup(cleanup);
+        region->cleanups = cleanup->older;
+        if (cleanup->older != NULL) cleanup->older->link = &region->cleanups;
+        cleanup->link = NULL;
         cleanup->run(cleanup->argument);
     }
 }

@@ -488,6 +488,24 @@ TEST(Region, TheLastObjectGrowsIntoWhatIsNotReadyYet) {
     EXPECT_EQ(usage_of(region).chunks, 1u);
 }
 
+TEST(Region, PagesAreMadeReadyThroughWrappersAndKeepWhatTheyHold) {
+    loam_limit limit;
+    loam_count count;
+    loam_limit_init(&limit, loam_pages(), 16 << 20);
+    loam_count_init(&count, &limit.source);
+    ASSERT_NE(count.source.ready, nullptr);
+    size_t got = 0;
+    auto *chunk = static_cast<char *>(loam_source_get(&count.source, 4 << 20, 16, &got));
+    ASSERT_NE(chunk, nullptr);
+    for (size_t at = 0; at < 300000; at++) chunk[at] = static_cast<char>(at % 251);
+    size_t ready = count.source.ready(&count.source, chunk + 1000, 500000);
+    EXPECT_TRUE(ready == 0 || ready >= 500000) << ready;
+    for (size_t at = 0; at < 300000; at++) ASSERT_EQ(chunk[at], static_cast<char>(at % 251));
+    loam_source_put(&count.source, chunk, got);
+    loam_count_init(&count, loam_heap());
+    EXPECT_EQ(count.source.ready, nullptr) << "what cannot does not say it can";
+}
+
 /* ---- More than 4 GiB ---- */
 
 TEST(Region, SizesAboveFourGiB) {
