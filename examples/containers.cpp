@@ -204,7 +204,8 @@ int main(int argc, char **argv) {
     double best[3] = {1e9, 1e9, 1e9};
     for (int round = 0; round < 3; round++) { /* the best of three: others use this machine */
         best[0] = std::min(best[0], seconds([&] { heap = on_heap(orders, &heap_held); }));
-        best[1] = std::min(best[1], seconds([&] { blocks = on_blocks(orders, {}, &blocks_usage); }));
+        best[1] =
+            std::min(best[1], seconds([&] { blocks = on_blocks(orders, {}, &blocks_usage); }));
         best[2] = std::min(best[2], seconds([&] { fit = on_blocks(orders, fitted, &fit_usage); }));
     }
     print("std::allocator", best[0], orders, heap_held);
@@ -212,7 +213,8 @@ int main(int argc, char **argv) {
     print("blocks, fitted", best[2], orders, fit_usage.held_bytes);
     printf("block sizes fitted to the book:");
     for (uint32_t bytes : classes) printf(" %u", bytes);
-    printf("\nvolume %llu, %zu orders left\n", static_cast<unsigned long long>(heap.volume), heap.waiting);
+    printf("\nvolume %llu, %zu orders left\n", static_cast<unsigned long long>(heap.volume),
+           heap.waiting);
     if (!(heap == blocks && heap == fit)) {
         fprintf(stderr, "containers: the books differ\n");
         return 1;

@@ -70,7 +70,8 @@ typedef struct loam_blocks_options {
     loam_source *source; /* NULL: loam_pages(), or -EINVAL where there is no operating system */
     void *memory;        /* not NULL: a static pool in it */
     size_t memory_bytes;
-    const uint32_t *classes; /* block sizes in bytes, ascending; rounded up to 16; NULL: the default ones */
+    const uint32_t
+        *classes; /* block sizes in bytes, ascending; rounded up to 16; NULL: the default ones */
     unsigned class_count;
     /* Fixed instances only: blocks of each class; NULL: blocks_each of every one; and where that is 0, as
      * many of each as fit into memory. */
@@ -142,7 +143,7 @@ typedef struct loam_blocks {
     uint32_t lock_word;
     bool checked, watched, counted, fixed;
     bool plain_fixed; /* fixed, and no more to do at a free than to find the class */
-    void *tables; /* chunk of the source that holds the tables; NULL in a static pool */
+    void *tables;     /* chunk of the source that holds the tables; NULL in a static pool */
     size_t tables_got;
     size_t held_bytes, peak_bytes, chunks, requests, large_bytes, large_count;
     struct loam_blocks *next, *prev; /* of those with caches */
@@ -211,7 +212,8 @@ LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_at(loam_blocks *blocks, size_
     else if (LOAM_LIKELY(bytes < blocks->cached_below)) {
         loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
         if (LOAM_LIKELY(cache != NULL)) {
-            loam_blocks_list *list = &((loam_blocks_list *)(cache + 1))[blocks->class_of[(bytes + 15) / 16]];
+            loam_blocks_list *list =
+                &((loam_blocks_list *)(cache + 1))[blocks->class_of[(bytes + 15) / 16]];
             loam_blocks_cached *block = list->head, *below = block->below;
             if (LOAM_LIKELY(below != NULL)) {
                 list->head = below;

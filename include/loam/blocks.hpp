@@ -94,13 +94,12 @@ class blocks {
         template <typename T> void operator()(T *object) const noexcept { owner->destroy(object); }
     };
     template <typename T> using unique_ptr = std::unique_ptr<T, deleter>;
-    template <typename T, typename... Args> [[nodiscard]] unique_ptr<T> make_unique(Args &&...args) {
+    template <typename T, typename... Args>
+    [[nodiscard]] unique_ptr<T> make_unique(Args &&...args) {
         return unique_ptr<T>(make<T>(std::forward<Args>(args)...), deleter{this});
     }
 
-    std::size_t usable_size(const void *p) noexcept {
-        return loam_blocks_usable_size(&blocks_, p);
-    }
+    std::size_t usable_size(const void *p) noexcept { return loam_blocks_usable_size(&blocks_, p); }
     std::size_t trim() noexcept { return loam_blocks_trim(&blocks_); }
     /* All objects are gone, without their destructors. */
     void reset() noexcept { loam_blocks_reset(&blocks_); }

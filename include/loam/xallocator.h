@@ -66,9 +66,7 @@ LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
 
 /* At least `size` bytes (0: the smallest block), aligned to 16. NULL iff there is no memory; of static pools also
  * when the size's class is exhausted, or it is above the largest. Any thread. */
-LOAM_NODISCARD static inline void *xmalloc(size_t size) {
-    return loam_xmalloc_at(size, NULL, 0);
-}
+LOAM_NODISCARD static inline void *xmalloc(size_t size) { return loam_xmalloc_at(size, NULL, 0); }
 /* What xmalloc or xrealloc gave; NULL allowed. After xalloc_destroy it does nothing: the memory has gone. */
 static inline void xfree(void *p) { loam_xfree_at(p, NULL, 0); }
 /* As realloc: contents are kept as far as both sizes go; p NULL allocates; size 0 frees, and gives NULL. NULL
@@ -232,10 +230,10 @@ class Allocator {
         options.name = name_;
         options.most_blocks = objects_;
         if (objects_ != 0 && memory_ == nullptr) options.flags = LOAM_FIXED;
-        started_ = (memory_ != nullptr ? loam_pool_init_buffer(&pool_, memory_, memory_bytes_,
-                                                               block_of(size_), &options)
-                                       : loam_pool_init(&pool_, nullptr, block_of(size_),
-                                                        &options)) == 0;
+        started_ =
+            (memory_ != nullptr
+                 ? loam_pool_init_buffer(&pool_, memory_, memory_bytes_, block_of(size_), &options)
+                 : loam_pool_init(&pool_, nullptr, block_of(size_), &options)) == 0;
         return started_;
     }
 
@@ -279,46 +277,47 @@ struct class_allocator {
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
  * objects 0 for heap blocks, memory for a static pool (else 0). A class derived from it that is larger needs its
  * own: new is std::bad_alloc otherwise. One thread at a time. */
-#define DECLARE_ALLOCATOR                                                                       \
-  public:                                                                                       \
-    static void *operator new(std::size_t size) {                                               \
-        return ::loam::detail::need(loam_allocator_.allocator.Allocate(size));                  \
-    }                                                                                           \
-    static void operator delete(void *p) noexcept { loam_allocator_.allocator.Deallocate(p); }  \
-    static void *operator new(std::size_t, void *p) noexcept { return p; }                      \
-    static void operator delete(void *, void *) noexcept {}                                     \
-    static const ::loam::Allocator &allocator() noexcept { return loam_allocator_.allocator; }  \
-                                                                                                \
-  private:                                                                                      \
+#define DECLARE_ALLOCATOR \
+  public: \
+    static void *operator new(std::size_t size) { \
+        return ::loam::detail::need(loam_allocator_.allocator.Allocate(size)); \
+    } \
+    static void operator delete(void *p) noexcept { loam_allocator_.allocator.Deallocate(p); } \
+    static void *operator new(std::size_t, void *p) noexcept { return p; } \
+    static void operator delete(void *, void *) noexcept {} \
+    static const ::loam::Allocator &allocator() noexcept { return loam_allocator_.allocator; } \
+\
+  private: \
     static ::loam::detail::class_allocator loam_allocator_;
 
 #define IMPLEMENT_ALLOCATOR(Class, objects, memory) \
-    ::loam::detail::class_allocator Class::loam_allocator_(sizeof(Class), (objects), (memory), #Class);
+    ::loam::detail::class_allocator Class::loam_allocator_(sizeof(Class), (objects), (memory), \
+                                                           #Class);
 
 /* In a class: new and delete of it, and of all classes derived from it, arrays and aligned ones too, are xmalloc
  * and xfree. */
-#define XALLOCATOR                                                                              \
-  public:                                                                                       \
-    static void *operator new(std::size_t size) {                                               \
+#define XALLOCATOR \
+  public: \
+    static void *operator new(std::size_t size) { \
         return ::loam::detail::need(::loam_xmalloc_at(size, __builtin_FILE(), __builtin_LINE())); \
-    }                                                                                           \
-    static void *operator new(std::size_t size, std::align_val_t align) {                       \
-        return ::loam::detail::need(                                                            \
-            ::loam_xmalloc_aligned_at(size, std::size_t(align), nullptr, 0));                   \
-    }                                                                                           \
-    static void *operator new(std::size_t size, const std::nothrow_t &) noexcept {              \
-        return ::loam_xmalloc_at(size, nullptr, 0);                                             \
-    }                                                                                           \
-    static void *operator new[](std::size_t size) { return operator new(size); }                \
-    static void *operator new[](std::size_t size, std::align_val_t align) {                     \
-        return operator new(size, align);                                                       \
-    }                                                                                           \
-    static void *operator new(std::size_t, void *p) noexcept { return p; }                      \
-    static void operator delete(void *p) noexcept { ::loam_xfree_at(p, nullptr, 0); }           \
-    static void operator delete(void *p, std::align_val_t) noexcept { operator delete(p); }     \
+    } \
+    static void *operator new(std::size_t size, std::align_val_t align) { \
+        return ::loam::detail::need( \
+            ::loam_xmalloc_aligned_at(size, std::size_t(align), nullptr, 0)); \
+    } \
+    static void *operator new(std::size_t size, const std::nothrow_t &) noexcept { \
+        return ::loam_xmalloc_at(size, nullptr, 0); \
+    } \
+    static void *operator new[](std::size_t size) { return operator new(size); } \
+    static void *operator new[](std::size_t size, std::align_val_t align) { \
+        return operator new(size, align); \
+    } \
+    static void *operator new(std::size_t, void *p) noexcept { return p; } \
+    static void operator delete(void *p) noexcept { ::loam_xfree_at(p, nullptr, 0); } \
+    static void operator delete(void *p, std::align_val_t) noexcept { operator delete(p); } \
     static void operator delete(void *p, const std::nothrow_t &) noexcept { operator delete(p); } \
-    static void operator delete[](void *p) noexcept { operator delete(p); }                     \
-    static void operator delete[](void *p, std::align_val_t) noexcept { operator delete(p); }   \
+    static void operator delete[](void *p) noexcept { operator delete(p); } \
+    static void operator delete[](void *p, std::align_val_t) noexcept { operator delete(p); } \
     static void operator delete(void *, void *) noexcept {}
 
 #ifndef XALLOCATOR_MANUAL

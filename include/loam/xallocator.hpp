@@ -109,7 +109,8 @@ using xwostringstream = xbasic_ostringstream<wchar_t>;
 using xwistringstream = xbasic_istringstream<wchar_t>;
 
 /* As std::make_shared: object and counts in one xmalloc. */
-template <typename T, typename... Args> [[nodiscard]] std::shared_ptr<T> xmake_shared(Args &&...args) {
+template <typename T, typename... Args>
+[[nodiscard]] std::shared_ptr<T> xmake_shared(Args &&...args) {
     return std::allocate_shared<T>(xalloc_allocator<T>(), std::forward<Args>(args)...);
 }
 

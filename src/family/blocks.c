@@ -39,8 +39,8 @@ static bool options_valid(const loam_blocks_options *options, unsigned flags) {
 
 void lm_blocks_set_paths(loam_blocks *blocks) {
     bool cached = blocks->slot != UINT32_MAX;
-    bool slow = blocks->checked || blocks->watched || blocks->counted ||
-                (blocks->locks != NULL && !cached);
+    bool slow =
+        blocks->checked || blocks->watched || blocks->counted || (blocks->locks != NULL && !cached);
     bool alloc_slow = slow || blocks->histogram != NULL;
     size_t below = alloc_slow ? 0 : blocks->largest_bytes + 1;
     uint32_t edge = slow || blocks->fixed ? EDGE_NEVER : LOAM_BLOCKS_HEADER;
@@ -145,16 +145,15 @@ size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
     uint32_t largest;
     unsigned count;
     if (!classes_valid(options, &count, &largest)) return 0;
-    size_t bytes =
-        lm_blocks_fixed_bytes(options, 0, lm_is_checked(options->flags) || LOAM_CHECKED);
+    size_t bytes = lm_blocks_fixed_bytes(options, 0, lm_is_checked(options->flags) || LOAM_CHECKED);
     return bytes != 0 ? bytes + 15 : 0;
 }
 
 /* ---- Allocation, locked ---- */
 
 static void *take_sized(loam_blocks *blocks, size_t bytes, size_t align) {
-    unsigned i = bytes <= blocks->largest_bytes ? blocks->class_of[(bytes + 15) / 16]
-                                                : blocks->class_count;
+    unsigned i =
+        bytes <= blocks->largest_bytes ? blocks->class_of[(bytes + 15) / 16] : blocks->class_count;
     while (i < blocks->class_count && blocks->classes[i].align < align) i++;
     if (i < blocks->class_count) {
         loam_blocks_class *class = &blocks->classes[i];
@@ -202,8 +201,8 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
 
 static void record(loam_blocks *blocks, size_t bytes) {
     loam_histogram *histogram = blocks->histogram;
-    size_t *count = bytes <= histogram->largest_bytes ? &histogram->counts[bytes]
-                                                      : &histogram->beyond;
+    size_t *count =
+        bytes <= histogram->largest_bytes ? &histogram->counts[bytes] : &histogram->beyond;
     /* Relaxed: a count, read when recording is over. */
     (void)lm_add_relaxed(count, 1);
 }

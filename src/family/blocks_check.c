@@ -75,14 +75,13 @@ void loam_blocks_print(const loam_blocks *blocks, loam_print *print, void *conte
 
 static bool wrong(const loam_blocks *blocks, const loam_blocks_class *class, const void *block,
                   const char *what) {
-    lm_family_misuse(&blocks->entry, NULL, 0, "free list of %u bytes: %p %s", (unsigned)class->block_bytes,
-                     block, what);
+    lm_family_misuse(&blocks->entry, NULL, 0, "free list of %u bytes: %p %s",
+                     (unsigned)class->block_bytes, block, what);
     return false;
 }
 
 /* Whether it is where a block of that class can be and has been carved. */
-static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
-                     const void *block) {
+static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class, const void *block) {
     const char *at = (const char *)block;
     if (blocks->fixed)
         return at >= class->start && at < class->fresh &&
@@ -122,8 +121,9 @@ static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class
     if (chains != class->chain_count) return wrong(blocks, class, class->chains, "has lost some");
     size_t carved = 0;
     for (const loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
-        carved += slab != class->slabs ? slab_blocks(class)
-                                       : (size_t)(class->fresh - slab_first(slab)) / class->block_bytes;
+        carved += slab != class->slabs
+                      ? slab_blocks(class)
+                      : (size_t)(class->fresh - slab_first(slab)) / class->block_bytes;
     if (!blocks->fixed && carved != class->carved)
         return wrong(blocks, class, class->slabs, "has a wrong count");
     return true;

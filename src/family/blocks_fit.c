@@ -69,9 +69,8 @@ static void set_groups(group_t *groups, const loam_histogram *histogram, unsigne
         if (requests == 0) continue;
         uint32_t class_bytes = (uint32_t)class_for(bytes, granule);
         if (group->class_bytes != class_bytes) {
-            group[1] = (group_t){.requests = group->requests,
-                                 .bytes = group->bytes,
-                                 .class_bytes = class_bytes};
+            group[1] = (group_t){
+                .requests = group->requests, .bytes = group->bytes, .class_bytes = class_bytes};
             group++;
         }
         group->requests += requests;

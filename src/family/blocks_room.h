@@ -22,12 +22,12 @@ typedef struct loam_blocks_class {
     uint32_t align; /* that all its blocks have */
     uint32_t batch; /* blocks that threads exchange at a time */
     uint32_t index;
-    char *fresh, *end;       /* not yet carved: of the newest slab, or of a fixed instance's range */
+    char *fresh, *end; /* not yet carved: of the newest slab, or of a fixed instance's range */
     loam_blocks_slab *slabs; /* newest first */
     loam_blocks_slab *clean; /* with no block carved, after a reset */
     char *start;             /* fixed: the first block */
     uint8_t *live;           /* fixed and checked: a bit for each block */
-    void *chains;            /* whole batches as they came; the first block's second word is the next */
+    void *chains; /* whole batches as they came; the first block's second word is the next */
     size_t chain_count;
     uint32_t colour; /* of the next slab: bytes that its blocks begin later */
     size_t carved;

@@ -39,7 +39,8 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
  * (Bonwick's slab colouring). In steps of two cache lines, so that alignments stay what they are. */
 static uint32_t colour_next(loam_blocks_class *class) {
     uint32_t colour = class->colour, step = LOAM_BLOCKS_FIRST;
-    size_t room = LOAM_BLOCKS_SLAB_BYTES - LOAM_BLOCKS_FIRST - slab_blocks(class) * class->block_bytes;
+    size_t room =
+        LOAM_BLOCKS_SLAB_BYTES - LOAM_BLOCKS_FIRST - slab_blocks(class) * class->block_bytes;
     class->colour = colour + step <= room ? colour + step : 0;
     return colour;
 }
@@ -49,8 +50,7 @@ static loam_blocks_slab *slab_get(loam_blocks *blocks, loam_blocks_class *class)
     void *chunk = lm_blocks_get(blocks, LOAM_BLOCKS_SLAB_BYTES, LOAM_BLOCKS_SLAB_BYTES, &got);
     if (chunk == NULL) return NULL;
     loam_blocks_slab *slab = (loam_blocks_slab *)chunk;
-    *slab = (loam_blocks_slab){
-        .class_index = class->index,
+    *slab = (loam_blocks_slab){.class_index = class->index,
                                .first = LOAM_BLOCKS_FIRST + colour_next(class),
                                .owner = blocks,
                                .got = got,

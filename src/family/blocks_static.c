@@ -34,9 +34,8 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
 /* ---- Tables ---- */
 
 size_t lm_blocks_table_bytes(unsigned class_count, size_t largest_bytes) {
-    return lm_align_up(class_count * (sizeof(loam_blocks_class) + sizeof(void *)) +
-                           largest_bytes / 16 + 1,
-                       16);
+    return lm_align_up(
+        class_count * (sizeof(loam_blocks_class) + sizeof(void *)) + largest_bytes / 16 + 1, 16);
 }
 
 static uint32_t batch_of(uint32_t block_bytes) {
@@ -126,8 +125,8 @@ static void set_map(loam_blocks *blocks, uint8_t *map, size_t stretches) {
     unsigned class = 0;
     for (size_t i = 0; i < stretches; i++) {
         const char *first = blocks->base + (i << blocks->map_shift);
-        while (class + 1 < blocks->class_count && first >= blocks->classes[class].end) class++;
-        map[i] = (uint8_t)class;
+        while (class + 1 < blocks->class_count && first >= blocks->classes[class].end) class ++;
+        map[i] = (uint8_t) class;
     }
     blocks->map = map;
 }
@@ -158,7 +157,7 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         if (each != 0) class->limit = each;
         class->start = class->fresh = at;
         class->end = at += class->limit * class->block_bytes;
-        class->align = lowest_of((uintptr_t)class->start | class->block_bytes);
+        class->align = lowest_of((uintptr_t) class->start | class->block_bytes);
         if (blocks->checked) class->live = live;
         if (blocks->checked) live += class->limit / 8 + 1;
     }
@@ -178,8 +177,8 @@ loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *
                                          const char *doing, const char *file, unsigned line) {
     uint32_t i = fixed_at(blocks, p);
     loam_blocks_class *class = i != UINT32_MAX ? &blocks->classes[i] : NULL;
-    if (class == NULL || (blocks->checked &&
-                          (size_t)((const char *)p - class->start) % class->block_bytes != 0)) {
+    if (class == NULL ||
+        (blocks->checked && (size_t)((const char *)p - class->start) % class->block_bytes != 0)) {
         lm_family_misuse(&blocks->entry, file, line, "%s of %p, which is no object of it", doing,
                          p);
         return NULL;
@@ -206,8 +205,8 @@ void lm_blocks_fixed_taken(const loam_entry *entry, loam_blocks_class *class, vo
     size_t index = index_in(class, block), changed = written_at(class, block);
     /* The newest block is either fresh, with any contents, or was freed and has them poisoned. */
     if (changed != class->block_bytes && !is_carved_anew(class, block))
-        lm_family_misuse(entry, NULL, 0, "byte %zu of %p written after its free",
-                         changed + 1, block);
+        lm_family_misuse(entry, NULL, 0, "byte %zu of %p written after its free", changed + 1,
+                         block);
     class->live[index / 8] |= (uint8_t)(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
     memset(block, FRESH_BYTE, class->block_bytes);
@@ -216,7 +215,7 @@ void lm_blocks_fixed_taken(const loam_entry *entry, loam_blocks_class *class, vo
 void lm_blocks_fixed_given(loam_blocks_class *class, void *block) {
     if (class->live == NULL) return;
     size_t index = index_in(class, block);
-    class->live[index / 8] &= (uint8_t)~(1 << index % 8);
+    class->live[index / 8] &= (uint8_t) ~(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
     memset(block, DEAD_BYTE, class->block_bytes);
 }

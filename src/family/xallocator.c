@@ -6,8 +6,8 @@
  * Whoever comes first starts it, whatever the order of static objects. Ended, it takes nothing back: what the
  * program frees too late lies in memory that is somebody else's by then.
  */
-#include "family/family.h"
 #include "loam/xallocator.h"
+#include "family/family.h"
 
 enum { NONE, STARTING, READY };
 

@@ -29,8 +29,8 @@
 enum { PLACES = 64 };
 
 static loam_blocks_cache *nowhere[PLACES]; /* of threads without a table: stays NULL */
-__thread loam_blocks_cache **loam_blocks_caches
-    __attribute__((tls_model("initial-exec"))) = nowhere;
+__thread loam_blocks_cache **loam_blocks_caches __attribute__((tls_model("initial-exec"))) =
+    nowhere;
 /* No table from now on. */
 static LM_TLS bool ended;
 
@@ -119,9 +119,7 @@ void lm_blocks_threads_end(loam_blocks *blocks) {
 
 /* ---- Caches ---- */
 
-static loam_blocks_cached *bottom(void) {
-    return (loam_blocks_cached *)(void *)lm_blocks_bottom;
-}
+static loam_blocks_cached *bottom(void) { return (loam_blocks_cached *)(void *)lm_blocks_bottom; }
 
 static void empty(loam_blocks *blocks, loam_blocks_cache *cache) {
     for (unsigned i = 0; i < blocks->class_count; i++) {

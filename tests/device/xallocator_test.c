@@ -52,9 +52,10 @@ TEST(statistics_have_a_line_for_each_class) {
     void *p = xmalloc(100);
     device_forget();
     xalloc_stats();
-    CHECK_EQUAL(device_said_times("xallocator Block Size: 128 Block Count: 6 Blocks In Use: 1\n") +
-                    device_said_times("xallocator Block Size: 128 Block Count: 1 Blocks In Use: 1\n"),
-                1);
+    CHECK_EQUAL(
+        device_said_times("xallocator Block Size: 128 Block Count: 6 Blocks In Use: 1\n") +
+            device_said_times("xallocator Block Size: 128 Block Count: 1 Blocks In Use: 1\n"),
+        1);
     xfree(p);
     xalloc_destroy();
     xfree(p); /* nothing happens */

@@ -63,13 +63,15 @@ struct Scarce {
     loam_count count;
 };
 
-inline bool aligned(const void *p, size_t align) { return reinterpret_cast<uintptr_t>(p) % align == 0; }
+inline bool aligned(const void *p, size_t align) {
+    return reinterpret_cast<uintptr_t>(p) % align == 0;
+}
 
 inline void keep(const char *line, void *context) { *static_cast<std::string *>(context) += line; }
 
 // A heap pool and a static pool with the same blocks.
-inline loam_blocks_options fixed(std::vector<char> &memory, const uint32_t *classes, unsigned class_count,
-                          uint32_t each) {
+inline loam_blocks_options fixed(std::vector<char> &memory, const uint32_t *classes,
+                                 unsigned class_count, uint32_t each) {
     loam_blocks_options options{};
     options.classes = classes;
     options.class_count = class_count;

@@ -73,7 +73,8 @@ TEST(BlocksCpp, MemoryResource) {
     loam::blocks_resource resource, other;
     {
         std::pmr::vector<std::pmr::string> names(&resource);
-        for (int i = 0; i < 100; i++) names.emplace_back("a name that is longer than a string itself");
+        for (int i = 0; i < 100; i++)
+            names.emplace_back("a name that is longer than a string itself");
         EXPECT_GE(resource.get().usage().objects, 101u);
         std::pmr::list<Line> lines(&resource);
         lines.emplace_back();

@@ -13,8 +13,9 @@ TEST(BlocksDeathTest, CheckedInstancesFindMistakes) {
     options.name = "mine";
     Blocks blocks(options), other(with_flags(LOAM_CHECK));
     auto p = static_cast<char *>(loam_blocks_alloc(blocks, 20));
-    EXPECT_DEATH(loam_blocks_free(other, p), "loam: blocks .unnamed.: free of 0x.* which belongs to "
-                                             "blocks mine .at .*blocks_misuse_test.cc");
+    EXPECT_DEATH(loam_blocks_free(other, p),
+                 "loam: blocks .unnamed.: free of 0x.* which belongs to "
+                 "blocks mine .at .*blocks_misuse_test.cc");
     EXPECT_DEATH(loam_blocks_free(blocks, p + 1), "loam: blocks mine: free of .*no object of it");
     EXPECT_DEATH(
         {
@@ -47,7 +48,8 @@ TEST(BlocksDeathTest, FixedInstancesFindMistakes) {
     char local[64];
     {
         Blocks blocks(options);
-        EXPECT_DEATH(loam_blocks_free(blocks, local), "loam: blocks .unnamed.: free of .* no object");
+        EXPECT_DEATH(loam_blocks_free(blocks, local),
+                     "loam: blocks .unnamed.: free of .* no object");
     }
     options.flags = LOAM_CHECK;
     memory.resize(memory.size() + 100);

@@ -112,13 +112,13 @@ TEST_P(Modes, RandomProgramsAgainstATwin) {
                 continue;
             }
             auto &[p, wanted] = twin[random() % twin.size()];
-            ASSERT_EQ(memcmp(p, wanted.data(), wanted.size()), 0);
+            ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(), p));
             if (what == 4) {
                 bytes++;
                 p = static_cast<unsigned char *>(loam_blocks_realloc(blocks, p, bytes));
                 ASSERT_NE(p, nullptr);
                 size_t same = std::min(bytes, wanted.size());
-                ASSERT_EQ(memcmp(p, wanted.data(), same), 0);
+                ASSERT_TRUE(std::equal(p, p + same, wanted.begin()));
                 wanted.resize(bytes);
                 fill(p, same, wanted);
             } else {
@@ -135,7 +135,7 @@ TEST_P(Modes, RandomProgramsAgainstATwin) {
             if (step % 1700 == 1699) (void)loam_blocks_trim(blocks);
         }
         for (auto &[p, wanted] : twin) {
-            ASSERT_EQ(memcmp(p, wanted.data(), wanted.size()), 0);
+            ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(), p));
             loam_blocks_free(blocks, p);
         }
         (void)loam_blocks_trim(blocks);
@@ -356,7 +356,8 @@ TEST(Blocks, RequestsGoToTheirClass) {
     bool watched = false;
     for (unsigned i = 0; loam_blocks_class_usage(blocks, i, &info) == 0; i++) {
         if (info.blocks_in_use != 0)
-            found += std::to_string(info.block_bytes) + "x" + std::to_string(info.blocks_in_use) + " ";
+            found +=
+                std::to_string(info.block_bytes) + "x" + std::to_string(info.blocks_in_use) + " ";
         EXPECT_EQ(info.allocations, info.blocks_in_use);
         EXPECT_EQ(info.deallocations, 0u);
         EXPECT_STREQ(info.name, "counted");
@@ -409,7 +410,8 @@ TEST(Blocks, FixedPoolsHaveExactlyTheirBlocks) {
                 std::vector<std::pair<unsigned char *, uint32_t>> held;
                 for (int i = 0; i < 4; i++) {
                     for (uint32_t n = 0; n < most[i]; n++) {
-                        auto p = static_cast<unsigned char *>(loam_blocks_alloc(blocks, classes[i]));
+                        auto p =
+                            static_cast<unsigned char *>(loam_blocks_alloc(blocks, classes[i]));
                         ASSERT_NE(p, nullptr);
                         ASSERT_TRUE(aligned(p, 16));
                         ASSERT_EQ(loam_blocks_usable_size(blocks, p), classes[i]);

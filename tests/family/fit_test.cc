@@ -41,8 +41,8 @@ uint64_t brute_force(Recorded &recorded, std::vector<uint32_t> chosen, uint32_t 
     for (uint32_t size = from; size < top; size += granule) {
         std::vector<uint32_t> next = chosen;
         next.push_back(size);
-        least = std::min(least,
-                         brute_force(recorded, next, size + granule, class_count - 1, granule, top));
+        least = std::min(
+            least, brute_force(recorded, next, size + granule, class_count - 1, granule, top));
     }
     return least;
 }
@@ -83,7 +83,8 @@ TEST(Fit, WastesLeastOfAllChoices) {
 TEST(Fit, MoreClassesWasteNoMoreAndEnoughWasteNothing) {
     std::mt19937 random(2);
     Recorded recorded(4096);
-    for (int i = 0; i < 300; i++) loam_histogram_add(&recorded.histogram, random() % 4097, random() % 1000);
+    for (int i = 0; i < 300; i++)
+        loam_histogram_add(&recorded.histogram, random() % 4097, random() % 1000);
     uint64_t before = UINT64_MAX;
     for (unsigned class_count : {1u, 2u, 3u, 5u, 8u, 16u, 64u, 4096u}) {
         uint64_t slack = 0;
@@ -110,12 +111,15 @@ TEST(Fit, WhatIsWrongIsRefused) {
     Recorded recorded(100);
     uint64_t work[64];
     uint32_t classes[4];
-    EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 1, 16, work, sizeof work, classes, nullptr), -22);
+    EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 1, 16, work, sizeof work, classes, nullptr),
+              -22);
     loam_histogram_add(&recorded.histogram, 101, 5);
     EXPECT_EQ(recorded.histogram.beyond, 5u);
-    EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 1, 16, work, sizeof work, classes, nullptr), -22);
+    EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 1, 16, work, sizeof work, classes, nullptr),
+              -22);
     loam_histogram_add(&recorded.histogram, 33, 1);
-    EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 0, 16, work, sizeof work, classes, nullptr), -22);
+    EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 0, 16, work, sizeof work, classes, nullptr),
+              -22);
     EXPECT_EQ(loam_blocks_fit(&recorded.histogram, 1, 0, work, sizeof work, classes, nullptr), -22);
     EXPECT_EQ(loam_blocks_fit_bytes(&recorded.histogram, 1, 0), 0u);
     size_t enough = loam_blocks_fit_bytes(&recorded.histogram, 1, 16);

@@ -51,7 +51,8 @@ TEST(StaticPools, HaveTheirBlocksAndNoHeap) {
                 if (low == nullptr || at < low) low = at;
                 if (high == nullptr || at > high) high = at;
             }
-            if (xmalloc(bytes) != nullptr) abort(); // empty: NULL, and nothing is written through it
+            if (xmalloc(bytes) != nullptr)
+                abort(); // empty: NULL, and nothing is written through it
             for (size_t i = most; i-- > 0;) xfree(held[i]);
         }
         if (xmalloc(769) != nullptr) abort();
@@ -68,8 +69,10 @@ TEST(StaticPools, HaveTheirBlocksAndNoHeap) {
 TEST(StaticPools, StatsCountTheirBlocks) {
     void *p = xmalloc(390);
     std::string text;
-    loam_xalloc_stats([](const char *line, void *to) { *static_cast<std::string *>(to) += line; }, &text);
-    EXPECT_NE(text.find("xallocator Block Size: 400 Block Count: 9 Blocks In Use: 1\n"), text.npos) << text;
+    loam_xalloc_stats([](const char *line, void *to) { *static_cast<std::string *>(to) += line; },
+                      &text);
+    EXPECT_NE(text.find("xallocator Block Size: 400 Block Count: 9 Blocks In Use: 1\n"), text.npos)
+        << text;
     xfree(p);
 }
 

@@ -81,9 +81,19 @@ TEST(Xallocator, GivesEverySizeAlignedAndWhole) {
 
 TEST(Xallocator, ClassesArePowersOfTwoAndTwoMore) {
     if (checked || redzones) GTEST_SKIP() << "guards change which class a size belongs to";
-    for (auto [bytes, block] : {std::pair<size_t, size_t>{0, 16}, {16, 16}, {17, 32}, {33, 64},
-                                {64, 64}, {257, 400}, {396, 400}, {400, 400}, {401, 512},
-                                {513, 768}, {768, 768}, {769, 1024}, {4096, 4096}}) {
+    for (auto [bytes, block] : {std::pair<size_t, size_t>{0, 16},
+                                {16, 16},
+                                {17, 32},
+                                {33, 64},
+                                {64, 64},
+                                {257, 400},
+                                {396, 400},
+                                {400, 400},
+                                {401, 512},
+                                {513, 768},
+                                {768, 768},
+                                {769, 1024},
+                                {4096, 4096}}) {
         void *p = xmalloc(bytes);
         EXPECT_EQ(usable(p), block) << bytes;
         xfree(p);
@@ -127,8 +137,9 @@ TEST(Xallocator, StatsAreTheOriginalsLines) {
     for (size_t at = 0; at < text.size(); lines++) {
         size_t size, count, used;
         int end = 0;
-        ASSERT_EQ(sscanf(text.c_str() + at, "xallocator Block Size: %zu Block Count: %zu Blocks In Use: %zu%n",
-                         &size, &count, &used, &end),
+        ASSERT_EQ(sscanf(text.c_str() + at,
+                         "xallocator Block Size: %zu Block Count: %zu Blocks In Use: %zu%n", &size,
+                         &count, &used, &end),
                   3)
             << text;
         ASSERT_EQ(text[at + static_cast<size_t>(end)], '\n');
@@ -161,7 +172,8 @@ TEST(Xallocator, StaticObjectsOfSeveralFiles) {
     // The child leaves main at once: what its static objects say follows.
     xallocator_left[2] = xallocator_c_alloc(40);
     GTEST_FLAG_SET(death_test_style, "fast");
-    EXPECT_EXIT(exit(0), testing::ExitedWithCode(0), "^the .* file freed\nthe .* file freed\nended with the last file\n$");
+    EXPECT_EXIT(exit(0), testing::ExitedWithCode(0),
+                "^the .* file freed\nthe .* file freed\nended with the last file\n$");
     EXPECT_EXIT(
         {
             xalloc_init(); // started already
@@ -391,7 +403,8 @@ TEST(XallocatorContainers, AllOfThem) {
         std::iota(list.begin(), list.end(), 0);
         loam::xmap<int, loam::xstring> map;
         loam::xmultimap<int, int> multimap;
-        loam::xunordered_map<loam::xstring, int, std::hash<std::string_view>, std::equal_to<>> hashed;
+        loam::xunordered_map<loam::xstring, int, std::hash<std::string_view>, std::equal_to<>>
+            hashed;
         for (int i : list) {
             map[i % 10] += "a string that is not short";
             multimap.insert({i % 10, i});
@@ -441,5 +454,6 @@ TEST(XallocatorContainers, Streams) {
 TEST(XallocatorContainers, TooMuchIsBadAlloc) {
     loam::xalloc_allocator<uint64_t> allocator;
     EXPECT_THROW((void)allocator.allocate(SIZE_MAX / 8), std::bad_alloc);
-    EXPECT_THROW((void)allocator.allocate(SIZE_MAX / 4), std::bad_alloc); // count * 8 would wrap to small
+    EXPECT_THROW((void)allocator.allocate(SIZE_MAX / 4),
+                 std::bad_alloc); // count * 8 would wrap to small
 }
