@@ -12,23 +12,25 @@
 #include <linux/sched.h>
 #include <linux/spinlock.h>
 
-static DEFINE_RAW_SPINLOCK(registry_lock);
-static unsigned long registry_flags; /* of who holds it */
+static raw_spinlock_t registry_locks[LOAM_PORT_LOCKS] = {
+    [0 ... LOAM_PORT_LOCKS - 1] = __RAW_SPIN_LOCK_UNLOCKED(registry_locks),
+};
+static unsigned long registry_flags[LOAM_PORT_LOCKS]; /* of who holds it */
 
 void loam_port_write(const char *text, size_t bytes) { pr_err("%.*s", (int)bytes, text); }
 
 void loam_port_abort(void) { BUG(); }
 
 /* Regions are set up in any context, so that interrupts must not come in between. */
-void loam_port_lock(void) {
+void loam_port_lock(unsigned lock) {
     unsigned long flags;
-    raw_spin_lock_irqsave(&registry_lock, flags);
-    registry_flags = flags;
+    raw_spin_lock_irqsave(&registry_locks[lock], flags);
+    registry_flags[lock] = flags;
 }
 
-void loam_port_unlock(void) {
-    unsigned long flags = registry_flags;
-    raw_spin_unlock_irqrestore(&registry_lock, flags);
+void loam_port_unlock(unsigned lock) {
+    unsigned long flags = registry_flags[lock];
+    raw_spin_unlock_irqrestore(&registry_locks[lock], flags);
 }
 
 unsigned loam_port_thread(void) { return (unsigned)current->pid; }

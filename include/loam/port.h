@@ -22,9 +22,12 @@ void loam_port_write(const char *text, size_t bytes) LOAM_NOEXCEPT;
 void loam_port_abort(void) LOAM_NOEXCEPT __attribute__((noreturn));
 
 /* Around the list of named and checked allocators: needed iff allocators are set up, ended or listed by more
- * than one thread or interrupt. Never nested. Default: nothing. */
-void loam_port_lock(void) LOAM_NOEXCEPT;
-void loam_port_unlock(void) LOAM_NOEXCEPT;
+ * than one thread or interrupt. Lock 0 is held while loam_registry_... looks into allocators, and when one ends; lock
+ * 1, for some instructions, also inside lock 0 and inside the locks of blocks. Neither is taken twice. One lock
+ * that nests, as interrupts off with a count, may stand for both. Default: nothing. */
+enum { LOAM_PORT_LOCKS = 2 };
+void loam_port_lock(unsigned lock) LOAM_NOEXCEPT;
+void loam_port_unlock(unsigned lock) LOAM_NOEXCEPT;
 
 /* The thread number that reports name. Default: 0. */
 unsigned loam_port_thread(void) LOAM_NOEXCEPT;

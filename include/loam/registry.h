@@ -36,8 +36,8 @@ typedef struct loam_entry {
     size_t low, high; /* addresses between which they are, or have been; 0: nowhere */
 } loam_entry;
 
-/* Calls visit for each allocator in the list, the newest first. visit must not set up or end any that is in
- * the list, nor call the functions below. */
+/* Calls visit for each allocator in the list, the newest first. visit must not end any that is in
+ * the list, fork, nor call the functions below. */
 LOAM_API void loam_registry_visit(void (*visit)(const loam_usage *usage, void *context),
                                   void *context) LOAM_NOEXCEPT;
 

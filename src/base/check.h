@@ -65,8 +65,10 @@ void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 void lm_port_write_error(const char *text, size_t bytes);
 void lm_port_abort(void) LM_NORETURN;
 unsigned lm_port_thread_id(void);
-/* A lock for lists of the whole process that are changed seldom. */
-void lm_port_lock(void);
-void lm_port_unlock(void);
+/* Locks of the whole process. WALK is held as long as all allocators are looked into: who takes it holds no other
+ * lock. LIST is held for some instructions, in which nobody takes another: it may be taken inside any lock. */
+typedef enum lm_port_lock { LM_PORT_WALK, LM_PORT_LIST, LM_PORT_LOCKS } lm_port_lock_t;
+void lm_port_lock(lm_port_lock_t lock);
+void lm_port_unlock(lm_port_lock_t lock);
 
 #endif

@@ -155,4 +155,8 @@ static void kind_usage(const loam_entry *entry, loam_usage *usage) {
 }
 static bool kind_check(const loam_entry *entry) { return loam_blocks_check(blocks_of(entry)); }
 
-const loam_kind lm_blocks_kind = {"blocks", kind_usage, kind_check};
+static void kind_hold(const loam_entry *entry, bool held) {
+    held ? blocks_lock(blocks_of(entry)) : blocks_unlock(blocks_of(entry));
+}
+
+const loam_kind lm_blocks_kind = {"blocks", kind_usage, kind_check, kind_hold};

@@ -27,6 +27,8 @@ typedef struct loam_kind {
     const char *name;
     void (*usage)(const struct loam_entry *entry, loam_usage *usage); /* all but kind and name */
     bool (*check)(const struct loam_entry *entry);                    /* false after a report */
+    /* Its objects stay as they are from hold(entry, true) to hold(entry, false). NULL: one thread at a time uses it. */
+    void (*hold)(const struct loam_entry *entry, bool held);
 } loam_kind;
 
 /* ---- Registry ---- */

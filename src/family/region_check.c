@@ -127,4 +127,4 @@ static void usage_of(const loam_entry *entry, loam_usage *usage) {
 }
 static bool check_of(const loam_entry *entry) { return loam_region_check(region_of(entry)); }
 
-const loam_kind lm_region_kind = {"region", usage_of, check_of};
+const loam_kind lm_region_kind = {"region", usage_of, check_of, NULL};

@@ -2,7 +2,9 @@
  *
  *   first ──> entry ──> entry ──> NULL        newest first; each knows the link that leads to it
  *
- * The list is under the port's lock. Invariant: *entry->link == entry for every member.
+ * Two of the port's locks: LIST, for some instructions, around every look at the links, and WALK around all that looks
+ * into allocators, and around the end of one, so that a walk always finds the next. Allocators lock themselves inside
+ * WALK; what they report inside their own locks asks for LIST alone. Invariant: *entry->link == entry for every member.
  */
 #include "family/family.h"
 
@@ -11,21 +13,23 @@ static loam_entry *first;
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked) {
     *entry = (loam_entry){.kind = kind, .name = name};
     if (name == NULL && !checked) return;
-    lm_port_lock();
+    lm_port_lock(LM_PORT_LIST);
     entry->next = first;
     entry->link = &first;
     if (first != NULL) first->link = &entry->next;
     first = entry;
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_LIST);
 }
 
 void lm_entry_deinit(loam_entry *entry) {
     if (entry->link == NULL) return;
-    lm_port_lock();
+    lm_port_lock(LM_PORT_WALK);
+    lm_port_lock(LM_PORT_LIST);
     *entry->link = entry->next;
     if (entry->next != NULL) entry->next->link = entry->link;
     entry->link = NULL;
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_LIST);
+    lm_port_unlock(LM_PORT_WALK);
 }
 
 const char *lm_entry_name(const loam_entry *entry) {
@@ -34,10 +38,10 @@ const char *lm_entry_name(const loam_entry *entry) {
 
 const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const void *p),
                                 const void *p) {
-    lm_port_lock();
+    lm_port_lock(LM_PORT_LIST);
     const loam_entry *entry = first;
     while (entry != NULL && !holds(entry, p)) entry = entry->next;
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_LIST);
     return entry;
 }
 
@@ -48,10 +52,10 @@ bool lm_entry_has(const loam_entry *entry, const void *p) {
 }
 
 bool lm_entry_listed(const loam_entry *entry) {
-    lm_port_lock();
+    lm_port_lock(LM_PORT_LIST);
     const loam_entry *other = first;
     while (other != NULL && other != entry) other = other->next;
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_LIST);
     return other != NULL;
 }
 
@@ -63,13 +67,21 @@ static loam_usage usage_of(const loam_entry *entry) {
     return usage;
 }
 
+/* The member after entry, NULL: the first. Under WALK: entry is still there. */
+static const loam_entry *after(const loam_entry *entry) {
+    lm_port_lock(LM_PORT_LIST);
+    const loam_entry *next = entry != NULL ? entry->next : first;
+    lm_port_unlock(LM_PORT_LIST);
+    return next;
+}
+
 void loam_registry_visit(void (*visit)(const loam_usage *usage, void *context), void *context) {
-    lm_port_lock();
-    for (const loam_entry *entry = first; entry != NULL; entry = entry->next) {
+    lm_port_lock(LM_PORT_WALK);
+    for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry)) {
         loam_usage usage = usage_of(entry);
         visit(&usage, context);
     }
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_WALK);
 }
 
 static void print(const loam_usage *usage, void *context) {
@@ -86,23 +98,25 @@ void loam_registry_print(void) { loam_registry_visit(print, NULL); }
 
 size_t loam_registry_check(void) {
     size_t broken = 0;
-    lm_port_lock();
-    for (const loam_entry *entry = first; entry != NULL; entry = entry->next)
+    lm_port_lock(LM_PORT_WALK);
+    for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry))
         broken += !entry->kind->check(entry);
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_WALK);
     return broken;
 }
 
 size_t loam_registry_leaks(void) {
     size_t leaks = 0;
-    lm_port_lock();
-    for (const loam_entry *entry = first; entry != NULL; entry = entry->next) {
+    lm_port_lock(LM_PORT_WALK);
+    for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry)) {
+        if (entry->kind->hold != NULL) entry->kind->hold(entry, true);
         for (const loam_tag *tag = entry->live; tag != NULL; tag = tag->next, leaks++)
             lm_report("loam: %s %s: leak of %zu bytes at %p, allocated at %s:%u", entry->kind->name,
                       lm_entry_name(entry), tag->bytes, (const void *)(tag + 1),
                       tag->file != NULL ? tag->file : "?", tag->line);
+        if (entry->kind->hold != NULL) entry->kind->hold(entry, false);
     }
-    lm_port_unlock();
+    lm_port_unlock(LM_PORT_WALK);
     return leaks;
 }
 

@@ -17,8 +17,8 @@
  *
  * In the child of a fork, the caches of threads that are not there stay as they are: their blocks are lost.
  *
- * Locks: first the port's (registry), then that of all tables, then the instance's. Invariant of each list: each block's depth is that of the
- * one below it and one more, the bottom's is 0, and head's is less than a batch.
+ * Locks: first the port's WALK (registry), then that of all tables, then the instance's. Invariant of each list: each
+ * block's depth is that of the one below it and one more, the bottom's is 0, and head's is less than a batch.
  */
 #include "heap/heap.h"
 #include "os/os.h"
@@ -95,6 +95,7 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
     /* The heap's handlers are to be there first, so that ours run outside of them: inside, locks pass the forking
      * thread through, or stay taken. Static objects may come before its constructor. */
     lm_heap_boot();
+    lm_port_watch(); /* and the port's, so that its LIST is taken after the instances' locks */
     lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -12,6 +12,7 @@
  * met these threads in the middle of a free.
  */
 #include "heap/heap.h"
+#include "os/os.h"
 
 #include "family/family.h"
 #include "loam/pool.h"
@@ -43,7 +44,7 @@ static loam_shared_pool **slots;
 static unsigned slots_count;
 static uint64_t serials;
 static magazines_t *tables;
-static bool fork_prepared;
+static bool fork_prepared; /* atomic */
 
 /* ---- Blocks in lists ---- */
 
@@ -332,16 +333,23 @@ static void after_fork_in_child(void) {
     after_fork(true);
 }
 
+/* The heap's handlers and the port's are to be there first, so that ours run outside of them: before a fork the port's
+ * LIST is taken after the pools' locks, and after it locks are given in earnest. Under no lock, as libc has one of its
+ * own. Relaxed: who sees it done needs nothing of what was done before. */
+static void prepare_fork(void) {
+    if (__atomic_exchange_n(&fork_prepared, true, __ATOMIC_RELAXED)) return;
+    lm_heap_boot();
+    lm_port_watch();
+    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
 /* ---- Setting up ---- */
 
 /* A slot for the pool, and a serial. false iff there is no memory. */
 static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     unsigned slot = 0;
+    prepare_fork();
     lm_lock_take(&directory_lock);
-    if (!fork_prepared) {
-        fork_prepared = true;
-        lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-    }
     while (slot < slots_count && slots[slot] != NULL) slot++;
     if (slot == slots_count) {
         unsigned count = slot == 0 ? FIRST_SLOTS : 2 * slot;
@@ -501,5 +509,10 @@ size_t loam_shared_pool_trim(loam_shared_pool *pool) {
     return bytes;
 }
 
+static void shared_hold(const loam_entry *entry, bool held) {
+    loam_shared_pool *pool = shared_of(entry);
+    held ? pool_lock(pool) : pool_unlock(pool);
+}
+
 const loam_kind lm_shared_pool_kind = {
-    .name = "pool", .usage = shared_usage, .check = shared_check};
+    .name = "pool", .usage = shared_usage, .check = shared_check, .hold = shared_hold};

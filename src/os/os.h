@@ -235,10 +235,12 @@ void lm_biased_forbid(void);
  * false iff there is no key left. Calls libc, which may allocate. */
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value);
 
-/* For who takes locks before a fork: the port's lock (base/check.h) comes before all others, and is let go after
- * them, by the parent or the child. May be called again meanwhile. */
+/* For who takes locks before a fork: the port's WALK (base/check.h) comes before all others, and is let go after
+ * them, by the parent or the child. May be called again meanwhile. Its LIST comes after those of all whose handlers
+ * were registered after a call of lm_port_watch. */
 void lm_port_before_fork(void);
 void lm_port_after_fork(bool child);
+void lm_port_watch(void);
 
 /* Registers what runs before a fork, and after it in the parent and in the child. Calls libc. */
 void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void));

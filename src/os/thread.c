@@ -152,48 +152,68 @@ void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)
     (void)pthread_atfork(before, parent, child);
 }
 
-/* ---- The port's lock (base/check.h) ---- */
+/* ---- The port's locks (base/check.h) ---- */
 
-/* No fork finds it held by another thread: the child could never take it. The heap, whose handlers take it first of
- * all locks, may not be there, so that it has handlers of its own; who comes second finds it done. The forking
- * thread passes through it, as through the others. */
-static lm_lock_t port_lock;
-static bool port_watched;     /* under the lock: handlers are there, or cannot be had */
-static uintptr_t port_forker; /* atomic: the thread inside fork() that holds the lock */
+/* No fork finds one held by another thread: the child could never take it. The heap, whose handlers take WALK first of
+ * all locks, may not be there, so that they have handlers of their own; who comes second finds it done. The forking
+ * thread passes through both, as through the others. */
+static lm_lock_t port_locks[LM_PORT_LOCKS];
+static uintptr_t
+    port_forkers[LM_PORT_LOCKS]; /* atomic: the thread inside fork() that holds the lock */
+static bool port_watched;        /* atomic: handlers are there, or cannot be had */
 
-static bool port_forks(void) { return lm_load_relaxed(&port_forker) == lm_thread_token(); }
-
-void lm_port_before_fork(void) {
-    if (port_forks()) return;
-    lm_lock_take(&port_lock);
-    lm_store_relaxed(&port_forker, lm_thread_token()); /* only its own thread can find it here */
+static bool port_forks(lm_port_lock_t lock) {
+    return lm_load_relaxed(&port_forkers[lock]) == lm_thread_token();
 }
 
-void lm_port_after_fork(bool child) {
-    if (!port_forks()) return;
-    lm_store_relaxed(&port_forker, 0);
+static void port_hold(lm_port_lock_t lock) {
+    if (port_forks(lock)) return;
+    lm_lock_take(&port_locks[lock]);
+    lm_store_relaxed(&port_forkers[lock],
+                     lm_thread_token()); /* only its own thread can find it here */
+}
+
+static void port_let(lm_port_lock_t lock, bool child) {
+    if (!port_forks(lock)) return;
+    lm_store_relaxed(&port_forkers[lock], 0);
     /* In the child, who waited for it is not here. In the parent: not by lm_lock_give, which does nothing while the
      * heap's handler has yet to run. Release: as there. */
     if (child)
-        lm_lock_reset(&port_lock);
-    else if (__atomic_exchange_n(&port_lock.word, 0, __ATOMIC_RELEASE) == 2)
-        lm_os_wake(&port_lock.word);
+        lm_lock_reset(&port_locks[lock]);
+    else if (__atomic_exchange_n(&port_locks[lock].word, 0, __ATOMIC_RELEASE) == 2)
+        lm_os_wake(&port_locks[lock].word);
 }
 
-static void port_parent(void) { lm_port_after_fork(false); }
-static void port_child(void) { lm_port_after_fork(true); }
+void lm_port_before_fork(void) { port_hold(LM_PORT_WALK); }
+void lm_port_after_fork(bool child) { port_let(LM_PORT_WALK, child); }
 
-void lm_port_lock(void) {
-    if (port_forks()) return;
-    lm_lock_take(&port_lock);
-    if (LM_LIKELY(port_watched)) return;
-    port_watched = true;
-    /* Not under the lock: libc has one of its own there, which fork holds around our handlers. */
-    lm_lock_give(&port_lock);
-    lm_thread_on_fork(lm_port_before_fork, port_parent, port_child);
-    lm_lock_take(&port_lock);
+static void port_before_fork(void) {
+    port_hold(LM_PORT_WALK);
+    port_hold(LM_PORT_LIST);
+}
+static void port_parent(void) {
+    port_let(LM_PORT_LIST, false);
+    port_let(LM_PORT_WALK, false);
+}
+static void port_child(void) {
+    port_let(LM_PORT_LIST, true);
+    port_let(LM_PORT_WALK, true);
 }
 
-void lm_port_unlock(void) {
-    if (!port_forks()) lm_lock_give(&port_lock);
+/* Relaxed: who sees it set needs nothing of what was done before; two who do not are told apart by the exchange. */
+void lm_port_watch(void) {
+    if (LM_LIKELY(lm_load_relaxed(&port_watched))) return;
+    /* Under no lock: libc has one of its own there, which fork holds around our handlers. */
+    if (!__atomic_exchange_n(&port_watched, true, __ATOMIC_RELAXED))
+        lm_thread_on_fork(port_before_fork, port_parent, port_child);
+}
+
+void lm_port_lock(lm_port_lock_t lock) {
+    if (port_forks(lock)) return;
+    lm_port_watch();
+    lm_lock_take(&port_locks[lock]);
+}
+
+void lm_port_unlock(lm_port_lock_t lock) {
+    if (!port_forks(lock)) lm_lock_give(&port_locks[lock]);
 }

@@ -14,7 +14,7 @@ static void thing_usage(const loam_entry *entry, loam_usage *usage) {
     usage->objects = 2;
 }
 static bool thing_check(const loam_entry *entry) { return lm_guard_check(entry); }
-static const loam_kind thing_kind = {"thing", thing_usage, thing_check};
+static const loam_kind thing_kind = {"thing", thing_usage, thing_check, NULL};
 
 static _Alignas(16) char raw[512];
 static loam_entry thing;

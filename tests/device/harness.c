@@ -8,7 +8,7 @@ extern const struct device_test *const __stop_device_tests[];
 
 void *device_jump[5];
 static bool abort_expected, aborted;
-static unsigned failures, locks;
+static unsigned failures, locks; /* locks: bits of those taken */
 static char said[2048];
 static size_t said_bytes;
 
@@ -115,12 +115,16 @@ void loam_port_abort(void) {
     __builtin_longjmp(device_jump, 1);
 }
 
-void loam_port_lock(void) {
-    if (++locks != 1) show_failure("a lock is taken twice", __FILE__, __LINE__);
+void loam_port_lock(unsigned lock) {
+    if (lock >= LOAM_PORT_LOCKS || locks >> lock != 0)
+        show_failure("a lock is taken twice, or out of order", __FILE__, __LINE__);
+    locks |= 1U << lock;
 }
 
-void loam_port_unlock(void) {
-    if (--locks != 0) show_failure("a lock is given back that is not held", __FILE__, __LINE__);
+void loam_port_unlock(unsigned lock) {
+    if (locks >> lock != 1)
+        show_failure("a lock is given back that is not held last", __FILE__, __LINE__);
+    locks &= ~(1U << lock);
 }
 
 unsigned loam_port_thread(void) { return 7; }

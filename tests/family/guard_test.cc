@@ -30,7 +30,7 @@ using unit::stderr_of;
 
 void no_usage(const loam_entry *, loam_usage *) {}
 bool check_guards(const loam_entry *entry) { return lm_guard_check(entry); }
-const loam_kind kKind = {"thing", no_usage, check_guards};
+const loam_kind kKind = {"thing", no_usage, check_guards, nullptr};
 
 /* Freed blocks stay until the end, as in an allocator that reuses late. */
 class Things {

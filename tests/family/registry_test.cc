@@ -37,9 +37,9 @@ bool broken(const loam_entry *entry) {
     return false;
 }
 
-const loam_kind kSound = {"thing", usage_of, sound};
-const loam_kind kUnknown = {"stuff", usage_unknown, sound};
-const loam_kind kBroken = {"wreck", usage_of, broken};
+const loam_kind kSound = {"thing", usage_of, sound, nullptr};
+const loam_kind kUnknown = {"stuff", usage_unknown, sound, nullptr};
+const loam_kind kBroken = {"wreck", usage_of, broken, nullptr};
 
 std::vector<std::string> names() {
     std::vector<std::string> found;

@@ -32,7 +32,7 @@ static bool is_blocks(void) { return is("blocks") || is("threads") || is("static
 
 static void no_usage(const loam_entry *entry, loam_usage *usage) { (void)entry, (void)usage; }
 static bool check(const loam_entry *entry) { return lm_guard_check(entry); }
-static const loam_kind kind = {"thing", no_usage, check};
+static const loam_kind kind = {"thing", no_usage, check, NULL};
 static loam_entry entry;
 static void *raw;
 static size_t got;

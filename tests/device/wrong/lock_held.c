@@ -3,4 +3,4 @@
 
 #include "base/base.h"
 
-TEST(lock_is_forgotten) { lm_port_lock(); }
+TEST(lock_is_forgotten) { lm_port_lock(LM_PORT_LIST); }
