@@ -267,7 +267,7 @@ static int serve(int fd) {
 /* ---- The client ---- */
 
 static int talk(const struct sockaddr_in *to, const char *send_this, const char *expect) {
-    char text[8192];
+    static char text[32768];
     size_t used = 0;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (connect(fd, (const struct sockaddr *)to, sizeof *to) != 0) return 0;
