@@ -157,10 +157,19 @@ loam_region_create_child(loam_region *parent, const loam_region_options *options
 
 /* ---- Out of line: what the inline functions below call when they cannot serve ---- */
 
-LOAM_API void *loam_region_alloc_slow(loam_region *region, size_t bytes, size_t align,
-                                      const char *file, unsigned line) LOAM_NOEXCEPT;
-LOAM_API void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t align,
-                                    const char *file, unsigned line) LOAM_NOEXCEPT;
+/* Also what room.at is then: the inline functions store it once more, so that all ways meet in one store. In a loop
+ * compilers keep `at` in a register then, and no allocation waits for the store of the one before it. */
+typedef struct loam_region_made {
+    void *object;
+    char *at;
+} loam_region_made;
+
+LOAM_API LOAM_COLD loam_region_made loam_region_alloc_slow(loam_region *region, size_t bytes,
+                                                           size_t align, const char *file,
+                                                           unsigned line) LOAM_NOEXCEPT;
+LOAM_API LOAM_COLD char *loam_region_free_slow(loam_region *region, void *p, size_t bytes,
+                                               size_t align, const char *file,
+                                               unsigned line) LOAM_NOEXCEPT;
 LOAM_API void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes,
                                         size_t bytes, size_t align, const char *file,
                                         unsigned line) LOAM_NOEXCEPT;
@@ -195,27 +204,27 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_reg
         /* end is a multiple of align, so that aligning cannot pass it, and less than what is left is no more
          * than that after rounding either. A constant size is added before, not after: the next allocation
          * waits for two instructions, and the object's address is for who needs it. */
-        uintptr_t at = (uintptr_t)region->room.at;
-        if (LOAM_UNLIKELY(!loam_region_is_small(region, bytes))) {
-            /* A chunk of its own, though this one may have room: so that free knows where it is. */
-        } else if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
+        uintptr_t p, next = (uintptr_t)region->room.at;
+        bool fits = loam_region_is_small(region, bytes); /* else in a chunk of its own */
+        if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
             uintptr_t whole = loam_region_round(bytes, align);
-            uintptr_t next = loam_region_round(at + whole, align), p = next - whole;
-            if (LOAM_LIKELY(next < (uintptr_t)region->room.end)) {
-                region->room.at = (char *)next;
-                if (p == 0) __builtin_unreachable(); /* spares the caller its test */
-                return (void *)p;
-            }
+            next = loam_region_round(next + whole, align);
+            p = next - whole;
+            fits = fits && next < (uintptr_t)region->room.end;
         } else {
-            uintptr_t p = loam_region_round(at, align);
-            if (LOAM_LIKELY(bytes < (uintptr_t)region->room.end - p)) {
-                region->room.at = (char *)(p + loam_region_round(bytes, align));
-                if (p == 0) __builtin_unreachable();
-                return (void *)p;
-            }
+            p = loam_region_round(next, align);
+            fits = fits && bytes < (uintptr_t)region->room.end - p;
+            next = p + loam_region_round(bytes, align);
         }
+        if (LOAM_UNLIKELY(!fits)) {
+            loam_region_made made = loam_region_alloc_slow(region, bytes, align, file, line);
+            p = (uintptr_t)made.object;
+            next = (uintptr_t)made.at;
+        }
+        region->room.at = (char *)next;
+        return (void *)p;
     }
-    return loam_region_alloc_slow(region, bytes, align, file, line);
+    return loam_region_alloc_slow(region, bytes, align, file, line).object;
 }
 #define loam_region_alloc_aligned(region, bytes, align) \
     loam_region_alloc_aligned_at(region, bytes, align, LOAM_HERE)
@@ -265,12 +274,12 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_array_at(loam_region 
  * lost until reset if it has less. NULL is fine. */
 LOAM_INLINE void loam_region_free_aligned_at(loam_region *region, void *p, size_t bytes,
                                              size_t align, const char *file, unsigned line) {
-    if (LOAM_LIKELY((uintptr_t)p + loam_region_round(bytes, align) == (uintptr_t)region->room.at &&
-                    (char *)p > region->room.floor)) {
-        region->room.at = (char *)p;
-        return;
-    }
-    loam_region_free_slow(region, p, bytes, align, file, line);
+    char *at = (char *)p;
+    if (LOAM_UNLIKELY((uintptr_t)p + loam_region_round(bytes, align) !=
+                          (uintptr_t)region->room.at ||
+                      (char *)p <= region->room.floor))
+        at = loam_region_free_slow(region, p, bytes, align, file, line);
+    region->room.at = at;
 }
 #define loam_region_free_aligned(region, p, bytes, align) \
     loam_region_free_aligned_at(region, p, bytes, align, LOAM_HERE)

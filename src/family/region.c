@@ -454,8 +454,8 @@ static void *alloc_checked(loam_region *region, size_t bytes, size_t align, cons
     return lm_guard_open(&region->entry, raw, raw_bytes, bytes, align, file, line);
 }
 
-void *loam_region_alloc_slow(loam_region *region, size_t bytes, size_t align, const char *file,
-                             unsigned line) {
+void *lm_region_alloc(loam_region *region, size_t bytes, size_t align, const char *file,
+                      unsigned line) {
     if (!lm_region_possible(bytes, align)) return NULL;
     if (region->mode == LM_REGION_CHECKED) return alloc_checked(region, bytes, align, file, line);
     void *p = bytes > region->large_bytes
@@ -463,6 +463,12 @@ void *loam_region_alloc_slow(loam_region *region, size_t bytes, size_t align, co
                   : lm_region_carve(region, lm_region_whole(region, bytes, align), align);
     if (p != NULL && region->mode == LM_REGION_WATCHED) lm_tool_show_undefined(p, bytes);
     return p;
+}
+
+loam_region_made loam_region_alloc_slow(loam_region *region, size_t bytes, size_t align,
+                                        const char *file, unsigned line) {
+    void *object = lm_region_alloc(region, bytes, align, file, line);
+    return (loam_region_made){object, region->room.at};
 }
 
 static void free_checked(loam_region *region, void *p, size_t bytes, const char *file,
@@ -481,8 +487,8 @@ static void free_checked(loam_region *region, void *p, size_t bytes, const char 
     }
 }
 
-void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t align,
-                           const char *file, unsigned line) {
+void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, const char *file,
+                    unsigned line) {
     if (p == NULL) return;
     if (region->mode == LM_REGION_CHECKED) {
         free_checked(region, p, bytes, file, line);
@@ -494,6 +500,12 @@ void loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t al
         lm_tool_hide(p, all);
         lm_region_release(region, (char *)p, all);
     }
+}
+
+char *loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t align,
+                            const char *file, unsigned line) {
+    lm_region_free(region, p, bytes, align, file, line);
+    return region->room.at;
 }
 
 /* ---- Copies ---- */

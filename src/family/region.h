@@ -115,6 +115,11 @@ LM_INLINE bool lm_region_possible(size_t bytes, size_t align) {
 
 /* ---- region.c ---- */
 
+/* As the program's calls, by the way that is always right. */
+void *lm_region_alloc(loam_region *region, size_t bytes, size_t align, const char *file,
+                      unsigned line);
+void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, const char *file,
+                    unsigned line);
 /* bytes at a multiple of align, of the current chunk or another; no guards, no redzone. NULL iff no memory. */
 void *lm_region_carve(loam_region *region, size_t bytes, size_t align);
 /* The tag of a live object of that size, in a checked region; NULL after a report. */

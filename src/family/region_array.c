@@ -285,12 +285,12 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
         }
         moved = (char *)lm_region_carve(region, capacity + (set != NULL ? SPOIL : 0), align);
         if (moved != NULL && set != NULL) remember(region, set, moved, capacity);
-        if (moved == NULL) moved = (char *)loam_region_alloc_slow(region, bytes, align, file, line);
+        if (moved == NULL) moved = (char *)lm_region_alloc(region, bytes, align, file, line);
     }
     if (moved == NULL) return NULL;
     if (region->mode == LM_REGION_WATCHED) lm_tool_show_undefined(moved, bytes);
     memcpy(moved, p, old_bytes < bytes ? old_bytes : bytes);
-    loam_region_free_slow(region, p, old_bytes, align, file, line);
+    lm_region_free(region, p, old_bytes, align, file, line);
     return moved;
 }
 
@@ -321,22 +321,22 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
     if (bytes > old_bytes && bytes <= PTRDIFF_MAX / 2)
         room = 4 * old_bytes < region->large_bytes ? 2 * old_bytes : bytes + old_bytes / 2;
     if (room < bytes) room = bytes;
-    void *moved = loam_region_alloc_slow(region, room, align, file, line);
+    void *moved = lm_region_alloc(region, room, align, file, line);
     if (moved == NULL && room > bytes) {
         room = bytes;
-        moved = loam_region_alloc_slow(region, bytes, align, file, line);
+        moved = lm_region_alloc(region, bytes, align, file, line);
     }
     if (moved == NULL) return NULL;
     loam_tag *other = (loam_tag *)moved - 1;
     if (room > bytes) lm_guard_resize(&region->entry, other, other->raw_bytes, bytes);
     memcpy(moved, p, old_bytes < bytes ? old_bytes : bytes);
-    loam_region_free_slow(region, p, old_bytes, align, file, line);
+    lm_region_free(region, p, old_bytes, align, file, line);
     return moved;
 }
 
 void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                                size_t align, const char *file, unsigned line) {
-    if (p == NULL) return loam_region_alloc_slow(region, bytes, align, file, line);
+    if (p == NULL) return lm_region_alloc(region, bytes, align, file, line);
     if (!lm_region_possible(bytes, align)) return NULL;
     if (region->mode == LM_REGION_CHECKED)
         return realloc_checked(region, p, old_bytes, bytes, align, file, line);
