@@ -17,7 +17,7 @@ from pathlib import Path
 import common
 
 FAMILY = common.BENCH / "family"
-BUILT = os.environ.get("FAMILY_PROGRAMS", common.ROOT / "build/release/bench")
+BUILT = os.environ.get("BENCH_PROGRAMS", common.ROOT / "build/release/bench")
 PROGRAMS = Path(BUILT) / "family"
 TABLES = ("blocks", "fifo", "stack", "average", "pages")
 FEW = {"blocks": 200, "fifo": 20000, "stack": 3000, "average": 100000, "pages": 20}

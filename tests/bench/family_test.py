@@ -18,7 +18,7 @@ from pathlib import Path
 import common
 
 FAMILY = common.BENCH / "family"
-BUILT = os.environ.get("FAMILY_PROGRAMS", common.ROOT / "build/release/bench")
+BUILT = os.environ.get("BENCH_PROGRAMS", common.ROOT / "build/release/bench")
 PROGRAMS = Path(BUILT) / "family"
 NOT_INSTALLED = 77
 BULK = ["create", "use", "destroy", "create-warm", "warm", "destroy-warm"]

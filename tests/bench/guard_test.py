@@ -17,7 +17,7 @@ from pathlib import Path
 from common import BENCH, run_tests
 
 GUARD = BENCH / "guard"
-BUILD = Path(os.environ.get("FAMILY_PROGRAMS", "build/release/bench")).parent
+BUILD = Path(os.environ.get("BENCH_PROGRAMS", "build/release/bench")).parent
 BUILD_JSON = BUILD / "bench" / "guard" / "build.json"
 COMMANDS = BUILD / "compile_commands.json"
 WORKLOAD = "small_pairs"

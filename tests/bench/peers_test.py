@@ -132,9 +132,9 @@ class Proof(Case):
         self.assertIn("the smoke program is killed by SIGILL", self.refused(self.library(code)))
 
     def test_an_allocator_is_proved(self):
-        programs = os.environ.get("FAMILY_PROGRAMS")
+        programs = os.environ.get("BENCH_PROGRAMS")
         if not programs:
-            self.skipTest("FAMILY_PROGRAMS is not set: ctest sets it")
+            self.skipTest("BENCH_PROGRAMS is not set: ctest sets it")
         done = self.build("--prove", Path(programs).parent / "libloam.so")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("serves malloc, free and operator new", done.stdout)

@@ -22,8 +22,8 @@ from lab.allocators import find_library
 PYTHON = "/usr/bin/python3"
 REASON = common.lacks("numpy") or common.lacks("rich")
 CRASHING = os.environ.get("BENCH_CRASHING_MALLOC", "")
-PROGRAMS = os.environ.get("FAMILY_PROGRAMS", str(common.ROOT / "build/release/bench"))
-LOAM = os.environ.get("LOAM_LIBRARY", str(common.ROOT / "build/release/libloam.so"))
+PROGRAMS = os.environ.get("BENCH_PROGRAMS", str(common.ROOT / "build/release/bench"))
+LOAM = os.environ.get("BENCH_LIBRARY", str(common.ROOT / "build/release/libloam.so"))
 SMALL = ("--workloads", "glibc-simple", "--scale", "0.01")
 
 if REASON:

@@ -16,7 +16,7 @@ from pathlib import Path
 import common
 
 SOURCES = common.BENCH / "workloads"
-PROGRAMS = Path(os.environ.get("FAMILY_PROGRAMS", common.ROOT / "build/release/bench"))
+PROGRAMS = Path(os.environ.get("BENCH_PROGRAMS", common.ROOT / "build/release/bench"))
 CASES = tomllib.loads((SOURCES / "cases.toml").read_text(encoding="utf-8"))["case"]
 for each in CASES:  # seconds of sleep are no matter here, nor are lines on stderr
     if each["program"] == "fragmentation":
