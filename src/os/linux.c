@@ -264,9 +264,10 @@ void lm_os_worker_forget(void) { worker.tid = worker.number = 0; }
 bool lm_os_secure(void) { return getauxval(AT_SECURE) != 0; }
 
 uint64_t lm_os_random(void) {
-    /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. */
+    /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. And where this code lies,
+     * which another copy of loam in the process does not share. Nothing of a thread. */
     const char *bytes = (const char *)getauxval(AT_RANDOM);
-    uint64_t x = (uintptr_t)&bytes, half;
+    uint64_t x = (uintptr_t)lm_os_random, half;
     for (size_t i = 0; bytes != NULL && i < 2; i++) {
         __builtin_memcpy(&half, bytes + i * sizeof half, sizeof half); /* may lie anywhere */
         x = (x << 1) ^ half;

@@ -109,7 +109,7 @@ void lm_os_worker_forget(void);
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
 
-/* 64 random bits, good enough to place memory with. */
+/* 64 random bits, good enough to place memory with: the same whenever, and by whichever thread, they are asked for. */
 uint64_t lm_os_random(void);
 
 /* Whether a thread of this process sleeps in a system call that the program made, not loam, and is in no
