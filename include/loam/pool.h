@@ -131,7 +131,8 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
  * distance their first words would meet in a few sets of the processor's caches.
  * Memory is asked for when the first block is, with LOAM_FIXED at once. options may be NULL: all 0.
  * 0; -EINVAL iff a size, alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a
- * number of blocks); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, source must outlive it. */
+ * number of blocks); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, and source must
+ * outlive it. */
 LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
                                               size_t block_bytes,
                                               const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -346,7 +347,7 @@ loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_
 LOAM_API void loam_shared_pool_deinit(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
 /* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks in magazines of
- * other threads (three batches each). */
+ * other threads (two batches each, and up to one of fresh blocks). */
 LOAM_API LOAM_MALLOC void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file,
                                                      unsigned line) LOAM_NOEXCEPT;
 /* Takes back a block of this pool, or NULL, of whichever thread. */

@@ -290,10 +290,11 @@ struct class_pool {
 
 } // namespace detail
 
-/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no limit), and so do those
- * of classes derived from it that are no larger and for which a block is too large by at most tolerance per cent. What
- * is larger, or finds no block free, and arrays use the global operators. Derived classes that are deleted by a
- * pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an object is from. */
+/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no limit), and so do
+ * those of classes derived from it that are no larger and for which a block is too large by at most tolerance per
+ * cent. What is larger, or finds no block free, and arrays use the global operators. Derived classes that are
+ * deleted by a pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an
+ * object is from. */
 #define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks) \
   public: \
     static void *operator new(std::size_t bytes) { \

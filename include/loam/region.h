@@ -388,11 +388,11 @@ LOAM_API void loam_region_rewind(loam_region *region, const loam_region_mark *ma
 /* Forgets the newest mark and keeps all that came since. */
 LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 
-/* Drops everything, ends all marks and runs all cleanups, but keeps as many chunks as the last rounds needed (a decaying
- * average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
+/* Drops everything, ends all marks and runs all cleanups, but keeps as many chunks as the last rounds needed (a
+ * decaying average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
 LOAM_API void loam_region_reset(loam_region *region) LOAM_NOEXCEPT;
 
-/* Gives back chunks that hold no object. Returns their bytes. */
+/* Gives back chunks that hold no object. Returns their bytes. Takes time by how many they are. */
 LOAM_API size_t loam_region_trim(loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Cleanups ---- */
@@ -412,10 +412,12 @@ LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanu
  * and large objects. */
 LOAM_API bool loam_region_is_from(const loam_region *region, const void *p) LOAM_NOEXCEPT;
 
-/* A snapshot; used_bytes counts what freed lists hold as used. */
+/* A snapshot; used_bytes counts what freed lists hold as used. Takes time by the number of chunks and large objects,
+ * of a checked region by that of all objects. */
 LOAM_API void loam_region_usage(const loam_region *region, loam_usage *usage) LOAM_NOEXCEPT;
 
-/* Walks all invariants, and a checked region's guards; false after a report. */
+/* Walks all invariants, and a checked region's guards; false after a report. Takes time by chunks, large objects and
+ * freed arrays; in a checked region by all objects. */
 LOAM_API bool loam_region_check(const loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Hosted builds ---- */

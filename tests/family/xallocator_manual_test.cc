@@ -23,10 +23,9 @@ Port *port_of(void *context) { return static_cast<Port *>(context); }
 
 const loam_blocks_options *loam_xalloc_options() noexcept {
     static const uint32_t classes[] = {48, 96};
-    static const loam_blocks_locks locks = {[](void *p) { port_of(p)->inits++; },
-                                            [](void *p) { port_of(p)->gets++; },
-                                            [](void *p) { port_of(p)->releases++; },
-                                            [](void *p) { port_of(p)->destroys++; }, &port};
+    static const loam_blocks_locks locks = {
+        [](void *p) { port_of(p)->inits++; }, [](void *p) { port_of(p)->gets++; },
+        [](void *p) { port_of(p)->releases++; }, [](void *p) { port_of(p)->destroys++; }, &port};
     static loam_blocks_options options;
     options.classes = classes;
     options.class_count = 2;
