@@ -311,7 +311,8 @@ LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p)
  * The paper leaves open how a pool is to be used by many processors at once. The answer here: each thread has a
  * magazine of every pool it uses, of two batches of blocks (16 KiB, but 4 to 64 blocks, each), and takes and gives
  * blocks there without a lock or an atomic instruction. Whole batches are exchanged with the pool under its lock, in
- * a few steps whatever their size: one lock in 64 operations, whichever threads free what others have allocated.
+ * a few steps whatever their size: at most one lock in a batch of operations, whichever threads free what others have
+ * allocated.
  *
  *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
  *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool

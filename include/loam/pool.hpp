@@ -7,6 +7,10 @@
  *     std::list<int, loam::pool_allocator<int>> list;   nodes of all copies of one allocator from one pool
  *     class Shape { LOAM_POOLED(Shape) ... };     new Shape: from a pool of the class, any thread
  *
+ * Choose pool_of for objects that you name, an allocator or resource for containers of nodes, LOAM_POOLED for a class
+ * whose users are not to know. None of them can be moved or serves arrays from its blocks, and but for LOAM_POOLED one
+ * thread at a time uses it.
+ *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors of yours.
  */
 #ifndef LOAM_POOL_HPP

@@ -7,6 +7,9 @@
  *     std::pmr::vector<int> numbers(&resource);     loam::region_resource resource(request);
  *     std::vector<int, loam::region_allocator<int>> others(request);
  *
+ * Choose it as region.h says. It cannot hold arrays of a type whose destructor does something (containers do that), and
+ * one thread at a time uses a region; containers must end before the region that they live in.
+ *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
  */
 #ifndef LOAM_REGION_HPP
