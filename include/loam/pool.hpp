@@ -7,6 +7,10 @@
  *     std::list<int, loam::pool_allocator<int>> list;   nodes of all copies of one allocator from one pool
  *     class Shape { LOAM_POOLED(Shape) ... };     new Shape: from a pool of the class, any thread
  *
+ * Choose pool_of for objects that you name, an allocator or resource for containers of nodes, LOAM_POOLED for a class
+ * whose users are not to know. None of them can be moved or serves arrays from its blocks, and but for LOAM_POOLED one
+ * thread at a time uses it.
+ *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors of yours.
  */
 #ifndef LOAM_POOL_HPP
@@ -290,10 +294,11 @@ struct class_pool {
 
 } // namespace detail
 
-/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no limit), and so do those
- * of classes derived from it that are no larger and for which a block is too large by at most tolerance per cent. What
- * is larger, or finds no block free, and arrays use the global operators. Derived classes that are deleted by a
- * pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an object is from. */
+/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no limit), and so do
+ * those of classes derived from it that are no larger and for which a block is too large by at most tolerance per
+ * cent. What is larger, or finds no block free, and arrays use the global operators. Derived classes that are
+ * deleted by a pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an
+ * object is from. */
 #define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks) \
   public: \
     static void *operator new(std::size_t bytes) { \

@@ -194,7 +194,8 @@ LOAM_INLINE bool loam_region_is_small(const loam_region *region, size_t bytes) {
 
 /* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline
  * path). 0 bytes: an address that may be the next object's as well. NULL iff there is no memory, or bytes
- * is more than PTRDIFF_MAX, or align is no power of two. */
+ * is more than PTRDIFF_MAX, or align is no power of two. Eight instructions for a constant size up to 1 KiB, 13 for
+ * any, but for a new chunk. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_region *region,
                                                                         size_t bytes, size_t align,
                                                                         const char *file,
@@ -271,7 +272,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_array_at(loam_region 
 
 /* Gives back an object of that size and alignment. The last one not yet freed makes room at once; one with a
  * chunk of its own goes back to the source; another is kept for reuse if it has 64 bytes or more, and is
- * lost until reset if it has less. NULL is fine. */
+ * lost until reset if it has less. NULL is fine. Six to eight instructions for the last one. */
 LOAM_INLINE void loam_region_free_aligned_at(loam_region *region, void *p, size_t bytes,
                                              size_t align, const char *file, unsigned line) {
     char *at = (char *)p;
@@ -302,7 +303,8 @@ LOAM_INLINE void loam_region_free_at(loam_region *region, void *p, size_t bytes,
 
 /* Changes an object's size. In place iff it is the last one and fits, or gets smaller, or has room from an
  * earlier move (arrays that grow get twice the room when they move); moved otherwise, and the old place is
- * freed. p NULL: alloc. NULL as for alloc; then the object is as it was. */
+ * freed. p NULL: alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc; then the
+ * object is as it was. */
 LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_aligned_at(loam_region *region, void *p,
                                                                 size_t old_bytes, size_t bytes,
                                                                 size_t align, const char *file,
@@ -376,19 +378,21 @@ LOAM_API LOAM_NODISCARD char *loam_region_strndup_at(loam_region *region, const 
 /* ---- Everything since, and everything ---- */
 
 /* Where the region stands. Constant time; nothing is allocated. Until it is rewound to or kept, objects older
- * than the mark do not make room when they are freed. */
+ * than the mark do not make room when they are freed. Marks end as brackets close; to use one that has ended (by
+ * reset, too) is a mistake that a checked region reports, and does nothing. */
 LOAM_API loam_region_mark loam_region_mark_here(loam_region *region) LOAM_NOEXCEPT;
 /* Drops what was allocated since the mark: runs newer cleanups, newest first, gives back newer chunks and large
- * objects. An older object that was moved since by realloc is new. The mark is used up, and so are newer ones. */
+ * objects. An older object that was moved since by realloc is new. The mark is used up, and so are newer ones.
+ * Takes time by the chunks, large objects and cleanups that go; in a checked region by all objects. */
 LOAM_API void loam_region_rewind(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 /* Forgets the newest mark and keeps all that came since. */
 LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 
-/* Drops everything and runs all cleanups, but keeps as many chunks as the last rounds needed (a decaying
- * average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
+/* Drops everything, ends all marks and runs all cleanups, but keeps as many chunks as the last rounds needed (a
+ * decaying average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
 LOAM_API void loam_region_reset(loam_region *region) LOAM_NOEXCEPT;
 
-/* Gives back chunks that hold no object. Returns their bytes. */
+/* Gives back chunks that hold no object. Returns their bytes. Takes time by how many they are. */
 LOAM_API size_t loam_region_trim(loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Cleanups ---- */
@@ -408,10 +412,12 @@ LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanu
  * and large objects. */
 LOAM_API bool loam_region_is_from(const loam_region *region, const void *p) LOAM_NOEXCEPT;
 
-/* A snapshot; used_bytes counts what freed lists hold as used. */
+/* A snapshot; used_bytes counts what freed lists hold as used. Takes time by the number of chunks and large objects,
+ * of a checked region by that of all objects. */
 LOAM_API void loam_region_usage(const loam_region *region, loam_usage *usage) LOAM_NOEXCEPT;
 
-/* Walks all invariants, and a checked region's guards; false after a report. */
+/* Walks all invariants, and a checked region's guards; false after a report. Takes time by chunks, large objects and
+ * freed arrays; in a checked region by all objects. */
 LOAM_API bool loam_region_check(const loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Hosted builds ---- */

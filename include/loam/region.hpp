@@ -7,6 +7,9 @@
  *     std::pmr::vector<int> numbers(&resource);     loam::region_resource resource(request);
  *     std::vector<int, loam::region_allocator<int>> others(request);
  *
+ * Choose it as region.h says. It cannot hold arrays of a type whose destructor does something (containers do that), and
+ * one thread at a time uses a region; containers must end before the region that they live in.
+ *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
  */
 #ifndef LOAM_REGION_HPP
@@ -45,9 +48,9 @@ template <typename T> struct region_place {
 
 } // namespace detail
 
-/* A T in the region, made of args. Its destructor, if it does anything, runs when the region ends, is reset or rewound to
- * before this: after those of objects that were made later. std::bad_alloc iff there is no memory; what T's constructor
- * throws passes through. Nothing is left behind then. */
+/* A T in the region, made of args. Its destructor, if it does anything, runs when the region ends, is reset or
+ * rewound to before this: after those of objects that were made later. std::bad_alloc iff there is no memory; what
+ * T's constructor throws passes through. Nothing is left behind then. */
 template <typename T, typename... Args>
 [[nodiscard]] T *region_create(loam_region *region, Args &&...args) {
     detail::region_place<T> place = {
@@ -103,8 +106,8 @@ class region {
               const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) noexcept {
         loam_region_free_aligned_at(region_, p, bytes, align, file, line);
     }
-    /* A region over the same source. Its owner must be gone before this one ends, is reset or rewound; who has none uses
-     * loam_region_create_child. */
+    /* A region over the same source. Its owner must be gone before this one ends, is reset or rewound; who has none
+     * uses loam_region_create_child. */
     [[nodiscard]] region child(const loam_region_options &options = {}) {
         loam_region *made = loam_region_create_child(region_, &options);
         if (made == nullptr) throw std::bad_alloc();

@@ -1,6 +1,7 @@
 /* loam/source.h: where the allocators of the family get their memory from.
  *
- * Every pool, region and set of blocks stands on a loam_source: two functions and flags. Choose
+ * Every pool, region and set of blocks stands on a loam_source: two functions, a third that may be NULL, and flags.
+ * Choose
  *
  *   loam_pages()    operating system pages through loam's heap: cached per thread, huge where it pays, given
  *                   back when unused. The default wherever a source may be NULL.

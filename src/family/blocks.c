@@ -10,6 +10,9 @@
  */
 #include "family/blocks_room.h"
 
+LM_STATIC_ASSERT(offsetof(loam_blocks, slot) + sizeof(void *) <= 64,
+                 "what the inline paths read is in one cache line");
+
 /* ---- Beginning and end ---- */
 
 /* Reads the classes: how many there are once merged, and the largest. false iff they are not valid. */

@@ -10,6 +10,9 @@
  */
 #include "family/pool.h"
 
+LM_STATIC_ASSERT(offsetof(loam_pool, stride) + sizeof(void *) <= 64,
+                 "what the inline paths read is in one cache line");
+
 enum {
     FIRST_BYTES = 4096,
     FIRST_LEAST = 8,

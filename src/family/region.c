@@ -8,6 +8,9 @@
  */
 #include "family/region.h"
 
+LM_STATIC_ASSERT(offsetof(loam_region, large_bytes) + sizeof(void *) <= 64,
+                 "what the inline paths read is in one cache line");
+
 enum { FIRST_BYTES = 4096, FIRST_LEAST = 256, PROBES = 8 };
 #define MOST_BYTES (32 * LM_MIB)
 #define LARGE_BYTES (64 * LM_KIB)

@@ -129,7 +129,19 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
     return mark;
 }
 
+/* Marks end as brackets close. Only a checked region looks: what stands behind an ended mark may be anything. */
+static bool may_end(const loam_region *region, const loam_region_mark *mark, const char *doing,
+                    bool newest) {
+    if (region->mode != LM_REGION_CHECKED) return true;
+    bool ended = mark->marks >= region->marks;
+    if (!ended && (!newest || mark->marks + 1 == region->marks)) return true;
+    lm_family_misuse(&region->entry, NULL, 0, "%s a mark that %s", doing,
+                     ended ? "has ended" : "is not the newest");
+    return false;
+}
+
 void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
+    if (!may_end(region, mark, "keep of", true)) return;
     region->marks = mark->marks;
     lm_region_merge(region, mark->freed);
     if (mark->chunk == NULL) return;
@@ -151,6 +163,7 @@ static void end_round(loam_region *region) {
 }
 
 void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
+    if (!may_end(region, mark, "rewind to", false)) return;
     lm_region_run_newer(region, mark->serial); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) close_newer(region, mark);
     lm_region_free_newer(region, mark->serial);

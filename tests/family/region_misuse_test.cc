@@ -157,6 +157,26 @@ TEST_F(RegionMisuse, ObjectsThatARewindEndedAreNoObjects) {
     EXPECT_TRUE(loam_region_check(region_));
 }
 
+TEST_F(RegionMisuse, MarksEndAsBracketsClose) {
+    loam_region_mark outer = loam_region_mark_here(region_);
+    loam_region_mark inner = loam_region_mark_here(region_);
+    (void)alloc(40);
+    EXPECT_EQ(said([&] { loam_region_keep(region_, &outer); }),
+              format("keep of a mark that is not the newest", nullptr));
+    loam_region_rewind(region_, &outer);
+    EXPECT_EQ(said([&] { loam_region_rewind(region_, &inner); }),
+              format("rewind to a mark that has ended", nullptr));
+    EXPECT_EQ(said([&] { loam_region_keep(region_, &outer); }),
+              format("keep of a mark that has ended", nullptr));
+    loam_region_mark last = loam_region_mark_here(region_);
+    char *p = alloc(40);
+    loam_region_reset(region_);
+    EXPECT_EQ(said([&] { loam_region_rewind(region_, &last); }),
+              format("rewind to a mark that has ended", nullptr));
+    EXPECT_EQ(alloc(40), p) << "and nothing was done";
+    EXPECT_TRUE(loam_region_check(region_));
+}
+
 TEST_F(RegionMisuse, ASizeThatDoesNotFitTheObjectIsNotTaken) {
     char *p = alloc(1000);
     memset(p, 1, 1000);

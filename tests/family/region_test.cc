@@ -379,6 +379,20 @@ TEST(Region, FixedChunksStayAsTheyAre) {
     for (int i = 0; i < 5; i++) EXPECT_EQ(chunk_after(&counted, region), 4096u);
 }
 
+TEST(Region, ChunksOfTfwPoolsModeBeginAtMultiplesOf4096) {
+    alignas(4096) static char memory[12 * 4096];
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory + 48, sizeof memory - 48);
+    loam_region_options tfw = LOAM_REGION_TFW;
+    Region region(&buffer.source, tfw);
+    size_t objects = 0;
+    while (region.alloc(200) != nullptr) {
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(region.region->chunk) % 4096, 0u);
+        objects++;
+    }
+    EXPECT_GT(objects, 40u);
+}
+
 TEST(Region, OneThatIsFixedAsksNoMore) {
     Counted counted;
     loam_region_options options = with_first(8192);

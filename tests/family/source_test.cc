@@ -213,6 +213,17 @@ TEST(Pages, AlignmentsUpTo64KibCostNoMemory) {
     }
 }
 
+TEST(Pages, LargeChunksBeginWhereHugePagesDo) {
+    void *chunks[4];
+    size_t got[4];
+    for (int i = 0; i < 4; i++) {
+        chunks[i] = loam_source_get(loam_pages(), size_t{4} << 20, 16, &got[i]);
+        ASSERT_NE(chunks[i], nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(chunks[i]) % (size_t{2} << 20), 0u);
+    }
+    for (int i = 0; i < 4; i++) loam_source_put(loam_pages(), chunks[i], got[i]);
+}
+
 TEST(Pages, WhatIsPutBackIsGotAgain) {
     size_t got = 0;
     void *p = loam_source_get(loam_pages(), 4096, 16, &got);
