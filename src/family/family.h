@@ -36,6 +36,11 @@ typedef struct loam_kind {
 /* Sets *entry up, and puts it into the list iff it has a name or `checked`. name may be NULL; it is not copied. */
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked);
 void lm_entry_deinit(loam_entry *entry);
+/* Whether it is in the list, for its own allocator. Relaxed: neighbours write the link under LIST, and never make it
+ * NULL or cease to. */
+LM_INLINE bool lm_entry_linked(const loam_entry *entry) {
+    return lm_load_relaxed(&entry->link) != NULL;
+}
 /* What reports call it: its name, or "(unnamed)". */
 const char *lm_entry_name(const loam_entry *entry);
 

@@ -169,7 +169,7 @@ static void end(loam_region *region) {
     if (region->large != NULL) lm_region_free_newer(region, 0);
     if (region->in_parent != NULL)
         loam_region_remove_cleanup(region->parent, region->in_parent, false);
-    if (region->entry.link != NULL) lm_entry_deinit(&region->entry);
+    if (lm_entry_linked(&region->entry)) lm_entry_deinit(&region->entry);
     if (region->spares != NULL) lm_region_drop_spares(region, 0);
     for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = region->chunk) {
         if (chunk->before == NULL && region->own != NULL) return;

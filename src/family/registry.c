@@ -16,17 +16,17 @@ void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, b
     lm_port_lock(LM_PORT_LIST);
     entry->next = first;
     entry->link = &first;
-    if (first != NULL) first->link = &entry->next;
+    if (first != NULL) lm_store_relaxed(&first->link, &entry->next);
     first = entry;
     lm_port_unlock(LM_PORT_LIST);
 }
 
 void lm_entry_deinit(loam_entry *entry) {
-    if (entry->link == NULL) return;
+    if (!lm_entry_linked(entry)) return;
     lm_port_lock(LM_PORT_WALK);
     lm_port_lock(LM_PORT_LIST);
     *entry->link = entry->next;
-    if (entry->next != NULL) entry->next->link = entry->link;
+    if (entry->next != NULL) lm_store_relaxed(&entry->next->link, entry->link);
     entry->link = NULL;
     lm_port_unlock(LM_PORT_LIST);
     lm_port_unlock(LM_PORT_WALK);
