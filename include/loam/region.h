@@ -312,7 +312,10 @@ LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_aligned_at(loam_region *reg
     if (LOAM_LIKELY(
             (uintptr_t)p + loam_region_round(old_bytes, align) == (uintptr_t)region->room.at &&
             (char *)p > region->room.floor && bytes < (uintptr_t)region->room.end - (uintptr_t)p &&
-            bytes <= region->large_bytes)) {
+            bytes <= region->large_bytes &&
+            /* end may be no multiple of an alignment above 16 */
+            ((__builtin_constant_p(align) && align <= LOAM_REGION_ALIGN) ||
+             loam_region_round(bytes, align) <= (uintptr_t)region->room.end - (uintptr_t)p))) {
         region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, align));
         return p;
     }
@@ -382,8 +385,9 @@ LOAM_API LOAM_NODISCARD char *loam_region_strndup_at(loam_region *region, const 
  * reset, too) is a mistake that a checked region reports, and does nothing. */
 LOAM_API loam_region_mark loam_region_mark_here(loam_region *region) LOAM_NOEXCEPT;
 /* Drops what was allocated since the mark: runs newer cleanups, newest first, gives back newer chunks and large
- * objects. An older object that was moved since by realloc is new. The mark is used up, and so are newer ones.
- * Takes time by the chunks, large objects and cleanups that go; in a checked region by all objects. */
+ * objects. An older object that was moved since by realloc is new, and so is one of 0 bytes that grew. The mark is used
+ * up, and so are newer ones. Takes time by the chunks, large objects and cleanups that go; in a checked region by all
+ * objects. */
 LOAM_API void loam_region_rewind(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 /* Forgets the newest mark and keeps all that came since. */
 LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;

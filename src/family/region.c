@@ -398,7 +398,8 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
     if (chunk == NULL || !lm_region_contiguous(region)) return;
     loam_region_room *room = lm_region_room(region);
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
-    size_t used = (size_t)(room->at - (char *)chunk);
+    /* Whole sixteens of it: the end is rounded down. */
+    size_t used = (size_t)(lm_align_up((uintptr_t)room->at, 16) - (uintptr_t)chunk);
     if (most < used) most = used;
     while (pieces->count > 1 && chunk->bytes - pieces->got[pieces->count - 1] >= most) {
         size_t got = pieces->got[--pieces->count];

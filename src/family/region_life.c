@@ -124,7 +124,11 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
     loam_region_room *room = lm_region_room(region);
     loam_region_mark mark = {room->at,     room->floor,    region->chunk,  region->freed,
                              region->dead, region->serial, region->marks++};
-    if (room->at != NULL) room->floor = room->at - 1;
+    if (room->at != NULL) {
+        room->floor = room->at - 1;
+        /* Behind an object of one byte that is the chunk's first, this would say that its free empties the chunk. */
+        if (room->floor == lm_chunk_first(region, region->chunk)) room->floor++;
+    }
     region->freed = NULL;
     return mark;
 }

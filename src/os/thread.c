@@ -168,7 +168,10 @@ static bool port_forks(lm_port_lock_t lock) {
 
 static void port_hold(lm_port_lock_t lock) {
     if (port_forks(lock)) return;
-    lm_lock_take(&port_locks[lock]);
+    /* Not by lm_lock_take: where the heap's handlers come first, it would pass us through while another thread is in
+     * LIST. Who is waits for nobody. Acquire: as there; 2, because others may sleep. */
+    while (lm_exchange_acquire(&port_locks[lock].word, 2) != 0)
+        lm_os_wait(&port_locks[lock].word, 2, UINT32_MAX);
     lm_store_relaxed(&port_forkers[lock],
                      lm_thread_token()); /* only its own thread can find it here */
 }

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -112,6 +114,41 @@ TEST(RegionLife, FreedArraysBeforeAMarkServeAgainAfterIt) {
     EXPECT_TRUE(loam_region_check(r.region));
     for (int i = 0; i < 200; i++) memset(r.alloc(300), 2, 300);
     *wall = 1;
+}
+
+/* The mark's floor is that of an empty chunk then. */
+TEST(RegionLife, AMarkBehindAnObjectOfOneByteThatIsTheFirst) {
+    Region r;
+    char *p = static_cast<char *>(loam_region_alloc_packed(r.region, 1));
+    loam_region_mark mark = loam_region_mark_here(r.region);
+    loam_region_free_aligned(r.region, p, 1, 1);
+    ASSERT_TRUE(loam_region_check(r.region));
+    for (int i = 0; i < 10; i++) memset(r.alloc(100), 1, 100);
+    loam_region_rewind(r.region, &mark);
+    EXPECT_TRUE(loam_region_check(r.region));
+    memset(r.alloc(100), 2, 100);
+    EXPECT_TRUE(loam_region_check(r.region));
+}
+
+/* Pieces of odd sizes end anywhere: what is left ends at a multiple of 16 that is not in front of `at`. */
+TEST(RegionLife, TrimmingLeavesAnEndBehindPackedObjects) {
+    std::vector<char> memory(1 << 16);
+    for (size_t last = 0; last < 32; last++) {
+        loam_buffer buffer;
+        loam_buffer_init(&buffer, memory.data(), memory.size());
+        Region r(&buffer.source, {1001, 0, 0, 0, 0, LOAM_GROWTH_FIXED, 0, nullptr});
+        loam_usage before, now;
+        loam_region_usage(r.region, &before);
+        do {
+            ASSERT_NE(loam_region_alloc_packed(r.region, 1), nullptr);
+            loam_region_usage(r.region, &now);
+        } while (now.held_bytes == before.held_bytes);
+        for (size_t i = 0; i < last; i++) ASSERT_NE(loam_region_alloc_packed(r.region, 1), nullptr);
+        loam_region_trim(r.region);
+        ASSERT_TRUE(loam_region_check(r.region)) << last;
+        memset(loam_region_alloc(r.region, last + 1), 1, last + 1);
+        ASSERT_TRUE(loam_region_check(r.region)) << last;
+    }
 }
 
 /* ---- Cleanups ---- */

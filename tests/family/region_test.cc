@@ -242,6 +242,22 @@ TEST(Region, ReallocKeepsAlignmentAndContents) {
     }
 }
 
+/* The end of a chunk is no multiple of a large alignment, to which the object's bytes are rounded. */
+TEST(Region, AnAlignedObjectThatGrowsStaysWithinItsChunk) {
+    for (size_t align = 32; align <= 65536; align *= 2) {
+        Region region(nullptr, with_first(4096 + 48));
+        void *p = loam_region_alloc_aligned(region.region, 8, align);
+        for (size_t bytes = 9; bytes < 3 * align && bytes < 20000; bytes += 8) {
+            p = loam_region_realloc_aligned(region.region, p, bytes - (bytes == 9 ? 1 : 8), bytes,
+                                            align);
+            ASSERT_NE(p, nullptr);
+            ASSERT_TRUE(loam_region_check(region)) << align << " " << bytes;
+        }
+        memset(region.alloc(100), 1, 100);
+        ASSERT_TRUE(loam_region_check(region));
+    }
+}
+
 /* The first pool of this kind lost every old copy. */
 TEST(Region, AnArrayThatGrowsByOneCopiesFewTimesAndKeepsLittle) {
     Region region;
