@@ -107,6 +107,7 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
             lm_blocks_give_chain(blocks, class->index,
                                  lm_blocks_take_chain(blocks, class->index, &count));
             block = *head;
+            if (block == NULL) __builtin_unreachable(); /* a chain has a block */
         } else if ((block = carve(blocks, class, carve_most(blocks, class), &count)) == NULL) {
             return NULL;
         } else if (count == 1) {

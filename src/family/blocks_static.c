@@ -53,7 +53,7 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
     for (uint32_t i = 0; i < blocks->class_count; i++) {
         uint32_t block_bytes;
         size_t most;
-        (void)lm_blocks_next_class(options, &next, &block_bytes, &most);
+        if (!lm_blocks_next_class(options, &next, &block_bytes, &most)) break;
         classes[i] = (loam_blocks_class){
             .block_bytes = block_bytes,
             .align = lowest_of(block_bytes | LOAM_BLOCKS_FIRST),
