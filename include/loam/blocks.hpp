@@ -12,6 +12,7 @@
 #define LOAM_BLOCKS_HPP
 
 #include "loam/blocks.h"
+#include "loam/detail.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -48,19 +49,20 @@ class blocks {
     /* Memory for a T, or for `bytes`; std::bad_alloc iff there is none. */
     [[nodiscard]] void *alloc(std::size_t bytes, const char *file = __builtin_FILE(),
                               unsigned line = __builtin_LINE()) {
-        return need(loam_blocks_alloc_at(&blocks_, bytes, file, line));
+        return detail::need(loam_blocks_alloc_at(&blocks_, bytes, file, line));
     }
     [[nodiscard]] void *alloc_aligned(std::size_t bytes, std::size_t align,
                                       const char *file = __builtin_FILE(),
                                       unsigned line = __builtin_LINE()) {
-        return need(align <= 16 ? loam_blocks_alloc_at(&blocks_, bytes, file, line)
+        return detail::need(align <= 16
+                                ? loam_blocks_alloc_at(&blocks_, bytes, file, line)
                                 : loam_blocks_alloc_aligned_at(&blocks_, bytes, align, file, line));
     }
     /* As loam_blocks_realloc, bytes 0 included; std::bad_alloc leaves p as it was. */
     void *realloc(void *p, std::size_t bytes, const char *file = __builtin_FILE(),
                   unsigned line = __builtin_LINE()) {
         void *to = loam_blocks_realloc_at(&blocks_, p, bytes, file, line);
-        return bytes != 0 || p == nullptr ? need(to) : to;
+        return bytes != 0 || p == nullptr ? detail::need(to) : to;
     }
     void free(void *p, const char *file = __builtin_FILE(),
               unsigned line = __builtin_LINE()) noexcept {
@@ -70,16 +72,8 @@ class blocks {
     /* A T made of args. What its constructor throws passes through, and the block is free again. */
     template <typename T, typename... Args> [[nodiscard]] T *make(Args &&...args) {
         void *block = alloc_aligned(sizeof(T), alignof(T), nullptr, 0);
-        if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
-            return ::new (block) T(std::forward<Args>(args)...);
-        } else {
-            try {
-                return ::new (block) T(std::forward<Args>(args)...);
-            } catch (...) {
-                free(block, nullptr, 0);
-                throw;
-            }
-        }
+        return detail::construct<T>(
+            block, [&] { free(block, nullptr, 0); }, std::forward<Args>(args)...);
     }
     /* nullptr allowed. T is what it was made as. */
     template <typename T>
@@ -114,10 +108,6 @@ class blocks {
     const loam_blocks *get() const noexcept { return &blocks_; }
 
   private:
-    static void *need(void *p) {
-        if (LOAM_UNLIKELY(p == nullptr)) throw std::bad_alloc();
-        return p;
-    }
     loam_blocks blocks_;
 };
 
@@ -150,8 +140,8 @@ template <typename T> class blocks_allocator {
     blocks_allocator(const blocks_allocator<U> &other) noexcept : of_(other.of_) {}
 
     [[nodiscard]] T *allocate(std::size_t count) {
-        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
-        return static_cast<T *>(of_->alloc_aligned(count * sizeof(T), alignof(T), nullptr, 0));
+        return static_cast<T *>(
+            of_->alloc_aligned(detail::array_bytes<T>(count), alignof(T), nullptr, 0));
     }
     void deallocate(T *p, std::size_t) noexcept { of_->free(p, nullptr, 0); }
 

@@ -16,6 +16,7 @@
 #ifndef LOAM_POOL_HPP
 #define LOAM_POOL_HPP
 
+#include "loam/detail.hpp"
 #include "loam/pool.h"
 
 #include <cstddef>
@@ -47,9 +48,7 @@ class pool {
 
     [[nodiscard]] void *alloc(const char *file = __builtin_FILE(),
                               unsigned line = __builtin_LINE()) {
-        void *p = loam_pool_alloc_at(&pool_, file, line);
-        if (p == nullptr) throw std::bad_alloc();
-        return p;
+        return detail::need(loam_pool_alloc_at(&pool_, file, line));
     }
     /* nullptr in place of std::bad_alloc. */
     [[nodiscard]] void *try_alloc(const char *file = __builtin_FILE(),
@@ -96,16 +95,8 @@ template <typename T> class pool_of {
      * and the block is free again. */
     template <typename... Args> [[nodiscard]] T *make(Args &&...args) {
         void *block = pool_.alloc(nullptr, 0);
-        if constexpr (std::is_nothrow_constructible_v<T, Args...>) {
-            return ::new (block) T(std::forward<Args>(args)...);
-        } else {
-            try {
-                return ::new (block) T(std::forward<Args>(args)...);
-            } catch (...) {
-                pool_.free(block, nullptr, 0);
-                throw;
-            }
-        }
+        return detail::construct<T>(
+            block, [&] { pool_.free(block, nullptr, 0); }, std::forward<Args>(args)...);
     }
     /* Destroys an object of this pool; nullptr allowed. */
     void destroy(T *object, const char *file = __builtin_FILE(),
@@ -216,13 +207,11 @@ template <typename T> class pool_allocator {
     [[nodiscard]] T *allocate(std::size_t count) {
         if (count == 1 && detail::node_pools::serves(sizeof(T), alignof(T)))
             return static_cast<T *>(pools_->alloc(sizeof(T)));
-        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
-        if constexpr (alignof(T) > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
-            return static_cast<T *>(
-                ::operator new(count * sizeof(T), std::align_val_t(alignof(T))));
-        } else {
-            return static_cast<T *>(::operator new(count * sizeof(T)));
-        }
+        std::size_t bytes = detail::array_bytes<T>(count);
+        if constexpr (alignof(T) > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
+            return static_cast<T *>(::operator new(bytes, std::align_val_t(alignof(T))));
+        else
+            return static_cast<T *>(::operator new(bytes));
     }
     void deallocate(T *p, std::size_t count) noexcept {
         if (count == 1 && detail::node_pools::serves(sizeof(T), alignof(T)))

@@ -15,6 +15,7 @@
 #ifndef LOAM_REGION_HPP
 #define LOAM_REGION_HPP
 
+#include "loam/detail.hpp"
 #include "loam/region.h"
 
 #include <cstddef>
@@ -29,9 +30,7 @@ namespace detail {
 
 [[nodiscard]] inline void *region_alloc(loam_region *region, std::size_t bytes, std::size_t align,
                                         const char *file, unsigned line) {
-    void *p = loam_region_alloc_aligned_at(region, bytes, align, file, line);
-    if (p == nullptr) throw std::bad_alloc();
-    return p;
+    return need(loam_region_alloc_aligned_at(region, bytes, align, file, line));
 }
 
 template <typename T> void region_end(void *object) { static_cast<T *>(object)->~T(); }
@@ -90,9 +89,8 @@ class region {
     /* count of a type whose destructor does nothing, each with its default value. */
     template <typename T> [[nodiscard]] T *array(std::size_t count) {
         static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructors");
-        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
         T *first = static_cast<T *>(
-            detail::region_alloc(region_, count * sizeof(T), alignof(T), nullptr, 0));
+            detail::region_alloc(region_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
         for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
         return first;
     }
@@ -202,9 +200,8 @@ template <typename T> class region_allocator {
     region_allocator(const region_allocator<U> &other) noexcept : region_(other.region_) {}
 
     [[nodiscard]] T *allocate(std::size_t count) {
-        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
         return static_cast<T *>(
-            detail::region_alloc(region_, count * sizeof(T), alignof(T), nullptr, 0));
+            detail::region_alloc(region_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
     }
     void deallocate(T *p, std::size_t count) noexcept {
         loam_region_free_aligned_at(region_, p, count * sizeof(T), alignof(T), nullptr, 0);

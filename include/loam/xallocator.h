@@ -141,6 +141,7 @@ LOAM_END
 
 #ifdef __cplusplus
 
+#include "loam/detail.hpp"
 #include "loam/pool.h"
 
 #include <cstddef>
@@ -156,16 +157,6 @@ struct xalloc_file {
     xalloc_file(const xalloc_file &) = delete;
     xalloc_file &operator=(const xalloc_file &) = delete;
 };
-
-/* What operator new does without memory. */
-inline void *need(void *p) {
-    if (LOAM_LIKELY(p != nullptr)) return p;
-#if defined(__cpp_exceptions)
-    throw std::bad_alloc();
-#else
-    __builtin_trap();
-#endif
-}
 
 } // namespace detail
 

@@ -44,10 +44,9 @@ template <typename T> class xalloc_allocator {
     template <typename U> constexpr xalloc_allocator(const xalloc_allocator<U> &) noexcept {}
 
     [[nodiscard]] T *allocate(std::size_t count) {
-        if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) return failed();
-        void *p = alignof(T) <= 16
-                      ? loam_xmalloc_at(count * sizeof(T), nullptr, 0)
-                      : loam_xmalloc_aligned_at(count * sizeof(T), alignof(T), nullptr, 0);
+        std::size_t bytes = detail::array_bytes<T>(count);
+        void *p = alignof(T) <= 16 ? loam_xmalloc_at(bytes, nullptr, 0)
+                                   : loam_xmalloc_aligned_at(bytes, alignof(T), nullptr, 0);
         return static_cast<T *>(detail::need(p));
     }
     void deallocate(T *p, std::size_t) noexcept { loam_xfree_at(p, nullptr, 0); }
@@ -58,9 +57,6 @@ template <typename T> class xalloc_allocator {
     template <typename U> constexpr bool operator!=(const xalloc_allocator<U> &) const noexcept {
         return false;
     }
-
-  private:
-    static T *failed() { return static_cast<T *>(detail::need(nullptr)); }
 };
 
 template <typename T> using xlist = std::list<T, xalloc_allocator<T>>;
