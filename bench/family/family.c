@@ -210,7 +210,7 @@ static void put_member(const char *name, const char *text) {
 }
 
 static void list_table(void) {
-    static const char *const kinds[] = {"rival", "rendition", "loam"};
+    static const char *const kinds[] = {"rival", "rendition", "loam", "limit"};
     putchar('{');
     put_member("table", family_table.seed);
     putchar(',');

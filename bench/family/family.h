@@ -82,6 +82,7 @@ typedef enum {
     FAMILY_RIVAL,     // somebody's library as it is installed
     FAMILY_RENDITION, // a seed's own rules, written anew: the column "before"
     FAMILY_LOAM,
+    FAMILY_LIMIT, // no allocator: what the machine leaves to be won
 } FamilyKind;
 
 typedef struct FamilyRow {

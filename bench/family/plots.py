@@ -71,6 +71,8 @@ def colour(kind, huge):
         return KNOWN["loam"].light if not huge else "#f4a574"
     if kind == "rendition":
         return RENDITION if not huge else "#c3c8ce"
+    if kind == "limit":
+        return INK.light if not huge else "#77777f"
     return RIVAL if not huge else RIVAL_HUGE
 
 
@@ -105,7 +107,8 @@ def bars(figures, table, cells, phase):
         line[0].set_ylim(len(rows) - 0.4, -0.6)
         for label, name in zip(line[0].get_yticklabels(), rows):
             label.set(**named(table.rows[name]["kind"]))
-    labels = [("rival", "rivals"), ("rendition", "the seed's own rules"), ("loam", "loam")]
+    labels = [("rival", "rivals"), ("rendition", "the seed's own rules"), ("loam", "loam"),
+              ("limit", "no allocator")]
     kinds = {table.rows[name]["kind"] for name in rows}
     handles = [
         plt.Rectangle((0, 0), 1, 1, color=colour(kind, huge == "madvise"),

@@ -19,7 +19,7 @@
 // The loops are the seed's: N objects of 24 bytes, or N/10 of 240, or a mix, of each the first word
 // is written; optionally every fourth one is freed at once; or N/100 pools, each with 100 objects
 // in it. A bulk cell does it twice: `use` is with fresh memory, `warm` with what the first left
-// behind. Create and destroy are phases of their own.
+// behind. Create and destroy are phases of their own. REGION_BULK_ONLY: without the pools.
 #ifndef LOAM_BENCH_FAMILY_REGION_H
 #define LOAM_BENCH_FAMILY_REGION_H
 
@@ -163,6 +163,7 @@ REGION_COLUMN(mix_free, 0)
 #endif
 #undef REGION_COLUMN
 
+#ifndef REGION_BULK_ONLY
 static void REGION_(cell_create_destroy)(const FamilyRequest *asked) {
     uint64_t pools = asked->n / REGION_IN_POOL;
     FamilyClock clock = family_start();
@@ -179,6 +180,7 @@ static void REGION_(cell_create_destroy)(const FamilyRequest *asked) {
     }
     family_stop(&clock, "use", pools * REGION_IN_POOL);
 }
+#endif
 
 static const FamilyCell REGION_(cells)[] = {
     {"small", REGION_(cell_small)},
@@ -191,7 +193,9 @@ static const FamilyCell REGION_(cells)[] = {
     {"mix", REGION_(cell_mix)},
     {"mix-free", REGION_(cell_mix_free)},
 #endif
+#ifndef REGION_BULK_ONLY
     {"create-destroy", REGION_(cell_create_destroy)},
+#endif
 #ifdef REGION_MORE_CELLS
     REGION_MORE_CELLS
 #endif
@@ -201,6 +205,7 @@ static const FamilyCell REGION_(cells)[] = {
 #undef REGION
 #undef REGION_SIZES
 #undef REGION_FREES
+#undef REGION_BULK_ONLY
 #undef REGION_ONCE
 #undef REGION_PREPARE
 #undef REGION_MORE_CELLS

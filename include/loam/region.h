@@ -219,8 +219,11 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_reg
         }
         if (LOAM_UNLIKELY(!fits)) {
             loam_region_made made = loam_region_alloc_slow(region, bytes, align, file, line);
+            if (made.object == NULL) return NULL;
             p = (uintptr_t)made.object;
             next = (uintptr_t)made.at;
+        } else if (p == 0) {
+            __builtin_unreachable(); /* NULL leaves above: what follows need not ask again */
         }
         region->room.at = (char *)next;
         return (void *)p;

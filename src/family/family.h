@@ -62,12 +62,15 @@ LM_INLINE bool lm_passes_the_end(const void *memory, size_t bytes) {
 
 /* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks (tool.c) ---- */
 
-/* Whether one of them watches this process. */
-bool lm_tool_watches(void);
-
-/* Set by the first call of it: asking Valgrind takes as long as an allocation. */
+/* Set by the first question: asking Valgrind takes as long as an allocation. */
 enum { LM_TOOL_UNKNOWN, LM_TOOL_NONE, LM_TOOL_SOME };
 extern LM_HIDDEN unsigned char lm_tool_state; /* atomic */
+
+bool lm_tool_watches_now(void);
+/* Whether one of them watches this process. */
+LM_INLINE bool lm_tool_watches(void) {
+    return LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE) && lm_tool_watches_now();
+}
 
 void lm_tool_hide_now(const void *p, size_t bytes);
 void lm_tool_show_undefined_now(const void *p, size_t bytes);

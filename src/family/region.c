@@ -62,15 +62,12 @@ static size_t occupied(const loam_region *region, const lm_chunk_t *chunk, const
     return region->held_bytes - region->spare_bytes - chunk->bytes + (size_t)(to - (char *)chunk);
 }
 
-bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
+static LM_NOINLINE bool move_end(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;
-    if (chunk == NULL) return false;
     char *end = lm_chunk_end(chunk);
     uintptr_t p = loam_region_round((uintptr_t)room->at, align), to = p + bytes;
-    if (room->end == end || p < (uintptr_t)room->at || p > (uintptr_t)end ||
-        bytes > (uintptr_t)end - p)
-        return false;
+    if (p < (uintptr_t)room->at || p > (uintptr_t)end || bytes > (uintptr_t)end - p) return false;
     size_t used = occupied(region, chunk, room->end), step = lm_align_down(used / 8, READY_LEAST);
     size_t left = (size_t)(end - room->end);
     if (step < READY_LEAST) step = READY_LEAST;
@@ -89,12 +86,18 @@ bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     return true;
 }
 
-LM_INLINE void begin_chunk(const loam_region *region, lm_chunk_t *chunk, size_t got) {
+bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
+    const lm_chunk_t *chunk = region->chunk;
+    return chunk != NULL && lm_region_room(region)->end != lm_chunk_end(chunk) &&
+           move_end(region, bytes, align);
+}
+
+LM_INLINE void begin_chunk(const loam_source *source, bool plain, lm_chunk_t *chunk, size_t got) {
+    bool contiguous = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    bool steps = got > READY_LEAST && source->ready != NULL && plain && !contiguous;
     chunk->bytes = got;
-    bool steps = region->source->ready != NULL && region->mode == LM_REGION_PLAIN &&
-                 !lm_region_contiguous(region) && got > READY_LEAST;
-    chunk->end = steps ? (char *)chunk + lm_chunk_head(region) : lm_chunk_end(chunk);
-    if (!lm_region_contiguous(region)) return;
+    chunk->end = steps ? (char *)chunk + lm_chunk_head_over(source) : lm_chunk_end(chunk);
+    if (LM_LIKELY(!contiguous)) return;
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
     pieces->count = 1;
     pieces->got[0] = got;
@@ -123,21 +126,23 @@ static bool possible_options(const loam_region_options *options) {
            align <= PTRDIFF_MAX / 2 && (large == 0 || large >= LOAM_REGION_SMALL);
 }
 
-LM_INLINE void set_up(loam_region *region, loam_source *source, const loam_region_options *options,
-                      unsigned flags) {
-    size_t bytes = sizeof(*region);
-    __asm__("" : "+r"(bytes)); /* the library's memset: a third of the time of `rep stos` */
-    memset(region, 0, bytes);
-    flags |= options->flags;
-    bool checked = lm_is_checked(flags);
-    bool contiguous = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
-    region->source = source;
+/* What the defaults make of a region that has nothing yet. It is copied: a region that lives for a microsecond has no
+ * time for decisions. */
+static const loam_region fresh = {.large_bytes = LARGE_BYTES,
+                                  .first_bytes = FIRST_BYTES,
+                                  .most_bytes = MOST_BYTES,
+                                  .chunk_align = 16,
+                                  .entry = {.kind = &lm_region_kind}};
+
+static LM_NOINLINE void take_options(loam_region *region, const loam_region_options *options,
+                                     unsigned flags) {
+    bool contiguous = lm_region_contiguous(region), checked = lm_is_checked(flags);
     region->first_bytes = first_of(options);
-    region->most_bytes = options->most_bytes != 0 ? options->most_bytes : MOST_BYTES;
-    region->large_bytes = options->large_bytes != 0 ? options->large_bytes : LARGE_BYTES;
+    if (options->most_bytes != 0) region->most_bytes = options->most_bytes;
+    if (options->large_bytes != 0) region->large_bytes = options->large_bytes;
     if (region->most_bytes < region->first_bytes) region->most_bytes = region->first_bytes;
     if (contiguous || (flags & LOAM_FIXED)) region->large_bytes = SIZE_MAX;
-    region->chunk_align = options->chunk_align > 16 ? options->chunk_align : 16;
+    if (options->chunk_align > 16) region->chunk_align = options->chunk_align;
     region->keep_bytes = options->keep_bytes;
     region->growth = (unsigned char)options->growth;
     region->fixed = (flags & LOAM_FIXED) != 0;
@@ -147,7 +152,22 @@ LM_INLINE void set_up(loam_region *region, loam_source *source, const loam_regio
         region->mode = LM_REGION_WATCHED;
         region->redzone = contiguous || region->fixed ? 0 : 16;
     }
-    lm_entry_init(&region->entry, &lm_region_kind, options->name, checked);
+    if (checked || options->name != NULL)
+        lm_entry_init(&region->entry, &lm_region_kind, options->name, checked);
+}
+
+/* Its mode is plain iff true. */
+LM_INLINE bool set_up(loam_region *region, loam_source *source, const loam_region_options *options,
+                      unsigned flags) {
+    size_t bytes = sizeof(*region);
+    __asm__("" : "+r"(bytes)); /* the library's memcpy: a third of the time of `rep movs` */
+    memcpy(region, &fresh, bytes);
+    region->source = source;
+    if (LM_LIKELY(options == &defaults && !lm_is_checked(flags) &&
+                  (source->flags & LOAM_SOURCE_CONTIGUOUS) == 0 && !lm_tool_watches()))
+        return true;
+    take_options(region, options, flags | options->flags);
+    return region->mode == LM_REGION_PLAIN;
 }
 
 int loam_region_init_as(loam_region *region, loam_source *source,
@@ -155,12 +175,19 @@ int loam_region_init_as(loam_region *region, loam_source *source,
     if (source == NULL) source = default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options)) return LM_EINVAL;
-    set_up(region, source, options, more_flags);
+    (void)set_up(region, source, options, more_flags);
     return 0;
 }
 
-/* Everything but the chunk in which the region itself lives, if it does. */
-static void end(loam_region *region) {
+/* Whether it is as most are: unchecked chunks, and nothing else that its end has to look at. */
+LM_INLINE bool has_only_chunks(const loam_region *region) {
+    return ((uintptr_t)region->cleanups | (uintptr_t)region->large | (uintptr_t)region->in_parent |
+            (uintptr_t)region->spares | (uintptr_t)lm_load_relaxed(&region->entry.link) |
+            region->mode | (region->source->flags & LOAM_SOURCE_CONTIGUOUS)) == 0;
+}
+
+/* All but the chunk in which the region itself lives, if it does; that one is returned. */
+static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
     if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
@@ -172,15 +199,49 @@ static void end(loam_region *region) {
     if (lm_entry_linked(&region->entry)) lm_entry_deinit(&region->entry);
     if (region->spares != NULL) lm_region_drop_spares(region, 0);
     for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = region->chunk) {
-        if (chunk->before == NULL && region->own != NULL) return;
+        if (chunk->before == NULL && region->own != NULL) return chunk;
         region->chunk = chunk->before;
         lm_region_put_chunk(region, chunk);
     }
+    return NULL;
 }
 
 void loam_region_deinit(loam_region *region) {
-    end(region);
+    (void)end(region);
     region->room = region->hidden = (loam_region_room){0};
+}
+
+/* The region ends with its chunk, or the first piece of that. */
+static LM_NOINLINE void end_and_put(loam_region *region) {
+    lm_chunk_t *chunk = end(region);
+    loam_source *source = region->source;
+    size_t bytes = chunk->bytes;
+    lm_pieces_t pieces;
+    bool contiguous = lm_region_contiguous(region);
+    if (contiguous) pieces = *lm_chunk_pieces(chunk);
+    lm_tool_show_undefined(chunk, bytes);
+    if (!contiguous) {
+        loam_source_put(source, chunk, bytes);
+        return;
+    }
+    for (size_t i = pieces.count; i-- > 0;) {
+        bytes -= pieces.got[i];
+        loam_source_put(source, (char *)chunk + bytes, pieces.got[i]);
+    }
+}
+
+void loam_region_destroy(loam_region *region) {
+    if (region == NULL) return;
+    if (LM_UNLIKELY(!has_only_chunks(region))) {
+        end_and_put(region);
+        return;
+    }
+    loam_source *source = region->source;
+    /* The region goes with the last one. */
+    for (lm_chunk_t *chunk = region->chunk, *before; chunk != NULL; chunk = before) {
+        before = chunk->before;
+        loam_source_put(source, chunk, chunk->bytes);
+    }
 }
 
 /* A chunk becomes current, with room for objects from `first` on. */
@@ -204,8 +265,22 @@ LM_INLINE void make_current(loam_region *region, lm_chunk_t *chunk, char *first)
     if (used > region->round_bytes) region->round_bytes = used;
 }
 
-void *loam_region_create_object_as(loam_source *source, const loam_region_options *options,
-                                   size_t bytes, loam_region **created, unsigned more_flags) {
+/* The chunk in which the region itself lives becomes current, with room for objects from `own` on. Nothing of the
+ * region is read: it was copied a moment ago, and a read would wait until that is done. */
+LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, char *own,
+                          bool plain) {
+    char *end = chunk->end > own ? chunk->end : own;
+    *(plain ? &region->room : &region->hidden) = (loam_region_room){own, end, own - 1};
+    chunk->before = NULL;
+    region->chunk = chunk;
+    region->own = own;
+    region->requests = region->turns = 1;
+    region->held_bytes = region->peak_bytes = region->round_bytes = got;
+    if (!plain) lm_tool_hide(own, (size_t)((char *)chunk + got - own));
+}
+
+LM_INLINE void *create(loam_source *source, const loam_region_options *options, size_t bytes,
+                       loam_region **created, unsigned more_flags) {
     if (source == NULL) source = default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options) || bytes > PTRDIFF_MAX - 4096) return NULL;
@@ -219,42 +294,27 @@ void *loam_region_create_object_as(loam_source *source, const loam_region_option
         chunk = (lm_chunk_t *)loam_source_get(source, need, align, &got);
     if (chunk == NULL) return NULL;
     loam_region *region = (loam_region *)(void *)((char *)chunk + head);
-    set_up(region, source, options, more_flags);
-    begin_chunk(region, chunk, got);
-    region->requests = 1;
-    region->held_bytes = region->peak_bytes = got;
-    region->own = (char *)chunk + need;
-    make_current(region, chunk, region->own);
+    bool plain = set_up(region, source, options, more_flags);
+    begin_chunk(source, plain, chunk, got);
+    make_first(region, chunk, got, (char *)chunk + need, plain);
     *created = region;
     char *object = (char *)chunk + need - lm_align_up(bytes, 16);
     return bytes != 0 ? memset(object, 0, bytes) : object;
 }
 
+void *loam_region_create_object_as(loam_source *source, const loam_region_options *options,
+                                   size_t bytes, loam_region **created, unsigned more_flags) {
+    return create(source, options, bytes, created, more_flags);
+}
+
 loam_region *loam_region_create_as(loam_source *source, const loam_region_options *options,
                                    unsigned more_flags) {
     loam_region *region;
-    return loam_region_create_object_as(source, options, 0, &region, more_flags) != NULL ? region
-                                                                                         : NULL;
-}
-
-void loam_region_destroy(loam_region *region) {
-    if (region == NULL) return;
-    end(region);
-    lm_chunk_t *chunk = region->chunk;
-    loam_source *source = region->source;
-    size_t bytes = chunk->bytes;
-    if (LM_LIKELY(!lm_region_contiguous(region))) {
-        if (region->mode != LM_REGION_PLAIN) lm_tool_show_undefined(chunk, bytes);
-        loam_source_put(source, chunk, bytes);
-        return;
-    }
-    /* The region ends with the chunk's first piece. */
-    lm_pieces_t pieces = *lm_chunk_pieces(chunk);
-    lm_tool_show_undefined(chunk, bytes);
-    for (size_t i = pieces.count; i-- > 0;) {
-        bytes -= pieces.got[i];
-        loam_source_put(source, (char *)chunk + bytes, pieces.got[i]);
-    }
+    /* The defaults are constants in this call. */
+    void *object = options == NULL
+                       ? create(source, &defaults, 0, &region, more_flags)
+                       : loam_region_create_object_as(source, options, 0, &region, more_flags);
+    return object != NULL ? region : NULL;
 }
 
 /* ---- Chunks ---- */
@@ -297,7 +357,7 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
         bytes = bytes / 2 > need ? lm_align_up(bytes / 2, 16) : need;
     }
     if (chunk == NULL) return NULL;
-    begin_chunk(region, chunk, got);
+    begin_chunk(region->source, region->mode == LM_REGION_PLAIN, chunk, got);
     return chunk;
 }
 
@@ -424,10 +484,9 @@ void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
     if (p == NULL && region->freed != NULL && region->mode != LM_REGION_CHECKED)
         p = lm_region_reuse(region, bytes, align);
     if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
-    if (p == NULL && turn(region, bytes, align)) {
-        p = cut(room, bytes, align);
-        if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
-    }
+    if (p != NULL || !turn(region, bytes, align)) return p;
+    p = cut(room, bytes, align);
+    if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
     return p;
 }
 

@@ -28,7 +28,7 @@ static bool is_watched(void) {
 #endif
 }
 
-bool lm_tool_watches(void) {
+bool lm_tool_watches_now(void) {
     unsigned char state = lm_load_relaxed(&lm_tool_state); /* every thread finds the same */
     if (state == LM_TOOL_UNKNOWN) {
         state = is_watched() ? LM_TOOL_SOME : LM_TOOL_NONE;

@@ -62,39 +62,49 @@ LM_INLINE unsigned last_of(size_t bytes) {
     return kept ? lm_lowest_bit(pages) : LAST_SIZES;
 }
 
-static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
-    (void)source;
+static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) {
     size_t unit = align <= PAGE_BYTES      ? PAGE_BYTES
                   : align < LM_SLICE_BYTES ? align
                                            : LM_SLICE_BYTES;
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
-    unsigned i = last_of(bytes);
-    if (i < LAST_SIZES && last.first[i] != NULL && align <= bytes) {
-        lm_block_t *block = last.first[i];
-        last.first[i] = block->next;
-        last.room[i]++;
-        *got = bytes;
-        return block;
-    }
     /* Huge pages from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
-    void *chunk =
-        LM_LIKELY(align <= unit) ? lm_block_alloc(bytes) : lm_malloc_aligned(bytes, align);
-    if (LM_LIKELY(chunk != NULL)) *got = bytes;
+    void *chunk = align <= unit ? lm_block_alloc(bytes) : lm_malloc_aligned(bytes, align);
+    if (chunk != NULL) *got = bytes;
     return chunk;
 }
 
-static void pages_put(loam_source *source, void *chunk, size_t got) {
+static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
+    size_t whole = bytes <= LAST_BYTES ? lm_align_up(bytes, PAGE_BYTES) : 0;
+    unsigned i = last_of(whole);
+    if (LM_UNLIKELY(i == LAST_SIZES || align > PAGE_BYTES || last.first[i] == NULL))
+        return get_from_heap(bytes, align, got);
+    lm_block_t *block = last.first[i];
+    last.first[i] = block->next;
+    last.room[i]++;
+    *got = whole;
+    return block;
+}
+
+/* There is no room before the thread's first call. */
+static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_t got) {
+    if (!last.known && last_of(got) < LAST_SIZES && begin_last())
+        source->put(source, chunk, got);
+    else
+        lm_block_free(chunk);
+}
+
+static void pages_put(loam_source *source, void *chunk, size_t got) {
     unsigned i = last_of(got);
-    if (i < LAST_SIZES && (last.known || begin_last()) && last.room[i] > 0) {
-        lm_block_t *block = (lm_block_t *)chunk;
-        block->next = last.first[i];
-        last.first[i] = block;
-        last.room[i]--;
+    if (LM_UNLIKELY(i == LAST_SIZES || last.room[i] == 0)) {
+        put_without_room(source, chunk, got);
         return;
     }
-    lm_block_free(chunk);
+    lm_block_t *block = (lm_block_t *)chunk;
+    block->next = last.first[i];
+    last.first[i] = block;
+    last.room[i]--;
 }
 
 /* Whole pages that are ready around [at, at+bytes). Without the call (Linux before 5.14) there is nothing to gain. */

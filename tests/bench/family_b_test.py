@@ -88,7 +88,7 @@ class Cells(unittest.TestCase):
             listing = listed(table)
             names = {column["name"] for column in listing["columns"]}
             for row in listing["rows"]:
-                self.assertIn(row["kind"], ("rival", "rendition", "loam"))
+                self.assertIn(row["kind"], ("rival", "rendition", "loam", "limit"))
                 for column in row["columns"]:
                     self.assertIn(column, names)
                     few = 1 if column.startswith("worst") else FEW[table]

@@ -85,7 +85,7 @@ class Cells(unittest.TestCase):
             if column in ("create-destroy", "page-16", "page-4096"):
                 self.assertEqual(names, ["use"])
             else:
-                self.assertEqual(names, BULK[:3] if row == "malloc" else BULK)
+                self.assertEqual(names, BULK[:3] if row in ("malloc", "limit") else BULK)
             use = next(phase for phase in got if phase["phase"] == "use")
             self.assertEqual(use["ops"], 500 if column.startswith("big") else 5000)
             self.assertTrue(all(phase["seconds"] >= 0 for phase in got))
