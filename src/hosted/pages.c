@@ -107,13 +107,17 @@ static void pages_put(loam_source *source, void *chunk, size_t got) {
     last.room[i]--;
 }
 
-/* Whole pages that are ready around [at, at+bytes). Without the call (Linux before 5.14) there is nothing to gain. */
+/* Whole pages that are ready around [at, at+bytes). Where the next one is in memory as well, though nobody asked for
+ * it, they are parts of a huge page, and all of that is ready. Without the call (Linux before 5.14) there is
+ * nothing to gain. */
 static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
     (void)source;
     size_t page = lm_os_page_bytes();
     uintptr_t from = lm_align_down((uintptr_t)at, page),
               to = lm_align_up((uintptr_t)at + bytes, page);
-    return lm_os_populate((void *)from, to - from) ? to - (uintptr_t)at : 0;
+    if (!lm_os_populate((void *)from, to - from)) return 0;
+    if (to % HUGE_BYTES != 0 && lm_os_resident((void *)to)) to = lm_align_up(to, HUGE_BYTES);
+    return to - (uintptr_t)at;
 }
 
 static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *got) {

@@ -20,8 +20,7 @@
  * Locks: first the port's WALK (registry), then that of all tables, then the instance's. Invariant of each list: each
  * block's depth is that of the one below it and one more, the bottom's is 0, and head's is less than a batch.
  */
-#include "heap/heap.h"
-#include "os/os.h"
+#include "hosted/fork.h"
 
 #include "family/family.h"
 #include "loam/blocks.h"
@@ -37,7 +36,7 @@ static LM_TLS bool ended;
 static lm_lock_t tables_lock;
 static uint64_t places_taken;  /* bits */
 static loam_blocks *instances; /* with a lock of ours */
-static bool hooked;
+static bool fork_prepared;     /* atomic */
 
 LM_INLINE loam_blocks_list *list_of(loam_blocks_cache *cache, unsigned class_index) {
     return (loam_blocks_list *)(cache + 1) + class_index;
@@ -79,9 +78,8 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
     blocks->own_locks =
         (loam_blocks_locks){.get = take_lock, .release = give_lock, .context = blocks};
     blocks->locks = &blocks->own_locks;
+    lm_hosted_on_fork(&fork_prepared, before_fork, after_fork_in_parent, after_fork_in_child);
     lm_lock_take(&tables_lock);
-    bool hook = !hooked;
-    hooked = true;
     blocks->prev = NULL;
     blocks->next = instances;
     if (instances != NULL) instances->prev = blocks;
@@ -91,12 +89,6 @@ void lm_blocks_threads_begin(loam_blocks *blocks, bool wants_caches) {
         places_taken |= (uint64_t)1 << blocks->slot;
     }
     lm_lock_give(&tables_lock);
-    if (!hook) return;
-    /* The heap's handlers are to be there first, so that ours run outside of them: inside, locks pass the forking
-     * thread through, or stay taken. Static objects may come before its constructor. */
-    lm_heap_boot();
-    lm_port_watch(); /* and the port's, so that its LIST is taken after the instances' locks */
-    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void lm_blocks_threads_end(loam_blocks *blocks) {

@@ -11,8 +11,7 @@
  * In the child of a fork, the blocks in the magazines of the threads that are not there are lost: a fork may have
  * met these threads in the middle of a free.
  */
-#include "heap/heap.h"
-#include "os/os.h"
+#include "hosted/fork.h"
 
 #include "family/family.h"
 #include "loam/pool.h"
@@ -333,22 +332,12 @@ static void after_fork_in_child(void) {
     after_fork(true);
 }
 
-/* The heap's handlers and the port's are to be there first, so that ours run outside of them: before a fork the port's
- * LIST is taken after the pools' locks, and after it locks are given in earnest. Under no lock, as libc has one of its
- * own. Relaxed: who sees it done needs nothing of what was done before. */
-static void prepare_fork(void) {
-    if (__atomic_exchange_n(&fork_prepared, true, __ATOMIC_RELAXED)) return;
-    lm_heap_boot();
-    lm_port_watch();
-    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
 /* ---- Setting up ---- */
 
 /* A slot for the pool, and a serial. false iff there is no memory. */
 static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     unsigned slot = 0;
-    prepare_fork();
+    lm_hosted_on_fork(&fork_prepared, before_fork, after_fork_in_parent, after_fork_in_child);
     lm_lock_take(&directory_lock);
     while (slot < slots_count && slots[slot] != NULL) slot++;
     if (slot == slots_count) {

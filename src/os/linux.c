@@ -134,6 +134,12 @@ bool lm_os_populate(void *at, size_t bytes) {
     return !failed(call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE));
 }
 
+bool lm_os_resident(const void *at) {
+    unsigned char pages[1] = {0};
+    uintptr_t page = lm_align_down((uintptr_t)at, lm_os_page_bytes());
+    return !failed(call3(SYS_mincore, (intptr_t)page, 1, (intptr_t)pages)) && (pages[0] & 1) != 0;
+}
+
 void lm_os_back_huge(void *at) {
     lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;

@@ -52,6 +52,9 @@ void lm_os_huge_pages(void *at, size_t bytes);
  * half the price; what it holds stays. false iff the system cannot, or has no memory; a part may be backed then. */
 bool lm_os_populate(void *at, size_t bytes);
 
+/* Whether the page at `at` is in memory. false as well where the system does not say. */
+bool lm_os_resident(const void *at);
+
 /* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
  * if the system has one at hand. Later it makes no other there. */
 void lm_os_back_huge(void *at);
