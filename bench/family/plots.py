@@ -117,7 +117,7 @@ def bars(figures, table, cells, phase):
     ]  # fmt: skip
     picture.suptitle(f"{table.title} ({phase})", y=1.0, fontsize=11)
     picture.tight_layout(rect=(0, 0.03, 1, 0.995))
-    picture.legend(handles=handles, loc="upper center", ncols=len(handles), frameon=False,
+    picture.legend(handles=handles, loc="upper center", ncols=min(4, len(handles)), frameon=False,
                    bbox_to_anchor=(0.5, 0.03))  # fmt: skip
     return picture
 
