@@ -307,11 +307,16 @@ TEST_F(SharedPool, ASourceThatEndsIsSurvived) {
 TEST_F(SharedPool, AForkFindsItWhole) {
     Shared shared(128);
     std::atomic<bool> stop{false};
+    std::atomic<unsigned> ready{0};
     std::vector<std::thread> threads;
     for (unsigned self = 0; self < 3; self++) {
         threads.emplace_back([&, self] {
             Random random(self);
             std::vector<void *> mine;
+            /* No malloc from here on: AddressSanitizer's own, which the child uses, may be left locked by a fork. */
+            mine.reserve(500);
+            shared.free(shared.alloc());
+            ready++;
             while (!stop.load(std::memory_order_relaxed)) {
                 if (mine.size() < 500 && random.below(2) != 0) {
                     mine.push_back(shared.alloc());
@@ -323,6 +328,7 @@ TEST_F(SharedPool, AForkFindsItWhole) {
             for (void *p : mine) shared.free(p);
         });
     }
+    while (ready < 3) std::this_thread::yield();
     for (int round = 0; round < 50; round++) {
         void *before = shared.alloc();
         pid_t child = fork();
