@@ -134,7 +134,7 @@ LOAM_API void *loam_fifo_realloc_slow(loam_fifo *fifo, void *p, size_t old_bytes
 /* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline path),
  * zero without LOAM_FIFO_RAW. 0 bytes: an address that may be the next object's as well; it is to be freed, too. NULL
  * iff there is no memory, the FIFO is destroyed, bytes is more than PTRDIFF_MAX less align and a page, or align is no
- * power of two. Ten instructions, eight for a constant size; each 4 KiB take a call that zeroes, each page one that
+ * power of two. Ten instructions, eight for a constant size; each 8 KiB take a call that zeroes, each page one that
  * finds another. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo *fifo, size_t bytes,
                                                                       size_t align,
@@ -147,8 +147,10 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo 
         /* end is a multiple of align: aligning cannot pass it. An exact fit is served out of line, so that
          * nothing fits between NULL and NULL. */
         p = ((uintptr_t)fifo->room.at + align - 1) & ~(uintptr_t)(align - 1);
-        fits = bytes < (uintptr_t)fifo->room.end - p;
         next = p + bytes;
+        fits = __builtin_constant_p(bytes) && bytes < LOAM_SOURCE_TOP
+                   ? next < (uintptr_t)fifo->room.end
+                   : bytes < (uintptr_t)fifo->room.end - p;
     }
     if (LOAM_UNLIKELY(!fits)) {
         loam_fifo_made made = loam_fifo_alloc_slow(fifo, bytes, align, file, line);

@@ -14,7 +14,7 @@
  */
 #include "family/fifo.h"
 
-enum { STEP = 4096, WINDOW = 64 };
+enum { STEP = 8192, WINDOW = 64 };
 
 LM_STATIC_ASSERT(offsetof(lm_fifo_page_t, head) == 0, "inline paths find live there");
 LM_STATIC_ASSERT(offsetof(loam_fifo, page) + sizeof(void *) <= 64,
