@@ -45,7 +45,8 @@ typedef enum loam_fifo_flags {
 
 /* Zero in a member: its default. */
 typedef struct loam_fifo_options {
-    size_t page_bytes; /* of each page, its head of 128 bytes included: a power of two from 512 on, 64 KiB */
+    size_t
+        page_bytes; /* of each page, its head of 128 bytes included: a power of two from 512 on, 64 KiB */
     size_t spare_pages; /* empty pages kept at most, 4; over a contiguous source all are */
     unsigned flags;     /* LOAM_CHECK, loam_fifo_flags */
     const char *name;   /* for the registry and reports; not copied; NULL: none */

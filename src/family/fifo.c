@@ -176,8 +176,8 @@ static void *open_checked(loam_fifo *fifo, size_t bytes, size_t align, const cha
     size_t whole = lm_guard_whole(bytes, 16);
     size_t tag_bytes = lm_guard_head(16), record = fifo->remote ? sizeof(lm_fifo_record_t) : 0;
     if (whole == 0) return NULL;
-    char *p = (char *)lm_fifo_carve(fifo, record + tag_bytes, whole - tag_bytes,
-                                    align < 16 ? 16 : align);
+    char *p =
+        (char *)lm_fifo_carve(fifo, record + tag_bytes, whole - tag_bytes, align < 16 ? 16 : align);
     if (p == NULL) return NULL;
     (void)lm_guard_open(&fifo->entry, p - tag_bytes, whole, bytes, 16, file, line);
     if (!fifo->raw) memset(p, 0, bytes);
@@ -197,8 +197,9 @@ loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *doing, const 
     const lm_fifo_record_t *record = lm_fifo_record(tag);
     /* Acquire: the place of that free is there. */
     if (lm_load_acquire(&record->freed) == 0) return tag;
-    lm_family_misuse(&fifo->entry, file, line, "%s of %p after its free at %s:%u, allocated at %s:%u",
-                     doing, p, record->file != NULL ? record->file : "?", record->line,
+    lm_family_misuse(&fifo->entry, file, line,
+                     "%s of %p after its free at %s:%u, allocated at %s:%u", doing, p,
+                     record->file != NULL ? record->file : "?", record->line,
                      tag->file != NULL ? tag->file : "?", tag->line);
     return NULL;
 }
@@ -317,10 +318,9 @@ static bool resize_plain(loam_fifo *fifo, char *p, size_t old_bytes, size_t byte
 }
 
 static bool resize_watched_in_place(loam_fifo *fifo, char *p, size_t old_bytes, size_t bytes) {
-    size_t more = bytes - old_bytes;
-    if (bytes > old_bytes &&
-        !(is_last(fifo, p + old_bytes + 16) && lm_fifo_stretch(fifo, more)))
-        return false;
+    bool last = is_last(fifo, p + old_bytes + 16);
+    if (bytes > old_bytes && !(last && lm_fifo_stretch(fifo, bytes - old_bytes))) return false;
+    if (bytes < old_bytes && last) lm_fifo_room(fifo)->at = p + bytes + 16;
     resize_watched(fifo, p, bytes);
     return true;
 }

@@ -26,12 +26,13 @@ typedef struct lm_notice {
 typedef struct lm_fifo_page {
     loam_fifo_page head;
     struct lm_fifo_page *next, *prev; /* prev: in the busy list only */
-    char *chunk;                      /* of the source: begins with the page, but at large alignments */
+    char *chunk; /* of the source: begins with the page, but at large alignments */
     size_t got;
     char *at;       /* where its objects end, while it is not current */
     char *dirty;    /* bytes from here on are zero */
     loam_tag *dead; /* freed objects of a checked FIFO */
-    LM_ALIGNED(64) size_t remote; /* objects that others freed and the owner has not yet counted; atomic */
+    LM_ALIGNED(64)
+    size_t remote; /* objects that others freed and the owner has not yet counted; atomic */
     lm_notice_t notice;
     bool own; /* of one object */
 } lm_fifo_page_t;
@@ -55,7 +56,8 @@ typedef struct LM_ALIGNED(16) lm_fifo_record {
 
 enum {
     LM_FIFO_HEAD = (sizeof(lm_fifo_page_t) + 15) & ~15,
-    LM_FIFO_LARGE_PAGES = 16, /* a page of one object is kept as a spare up to so many pages' bytes */
+    LM_FIFO_LARGE_PAGES =
+        16, /* a page of one object is kept as a spare up to so many pages' bytes */
 };
 
 LM_INLINE loam_fifo_room *lm_fifo_room(loam_fifo *fifo) {

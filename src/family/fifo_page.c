@@ -44,9 +44,7 @@ static void put_chunk(loam_fifo *fifo, char *chunk, size_t got) {
     loam_source_put(fifo->source, chunk, got);
 }
 
-void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) {
-    put_chunk(fifo, page->chunk, page->got);
-}
+void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) { put_chunk(fifo, page->chunk, page->got); }
 
 static bool is_zeroed(const loam_fifo *fifo) {
     return (fifo->source->flags & LOAM_SOURCE_ZEROED) != 0;

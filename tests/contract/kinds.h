@@ -351,8 +351,7 @@ inline const std::vector<Kind> &kinds() {
         {"fifo_raw", "fifo", kRawFifo, 0, 16, Fifo<LOAM_FIFO_RAW>::make},
         {"fifo_small_pages", "fifo", kFifo, 0, 16, Fifo<0, 4096>::make},
         {"fifo_created", "fifo", kFifo, 0, 16, Fifo<0, 16384, FK::Created>::make},
-        {"fifo_remote", "fifo", kFifo, 0, 16,
-         Fifo<LOAM_FIFO_REMOTE, 16384, FK::Created>::make},
+        {"fifo_remote", "fifo", kFifo, 0, 16, Fifo<LOAM_FIFO_REMOTE, 16384, FK::Created>::make},
     };
     return all;
 }

@@ -75,8 +75,7 @@ TEST(FifoCpp, WhatOutlivesItsOwnerIsStillFreed) {
         }
         EXPECT_GT(count.used_bytes, 0u);
         EXPECT_EQ(words->back(), std::string(40, 'x'));
-        EXPECT_THROW(
-            for (int i = 0; i < 1000; i++) words->push_back("more"), std::bad_alloc);
+        EXPECT_THROW(for (int i = 0; i < 1000; i++) words->push_back("more"), std::bad_alloc);
         EXPECT_EQ(loam_fifo_alloc(alive, 1), nullptr);
         words->~deque();
     }

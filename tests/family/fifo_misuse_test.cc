@@ -123,10 +123,9 @@ TEST_F(FifoMisuse, FreedTwiceFromElsewhere) {
     std::string twice = format("free of %p after its free at f.c:20, allocated at a.c:10@", p);
     EXPECT_EQ(said([&] { free_remote(remote_, p); }), twice) << "the owner has not looked yet";
     EXPECT_EQ(said([&] { free(remote_, p); }), twice);
-    EXPECT_EQ(said([&] {
-                  EXPECT_EQ(loam_fifo_realloc_at(remote_, p, 40, 80, "f.c", 20), nullptr);
-              }),
-              format("realloc of %p after its free at f.c:20, allocated at a.c:10@", p));
+    EXPECT_EQ(
+        said([&] { EXPECT_EQ(loam_fifo_realloc_at(remote_, p, 40, 80, "f.c", 20), nullptr); }),
+        format("realloc of %p after its free at f.c:20, allocated at a.c:10@", p));
     char *keep = alloc(remote_, 8);
     loam_fifo_collect(remote_);
     EXPECT_EQ(said([&] { free_remote(remote_, p); }), twice) << "and now it has";
@@ -137,9 +136,7 @@ TEST_F(FifoMisuse, FreedTwiceFromElsewhere) {
 
 TEST_F(FifoMisuse, ReallocOfAnotherSize) {
     char *p = alloc(fifo_, 40);
-    EXPECT_EQ(said([&] {
-                  EXPECT_EQ(loam_fifo_realloc_at(fifo_, p, 41, 80, "f.c", 20), nullptr);
-              }),
+    EXPECT_EQ(said([&] { EXPECT_EQ(loam_fifo_realloc_at(fifo_, p, 41, 80, "f.c", 20), nullptr); }),
               format("realloc of %p with 41 bytes, allocated with 40 at a.c:10@", p));
     free(fifo_, p);
 }

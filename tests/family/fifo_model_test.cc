@@ -73,8 +73,8 @@ class Program {
             size_t which = random_.below(4) != 0 ? 0 : random_.below(objects_.size());
             free(which);
         } else if (what < 97) {
-            size_t which = random_.below(3) != 0 ? objects_.size() - 1
-                                                 : random_.below(objects_.size());
+            size_t which =
+                random_.below(3) != 0 ? objects_.size() - 1 : random_.below(objects_.size());
             realloc(which);
         } else if (what < 98) {
             (void)loam_fifo_trim(fifo_);
@@ -84,9 +84,9 @@ class Program {
     }
     void alloc() {
         size_t bytes = size(), align = size_t{1} << random_.below(random_.below(20) == 0 ? 14 : 6);
-        auto *p = static_cast<unsigned char *>(
-            random_.below(2) != 0 ? loam_fifo_alloc_aligned(fifo_, bytes, align)
-                                  : loam_fifo_alloc(fifo_, bytes));
+        auto *p = static_cast<unsigned char *>(random_.below(2) != 0
+                                                   ? loam_fifo_alloc_aligned(fifo_, bytes, align)
+                                                   : loam_fifo_alloc(fifo_, bytes));
         if (p == nullptr) {
             ASSERT_LT(source_.most_bytes, SIZE_MAX);
             return;

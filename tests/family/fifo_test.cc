@@ -302,8 +302,8 @@ TEST(Fifo, AnEmptiedPageReplacesACurrentOneThatIsNearlyFull) {
         char *live = fifo.alloc(64);
         while (reinterpret_cast<uintptr_t>(live) % kPage < 40000) live = fifo.alloc(1000);
         auto used = reinterpret_cast<uintptr_t>(live) % kPage + 1000;
-        auto *last = static_cast<char *>(
-            loam_fifo_alloc_aligned(&fifo.fifo, kPage - used - left, 1));
+        auto *last =
+            static_cast<char *>(loam_fifo_alloc_aligned(&fifo.fifo, kPage - used - left, 1));
         ASSERT_EQ(reinterpret_cast<uintptr_t>(last) % kPage + kPage - used - left, kPage - left);
         free_all(fifo, pages[0]); /* the spare */
         EXPECT_EQ(counted.puts, 0u);
@@ -381,7 +381,8 @@ TEST(Fifo, ObjectsOfTheirOwnPage) {
     char *a = fifo.alloc(kPage), *b = fifo.alloc(3 * kPage), *huge = fifo.alloc(32 * kPage);
     EXPECT_TRUE(is_zero(b, 3 * kPage));
     char *after = fifo.alloc(100);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(after) / kPage, reinterpret_cast<uintptr_t>(small) / kPage)
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(after) / kPage,
+              reinterpret_cast<uintptr_t>(small) / kPage)
         << "the current page is not given up for them";
     EXPECT_EQ(counted.gets, 4u);
     memset(b, 0xff, 3 * kPage);

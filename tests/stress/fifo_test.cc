@@ -63,8 +63,7 @@ class Fifo : public Stress {
                 }
                 check_zero(p, bytes);
                 Block *block = stamp_block(p, bytes, random.next() | 1);
-                if (random.below(4) == 0 ||
-                    !lanes[random.below(consumers)].give(block)) {
+                if (random.below(4) == 0 || !lanes[random.below(consumers)].give(block)) {
                     check_block(block);
                     loam_fifo_free(fifo, block);
                 }
@@ -120,11 +119,13 @@ TEST_F(Fifo, ADestroyedOneEndsOnceWhoeverFreesLast) {
             }
             current.store(fifo, std::memory_order_relaxed);
             begun.store(round, std::memory_order_release);
-            for (unsigned i = 0; i < round % kObjects; i++) loam_fifo_free(fifo, objects[kThreads][i]);
+            for (unsigned i = 0; i < round % kObjects; i++)
+                loam_fifo_free(fifo, objects[kThreads][i]);
             loam_fifo_destroy(fifo);
             for (unsigned i = round % kObjects; i < kObjects; i++)
                 loam_fifo_free(fifo, objects[kThreads][i]);
-            while (done.load(std::memory_order_acquire) < kThreads * round) std::this_thread::yield();
+            while (done.load(std::memory_order_acquire) < kThreads * round)
+                std::this_thread::yield();
             ASSERT_EQ(count.used_bytes, 0u) << round;
         }
         for (auto &thread : threads) thread.join();
