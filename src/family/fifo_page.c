@@ -243,11 +243,11 @@ void lm_fifo_retire(loam_fifo *fifo) {
 
 /* ---- Pages of one object ---- */
 
-/* The first that is large enough and not too large. */
+/* The first that is large enough and not too large, but over a contiguous source, which has no other. */
 static lm_fifo_page_t *find_large(loam_fifo *fifo, size_t need) {
     lm_fifo_page_t **link = &fifo->large_spares;
     for (lm_fifo_page_t *page = *link; page != NULL; link = &page->next, page = *link) {
-        if (page->got < need || page->got / 4 > need) continue;
+        if (page->got < need || (page->got / 4 > need && !lm_fifo_contiguous(fifo))) continue;
         *link = page->next;
         return page;
     }
