@@ -161,9 +161,20 @@ TEST(Fifo, ImpossibleRequestsAreNull) {
 
 /* ---- Zero ---- */
 
+/* Chunks are zero, and said to be. */
+struct Zeroes {
+    loam_source source = {get, put, "zeroes", LOAM_SOURCE_ZEROED};
+    static void *get(loam_source *, size_t bytes, size_t align, size_t *got) {
+        void *p = loam_source_get(loam_pages(), bytes, align, got);
+        return p != nullptr ? memset(p, 0, *got) : nullptr;
+    }
+    static void put(loam_source *, void *p, size_t got) { loam_source_put(loam_pages(), p, got); }
+};
+
 TEST(Fifo, MemoryThatIsUsedAgainIsZero) {
-    for (size_t spares : {1u, 8u}) {
-        Fifo fifo(nullptr, with(0, spares));
+    Zeroes zeroes;
+    for (size_t spares : {1u, 8u, 101u, 108u}) {
+        Fifo fifo(spares > 100 ? &zeroes.source : nullptr, with(0, spares % 100));
         std::deque<std::pair<char *, size_t>> queue;
         for (size_t i = 0; i < 40000; i++) {
             size_t bytes = i * 7919 % 700;
@@ -237,6 +248,21 @@ TEST(Fifo, TheCurrentPageStaysWhenItsLastObjectIsFreed) {
     fifo.free(second);
     for (int i = 0; i < 10000; i++) fifo.free(fifo.alloc(300));
     EXPECT_EQ(counted.gets, 1u) << "and is begun anew when it runs out";
+}
+
+TEST(Fifo, APageThatIsBegunAnewIsZero) {
+    Zeroes zeroes;
+    for (loam_source *source : {loam_pages(), &zeroes.source}) {
+        Fifo fifo(source);
+        for (size_t i = 0; i < 3000; i++) {
+            char *p = fifo.alloc(300), *q = i % 100 < 50 ? fifo.alloc(700) : nullptr;
+            ASSERT_TRUE(is_zero(p, 300)) << i;
+            memset(p, 0xff, 300);
+            if (q != nullptr) memset(q, 0xff, 700);
+            fifo.free(p);
+            fifo.free(q);
+        }
+    }
 }
 
 /* A queue that is often empty stays within a few KiB, and does not walk through the page. */
@@ -450,6 +476,39 @@ TEST(Fifo, ABufferServesAQueueForEver) {
         }
     }
     for (char *p : queue) fifo.free(p);
+}
+
+/* A buffer cannot use again what is put back out of order: large pages stay, too, and serve any large object. */
+TEST(Fifo, ABuffersLargePagesAreUsedAgain) {
+    constexpr size_t kPages = 24;
+    std::unique_ptr<char[]> memory(new char[kPages * kPage]);
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory.get(), kPages * kPage);
+    Fifo fifo(&buffer.source);
+    (void)fifo.alloc(1);
+    for (size_t i = 0; i < 100; i++) {
+        char *burst[4];
+        for (char *&p : burst) ASSERT_NE(p = fifo.alloc(kPage), nullptr) << i;
+        for (char *p : burst) fifo.free(p);
+    }
+}
+TEST(Fifo, ABuffersLargePagesServeAnyLargeObject) {
+    constexpr size_t kPages = 8;
+    std::unique_ptr<char[]> memory(new char[(kPages + 1) * kPage]);
+    auto gap = (0 - reinterpret_cast<uintptr_t>(memory.get())) % kPage;
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory.get() + gap, kPages * kPage);
+    Fifo fifo(&buffer.source);
+    fifo.free(fifo.alloc(100));
+    fifo.free(fifo.alloc((kPages - 1) * kPage - 1000));
+    char *p = fifo.alloc(kPage);
+    EXPECT_NE(p, nullptr) << "there is no other";
+    fifo.free(p);
+    /* And many small ones, where nothing else is left. */
+    std::vector<char *> all;
+    while (char *small = fifo.alloc(1000)) all.push_back(small);
+    EXPECT_GT(all.size(), 100u / (kDebug ? 2 : 1));
+    free_all(fifo, all);
 }
 
 TEST(Fifo, ExhaustedIsNullUntilAPageIsEmpty) {
