@@ -46,7 +46,7 @@ typedef enum loam_fifo_flags {
 /* Zero in a member: its default. */
 typedef struct loam_fifo_options {
     size_t
-        page_bytes; /* of each page, its head of 128 bytes included: a power of two from 512 on, 64 KiB */
+        page_bytes; /* of each page, its head of 128 bytes (on devices less) included: a power of two from 512 on, 64 KiB */
     size_t spare_pages; /* empty pages kept at most, 4; over a contiguous source all are */
     unsigned flags;     /* LOAM_CHECK, loam_fifo_flags */
     const char *name;   /* for the registry and reports; not copied; NULL: none */
@@ -69,16 +69,16 @@ typedef struct loam_fifo {
     size_t made;         /* objects of the current page since it became current */
     uintptr_t floor;     /* pointers above are freed inline: 0, or UINTPTR_MAX where none is */
     uintptr_t mask;      /* of an address: its page */
-    struct lm_fifo_page *page; /* the current one; NULL before the first object */
-    struct lm_fifo_page *busy; /* full ones, and objects' own */
-    struct lm_fifo_page *spares, *large_spares;
+    unsigned char mode, raw, zeroes, remote, dead;
+    struct loam_fifo_whole_page *page; /* the current one; NULL before the first object */
+    struct loam_fifo_whole_page *busy; /* full ones, and objects' own */
+    struct loam_fifo_whole_page *spares, *large_spares;
     size_t spare_count, spare_low, spare_most; /* low: the least since the last look */
     loam_fifo_room hidden;                     /* the room, where inline paths must miss */
     loam_source *source;
     size_t page_bytes, held_bytes, peak_bytes, chunks, requests, turns;
     size_t own_bytes; /* of the chunk that the FIFO itself lives in; 0 iff it is the caller's */
     uintptr_t owner;  /* the thread that allocates, of a checked one; atomic */
-    unsigned char mode, raw, zeroes, remote, dead;
     loam_entry entry;
     /* Other threads write this; its own cache line. Atomic. */
     __attribute__((aligned(64))) uintptr_t notices;

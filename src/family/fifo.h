@@ -23,9 +23,9 @@ typedef struct lm_notice {
 } lm_notice_t;
 
 /* At the head of each page: the owner's words, then those of other threads. */
-typedef struct lm_fifo_page {
+typedef struct loam_fifo_whole_page {
     loam_fifo_page head;
-    struct lm_fifo_page *next, *prev; /* prev: in the busy list only */
+    struct loam_fifo_whole_page *next, *prev; /* prev: in the busy list only */
     char *chunk; /* of the source: begins with the page, but at large alignments */
     size_t got;
     char *at;       /* where its objects end, while it is not current */
