@@ -27,8 +27,11 @@ namespace loam {
 
 namespace detail {
 
-[[nodiscard]] inline void *fifo_alloc(loam_fifo *fifo, std::size_t bytes, std::size_t align,
-                                      const char *file, unsigned line) {
+/* An alignment that is no constant is served inline as 16 is, up to that. */
+[[nodiscard]] LOAM_INLINE void *fifo_alloc(loam_fifo *fifo, std::size_t bytes, std::size_t align,
+                                           const char *file, unsigned line) {
+    if (!__builtin_constant_p(align) && align <= LOAM_FIFO_ALIGN)
+        return need(loam_fifo_alloc_at(fifo, bytes, file, line));
     return need(loam_fifo_alloc_aligned_at(fifo, bytes, align, file, line));
 }
 
