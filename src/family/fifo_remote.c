@@ -99,6 +99,6 @@ void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsign
 }
 
 void loam_fifo_collect(loam_fifo *fifo) {
-    /* Relaxed: what comes later is for the next time. */
-    if (fifo->remote && lm_load_relaxed(&fifo->notices) != 0) (void)take_all(fifo);
+    /* Relaxed: what comes later is for the next time. A dead one is nobody's. */
+    if (fifo->remote && !fifo->dead && lm_load_relaxed(&fifo->notices) != 0) (void)take_all(fifo);
 }

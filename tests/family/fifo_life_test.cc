@@ -179,6 +179,9 @@ TEST(Fifo, ADestroyedOneIsEndedByRemoteFreesToo) {
         for (int i = 0; i < 300; i++) all.push_back(loam_fifo_alloc(fifo, 1000));
         for (int i = 0; i < 100; i++) loam_fifo_free_remote(fifo, all[static_cast<size_t>(i)]);
         loam_fifo_destroy(fifo);
+        loam_fifo_collect(fifo); /* nobody's any more: nothing to do */
+        EXPECT_EQ(loam_fifo_trim(fifo), 0u);
+        EXPECT_TRUE(loam_fifo_check(fifo));
         for (size_t i = 100; i < all.size(); i++) {
             EXPECT_GT(counted.used_bytes, 0u);
             if (mixed && i % 2 == 0) {
