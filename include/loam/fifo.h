@@ -148,10 +148,13 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo 
         /* end is a multiple of align: aligning cannot pass it. An exact fit is served out of line, so that
          * nothing fits between NULL and NULL. */
         p = ((uintptr_t)fifo->room.at + align - 1) & ~(uintptr_t)(align - 1);
-        next = p + bytes;
-        fits = __builtin_constant_p(bytes) && bytes < LOAM_SOURCE_TOP
-                   ? next < (uintptr_t)fifo->room.end
-                   : bytes < (uintptr_t)fifo->room.end - p;
+        if (__builtin_constant_p(bytes) && bytes < LOAM_SOURCE_TOP) {
+            next = p + bytes;
+            fits = next < (uintptr_t)fifo->room.end;
+        } else {
+            fits = bytes < (uintptr_t)fifo->room.end - p;
+            next = p + bytes;
+        }
     }
     if (LOAM_UNLIKELY(!fits)) {
         loam_fifo_made made = loam_fifo_alloc_slow(fifo, bytes, align, file, line);
