@@ -35,15 +35,18 @@ struct Slot {
     std::size_t size;
 };
 
-// The first and the last byte carry the slot's number, so that a block given twice is noticed.
-template <class Row> void put(Row &row, Slot &slot, std::size_t size, unsigned char mark) {
+// The first and the last byte carry the slot's number, so that a block given twice is noticed. Always inline, here and
+// in take: whether the compiler calls them must not depend on the size of a row's own inline functions.
+template <class Row>
+[[gnu::always_inline]] inline void put(Row &row, Slot &slot, std::size_t size, unsigned char mark) {
     unsigned char *block = static_cast<unsigned char *>(family_need(row.alloc(size)));
     block[0] = mark;
     block[size - 1] = mark;
     slot = Slot{block, size};
 }
 
-template <class Row> void take(Row &row, const Slot &slot, unsigned char mark) {
+template <class Row>
+[[gnu::always_inline]] inline void take(Row &row, const Slot &slot, unsigned char mark) {
     if (slot.block[0] != mark || slot.block[slot.size - 1] != mark) {
         family_fail("a block of %zu bytes was written over", slot.size);
     }

@@ -10,6 +10,7 @@ family_finish(blocks)
 
 # ---- 002: FIFO ----------------------------------------------------------------------------------
 family_table(fifo FILES fifo_intersec.cpp intersec_fifo.c fifo.cpp)
+family_row_of_loam(fifo fifo_loam.cpp)
 family_row(fifo FILES fifo_glib.cpp ROWS glib-slice PACKAGE libglib2.0-dev MODULE glib-2.0)
 family_finish(fifo)
 

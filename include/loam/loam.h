@@ -3,8 +3,9 @@
  *   malloc.h     loam_malloc and its kin: the general-purpose heap
  *   pool.h       blocks of one size                               pool.hpp     for C++
  *   blocks.h     malloc for programs with few sizes               blocks.hpp   for C++
+ *   fifo.h       objects of any size, freed in about the order they came    fifo.hpp     for C++
  *   region.h     objects of any size that are dropped together
- *   source.h     where these three get their memory from
+ *   source.h     where these get their memory from
  *   registry.h   the list of those alive, their leaks and checks
  *
  * Not in here: what changes a program that includes it, or needs a device: xallocator.h, port.h; and the C++ headers.
@@ -13,6 +14,7 @@
 #define LOAM_LOAM_H
 
 #include "loam/blocks.h"
+#include "loam/fifo.h"
 #include "loam/malloc.h"
 #include "loam/pool.h"
 #include "loam/region.h"

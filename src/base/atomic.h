@@ -15,6 +15,7 @@
 #define lm_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define lm_exchange_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define lm_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define lm_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define lm_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 
 /* Compare-and-swap: *expected is updated on failure. Weak forms may fail for no reason: loops only. */

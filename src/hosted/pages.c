@@ -47,8 +47,10 @@ static bool thread_ended(void *value, unsigned rounds) {
     return false;
 }
 
-/* Whether what is put from now on is found when this thread ends. */
+/* Whether what is put from now on is found when this thread ends. Not by one without a heap: what it gave to the heap
+ * then would make it one, too late for that to end as others do. */
 static LM_NOINLINE bool begin_last(void) {
+    if (lm_heap_self == &lm_heap_empty) return false;
     if (!lm_thread_on_exit(thread_ended, &last)) return false;
     for (unsigned i = 0; i < LAST_SIZES; i++)
         last.room[i] = (uint8_t)(LAST_BYTES / (PAGE_BYTES << i));

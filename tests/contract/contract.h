@@ -35,6 +35,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -202,6 +203,8 @@ enum Capability {
     kSized = 256,    /* free is told the size, and says so if it is wrong */
     kArrays = 512,   /* alloc_array */
     kAligned = 1024, /* alloc_aligned */
+    kZeroed = 2048,  /* objects are zero when they are new */
+    kPages = 4096,   /* memory is used again when a page's last object is freed */
 };
 
 struct Kind {

@@ -145,8 +145,8 @@ TEST_P(Ends, ExhaustedIsNullAndNothingIsLost) {
         expect_books(set, model);
         EXPECT_EQ(set.a->alloc(bytes), nullptr);
         model.expect_all_whole();
-        /* The last ones: what every allocator can use again. */
-        for (int i = 0; i < 20; i++) {
+        /* The last ones: what every allocator can use again; but for those whose pages have to be empty. */
+        for (size_t i = can(kPages) ? model.objects.size() : 20; i > 0; i--) {
             Object object = model.take(model.objects.size() - 1);
             set.a->free(object.at, object.bytes);
         }
@@ -322,6 +322,54 @@ TEST_P(AnySize, ArraysAreZeroAndAlignmentsKept) {
         }
     }
     EXPECT_TRUE(set.a->check());
+}
+
+/* Whatever the memory held before. */
+class Zeroed : public Contract {};
+INSTANTIATE(Zeroed, [](const Row &row) { return (row.kind->can & kZeroed) != 0; });
+
+TEST_P(Zeroed, NewBytesAreZero) {
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        Set set(GetParam(), nullptr);
+        ASSERT_NE(set.a, nullptr);
+        Model model(kind().align);
+        Random random(seed);
+        auto expect_zero = [](const unsigned char *from, const unsigned char *to) {
+            ASSERT_EQ(std::count(from, to, 0), to - from);
+        };
+        for (int i = 0; i < 3000; i++) {
+            size_t what = random.below(100);
+            if (what < 45 || model.objects.empty()) {
+                size_t bytes = size(random);
+                auto *p = static_cast<unsigned char *>(set.a->alloc(bytes));
+                if (p == nullptr) continue;
+                ASSERT_NO_FATAL_FAILURE(expect_zero(p, p + bytes)) << "step " << i;
+                ASSERT_NO_FATAL_FAILURE(model.add(p, bytes));
+            } else if (what < 70 || !can(kRealloc)) {
+                /* In about the order they came, so that pages are used again. */
+                Object object = model.take(random.below(1 + model.objects.size() / 8));
+                set.a->free(object.at, object.bytes);
+            } else {
+                /* The newest most often: it may grow and shrink where it is. */
+                size_t last = model.objects.size() - 1;
+                Object object =
+                    model.take(random.below(3) != 0 ? last : random.below(model.objects.size()));
+                size_t bytes = random.below(2 * object.bytes + 20);
+                void *p = set.a->realloc(object.at, object.bytes, bytes);
+                if (p == nullptr) {
+                    ASSERT_NO_FATAL_FAILURE(model.add(object.at, object.bytes));
+                    continue;
+                }
+                object.at = static_cast<unsigned char *>(p);
+                size_t kept = std::min(object.bytes, bytes);
+                Model::expect_whole(object, kept);
+                ASSERT_NO_FATAL_FAILURE(expect_zero(object.at + kept, object.at + bytes))
+                    << "step " << i << ": " << object.bytes << " to " << bytes;
+                ASSERT_NO_FATAL_FAILURE(model.add(p, bytes));
+            }
+        }
+        EXPECT_TRUE(set.a->check());
+    }
 }
 
 class Resets : public Contract {};

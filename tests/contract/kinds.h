@@ -5,6 +5,7 @@
 #include "contract.h"
 
 #include "loam/blocks.h"
+#include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
 
@@ -231,12 +232,97 @@ template <RegionKind kKind> class Region final : public Allocator {
     loam_region *region_ = nullptr, *parent_ = nullptr;
 };
 
+/* ---- FIFOs ---- */
+
+enum class FifoKind { InPlace, Created };
+
+/* Other pages than the default's, so that objects of a page of their own are common. */
+template <unsigned kMore, size_t kPageBytes = 0, FifoKind kKind = FifoKind::InPlace>
+class Fifo final : public Allocator {
+  public:
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t, unsigned flags,
+                                           const char *name) {
+        loam_fifo_options options = {};
+        options.page_bytes = kPageBytes;
+        options.flags = flags | kMore;
+        options.name = name;
+        std::unique_ptr<Fifo> self(new Fifo);
+        if (kKind == FifoKind::Created) {
+            self->fifo_ = loam_fifo_create(source, &options);
+            if (self->fifo_ == nullptr) return nullptr;
+        } else {
+            if (loam_fifo_init(&self->own_, source, &options) != 0) return nullptr;
+            self->fifo_ = &self->own_;
+        }
+        return self;
+    }
+    ~Fifo() override {
+        if (fifo_ == &own_) {
+            loam_fifo_deinit(fifo_);
+        } else if (fifo_ != nullptr) { /* lives on until its last object is freed */
+            loam_fifo *fifo = fifo_;
+            std::multiset<void *> live = live_;
+            loam_fifo_destroy(fifo);
+            for (void *p : live) loam_fifo_free_at(fifo, p, USED);
+        }
+    }
+    void *alloc(size_t bytes) override { return note(loam_fifo_alloc_at(fifo_, bytes, MADE)); }
+    void free(void *p, size_t) override {
+        if (kKind == FifoKind::Created) {
+            loam_usage before = usage();
+            if (kMore & LOAM_FIFO_REMOTE) {
+                loam_fifo_free_remote_at(fifo_, p, USED);
+                loam_fifo_collect(fifo_);
+            } else {
+                loam_fifo_free_at(fifo_, p, USED);
+            }
+            if (usage().objects != before.objects) forget(p);
+            return;
+        }
+        loam_fifo_free_at(fifo_, p, USED);
+    }
+    void *realloc(void *p, size_t old_bytes, size_t bytes) override {
+        void *moved = loam_fifo_realloc_at(fifo_, p, old_bytes, bytes, MOVED);
+        if (moved == nullptr) return nullptr;
+        forget(p);
+        return note(moved);
+    }
+    void *alloc_array(size_t count, size_t bytes) override {
+        return note(loam_fifo_calloc_at(fifo_, count, bytes, MADE));
+    }
+    void *alloc_aligned(size_t bytes, size_t align) override {
+        return note(loam_fifo_alloc_aligned_at(fifo_, bytes, align, MADE));
+    }
+    loam_usage usage() override {
+        loam_usage usage = {};
+        loam_fifo_usage(fifo_, &usage);
+        return usage;
+    }
+    bool check() override { return loam_fifo_check(fifo_); }
+
+  private:
+    void *note(void *p) {
+        if (kKind == FifoKind::Created && p != nullptr) live_.insert(p);
+        return p;
+    }
+    void forget(void *p) {
+        auto found = live_.find(p);
+        if (found != live_.end()) live_.erase(found);
+    }
+    loam_fifo own_;
+    loam_fifo *fifo_ = nullptr;
+    std::multiset<void *> live_; /* objects of no bytes may share an address */
+};
+
 inline const std::vector<Kind> &kinds() {
     constexpr unsigned kPool = kReset | kHarden;
     constexpr unsigned kBlocks = kAnySize | kRealloc | kReset | kArrays | kAligned;
     constexpr unsigned kFixedBlocks = kBlocks | kFixed | kLiveBits;
     constexpr unsigned kRegion = kAnySize | kRealloc | kReset | kSized | kArrays | kAligned;
+    constexpr unsigned kRawFifo = kAnySize | kRealloc | kArrays | kAligned | kPages;
+    constexpr unsigned kFifo = kRawFifo | kZeroed;
     using BK = BlocksKind;
+    using FK = FifoKind;
     using PK = PoolKind;
     using RK = RegionKind;
     static const std::vector<Kind> all = {
@@ -261,6 +347,11 @@ inline const std::vector<Kind> &kinds() {
         {"region_fixed", "region", kRegion | kFixed, 0, 16, Region<RK::Fixed>::make},
         {"region_in_place", "region", kRegion, 0, 16, Region<RK::InPlace>::make},
         {"region_child", "region", kRegion, 0, 16, Region<RK::Child>::make},
+        {"fifo", "fifo", kFifo, 0, 16, Fifo<0>::make},
+        {"fifo_raw", "fifo", kRawFifo, 0, 16, Fifo<LOAM_FIFO_RAW>::make},
+        {"fifo_small_pages", "fifo", kFifo, 0, 16, Fifo<0, 4096>::make},
+        {"fifo_created", "fifo", kFifo, 0, 16, Fifo<0, 16384, FK::Created>::make},
+        {"fifo_remote", "fifo", kFifo, 0, 16, Fifo<LOAM_FIFO_REMOTE, 16384, FK::Created>::make},
     };
     return all;
 }

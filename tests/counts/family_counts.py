@@ -39,12 +39,16 @@ BARS = {
     "pool_alloc fresh": 13,
     "pool_alloc recycled": 13,
     "pool_free": 5,
+    "fifo_alloc_any": 10,
 }
 # and, in brackets in the table, what there is now (gcc 12) and one more, so that it is noticed when it grows.
 HELD = {
     "region_alloc_any": 14,
     "region_free_24 the last object": 7,
     "region_free_any the last object": 9,
+    "fifo_alloc_24": 9,
+    "fifo_alloc_any_by_8": 11,
+    "fifo_free": 7,
     "blocks_alloc_24 of one thread": 12,
     "blocks_alloc_any of one thread": 14,
     "blocks_free of one thread": 12,
@@ -53,7 +57,7 @@ HELD = {
     "blocks_free of many threads": 26,
 }
 # The driver's own: what opens and closes windows, and calls the paths from between.
-AROUND = {"window_open", "window_close", "main", "regions", "pools", "blocks_of"}
+AROUND = {"window_open", "window_close", "main", "regions", "pools", "fifos", "blocks_of"}
 RET = re.compile(r"^(rep\s+|repz\s+|bnd\s+)?ret")
 
 

@@ -7,6 +7,7 @@
  *   family_driver        every path, WINDOWS times
  */
 #include "loam/blocks.h"
+#include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
 
@@ -34,6 +35,10 @@ COUNTED void pool_free(loam_pool *pool, void *block);
 COUNTED void *blocks_alloc_24(loam_blocks *blocks);
 COUNTED void *blocks_alloc_any(loam_blocks *blocks, size_t bytes);
 COUNTED void blocks_free(loam_blocks *blocks, void *p);
+COUNTED void *fifo_alloc_24(loam_fifo *fifo);
+COUNTED void *fifo_alloc_any(loam_fifo *fifo, size_t bytes);
+COUNTED void *fifo_alloc_any_by_8(loam_fifo *fifo, size_t bytes);
+COUNTED void fifo_free(loam_fifo *fifo, void *p);
 
 void window_open(void) { __asm__ volatile("" ::: "memory"); }
 void window_close(void) { __asm__ volatile("" ::: "memory"); }
@@ -56,6 +61,12 @@ void *blocks_alloc_any(loam_blocks *blocks, size_t bytes) {
     return loam_blocks_alloc(blocks, bytes);
 }
 void blocks_free(loam_blocks *blocks, void *p) { loam_blocks_free(blocks, p); }
+void *fifo_alloc_24(loam_fifo *fifo) { return loam_fifo_alloc(fifo, 24); }
+void *fifo_alloc_any(loam_fifo *fifo, size_t bytes) { return loam_fifo_alloc(fifo, bytes); }
+void *fifo_alloc_any_by_8(loam_fifo *fifo, size_t bytes) {
+    return loam_fifo_alloc_aligned(fifo, bytes, 8);
+}
+void fifo_free(loam_fifo *fifo, void *p) { loam_fifo_free(fifo, p); }
 
 #define WINDOW(call, label) \
     do { \
@@ -122,11 +133,25 @@ static void blocks_of(unsigned flags, const char *kind) {
     loam_blocks_deinit(&blocks);
 }
 
+static void fifos(void) {
+    loam_fifo fifo;
+    if (loam_fifo_init(&fifo, NULL, NULL) != 0) exit(2);
+    given = loam_fifo_alloc(&fifo, 16); /* the first page is there, and its first KiB are zero */
+    for (int i = 0; i < WINDOWS; i++) {
+        WINDOW(given = fifo_alloc_24(&fifo), "fifo_alloc_24");
+        WINDOW(given = fifo_alloc_any(&fifo, 40), "fifo_alloc_any");
+        WINDOW(given = fifo_alloc_any_by_8(&fifo, 40), "fifo_alloc_any_by_8");
+        WINDOW(fifo_free(&fifo, given), "fifo_free");
+    }
+    loam_fifo_deinit(&fifo);
+}
+
 int main(void) {
     static char output[1 << 14];
     setvbuf(stdout, output, _IOFBF, sizeof(output)); /* nothing is allocated in a window */
     regions();
     pools();
+    fifos();
     blocks_of(0, "of one thread");
     blocks_of(LOAM_THREADS, "of many threads");
     return fflush(stdout) == 0 ? 0 : 1;

@@ -1,6 +1,7 @@
 /* tool_program.c: makes one mistake with an object of one allocator, or none; tool_test.cc runs it under memory tools.
  *
- *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child none|MISTAKE
+ *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|fifo|own|
+ *                  remote none|MISTAKE
  *     MISTAKE: unset, past, before, freed, reset; all of them, each behind a line with its name; foreign
  *
  * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business. Prints whether loam
@@ -8,6 +9,7 @@
  */
 #include "family/family.h"
 #include "loam/blocks.h"
+#include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
 
@@ -22,10 +24,12 @@ static loam_pool pool;
 static loam_shared_pool shared;
 static loam_blocks blocks;
 static loam_region *region, *parent;
+static loam_fifo fifo;
 static LM_ALIGNED(64) char memory[1 << 20];
 
 static bool is(const char *name) { return strcmp(allocator, name) == 0; }
 static bool is_pool(void) { return is("pool") || is("handles") || is("buffer"); }
+static bool is_fifo(void) { return is("fifo") || is("own") || is("remote"); }
 static bool is_blocks(void) { return is("blocks") || is("threads") || is("static") || is("large"); }
 
 /* ---- An object of guard.c, by itself ---- */
@@ -62,13 +66,15 @@ static bool begin(void) {
                       plain = {.name = "box"};
     loam_blocks_options threads = {.flags = LOAM_THREADS}, heap = {.name = "box"};
     loam_blocks_options fixed = {.memory = memory, .memory_bytes = sizeof memory};
+    loam_fifo_options raw_fifo = {.flags = LOAM_FIFO_RAW | LOAM_FIFO_REMOTE};
     if (is("guard")) lm_entry_init(&entry, &kind, "box", true);
     if (is("pool")) return loam_pool_init(&pool, NULL, BYTES, &plain) == 0;
     if (is("handles")) return loam_pool_init(&pool, NULL, BYTES, &handles) == 0;
     if (is("buffer"))
         return loam_pool_init_buffer(&pool, memory, sizeof memory, BYTES, &plain) == 0;
     if (is("shared")) return loam_shared_pool_init(&shared, NULL, BYTES, NULL) == 0;
-    if (is("large") || is("big")) bytes = LARGE;
+    if (is("large") || is("big") || is("own")) bytes = LARGE;
+    if (is_fifo()) return loam_fifo_init(&fifo, NULL, &raw_fifo) == 0;
     if (is("blocks") || is("large")) return loam_blocks_init(&blocks, &heap) == 0;
     if (is("threads")) return loam_blocks_init(&blocks, &threads) == 0;
     if (is("static")) return loam_blocks_init(&blocks, &fixed) == 0;
@@ -85,6 +91,7 @@ static void *alloc(void) {
            : is_pool()    ? loam_pool_alloc(&pool)
            : is("shared") ? loam_shared_pool_alloc(&shared)
            : is_blocks()  ? loam_blocks_alloc(&blocks, bytes)
+           : is_fifo()    ? loam_fifo_alloc(&fifo, bytes)
                           : loam_region_alloc(region, bytes);
 }
 
@@ -97,6 +104,10 @@ static void release(void *p) {
         loam_shared_pool_free(&shared, p);
     } else if (is_blocks()) {
         loam_blocks_free(&blocks, p);
+    } else if (is("remote")) {
+        loam_fifo_free_remote(&fifo, p);
+    } else if (is_fifo()) {
+        loam_fifo_free(&fifo, p);
     } else {
         loam_region_free(region, p, bytes);
     }
@@ -113,6 +124,7 @@ static void end(void) {
     if (is_pool()) loam_pool_deinit(&pool);
     if (is("shared")) loam_shared_pool_deinit(&shared);
     if (is_blocks()) loam_blocks_deinit(&blocks);
+    if (is_fifo()) loam_fifo_deinit(&fifo);
     loam_region_destroy(parent != NULL ? parent : region);
 }
 
@@ -149,7 +161,7 @@ int main(int argc, char **argv) {
     if (next[0] != 1) result = 4;
     release((void *)p);
     if (makes("freed")) p[20] = (char)0xDD;
-    if (!is("guard") && !is("shared") && makes("reset")) {
+    if (!is("guard") && !is("shared") && !is_fifo() && makes("reset")) {
         reset();
         next[20] = 1;
     }

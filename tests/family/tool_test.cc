@@ -34,8 +34,9 @@ bool says(const Outcome &outcome, const char *words) {
 
 /* buffer and static have exactly the blocks that fit: no redzone takes room from them. Large objects, and those of
  * guard here, go back to the source, or stay, in ways of their own. */
-const char *const kAll[] = {"guard",   "pool",   "handles", "buffer", "shared", "blocks",
-                            "threads", "static", "large",   "region", "big",    "child"};
+const char *const kAll[] = {"guard",  "pool",    "handles", "buffer", "shared",
+                            "blocks", "threads", "static",  "large",  "region",
+                            "big",    "child",   "fifo",    "own",    "remote"};
 bool has_redzones(const std::string &allocator) {
     return allocator != "buffer" && allocator != "static";
 }
@@ -44,7 +45,8 @@ bool keeps_freed(const std::string &allocator) {
     return allocator != "large" && allocator != "big";
 }
 bool has_reset(const std::string &allocator) {
-    return keeps_freed(allocator) && allocator != "guard" && allocator != "shared";
+    return keeps_freed(allocator) && allocator != "guard" && allocator != "shared" &&
+           allocator != "fifo" && allocator != "own" && allocator != "remote";
 }
 
 TEST(Tool, NobodyWatches) {

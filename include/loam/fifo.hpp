@@ -1,0 +1,157 @@
+/* loam/fifo.hpp: FIFOs for C++: an owner, a memory resource and an allocator for containers (loam/fifo.h).
+ *
+ *     loam::fifo queue;                          ends with its last object
+ *     auto *message = queue.create<Message>(7);  queue.destroy(message);
+ *     loam::fifo_resource resource(queue);       std::pmr::deque<Message> messages(&resource);
+ *     std::deque<int, loam::fifo_allocator<int>> numbers(queue);
+ *
+ * Choose it as fifo.h says: containers that give back in about the order they took, as std::deque does as a queue. It
+ * cannot run destructors of objects that nobody destroys; one thread at a time uses a FIFO. A container that ends
+ * after the FIFO's owner gives its memory back all the same, but gets none.
+ *
+ * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
+ */
+#ifndef LOAM_FIFO_HPP
+#define LOAM_FIFO_HPP
+
+#include "loam/detail.hpp"
+#include "loam/fifo.h"
+
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace loam {
+
+namespace detail {
+
+/* An alignment that is no constant is served inline as 16 is, up to that. */
+[[nodiscard]] LOAM_INLINE void *fifo_alloc(loam_fifo *fifo, std::size_t bytes, std::size_t align,
+                                           const char *file, unsigned line) {
+    if (!__builtin_constant_p(align) && align <= LOAM_FIFO_ALIGN)
+        return need(loam_fifo_alloc_at(fifo, bytes, file, line));
+    return need(loam_fifo_alloc_aligned_at(fifo, bytes, align, file, line));
+}
+
+} // namespace detail
+
+/* A FIFO of its own. It can be moved: the FIFO itself stays where it is, and lives on after its owner until its last
+ * object is freed. */
+class fifo {
+  public:
+    explicit fifo(const loam_fifo_options &options = {}, loam_source *source = nullptr)
+        : fifo_(loam_fifo_create(source, &options)) {
+        if (fifo_ == nullptr) detail::no_memory();
+    }
+    /* Takes over one of loam_fifo_create; not nullptr. */
+    explicit fifo(loam_fifo *owned) noexcept : fifo_(owned) {}
+    fifo(fifo &&other) noexcept : fifo_(std::exchange(other.fifo_, nullptr)) {}
+    fifo &operator=(fifo &&other) noexcept {
+        std::swap(fifo_, other.fifo_);
+        return *this;
+    }
+    fifo(const fifo &) = delete;
+    fifo &operator=(const fifo &) = delete;
+    ~fifo() { loam_fifo_destroy(fifo_); }
+
+    /* A T made of args, and its end. std::bad_alloc iff there is no memory; what T's constructor throws passes
+     * through. Nothing is left behind then. */
+    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
+        loam_fifo *in = fifo_;
+        void *memory = detail::fifo_alloc(in, sizeof(T), alignof(T), nullptr, 0);
+        return detail::construct<T>(
+            memory, [in, memory] { loam_fifo_free_at(in, memory, nullptr, 0); },
+            std::forward<Args>(args)...);
+    }
+    template <typename T> void destroy(T *object) noexcept {
+        if (object == nullptr) return;
+        object->~T();
+        loam_fifo_free_at(fifo_, object, nullptr, 0);
+    }
+    /* Memory, and back; free_remote: by any thread, with LOAM_FIFO_REMOTE. */
+    [[nodiscard]] void *alloc(std::size_t bytes, std::size_t align = LOAM_FIFO_ALIGN,
+                              const char *file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+        return detail::fifo_alloc(fifo_, bytes, align, file, line);
+    }
+    void free(void *p, const char *file = __builtin_FILE(),
+              unsigned line = __builtin_LINE()) noexcept {
+        loam_fifo_free_at(fifo_, p, file, line);
+    }
+    void free_remote(void *p, const char *file = __builtin_FILE(),
+                     unsigned line = __builtin_LINE()) noexcept {
+        loam_fifo_free_remote_at(fifo_, p, file, line);
+    }
+
+    void collect() noexcept { loam_fifo_collect(fifo_); }
+    void adopt() noexcept { loam_fifo_adopt(fifo_); }
+    std::size_t trim() noexcept { return loam_fifo_trim(fifo_); }
+    bool check() const noexcept { return loam_fifo_check(fifo_); }
+    loam_usage usage() const noexcept {
+        loam_usage usage;
+        loam_fifo_usage(fifo_, &usage);
+        return usage;
+    }
+    loam_fifo *get() const noexcept { return fifo_; }
+
+  private:
+    loam_fifo *fifo_;
+};
+
+/* A FIFO, somebody else's, as a memory resource. */
+class fifo_resource final : public std::pmr::memory_resource {
+  public:
+    explicit fifo_resource(loam_fifo *fifo) noexcept : fifo_(fifo) {}
+    explicit fifo_resource(const fifo &fifo) noexcept : fifo_(fifo.get()) {}
+    loam_fifo *get() const noexcept { return fifo_; }
+
+  private:
+    void *do_allocate(std::size_t bytes, std::size_t align) override {
+        return detail::fifo_alloc(fifo_, bytes, align, nullptr, 0);
+    }
+    void do_deallocate(void *p, std::size_t, std::size_t) override {
+        loam_fifo_free_at(fifo_, p, nullptr, 0);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        return this == &other; /* without RTTI nobody knows what the other is */
+    }
+
+    loam_fifo *fifo_;
+};
+
+/* The same for containers that take an allocator. Copies allocate from the same FIFO. */
+template <typename T> class fifo_allocator {
+  public:
+    using value_type = T;
+    using propagate_on_container_copy_assignment = std::true_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+
+    fifo_allocator(loam_fifo *fifo) noexcept : fifo_(fifo) {}
+    fifo_allocator(const fifo &fifo) noexcept : fifo_(fifo.get()) {}
+    template <typename U>
+    fifo_allocator(const fifo_allocator<U> &other) noexcept : fifo_(other.fifo_) {}
+
+    [[nodiscard]] T *allocate(std::size_t count) {
+        return static_cast<T *>(
+            detail::fifo_alloc(fifo_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
+    }
+    void deallocate(T *p, std::size_t) noexcept { loam_fifo_free_at(fifo_, p, nullptr, 0); }
+
+    template <typename U> bool operator==(const fifo_allocator<U> &other) const noexcept {
+        return fifo_ == other.fifo_;
+    }
+    template <typename U> bool operator!=(const fifo_allocator<U> &other) const noexcept {
+        return fifo_ != other.fifo_;
+    }
+
+  private:
+    template <typename U> friend class fifo_allocator;
+    loam_fifo *fifo_;
+};
+
+} // namespace loam
+
+#endif

@@ -1,0 +1,349 @@
+/* fifo_page.c: pages of a FIFO (loam/fifo.h): the current one, full ones, spares, those of one object.
+ *
+ *   current   [ head │ objects ── at ── zero ── end ── old bytes ── dirty ── zero ]   live: BIAS - freed
+ *   busy      [ head │ objects ── at ....................................... ]        live: objects
+ *   spare     the same, without objects
+ *   own       [ head │ (gap) one object ─────────────────────────────── at ] any length
+ *
+ * Memory is zeroed a step ahead of the objects, not a page at a time: what is handed out next is in the nearest
+ * cache then. Where the current page turns out to have no live object at a step's end it is begun anew, so
+ * that a queue that is often empty stays within a few steps.
+ *
+ * Spares have a hysteresis: up to spare_most pages stay, and those that nobody needed in WINDOW turns go, half
+ * of them at a time. Invariant: busy pages have live objects, spares have none.
+ */
+#include "family/fifo.h"
+
+enum { STEP = 8192, WINDOW = 64 };
+
+LM_STATIC_ASSERT(offsetof(lm_fifo_page_t, head) == 0, "inline paths find live there");
+LM_STATIC_ASSERT(offsetof(loam_fifo, page) + sizeof(void *) <= 64,
+                 "what the inline paths read is in one cache line");
+
+/* ---- The source ---- */
+
+static char *get(loam_fifo *fifo, size_t bytes, size_t *got) {
+    char *chunk = (char *)loam_source_get(fifo->source, bytes, fifo->page_bytes, got);
+    if (chunk == NULL && (fifo->spares != NULL || fifo->large_spares != NULL) &&
+        !lm_fifo_contiguous(fifo)) {
+        lm_fifo_drop_spares(fifo); /* they may be what is missing */
+        chunk = (char *)loam_source_get(fifo->source, bytes, fifo->page_bytes, got);
+    }
+    if (chunk == NULL) return NULL;
+    fifo->requests++;
+    fifo->chunks++;
+    fifo->held_bytes += *got;
+    if (fifo->held_bytes > fifo->peak_bytes) fifo->peak_bytes = fifo->held_bytes;
+    return chunk;
+}
+
+static void put_chunk(loam_fifo *fifo, char *chunk, size_t got) {
+    fifo->chunks--;
+    fifo->held_bytes -= got;
+    if (fifo->mode != LM_FIFO_PLAIN) lm_tool_show_undefined(chunk, got);
+    loam_source_put(fifo->source, chunk, got);
+}
+
+void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) { put_chunk(fifo, page->chunk, page->got); }
+
+static bool is_zeroed(const loam_fifo *fifo) {
+    return (fifo->source->flags & LOAM_SOURCE_ZEROED) != 0;
+}
+
+/* ---- The list of busy pages ---- */
+
+static void link_busy(loam_fifo *fifo, lm_fifo_page_t *page) {
+    page->prev = NULL;
+    page->next = fifo->busy;
+    if (fifo->busy != NULL) fifo->busy->prev = page;
+    fifo->busy = page;
+}
+
+static void unlink_busy(loam_fifo *fifo, lm_fifo_page_t *page) {
+    if (page->prev != NULL) {
+        page->prev->next = page->next;
+    } else {
+        fifo->busy = page->next;
+    }
+    if (page->next != NULL) page->next->prev = page->prev;
+}
+
+/* ---- Checked ones: freed objects stay to be looked at until their page is used again ---- */
+
+bool lm_fifo_check_freed(const loam_fifo *fifo, const lm_fifo_page_t *page) {
+    bool good = true;
+    for (const loam_tag *tag = page->dead; tag != NULL; tag = tag->next) {
+        lm_tool_show(tag, offsetof(loam_tag, guard));
+        good = lm_guard_check_freed(&fifo->entry, tag) && good;
+    }
+    return good;
+}
+
+static void forget_freed(const loam_fifo *fifo, lm_fifo_page_t *page) {
+    if (page->dead != NULL) (void)lm_fifo_check_freed(fifo, page);
+    page->dead = NULL;
+}
+
+/* ---- The current page ---- */
+
+/* Its objects begin anew. */
+static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
+    loam_fifo_room *room = lm_fifo_room(fifo);
+    char *first = lm_fifo_first(page), *limit = lm_fifo_limit(fifo, page);
+    page->head.live = LM_FIFO_BIAS;
+    fifo->page = page;
+    fifo->made = 0;
+    room->at = first;
+    room->end = fifo->zeroes ? first : limit;
+    if (fifo->mode != LM_FIFO_PLAIN) lm_tool_hide(first, (size_t)(limit - first));
+}
+
+/* Its objects are as they are; it is not current any more, and in no list. */
+static lm_fifo_page_t *end(loam_fifo *fifo) {
+    lm_fifo_page_t *page = fifo->page;
+    const loam_fifo_room *room = lm_fifo_room(fifo);
+    page->head.live -= LM_FIFO_BIAS - fifo->made;
+    page->at = room->at;
+    if (room->end > page->dirty) page->dirty = room->end;
+    fifo->page = NULL;
+    return page;
+}
+
+/* Makes the next bytes up to `to` ready, and a step more. */
+static void move_end(loam_fifo *fifo, char *to) {
+    lm_fifo_page_t *page = fifo->page;
+    loam_fifo_room *room = lm_fifo_room(fifo);
+    char *limit = lm_fifo_limit(fifo, page), *was = room->end;
+    if (to <= was) return;
+    to = (char *)lm_align_up((uintptr_t)to, 16);
+    room->end = (size_t)(limit - was) > STEP ? was + STEP : limit;
+    if (to > room->end) room->end = to;
+    char *zero = page->dirty < room->end ? page->dirty : room->end;
+    if (zero > was) memset(was, 0, (size_t)(zero - was));
+}
+
+static void *cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) {
+    uintptr_t p = lm_align_up((uintptr_t)room->at + lead, align), end = (uintptr_t)room->end;
+    if (room->at == NULL || p > end || bytes > end - p) return NULL;
+    room->at = (char *)(p + bytes);
+    return (void *)p;
+}
+
+/* Whether the current page, which may be begun anew, has now room for such an object. */
+static bool advance(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
+    lm_fifo_page_t *page = fifo->page;
+    if (page == NULL) return false;
+    loam_fifo_room *room = lm_fifo_room(fifo);
+    if (lm_fifo_idle(fifo)) {
+        forget_freed(fifo, page);
+        if (room->end > page->dirty) page->dirty = room->end;
+        begin(fifo, page);
+    }
+    uintptr_t p = lm_align_up((uintptr_t)room->at + lead, align);
+    uintptr_t limit = (uintptr_t)lm_fifo_limit(fifo, page);
+    if (p > limit || bytes > limit - p) return false;
+    move_end(fifo, (char *)p + bytes);
+    return true;
+}
+
+bool lm_fifo_stretch(loam_fifo *fifo, size_t more) {
+    loam_fifo_room *room = lm_fifo_room(fifo);
+    if (more > (size_t)(lm_fifo_limit(fifo, fifo->page) - room->at)) return false;
+    move_end(fifo, room->at + more);
+    room->at += more;
+    return true;
+}
+
+/* ---- Spares ---- */
+
+static lm_fifo_page_t *take_spare(loam_fifo *fifo) {
+    lm_fifo_page_t *page = fifo->spares;
+    if (page == NULL) return NULL;
+    fifo->spares = page->next;
+    if (--fifo->spare_count < fifo->spare_low) fifo->spare_low = fifo->spare_count;
+    return page;
+}
+
+static void keep_spare(loam_fifo *fifo, lm_fifo_page_t *page) {
+    page->next = fifo->spares;
+    fifo->spares = page;
+    fifo->spare_count++;
+}
+
+/* Those that were not needed for a while go, half of them. */
+static void look_at_spares(loam_fifo *fifo) {
+    if (++fifo->turns % WINDOW != 0 || lm_fifo_contiguous(fifo)) return;
+    for (size_t idle = fifo->spare_low / 2; idle > 0; idle--) {
+        lm_fifo_page_t *page = fifo->spares;
+        fifo->spares = page->next;
+        fifo->spare_count--;
+        lm_fifo_put(fifo, page);
+    }
+    fifo->spare_low = fifo->spare_count;
+}
+
+void lm_fifo_drop_spares(loam_fifo *fifo) {
+    for (lm_fifo_page_t *page; (page = fifo->spares) != NULL;) {
+        fifo->spares = page->next;
+        lm_fifo_put(fifo, page);
+    }
+    for (lm_fifo_page_t *page; (page = fifo->large_spares) != NULL;) {
+        fifo->large_spares = page->next;
+        lm_fifo_put(fifo, page);
+    }
+    fifo->spare_count = fifo->spare_low = 0;
+}
+
+static lm_fifo_page_t *make_page(char *chunk, size_t got, char *page_at, char *dirty) {
+    lm_fifo_page_t *page = (lm_fifo_page_t *)(void *)page_at;
+    *page = (lm_fifo_page_t){.chunk = chunk, .got = got, .dirty = dirty};
+    return page;
+}
+
+/* A page of one object becomes one for many: its first page_bytes. NULL iff there is none. */
+static lm_fifo_page_t *take_large(loam_fifo *fifo) {
+    lm_fifo_page_t *large = fifo->large_spares;
+    if (large == NULL) return NULL;
+    fifo->large_spares = large->next;
+    char *chunk = large->chunk;
+    if (fifo->mode != LM_FIFO_PLAIN) lm_tool_show_undefined(chunk, LM_FIFO_HEAD);
+    return make_page(chunk, large->got, chunk, chunk + fifo->page_bytes);
+}
+
+/* Another page becomes the current one. */
+static bool turn(loam_fifo *fifo) {
+    lm_fifo_page_t *page = take_spare(fifo);
+    if (page == NULL) {
+        size_t got;
+        char *chunk = get(fifo, fifo->page_bytes, &got);
+        if (chunk != NULL)
+            page = make_page(chunk, got, chunk,
+                             chunk + (is_zeroed(fifo) ? LM_FIFO_HEAD : fifo->page_bytes));
+    }
+    if (page == NULL) page = take_large(fifo); /* better than nothing */
+    if (page == NULL) return false;
+    if (fifo->page != NULL) link_busy(fifo, end(fifo)); /* it has objects: see advance */
+    begin(fifo, page);
+    look_at_spares(fifo);
+    return true;
+}
+
+void lm_fifo_retire(loam_fifo *fifo) {
+    if (fifo->page == NULL) return;
+    lm_fifo_page_t *page = end(fifo);
+    *lm_fifo_room(fifo) = (loam_fifo_room){0};
+    fifo->made = 0;
+    if (page->head.live != 0) {
+        link_busy(fifo, page);
+        return;
+    }
+    forget_freed(fifo, page);
+    lm_fifo_put(fifo, page);
+}
+
+/* ---- Pages of one object ---- */
+
+/* The first that is large enough and not too large, but over a contiguous source, which has no other. */
+static lm_fifo_page_t *find_large(loam_fifo *fifo, size_t need) {
+    lm_fifo_page_t **link = &fifo->large_spares;
+    for (lm_fifo_page_t *page = *link; page != NULL; link = &page->next, page = *link) {
+        if (page->got < need || (page->got / 4 > need && !lm_fifo_contiguous(fifo))) continue;
+        *link = page->next;
+        return page;
+    }
+    return NULL;
+}
+
+static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
+    size_t need = lm_align_up(LM_FIFO_HEAD + lead, align) + bytes, got;
+    char *chunk;
+    bool fresh = false;
+    lm_fifo_page_t *large = find_large(fifo, need);
+    if (large != NULL) {
+        chunk = large->chunk;
+        got = large->got;
+    } else {
+        fresh = true;
+        chunk = get(fifo, lm_align_up(need, 16), &got);
+        if (chunk == NULL) return NULL;
+    }
+    char *p = (char *)lm_align_up((uintptr_t)chunk + LM_FIFO_HEAD + lead, align);
+    char *place = (char *)lm_fifo_page_of(fifo, p);
+    if (fifo->mode != LM_FIFO_PLAIN) lm_tool_show_undefined(place, LM_FIFO_HEAD);
+    lm_fifo_page_t *page = make_page(chunk, got, place, NULL);
+    page->own = true;
+    page->head.live = 1;
+    page->at = p + bytes;
+    link_busy(fifo, page);
+    if (fifo->mode != LM_FIFO_PLAIN)
+        lm_tool_hide(lm_fifo_first(page), (size_t)(chunk + got - lm_fifo_first(page)));
+    if (fifo->zeroes && !(fresh && is_zeroed(fifo))) memset(p, 0, bytes);
+    fifo->made--; /* who called will count it to the current page */
+    return p;
+}
+
+/* An emptied one: of two the larger stays, but for huge ones; over a contiguous source, which could not use it
+ * again, each. */
+static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
+    lm_fifo_page_t *spare = fifo->large_spares;
+    if (!lm_fifo_contiguous(fifo)) {
+        if (page->got / LM_FIFO_LARGE_PAGES > fifo->page_bytes ||
+            (spare != NULL && spare->got >= page->got)) {
+            lm_fifo_put(fifo, page);
+            return;
+        }
+        if (spare != NULL) lm_fifo_put(fifo, spare);
+        spare = NULL;
+    }
+    page->next = spare;
+    fifo->large_spares = page;
+}
+
+/* ---- What fifo.c asks for ---- */
+
+void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
+    loam_fifo_room *room = lm_fifo_room(fifo);
+    if (fifo->dead) return NULL;
+    void *p = cut(room, lead, bytes, align);
+    if (p != NULL) return p;
+    loam_fifo_collect(fifo);
+    size_t head = lm_align_up(LM_FIFO_HEAD + lead, align);
+    if (head >= fifo->page_bytes || bytes > fifo->page_bytes - head)
+        return carve_own(fifo, lead, bytes, align);
+    if (!advance(fifo, lead, bytes, align) && !(turn(fifo) && advance(fifo, lead, bytes, align)))
+        return NULL;
+    return cut(room, lead, bytes, align);
+}
+
+bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
+    unlink_busy(fifo, page);
+    forget_freed(fifo, page);
+    if (fifo->dead) {
+        lm_fifo_put(fifo, page);
+        if (fifo->busy != NULL) return false;
+        lm_fifo_finish(fifo);
+        return true;
+    }
+    if (page->own) {
+        give_large(fifo, page);
+        return false;
+    }
+    if (fifo->spare_count < fifo->spare_most) {
+        keep_spare(fifo, page);
+        return false;
+    }
+    const loam_fifo_room *room = lm_fifo_room(fifo);
+    if (fifo->page == NULL ||
+        (size_t)(lm_fifo_limit(fifo, fifo->page) - room->at) < fifo->page_bytes / 8) {
+        lm_fifo_retire(fifo);
+        begin(fifo, page);
+        return false;
+    }
+    lm_fifo_put(fifo, page);
+    return false;
+}
+
+bool lm_fifo_less(loam_fifo *fifo, lm_fifo_page_t *page, size_t objects) {
+    page->head.live -= objects;
+    return page->head.live == 0 && lm_fifo_emptied(fifo, page);
+}
