@@ -126,6 +126,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
     }
     lm_blocks_set_paths(blocks);
     lm_entry_init(&blocks->entry, &lm_blocks_kind, options->name, blocks->checked);
+    LM_METER(began(&blocks->entry, blocks->held_bytes, blocks->requests));
     return 0;
 }
 
