@@ -11,7 +11,7 @@
 #if LOAM_METER
 
 /* Meter 0 is the heap's, the last is that of all beyond LOAM_METER_MOST. */
-enum { LM_METERS = LOAM_METER_MOST + 2, LM_METER_OTHERS = LM_METERS - 1, LM_METER_NAME = 32 };
+enum { LM_METERS = LOAM_METER_MOST + 2, LM_METER_OTHERS = LM_METERS - 1, LM_METER_NAME = 48 };
 
 /* All that is counted is read and written by relaxed atomics: numbers to be shown, which order nothing. */
 typedef struct lm_meter {

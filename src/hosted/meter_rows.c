@@ -47,7 +47,7 @@ static uint64_t ticks_at(uint64_t *ns) {
 }
 
 static LM_NOINLINE uint64_t calibrate(void) {
-    uint64_t from_ns, to_ns, from = ticks_at(&from_ns), to;
+    uint64_t from_ns = 0, to_ns = 0, from = ticks_at(&from_ns), to;
     do {
         to = ticks_at(&to_ns);
     } while (to_ns - from_ns < CALIBRATE_NS && to_ns != 0);
