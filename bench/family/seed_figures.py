@@ -61,7 +61,12 @@ def record(source, table, row, column):
         raise Missing(f"{table} {row} {column}: {done.stderr.strip() or done.returncode}")
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    curve = {name: [float(row[i]) for row in rows[1:]] for i, name in enumerate(rows[0])}
+    words = ("allocator", "name", "function")  # of the meter's format; all else are numbers
+    curve = {
+        name: [float(row[i]) for row in rows[1:]]
+        for i, name in enumerate(rows[0])
+        if name not in words
+    }
     return curve, json.loads(done.stdout.splitlines()[-1])
 
 

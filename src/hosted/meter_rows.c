@@ -271,7 +271,7 @@ __attribute__((destructor)) static void stop_at_exit(void) { loam_meter_stop(); 
 
 /* ---- The table ---- */
 
-static void print_bars(int fd, const loam_meter_calls *calls, const char *name) {
+static void print_bars(int fd, const loam_meter_calls *calls) {
     size_t most = 1;
     for (int b = 0; b < LOAM_METER_BUCKETS; b++) {
         size_t count = lm_load_relaxed(&calls->ns_of[b]);
@@ -284,8 +284,10 @@ static void print_bars(int fd, const loam_meter_calls *calls, const char *name) 
         size_t length = (count * (sizeof(bar) - 2) + most - 1) / most;
         for (size_t i = 0; i < length + 1 && i < sizeof(bar) - 1; i++) bar[i] = '#';
         lm_line_t line = {0};
-        lm_line_add(&line, "    %s from %zu ns: %zu %s\n", name, b == 0 ? (size_t)0 : (size_t)1 << b,
-                    count, bar);
+        size_t least = b == 0 ? (size_t)0 : (size_t)1 << b;
+        lm_line_add(&line, "    from ");
+        for (size_t n = 100000000; n > 1 && n > least; n /= 10) lm_line_add(&line, " ");
+        lm_line_add(&line, "%zu ns: %s %zu\n", least, bar, count);
         (void)write_all(fd, line.text, line.used);
     }
 }
@@ -316,7 +318,7 @@ static void print_meter(const lm_meter_t *meter, void *context) {
         }
         lm_line_add(&line, "\n");
         (void)write_all(fd, line.text, line.used);
-        print_bars(fd, calls, function_names[f]);
+        print_bars(fd, calls);
     }
 }
 
