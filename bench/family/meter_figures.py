@@ -23,7 +23,7 @@ FAMILY = Path(__file__).resolve().parent
 sys.path.insert(0, str(FAMILY.parent))
 
 POINTS = 4096  # of a curve; while reading, up to twice as many
-SHOWN = 600  # at most: more would run into each other
+SHOWN, LEAST = 600, 40  # of a curve in the picture: more would run into each other
 FUNCTIONS = ("alloc", "free", "realloc")
 NEEDED = ("allocator", "name", "meter", "operation", "used", "held", "requested", "slow_calls")
 BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
@@ -57,10 +57,19 @@ class Curve:
     def columns(self):
         """(operation, most held, most used, requested, slow, least held, least used), each a list."""
         points = self.points
-        while len(points) > SHOWN:
+        while len(points) > SHOWN or (len(points) > LEAST and is_restless(points)):
             odd = points[-1:] if len(points) % 2 else []
             points = [joined(a, b) for a, b in zip(points[::2], points[1::2])] + odd
         return [list(column) for column in zip(*points)]
+
+
+def is_restless(points):
+    """Whether its lines would go up and down so often that nothing but ink is seen."""
+    ways = 0
+    for column in (1, 2):
+        line = [point[column] for point in points]
+        ways += sum(abs(b - a) for a, b in zip(line, line[1:]))
+    return ways > 100 * max(max(point[1:3]) for point in points)
 
 
 def joined(a, b):

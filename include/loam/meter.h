@@ -22,7 +22,7 @@
  * What is beyond is counted in one meter, "others", calls only.
  *
  * `used` is the bytes of live objects: as requested in regions, a block's in pools, what may be used in blocks and
- * in the heap. Rewinding to a mark restores what it was at the mark; deeper than LOAM_METER_DEPTH marks it stays as it
+ * in the heap; under AddressSanitizer and Valgrind that of blocks stays 0. Rewinding to a mark restores what it was then; deeper than LOAM_METER_DEPTH marks it stays as it
  * is until those are gone.
  *
  * Threads: meters of allocators that one thread uses at a time are changed by plain stores, the others by relaxed atomic
@@ -131,7 +131,8 @@ LOAM_API void loam_meter_end_timed(loam_meter_call call, const loam_entry *entry
 LOAM_API void loam_meter_push(const loam_entry *entry) LOAM_NOEXCEPT;
 LOAM_API void loam_meter_pop(const loam_entry *entry) LOAM_NOEXCEPT;
 
-/* As loam_blocks_usable_size, but of what is no object: 0, without a word. The call that follows has its say. */
+/* As loam_blocks_usable_size, but 0 of what is no object, as far as can be told without a word, and where a tool
+ * watches. The call that follows has its say. */
 struct loam_blocks;
 LOAM_API size_t loam_meter_blocks_bytes(struct loam_blocks *blocks, const void *p) LOAM_NOEXCEPT;
 

@@ -16,26 +16,22 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
 
 /* What a library of a level above 0 counts of each call (loam/meter.h); otherwise the call itself. */
 #if LOAM_METER
-LM_INLINE size_t used_by(const void *p) {
-    /* What is not ours is for the call to find. */
-    return p != NULL && lm_slice_of(p) < lm_peek(&lm_arena.slices) ? lm_usable_size(p) : 0;
-}
 #define ALLOCATE(requested, call) \
     LOAM_METER_BEGIN; \
     void *object = call; \
-    LOAM_METER_ALLOCATED(&loam_meter_heap, object, requested, used_by(object)); \
+    LOAM_METER_ALLOCATED(&loam_meter_heap, object, requested, lm_meter_bytes(object)); \
     return object
 #define FREE(object) \
-    size_t used = used_by(object); \
+    size_t used = lm_meter_bytes(object); \
     LOAM_METER_BEGIN; \
     lm_free(object); \
     LOAM_METER_FREED(&loam_meter_heap, used)
 #define REALLOCATE(object, requested, call) \
-    size_t used_before = used_by(object); \
+    size_t used_before = lm_meter_bytes(object); \
     LOAM_METER_BEGIN; \
     void *there = call; \
     LOAM_METER_REALLOCATED(&loam_meter_heap, there != NULL || (requested) == 0, requested, \
-                           used_by(there), used_before); \
+                           lm_meter_bytes(there), used_before); \
     return there
 #else
 #define ALLOCATE(requested, call) return call

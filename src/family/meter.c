@@ -8,7 +8,6 @@
  * meanwhile. Invariant: an address is in owners[] once at most; kind, name and shared never change once a meter is used.
  */
 #include "family/family.h"
-#include "loam/blocks.h"
 
 #if LOAM_METER
 
@@ -222,13 +221,6 @@ void loam_meter_end(loam_meter_call call, const loam_entry *entry, loam_meter_fu
     size_t operation;
     (void)lm_meter_count(entry, function, requested, more, less, failed, &slow, &operation);
     lm_meter_was_slow = slow || call.outer;
-}
-
-size_t loam_meter_blocks_bytes(loam_blocks *blocks, const void *p) {
-    if (p == NULL) return 0;
-    if (!blocks->checked) return loam_blocks_usable_size(blocks, p);
-    if (!lm_entry_has(&blocks->entry, p) || (uintptr_t)p % 16 != 0) return 0;
-    return ((const loam_tag *)p - 1)->bytes;
 }
 
 /* ---- What was counted ---- */
