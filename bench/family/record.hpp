@@ -89,10 +89,12 @@ class Record {
         if (entries_ == figure_end) in_figure_ = held_in_all_;
         if (file_) {
             using Number = unsigned long long;
-            std::fprintf(file_, "%llu,0,recorded,,0,%llu,%s,%d,0,%zu,%zu,%zu,%zu,%llu,%llu,%llu,0,%llu,0,0,0\n",
-                         Number{entries_}, Number{operations_}, last_, slow, used_, held_,
-                         held_in_all_, requested_, Number{requests_}, Number{allocs_},
-                         Number{frees_}, Number{slow_calls_});
+            std::fprintf(
+                file_,
+                "%llu,0,recorded,,0,%llu,%s,%d,0,%zu,%zu,%zu,%zu,%llu,%llu,%llu,0,%llu,0,0,0\n",
+                Number{entries_}, Number{operations_}, last_, slow, used_, held_, held_in_all_,
+                requested_, Number{requests_}, Number{allocs_}, Number{frees_},
+                Number{slow_calls_});
         }
     }
 

@@ -141,7 +141,8 @@ LOAM_INLINE void loam_alloc_free_at(loam_alloc alloc, void *p, size_t bytes, siz
     else
         loam_alloc_free_from_none(p, file, line);
 }
-#define loam_alloc_free(alloc, p, bytes, align) loam_alloc_free_at(alloc, p, bytes, align, LOAM_HERE)
+#define loam_alloc_free(alloc, p, bytes, align) \
+    loam_alloc_free_at(alloc, p, bytes, align, LOAM_HERE)
 
 /* A T, or count of them, at T's own alignment, not initialised; and back. */
 #define LOAM_ALLOC_NEW(alloc, T) \

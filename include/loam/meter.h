@@ -53,10 +53,10 @@
 LOAM_BEGIN
 
 enum {
-    LOAM_METER_EVERY = 300,                             /* operations of a meter from row to row */
-    LOAM_METER_MOST = __STDC_HOSTED__ ? 254 : 14,       /* allocators at once */
-    LOAM_METER_DEPTH = __STDC_HOSTED__ ? 1024 : 16,     /* marks or frames */
-    LOAM_METER_BUCKETS = __STDC_HOSTED__ ? 32 : 1,      /* of a histogram */
+    LOAM_METER_EVERY = 300,                         /* operations of a meter from row to row */
+    LOAM_METER_MOST = __STDC_HOSTED__ ? 254 : 14,   /* allocators at once */
+    LOAM_METER_DEPTH = __STDC_HOSTED__ ? 1024 : 16, /* marks or frames */
+    LOAM_METER_BUCKETS = __STDC_HOSTED__ ? 32 : 1,  /* of a histogram */
 };
 
 typedef enum loam_meter_function {
@@ -69,22 +69,23 @@ typedef enum loam_meter_function {
 /* One function of an allocator. Members without "ns" are counted from level 1 on. */
 typedef struct loam_meter_calls {
     size_t calls;
-    size_t slow;                       /* of them: went to the source, or another long way */
-    size_t failed;                     /* of them: returned NULL for want of memory, or of a possible size */
-    size_t timed;                      /* of them: by level 2; the sum of the histogram */
-    size_t ns;                         /* that these took in all, with what measuring takes, 10 to 25 ns each */
-    size_t ns_most;                    /* the longest of them */
-    size_t ns_of[LOAM_METER_BUCKETS];  /* [b]: calls of 2^b to 2^(b+1) - 1 ns; [0] 0 too, the last all above */
+    size_t slow;    /* of them: went to the source, or another long way */
+    size_t failed;  /* of them: returned NULL for want of memory, or of a possible size */
+    size_t timed;   /* of them: by level 2; the sum of the histogram */
+    size_t ns;      /* that these took in all, with what measuring takes, 10 to 25 ns each */
+    size_t ns_most; /* the longest of them */
+    size_t ns_of
+        [LOAM_METER_BUCKETS]; /* [b]: calls of 2^b to 2^(b+1) - 1 ns; [0] 0 too, the last all above */
 } loam_meter_calls;
 
 typedef struct loam_meter_stats {
     loam_meter_calls of[LOAM_METER_FUNCTIONS];
-    size_t allocators;     /* alive, of which at least a call was seen */
-    size_t requested;      /* bytes that alloc and realloc were asked for */
+    size_t allocators;      /* alive, of which at least a call was seen */
+    size_t requested;       /* bytes that alloc and realloc were asked for */
     size_t used, used_most; /* bytes of live objects */
     size_t held, held_most; /* bytes that the source gave and did not get back */
-    size_t held_in_all;    /* bytes that the source ever gave */
-    size_t requests;       /* chunks that it gave; of the heap: calls of the system */
+    size_t held_in_all;     /* bytes that the source ever gave */
+    size_t requests;        /* chunks that it gave; of the heap: calls of the system */
 } loam_meter_stats;
 
 #if LOAM_METER

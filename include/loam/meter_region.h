@@ -84,9 +84,10 @@ LOAM_INLINE void loam_region_free_metered(loam_region *region, void *p, size_t b
 }
 #define loam_region_free_at loam_region_free_metered
 
-LOAM_INLINE LOAM_NODISCARD void *
-loam_region_realloc_aligned_metered(loam_region *region, void *p, size_t old_bytes, size_t bytes,
-                                    size_t align, const char *file, unsigned line) {
+LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_aligned_metered(loam_region *region, void *p,
+                                                                     size_t old_bytes, size_t bytes,
+                                                                     size_t align, const char *file,
+                                                                     unsigned line) {
     size_t before = p != NULL ? old_bytes : 0;
     LOAM_METER_BEGIN;
     p = loam_region_realloc_aligned_at(region, p, old_bytes, bytes, align, file, line);

@@ -19,8 +19,8 @@ static uintptr_t owners[LM_METERS] = {(uintptr_t)&loam_meter_heap};
 static const loam_kind heap_kind = {.name = "heap"};
 const loam_entry loam_meter_heap = {.kind = &heap_kind};
 
-lm_meter_t lm_meters[LM_METERS] = {[0] = {.kind = "heap", .shared = true},
-                                   [LM_METER_OTHERS] = {.kind = "others", .shared = true}};
+lm_meter_t lm_meters[LM_METERS] = {
+    [0] = {.kind = "heap", .shared = true}, [LM_METER_OTHERS] = {.kind = "others", .shared = true}};
 unsigned lm_meters_used = 1;
 
 LM_METER_TLS bool lm_meter_was_slow;

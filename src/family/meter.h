@@ -15,12 +15,12 @@ enum { LM_METERS = LOAM_METER_MOST + 2, LM_METER_OTHERS = LM_METERS - 1, LM_METE
 
 /* All that is counted is read and written by relaxed atomics: numbers to be shown, which order nothing. */
 typedef struct lm_meter {
-    const char *kind;          /* NULL: not in use so far */
-    char name[LM_METER_NAME];  /* "" without; whatever would disturb a CSV is '_' */
-    bool shared;               /* by threads: additions must be atomic */
-    loam_meter_stats stats;    /* but `allocators` */
+    const char *kind;         /* NULL: not in use so far */
+    char name[LM_METER_NAME]; /* "" without; whatever would disturb a CSV is '_' */
+    bool shared;              /* by threads: additions must be atomic */
+    loam_meter_stats stats;   /* but `allocators` */
     size_t operations;
-    size_t depth;              /* marks, or frames */
+    size_t depth; /* marks, or frames */
     size_t used_at[LOAM_METER_DEPTH];
 } lm_meter_t;
 

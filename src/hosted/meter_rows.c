@@ -89,7 +89,7 @@ static const char *const function_names[LOAM_METER_FUNCTIONS] = {"alloc", "free"
 
 static struct {
     lm_lock_t lock;
-    int file; /* atomic; -1: rows go nowhere */
+    int file;  /* atomic; -1: rows go nowhere */
     bool ours; /* to be closed */
     unsigned process;
     uint64_t start_ns;
@@ -170,8 +170,7 @@ void loam_meter_end_timed(loam_meter_call call, const loam_entry *entry,
     (void)lm_meter_add(meter, &calls->ns, ns);
     (void)lm_meter_add(meter, &calls->ns_of[bucket], 1);
     lm_meter_most(&calls->ns_most, ns);
-    if (LM_UNLIKELY(slow || operation % LOAM_METER_EVERY == 0) &&
-        lm_load_relaxed(&out.file) >= 0)
+    if (LM_UNLIKELY(slow || operation % LOAM_METER_EVERY == 0) && lm_load_relaxed(&out.file) >= 0)
         add_row(meter, operation, function, slow, ns);
     lm_meter_was_slow = slow || call.outer;
 }

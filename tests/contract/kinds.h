@@ -250,7 +250,9 @@ template <Maker kMake, size_t kAlign> class ByHandle final : public Allocator {
         return self;
     }
     void *alloc(size_t bytes) override { return loam_alloc_alloc_at(alloc_, bytes, kAlign, MADE); }
-    void free(void *p, size_t bytes) override { loam_alloc_free_at(alloc_, p, bytes, kAlign, USED); }
+    void free(void *p, size_t bytes) override {
+        loam_alloc_free_at(alloc_, p, bytes, kAlign, USED);
+    }
     void *realloc(void *p, size_t old_bytes, size_t bytes) override {
         return loam_alloc_realloc_at(alloc_, p, old_bytes, bytes, kAlign, MOVED);
     }

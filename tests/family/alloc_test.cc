@@ -154,8 +154,9 @@ TEST(NoHandle, GivesNothingAndReportsAFree) {
     loam_alloc_free(none, nullptr, 0, 1);
     int object;
     kept = &object;
-    EXPECT_DEATH(loam_alloc_free(none, kept, 4, 4),
-                 "loam: free of 0x[0-9a-f]+ by a handle to no allocator .*alloc_test.cc:[0-9]+, thread");
+    EXPECT_DEATH(
+        loam_alloc_free(none, kept, 4, 4),
+        "loam: free of 0x[0-9a-f]+ by a handle to no allocator .*alloc_test.cc:[0-9]+, thread");
 }
 
 TEST(Mistakes, OfACheckedRegionAreReportedWithTheCallersPlace) {

@@ -23,7 +23,8 @@
 
 namespace {
 
-constexpr unsigned kAlloc = LOAM_METER_ALLOC, kFree = LOAM_METER_FREE, kRealloc = LOAM_METER_REALLOC;
+constexpr unsigned kAlloc = LOAM_METER_ALLOC, kFree = LOAM_METER_FREE,
+                   kRealloc = LOAM_METER_REALLOC;
 
 loam_meter_stats stats_of(const char *kind, const char *name) {
     loam_meter_stats stats;
@@ -45,9 +46,7 @@ struct Counted {
 };
 
 /* A name of the test's own, which no other test's allocators share. */
-const char *own_name() {
-    return testing::UnitTest::GetInstance()->current_test_info()->name();
-}
+const char *own_name() { return testing::UnitTest::GetInstance()->current_test_info()->name(); }
 
 loam_region *named_region(loam_source *source) {
     loam_region_options options = {};
@@ -107,7 +106,9 @@ std::vector<Row> rows_of(const Csv &csv, const char *kind, const char *name) {
     return rows;
 }
 
-size_t number(const Row &row, const char *column) { return strtoull(row.at(column).c_str(), nullptr, 10); }
+size_t number(const Row &row, const char *column) {
+    return strtoull(row.at(column).c_str(), nullptr, 10);
+}
 
 /* ---- Counts ---- */
 
@@ -517,8 +518,11 @@ TEST(Rows, NamesThatWouldDisturbAreChanged) {
     ASSERT_EQ(loam_meter_start(file.path.c_str()), 0);
     for (int i = 0; i < 300; i++) (void)!loam_region_alloc(region, 1);
     loam_meter_stop();
-    EXPECT_EQ(rows_of(read_csv(file.path), "region", "a_b__c__and_more_than_forty-seven_characters_in").size(),
-              2u) << "the first, which was slow, and the 300th";
+    EXPECT_EQ(
+        rows_of(read_csv(file.path), "region", "a_b__c__and_more_than_forty-seven_characters_in")
+            .size(),
+        2u)
+        << "the first, which was slow, and the 300th";
     loam_region_destroy(region);
 }
 
@@ -591,8 +595,9 @@ TEST(Rows, TheTableHasAllFunctionsAndBars) {
     std::ifstream text(file.path);
     std::stringstream all;
     all << text.rdbuf();
-    EXPECT_NE(all.str().find(std::string("region ") + own_name() + ": used 100 (at most 100), held "),
-              std::string::npos)
+    EXPECT_NE(
+        all.str().find(std::string("region ") + own_name() + ": used 100 (at most 100), held "),
+        std::string::npos)
         << all.str();
     EXPECT_NE(all.str().find("  alloc: 10 calls, "), std::string::npos);
     EXPECT_NE(all.str().find(" ns: "), std::string::npos);
