@@ -116,7 +116,6 @@ static loam_source *default_source(void) {
 }
 
 static const loam_region_options defaults;
-
 static size_t first_of(const loam_region_options *options) {
     return options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
 }
