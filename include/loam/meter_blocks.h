@@ -4,6 +4,10 @@
 #ifndef LOAM_METER_BLOCKS_H
 #define LOAM_METER_BLOCKS_H
 
+#include "loam/blocks.h"
+
+#if LOAM_METER && LOAM_METER_HOOKS
+
 LOAM_BEGIN
 
 LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_metered(loam_blocks *blocks, size_t bytes,
@@ -59,5 +63,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_blocks_realloc_metered(loam_blocks *blocks
 #define loam_blocks_realloc_at loam_blocks_realloc_metered
 
 LOAM_END
+
+#endif
 
 #endif

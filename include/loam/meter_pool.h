@@ -4,6 +4,10 @@
 #ifndef LOAM_METER_POOL_H
 #define LOAM_METER_POOL_H
 
+#include "loam/pool.h"
+
+#if LOAM_METER && LOAM_METER_HOOKS
+
 LOAM_BEGIN
 
 LOAM_INLINE LOAM_NODISCARD void *loam_pool_alloc_metered(loam_pool *pool, const char *file,
@@ -64,5 +68,7 @@ LOAM_INLINE void loam_shared_pool_free_metered(loam_shared_pool *pool, void *blo
 #define loam_shared_pool_free_at loam_shared_pool_free_metered
 
 LOAM_END
+
+#endif
 
 #endif

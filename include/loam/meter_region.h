@@ -16,6 +16,10 @@
 #ifndef LOAM_METER_REGION_H
 #define LOAM_METER_REGION_H
 
+#include "loam/region.h"
+
+#if LOAM_METER && LOAM_METER_HOOKS
+
 LOAM_BEGIN
 
 LOAM_INLINE LOAM_NODISCARD void *loam_region_alloc_aligned_metered(loam_region *region,
@@ -149,5 +153,7 @@ LOAM_INLINE LOAM_NODISCARD char *loam_region_strndup_metered(loam_region *region
 #define loam_region_strndup_at loam_region_strndup_metered
 
 LOAM_END
+
+#endif
 
 #endif
