@@ -72,10 +72,9 @@ void lm_meter_began(const loam_entry *entry, size_t held_bytes, size_t requests)
 /* The source gave a chunk, or took one back: the call is a slow one. (For other long work: slow().) */
 void lm_meter_got(const loam_entry *entry, size_t bytes);
 void lm_meter_put(const loam_entry *entry, size_t bytes);
-/* Mark number `depth` (0: the oldest) was made; was rewound to; was kept. */
+/* Mark number `depth` (0: the oldest) was made; was rewound to. */
 void lm_meter_mark(const loam_entry *entry, size_t depth);
 void lm_meter_rewind(const loam_entry *entry, size_t depth);
-void lm_meter_keep(const loam_entry *entry, size_t depth);
 /* All objects are gone; the allocator is. lm_entry_deinit says the second. */
 void lm_meter_drop(const loam_entry *entry);
 void lm_meter_over(const loam_entry *entry);

@@ -157,11 +157,6 @@ void lm_meter_rewind(const loam_entry *entry, size_t depth) {
     if (meter != NULL) pop_to(meter, depth);
 }
 
-void lm_meter_keep(const loam_entry *entry, size_t depth) {
-    lm_meter_t *meter = known_meter(entry);
-    if (meter != NULL) lm_store_relaxed(&meter->depth, depth);
-}
-
 void loam_meter_push(const loam_entry *entry) {
     lm_meter_t *meter = meter_of(entry);
     if (meter != &lm_meters[LM_METER_OTHERS]) push_at(meter, lm_load_relaxed(&meter->depth));

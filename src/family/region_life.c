@@ -148,7 +148,6 @@ static bool may_end(const loam_region *region, const loam_region_mark *mark, con
 void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
     if (!may_end(region, mark, "keep of", true)) return;
     region->marks = mark->marks;
-    LM_METER(keep(&region->entry, mark->marks));
     lm_region_merge(region, mark->freed);
     if (mark->chunk == NULL) return;
     if (mark->chunk == region->chunk) {

@@ -170,6 +170,23 @@ TEST(Meter, SlowCallsAreThoseThatTheSourceSaw) {
     loam_region_destroy(region);
 }
 
+TEST(Meter, OnesWithoutANameEndAsWell) {
+    loam_meter_stats before = stats_of("region", "");
+    loam_region *regions[3];
+    for (loam_region *&region : regions) {
+        region = loam_region_create(nullptr, nullptr);
+        (void)!loam_region_alloc(region, 10000);
+    }
+    loam_meter_stats stats = stats_of("region", "");
+    EXPECT_EQ(stats.allocators, before.allocators + 3);
+    EXPECT_EQ(stats.used, before.used + 30000);
+    for (loam_region *region : regions) loam_region_destroy(region);
+    stats = stats_of("region", "");
+    EXPECT_EQ(stats.allocators, before.allocators);
+    EXPECT_EQ(stats.used, before.used);
+    EXPECT_EQ(stats.held, before.held);
+}
+
 TEST(Meter, FailuresAreCountedAndChangeNothing) {
     Counted counted;
     loam_limit limit;
@@ -262,6 +279,8 @@ TEST(Meter, PoolsAreCounted) {
     EXPECT_EQ(stats.of[kAlloc].slow, counted.count.gets) << "one request a slow call";
     loam_pool_reset(&pool);
     EXPECT_EQ(stats_of("pool", own_name()).used, 0u);
+    EXPECT_GT(loam_pool_trim(&pool), 0u);
+    EXPECT_EQ(stats_of("pool", own_name()).held, counted.count.used_bytes);
     loam_pool_deinit(&pool);
     EXPECT_EQ(stats_of("pool", own_name()).held, 0u);
 }
