@@ -13,7 +13,7 @@
  *                                                              └──> row ──> 64 KiB ──> write(2)
  *
  * A file of level 1 or 2 links only with a library of a level above 0; levels may be mixed from file to file, but
- * what an object of one level allocates and another's frees makes `used` wrong. The heap (malloc) is metered at the
+ * what a file of level 0 frees, or allocates, makes `used` wrong, and files that use the C++ classes must have one level. The heap (malloc) is metered at the
  * library's level. It cannot see what code that was compiled at level 0 asks of an allocator, nor allocations that
  * a library inlined before the level was chosen.
  *

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+extern "C" {
+#include "heap/heap.h"
+}
+
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -83,6 +87,13 @@ TEST_F(Handles, RefuseWhatIsImpossible) {
         EXPECT_EQ(loam_alloc_realloc(one.alloc, p, 10, SIZE_MAX - 1, 8), nullptr);
         for (int i = 0; i < 10; i++) EXPECT_EQ(p[i], 7);
         loam_alloc_free(one.alloc, p, 10, 8);
+        /* Where a careless rounding would find the last object. */
+        void *last = loam_alloc_alloc(one.alloc, 16, 16);
+        for (size_t align = 0; align < 64; align++) {
+            if (align != 0 && (align & (align - 1)) == 0) continue;
+            EXPECT_EQ(loam_alloc_realloc(one.alloc, last, 16, 16, align), nullptr) << align;
+        }
+        loam_alloc_free(one.alloc, last, 16, 16);
     }
 }
 
@@ -109,6 +120,41 @@ TEST_F(Handles, ResizeAndKeepContentsAndAlignment) {
     loam_usage usage = {};
     loam_pool_usage(&pool_, &usage);
     EXPECT_EQ(usage.objects, 0u);
+    loam_blocks_usage(&blocks_, &usage);
+    EXPECT_EQ(usage.objects, 0u);
+}
+
+size_t heap_blocks() {
+    lm_heap_stats_t stats;
+    lm_heap_stats(&stats);
+    return stats.small_blocks + stats.large_blocks;
+}
+
+TEST_F(Handles, MovedObjectsGoBackToTheHeap) {
+    loam_alloc heap = loam_heap_as_alloc();
+    size_t before = heap_blocks();
+    for (size_t align : {16, 4096}) {
+        void *p = nullptr;
+        for (size_t i = 0; i < 1000; i++)
+            p = loam_alloc_realloc(heap, p, i * 10, (i + 1) * 10, align);
+        loam_alloc_free(heap, p, 10000, align);
+    }
+    EXPECT_LE(heap_blocks(), before + 100) << "what a thread holds ready may count";
+}
+
+TEST(Aligned, AnObjectThatShrinksCopiesNoMoreThanItHas) {
+    loam_blocks blocks;
+    loam_blocks_options options = {};
+    options.flags = LOAM_CHECK;
+    ASSERT_EQ(loam_blocks_init(&blocks, &options), 0);
+    loam_alloc alloc = loam_blocks_as_alloc(&blocks);
+    char *p = static_cast<char *>(loam_alloc_alloc(alloc, 4000, 256));
+    memset(p, 3, 4000);
+    p = static_cast<char *>(loam_alloc_realloc(alloc, p, 4000, 20, 256));
+    EXPECT_TRUE(loam_blocks_check(&blocks)) << "guards behind it are whole";
+    EXPECT_EQ(p[19], 3);
+    loam_alloc_free(alloc, p, 20, 256);
+    loam_blocks_deinit(&blocks);
 }
 
 TEST_F(Handles, ZeroWhatIsCalloced) {
