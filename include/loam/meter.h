@@ -12,22 +12,22 @@
  *                                          └── begin, end ──> meter of the region <┘ got, put, mark, ...
  *                                                              └──> row ──> 64 KiB ──> write(2)
  *
- * A file of level 1 or 2 links only with a library of a level above 0; levels may be mixed from file to file, but
- * what a file of level 0 frees, or allocates, makes `used` wrong, and files that use the C++ classes must have one level. The heap (malloc) is metered at the
- * library's level. It cannot see what code that was compiled at level 0 asks of an allocator, nor allocations that
- * a library inlined before the level was chosen.
+ * A file of level 1 or 2 links only with a library of a level above 0. Levels may be mixed from file to file, but
+ * what a file of level 0 frees, or allocates, makes `used` wrong, and files that use the C++ classes must have one
+ * level. The heap (malloc) is metered at the library's level. It cannot see what code that was compiled at level 0
+ * asks of an allocator.
  *
  * Each live allocator has a meter of its own, by its address, up to LOAM_METER_MOST at once; one that has ended
  * leaves its meter to the next of the same kind and name, so that a thousand requests' regions are one line.
  * What is beyond is counted in one meter, "others", calls only.
  *
  * `used` is the bytes of live objects: as requested in regions, a block's in pools, what may be used in blocks and
- * in the heap; under AddressSanitizer and Valgrind that of blocks stays 0. Rewinding to a mark restores what it was then; deeper than LOAM_METER_DEPTH marks it stays as it
- * is until those are gone.
+ * in the heap; under AddressSanitizer and Valgrind that of blocks stays 0. Rewinding to a mark restores what it was
+ * then; deeper than LOAM_METER_DEPTH marks it stays as it is until those are gone.
  *
- * Threads: meters of allocators that one thread uses at a time are changed by plain stores, the others by relaxed atomic
- * additions: each counter is exact when nobody is in a call, and two read during one may not fit together. Fork:
- * in the child rows stop, and its parent's file is not touched; counters go on from the parent's, until
+ * Threads: meters of allocators that one thread uses at a time are changed by plain stores, the others by relaxed
+ * atomic additions: each counter is exact when nobody is in a call, and two read during one may not fit together.
+ * Fork: in the child rows stop, and its parent's file is not touched; counters go on from the parent's, until
  * loam_meter_reset. Nothing here allocates.
  *
  * To add an allocator, see loam/meter_region.h: three lines for each inline function in its header, a line

@@ -10,8 +10,20 @@
  * and there, for each function that allocates, frees or changes a size, a form of the same arguments, with
  * LOAM_METER_BEGIN before the call and LOAM_METER_ALLOCATED, _FREED or _REALLOCATED behind it, and then a #define
  * of the function's name: what is compiled from then on, macros and C++ headers included, calls the metered
- * form, while functions of the header above call each other as before, so that nothing counts twice. Inline
- * push and pop of frames get loam_meter_push and loam_meter_pop. In its slow functions: family/family.h, "The meter".
+ * form, while functions of the header above call each other as before, so that nothing counts twice. Inline push and
+ * pop of frames get forms, too, which call loam_meter_push(&x->entry) and loam_meter_pop(&x->entry).
+ *
+ * In its sources (family/family.h, "The meter"), where x->entry is its loam_entry:
+ *
+ *     LM_METER(began(&x->entry, held, requests))   behind lm_entry_init, if it has memory by then
+ *     LM_METER(got(&x->entry, bytes))              behind each chunk that the source gave,
+ *     LM_METER(put(&x->entry, bytes))              and each that it got back
+ *     LM_METER(slow())                             in other long ways: cleaning a page
+ *     LM_METER(drop(&x->entry))                    where all objects end at once and it goes on: reset
+ *     LM_METER(over(&x->entry))                    at its end, unless it calls lm_entry_deinit, which does
+ *
+ * A kind that several threads may use at once has a `hold` (loam_kind): its counters are atomic then. Functions of the
+ * library that allocate for the program, by the inline functions, are in files that begin as hosted/scratch.c does.
  */
 #ifndef LOAM_METER_REGION_H
 #define LOAM_METER_REGION_H
