@@ -21,8 +21,16 @@ void loam_alloc_free_from_none(void *p, const char *file, unsigned line) {
 
 /* ---- Regions ---- */
 
+/* Regions have an inline path for alignments that the compiler knows. */
 static void *region_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
-    return loam_region_alloc_aligned_at((loam_region *)self, bytes, align, file, line);
+    loam_region *region = (loam_region *)self;
+    switch (align) {
+    case 16: return loam_region_alloc_aligned_at(region, bytes, 16, file, line);
+    case 8: return loam_region_alloc_aligned_at(region, bytes, 8, file, line);
+    case 4: return loam_region_alloc_aligned_at(region, bytes, 4, file, line);
+    case 1: return loam_region_alloc_aligned_at(region, bytes, 1, file, line);
+    default: return loam_region_alloc_aligned_at(region, bytes, align, file, line);
+    }
 }
 static void *region_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
                             const char *file, unsigned line) {
