@@ -139,11 +139,9 @@ TEST(Rows, OneEvery300OperationsAndOneForEachSlowCall) {
     loam_region *region = named_region(counted.source());
     ASSERT_EQ(loam_meter_start(file.path.c_str()), 0);
     std::map<size_t, size_t> slow; /* by operation: what the source had given out then */
-    size_t used = 0;
     for (size_t i = 1; i <= 3000; i++) {
         size_t gets = counted.count.gets;
         (void)!loam_region_alloc(region, 64);
-        used += 64;
         if (counted.count.gets != gets) slow[i] = counted.count.used_bytes;
     }
     loam_meter_stop();
