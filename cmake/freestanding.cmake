@@ -14,6 +14,9 @@ function(loam_freestanding_library name)
   set_target_properties(${name} PROPERTIES C_EXTENSIONS ON)
   target_compile_definitions(${name} PUBLIC ${ARGN}
     $<$<BOOL:${LOAM_DEBUG}>:LOAM_DEBUG=1> $<$<BOOL:${LOAM_SECURE}>:LOAM_SECURE=1>)
+  if(LOAM_METER) # without an operating system there is no clock: counters only
+    target_compile_definitions(${name} PUBLIC LOAM_METER=1 PRIVATE LOAM_METER_HOOKS=0)
+  endif()
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE loam_warnings)

@@ -15,8 +15,13 @@ option(LOAM_UBSAN "Build loam and its tests with UndefinedBehaviorSanitizer (no 
 option(LOAM_TESTS "Build the tests" ${LOAM_TOP_LEVEL})
 option(LOAM_BENCH "Have the target `bench`: the programs that bench/run.py measures" OFF)
 option(LOAM_WERROR "Treat compiler warnings as errors" ${LOAM_TOP_LEVEL})
+set(LOAM_METER 0 CACHE STRING "Measure allocators (docs/guide/meter.md): 0 nothing, 1 counters, 2 also time and rows")
+set_property(CACHE LOAM_METER PROPERTY STRINGS 0 1 2)
 option(LOAM_OVERRIDE "Put malloc, free, operator new ... themselves into libloam.so" ON)
 
+if(NOT LOAM_METER MATCHES "^[012]$")
+  message(FATAL_ERROR "loam: LOAM_METER is ${LOAM_METER}, not 0, 1 or 2")
+endif()
 if(LOAM_ASAN AND LOAM_TSAN)
   message(FATAL_ERROR "loam: LOAM_ASAN and LOAM_TSAN exclude each other")
 endif()

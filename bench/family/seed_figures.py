@@ -61,7 +61,12 @@ def record(source, table, row, column):
         raise Missing(f"{table} {row} {column}: {done.stderr.strip() or done.returncode}")
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    curve = {name: [float(row[i]) for row in rows[1:]] for i, name in enumerate(rows[0])}
+    words = ("allocator", "name", "function")  # of the meter's format; all else are numbers
+    curve = {
+        name: [float(row[i]) for row in rows[1:]]
+        for i, name in enumerate(rows[0])
+        if name not in words
+    }
     return curve, json.loads(done.stdout.splitlines()[-1])
 
 
@@ -109,11 +114,24 @@ def key(axes, colours, where, held_in):
                   fontweight="bold", fontsize=9.5)  # fmt: skip
 
 
+def recorded(source, table, columns):
+    """[(words, [(curve, phase) of each column])]: both policies, and loam's own where it has these columns."""
+    found = []
+    for row, words in {**POLICIES, "loam": "loam"}.items():
+        try:
+            found.append((words, [record(source, table, row, column) for column in columns]))
+        except Missing:
+            if row in POLICIES:
+                raise
+    return found
+
+
 def worst_case(plt, look, source):
     colours = (look.INK.light, look.PURPLE)
-    figure, axes = panels(plt, look, 2, 1, (9.6, 6.6))
-    for one, (row, words) in zip(axes.flat, POLICIES.items()):
-        curve, phase = record(source, "stack", row, "worst-memory")
+    found = recorded(source, "stack", ["worst-memory"])
+    height = 1.2 + 2.7 * len(found)
+    figure, axes = panels(plt, look, len(found), 1, (9.6, height))
+    for one, (words, [(curve, phase)]) in zip(axes.flat, found):
         held_and_used(one, curve["entry"], curve, colours)
         total = phase["held_in_all"] / MIB
         one.set_title(
@@ -123,15 +141,15 @@ def worst_case(plt, look, source):
         one.set_xlim(0, FIGURE_END)
     axes[0][0].set_ylim(0, 5.6)
     key(axes[1][0], colours, (0.80, 0.62), "blocks")
-    axes[1][0].set_xlabel(
+    axes[-1][0].set_xlabel(
         "entries of the record: one for 300 operations, one for each block that comes or goes"
     )
-    figure.subplots_adjust(left=0.06, right=0.97, top=0.845, bottom=0.085, hspace=0.36)
+    figure.subplots_adjust(left=0.06, right=0.97, top=1 - 1.0 / height, bottom=0.56 / height, hspace=0.36)
     look.heading(
         figure,
         "The frame stack in worst_case(20)",
         "20 times: 20,000 blocks of 100 bytes in a frame, then one of 158 KiB outside it",
-        6.6,
+        height,
     )
     return figure
 
@@ -139,10 +157,11 @@ def worst_case(plt, look, source):
 def fifo_memory(plt, look, source):
     colours = (look.INK.light, look.PURPLE)
     orders = {"cyclic-memory": "in turn", "random-memory": "at random"}
-    figure, axes = panels(plt, look, 2, 2, (9.6, 6.6))
-    for down, (row, words) in enumerate(POLICIES.items()):
-        for right, (column, order) in enumerate(orders.items()):
-            curve, phase = record(source, "fifo", row, column)
+    found = recorded(source, "fifo", orders)
+    height = 1.2 + 2.7 * len(found)
+    figure, axes = panels(plt, look, len(found), 2, (9.6, height))
+    for down, (words, cells) in enumerate(found):
+        for right, ((curve, phase), order) in enumerate(zip(cells, orders.values())):
             one = axes[down][right]
             held_and_used(one, [n / 1000 for n in curve["operation"]], curve, colours)
             total = phase["held_in_all"] / MIB
@@ -150,16 +169,16 @@ def fifo_memory(plt, look, source):
             one.set_title(title, loc="left", fontsize=10.5)
         axes[down][0].set_ylabel("MiB")
     key(axes[0][0], colours, (0.36, 0.55), "pages")
-    for one in axes[1]:
+    for one in axes[-1]:
         one.set_ylim(bottom=0)
         one.set_xlabel("operations (thousands)")
-    figure.subplots_adjust(left=0.065, right=0.985, top=0.845, bottom=0.085)
+    figure.subplots_adjust(left=0.065, right=0.985, top=1 - 1.0 / height, bottom=0.56 / height)
     figure.subplots_adjust(hspace=0.34, wspace=0.12)
     look.heading(
         figure,
         "The FIFO pool: memory held for 10,000 blocks of 1 to 512 bytes",
         "a page is free when its last block is: in turn that is soon, at random it is late",
-        6.6,
+        height,
     )
     return figure
 

@@ -33,6 +33,7 @@
 #ifndef LOAM_BLOCKS_H
 #define LOAM_BLOCKS_H
 
+#include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -364,5 +365,9 @@ LOAM_API void loam_histogram_print(const loam_histogram *histogram, const char *
                                    loam_print *print, void *context) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#if LOAM_METER && LOAM_METER_HOOKS
+#include "loam/meter_blocks.h"
+#endif
 
 #endif

@@ -5,17 +5,21 @@
  *   blocks.h     malloc for programs with few sizes               blocks.hpp   for C++
  *   fifo.h       objects of any size, freed in about the order they came    fifo.hpp     for C++
  *   region.h     objects of any size that are dropped together
+ *   alloc.h      a handle to any of these                         alloc.hpp    for C++
  *   source.h     where these get their memory from
  *   registry.h   the list of those alive, their leaks and checks
+ *   meter.h      what they are asked, what it costs, and what they hold meanwhile
  *
  * Not in here: what changes a program that includes it, or needs a device: xallocator.h, port.h; and the C++ headers.
  */
 #ifndef LOAM_LOAM_H
 #define LOAM_LOAM_H
 
+#include "loam/alloc.h"
 #include "loam/blocks.h"
 #include "loam/fifo.h"
 #include "loam/malloc.h"
+#include "loam/meter.h"
 #include "loam/pool.h"
 #include "loam/region.h"
 #include "loam/registry.h"

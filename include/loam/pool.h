@@ -22,6 +22,7 @@
 #ifndef LOAM_POOL_H
 #define LOAM_POOL_H
 
+#include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -366,5 +367,9 @@ LOAM_API bool loam_shared_pool_check(loam_shared_pool *pool) LOAM_NOEXCEPT;
 LOAM_API size_t loam_shared_pool_trim(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#if LOAM_METER && LOAM_METER_HOOKS
+#include "loam/meter_pool.h"
+#endif
 
 #endif

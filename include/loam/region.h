@@ -33,6 +33,7 @@
 #ifndef LOAM_REGION_H
 #define LOAM_REGION_H
 
+#include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -452,5 +453,9 @@ LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const 
 #define loam_region_sprintf(region, ...) loam_region_sprintf_at(region, LOAM_HERE, __VA_ARGS__)
 
 LOAM_END
+
+#if LOAM_METER && LOAM_METER_HOOKS
+#include "loam/meter_region.h"
+#endif
 
 #endif

@@ -7,6 +7,13 @@
 
 #include <stdio.h>
 
+/* In a metered library libc's names go by loam's, which count. */
+#if LOAM_METER && !defined(LM_API_ITSELF)
+#define lm_malloc loam_malloc
+#define lm_free loam_free
+#define lm_malloc_aligned loam_malloc_aligned
+#endif
+
 /* Reads LOAM_* and acts on it; environment may be NULL. */
 void lm_options_read(char **environment);
 

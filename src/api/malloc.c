@@ -1,5 +1,7 @@
 /* malloc.c: loam's own names for the heap; what each does is said in loam/malloc.h. */
+#define LM_API_ITSELF
 #include "api/api.h"
+#include "loam/meter.h"
 
 #include <errno.h>
 
@@ -12,19 +14,44 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
     lm_heap_boot();
 }
 
-void *loam_malloc(size_t size) { return lm_malloc(size); }
+/* What a library of a level above 0 counts of each call (loam/meter.h); otherwise the call itself. */
+#if LOAM_METER
+#define ALLOCATE(requested, call) \
+    LOAM_METER_BEGIN; \
+    void *object = call; \
+    LOAM_METER_ALLOCATED(&loam_meter_heap, object, requested, lm_meter_bytes(object)); \
+    return object
+#define FREE(object) \
+    size_t used = lm_meter_bytes(object); \
+    LOAM_METER_BEGIN; \
+    lm_free(object); \
+    LOAM_METER_FREED(&loam_meter_heap, used)
+#define REALLOCATE(object, requested, call) \
+    size_t used_before = lm_meter_bytes(object); \
+    LOAM_METER_BEGIN; \
+    void *there = call; \
+    LOAM_METER_REALLOCATED(&loam_meter_heap, there != NULL || (requested) == 0, requested, \
+                           lm_meter_bytes(there), used_before); \
+    return there
+#else
+#define ALLOCATE(requested, call) return call
+#define FREE(object) lm_free(object)
+#define REALLOCATE(object, requested, call) return call
+#endif
 
-void loam_free(void *p) { lm_free(p); }
+void *loam_malloc(size_t size) { ALLOCATE(size, lm_malloc(size)); }
+
+void loam_free(void *p) { FREE(p); }
 
 /* The block knows its size class: the caller's word is not needed, and not trusted. */
 void loam_free_sized(void *p, size_t size) {
     (void)size;
-    lm_free(p);
+    FREE(p);
 }
 
 void loam_free_aligned_sized(void *p, size_t align, size_t size) {
     (void)align, (void)size;
-    lm_free(p);
+    FREE(p);
 }
 
 static void *no_memory(void) {
@@ -34,15 +61,18 @@ static void *no_memory(void) {
 
 void *loam_calloc(size_t count, size_t size) {
     size_t bytes;
-    return lm_mul(count, size, &bytes) ? lm_calloc(bytes) : no_memory();
+    if (!lm_mul(count, size, &bytes)) return no_memory();
+    ALLOCATE(bytes, lm_calloc(bytes));
 }
 
-void *loam_realloc(void *p, size_t size) {
+LM_INLINE void *resize(void *p, size_t size) {
     if (p == NULL) return lm_malloc(size);
     if (size != 0) return lm_realloc(p, size);
     lm_free(p);
     return NULL;
 }
+
+void *loam_realloc(void *p, size_t size) { REALLOCATE(p, size, resize(p, size)); }
 
 void *loam_reallocarray(void *p, size_t count, size_t size) {
     size_t bytes;
@@ -50,9 +80,11 @@ void *loam_reallocarray(void *p, size_t count, size_t size) {
 }
 
 void *loam_malloc_aligned(size_t size, size_t align) {
-    if (lm_is_pow2(align)) return lm_malloc_aligned(size, align);
-    errno = EINVAL;
-    return NULL;
+    if (!lm_is_pow2(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    ALLOCATE(size, lm_malloc_aligned(size, align));
 }
 
 size_t loam_usable_size(const void *p) { return p != NULL ? lm_usable_size(p) : 0; }

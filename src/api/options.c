@@ -5,6 +5,7 @@
  * libc call that could make one: this runs before the program does.
  */
 #include "api/api.h"
+#include "loam/meter.h"
 
 #include <string.h>
 
@@ -77,11 +78,28 @@ static void parse_value(const char *text, const option_t *option, size_t *value)
     }
 }
 
+/* Where the meter's rows go (loam/meter.h). */
+static const char METER[] = "METER";
+static LM_AT_START const char *rows_path;
+
+static void start_rows(void) {
+    if (rows_path == NULL || *rows_path == '\0') return;
+#if LOAM_METER > 1
+    (void)loam_meter_start(rows_path);
+#else
+    lm_report("loam: LOAM_METER ignored: this library was built without it (cmake -DLOAM_METER=2)");
+#endif
+}
+
 /* One "LOAM_NAME=value". */
 static void parse_entry(const char *entry, size_t *values) {
     const char *name = entry + sizeof PREFIX - 1, *equals = strchr(name, '=');
     if (equals == NULL) return;
     size_t length = (size_t)(equals - name);
+    if (length == sizeof METER - 1 && memcmp(name, METER, length) == 0) {
+        rows_path = equals + 1;
+        return;
+    }
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0) {
             parse_value(equals + 1, &table[i], &values[i]);
@@ -106,6 +124,7 @@ void lm_options_read(char **environment) {
     lm_purge_policy.delay_ms = (uint32_t)values[OPTION_PURGE_DELAY];
     lm_purge_policy.worker = values[OPTION_PURGE_THREAD] == 1;
     show_stats = values[OPTION_SHOW_STATS] == 1;
+    start_rows();
     if (values[OPTION_VERBOSE] == 1) {
         lm_report("loam: version %s, %s build, purge after %u ms %s", LOAM_VERSION_TEXT,
                   LOAM_DEBUG    ? "debug"

@@ -27,5 +27,6 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/memory.h"
+#include "base/meter.h"
 
 #endif

@@ -211,6 +211,25 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 #define LM_IN_RETURN_REGISTER(p) ((void)0)
 #endif
 
+/* A counter that runs evenly, and is read in some 10 ns or less, where the processor has one that programs may read;
+ * how fast it runs must be measured. LM_TICKS: whether there is one. */
+#if defined(__x86_64__) || defined(__aarch64__)
+#define LM_TICKS 1
+#else
+#define LM_TICKS 0
+#endif
+LM_INLINE uint64_t lm_ticks(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return 0;
+#endif
+}
+
 /* Tells the processor that this is a spin loop. */
 LM_INLINE void lm_cpu_relax(void) {
 #if defined(__x86_64__)

@@ -126,6 +126,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
     }
     lm_blocks_set_paths(blocks);
     lm_entry_init(&blocks->entry, &lm_blocks_kind, options->name, blocks->checked);
+    LM_METER(began(&blocks->entry, blocks->held_bytes, blocks->requests));
     return 0;
 }
 
@@ -337,6 +338,20 @@ size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) {
     if (p != NULL) (void)size_of_locked(blocks, p, "usable_size", NULL, 0, &bytes);
     return bytes;
 }
+
+#if LOAM_METER
+/* Without a lock: where an object lies is its owner's business alone. */
+size_t loam_meter_blocks_bytes(loam_blocks *blocks, const void *p) {
+    if (p == NULL || lm_tool_watches()) return 0;
+    if (blocks->fixed) {
+        uint32_t i = fixed_at(blocks, p);
+        return i != UINT32_MAX ? blocks->classes[i].block_bytes : 0;
+    }
+    if (!blocks->checked) return slab_of(p)->owner == blocks ? raw_bytes_of(blocks, p) : 0;
+    bool possible = lm_entry_has(&blocks->entry, p) && (uintptr_t)p % 16 == 0;
+    return possible ? ((const loam_tag *)p - 1)->bytes : 0;
+}
+#endif
 
 static bool stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
     if (blocks->checked && !blocks->fixed) return false; /* its guards lie where they lie */

@@ -22,6 +22,7 @@ void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got
     blocks->chunks++;
     blocks->held_bytes += *got;
     if (blocks->held_bytes > blocks->peak_bytes) blocks->peak_bytes = blocks->held_bytes;
+    LM_METER(got(&blocks->entry, *got));
     return chunk;
 }
 
@@ -29,6 +30,7 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
     lm_tool_show_undefined(chunk, got);
     blocks->chunks--;
     blocks->held_bytes -= got;
+    LM_METER(put(&blocks->entry, got));
     loam_source_put(blocks->source, chunk, got);
 }
 
@@ -220,6 +222,7 @@ void loam_blocks_reset(loam_blocks *blocks) {
     if (blocks->slot != UINT32_MAX) lm_blocks_threads_forget(blocks);
 #endif
     lm_guard_drop_all(&blocks->entry);
+    LM_METER(drop(&blocks->entry));
     while (blocks->large != NULL) lm_blocks_large_give(blocks, blocks->large);
     for (unsigned i = 0; i < blocks->class_count; i++) {
         loam_blocks_class *class = &blocks->classes[i];

@@ -19,6 +19,8 @@
 #include "loam/registry.h"
 #include "loam/source.h"
 
+#include "family/meter.h"
+
 /* What control calls return, negative errno values, also where there is no <errno.h>. */
 enum { LM_ENOMEM = -12, LM_EINVAL = -22 };
 
@@ -59,6 +61,24 @@ LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOA
 LM_INLINE bool lm_passes_the_end(const void *memory, size_t bytes) {
     return bytes > UINTPTR_MAX - (uintptr_t)memory;
 }
+
+/* ---- The meter (loam/meter.h): what an allocator's slow functions say, as LM_METER(got(...)); base/meter.h ----
+ *
+ * At level 0 nothing of this is compiled. Calls for an entry that has no kind yet, or whose life is over, count
+ * nothing, so that sources may be asked before an entry begins, and given back to after it has ended. */
+#if LOAM_METER
+/* After set-up: what it holds already, in so many requests. Not needed where these are 0. */
+void lm_meter_began(const loam_entry *entry, size_t held_bytes, size_t requests);
+/* The source gave a chunk, or took one back: the call is a slow one. (For other long work: slow().) */
+void lm_meter_got(const loam_entry *entry, size_t bytes);
+void lm_meter_put(const loam_entry *entry, size_t bytes);
+/* Mark number `depth` (0: the oldest) was made; was rewound to. */
+void lm_meter_mark(const loam_entry *entry, size_t depth);
+void lm_meter_rewind(const loam_entry *entry, size_t depth);
+/* All objects are gone; the allocator is. lm_entry_deinit says the second. */
+void lm_meter_drop(const loam_entry *entry);
+void lm_meter_over(const loam_entry *entry);
+#endif
 
 /* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks (tool.c) ---- */
 

@@ -106,6 +106,7 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
 static void pool_enter(loam_pool *pool, const loam_pool_options *options) {
     lm_entry_init(&pool->entry, &lm_pool_kind, options != NULL ? options->name : NULL,
                   (pool->mode & LM_POOL_CHECKED) != 0);
+    LM_METER(began(&pool->entry, pool->held_bytes, pool->requests));
 }
 
 int loam_pool_init_as(loam_pool *pool, loam_source *source, size_t block_bytes,

@@ -42,6 +42,7 @@ static void count_held(loam_pool *pool, size_t bytes) {
     pool->requests++;
     pool->held_bytes += bytes;
     if (pool->held_bytes > pool->peak_bytes) pool->peak_bytes = pool->held_bytes;
+    LM_METER(got(&pool->entry, bytes));
 }
 
 /* ---- Ends and lists ---- */
@@ -202,6 +203,7 @@ size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
     if (pool->table != NULL) pool->table[chunk->number] = NULL;
     if (chunk == &pool->first) *chunk = (loam_pool_chunk){0};
     pool->held_bytes -= got;
+    LM_METER(put(&pool->entry, got));
     lm_tool_show(memory, got);
     loam_source_put(pool->source, memory, got);
     return got;
@@ -241,6 +243,7 @@ size_t lm_pool_piece_put(loam_pool *pool, const char *high) {
     run->count--;
     chunk->limit -= run->bytes;
     pool->held_bytes -= run->bytes;
+    LM_METER(put(&pool->entry, run->bytes));
     lm_tool_show(chunk->limit, run->bytes);
     loam_source_put(pool->source, chunk->limit, run->bytes);
     return run->bytes;

@@ -5,6 +5,9 @@
  * Where an object came from is found by its address: no header for those of pools. The mark is mixed with the
  * address, so that a pointer that is nobody's is told from one of the fallback.
  */
+/* What is asked of the allocators below is the program's doing: to be metered. */
+#undef LOAM_METER_HOOKS
+#define LOAM_METER_HOOKS 1
 #include "family/pool.h"
 
 typedef struct fallback_head {

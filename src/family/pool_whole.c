@@ -32,6 +32,7 @@ void loam_pool_reset(loam_pool *pool) {
         for (loam_pool_chunk *chunk = oldest; chunk != NULL; chunk = chunk->next)
             lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
     }
+    LM_METER(drop(&pool->entry));
     pool->current = oldest;
     *cut = (loam_pool_cut){.fresh = oldest->start, .end = oldest->end};
 }

@@ -22,12 +22,14 @@ void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got
     if (chunk == NULL) return NULL;
     region->requests++;
     region->held_bytes += *got;
+    LM_METER(got(&region->entry, *got));
     if (region->held_bytes > region->peak_bytes) region->peak_bytes = region->held_bytes;
     return chunk;
 }
 
 void lm_region_put(loam_region *region, void *chunk, size_t got) {
     region->held_bytes -= got;
+    LM_METER(put(&region->entry, got));
     if (region->mode != LM_REGION_PLAIN) lm_tool_show_undefined(chunk, got);
     loam_source_put(region->source, chunk, got);
 }
@@ -114,7 +116,6 @@ static loam_source *default_source(void) {
 }
 
 static const loam_region_options defaults;
-
 static size_t first_of(const loam_region_options *options) {
     return options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
 }
@@ -197,6 +198,7 @@ static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
     if (region->in_parent != NULL)
         loam_region_remove_cleanup(region->parent, region->in_parent, false);
     if (lm_entry_linked(&region->entry)) lm_entry_deinit(&region->entry);
+    LM_METER(over(&region->entry));
     if (region->spares != NULL) lm_region_drop_spares(region, 0);
     for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = region->chunk) {
         if (chunk->before == NULL && region->own != NULL) return chunk;
@@ -237,6 +239,7 @@ void loam_region_destroy(loam_region *region) {
         return;
     }
     loam_source *source = region->source;
+    LM_METER(over(&region->entry));
     /* The region goes with the last one. */
     for (lm_chunk_t *chunk = region->chunk, *before; chunk != NULL; chunk = before) {
         before = chunk->before;
@@ -276,6 +279,7 @@ LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, ch
     region->own = own;
     region->requests = region->turns = 1;
     region->held_bytes = region->peak_bytes = region->round_bytes = got;
+    LM_METER(began(&region->entry, got, 1));
     if (!plain) lm_tool_hide(own, (size_t)((char *)chunk + got - own));
 }
 

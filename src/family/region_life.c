@@ -130,6 +130,7 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
         if (room->floor == lm_chunk_first(region, region->chunk)) room->floor++;
     }
     region->freed = NULL;
+    LM_METER(mark(&region->entry, mark.marks));
     return mark;
 }
 
@@ -183,6 +184,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     region->freed = mark->freed;
     region->dead = mark->dead;
     region->marks = mark->marks;
+    LM_METER(rewind(&region->entry, mark->marks));
 }
 
 void loam_region_reset(loam_region *region) {
@@ -196,6 +198,7 @@ void loam_region_reset(loam_region *region) {
     region->freed = NULL;
     region->dead = NULL;
     region->marks = 0;
+    LM_METER(drop(&region->entry));
     if (region->chunk == NULL) return;
     while (region->chunk->before != NULL) lm_region_drop_chunk(region);
     loam_region_room *room = lm_region_room(region);

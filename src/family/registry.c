@@ -22,6 +22,7 @@ void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, b
 }
 
 void lm_entry_deinit(loam_entry *entry) {
+    LM_METER(over(entry));
     if (!lm_entry_linked(entry)) return;
     lm_port_lock(LM_PORT_WALK);
     lm_port_lock(LM_PORT_LIST);

@@ -6,6 +6,9 @@
  * Whoever comes first starts it, whatever the order of static objects. Ended, it takes nothing back: what the
  * program frees too late lies in memory that is somebody else's by then.
  */
+/* What is asked of the allocators below is the program's doing: to be metered. */
+#undef LOAM_METER_HOOKS
+#define LOAM_METER_HOOKS 1
 #include "loam/xallocator.h"
 #include "family/family.h"
 

@@ -139,6 +139,11 @@ LM_INLINE void lm_block_free(void *p) {
 /* Bytes of p's block that may be used; 0 after a report iff p is not ours. */
 size_t lm_usable_size(const void *p);
 
+#if LOAM_METER
+/* For the meter: the same without the exact number of a debug build, and without a word: 0 of what is no block. */
+size_t lm_meter_bytes(const void *p);
+#endif
+
 /* bytes zeroed bytes. Here and below: NULL with errno ENOMEM iff there is no memory. */
 void *lm_calloc(size_t bytes);
 

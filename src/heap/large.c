@@ -28,6 +28,7 @@ static void *open_at(lm_page_t *page, size_t usable) {
 
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_no_memory();
+    LM_METER(slow());
     size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
     lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);

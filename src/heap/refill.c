@@ -211,6 +211,7 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
 }
 
 static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
+    LM_METER(slow());
     lm_heap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
     /* Starting a heap may have allocated already. */

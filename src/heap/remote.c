@@ -246,6 +246,7 @@ void lm_remote_drain(lm_heap_t *heap) {
 /* ---- The slow half of free ---- */
 
 static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
+    LM_METER(slow());
     if (page->kind == LM_KIND_PAGE) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;

@@ -14,6 +14,17 @@ size_t lm_usable_size(const void *p) {
     return page != NULL ? lm_requested(page, p) : 0;
 }
 
+#if LOAM_METER
+size_t lm_meter_bytes(const void *p) {
+    size_t slice = lm_slice_of(p);
+    if (slice >= lm_peek(&lm_arena.slices)) return 0;
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    bool block = page->kind == LM_KIND_PAGE;
+    bool large = page->kind == LM_KIND_LARGE && p == lm_span_start(page);
+    return block || large ? lm_block_bytes(page) - LM_TRAILER : 0;
+}
+#endif
+
 size_t lm_good_size(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return bytes;
     bytes += LM_TRAILER;

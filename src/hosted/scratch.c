@@ -6,6 +6,9 @@
  * Two are enough, however deep calls nest: a function that has temporary objects of its own and puts its
  * result into a region of its caller's needs one that is not this, and never a third.
  */
+/* What is asked of the allocators below is the program's doing: to be metered. */
+#undef LOAM_METER_HOOKS
+#define LOAM_METER_HOOKS 1
 #include "os/os.h"
 
 #include "family/family.h"

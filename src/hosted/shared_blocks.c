@@ -217,6 +217,7 @@ void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
         list->spare = NULL;
     } else if (block == NULL) {
         uint32_t count;
+        LM_METER(slow());
         take_lock(blocks);
         void *chain = lm_blocks_take_chain(blocks, class_index, &count);
         give_lock(blocks);
@@ -230,6 +231,7 @@ void *lm_blocks_threads_alloc(loam_blocks *blocks, unsigned class_index) {
 void loam_blocks_batch_full(loam_blocks *blocks, loam_blocks_list *list) {
     if (list->spare != NULL) {
         unsigned class_index = (unsigned)(list - list_of(loam_blocks_caches[blocks->slot], 0));
+        LM_METER(slow());
         take_lock(blocks);
         lm_blocks_give_batch(blocks, class_index, list->spare);
         give_lock(blocks);

@@ -214,6 +214,7 @@ LM_INLINE magazine_t *magazine_find(const loam_shared_pool *pool) {
 static LM_NOINLINE void *alloc_locked(loam_shared_pool *pool, const char *file, unsigned line) {
     loam_pool_cut cut = {0};
     void *block;
+    LM_METER(slow());
     pool_lock(pool);
     if (pool->serial == UINT64_MAX) {
         block = loam_pool_alloc_at(&pool->pool, file, line);
@@ -237,6 +238,7 @@ static LM_NOINLINE void *alloc_more(loam_shared_pool *pool, const char *file, un
     if (magazine == NULL) return alloc_locked(pool, file, line);
     loam_pool_cut cut = {0};
     uint32_t count = magazine->batch_blocks;
+    LM_METER(slow());
     if (magazine->batch != NULL) {
         cut.free = magazine->batch;
         lm_store_relaxed(&magazine->batch, NULL);
@@ -395,6 +397,7 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     lm_entry_deinit(&pool->pool.entry);
     lm_entry_init(&pool->pool.entry, &lm_shared_pool_kind, name,
                   lm_is_checked(inner.flags | extra));
+    LM_METER(began(&pool->pool.entry, pool->pool.held_bytes, pool->pool.requests));
     return 0;
 }
 

@@ -131,6 +131,11 @@ uintptr_t lm_os_stack_top(void);
 /* The process's number. A vfork child has another, and the same memory. */
 unsigned lm_os_process(void);
 
+#if LOAM_METER
+/* Writes to a file, as much as it takes at once. 0 or less, a negative errno, iff nothing was written. */
+intptr_t lm_os_write(int file, const char *text, size_t bytes);
+#endif
+
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
 

@@ -181,6 +181,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
         return LM_COMMIT_NO_MEMORY;
     }
     lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
+    LM_METER(system(slices << LM_SLICE_SHIFT));
     publish(gap + slices);
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);

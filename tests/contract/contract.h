@@ -27,6 +27,7 @@
 
 #include <gtest/gtest.h>
 
+#include "loam/alloc.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -188,6 +189,8 @@ class Allocator {
     /* Of another allocator that it needs over the same source. */
     virtual loam_usage beside() { return {}; }
     virtual bool check() = 0;
+    /* To itself. */
+    virtual loam_alloc handle() { return {nullptr, nullptr}; }
 };
 
 enum Capability {

@@ -75,6 +75,7 @@ class Pool final : public Allocator {
         loam_pool_usage(&pool_, &usage);
         return usage;
     }
+    loam_alloc handle() override { return loam_pool_as_alloc(&pool_); }
     bool check() override { return loam_pool_check(&pool_); }
 
   private:
@@ -105,6 +106,7 @@ template <size_t kBytes> class SharedPool final : public Allocator {
         loam_shared_pool_usage(&pool_, &usage);
         return usage;
     }
+    loam_alloc handle() override { return loam_shared_pool_as_alloc(&pool_); }
     bool check() override { return loam_shared_pool_check(&pool_); }
 
   private:
@@ -160,6 +162,7 @@ class Blocks final : public Allocator {
         loam_blocks_usage(&blocks_, &usage);
         return usage;
     }
+    loam_alloc handle() override { return loam_blocks_as_alloc(&blocks_); }
     bool check() override { return loam_blocks_check(&blocks_); }
 
   private:
@@ -218,6 +221,7 @@ template <RegionKind kKind> class Region final : public Allocator {
     void reset() override { loam_region_reset(region_); }
     loam_usage usage() override { return of(region_); }
     loam_usage beside() override { return parent_ != nullptr ? of(parent_) : loam_usage{}; }
+    loam_alloc handle() override { return loam_region_as_alloc(region_); }
     bool check() override {
         return loam_region_check(region_) && (parent_ == nullptr || loam_region_check(parent_));
     }
@@ -314,6 +318,43 @@ class Fifo final : public Allocator {
     std::multiset<void *> live_; /* objects of no bytes may share an address */
 };
 
+/* ---- Any of them by its handle ---- */
+
+using Maker = std::unique_ptr<Allocator> (*)(loam_source *, size_t, unsigned, const char *);
+
+template <Maker kMake, size_t kAlign> class ByHandle final : public Allocator {
+  public:
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t bytes, unsigned flags,
+                                           const char *name) {
+        std::unique_ptr<ByHandle> self(new ByHandle);
+        self->inner_ = kMake(source, bytes, flags, name);
+        if (self->inner_ == nullptr) return nullptr;
+        self->alloc_ = self->inner_->handle();
+        return self;
+    }
+    void *alloc(size_t bytes) override { return loam_alloc_alloc_at(alloc_, bytes, kAlign, MADE); }
+    void free(void *p, size_t bytes) override {
+        loam_alloc_free_at(alloc_, p, bytes, kAlign, USED);
+    }
+    void *realloc(void *p, size_t old_bytes, size_t bytes) override {
+        return loam_alloc_realloc_at(alloc_, p, old_bytes, bytes, kAlign, MOVED);
+    }
+    void *alloc_array(size_t count, size_t bytes) override {
+        return loam_alloc_calloc_at(alloc_, count, bytes, kAlign, MADE);
+    }
+    void *alloc_aligned(size_t bytes, size_t align) override {
+        return loam_alloc_alloc_at(alloc_, bytes, align, MADE);
+    }
+    void reset() override { inner_->reset(); }
+    loam_usage usage() override { return inner_->usage(); }
+    loam_usage beside() override { return inner_->beside(); }
+    bool check() override { return inner_->check(); }
+
+  private:
+    std::unique_ptr<Allocator> inner_;
+    loam_alloc alloc_;
+};
+
 inline const std::vector<Kind> &kinds() {
     constexpr unsigned kPool = kReset | kHarden;
     constexpr unsigned kBlocks = kAnySize | kRealloc | kReset | kArrays | kAligned;
@@ -352,6 +393,12 @@ inline const std::vector<Kind> &kinds() {
         {"fifo_small_pages", "fifo", kFifo, 0, 16, Fifo<0, 4096>::make},
         {"fifo_created", "fifo", kFifo, 0, 16, Fifo<0, 16384, FK::Created>::make},
         {"fifo_remote", "fifo", kFifo, 0, 16, Fifo<LOAM_FIFO_REMOTE, 16384, FK::Created>::make},
+        {"pool_as_alloc", "pool", kPool, 40, 8, ByHandle<Pool<40>::make, 8>::make},
+        {"pool_shared_as_alloc", "pool", kHarden, 40, 8, ByHandle<SharedPool<40>::make, 1>::make},
+        {"blocks_as_alloc", "blocks", kBlocks, 0, 16, ByHandle<Blocks<0>::make, 8>::make},
+        {"blocks_threads_as_alloc", "blocks", kBlocks, 0, 16,
+         ByHandle<Blocks<LOAM_THREADS>::make, 16>::make},
+        {"region_as_alloc", "region", kRegion, 0, 16, ByHandle<Region<RK::Plain>::make, 16>::make},
     };
     return all;
 }

@@ -1,0 +1,75 @@
+/* loam/alloc.hpp: loam/alloc.h for C++: a handle as a memory resource, and as an allocator for containers.
+ *
+ *     loam::alloc_resource resource(loam_region_as_alloc(region));
+ *     std::pmr::vector<int> numbers(&resource);
+ *     std::map<int, int, std::less<>, loam::alloc_allocator<std::pair<const int, int>>> tree(loam_heap_as_alloc());
+ *
+ * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) where it is known which it is. Containers must
+ * end before what the handle points to. Out of memory is std::bad_alloc; nothing else is thrown. Resources are equal if
+ * they are the same resource, allocators if their handles are to the same allocator.
+ */
+#ifndef LOAM_ALLOC_HPP
+#define LOAM_ALLOC_HPP
+
+#include "loam/alloc.h"
+#include "loam/detail.hpp"
+
+#include <cstddef>
+#include <memory_resource>
+#include <type_traits>
+
+namespace loam {
+
+class alloc_resource final : public std::pmr::memory_resource {
+  public:
+    explicit alloc_resource(loam_alloc alloc) noexcept : alloc_(alloc) {}
+    loam_alloc get() const noexcept { return alloc_; }
+
+  private:
+    void *do_allocate(std::size_t bytes, std::size_t align) override {
+        return detail::need(loam_alloc_alloc_at(alloc_, bytes, align, nullptr, 0));
+    }
+    void do_deallocate(void *p, std::size_t bytes, std::size_t align) override {
+        loam_alloc_free_at(alloc_, p, bytes, align, nullptr, 0);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        return this == &other; /* without RTTI nobody knows what the other is */
+    }
+
+    loam_alloc alloc_;
+};
+
+template <typename T> class alloc_allocator {
+  public:
+    using value_type = T;
+    using propagate_on_container_copy_assignment = std::true_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+
+    alloc_allocator(loam_alloc alloc) noexcept : alloc_(alloc) {}
+    template <typename U>
+    alloc_allocator(const alloc_allocator<U> &other) noexcept : alloc_(other.get()) {}
+
+    [[nodiscard]] T *allocate(std::size_t count) {
+        return static_cast<T *>(detail::need(
+            loam_alloc_alloc_at(alloc_, detail::array_bytes<T>(count), alignof(T), nullptr, 0)));
+    }
+    void deallocate(T *p, std::size_t count) noexcept {
+        loam_alloc_free_at(alloc_, p, count * sizeof(T), alignof(T), nullptr, 0);
+    }
+    loam_alloc get() const noexcept { return alloc_; }
+
+    template <typename U> bool operator==(const alloc_allocator<U> &other) const noexcept {
+        return loam_alloc_is_same(alloc_, other.get());
+    }
+    template <typename U> bool operator!=(const alloc_allocator<U> &other) const noexcept {
+        return !loam_alloc_is_same(alloc_, other.get());
+    }
+
+  private:
+    loam_alloc alloc_;
+};
+
+} // namespace loam
+
+#endif

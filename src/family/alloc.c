@@ -1,0 +1,99 @@
+/* alloc.c: the tables of functions behind handles (loam/alloc.h), for allocators that need no operating system.
+ *
+ * Each is the allocator's own function, with the handle's rules where these differ: alignments are any number here, and
+ * no bytes are an object.
+ */
+/* What is asked of the allocators below is the program's doing: to be metered. */
+#undef LOAM_METER_HOOKS
+#define LOAM_METER_HOOKS 1
+#include "family/family.h"
+
+#include "loam/alloc.h"
+#include "loam/blocks.h"
+#include "loam/pool.h"
+#include "loam/region.h"
+
+void loam_alloc_free_from_none(void *p, const char *file, unsigned line) {
+    if (p == NULL) return;
+    lm_misuse("free of %p by a handle to no allocator (%s:%u, ", p, file != NULL ? file : "?",
+              line);
+}
+
+/* ---- Regions ---- */
+
+/* Regions have an inline path for alignments that the compiler knows. */
+static void *region_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+    loam_region *region = (loam_region *)self;
+    switch (align) {
+    case 16: return loam_region_alloc_aligned_at(region, bytes, 16, file, line);
+    case 8: return loam_region_alloc_aligned_at(region, bytes, 8, file, line);
+    case 4: return loam_region_alloc_aligned_at(region, bytes, 4, file, line);
+    case 1: return loam_region_alloc_aligned_at(region, bytes, 1, file, line);
+    default: return loam_region_alloc_aligned_at(region, bytes, align, file, line);
+    }
+}
+static void *region_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                            const char *file, unsigned line) {
+    if (!lm_is_pow2(align)) return NULL;
+    return loam_region_realloc_aligned_at((loam_region *)self, p, old_bytes, bytes, align, file,
+                                          line);
+}
+static void region_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                        unsigned line) {
+    loam_region_free_aligned_at((loam_region *)self, p, bytes, align, file, line);
+}
+const loam_alloc_functions loam_alloc_of_region = {region_alloc, region_realloc, region_free,
+                                                   "region"};
+
+/* ---- Pools ---- */
+
+static bool is_for_pool(const loam_pool *pool, size_t bytes, size_t align) {
+    return bytes <= pool->block_bytes && align <= pool->align && lm_is_pow2(align);
+}
+
+static void *pool_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+    loam_pool *pool = (loam_pool *)self;
+    return is_for_pool(pool, bytes, align) ? loam_pool_alloc_at(pool, file, line) : NULL;
+}
+static void *pool_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                          const char *file, unsigned line) {
+    (void)old_bytes;
+    if (p == NULL) return pool_alloc(self, bytes, align, file, line);
+    return is_for_pool((const loam_pool *)self, bytes, align) ? p : NULL;
+}
+static void pool_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                      unsigned line) {
+    (void)bytes, (void)align;
+    loam_pool_free_at((loam_pool *)self, p, file, line);
+}
+const loam_alloc_functions loam_alloc_of_pool = {pool_alloc, pool_realloc, pool_free, "pool"};
+
+/* ---- Blocks ---- */
+
+enum { BLOCKS_ALIGN = 16 };
+
+static void *blocks_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+    loam_blocks *blocks = (loam_blocks *)self;
+    if (!lm_is_pow2(align)) return NULL;
+    if (LM_LIKELY(align <= BLOCKS_ALIGN)) return loam_blocks_alloc_at(blocks, bytes, file, line);
+    return loam_blocks_alloc_aligned_at(blocks, bytes, align, file, line);
+}
+static void blocks_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                        unsigned line) {
+    (void)bytes, (void)align;
+    loam_blocks_free_at((loam_blocks *)self, p, file, line);
+}
+static void *blocks_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                            const char *file, unsigned line) {
+    if (p == NULL || !lm_is_pow2(align)) return blocks_alloc(self, bytes, align, file, line);
+    if (align <= BLOCKS_ALIGN)
+        return loam_blocks_realloc_at((loam_blocks *)self, p, bytes != 0 ? bytes : 1, file, line);
+    /* Their realloc knows no alignment. */
+    void *other = blocks_alloc(self, bytes, align, file, line);
+    if (other == NULL) return NULL;
+    memcpy(other, p, old_bytes < bytes ? old_bytes : bytes);
+    blocks_free(self, p, old_bytes, align, file, line);
+    return other;
+}
+const loam_alloc_functions loam_alloc_of_blocks = {blocks_alloc, blocks_realloc, blocks_free,
+                                                   "blocks"};
