@@ -1,0 +1,1 @@
+/* loam/ring.h: placeholder. */
