@@ -45,7 +45,8 @@ template <bool reserved> class Loam {
         explicit Frame(Loam &row) : stack_(row.stack_), frame_(loam_stack_push(&row.stack_)) {
             if (!loam_stack_pushed_it(&frame_)) family_fail("out of memory");
         }
-        ~Frame() { loam_stack_pop(&stack_, frame_); }
+        // Inline on every way: a frame whose address is handed to nobody lives in registers.
+        __attribute__((always_inline)) ~Frame() { loam_stack_pop(&stack_, frame_); }
         Frame(const Frame &) = delete;
         Frame &operator=(const Frame &) = delete;
 
@@ -87,7 +88,7 @@ template <bool reserved> class Loam {
 struct Thread {
     struct Frame {
         explicit Frame(Thread &) : frame(loam_stack_push(loam_thread_stack())) {}
-        ~Frame() { loam_stack_pop(loam_thread_stack(), frame); }
+        __attribute__((always_inline)) ~Frame() { loam_stack_pop(loam_thread_stack(), frame); }
         Frame(const Frame &) = delete;
         Frame &operator=(const Frame &) = delete;
         loam_stack_frame frame;
