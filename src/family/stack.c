@@ -146,8 +146,9 @@ static void *carve(loam_stack *stack, size_t bytes, size_t align) {
             return (void *)p;
         }
         if (twice == 1) return NULL;
-        lm_stack_sample(stack, bytes);
+        size_t block_bytes = stack->block != NULL ? stack->block->bytes : 0;
         if (!lm_stack_advance(stack, bytes, align)) return NULL;
+        lm_stack_sample(stack, block_bytes, bytes);
     }
 }
 
@@ -213,6 +214,7 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
     bool sealed = lm_record_is(record, LM_RECORD_SEALED);
     if (lm_record_is(record, LM_RECORD_MOVED)) at = record->moved;
     if (stack->mode == LM_STACK_CHECKED) close_newer(stack, (char *)record, "pop");
+    if (older == NULL) lm_stack_note_end(stack);
     lm_stack_go_back(stack, at);
     set_newest(stack, older);
     stack->sealed = sealed;
@@ -368,8 +370,10 @@ static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_
     char *raw = (char *)tag->raw;
     size_t head = (size_t)((char *)(tag + 1) - raw);
     size_t raw_bytes = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
-    bool last = raw + tag->raw_bytes == room->at, fits = raw_bytes <= (size_t)(room->end - raw);
-    if (((uintptr_t)p & (align - 1)) == 0 && ((last && fits) || raw_bytes <= tag->raw_bytes)) {
+    bool last = raw + tag->raw_bytes == room->at;
+    bool fits = last && (raw_bytes <= (size_t)(room->end - raw) ||
+                         lm_stack_extend(stack, raw + raw_bytes));
+    if (((uintptr_t)p & (align - 1)) == 0 && (fits || raw_bytes <= tag->raw_bytes)) {
         if (!last) raw_bytes = tag->raw_bytes;
         if (last && raw_bytes > tag->raw_bytes)
             lm_tool_show_undefined(room->at, raw_bytes - tag->raw_bytes);
@@ -396,9 +400,10 @@ static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t by
     loam_stack_room *room = lm_stack_room(stack);
     char *at = (char *)p;
     bool last = at + whole_of(stack, old_bytes) == room->at && is_own(stack, p);
-    bool fits = last && whole_of(stack, bytes) <= (size_t)(room->end - at);
+    size_t whole = whole_of(stack, bytes);
+    bool fits = last && (whole <= (size_t)(room->end - at) || lm_stack_extend(stack, at + whole));
     if (((uintptr_t)p & (align - 1)) == 0 && (fits || bytes <= old_bytes)) {
-        if (fits) room->at = at + whole_of(stack, bytes);
+        if (fits) room->at = at + whole;
         if (stack->mode == LM_STACK_WATCHED) {
             size_t most = bytes > old_bytes ? bytes : old_bytes;
             if (bytes > old_bytes) lm_tool_show_undefined(at + old_bytes, bytes - old_bytes);
@@ -449,6 +454,7 @@ void loam_stack_reset(loam_stack *stack) {
         lm_guard_drop_all(&stack->entry);
         stack->dead = NULL;
     }
+    lm_stack_note_end(stack);
     set_newest(stack, NULL);
     stack->sealed = stack->base_open = false;
     lm_stack_open(stack);

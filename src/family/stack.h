@@ -101,15 +101,19 @@ lm_block_head_t *lm_stack_block_of(const loam_stack *stack, const char *p);
 
 /* ---- stack_block.c ---- */
 
-/* A request of so many bytes found no room: it stands for as many of its size as fit into a block. */
-void lm_stack_sample(loam_stack *stack, size_t bytes);
+/* A request of so many bytes found no room in a block: it stands for as many of its size as fit into that. */
+void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes);
 size_t lm_stack_mean(const loam_stack *stack);
+/* Over a contiguous source: the current block's end moves on to `to` at least. false iff it cannot. */
+bool lm_stack_extend(loam_stack *stack, char *to);
 /* Moves the newest frame on to room for so many bytes at that alignment, and older ones that are full with it. false
  * iff there is no memory; nothing has changed then, but that free blocks may be gone. */
 bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align);
 /* The block that `at` lies in is current again, there. */
 void lm_stack_go_back(loam_stack *stack, char *at);
-/* The outermost frame has ended: back to the first block's begin, and what rounds did not need goes back. */
+/* The outermost frame ends. Over a contiguous source there is one block, and this tells how much of it was used. */
+void lm_stack_note_end(loam_stack *stack);
+/* It has ended: back to the first block's begin, and what rounds did not need goes back. */
 void lm_stack_end_round(loam_stack *stack);
 /* Nothing is alive: no block is current any more. */
 void lm_stack_leave(loam_stack *stack);

@@ -3,20 +3,25 @@
  *   first ──> ... ──> block ──> newer ──> last          all up to `block` in use, all behind it free
  *
  * Size. A block holds 64 requests of mean size at least. Nobody counts requests: one that finds no room is drawn from all with a
- * chance in proportion to its size, so it stands for as many as fit into a block. sum and count of these samples
- * are both divided by four when the count reaches 65,535.
+ * chance in proportion to its size, so it stands for as many as fit into a block. sum and count of these samples, which begin as
+ * if 64 requests had filled a block, are both divided by four when the count reaches 65,535. The first block is of plain size:
+ * the base goes back to it, and what is more is free then and seen when it is needed.
  *
  * Invariants: used_bytes is that of the blocks up to the current one; what a record remembers lies in one of these.
  */
 #include "family/stack.h"
 
-enum { MEANS = 64, WINDOW = 65535, UNIT = 4096 };
+enum { MEANS = 64, WINDOW = 65535, FIRST_COUNT = 64, UNIT = 4096 };
 
 /* ---- The mean ---- */
 
-void lm_stack_sample(loam_stack *stack, size_t bytes) {
+void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes) {
     if (bytes == 0) return;
-    size_t many = stack->block_bytes / bytes;
+    if (stack->count == 0) {
+        stack->sum = stack->block_bytes;
+        stack->count = FIRST_COUNT;
+    }
+    size_t many = block_bytes / bytes;
     if (many == 0) many = 1;
     if (stack->count >= WINDOW || stack->sum > SIZE_MAX / 2 - many * bytes) {
         stack->sum /= 4;
@@ -71,17 +76,17 @@ static size_t usual_bytes(const loam_stack *stack) {
     return by_mean > stack->block_bytes ? by_mean : stack->block_bytes;
 }
 
-/* One that was made for a large request. It is not used as the first: nobody would see when it is needed no more. */
+/* It is not used as the first: nobody would see when it is needed no more. */
 static bool is_oversize(const loam_stack *stack, lm_block_head_t *block) {
     size_t bytes = lm_stack_contiguous(stack) ? lm_stack_pieces(block)->got[0] : block->bytes;
-    return bytes / 4 > usual_bytes(stack);
+    return bytes / 4 > stack->block_bytes;
 }
 
 /* Behind `after`, with so many bytes for objects. Where the source has not as much as wanted, half of it, and so on, will
  * do. */
 static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, size_t need) {
     size_t got = 0, least = lm_align_up(need + lm_stack_head(stack), 16);
-    size_t bytes = usual_bytes(stack);
+    size_t bytes = after != NULL ? usual_bytes(stack) : stack->block_bytes;
     if (bytes < least) bytes = least;
     if (bytes > stack->block_bytes && bytes <= PTRDIFF_MAX - UNIT) bytes = lm_align_up(bytes, UNIT);
     lm_block_head_t *block = NULL;
@@ -153,6 +158,22 @@ static void note_round(loam_stack *stack) {
     if (stack->used_bytes > stack->round_bytes) stack->round_bytes = stack->used_bytes;
 }
 
+void lm_stack_note_end(loam_stack *stack) {
+    if (stack->block == NULL || !lm_stack_contiguous(stack)) return;
+    size_t used = (size_t)(lm_stack_room(stack)->at - (char *)stack->block);
+    if (used > stack->round_bytes) stack->round_bytes = used;
+}
+
+bool lm_stack_extend(loam_stack *stack, char *to) {
+    lm_block_head_t *block = stack->block;
+    loam_stack_room *room = lm_stack_room(stack);
+    if (block == NULL || block->newer != NULL || !lm_stack_contiguous(stack)) return false;
+    if (to <= room->end || !grow(stack, (size_t)(to - room->end))) return false;
+    room->end = lm_stack_end(block);
+    note_round(stack);
+    return true;
+}
+
 /* Frames below the newest that stand in the same block, with no room for a usual request: they go where that one goes. */
 static void move_older(const loam_stack *stack, const lm_block_head_t *full, char *first) {
     size_t usual = lm_stack_mean(stack);
@@ -170,13 +191,11 @@ bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align) {
     size_t need = bytes + (align > 16 ? align - 16 : 0);
     lm_block_head_t *full = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
-    if (full != NULL && full->newer == NULL && lm_stack_contiguous(stack)) {
-        uintptr_t to = loam_stack_round((uintptr_t)room->at, align) + bytes + 16;
-        if (to > (uintptr_t)room->end && grow(stack, (size_t)(to - (uintptr_t)room->end))) {
-            room->end = lm_stack_end(full);
-            note_round(stack);
+    if (full != NULL) {
+        uintptr_t at = loam_stack_round((uintptr_t)room->at, align);
+        if (at >= (uintptr_t)room->at && bytes < UINTPTR_MAX - at - 16 &&
+            lm_stack_extend(stack, (char *)(at + bytes + 16)))
             return true;
-        }
     }
     lm_block_head_t *block = block_next(stack, full, need);
     if (block == NULL) return false;
@@ -267,5 +286,5 @@ void lm_stack_end_round(loam_stack *stack) {
         lm_stack_drop_free(stack, average > stack->used_bytes ? average - stack->used_bytes : 0);
         lm_stack_shrink(stack, average);
     }
-    stack->round_bytes = stack->used_bytes;
+    stack->round_bytes = lm_stack_contiguous(stack) ? 0 : stack->used_bytes;
 }

@@ -98,7 +98,8 @@ static bool check_frames(const loam_stack *stack) {
             if (block != NULL) after = block->left;
         }
         if (block == NULL || at >= after) return broken(stack, "a frame is not in order", record);
-        if (lm_stack_block_of(stack, lm_record_at(record)) == NULL)
+        if (lm_record_is(record, LM_RECORD_MOVED) &&
+            lm_stack_block_of(stack, record->moved) == NULL)
             return broken(stack, "a frame remembers what is not in use", record);
         after = at;
     }

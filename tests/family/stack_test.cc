@@ -1,0 +1,562 @@
+// stack_test.cc: frame stacks: frames, objects and their alignment, the last object, seals, marks, what goes back, a
+// thread's own.
+#include "stack_sources.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+TEST(Stack, RefusesWhatItCannotBe) {
+    loam_stack stack;
+    loam_stack_options options = with_block(255);
+    EXPECT_EQ(loam_stack_init(&stack, nullptr, &options), -EINVAL);
+    options = with_block(SIZE_MAX);
+    EXPECT_EQ(loam_stack_init(&stack, nullptr, &options), -EINVAL);
+    options = with_block(256);
+    ASSERT_EQ(loam_stack_init(&stack, nullptr, &options), 0);
+    loam_stack_deinit(&stack);
+    loam_stack_deinit(&stack);
+}
+
+TEST(Stack, TakesMemoryWithItsFirstFrame) {
+    Counted counted;
+    Stack s(&counted.source);
+    EXPECT_EQ(counted.gets, 0u);
+    loam_stack_frame frame = s.push();
+    EXPECT_EQ(counted.gets, 1u);
+    s.pop(frame);
+    EXPECT_EQ(counted.used_bytes, size_t{64} << 10);
+}
+
+TEST(Stack, APopGoesBackToTheExactPlace) {
+    SKIP_UNLESS_PLAIN();
+    Stack s;
+    loam_stack_frame outer = s.push();
+    char *text = s.alloc(5);
+    loam_stack_frame inner = s.push();
+    char *first = s.alloc(100);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 16, 0u) << "a frame takes two words";
+    EXPECT_LE(first, text + 5 + 15 + 16);
+    memset(first, 1, 100);
+    s.pop(inner);
+    EXPECT_EQ(s.alloc(1), text + 5) << "not a byte is lost";
+    inner = s.push();
+    EXPECT_EQ(s.alloc(100), first);
+    s.pop(inner);
+    s.pop(outer);
+}
+
+TEST(Stack, AlignsTheAddressAlone) {
+    SKIP_UNLESS_PLAIN();
+    Stack s;
+    loam_stack_frame frame = s.push();
+    char *a = s.alloc(3), *b = s.alloc(3), *c = s.alloc(6, 4), *d = s.alloc(1);
+    EXPECT_EQ(b, a + 3);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(c) % 4, 0u);
+    EXPECT_LT(c, b + 3 + 4);
+    EXPECT_EQ(d, c + 6) << "a size is not rounded";
+    for (size_t align = 1; align <= 65536; align *= 2) {
+        for (size_t bytes : {size_t{1}, size_t{24}, size_t{5000}}) {
+            char *p = s.alloc(bytes, align);
+            ASSERT_NE(p, nullptr);
+            EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % align, 0u);
+            memset(p, 1, bytes);
+        }
+    }
+    s.pop(frame);
+}
+
+/* Constant sizes have a path of their own. */
+TEST(Stack, ConstantSizesFillABlockToItsEndAndGoOn) {
+    Counted counted;
+    Stack s(&counted.source, with_block(4096));
+    loam_stack_frame frame = s.push();
+    std::vector<char *> made;
+    for (int i = 0; i < 2000; i++) {
+        auto *three = static_cast<char *>(loam_stack_alloc_aligned(&s, 3, 1));
+        auto *seven = static_cast<char *>(loam_stack_alloc_aligned(&s, 7, 4));
+        auto *eight = static_cast<char *>(loam_stack_alloc_aligned(&s, 8, 8));
+        auto *many = static_cast<char *>(loam_stack_alloc(&s, 48));
+        ASSERT_TRUE(three && seven && eight && many);
+        memset(three, i, 3), memset(seven, i, 7), memset(eight, i, 8), memset(many, i, 48);
+        made.insert(made.end(), {three, seven, eight, many});
+    }
+    const size_t sizes[] = {3, 7, 8, 48};
+    for (size_t i = 0; i < made.size(); i++)
+        for (size_t k = 0; k < sizes[i % 4]; k++)
+            ASSERT_EQ(made[i][k], static_cast<char>(i / 4));
+    EXPECT_GT(counted.gets, 10u);
+    s.pop(frame);
+}
+
+TEST(Stack, ProductsAndSizesThatOverflowAreNull) {
+    Stack s;
+    loam_stack_frame frame = s.push();
+    volatile size_t many = SIZE_MAX / 8 + 2, most = PTRDIFF_MAX, odd = 24, none = 0;
+    EXPECT_EQ(loam_stack_calloc(&s, many, 8), nullptr);
+    EXPECT_EQ(LOAM_STACK_ARRAY(&s, long, many), nullptr);
+    EXPECT_EQ(loam_stack_alloc(&s, most), nullptr);
+    EXPECT_EQ(loam_stack_alloc_aligned(&s, 8, odd), nullptr);
+    EXPECT_EQ(loam_stack_alloc_aligned(&s, 8, none), nullptr);
+    void *p = loam_stack_alloc(&s, 10);
+    EXPECT_EQ(loam_stack_realloc(&s, p, 10, most), nullptr);
+    EXPECT_NE(loam_stack_alloc(&s, 0), nullptr);
+    s.pop(frame);
+}
+
+TEST(Stack, TheLastObjectGrowsAndShrinksInPlace) {
+    Stack s;
+    loam_stack_frame frame = s.push();
+    char *p = s.alloc(10, 16);
+    memset(p, 7, 10);
+    EXPECT_EQ(loam_stack_realloc(&s, p, 10, 20000), p);
+    EXPECT_EQ(loam_stack_realloc(&s, p, 20000, 100), p);
+    char *after = s.alloc(16, 16);
+    EXPECT_LT(after, p + 400) << "what it gave up is used again";
+    memset(after, 1, 16);
+    auto *moved = static_cast<char *>(loam_stack_realloc(&s, p, 100, 200));
+    EXPECT_NE(moved, p) << "it is not the last any more";
+    for (int i = 0; i < 10; i++) ASSERT_EQ(moved[i], 7);
+    EXPECT_EQ(loam_stack_realloc(&s, moved, 200, 50), moved);
+    s.pop(frame);
+    frame = s.push();
+    EXPECT_EQ(s.alloc(10, 16), p);
+    s.pop(frame);
+}
+
+TEST(Stack, TheLastObjectIsTheLastAgainAfterAFrame) {
+    Stack s;
+    loam_stack_frame outer = s.push();
+    char *p = s.alloc(13, 16);
+    loam_stack_frame inner = s.push();
+    (void)s.alloc(1000);
+    s.pop(inner);
+    EXPECT_EQ(loam_stack_realloc(&s, p, 13, 500), p);
+    s.pop(outer);
+}
+
+TEST(Stack, AnArrayGrowsBeyondItsBlock) {
+    Stack s(nullptr, with_block(4096));
+    loam_stack_frame frame = s.push();
+    size_t bytes = 8;
+    auto *p = static_cast<unsigned char *>(loam_stack_alloc(&s, bytes));
+    memset(p, 3, bytes);
+    while (bytes < 3000000) {
+        p = static_cast<unsigned char *>(loam_stack_realloc(&s, p, bytes, bytes * 2));
+        ASSERT_NE(p, nullptr);
+        for (size_t i = 0; i < bytes; i++) ASSERT_EQ(p[i], 3);
+        memset(p, 3, bytes *= 2);
+    }
+    s.pop(frame);
+}
+
+TEST(Stack, FreeingTheLastMakesRoom) {
+    Stack s;
+    loam_stack_frame frame = s.push();
+    char *a = s.alloc(100, 16), *b = s.alloc(100, 16);
+    loam_stack_free(&s, b, 100);
+    EXPECT_EQ(s.alloc(50, 16), b);
+    loam_stack_free(&s, a, 100);
+    EXPECT_NE(s.alloc(50, 16), a) << "lost until the frame ends";
+    loam_stack_free(&s, nullptr, 0);
+    s.pop(frame);
+}
+
+TEST(Stack, CopiesAndFormats) {
+    Stack s;
+    loam_stack_frame frame = s.push();
+    EXPECT_STREQ(loam_stack_strdup(&s, "whole"), "whole");
+    EXPECT_STREQ(loam_stack_strndup(&s, "whole", 3), "who");
+    int numbers[] = {1, 2, 3};
+    EXPECT_EQ(static_cast<int *>(loam_stack_memdup(&s, numbers, sizeof numbers))[2], 3);
+    std::string longer(500, 'x');
+    EXPECT_EQ(loam_stack_sprintf(&s, "%s!%d", longer.c_str(), 5), longer + "!5");
+    auto *zero = static_cast<char *>(loam_stack_calloc(&s, 100, 3));
+    for (int i = 0; i < 300; i++) ASSERT_EQ(zero[i], 0);
+    s.pop(frame);
+}
+
+TEST(Stack, IsFromKnowsWhatIsAlive) {
+    Stack s(nullptr, with_block(4096));
+    loam_stack_frame outer = s.push();
+    char *a = s.alloc(100);
+    loam_stack_frame inner = s.push();
+    char *b = s.alloc(20000);
+    EXPECT_TRUE(loam_stack_is_from(&s, a) && loam_stack_is_from(&s, b));
+    s.pop(inner);
+    EXPECT_TRUE(loam_stack_is_from(&s, a));
+    EXPECT_FALSE(loam_stack_is_from(&s, b));
+    EXPECT_FALSE(loam_stack_is_from(&s, &outer));
+    s.pop(outer);
+}
+
+/* ---- Seals ---- */
+
+TEST(Stack, FramesOnASealedOneWork) {
+    Stack s;
+    loam_stack_frame outer = s.push();
+    char *a = s.alloc(16, 16);
+    loam_stack_seal(&s);
+    for (int i = 0; i < 3; i++) {
+        loam_stack_frame inner = s.push();
+        ASSERT_NE(s.alloc(100), nullptr);
+        loam_stack_frame innermost = s.push();
+        ASSERT_NE(s.alloc(100), nullptr);
+        s.pop(innermost);
+        s.pop(inner);
+        EXPECT_TRUE(loam_stack_check(&s));
+        char *p = a;
+        EXPECT_NE(all_said([&] { p = s.alloc(8); }).find("allocation in a sealed frame"),
+                  std::string::npos);
+        EXPECT_EQ(p, nullptr) << "sealed again after the pop";
+    }
+    loam_stack_unseal(&s);
+    EXPECT_NE(s.alloc(8), nullptr);
+    loam_stack_seal(&s);
+    s.pop(outer);
+    EXPECT_NE(s.alloc(8), nullptr) << "a seal ends with its frame";
+}
+
+/* ---- Marks ---- */
+
+TEST(Stack, RewindDropsWhatCameSinceInThisFrame) {
+    for (size_t block : {size_t{4096}, size_t{1} << 20}) {
+        Stack s(nullptr, with_block(block));
+        loam_stack_frame frame = s.push();
+        char *kept = s.alloc(10);
+        memset(kept, 5, 10);
+        loam_stack_mark mark = loam_stack_mark_here(&s);
+        char *first = nullptr;
+        for (int round = 0; round < 3; round++) {
+            char *p = s.alloc(50, 16);
+            if (round == 0) first = p;
+            EXPECT_EQ(p, first);
+            for (int i = 0; i < 300; i++) memset(s.alloc(100), 1, 100);
+            loam_stack_frame inner = s.push();
+            (void)s.alloc(10000);
+            s.pop(inner);
+            loam_stack_rewind(&s, &mark);
+            EXPECT_TRUE(loam_stack_check(&s));
+        }
+        for (int i = 0; i < 10; i++) ASSERT_EQ(kept[i], 5);
+        s.pop(frame);
+    }
+}
+
+TEST(Stack, MarksAtTheBase) {
+    Stack s;
+    loam_stack_mark mark = loam_stack_mark_here(&s);
+    loam_stack_rewind(&s, &mark);
+    char *p = s.alloc(100);
+    loam_stack_rewind(&s, &mark);
+    EXPECT_EQ(s.alloc(100), p);
+}
+
+/* ---- What goes back ---- */
+
+TEST(Stack, TheBaseKeepsWhatRecentRoundsNeeded) {
+    Counted counted;
+    Stack s(&counted.source);
+    auto round = [&](size_t bytes) {
+        loam_stack_frame frame = s.push();
+        for (size_t done = 0; done < bytes; done += 1000) (void)s.alloc(1000);
+        s.pop(frame);
+        ASSERT_TRUE(loam_stack_check(&s));
+    };
+    round(1000000);
+    size_t held = counted.used_bytes, gets = counted.gets;
+    EXPECT_GE(held, 1000000u);
+    for (int i = 0; i < 20; i++) round(1000000);
+    EXPECT_EQ(counted.gets, gets) << "the same again asks nobody";
+    round(1000);
+    EXPECT_GE(counted.used_bytes, held / 2) << "not all at once";
+    for (int i = 0; i < 20; i++) round(1000);
+    EXPECT_LE(counted.used_bytes, size_t{128} << 10);
+}
+
+TEST(Stack, OneLargeRequestIsForgotten) {
+    for (bool first : {false, true}) {
+        Counted counted;
+        Stack s(&counted.source);
+        auto round = [&](size_t bytes) {
+            loam_stack_frame frame = s.push();
+            ASSERT_NE(s.alloc(bytes), nullptr);
+            s.pop(frame);
+        };
+        if (first) { /* the very first block is the large one */
+            (void)s.alloc(size_t{16} << 20);
+            loam_stack_reset(&s);
+        } else {
+            round(100);
+            round(size_t{16} << 20);
+        }
+        for (int i = 0; i < 30; i++) round(100);
+        EXPECT_LE(counted.used_bytes, size_t{128} << 10);
+    }
+}
+
+TEST(Stack, KeepBytesAreKept) {
+    Counted counted;
+    loam_stack_options options = {};
+    options.keep_bytes = 1 << 20;
+    Stack s(&counted.source, options);
+    loam_stack_frame frame = s.push();
+    for (int i = 0; i < 2000; i++) (void)s.alloc(1000);
+    s.pop(frame);
+    for (int i = 0; i < 40; i++) s.pop(s.push());
+    EXPECT_GE(counted.used_bytes, size_t{900} << 10);
+    EXPECT_LE(counted.used_bytes, size_t{1} << 20);
+}
+
+TEST(Stack, TrimGivesBackWhatIsFree) {
+    Counted counted;
+    Stack s(&counted.source);
+    loam_stack_frame outer = s.push();
+    loam_stack_frame inner = s.push();
+    for (int i = 0; i < 300; i++) (void)s.alloc(1000);
+    s.pop(inner);
+    EXPECT_GT(loam_stack_trim(&s), 200000u);
+    EXPECT_EQ(counted.used_bytes, size_t{64} << 10);
+    s.pop(outer);
+    EXPECT_EQ(loam_stack_trim(&s), size_t{64} << 10);
+    EXPECT_EQ(counted.used_bytes, 0u);
+    outer = s.push();
+    EXPECT_NE(s.alloc(10), nullptr);
+    s.pop(outer);
+}
+
+TEST(Stack, ResetEndsFramesAndSeals) {
+    Stack s;
+    (void)s.push();
+    (void)s.push();
+    loam_stack_seal(&s);
+    loam_stack_reset(&s);
+    EXPECT_NE(s.alloc(8), nullptr);
+    loam_stack_reset(&s);
+    EXPECT_EQ(s.usage().used_bytes, 0u);
+}
+
+/* ---- Ends ---- */
+
+TEST(Stack, AnExhaustedSourceIsNullAndTheFrameGoesOn) {
+    static char memory[20000];
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory, sizeof memory);
+    Stack s(&buffer.source, with_block(1024));
+    loam_stack_frame frame = s.push();
+    size_t many = 0;
+    while (s.alloc(100) != nullptr) many++;
+    EXPECT_GT(many, LOAM_DEBUG ? 60u : 170u);
+    EXPECT_TRUE(loam_stack_check(&s));
+    s.pop(frame);
+    frame = s.push();
+    size_t again = 0;
+    while (s.alloc(100) != nullptr) again++;
+    EXPECT_EQ(again, many);
+    s.pop(frame);
+}
+
+/* Where there is no memory for a frame, its pop does nothing. */
+TEST(Stack, AFrameThatThereIsNoMemoryFor) {
+    static char memory[4096];
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory, sizeof memory);
+    Stack s(&buffer.source, with_block(1024));
+    std::vector<loam_stack_frame> frames;
+    for (;;) {
+        frames.push_back(s.push());
+        if (!loam_stack_pushed_it(&frames.back())) break;
+    }
+    EXPECT_GT(frames.size(), 40u);
+    EXPECT_TRUE(loam_stack_check(&s));
+    for (; !frames.empty(); frames.pop_back()) s.pop(frames.back());
+    EXPECT_EQ(s.usage().used_bytes, 0u);
+}
+
+TEST(Stack, EachRefusalIsSurvived) {
+    for (size_t n = 0; n < 40; n++) {
+        Counted counted(loam_heap());
+        struct Failing {
+            loam_source source;
+            loam_source *inner;
+            size_t countdown;
+        } failing = {};
+        failing.inner = &counted.source;
+        failing.countdown = n;
+        failing.source.get = [](loam_source *self, size_t bytes, size_t align,
+                                size_t *got) -> void * {
+            auto *of = reinterpret_cast<Failing *>(self);
+            if (of->countdown-- == 0) return nullptr;
+            return loam_source_get(of->inner, bytes, align, got);
+        };
+        failing.source.put = [](loam_source *self, void *chunk, size_t got) {
+            loam_source_put(reinterpret_cast<Failing *>(self)->inner, chunk, got);
+        };
+        Stack s(&failing.source, with_block(1024));
+        size_t refused = 0;
+        for (int i = 0; i < 20; i++) {
+            loam_stack_frame outer = s.push();
+            refused += !loam_stack_pushed_it(&outer);
+            for (int k = 0; k < 10; k++) {
+                loam_stack_frame inner = s.push();
+                char *p = s.alloc(static_cast<size_t>(200 + 100 * i));
+                refused += p == nullptr;
+                if (p != nullptr) memset(p, 1, 200);
+                ASSERT_TRUE(loam_stack_check(&s));
+                s.pop(inner);
+            }
+            s.pop(outer);
+            loam_stack_reset(&s);
+            ASSERT_TRUE(loam_stack_check(&s));
+        }
+        EXPECT_LE(refused, 1u) << "a smaller block will do, and the next request is another";
+    }
+}
+
+TEST(Stack, AMillionFrames) {
+    constexpr int kFrames = 1000000;
+    for (bool reserved : {false, true}) {
+        loam_reserve range = {};
+        if (reserved) {
+            ASSERT_EQ(loam_reserve_init(&range, size_t{1} << 31), 0);
+        }
+        {
+            Stack s(reserved ? &range.source : nullptr);
+            std::vector<loam_stack_frame> frames(kFrames);
+            std::vector<int *> objects(kFrames);
+            for (int round = 0; round < 2; round++) {
+                for (int i = 0; i < kFrames; i++) {
+                    frames[i] = s.push();
+                    objects[i] = LOAM_STACK_NEW(&s, int);
+                    ASSERT_NE(objects[i], nullptr);
+                    *objects[i] = i;
+                }
+                ASSERT_TRUE(loam_stack_check(&s));
+                for (int i = kFrames; i-- > 0;) {
+                    ASSERT_EQ(*objects[i], i);
+                    s.pop(frames[i]);
+                }
+                EXPECT_EQ(s.usage().used_bytes, 0u);
+            }
+        }
+        if (reserved) loam_reserve_deinit(&range);
+    }
+}
+
+TEST(Stack, AGigabyteAndMore) {
+    if (kWatched) GTEST_SKIP() << "a shadow of it would be written";
+    Counted counted;
+    Stack s(&counted.source);
+    loam_stack_frame frame = s.push();
+    for (size_t bytes : {size_t{1} << 30, (size_t{1} << 30) + 12345, size_t{5} << 30}) {
+        char *p = s.alloc(bytes);
+        if (p == nullptr) continue; /* the system may say no */
+        p[0] = p[bytes - 1] = 1;
+    }
+    EXPECT_TRUE(loam_stack_check(&s));
+    s.pop(frame);
+    for (int i = 0; i < 40; i++) s.pop(s.push());
+    EXPECT_LE(counted.used_bytes, size_t{128} << 10);
+}
+
+TEST(Stack, OverAReservedRangeNothingIsSearched) {
+    loam_reserve range;
+    ASSERT_EQ(loam_reserve_init(&range, size_t{1} << 30), 0);
+    {
+        Stack s(&range.source);
+        loam_stack_frame outer = s.push();
+        char *last = s.alloc(100, 16);
+        for (int i = 0; i < 50000; i++) {
+            char *p = s.alloc(100, 16);
+            ASSERT_GT(p, last) << "one block, in order";
+            last = p;
+            memset(p, 1, 100);
+        }
+        EXPECT_EQ(s.usage().chunks, 1u);
+        EXPECT_LT(s.usage().requests, 12u);
+        char *p = s.alloc(10, 16);
+        EXPECT_EQ(loam_stack_realloc(&s, p, 10, 9000000), p) << "grows in place";
+        s.pop(outer);
+        for (int i = 0; i < 30; i++) s.pop(s.push());
+        EXPECT_LT(s.usage().held_bytes, size_t{200} << 10) << "and gives back what is not needed";
+    }
+    loam_reserve_deinit(&range);
+}
+
+/* ---- Threads, and forks ---- */
+
+TEST(ThreadStack, ScopesNestAndEndHoweverTheyAreLeft) {
+    auto used = [] {
+        loam_usage usage;
+        loam_stack_usage(loam_thread_stack(), &usage);
+        return usage.used_bytes;
+    };
+    size_t before = used();
+    auto leaves = [](int how) {
+        LOAM_SCOPE;
+        char *text = loam_scope_sprintf("%d %s", how, "ways");
+        for (int i = 0; i < 10; i++) {
+            LOAM_SCOPE;
+            int *p = LOAM_SCOPE_NEW(int);
+            *p = how;
+            if (how == 1 && i == 5) break;
+            if (how == 2 && i == 6) return text[0] == '2';
+            if (how == 3 && i == 7) throw 3;
+        }
+        return text[0] != 0;
+    };
+    EXPECT_TRUE(leaves(0));
+    EXPECT_TRUE(leaves(1));
+    EXPECT_TRUE(leaves(2));
+    EXPECT_THROW(leaves(3), int);
+    EXPECT_EQ(used(), before);
+    EXPECT_TRUE(loam_stack_check(loam_thread_stack()));
+}
+
+extern "C" int stack_in_c(int depth);
+
+TEST(ThreadStack, InC) {
+    EXPECT_EQ(stack_in_c(10), 55);
+    EXPECT_TRUE(loam_stack_check(loam_thread_stack()));
+}
+
+TEST(ThreadStack, EndsWithItsThread) {
+    Counted counted;
+    std::thread([&] {
+        ASSERT_EQ(loam_thread_stack_init(&counted.source, nullptr), 0);
+        EXPECT_EQ(loam_thread_stack_init(&counted.source, nullptr), -EBUSY);
+        LOAM_SCOPE;
+        memset(loam_scope_alloc(100000), 1, 100000);
+        EXPECT_GT(counted.used_bytes, 100000u);
+    }).join();
+    EXPECT_EQ(counted.used_bytes, 0u);
+}
+
+TEST(ThreadStack, AForksChildGoesOn) {
+    LOAM_SCOPE;
+    char *text = loam_scope_strdup("before");
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = strcmp(text, "before") == 0;
+        {
+            LOAM_SCOPE;
+            for (int i = 0; i < 1000; i++) memset(loam_scope_alloc(1000), i, 1000);
+        }
+        text = loam_scope_sprintf("%s and after", text);
+        good = good && strcmp(text, "before and after") == 0 &&
+               loam_stack_check(loam_thread_stack());
+        _exit(good ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_STREQ(text, "before");
+}
+
+} // namespace
