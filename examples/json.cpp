@@ -78,7 +78,8 @@ struct Value {
 template <typename Memory> class Parser {
   public:
     /* text must end with a zero, which is not part of it. */
-    explicit Parser(std::string_view text) : at_(text.data()), end_(at_ + text.size()), start_(at_) {}
+    explicit Parser(std::string_view text)
+        : at_(text.data()), end_(at_ + text.size()), start_(at_) {}
 
     Value *document() {
         Value *value = parse(0);
@@ -231,7 +232,8 @@ template <typename Memory> class Parser {
         }
         if (at_ == end_ || *at_ != '"') {
             Memory::drop(begin);
-            return refuse(at_ == end_ ? "a string does not end" : "a control character in a string"),
+            return refuse(at_ == end_ ? "a string does not end"
+                                      : "a control character in a string"),
                    false;
         }
         at_++;
@@ -392,7 +394,8 @@ struct Result {
 };
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 /* What the heap has handed out, with what it adds to each object; or what the stack holds. */
@@ -430,8 +433,8 @@ template <typename Memory> bool run(std::string_view text, Result *best, bool pr
         best->ended = std::min(best->ended, now() - again);
         best->walk = walked;
     }
-    printf("%-12s parse %6.1f ms, walk %6.1f ms, end %6.2f ms, %6.1f MiB, %zu values\n", Memory::name,
-           best->parsed * 1e3, best->walked * 1e3, best->ended * 1e3,
+    printf("%-12s parse %6.1f ms, walk %6.1f ms, end %6.2f ms, %6.1f MiB, %zu values\n",
+           Memory::name, best->parsed * 1e3, best->walked * 1e3, best->ended * 1e3,
            static_cast<double>(best->bytes) / 1048576, best->walk.values);
     return true;
 }
@@ -475,11 +478,12 @@ std::string made_document(size_t bytes) {
     };
     char part[400];
     for (unsigned number = 0; text.size() < bytes; number++) {
-        snprintf(part, sizeof part,
-                 "%s  {\"number\": %u, \"price\": %u.%02u, \"rate\": -%ue-3, \"open\": %s, "
-                 "\"note\": \"caf\\u00e9 \\\"%u\\\"\\n\\ud83d\\ude00\", \"to\": null,\n   \"lines\": [",
-                 number == 0 ? "" : ",\n", number, below(10000), below(100), 1 + below(1000),
-                 below(2) != 0 ? "true" : "false", below(1000000));
+        snprintf(
+            part, sizeof part,
+            "%s  {\"number\": %u, \"price\": %u.%02u, \"rate\": -%ue-3, \"open\": %s, "
+            "\"note\": \"caf\\u00e9 \\\"%u\\\"\\n\\ud83d\\ude00\", \"to\": null,\n   \"lines\": [",
+            number == 0 ? "" : ",\n", number, below(10000), below(100), 1 + below(1000),
+            below(2) != 0 ? "true" : "false", below(1000000));
         text += part;
         for (unsigned i = 0, lines = below(8); i < lines; i++) {
             snprintf(part, sizeof part, "%s{\"item\": \"part %u of the catalogue\", \"count\": %u}",

@@ -41,7 +41,7 @@ typedef struct loam_ring_frame loam_ring_frame;
 typedef struct loam_ring {
     char *at, *end; /* both NULL where inline paths must miss */
     char *hidden_at, *hidden_end;
-    struct loam_ring_block *block; /* the current one; the ring goes on behind it */
+    struct loam_ring_block *block;    /* the current one; the ring goes on behind it */
     loam_ring_frame *newest, *oldest; /* of those that hold memory */
     loam_source *source;
     size_t block_bytes;

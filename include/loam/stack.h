@@ -63,11 +63,11 @@ typedef struct loam_stack {
     loam_stack_record *hidden_newest;
     struct loam_stack_block *block; /* the current one */
     struct loam_stack_block *first, *last;
-    loam_source *source;      /* NULL: a thread's stack before its first use */
-    size_t sum, count;        /* of samples of requests: their mean */
+    loam_source *source; /* NULL: a thread's stack before its first use */
+    size_t sum, count;   /* of samples of requests: their mean */
     size_t block_bytes, keep_bytes;
     size_t held_bytes, peak_bytes, requests;
-    size_t used_bytes; /* of blocks up to the current one */
+    size_t used_bytes;                 /* of blocks up to the current one */
     size_t round_bytes, average_bytes; /* the most of that since the base; of recent rounds */
     struct loam_tag *dead;             /* freed objects of a checked stack */
     unsigned char mode, open, sealed, base_open, redzone;
@@ -371,9 +371,7 @@ extern LOAM_API __thread loam_stack loam_own_stack __attribute__((tls_model("ini
 
 /* The calling thread's own: over loam_pages(), set up with its first use, freed when the thread ends; what is left in
  * it at that time must not be used by destructors that run later. */
-LOAM_INLINE loam_stack *loam_thread_stack(void) {
-    return &loam_own_stack;
-}
+LOAM_INLINE loam_stack *loam_thread_stack(void) { return &loam_own_stack; }
 /* Sets it up before its first use in this thread, with other options. As loam_stack_init; -EBUSY iff it is in use. */
 LOAM_API LOAM_NODISCARD int loam_thread_stack_init_as(loam_source *source,
                                                       const loam_stack_options *options,

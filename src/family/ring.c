@@ -7,8 +7,8 @@
  * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither the oldest nor the
  * newest frame is a released one; without frames all blocks are free, the current one from its begin on.
  */
-#include "family/family.h"
 #include "loam/ring.h"
+#include "family/family.h"
 
 typedef enum ring_mode { PLAIN, WATCHED, CHECKED } ring_mode_t;
 
@@ -277,8 +277,8 @@ void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *f
     }
     if (is(frame, RELEASED)) {
         lm_family_misuse(&ring->entry, file, line,
-                         "release of %p, which is released already, opened at %s:%u",
-                         (void *)frame, frame->file != NULL ? frame->file : "?", frame->line);
+                         "release of %p, which is released already, opened at %s:%u", (void *)frame,
+                         frame->file != NULL ? frame->file : "?", frame->line);
         return;
     }
     if (ring->mode == CHECKED) close_objects(ring, frame);

@@ -35,8 +35,8 @@ int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_
     size_t bytes = options->block_bytes != 0 ? options->block_bytes : BLOCK_BYTES;
     if (source == NULL || bytes < BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
     bool checked = lm_is_checked(options->flags | more_flags);
-    *stack = (loam_stack){
-        .source = source, .block_bytes = bytes, .keep_bytes = options->keep_bytes};
+    *stack =
+        (loam_stack){.source = source, .block_bytes = bytes, .keep_bytes = options->keep_bytes};
     if (checked) {
         stack->mode = LM_STACK_CHECKED;
     } else if (lm_tool_watches()) {
@@ -108,8 +108,7 @@ bool lm_stack_is_newer(const loam_stack *stack, const lm_block_head_t *block, co
 /* Whether the object belongs to the newest frame. */
 static bool is_own(const loam_stack *stack, const void *p) {
     const char *record = (const char *)lm_stack_newest(stack);
-    return record == NULL ||
-           lm_stack_is_newer(stack, lm_stack_block_of(stack, record), record, p);
+    return record == NULL || lm_stack_is_newer(stack, lm_stack_block_of(stack, record), record, p);
 }
 
 /* ---- Checked stacks: objects that end without being freed ---- */
@@ -290,8 +289,7 @@ static void *alloc_any(loam_stack *stack, size_t bytes, size_t align, const char
         p = raw_bytes != 0 && possible(raw_bytes, align) ? carve(stack, raw_bytes, align) : NULL;
         if (p != NULL) p = lm_guard_open(&stack->entry, p, raw_bytes, bytes, align, file, line);
     } else {
-        p = carve(stack, whole_of(stack, bytes),
-                  stack->redzone != 0 && align < 16 ? 16 : align);
+        p = carve(stack, whole_of(stack, bytes), stack->redzone != 0 && align < 16 ? 16 : align);
         if (p != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_show_undefined(p, bytes);
     }
     if (p != NULL && !stack->base_open && lm_stack_newest(stack) == NULL) {
@@ -371,8 +369,8 @@ static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_
     size_t head = (size_t)((char *)(tag + 1) - raw);
     size_t raw_bytes = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
     bool last = raw + tag->raw_bytes == room->at;
-    bool fits = last && (raw_bytes <= (size_t)(room->end - raw) ||
-                         lm_stack_extend(stack, raw + raw_bytes));
+    bool fits =
+        last && (raw_bytes <= (size_t)(room->end - raw) || lm_stack_extend(stack, raw + raw_bytes));
     if (((uintptr_t)p & (align - 1)) == 0 && (fits || raw_bytes <= tag->raw_bytes)) {
         if (!last) raw_bytes = tag->raw_bytes;
         if (last && raw_bytes > tag->raw_bytes)

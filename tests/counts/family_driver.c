@@ -65,9 +65,7 @@ void *stack_alloc_24_by_16(loam_stack *stack) { return loam_stack_alloc(stack, 2
 void *stack_alloc_64_by_16(loam_stack *stack) { return loam_stack_alloc(stack, 64); }
 void *stack_alloc_13_by_1(loam_stack *stack) { return loam_stack_alloc_aligned(stack, 13, 1); }
 void *stack_alloc_any(loam_stack *stack, size_t bytes) { return loam_stack_alloc(stack, bytes); }
-void *stack_of_thread_24_by_8(void) {
-    return loam_stack_alloc_aligned(loam_thread_stack(), 24, 8);
-}
+void *stack_of_thread_24_by_8(void) { return loam_stack_alloc_aligned(loam_thread_stack(), 24, 8); }
 void *stack_realloc(loam_stack *stack, void *p, size_t old_bytes, size_t bytes) {
     return loam_stack_realloc(stack, p, old_bytes, bytes);
 }

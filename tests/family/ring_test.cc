@@ -190,11 +190,13 @@ TEST(RingMisuse, CheckedOnes) {
     char *p = r.alloc(40);
     loam_ring_frame *b = r.open();
     char line[200];
-    snprintf(line, sizeof line,
-             "loam: ring mail: realloc of %p, which belongs to an older frame, allocated at a.c:10@",
-             static_cast<void *>(p));
-    EXPECT_EQ(said([&] { EXPECT_EQ(loam_ring_realloc_at(&r.ring, p, 40, 80, "f.c", 20), nullptr); }),
-              line);
+    snprintf(
+        line, sizeof line,
+        "loam: ring mail: realloc of %p, which belongs to an older frame, allocated at a.c:10@",
+        static_cast<void *>(p));
+    EXPECT_EQ(
+        said([&] { EXPECT_EQ(loam_ring_realloc_at(&r.ring, p, 40, 80, "f.c", 20), nullptr); }),
+        line);
     lm_tool_show(p + 40, 8);
     *static_cast<volatile char *>(p + 40) = 1;
     snprintf(line, sizeof line,

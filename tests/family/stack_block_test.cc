@@ -58,7 +58,8 @@ TEST(StackBlocks, TheMeanIsThatOfAllRequests) {
         loam_stack_frame frame = s.push();
         double sum = 0, count = 0;
         for (int i = 0; i < 400000; i++) {
-            size_t bytes = random.below(10) == 0 ? 1000 + random.below(8000) : 1 + random.below(200);
+            size_t bytes =
+                random.below(10) == 0 ? 1000 + random.below(8000) : 1 + random.below(200);
             sum += static_cast<double>(bytes);
             count++;
             (void)s.alloc(bytes);
@@ -142,8 +143,7 @@ TEST(StackBlocks, OlderFramesWithRoomStay) {
     Stack s;
     loam_stack_frame base = s.push();
     for (int i = 0; i < 6000; i++) (void)s.alloc(300);
-    while (s.stack.room.end - s.stack.room.at < 20000)
-        (void)s.alloc(300);
+    while (s.stack.room.end - s.stack.room.at < 20000) (void)s.alloc(300);
     loam_stack_block *block = s.stack.block;
     char *at = s.stack.room.at;
     loam_stack_frame inner = s.push();

@@ -56,8 +56,7 @@ TEST(StackCpp, AScopeEndsWithAnException) {
         loam::scope scope;
         (void)scope.alloc(1000);
         throw std::runtime_error("so");
-    } catch (const std::runtime_error &) {
-    }
+    } catch (const std::runtime_error &) {}
     EXPECT_EQ(used(loam_thread_stack()), before);
 }
 

@@ -106,8 +106,9 @@ TEST_P(StackMisuse, ReallocFromAnotherFrame) {
     loam_stack_frame inner = push();
     if (checked_) {
         void *got = p;
-        EXPECT_EQ(said([&] { got = realloc(p, 40, 80); }),
-                  format("realloc of %p, which belongs to an older frame, allocated at a.c:10@", p));
+        EXPECT_EQ(
+            said([&] { got = realloc(p, 40, 80); }),
+            format("realloc of %p, which belongs to an older frame, allocated at a.c:10@", p));
         EXPECT_EQ(got, nullptr);
         EXPECT_EQ(said([&] { loam_stack_free_at(&stack_, p, 40, "f.c", 20); }),
                   format("free of %p, which belongs to an older frame, allocated at a.c:10@", p));

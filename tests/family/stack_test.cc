@@ -89,8 +89,7 @@ TEST(Stack, ConstantSizesFillABlockToItsEndAndGoOn) {
     }
     const size_t sizes[] = {3, 7, 8, 48};
     for (size_t i = 0; i < made.size(); i++)
-        for (size_t k = 0; k < sizes[i % 4]; k++)
-            ASSERT_EQ(made[i][k], static_cast<char>(i / 4));
+        for (size_t k = 0; k < sizes[i % 4]; k++) ASSERT_EQ(made[i][k], static_cast<char>(i / 4));
     EXPECT_GT(counted.gets, 10u);
     s.pop(frame);
 }
@@ -549,8 +548,8 @@ TEST(ThreadStack, AForksChildGoesOn) {
             for (int i = 0; i < 1000; i++) memset(loam_scope_alloc(1000), i, 1000);
         }
         text = loam_scope_sprintf("%s and after", text);
-        good = good && strcmp(text, "before and after") == 0 &&
-               loam_stack_check(loam_thread_stack());
+        good =
+            good && strcmp(text, "before and after") == 0 && loam_stack_check(loam_thread_stack());
         _exit(good ? 0 : 1);
     }
     int status = -1;
