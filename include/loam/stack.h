@@ -19,8 +19,9 @@
  *
  * Alignment is that of an object's address alone; its size is not rounded. realloc and free are told the size.
  *
- * Invariants: at <= end, end is a multiple of 16, and both are NULL where inline paths must not be taken: at the base
- * before an allocation there, in a sealed frame, with LOAM_CHECK, under AddressSanitizer. What a frame remembers lies
+ * Invariants: at <= end, end is a multiple of 16, and both are NULL where inline paths must not be taken: before the first
+ * block, in a sealed frame, with LOAM_CHECK, under AddressSanitizer, and where the base is empty but not all free memory
+ * has gone back. What a frame remembers lies
  * in a block that is in use. loam_stack_check walks them. After Intersec's articles on their allocators.
  *
  * Threads: one at a time. A fork's child has its thread's stacks as they were.
@@ -70,7 +71,7 @@ typedef struct loam_stack {
     size_t used_bytes;                 /* of blocks up to the current one */
     size_t round_bytes, average_bytes; /* the most of that since the base; of recent rounds */
     struct loam_tag *dead;             /* freed objects of a checked stack */
-    unsigned char mode, open, sealed, base_open, redzone;
+    unsigned char mode, open, sealed, redzone;
     loam_entry entry;
 } loam_stack;
 
@@ -145,8 +146,8 @@ LOAM_INLINE uintptr_t loam_stack_round(uintptr_t x, size_t align) {
 }
 
 /* A new frame: what is allocated from now on ends with its pop. Where there is no memory for one, objects belong to
- * the frame below, and the pop does nothing: loam_stack_pushed_it tells. Some ten instructions; a call for the outermost
- * frame, and where a block is full. */
+ * the frame below, and the pop does nothing: loam_stack_pushed_it tells. Some ten instructions; a call where a block is
+ * full, and for the outermost frame while there are free blocks. */
 LOAM_INLINE LOAM_NODISCARD loam_stack_frame loam_stack_push_at(loam_stack *stack, const char *file,
                                                                unsigned line) {
     char *at = stack->room.at, *end = stack->room.end;

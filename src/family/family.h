@@ -193,6 +193,7 @@ size_t lm_blocks_threads_cached(const struct loam_blocks *blocks, unsigned class
 /* ---- Stacks: hosted/thread_stack.c has one for each thread ---- */
 
 #if LM_HOSTED
+extern LM_HIDDEN const loam_kind lm_stack_kind;
 struct loam_stack;
 /* Sets up the calling thread's stack; false iff this is none, or that fails. */
 bool lm_thread_stack_begin(struct loam_stack *stack);

@@ -4,7 +4,8 @@
  *                                              where the frame below was moved meanwhile
  *
  * The program's loam_stack_frame remembers what a pop needs while the block is the same, so that inline pops read nothing of
- * the record but its address. Where the current block is another one by then, room.end is, too, and the pop comes here.
+ * the record but its address. Where the current block is another one by then, room.end is, too, and the pop comes here. So it does
+ * for the outermost frame where free blocks came to be meanwhile: then the first block's end is 16 bytes earlier.
  * Invariant: room and newest are the hot ones iff `open` (room), iff the mode is plain (newest).
  */
 #include "family/stack.h"
@@ -74,12 +75,24 @@ void loam_stack_deinit(loam_stack *stack) {
     stack->source = NULL;
 }
 
+/* Whether nothing is alive. */
+static bool is_empty(const loam_stack *stack) {
+    return lm_stack_newest(stack) == NULL &&
+           (stack->block == NULL ||
+            lm_stack_room_of(stack)->at == lm_stack_first(stack, stack->first));
+}
+
 void lm_stack_open(loam_stack *stack) {
-    bool base = lm_stack_newest(stack) == NULL;
-    bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed && (!base || stack->base_open);
+    /* Where free memory waits to be given back, an outermost frame is to begin and end out of line. */
+    bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed &&
+                !(is_empty(stack) && lm_stack_has_spare(stack));
     if (open == (stack->open != 0)) return;
-    *(open ? &stack->room : &stack->hidden) = *lm_stack_room(stack);
-    *(open ? &stack->hidden : &stack->room) = (loam_stack_room){0};
+    loam_stack_room *from = lm_stack_room(stack), *to = open ? &stack->room : &stack->hidden;
+    char *at = from->at, *end = from->end;
+    __asm__("" : "+r"(at), "+r"(end)); /* word by word: one load would wait for the two stores */
+    to->at = at;
+    to->end = end;
+    from->at = from->end = NULL;
     stack->open = open;
 }
 
@@ -217,8 +230,8 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
     lm_stack_go_back(stack, at);
     set_newest(stack, older);
     stack->sealed = sealed;
+    if (is_empty(stack)) lm_stack_end_round(stack);
     lm_stack_open(stack);
-    if (older == NULL && !stack->base_open && !sealed) lm_stack_end_round(stack);
     return (loam_stack_popped){stack->room.at, stack->newest};
 }
 
@@ -258,6 +271,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
     }
     if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind");
     lm_stack_go_back(stack, at);
+    lm_stack_open(stack);
 }
 
 /* ---- Objects ---- */
@@ -292,10 +306,7 @@ static void *alloc_any(loam_stack *stack, size_t bytes, size_t align, const char
         p = carve(stack, whole_of(stack, bytes), stack->redzone != 0 && align < 16 ? 16 : align);
         if (p != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_show_undefined(p, bytes);
     }
-    if (p != NULL && !stack->base_open && lm_stack_newest(stack) == NULL) {
-        stack->base_open = true;
-        lm_stack_open(stack);
-    }
+    lm_stack_open(stack);
     return p;
 }
 
@@ -454,17 +465,17 @@ void loam_stack_reset(loam_stack *stack) {
     }
     lm_stack_note_end(stack);
     set_newest(stack, NULL);
-    stack->sealed = stack->base_open = false;
-    lm_stack_open(stack);
+    stack->sealed = false;
     lm_stack_end_round(stack);
+    lm_stack_open(stack);
 }
 
 size_t loam_stack_trim(loam_stack *stack) {
     if (stack->source == NULL) return 0;
     size_t held = stack->held_bytes;
-    if (lm_stack_newest(stack) == NULL && !stack->base_open && stack->block != NULL)
-        lm_stack_leave(stack);
+    if (stack->block != NULL && is_empty(stack)) lm_stack_leave(stack);
     lm_stack_drop_free(stack, 0);
     lm_stack_shrink(stack, 0);
+    lm_stack_open(stack);
     return held - stack->held_bytes;
 }

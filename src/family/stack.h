@@ -109,6 +109,8 @@ bool lm_stack_extend(loam_stack *stack, char *to);
 /* Moves the newest frame on to room for so many bytes at that alignment, and older ones that are full with it. false
  * iff there is no memory; nothing has changed then, but that free blocks may be gone. */
 bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align);
+/* Whether there is free memory that the end of the outermost frame may give back. */
+bool lm_stack_has_spare(const loam_stack *stack);
 /* The block that `at` lies in is current again, there. */
 void lm_stack_go_back(loam_stack *stack, char *at);
 /* The outermost frame ends. Over a contiguous source there is one block, and this tells how much of it was used. */

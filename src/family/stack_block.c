@@ -217,6 +217,14 @@ static void hide(const loam_stack *stack, const char *from, const char *to) {
     if (stack->mode != LM_STACK_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
 }
 
+bool lm_stack_has_spare(const loam_stack *stack) {
+    lm_block_head_t *first = stack->first;
+    if (stack->held_bytes <= stack->keep_bytes) return false;
+    if (first == NULL || stack->block == NULL) return first != NULL;
+    return first->newer != NULL ||
+           (lm_stack_contiguous(stack) && lm_stack_pieces(first)->count > 1);
+}
+
 void lm_stack_go_back(loam_stack *stack, char *at) {
     lm_block_head_t *block = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
@@ -231,6 +239,8 @@ void lm_stack_go_back(loam_stack *stack, char *at) {
     stack->block = block;
     room->at = at;
     room->end = lm_stack_end(block);
+    /* Frames that were pushed when there were no free blocks are to see that there are. */
+    if (block == stack->first && block->newer != NULL && room->end - at > 16) room->end -= 16;
 }
 
 void lm_stack_drop_free(loam_stack *stack, size_t most) {

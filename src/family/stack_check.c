@@ -81,7 +81,9 @@ static bool check_room(const loam_stack *stack) {
     if ((!stack->open && (stack->room.at != NULL || stack->room.end != NULL)) ||
         (!plain && (stack->open || stack->newest != NULL)) || (stack->sealed && stack->open))
         return broken(stack, "inline paths are open", stack);
-    if (room->end != (stack->block != NULL ? lm_stack_end(stack->block) : NULL))
+    const char *end = stack->block != NULL ? lm_stack_end(stack->block) : NULL;
+    bool shorter = stack->block != NULL && stack->block == stack->first && room->end == end - 16;
+    if ((room->end != end && !shorter) || room->at > room->end)
         return broken(stack, "the end is not the current block's", room->end);
     return true;
 }

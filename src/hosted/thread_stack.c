@@ -1,7 +1,7 @@
 /* thread_stack.c: what frame stacks have only where there is an operating system: one for each thread, and formatted strings
  * (loam/stack.h).
  *
- * A thread's stack is all zero before its first use, so that every inline path misses and the slow one sets it up: nobody
+ * A thread's stack has no source before its first use, and no room, so that every inline path misses and the slow one sets it up: nobody
  * else asks. It ends with its thread.
  */
 #include "os/os.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-LOAM_API LM_TLS loam_stack loam_own_stack;
+LOAM_API LM_TLS loam_stack loam_own_stack = {.entry = {.kind = &lm_stack_kind}};
 static LM_TLS bool known; /* the thread's end will tell us */
 
 /* A destructor that runs later may begin it again: then there is another round. */

@@ -189,9 +189,9 @@ TEST_P(StackMisuse, TheWalkFindsWhatIsBroken) {
     EXPECT_TRUE(finds("blocks are lost"));
     stack_.held_bytes -= 16;
     if (!checked_ && !kWatched) {
-        stack_.room.end -= 16;
+        stack_.room.end -= 32;
         EXPECT_TRUE(finds("the end is not the current block's"));
-        stack_.room.end += 16;
+        stack_.room.end += 32;
         loam_stack_record *older = inner.record->older;
         inner.record->older = reinterpret_cast<loam_stack_record *>(stack_.room.at);
         EXPECT_TRUE(finds("a frame is not in order"));
