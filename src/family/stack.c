@@ -126,12 +126,15 @@ static bool is_own(const loam_stack *stack, const void *p) {
 
 /* ---- Checked stacks: objects that end without being freed ---- */
 
-static void close_newer(loam_stack *stack, const char *at, const char *doing) {
-    const lm_block_head_t *block = lm_stack_block_of(stack, at);
+/* Newer ones come first in both lists, but for objects older than a mark, freed since. */
+static void close_newer(loam_stack *stack, const char *at, const char *doing, bool frame) {
+    const lm_block_head_t *block = lm_stack_block_of(stack, at), *in = stack->block;
     loam_tag *tag, *next;
-    for (tag = stack->entry.live; tag != NULL && lm_stack_is_newer(stack, block, at, tag->raw);
-         tag = next) {
+    for (tag = stack->entry.live; tag != NULL; tag = next) {
+        const char *raw = (const char *)tag->raw;
         next = tag->next;
+        while (in != block && !lm_stack_inside(in, raw)) in = in->older;
+        if (!lm_stack_inside(in, raw) || (in == block && raw < at)) break;
         (void)lm_guard_find(&stack->entry, tag + 1, doing, NULL, 0); /* overflow is told now */
         lm_guard_close(&stack->entry, tag, NULL, 0);
     }
@@ -140,6 +143,8 @@ static void close_newer(loam_stack *stack, const char *at, const char *doing) {
         if (lm_stack_is_newer(stack, block, at, (*link)->raw)) {
             (void)lm_guard_check_freed(&stack->entry, *link);
             *link = (*link)->next;
+        } else if (frame) {
+            break;
         } else {
             link = &(*link)->next;
         }
@@ -225,7 +230,7 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
     loam_stack_record *older = lm_record_older(record);
     bool sealed = lm_record_is(record, LM_RECORD_SEALED);
     if (lm_record_is(record, LM_RECORD_MOVED)) at = record->moved;
-    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, (char *)record, "pop");
+    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, (char *)record, "pop", true);
     if (older == NULL) lm_stack_note_end(stack);
     lm_stack_go_back(stack, at);
     set_newest(stack, older);
@@ -269,7 +274,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
         lm_family_misuse(&stack->entry, file, line, "rewind to a mark that has ended");
         return;
     }
-    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind");
+    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind", false);
     lm_stack_go_back(stack, at);
     lm_stack_open(stack);
 }

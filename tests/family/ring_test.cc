@@ -286,7 +286,7 @@ void run(Ring &r, Random &random, int steps) {
                 objects.push_back(there);
             }
         }
-        if (i % 16 == 0) {
+        if (i % 32 == 0) {
             ASSERT_TRUE(loam_ring_check(&r.ring)) << i;
             for (const Frame &frame : frames)
                 for (const Object &object : frame.objects)
@@ -304,14 +304,14 @@ TEST_P(RingModel, RandomPrograms) {
             Counted counted;
             Random random(static_cast<uint64_t>(GetParam()));
             Ring r(&counted.source, block, flags);
-            ASSERT_NO_FATAL_FAILURE(run(r, random, 4000));
+            ASSERT_NO_FATAL_FAILURE(run(r, random, 1500));
         }
         static char memory[60000];
         loam_buffer buffer;
         loam_buffer_init(&buffer, memory, sizeof memory);
         Random random(static_cast<uint64_t>(GetParam()));
         Ring r(&buffer.source, 1024, flags);
-        ASSERT_NO_FATAL_FAILURE(run(r, random, 4000));
+        ASSERT_NO_FATAL_FAILURE(run(r, random, 1500));
     }
 }
 

@@ -279,6 +279,31 @@ TEST(Stack, TheBaseKeepsWhatRecentRoundsNeeded) {
     EXPECT_LE(counted.used_bytes, size_t{128} << 10);
 }
 
+/* The outermost frame itself never left the first block. */
+TEST(Stack, WhatInnerFramesTookGoesBackAsWell) {
+    for (int depth : {1, 5, 30}) {
+        Counted counted;
+        Stack s(&counted.source);
+        auto round = [&](size_t bytes) {
+            std::vector<loam_stack_frame> frames;
+            for (int i = 0; i < depth; i++) {
+                frames.push_back(s.push());
+                (void)s.alloc(100);
+            }
+            loam_stack_frame inner = s.push();
+            for (size_t done = 0; done < bytes; done += 1000) (void)s.alloc(1000);
+            s.pop(inner);
+            for (; !frames.empty(); frames.pop_back()) s.pop(frames.back());
+            ASSERT_TRUE(loam_stack_check(&s));
+        };
+        for (int i = 0; i < 3; i++) round(1000);
+        round(2000000);
+        EXPECT_GE(counted.used_bytes, 2000000u);
+        for (int i = 0; i < 40; i++) round(1000);
+        EXPECT_LE(counted.used_bytes, size_t{192} << 10);
+    }
+}
+
 TEST(Stack, OneLargeRequestIsForgotten) {
     for (bool first : {false, true}) {
         Counted counted;
