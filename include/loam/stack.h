@@ -195,6 +195,13 @@ LOAM_INLINE void loam_stack_pop_at(loam_stack *stack, loam_stack_frame frame, co
 }
 #define loam_stack_pop(stack, frame) loam_stack_pop_at(stack, frame, LOAM_HERE)
 
+/* Ends all frames that are newer than this one, which goes on: for where longjmp leads, past pops that will not come. To
+ * unwind to a frame that has ended is a mistake that every stack reports; it does nothing then. Takes time by the frames
+ * that end. */
+LOAM_API void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame,
+                                   const char *file, unsigned line) LOAM_NOEXCEPT;
+#define loam_stack_unwind(stack, frame) loam_stack_unwind_at(stack, frame, LOAM_HERE)
+
 /* From now on an allocation in the newest frame (or in the base) is a mistake, which every stack reports: NULL.
  * Frames on top of it are not concerned. Until unseal, or the frame's pop. Harmless twice. */
 LOAM_API void loam_stack_seal(loam_stack *stack) LOAM_NOEXCEPT;
@@ -371,7 +378,8 @@ LOAM_API bool loam_stack_check(const loam_stack *stack) LOAM_NOEXCEPT;
 extern LOAM_API __thread loam_stack loam_own_stack __attribute__((tls_model("initial-exec")));
 
 /* The calling thread's own: over loam_pages(), set up with its first use, freed when the thread ends; what is left in
- * it at that time must not be used by destructors that run later. */
+ * it at that time must not be used by destructors that run later. Checked in loam's debug build, or by
+ * loam_thread_stack_init. */
 LOAM_INLINE loam_stack *loam_thread_stack(void) { return &loam_own_stack; }
 /* Sets it up before its first use in this thread, with other options. As loam_stack_init; -EBUSY iff it is in use. */
 LOAM_API LOAM_NODISCARD int loam_thread_stack_init_as(loam_source *source,
@@ -404,7 +412,7 @@ LOAM_INLINE void loam_stack_scope_end(loam_stack_scope *scope) {
 }
 
 /* A statement: until the end of the block it stands in there is a frame, of this thread's stack or of that one. It ends
- * however the block is left, by return, break, goto, and in C++ by an exception; not by longjmp. */
+ * however the block is left, by return, break, goto, and in C++ by an exception; not by longjmp (loam_stack_unwind). */
 #define LOAM_SCOPE LOAM_STACK_SCOPE(loam_thread_stack())
 #define LOAM_SCOPE_JOIN_(a, b) a##b
 #define LOAM_SCOPE_NAME_(line) LOAM_SCOPE_JOIN_(loam_scope_, line)

@@ -240,6 +240,18 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
     return (loam_stack_popped){stack->room.at, stack->newest};
 }
 
+void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, const char *file,
+                          unsigned line) {
+    loam_stack_record *record = lm_stack_newest(stack);
+    while (record != NULL && record != frame->record) record = lm_record_older(record);
+    if (record == NULL && frame->record != NULL) {
+        lm_family_misuse(&stack->entry, file, line, "unwinding to a frame that has ended");
+        return;
+    }
+    while (frame->record != NULL && (record = lm_stack_newest(stack)) != frame->record)
+        (void)loam_stack_pop_slow(stack, record, (char *)record, file, line);
+}
+
 void loam_stack_seal(loam_stack *stack) {
     if (!begun(stack)) return;
     stack->sealed = true;

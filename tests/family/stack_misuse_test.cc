@@ -58,6 +58,8 @@ TEST_P(StackMisuse, FramesPoppedInTheWrongOrder) {
     EXPECT_EQ(said([&] { pop(inner); }), format("pop of a frame that has ended@"));
     pop(outer);
     EXPECT_EQ(said([&] { pop(outer); }), format("pop of a frame that has ended@"));
+    EXPECT_EQ(said([&] { loam_stack_unwind_at(&stack_, &outer, "f.c", 20); }),
+              format("unwinding to a frame that has ended@"));
 }
 
 TEST_P(StackMisuse, AFrameOfAnotherStack) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csetjmp>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -192,6 +193,38 @@ TEST(Stack, IsFromKnowsWhatIsAlive) {
     EXPECT_TRUE(loam_stack_is_from(&s, a));
     EXPECT_FALSE(loam_stack_is_from(&s, b));
     EXPECT_FALSE(loam_stack_is_from(&s, &outer));
+    s.pop(outer);
+}
+
+jmp_buf far_away;
+volatile bool jumps = true;
+
+__attribute__((noinline)) void descend(Stack &s, int depth) {
+    loam_stack_frame frame = s.push();
+    memset(s.alloc(500), 1, 500);
+    if (depth == 0) {
+        if (jumps) longjmp(far_away, 1);
+    } else {
+        descend(s, depth - 1);
+    }
+    s.pop(frame);
+}
+
+TEST(Stack, UnwindsWhereLongjmpLeads) {
+    Stack s(nullptr, with_block(4096));
+    loam_stack_frame outer = s.push();
+    char *text = loam_stack_strdup(&s, "kept");
+    size_t used = s.usage().used_bytes;
+    for (volatile int round = 0; round < 3; round++) {
+        if (setjmp(far_away) == 0) {
+            descend(s, 50);
+        } else {
+            loam_stack_unwind(&s, &outer);
+            EXPECT_LE(s.usage().used_bytes, used + 16);
+            EXPECT_TRUE(loam_stack_check(&s));
+        }
+    }
+    EXPECT_STREQ(text, "kept");
     s.pop(outer);
 }
 
