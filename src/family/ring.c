@@ -89,7 +89,7 @@ int loam_ring_init_as(loam_ring *ring, loam_source *source, const loam_ring_opti
 static void put_block(loam_ring *ring, ring_block_t *block) {
     block->next->before = block->before;
     block->before->next = block->next;
-    if (ring->block == block) ring->block = block->next != block ? block->next : NULL;
+    if (block == ring->block) ring->block = NULL; /* the last one */
     size_t bytes = block->bytes;
     lm_tool_show_undefined(block, bytes);
     ring->held_bytes -= bytes;
@@ -139,21 +139,21 @@ static ring_block_t *block_new(loam_ring *ring, size_t need) {
     return block;
 }
 
-/* The one behind the current block, if it is free. */
-static ring_block_t *free_block(const loam_ring *ring) {
-    if (ring->block == NULL) return NULL;
-    ring_block_t *next = ring->block->next;
-    bool used = next == ring->block || (ring->oldest != NULL && next == ring->oldest->block);
-    return used ? NULL : next;
+/* Whether the one behind the current block, which there is, is free. */
+static bool next_is_free(const loam_ring *ring) {
+    const ring_block_t *next = ring->block->next;
+    return next != ring->block && (ring->oldest == NULL || next != ring->oldest->block);
 }
 
 static bool advance(loam_ring *ring, size_t need) {
     size_t most = OVERSIZE * (need > ring->block_bytes ? need : ring->block_bytes);
-    ring_block_t *block;
-    while ((block = free_block(ring)) != NULL) {
+    ring_block_t *block = NULL;
+    while (ring->block != NULL && next_is_free(ring)) {
+        block = ring->block->next;
         size_t room = (size_t)(block_end(block) - block_first(block));
         if (room > need && block->bytes <= most) break;
         put_block(ring, block);
+        block = NULL;
     }
     if (block == NULL) block = block_new(ring, need);
     if (block == NULL) return false;
@@ -410,7 +410,7 @@ void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t by
 
 size_t loam_ring_trim(loam_ring *ring) {
     size_t held = ring->held_bytes;
-    for (ring_block_t *block; (block = free_block(ring)) != NULL;) put_block(ring, block);
+    while (ring->block != NULL && next_is_free(ring)) put_block(ring, ring->block->next);
     if (ring->newest == NULL && ring->block != NULL) {
         *at_of(ring) = *end_of(ring) = NULL;
         put_block(ring, ring->block);

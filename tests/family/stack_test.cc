@@ -312,6 +312,21 @@ TEST(Stack, TheBaseKeepsWhatRecentRoundsNeeded) {
     EXPECT_LE(counted.used_bytes, size_t{128} << 10);
 }
 
+TEST(Stack, AnOutermostFrameIsInlineUnlessThereIsSomethingToGiveBack) {
+    SKIP_UNLESS_PLAIN();
+    Stack s;
+    s.pop(s.push());
+    EXPECT_NE(s.stack.room.end, nullptr);
+    loam_stack_frame frame = s.push();
+    (void)s.alloc(1000000);
+    s.pop(frame);
+    EXPECT_EQ(s.stack.room.end, nullptr);
+    for (int i = 0; i < 30; i++) s.pop(s.push());
+    EXPECT_NE(s.stack.room.end, nullptr);
+    (void)s.alloc(100);
+    EXPECT_NE(s.stack.room.end, nullptr);
+}
+
 /* The outermost frame itself never left the first block. */
 TEST(Stack, WhatInnerFramesTookGoesBackAsWell) {
     for (int depth : {1, 5, 30}) {
