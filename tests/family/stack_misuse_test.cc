@@ -154,6 +154,27 @@ TEST_P(CheckedStack, AnObjectOfAFrameThatEndedIsNoObject) {
     pop(outer);
 }
 
+/* What was freed since, be it older or newer than the mark, is looked at as long as it is not used again. */
+TEST_P(CheckedStack, RewindForgetsFreedObjectsThatWereNewer) {
+    loam_stack_frame frame = push();
+    char *older = alloc(40);
+    (void)alloc(8);
+    loam_stack_mark mark = loam_stack_mark_here(&stack_);
+    char *newer = alloc(40);
+    (void)alloc(8);
+    loam_stack_free_at(&stack_, newer, 40, "f.c", 20);
+    loam_stack_free_at(&stack_, older, 40, "f.c", 20);
+    loam_stack_rewind(&stack_, &mark);
+    for (int i = 0; i < 10; i++) memset(alloc(40), 1, 40);
+    EXPECT_TRUE(loam_stack_check(&stack_)) << "the new objects are no freed ones";
+    lm_tool_show(older, 8);
+    *static_cast<volatile char *>(older) = 1;
+    EXPECT_EQ(said([&] { EXPECT_FALSE(loam_stack_check(&stack_)); }),
+              format("byte 1 of %p written after its free at f.c:20", older));
+    *static_cast<volatile char *>(older) = static_cast<char>(0xdd);
+    pop(frame);
+}
+
 TEST_P(CheckedStack, LeaksAreThoseOfFramesThatAreAlive) {
     loam_stack_frame frame = push();
     char *p = alloc(40);
