@@ -4,8 +4,9 @@
  *                                                the oldest or the newest
  *   block ──> free ──> free ──> oldest's block ──> ... ──> block       the ring; in use from the oldest's to the current one
  *
- * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither the oldest nor the
- * newest frame is a released one; without frames all blocks are free, the current one from its begin on.
+ * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither the
+ * oldest nor the newest frame is a released one; without frames all blocks are free, the current one from
+ * its begin on.
  */
 #include "loam/ring.h"
 #include "family/family.h"

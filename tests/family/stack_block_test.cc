@@ -1,4 +1,5 @@
-// stack_block_test.cc: a stack's blocks, rule by rule: how large a new one is, who moves to it, what a search destroys.
+// stack_block_test.cc: a stack's blocks, rule by rule: how large a new one is, who moves to it, what a
+// search destroys.
 #include "stack_sources.h"
 
 extern "C" {
@@ -202,7 +203,8 @@ TEST(StackBlocks, ALargeRequestDestroysNoMoreThanItself) {
     held.s.pop(inner);
 }
 
-/* At least one goes with each search, so that there are no more of them after it; and the base gives back what is left. */
+/* At least one goes with each search, so that there are no more of them after it; and the base gives back
+ * what is left. */
 TEST(StackBlocks, WhatIsAlwaysTooSmallDoesNotAccumulate) {
     SKIP_UNLESS_PLAIN();
     Held held;

@@ -1,5 +1,5 @@
-// stack_misuse_test.cc: mistakes with stacks: what every one of them reports, what only a checked one can, word by word,
-// and what happens then.
+// stack_misuse_test.cc: mistakes with stacks: what every one of them reports, what only a checked one can,
+// word by word, and what happens then.
 #include "stack_sources.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// stack_model_test.cc: random programs of everything a stack can do, against a list of what must be there; and, where
-// addresses are exact, against a twin that knows where each object has to lie.
+// stack_model_test.cc: random programs of everything a stack can do, against a list of what must be there;
+// and, where addresses are exact, against a twin that knows where each object has to lie.
 #include "stack_sources.h"
 
 #include <algorithm>
@@ -122,7 +122,8 @@ class Program {
         memset(at, ++stamp_, bytes);
         frames_.back().objects.push_back({at, bytes, stamp_});
     }
-    /* One of the newest frame, and not older than its newest mark: what becomes of the others is tested elsewhere. */
+    /* One of the newest frame, and not older than its newest mark: what becomes of the others is tested
+     * elsewhere. */
     size_t pick() {
         const Frame &top = frames_.back();
         size_t first = top.marks.empty() ? 0 : top.marks.back().second, count = top.objects.size();
