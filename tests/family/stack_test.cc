@@ -2,6 +2,11 @@
 // thread's own.
 #include "stack_sources.h"
 
+#include "loam/blocks.h"
+#include "loam/malloc.h"
+#include "loam/pool.h"
+#include "loam/region.h"
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -337,6 +342,30 @@ TEST(ThreadStack, EndsWithItsThread) {
         EXPECT_GT(counted.used_bytes, 100000u);
     }).join();
     EXPECT_EQ(counted.used_bytes, 0u);
+}
+
+/* Each of these asks to be told of the thread's end. */
+TEST(ThreadStack, EndsAmongAllThatEndWithTheThread) {
+    Counted counted;
+    loam_shared_pool pool;
+    ASSERT_EQ(loam_shared_pool_init(&pool, nullptr, 40, nullptr), 0);
+    loam_blocks blocks;
+    loam_blocks_options options = {};
+    options.flags = LOAM_THREADS;
+    ASSERT_EQ(loam_blocks_init(&blocks, &options), 0);
+    std::thread([&] {
+        loam_free(loam_malloc(100));
+        loam_shared_pool_free(&pool, loam_shared_pool_alloc(&pool));
+        loam_blocks_free(&blocks, loam_blocks_alloc(&blocks, 100));
+        loam_scratch scratch = loam_scratch_begin(nullptr);
+        loam_scratch_end(&scratch);
+        ASSERT_EQ(loam_thread_stack_init(&counted.source, nullptr), 0);
+        LOAM_SCOPE;
+        memset(loam_scope_alloc(100000), 1, 100000);
+    }).join();
+    EXPECT_EQ(counted.used_bytes, 0u);
+    loam_shared_pool_deinit(&pool);
+    loam_blocks_deinit(&blocks);
 }
 
 TEST(ThreadStack, AForksChildGoesOn) {
