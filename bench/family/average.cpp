@@ -89,6 +89,38 @@ class Intersec_new {
     mean mean_ = {0, 1};
 };
 
+// loam's rule (src/family/stack_block.c), without the memory: nobody counts a request that finds room, and one that
+// does not stands for as many of its size as would have filled the block. Blocks follow the mean, as they do there.
+class Samples {
+  public:
+    __attribute__((noinline)) void update(std::size_t request) {
+        if (__builtin_expect(request < room_, 1)) {
+            room_ -= request;
+            return;
+        }
+        sample(request);
+        std::size_t by_mean = static_cast<std::size_t>(block_means) * (sum_ / count_);
+        block_ = by_mean > block_least ? by_mean : block_least;
+        if (block_ < request) block_ = request;
+        room_ = block_ - request;
+    }
+    double get() const { return static_cast<double>(sum_) / static_cast<double>(count_); }
+
+  private:
+    static constexpr std::size_t block_least = 64 << 10;
+    __attribute__((noinline, cold)) void sample(std::size_t request) {
+        std::size_t many = block_ / request;
+        if (many == 0) many = 1;
+        if (count_ >= 65535) {
+            sum_ /= 4;
+            count_ /= 4;
+        }
+        sum_ += many * request;
+        count_ += many;
+    }
+    std::size_t sum_ = block_least, count_ = 64, block_ = block_least, room_ = block_least;
+};
+
 // Starts as a plain mean, for as long as that moves faster.
 template <int per> class Exponential {
   public:
@@ -232,6 +264,8 @@ FAMILY_ROW(old_row, "intersec-old", "as published",
            cells<Intersec_old>)
 FAMILY_ROW(new_row, "intersec-new", "as published", "the same for every request", FAMILY_RENDITION,
            cells<Intersec_new>)
+FAMILY_ROW(loam_row, "loam", "-", "samples of sum/count, where a block is full", FAMILY_RENDITION,
+           cells<Samples>)
 FAMILY_ROW(exponential_row, "exponential", "1/27279", "exponential mean, in floating point",
            FAMILY_RIVAL, cells<Exponential<27279>>)
 FAMILY_ROW(cycle_row, "exponential-cycle", "1/35456", "that whose weights fall as fast in a cycle",

@@ -15,7 +15,8 @@ family_row(fifo FILES fifo_glib.cpp ROWS glib-slice PACKAGE libglib2.0-dev MODUL
 family_finish(fifo)
 
 # ---- 002: stack ---------------------------------------------------------------------------------
-family_table(stack FILES stack_intersec.cpp intersec_stack.c stack.cpp)
+family_table(stack FILES stack_intersec.cpp intersec_stack.c stack.cpp stack_limit.cpp)
+family_row_of_loam(stack stack_loam.cpp)
 family_row(stack FILES stack_apr.cpp ROWS apr-pool PACKAGE libapr1-dev MODULE apr-1)
 family_row(stack FILES stack_talloc.cpp ROWS talloc talloc-pool PACKAGE libtalloc-dev
   MODULE talloc)

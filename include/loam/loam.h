@@ -1,11 +1,13 @@
 /* loam/loam.h: everything that C knows of loam, in one include.
  *
  *   malloc.h     loam_malloc and its kin: the general-purpose heap
- *   pool.h       blocks of one size                               pool.hpp     for C++
- *   blocks.h     malloc for programs with few sizes               blocks.hpp   for C++
- *   fifo.h       objects of any size, freed in about the order they came    fifo.hpp     for C++
- *   region.h     objects of any size that are dropped together
- *   alloc.h      a handle to any of these                         alloc.hpp    for C++
+ *   pool.h       blocks of one size                                 for C++: pool.hpp
+ *   blocks.h     malloc for programs with few sizes                 for C++: blocks.hpp
+ *   region.h     objects of any size that are dropped together      for C++: region.hpp
+ *   fifo.h       objects freed in about the order they came         for C++: fifo.hpp
+ *   stack.h      objects that end with a function's frame           for C++: stack.hpp
+ *   ring.h       the same, where frames end in any order
+ *   alloc.h      a handle to any of these                           for C++: alloc.hpp
  *   source.h     where these get their memory from
  *   registry.h   the list of those alive, their leaks and checks
  *   meter.h      what they are asked, what it costs, and what they hold meanwhile
@@ -23,6 +25,8 @@
 #include "loam/pool.h"
 #include "loam/region.h"
 #include "loam/registry.h"
+#include "loam/ring.h"
 #include "loam/source.h"
+#include "loam/stack.h"
 
 #endif

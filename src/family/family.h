@@ -1,6 +1,6 @@
 /* family.h: what the special-purpose allocators share; the one header of this folder that outsiders include.
  *
- *   pool.c blocks.c region.c          allocators
+ *   pool.c blocks.c region.c stack.c  allocators
  *   guard.c                           objects of checked allocators: tag, guards, live list
  *   registry.c                        the list of named and checked allocators
  *   source.c                          buffer, limit, count
@@ -208,6 +208,15 @@ void lm_blocks_threads_flush(struct loam_blocks *blocks);
 void lm_blocks_threads_forget(struct loam_blocks *blocks);
 /* Blocks of that class in the calling thread's cache. */
 size_t lm_blocks_threads_cached(const struct loam_blocks *blocks, unsigned class_index);
+#endif
+
+/* ---- Stacks: hosted/thread_stack.c has one for each thread ---- */
+
+#if LM_HOSTED
+extern LM_HIDDEN const loam_kind lm_stack_kind;
+struct loam_stack;
+/* Sets up the calling thread's stack; false iff this is none, or that fails. */
+bool lm_thread_stack_begin(struct loam_stack *stack);
 #endif
 
 /* ---- Reports: "loam: <kind> <name>: <what> (<...>, thread N)" ---- */

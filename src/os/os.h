@@ -238,7 +238,7 @@ void lm_biased_forbid(void);
 
 /* Arranges that at_exit(value, rounds) runs when the calling thread ends, and again as long as it returns
  * true, at most `rounds` times in all: other destructors may allocate after it. Each at_exit is a hook of its
- * own, four in the process at most, with a value for each thread; value is not NULL. Hooks run in rounds, all
+ * own, eight in the process at most, with a value for each thread; value is not NULL. Hooks run in rounds, all
  * of them in each: the heap's stays to the last, so that what returns false in its first round is gone before.
  * false iff there is no key left. Calls libc, which may allocate. */
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value);

@@ -92,7 +92,7 @@ void lm_biased_forbid(void) {
 
 /* A key for each hook: the system calls a destructor with the value alone, so each has a function of its own
  * to tell them apart. A slot is taken by the first call that names its function, and never given back. */
-enum { HOOKS = 4 };
+enum { HOOKS = 8 };
 
 typedef struct exit_hook {
     pthread_key_t key;
@@ -114,8 +114,13 @@ static void hook_ended_0(void *value) { hook_run(&hooks[0], value); }
 static void hook_ended_1(void *value) { hook_run(&hooks[1], value); }
 static void hook_ended_2(void *value) { hook_run(&hooks[2], value); }
 static void hook_ended_3(void *value) { hook_run(&hooks[3], value); }
+static void hook_ended_4(void *value) { hook_run(&hooks[4], value); }
+static void hook_ended_5(void *value) { hook_run(&hooks[5], value); }
+static void hook_ended_6(void *value) { hook_run(&hooks[6], value); }
+static void hook_ended_7(void *value) { hook_run(&hooks[7], value); }
 static void (*const hook_ended[HOOKS])(void *) = {hook_ended_0, hook_ended_1, hook_ended_2,
-                                                  hook_ended_3};
+                                                  hook_ended_3, hook_ended_4, hook_ended_5,
+                                                  hook_ended_6, hook_ended_7};
 
 /* NULL iff there is none yet. */
 static exit_hook_t *hook_find(bool (*at_exit)(void *, unsigned)) {

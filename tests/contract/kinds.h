@@ -8,6 +8,8 @@
 #include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
+#include "loam/ring.h"
+#include "loam/stack.h"
 
 namespace contract {
 
@@ -318,6 +320,109 @@ class Fifo final : public Allocator {
     std::multiset<void *> live_; /* objects of no bytes may share an address */
 };
 
+/* ---- Stacks and rings ---- */
+
+enum class StackKind { Base, InFrame };
+
+template <StackKind kKind> class Stack final : public Allocator {
+  public:
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t, unsigned flags,
+                                           const char *name) {
+        loam_stack_options options = {};
+        options.flags = flags;
+        options.name = name;
+        std::unique_ptr<Stack> self(new Stack);
+        if (loam_stack_init(&self->stack_, source, &options) != 0) return nullptr;
+        self->good_ = true;
+        if (!self->begin()) return nullptr;
+        return self;
+    }
+    ~Stack() override {
+        if (good_) loam_stack_deinit(&stack_);
+    }
+    void *alloc(size_t bytes) override { return loam_stack_alloc_at(&stack_, bytes, MADE); }
+    void free(void *p, size_t bytes) override { loam_stack_free_at(&stack_, p, bytes, USED); }
+    void *realloc(void *p, size_t old_bytes, size_t bytes) override {
+        return loam_stack_realloc_at(&stack_, p, old_bytes, bytes, MOVED);
+    }
+    void *alloc_array(size_t count, size_t bytes) override {
+        return loam_stack_calloc_at(&stack_, count, bytes, MADE);
+    }
+    void *alloc_aligned(size_t bytes, size_t align) override {
+        return loam_stack_alloc_aligned_at(&stack_, bytes, align, MADE);
+    }
+    /* One in a frame begins another: its pop and a push. */
+    void reset() override {
+        if (kKind == StackKind::InFrame)
+            loam_stack_pop_at(&stack_, frame_, USED);
+        else
+            loam_stack_reset(&stack_);
+        EXPECT_TRUE(begin());
+    }
+    loam_usage usage() override {
+        loam_usage usage = {};
+        loam_stack_usage(&stack_, &usage);
+        return usage;
+    }
+    bool check() override { return loam_stack_check(&stack_); }
+
+  private:
+    bool begin() {
+        if (kKind != StackKind::InFrame) return true;
+        frame_ = loam_stack_push_at(&stack_, "frame.c", 9);
+        return loam_stack_pushed_it(&frame_);
+    }
+    loam_stack stack_;
+    loam_stack_frame frame_;
+    bool good_ = false;
+};
+
+class Ring final : public Allocator {
+  public:
+    static std::unique_ptr<Allocator> make(loam_source *source, size_t, unsigned flags,
+                                           const char *name) {
+        loam_ring_options options = {};
+        options.flags = flags;
+        options.name = name;
+        std::unique_ptr<Ring> self(new Ring);
+        if (loam_ring_init(&self->ring_, source, &options) != 0) return nullptr;
+        self->good_ = true;
+        self->frame_ = loam_ring_open(&self->ring_);
+        if (self->frame_ == nullptr) return nullptr;
+        return self;
+    }
+    ~Ring() override {
+        if (good_) loam_ring_deinit(&ring_);
+    }
+    void *alloc(size_t bytes) override { return loam_ring_alloc_at(&ring_, bytes, MADE); }
+    void free(void *p, size_t bytes) override { loam_ring_free_at(&ring_, p, bytes, USED); }
+    void *realloc(void *p, size_t old_bytes, size_t bytes) override {
+        return loam_ring_realloc_at(&ring_, p, old_bytes, bytes, MOVED);
+    }
+    void *alloc_array(size_t count, size_t bytes) override {
+        return loam_ring_calloc_at(&ring_, count, bytes, MADE);
+    }
+    void *alloc_aligned(size_t bytes, size_t align) override {
+        return loam_ring_alloc_aligned_at(&ring_, bytes, align, MADE);
+    }
+    void reset() override {
+        loam_ring_release_at(&ring_, frame_, USED);
+        frame_ = loam_ring_open(&ring_);
+        EXPECT_NE(frame_, nullptr);
+    }
+    loam_usage usage() override {
+        loam_usage usage = {};
+        loam_ring_usage(&ring_, &usage);
+        return usage;
+    }
+    bool check() override { return loam_ring_check(&ring_); }
+
+  private:
+    loam_ring ring_;
+    loam_ring_frame *frame_ = nullptr;
+    bool good_ = false;
+};
+
 /* ---- Any of them by its handle ---- */
 
 using Maker = std::unique_ptr<Allocator> (*)(loam_source *, size_t, unsigned, const char *);
@@ -387,6 +492,9 @@ inline const std::vector<Kind> &kinds() {
         {"region_tfw", "region", kRegion, 0, 16, Region<RK::Tfw>::make},
         {"region_fixed", "region", kRegion | kFixed, 0, 16, Region<RK::Fixed>::make},
         {"region_in_place", "region", kRegion, 0, 16, Region<RK::InPlace>::make},
+        {"stack", "stack", kRegion, 0, 16, Stack<StackKind::Base>::make},
+        {"stack_in_frame", "stack", kRegion, 0, 16, Stack<StackKind::InFrame>::make},
+        {"ring", "ring", kRegion, 0, 16, Ring::make},
         {"region_child", "region", kRegion, 0, 16, Region<RK::Child>::make},
         {"fifo", "fifo", kFifo, 0, 16, Fifo<0>::make},
         {"fifo_raw", "fifo", kRawFifo, 0, 16, Fifo<LOAM_FIFO_RAW>::make},

@@ -36,6 +36,10 @@ BARS = {
     "region_alloc_24_by_16": 8,
     "region_alloc_64_by_8": 8,
     "region_alloc_64_by_16": 8,
+    "stack_alloc_24_by_8": 8,
+    "stack_alloc_24_by_16": 8,
+    "stack_alloc_64_by_16": 8,
+    "stack_alloc_13_by_1": 8,
     "pool_alloc fresh": 13,
     "pool_alloc recycled": 13,
     "pool_free": 5,
@@ -49,6 +53,11 @@ HELD = {
     "fifo_alloc_24": 9,
     "fifo_alloc_any_by_8": 11,
     "fifo_free": 7,
+    "stack_alloc_any": 10,
+    "stack_realloc the last object": 14,
+    "stack_scope push and pop": 24,
+    "stack_of_thread_24_by_8": 11,
+    "ring_alloc_24": 10,
     "blocks_alloc_24 of one thread": 12,
     "blocks_alloc_any of one thread": 14,
     "blocks_free of one thread": 12,
@@ -57,7 +66,7 @@ HELD = {
     "blocks_free of many threads": 26,
 }
 # The driver's own: what opens and closes windows, and calls the paths from between.
-AROUND = {"window_open", "window_close", "main", "regions", "pools", "fifos", "blocks_of"}
+AROUND = {"window_open", "window_close", "main", "regions", "stacks", "pools", "fifos", "blocks_of"}
 RET = re.compile(r"^(rep\s+|repz\s+|bnd\s+)?ret")
 
 

@@ -10,6 +10,8 @@
 #include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
+#include "loam/ring.h"
+#include "loam/stack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,15 @@ COUNTED void *region_alloc_64_by_16(loam_region *region);
 COUNTED void *region_alloc_any(loam_region *region, size_t bytes);
 COUNTED void region_free_24(loam_region *region, void *p);
 COUNTED void region_free_any(loam_region *region, void *p, size_t bytes);
+COUNTED void *stack_alloc_24_by_8(loam_stack *stack);
+COUNTED void *stack_alloc_24_by_16(loam_stack *stack);
+COUNTED void *stack_alloc_64_by_16(loam_stack *stack);
+COUNTED void *stack_alloc_13_by_1(loam_stack *stack);
+COUNTED void *stack_alloc_any(loam_stack *stack, size_t bytes);
+COUNTED void *stack_of_thread_24_by_8(void);
+COUNTED void *stack_realloc(loam_stack *stack, void *p, size_t old_bytes, size_t bytes);
+COUNTED void stack_scope(loam_stack *stack);
+COUNTED void *ring_alloc_24(loam_ring *ring);
 COUNTED void *pool_alloc(loam_pool *pool);
 COUNTED void pool_free(loam_pool *pool, void *block);
 COUNTED void *blocks_alloc_24(loam_blocks *blocks);
@@ -54,6 +65,21 @@ void region_free_24(loam_region *region, void *p) { loam_region_free(region, p, 
 void region_free_any(loam_region *region, void *p, size_t bytes) {
     loam_region_free(region, p, bytes);
 }
+void *stack_alloc_24_by_8(loam_stack *stack) { return loam_stack_alloc_aligned(stack, 24, 8); }
+void *stack_alloc_24_by_16(loam_stack *stack) { return loam_stack_alloc(stack, 24); }
+void *stack_alloc_64_by_16(loam_stack *stack) { return loam_stack_alloc(stack, 64); }
+void *stack_alloc_13_by_1(loam_stack *stack) { return loam_stack_alloc_aligned(stack, 13, 1); }
+void *stack_alloc_any(loam_stack *stack, size_t bytes) { return loam_stack_alloc(stack, bytes); }
+void *stack_of_thread_24_by_8(void) { return loam_stack_alloc_aligned(loam_thread_stack(), 24, 8); }
+void *stack_realloc(loam_stack *stack, void *p, size_t old_bytes, size_t bytes) {
+    return loam_stack_realloc(stack, p, old_bytes, bytes);
+}
+/* push and pop */
+void stack_scope(loam_stack *stack) {
+    LOAM_STACK_SCOPE(stack);
+    __asm__ volatile("" ::: "memory"); /* or the compiler sees that nothing was in it */
+}
+void *ring_alloc_24(loam_ring *ring) { return loam_ring_alloc(ring, 24); }
 void *pool_alloc(loam_pool *pool) { return loam_pool_alloc(pool); }
 void pool_free(loam_pool *pool, void *block) { loam_pool_free(pool, block); }
 void *blocks_alloc_24(loam_blocks *blocks) { return loam_blocks_alloc(blocks, 24); }
@@ -94,6 +120,30 @@ static void regions(void) {
         WINDOW(region_free_any(&region, given, 40), "region_free_any the last object");
     }
     loam_region_deinit(&region);
+}
+
+static void stacks(void) {
+    loam_stack stack;
+    loam_ring ring;
+    if (loam_stack_init(&stack, NULL, NULL) != 0 || loam_ring_init(&ring, NULL, NULL) != 0) exit(2);
+    loam_stack_frame frame = loam_stack_push(&stack);
+    loam_stack_frame own = loam_stack_push(loam_thread_stack());
+    given = loam_ring_open(&ring);
+    for (int i = 0; i < WINDOWS; i++) {
+        WINDOW(given = stack_alloc_24_by_8(&stack), "stack_alloc_24_by_8");
+        WINDOW(given = stack_alloc_24_by_16(&stack), "stack_alloc_24_by_16");
+        WINDOW(given = stack_alloc_64_by_16(&stack), "stack_alloc_64_by_16");
+        WINDOW(given = stack_alloc_13_by_1(&stack), "stack_alloc_13_by_1");
+        WINDOW(given = stack_alloc_any(&stack, 40), "stack_alloc_any");
+        WINDOW(given = stack_realloc(&stack, given, 40, 80), "stack_realloc the last object");
+        WINDOW(stack_scope(&stack), "stack_scope push and pop");
+        WINDOW(given = stack_of_thread_24_by_8(), "stack_of_thread_24_by_8");
+        WINDOW(given = ring_alloc_24(&ring), "ring_alloc_24");
+    }
+    loam_stack_pop(loam_thread_stack(), own);
+    loam_stack_pop(&stack, frame);
+    loam_stack_deinit(&stack);
+    loam_ring_deinit(&ring);
 }
 
 static void pools(void) {
@@ -150,6 +200,7 @@ int main(void) {
     static char output[1 << 14];
     setvbuf(stdout, output, _IOFBF, sizeof(output)); /* nothing is allocated in a window */
     regions();
+    stacks();
     pools();
     fifos();
     blocks_of(0, "of one thread");

@@ -1,0 +1,499 @@
+/* stack.c: frame stacks (loam/stack.h): setting up, frames, marks, and objects where the inline paths miss.
+ *
+ *   newest ──> record ──> record ──> NULL      each where its frame begins; a pop goes back to that place, or to
+ *                                              where the frame below was moved meanwhile
+ *
+ * The program's loam_stack_frame remembers what a pop needs while the block is the same, so that inline
+ * pops read nothing of the record but its address. Where the current block is another one by then, room.end
+ * is, too, and the pop comes here. So it does for the outermost frame where free blocks came to be
+ * meanwhile: then the first block's end is 16 bytes earlier. Invariant: room and newest are the hot ones
+ * iff `open` (room), iff the mode is plain (newest).
+ */
+#include "family/stack.h"
+
+LM_STATIC_ASSERT(offsetof(loam_stack, hidden) <= 64,
+                 "what the inline paths read is in one cache line");
+LM_STATIC_ASSERT(sizeof(loam_stack_record) <= 16 && 16 % sizeof(loam_stack_record) == 0,
+                 "the end is a multiple of a record's alignment");
+
+enum { BLOCK_LEAST = 256 };
+#define BLOCK_BYTES (64 * LM_KIB)
+
+/* ---- Setting up ---- */
+
+static loam_source *default_source(void) {
+#if LM_HOSTED
+    return loam_pages();
+#else
+    return NULL;
+#endif
+}
+
+int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_options *options,
+                       unsigned more_flags) {
+    static const loam_stack_options defaults;
+    if (source == NULL) source = default_source();
+    if (options == NULL) options = &defaults;
+    size_t bytes = options->block_bytes != 0 ? options->block_bytes : BLOCK_BYTES;
+    if (source == NULL || bytes < BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
+    bool checked = lm_is_checked(options->flags | more_flags);
+    *stack =
+        (loam_stack){.source = source, .block_bytes = bytes, .keep_bytes = options->keep_bytes};
+    if (checked) {
+        stack->mode = LM_STACK_CHECKED;
+    } else if (lm_tool_watches()) {
+        stack->mode = LM_STACK_WATCHED;
+        stack->redzone = lm_stack_contiguous(stack) ? 0 : 16;
+    }
+    /* A block holds its header at least, and something else. */
+    if (stack->block_bytes < 2 * lm_stack_head(stack))
+        stack->block_bytes = 2 * lm_stack_head(stack);
+    lm_entry_init(&stack->entry, &lm_stack_kind, options->name, checked);
+    return 0;
+}
+
+/* Whether it is set up: a thread's stack is by its first use. */
+static bool begun(loam_stack *stack) {
+    if (LM_LIKELY(stack->source != NULL)) return true;
+#if LM_HOSTED
+    return lm_thread_stack_begin(stack);
+#else
+    return false;
+#endif
+}
+
+void loam_stack_deinit(loam_stack *stack) {
+    if (stack->source == NULL) return;
+    if (stack->mode == LM_STACK_CHECKED) {
+        (void)lm_stack_check_objects(stack);
+        lm_guard_drop_all(&stack->entry);
+    }
+    lm_entry_deinit(&stack->entry);
+    while (stack->first != NULL) lm_stack_put_block(stack, stack->last);
+    stack->room = stack->hidden = (loam_stack_room){0};
+    stack->newest = stack->hidden_newest = NULL;
+    stack->block = NULL;
+    stack->source = NULL;
+}
+
+/* Whether nothing is alive. */
+static bool is_empty(const loam_stack *stack) {
+    return lm_stack_newest(stack) == NULL &&
+           (stack->block == NULL ||
+            lm_stack_room_of(stack)->at == lm_stack_first(stack, stack->first));
+}
+
+void lm_stack_open(loam_stack *stack) {
+    /* Where free memory waits to be given back, an outermost frame is to begin and end out of line. */
+    bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed &&
+                !(is_empty(stack) && lm_stack_has_spare(stack));
+    if (open == (stack->open != 0)) return;
+    loam_stack_room *from = lm_stack_room(stack), *to = open ? &stack->room : &stack->hidden;
+    char *at = from->at, *end = from->end;
+    __asm__("" : "+r"(at), "+r"(end)); /* word by word: one load would wait for the two stores */
+    to->at = at;
+    to->end = end;
+    from->at = from->end = NULL;
+    stack->open = open;
+}
+
+static void set_newest(loam_stack *stack, loam_stack_record *record) {
+    *(stack->mode == LM_STACK_PLAIN ? &stack->newest : &stack->hidden_newest) = record;
+}
+
+/* ---- Places ---- */
+
+lm_block_head_t *lm_stack_block_of(const loam_stack *stack, const char *p) {
+    lm_block_head_t *block = stack->block;
+    while (block != NULL && !lm_stack_inside(block, p)) block = block->older;
+    return block;
+}
+
+bool lm_stack_is_newer(const loam_stack *stack, const lm_block_head_t *block, const char *at,
+                       const void *p) {
+    for (const lm_block_head_t *in = stack->block; in != NULL; in = in->older) {
+        bool inside = lm_stack_inside(in, (const char *)p);
+        if (in == block) return inside && (const char *)p >= at;
+        if (inside) return true;
+    }
+    return false;
+}
+
+/* Whether the object belongs to the newest frame. */
+static bool is_own(const loam_stack *stack, const void *p) {
+    const char *record = (const char *)lm_stack_newest(stack);
+    return record == NULL || lm_stack_is_newer(stack, lm_stack_block_of(stack, record), record, p);
+}
+
+/* ---- Checked stacks: objects that end without being freed ---- */
+
+/* Newer ones come first in both lists, but for objects older than a mark, freed since. */
+static void close_newer(loam_stack *stack, const char *at, const char *doing, bool frame) {
+    const lm_block_head_t *block = lm_stack_block_of(stack, at), *in = stack->block;
+    loam_tag *tag, *next;
+    for (tag = stack->entry.live; tag != NULL; tag = next) {
+        const char *raw = (const char *)tag->raw;
+        next = tag->next;
+        while (in != block && !lm_stack_inside(in, raw)) in = in->older;
+        if (!lm_stack_inside(in, raw) || (in == block && raw < at)) break;
+        (void)lm_guard_find(&stack->entry, tag + 1, doing, NULL, 0); /* overflow is told now */
+        lm_guard_close(&stack->entry, tag, NULL, 0);
+    }
+    loam_tag **link = &stack->dead;
+    while (*link != NULL) {
+        if (lm_stack_is_newer(stack, block, at, (*link)->raw)) {
+            (void)lm_guard_check_freed(&stack->entry, *link);
+            *link = (*link)->next;
+        } else if (frame) {
+            break;
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+/* ---- Frames ---- */
+
+/* bytes at a multiple of align; no guards, no redzone. NULL iff there is no memory. */
+static void *carve(loam_stack *stack, size_t bytes, size_t align) {
+    for (int twice = 0;; twice++) {
+        loam_stack_room *room = lm_stack_room(stack);
+        uintptr_t p = loam_stack_round((uintptr_t)room->at, align), end = (uintptr_t)room->end;
+        if (stack->block != NULL && p >= (uintptr_t)room->at && p <= end && bytes <= end - p) {
+            room->at = (char *)(p + bytes);
+            return (void *)p;
+        }
+        if (twice == 1) return NULL;
+        size_t block_bytes = stack->block != NULL ? stack->block->bytes : 0;
+        if (!lm_stack_advance(stack, bytes, align)) return NULL;
+        lm_stack_sample(stack, block_bytes, bytes);
+    }
+}
+
+loam_stack_pushed loam_stack_push_slow(loam_stack *stack, const char *file, unsigned line) {
+    loam_stack_pushed pushed = {.frame = {.end = LM_STACK_NO_END}};
+    bool checked = stack->mode == LM_STACK_CHECKED;
+    loam_stack_record *record = NULL, *older = NULL;
+    lm_block_head_t *block = stack->block;
+    char *at = lm_stack_room(stack)->at;
+    if (begun(stack)) {
+        checked = stack->mode == LM_STACK_CHECKED;
+        older = lm_stack_newest(stack);
+        record = (loam_stack_record *)carve(
+            stack, checked ? sizeof(lm_checked_record_t) : sizeof(*record), sizeof(*record));
+    }
+    if (record != NULL) {
+        lm_tool_show_undefined(record, checked ? sizeof(lm_checked_record_t) : sizeof(*record));
+        record->older = older;
+        if (stack->sealed) lm_record_mark(record, LM_RECORD_SEALED);
+        if (checked) {
+            ((lm_checked_record_t *)record)->file = file;
+            ((lm_checked_record_t *)record)->line = line;
+        }
+        bool was_open = stack->open != 0;
+        stack->sealed = false;
+        set_newest(stack, record);
+        lm_stack_open(stack);
+        pushed.frame.record = record;
+        pushed.frame.older = stack->mode == LM_STACK_PLAIN ? older : NULL;
+        pushed.frame.at = block != NULL && block == stack->block ? at : (char *)record;
+        /* The pop is to come here where more is to be done than to go back. */
+        if (was_open) pushed.frame.end = stack->room.end;
+    }
+    pushed.at = stack->room.at;
+    pushed.newest = stack->newest;
+    return pushed;
+}
+
+/* What a pop of another frame than the newest is called. */
+static LM_COLD void report_pop(const loam_stack *stack, const loam_stack_record *record,
+                               const char *file, unsigned line) {
+    const loam_stack_record *newest = lm_stack_newest(stack), *other = newest;
+    while (other != NULL && other != record) other = lm_record_older(other);
+    if (other == NULL) {
+        lm_family_misuse(&stack->entry, file, line, "pop of a frame that has ended");
+    } else if (stack->mode != LM_STACK_CHECKED) {
+        lm_family_misuse(&stack->entry, file, line, "pop of a frame that is not the newest");
+    } else {
+        const lm_checked_record_t *of = (const lm_checked_record_t *)newest;
+        lm_family_misuse(&stack->entry, file, line,
+                         "pop of a frame that is not the newest, which was pushed at %s:%u",
+                         of->file != NULL ? of->file : "?", of->line);
+    }
+}
+
+loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *record, char *at,
+                                      const char *file, unsigned line) {
+    if (record == NULL || record != lm_stack_newest(stack)) {
+        if (record != NULL) report_pop(stack, record, file, line);
+        return (loam_stack_popped){stack->room.at, stack->newest};
+    }
+    loam_stack_record *older = lm_record_older(record);
+    bool sealed = lm_record_is(record, LM_RECORD_SEALED);
+    if (lm_record_is(record, LM_RECORD_MOVED)) at = record->moved;
+    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, (char *)record, "pop", true);
+    if (older == NULL) lm_stack_note_end(stack);
+    lm_stack_go_back(stack, at);
+    set_newest(stack, older);
+    stack->sealed = sealed;
+    if (is_empty(stack)) lm_stack_end_round(stack);
+    lm_stack_open(stack);
+    return (loam_stack_popped){stack->room.at, stack->newest};
+}
+
+void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, const char *file,
+                          unsigned line) {
+    loam_stack_record *record = lm_stack_newest(stack);
+    while (record != NULL && record != frame->record) record = lm_record_older(record);
+    if (record == NULL && frame->record != NULL) {
+        lm_family_misuse(&stack->entry, file, line, "unwinding to a frame that has ended");
+        return;
+    }
+    while (frame->record != NULL && (record = lm_stack_newest(stack)) != frame->record)
+        (void)loam_stack_pop_slow(stack, record, (char *)record, file, line);
+}
+
+void loam_stack_seal(loam_stack *stack) {
+    if (!begun(stack)) return;
+    stack->sealed = true;
+    lm_stack_open(stack);
+}
+
+void loam_stack_unseal(loam_stack *stack) {
+    stack->sealed = false;
+    lm_stack_open(stack);
+}
+
+/* ---- Marks ---- */
+
+loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
+    return (loam_stack_mark){lm_stack_newest(stack), lm_stack_room(stack)->at};
+}
+
+void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const char *file,
+                          unsigned line) {
+    const loam_stack_room *room = lm_stack_room(stack);
+    char *at = mark->at;
+    if (mark->record != lm_stack_newest(stack)) {
+        lm_family_misuse(&stack->entry, file, line, "rewind to a mark of another frame");
+        return;
+    }
+    if (at == NULL) { /* the base, before there was a block */
+        if (stack->block == NULL) return;
+        at = lm_stack_first(stack, stack->first);
+    }
+    const lm_block_head_t *block = lm_stack_block_of(stack, at);
+    if (block == NULL || (block == stack->block && at > room->at)) {
+        lm_family_misuse(&stack->entry, file, line, "rewind to a mark that has ended");
+        return;
+    }
+    if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind", false);
+    lm_stack_go_back(stack, at);
+    lm_stack_open(stack);
+}
+
+/* ---- Objects ---- */
+
+static size_t whole_of(const loam_stack *stack, size_t bytes) {
+    return stack->redzone == 0 ? bytes : lm_align_up(bytes, 16) + stack->redzone;
+}
+
+static bool possible(size_t bytes, size_t align) {
+    return lm_is_pow2(align) && align <= PTRDIFF_MAX / 4 && bytes <= PTRDIFF_MAX - 2 * align &&
+           bytes <= PTRDIFF_MAX - 16384;
+}
+
+static bool may_allocate(const loam_stack *stack, const char *doing, const char *file,
+                         unsigned line) {
+    if (LM_LIKELY(!stack->sealed)) return true;
+    lm_family_misuse(&stack->entry, file, line, "%s in a sealed frame", doing);
+    return false;
+}
+
+static void *alloc_any(loam_stack *stack, size_t bytes, size_t align, const char *file,
+                       unsigned line) {
+    if (!possible(bytes, align) || !begun(stack)) return NULL;
+    if (!may_allocate(stack, "allocation", file, line)) return NULL;
+    void *p;
+    if (stack->mode == LM_STACK_CHECKED) {
+        if (align < 16) align = 16;
+        size_t raw_bytes = lm_guard_whole(bytes, align);
+        p = raw_bytes != 0 && possible(raw_bytes, align) ? carve(stack, raw_bytes, align) : NULL;
+        if (p != NULL) p = lm_guard_open(&stack->entry, p, raw_bytes, bytes, align, file, line);
+    } else {
+        p = carve(stack, whole_of(stack, bytes), stack->redzone != 0 && align < 16 ? 16 : align);
+        if (p != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_show_undefined(p, bytes);
+    }
+    lm_stack_open(stack);
+    return p;
+}
+
+loam_stack_made loam_stack_alloc_slow(loam_stack *stack, size_t bytes, size_t align,
+                                      const char *file, unsigned line) {
+    void *object = alloc_any(stack, bytes, align, file, line);
+    return (loam_stack_made){object, stack->room.at};
+}
+
+/* The tag of a live object of that size in the newest frame; NULL after a report. */
+static loam_tag *find(const loam_stack *stack, const void *p, size_t bytes, const char *doing,
+                      const char *file, unsigned line) {
+    loam_tag *tag = lm_guard_find(&stack->entry, p, doing, file, line);
+    if (tag == NULL) return NULL;
+    const char *made = tag->file != NULL ? tag->file : "?";
+    if (tag->bytes != bytes) {
+        lm_family_misuse(&stack->entry, file, line,
+                         "%s of %p with %zu bytes, allocated with %zu at %s:%u", doing, p, bytes,
+                         tag->bytes, made, tag->line);
+        return NULL;
+    }
+    if (!is_own(stack, tag->raw)) {
+        lm_family_misuse(&stack->entry, file, line,
+                         "%s of %p, which belongs to an older frame, allocated at %s:%u", doing, p,
+                         made, tag->line);
+        return NULL;
+    }
+    return tag;
+}
+
+static void close_one(loam_stack *stack, loam_tag *tag, const char *file, unsigned line) {
+    loam_stack_room *room = lm_stack_room(stack);
+    bool last = (char *)tag->raw + tag->raw_bytes == room->at;
+    char *raw = (char *)lm_guard_close(&stack->entry, tag, file, line);
+    if (last) {
+        room->at = raw;
+        return;
+    }
+    tag->next = stack->dead; /* its bytes are looked at until it is gone for good */
+    stack->dead = tag;
+}
+
+char *loam_stack_free_slow(loam_stack *stack, void *p, size_t bytes, const char *file,
+                           unsigned line) {
+    loam_stack_room *room = lm_stack_room(stack);
+    if (p == NULL || stack->block == NULL) return stack->room.at;
+    if (stack->mode == LM_STACK_CHECKED) {
+        loam_tag *tag = find(stack, p, bytes, "free", file, line);
+        if (tag != NULL) close_one(stack, tag, file, line);
+    } else {
+        if (stack->mode == LM_STACK_WATCHED) lm_tool_hide(p, bytes);
+        if ((char *)p + whole_of(stack, bytes) == room->at && is_own(stack, p))
+            room->at = (char *)p;
+    }
+    return stack->room.at;
+}
+
+static void *move(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
+                  const char *file, unsigned line) {
+    void *there = alloc_any(stack, bytes, align, file, line);
+    size_t kept = old_bytes < bytes ? old_bytes : bytes;
+    return there != NULL && kept != 0 ? memcpy(there, p, kept) : there;
+}
+
+static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_t bytes,
+                             size_t align, const char *file, unsigned line) {
+    loam_tag *tag = find(stack, p, old_bytes, "realloc", file, line);
+    if (tag == NULL) return NULL;
+    loam_stack_room *room = lm_stack_room(stack);
+    char *raw = (char *)tag->raw;
+    size_t head = (size_t)((char *)(tag + 1) - raw);
+    size_t raw_bytes = head + lm_align_up(bytes + LM_GUARD_BYTES, 16);
+    bool last = raw + tag->raw_bytes == room->at;
+    bool fits =
+        last && (raw_bytes <= (size_t)(room->end - raw) || lm_stack_extend(stack, raw + raw_bytes));
+    if (((uintptr_t)p & (align - 1)) == 0 && (fits || raw_bytes <= tag->raw_bytes)) {
+        if (!last) raw_bytes = tag->raw_bytes;
+        if (last && raw_bytes > tag->raw_bytes)
+            lm_tool_show_undefined(room->at, raw_bytes - tag->raw_bytes);
+        lm_guard_resize(&stack->entry, tag, raw_bytes, bytes);
+        if (last) {
+            char *was = room->at;
+            room->at = raw + raw_bytes;
+            if (was > room->at) lm_tool_hide(room->at, (size_t)(was - room->at));
+        }
+        return p;
+    }
+    void *there = move(stack, p, old_bytes, bytes, align, file, line);
+    if (there != NULL) close_one(stack, tag, file, line);
+    return there;
+}
+
+static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
+                         const char *file, unsigned line) {
+    if (p == NULL) return alloc_any(stack, bytes, align, file, line);
+    if (!possible(bytes, align) || stack->block == NULL) return NULL;
+    if (!may_allocate(stack, "realloc", file, line)) return NULL;
+    if (stack->mode == LM_STACK_CHECKED)
+        return realloc_checked(stack, p, old_bytes, bytes, align, file, line);
+    loam_stack_room *room = lm_stack_room(stack);
+    char *at = (char *)p;
+    bool last = at + whole_of(stack, old_bytes) == room->at && is_own(stack, p);
+    size_t whole = whole_of(stack, bytes);
+    bool fits = last && (whole <= (size_t)(room->end - at) || lm_stack_extend(stack, at + whole));
+    if (((uintptr_t)p & (align - 1)) == 0 && (fits || bytes <= old_bytes)) {
+        if (fits) room->at = at + whole;
+        if (stack->mode == LM_STACK_WATCHED) {
+            size_t most = bytes > old_bytes ? bytes : old_bytes;
+            if (bytes > old_bytes) lm_tool_show_undefined(at + old_bytes, bytes - old_bytes);
+            lm_tool_hide(at + bytes, most - bytes);
+        }
+        return p;
+    }
+    void *there = move(stack, p, old_bytes, bytes, align, file, line);
+    if (there != NULL && stack->mode == LM_STACK_WATCHED) lm_tool_hide(p, old_bytes);
+    return there;
+}
+
+loam_stack_made loam_stack_realloc_slow(loam_stack *stack, void *p, size_t old_bytes, size_t bytes,
+                                        size_t align, const char *file, unsigned line) {
+    void *object = realloc_any(stack, p, old_bytes, bytes, align, file, line);
+    return (loam_stack_made){object, stack->room.at};
+}
+
+/* ---- Copies ---- */
+
+void *loam_stack_memdup_at(loam_stack *stack, const void *from, size_t bytes, const char *file,
+                           unsigned line) {
+    void *copy = loam_stack_alloc_at(stack, bytes, file, line);
+    return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
+}
+
+char *loam_stack_strndup_at(loam_stack *stack, const char *from, size_t most, const char *file,
+                            unsigned line) {
+    size_t length = 0;
+    while (length < most && from[length] != '\0') length++;
+    char *copy = (char *)loam_stack_alloc_aligned_at(stack, length + 1, 1, file, line);
+    if (copy == NULL) return NULL;
+    memcpy(copy, from, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+char *loam_stack_strdup_at(loam_stack *stack, const char *from, const char *file, unsigned line) {
+    return loam_stack_strndup_at(stack, from, PTRDIFF_MAX, file, line);
+}
+
+/* ---- All of it ---- */
+
+void loam_stack_reset(loam_stack *stack) {
+    if (stack->source == NULL) return;
+    if (stack->mode == LM_STACK_CHECKED) {
+        (void)lm_stack_check_objects(stack);
+        lm_guard_drop_all(&stack->entry);
+        stack->dead = NULL;
+    }
+    lm_stack_note_end(stack);
+    set_newest(stack, NULL);
+    stack->sealed = false;
+    lm_stack_end_round(stack);
+    lm_stack_open(stack);
+}
+
+size_t loam_stack_trim(loam_stack *stack) {
+    if (stack->source == NULL) return 0;
+    size_t held = stack->held_bytes;
+    if (stack->block != NULL && is_empty(stack)) lm_stack_leave(stack);
+    lm_stack_drop_free(stack, 0);
+    lm_stack_shrink(stack, 0);
+    lm_stack_open(stack);
+    return held - stack->held_bytes;
+}

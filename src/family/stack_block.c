@@ -1,0 +1,303 @@
+/* stack_block.c: a stack's blocks (loam/stack.h): how large they are, which one is next, when they go back.
+ *
+ *   first ──> ... ──> block ──> newer ──> last          all up to `block` in use, all behind it free
+ *
+ * Size. A block holds 64 requests of mean size at least. Nobody counts requests: one that finds no room is
+ * drawn from all with a chance in proportion to its size, so it stands for as many as fit into a block. sum
+ * and count of these samples, which begin as if 64 requests had filled a block, are both divided by four
+ * when the count reaches 65,535. The first block is of plain size: the base goes back to it, and what is
+ * more is free then and seen when it is needed.
+ *
+ * Invariants: used_bytes is that of the blocks up to the current one; what a record remembers lies in one
+ * of these.
+ */
+#include "family/stack.h"
+
+enum { MEANS = 64, WINDOW = 65535, FIRST_COUNT = 64, UNIT = 4096 };
+
+/* ---- The mean ---- */
+
+void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes) {
+    if (bytes == 0) return;
+    if (stack->count == 0) {
+        stack->sum = stack->block_bytes;
+        stack->count = FIRST_COUNT;
+    }
+    size_t many = block_bytes / bytes;
+    if (many == 0) many = 1;
+    if (stack->count >= WINDOW || stack->sum > SIZE_MAX / 2 - many * bytes) {
+        stack->sum /= 4;
+        stack->count /= 4;
+    }
+    if (stack->sum > SIZE_MAX - many * bytes) return; /* on 32 bits: as large as it gets */
+    stack->sum += many * bytes;
+    stack->count += many;
+}
+
+size_t lm_stack_mean(const loam_stack *stack) {
+    return stack->count != 0 ? stack->sum / stack->count : 0;
+}
+
+/* ---- The source ---- */
+
+static void *get(loam_stack *stack, size_t bytes, size_t *got) {
+    void *p = loam_source_get(stack->source, bytes, 16, got);
+    if (p == NULL) return NULL;
+    stack->requests++;
+    stack->held_bytes += *got;
+    if (stack->held_bytes > stack->peak_bytes) stack->peak_bytes = stack->held_bytes;
+    return p;
+}
+
+static void put(loam_stack *stack, void *p, size_t got) {
+    stack->held_bytes -= got;
+    loam_source_put(stack->source, p, got);
+}
+
+void lm_stack_put_block(loam_stack *stack, lm_block_head_t *block) {
+    *(block->older != NULL ? &block->older->newer : &stack->first) = block->newer;
+    *(block->newer != NULL ? &block->newer->older : &stack->last) = block->older;
+    size_t bytes = block->bytes;
+    lm_tool_show_undefined((char *)block + sizeof(*block), bytes - sizeof(*block));
+    if (lm_stack_contiguous(stack)) {
+        lm_stack_pieces_t pieces = *lm_stack_pieces(block);
+        for (size_t i = pieces.count; i-- > 1;) {
+            bytes -= pieces.got[i];
+            put(stack, (char *)block + bytes, pieces.got[i]);
+        }
+    }
+    put(stack, block, bytes);
+}
+
+/* ---- Another block ---- */
+
+/* Of a block for usual requests. */
+static size_t usual_bytes(const loam_stack *stack) {
+    size_t mean = lm_stack_mean(stack);
+    size_t by_mean = mean < PTRDIFF_MAX / (2 * MEANS) ? MEANS * mean : 0;
+    return by_mean > stack->block_bytes ? by_mean : stack->block_bytes;
+}
+
+/* It is not used as the first: nobody would see when it is needed no more. */
+static bool is_oversize(const loam_stack *stack, lm_block_head_t *block) {
+    size_t bytes = lm_stack_contiguous(stack) ? lm_stack_pieces(block)->got[0] : block->bytes;
+    return bytes / 4 > stack->block_bytes;
+}
+
+/* Behind `after`, with so many bytes for objects. Where the source has not as much as wanted, half of it,
+ * and so on, will do. */
+static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, size_t need) {
+    size_t got = 0, least = lm_align_up(need + lm_stack_head(stack), 16);
+    size_t bytes = after != NULL ? usual_bytes(stack) : stack->block_bytes;
+    if (bytes < least) bytes = least;
+    if (bytes > stack->block_bytes && bytes <= PTRDIFF_MAX - UNIT) bytes = lm_align_up(bytes, UNIT);
+    lm_block_head_t *block = NULL;
+    for (;;) {
+        block = (lm_block_head_t *)get(stack, bytes, &got);
+        if (block != NULL || bytes <= least) break;
+        bytes = bytes / 2 > least ? lm_align_up(bytes / 2, 16) : least;
+    }
+    if (block == NULL) return NULL;
+    *block = (lm_block_head_t){.older = after, .bytes = got};
+    if (lm_stack_contiguous(stack)) {
+        lm_stack_pieces(block)->count = 1;
+        lm_stack_pieces(block)->got[0] = got;
+    }
+    block->newer = after != NULL ? after->newer : stack->first;
+    *(after != NULL ? &after->newer : &stack->first) = block;
+    *(block->newer != NULL ? &block->newer->older : &stack->last) = block;
+    if (stack->mode != LM_STACK_PLAIN) {
+        char *first = lm_stack_first(stack, block);
+        lm_tool_hide(first, (size_t)((char *)block + got - first));
+    }
+    return block;
+}
+
+/* What is too small is destroyed, as far as it is not more than the request, but one block at least: so
+ * what is free stays bounded, and one large request does not end them all. */
+static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, size_t need) {
+    size_t destroyed = 0;
+    lm_block_head_t *block = after != NULL ? after->newer : stack->first;
+    if (after == NULL && block != NULL && need < stack->block_bytes && is_oversize(stack, block))
+        return block_new(stack, NULL, need + 16);
+    while (block != NULL) {
+        lm_block_head_t *newer = block->newer;
+        size_t room = (size_t)(lm_stack_end(block) - lm_stack_first(stack, block));
+        if (room > need) return block; /* inline paths leave the last byte */
+        if (destroyed != 0 && destroyed + room > need) break;
+        destroyed += room;
+        lm_stack_put_block(stack, block);
+        block = newer;
+    }
+    return block_new(stack, after, need + 16);
+}
+
+/* The current block, the last one, gets so many bytes more at its end. */
+static bool grow(loam_stack *stack, size_t more) {
+    lm_block_head_t *block = stack->block;
+    lm_stack_pieces_t *pieces = lm_stack_pieces(block);
+    if (pieces->count == LM_STACK_PIECES) return false;
+    size_t least = lm_align_up(more, 16), bytes = block->bytes, got = 0;
+    if (bytes < least) bytes = least;
+    char *wanted = (char *)block + block->bytes, *p;
+    for (;;) {
+        p = (char *)get(stack, bytes, &got);
+        if (p != NULL || bytes <= least) break;
+        bytes = bytes / 2 > least ? lm_align_up(bytes / 2, 16) : least;
+    }
+    if (p != wanted) {
+        if (p != NULL) put(stack, p, got);
+        return false;
+    }
+    pieces->got[pieces->count++] = got;
+    block->bytes += got;
+    stack->used_bytes += got;
+    if (stack->mode != LM_STACK_PLAIN) lm_tool_hide(p, got);
+    return true;
+}
+
+static void note_round(loam_stack *stack) {
+    if (stack->used_bytes > stack->round_bytes) stack->round_bytes = stack->used_bytes;
+}
+
+void lm_stack_note_end(loam_stack *stack) {
+    if (stack->block == NULL || !lm_stack_contiguous(stack)) return;
+    size_t used = (size_t)(lm_stack_room(stack)->at - (char *)stack->block);
+    if (used > stack->round_bytes) stack->round_bytes = used;
+}
+
+bool lm_stack_extend(loam_stack *stack, char *to) {
+    lm_block_head_t *block = stack->block;
+    loam_stack_room *room = lm_stack_room(stack);
+    if (block == NULL || block->newer != NULL || !lm_stack_contiguous(stack)) return false;
+    if (to <= room->end || !grow(stack, (size_t)(to - room->end))) return false;
+    room->end = lm_stack_end(block);
+    note_round(stack);
+    return true;
+}
+
+/* Frames below the newest that stand in the same block, with no room for a usual request: they go where
+ * that one goes. */
+static void move_older(const loam_stack *stack, const lm_block_head_t *full, char *first) {
+    size_t usual = lm_stack_mean(stack);
+    const char *end = lm_stack_end(full);
+    for (loam_stack_record *record = lm_stack_newest(stack); record != NULL;
+         record = lm_record_older(record)) {
+        const char *at = lm_record_at(record);
+        if (!lm_stack_inside(full, at) || (size_t)(end - at) >= usual) break;
+        record->moved = first;
+        lm_record_mark(record, LM_RECORD_MOVED);
+    }
+}
+
+bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align) {
+    size_t need = bytes + (align > 16 ? align - 16 : 0);
+    lm_block_head_t *full = stack->block;
+    loam_stack_room *room = lm_stack_room(stack);
+    if (full != NULL) {
+        uintptr_t at = loam_stack_round((uintptr_t)room->at, align);
+        if (at >= (uintptr_t)room->at && bytes < UINTPTR_MAX - at - 16 &&
+            lm_stack_extend(stack, (char *)(at + bytes + 16)))
+            return true;
+    }
+    lm_block_head_t *block = block_next(stack, full, need);
+    if (block == NULL) return false;
+    if (full != NULL) {
+        full->left = room->at;
+        move_older(stack, full, lm_stack_first(stack, block));
+    }
+    stack->block = block;
+    stack->used_bytes += block->bytes;
+    note_round(stack);
+    room->at = lm_stack_first(stack, block);
+    room->end = lm_stack_end(block);
+    return true;
+}
+
+/* ---- And back ---- */
+
+static void hide(const loam_stack *stack, const char *from, const char *to) {
+    if (stack->mode != LM_STACK_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
+}
+
+bool lm_stack_has_spare(const loam_stack *stack) {
+    lm_block_head_t *first = stack->first;
+    if (stack->held_bytes <= stack->keep_bytes) return false;
+    if (first == NULL || stack->block == NULL) return first != NULL;
+    return first->newer != NULL ||
+           (lm_stack_contiguous(stack) && lm_stack_pieces(first)->count > 1);
+}
+
+void lm_stack_go_back(loam_stack *stack, char *at) {
+    lm_block_head_t *block = stack->block;
+    loam_stack_room *room = lm_stack_room(stack);
+    const char *to = room->at;
+    while (!lm_stack_inside(block, at)) {
+        hide(stack, lm_stack_first(stack, block), to);
+        stack->used_bytes -= block->bytes;
+        block = block->older;
+        to = block->left;
+    }
+    hide(stack, at, to);
+    stack->block = block;
+    room->at = at;
+    room->end = lm_stack_end(block);
+    /* Frames that were pushed when there were no free blocks are to see that there are. */
+    if (block == stack->first && block->newer != NULL && room->end - at > 16) room->end -= 16;
+}
+
+void lm_stack_drop_free(loam_stack *stack, size_t most) {
+    lm_block_head_t *block = stack->block != NULL ? stack->block->newer : stack->first;
+    size_t kept = 0;
+    while (block != NULL) {
+        lm_block_head_t *newer = block->newer;
+        if (block->bytes <= most - kept)
+            kept += block->bytes;
+        else
+            lm_stack_put_block(stack, block);
+        block = newer;
+    }
+}
+
+void lm_stack_shrink(loam_stack *stack, size_t most) {
+    lm_block_head_t *block = stack->block;
+    if (block == NULL || !lm_stack_contiguous(stack) || block->newer != NULL) return;
+    loam_stack_room *room = lm_stack_room(stack);
+    lm_stack_pieces_t *pieces = lm_stack_pieces(block);
+    size_t used = (size_t)(lm_align_up((uintptr_t)room->at, 16) - (uintptr_t)block);
+    if (most < used) most = used;
+    while (pieces->count > 1 && block->bytes - pieces->got[pieces->count - 1] >= most) {
+        size_t got = pieces->got[--pieces->count];
+        block->bytes -= got;
+        stack->used_bytes -= got;
+        lm_tool_show_undefined((char *)block + block->bytes, got);
+        put(stack, (char *)block + block->bytes, got);
+        room->end = lm_stack_end(block);
+    }
+}
+
+/* No block is current: all are free. Over a contiguous source none is left: it would not be the first again. */
+void lm_stack_leave(loam_stack *stack) {
+    *lm_stack_room(stack) = (loam_stack_room){0};
+    stack->block = NULL;
+    stack->used_bytes = 0;
+    if (lm_stack_contiguous(stack)) lm_stack_drop_free(stack, 0);
+}
+
+void lm_stack_end_round(loam_stack *stack) {
+    size_t average = stack->average_bytes;
+    average = average - average / 4 + stack->round_bytes / 4;
+    if (average < stack->round_bytes) average = stack->round_bytes;
+    stack->average_bytes = average;
+    if (average < stack->keep_bytes) average = stack->keep_bytes;
+    if (stack->block != NULL) {
+        lm_block_head_t *first = stack->first;
+        lm_stack_go_back(stack, lm_stack_first(stack, first));
+        if (LM_UNLIKELY(is_oversize(stack, first))) lm_stack_leave(stack);
+    }
+    if (stack->held_bytes > average) {
+        lm_stack_drop_free(stack, average > stack->used_bytes ? average - stack->used_bytes : 0);
+        lm_stack_shrink(stack, average);
+    }
+    stack->round_bytes = lm_stack_contiguous(stack) ? 0 : stack->used_bytes;
+}
