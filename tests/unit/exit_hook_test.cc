@@ -33,7 +33,12 @@ static bool third(void *value, unsigned) {
     ++*static_cast<unsigned *>(value);
     return false;
 }
-static bool fifth(void *, unsigned) { return false; }
+}
+
+// As many hooks as one likes, each a function of its own.
+template <int> bool counts(void *value, unsigned) {
+    ++*static_cast<unsigned *>(value);
+    return false;
 }
 
 TEST(ExitHook, EachRunsForTheThreadsThatAskedWithTheirValues) {
@@ -62,21 +67,26 @@ TEST(ExitHook, OneThatIsNamedTwiceRunsOnce) {
     EXPECT_EQ(b.first, 1u);
 }
 
-TEST(ExitHook, AFifthIsRefused) {
-    unsigned thirds = 0;
+TEST(ExitHook, ANinthIsRefused) {
+    unsigned thirds = 0, others = 0;
     std::thread([&] {
         Runs runs;
         loam_free(loam_malloc(1)); // the heap's own
         (void)lm_thread_on_exit(once, &runs);
         (void)lm_thread_on_exit(again, &runs);
         EXPECT_TRUE(lm_thread_on_exit(third, &thirds));
-        EXPECT_FALSE(lm_thread_on_exit(fifth, &runs));
+        EXPECT_TRUE(lm_thread_on_exit(counts<5>, &others));
+        EXPECT_TRUE(lm_thread_on_exit(counts<6>, &others));
+        EXPECT_TRUE(lm_thread_on_exit(counts<7>, &others));
+        EXPECT_TRUE(lm_thread_on_exit(counts<8>, &others));
+        EXPECT_FALSE(lm_thread_on_exit(counts<9>, &others));
         // runs is gone when the thread ends: no hook may be given it
         static Runs kept;
         (void)lm_thread_on_exit(once, &kept);
         (void)lm_thread_on_exit(again, &kept);
     }).join();
     EXPECT_EQ(thirds, 1u);
+    EXPECT_EQ(others, 4u);
 }
 
 } // namespace
