@@ -77,6 +77,7 @@ static void free_checked(loam_fifo *fifo, void *p, const char *file, unsigned li
         (void)lm_fifo_find(fifo, p, "free", file, line);
         return;
     }
+    lm_tool_hide(p, tag->bytes); /* from now on, not from when the owner looks */
     push(fifo, &record->notice);
 }
 
