@@ -186,11 +186,13 @@ TEST(Fifos, ByHandleAndInCpp) {
         loam_fifo_options options = {};
         options.name = own_name();
         loam::fifo fifo(options);
-        (void)!fifo.create<long>(5);
+        long *five = fifo.create<long>(5);
         EXPECT_EQ(own.stats().used, sizeof(long));
         EXPECT_EQ(own.stats().of[kAlloc].calls, 2u);
+        fifo.destroy(five);
+        EXPECT_EQ(own.stats().used, 0u);
     }
-    EXPECT_EQ(own.stats().allocators, 1u) << "that one has ended with its object";
+    EXPECT_EQ(own.stats().allocators, 1u);
 }
 
 } // namespace
