@@ -135,7 +135,7 @@ TEST(Stacks, MarksBringBackWhatWasUsed) {
         EXPECT_EQ(own.stats().used, 530u);
         loam_stack_rewind(stack, &inner);
         ASSERT_EQ(own.stats().used, 30u) << i;
-        inner = loam_stack_mark_here(stack);
+        if (i % 2 == 0) inner = loam_stack_mark_here(stack);
     }
     loam_stack_frame frame = loam_stack_push(stack);
     (void)!loam_stack_alloc(stack, 40);
@@ -155,6 +155,18 @@ TEST(Stacks, MarksBringBackWhatWasUsed) {
     EXPECT_EQ(own.stats().used, 5u);
 }
 
+TEST(Stacks, MarksBeyondTheDeepestAreNotKept) {
+    Stack own;
+    (void)!loam_stack_alloc(&own.stack, 10);
+    loam_stack_frame frame = loam_stack_push(&own.stack);
+    for (int i = 0; i < LOAM_METER_DEPTH + 10; i++) {
+        (void)loam_stack_mark_here(&own.stack);
+        (void)!loam_stack_alloc(&own.stack, 1);
+    }
+    loam_stack_pop(&own.stack, frame);
+    EXPECT_EQ(own.stats().used, 10u);
+}
+
 TEST(Stacks, UnwindingEndsFramesForTheMeterToo) {
     Stack own;
     loam_stack_frame outer = loam_stack_push(&own.stack);
@@ -172,13 +184,19 @@ TEST(Stacks, UnwindingEndsFramesForTheMeterToo) {
 TEST(Stacks, AFrameWithoutMemoryIsNone) {
     Counted counted;
     loam_limit limit;
-    loam_limit_init(&limit, counted.source(), 0);
+    loam_limit_init(&limit, counted.source(), 65536);
     Stack own(&limit.source);
+    loam_stack_frame outer = loam_stack_push(&own.stack);
+    size_t used = 0;
+    while (loam_stack_alloc(&own.stack, 16) != nullptr) used += 16;
+    EXPECT_GT(used, 10000u);
+    while (loam_stack_alloc_aligned(&own.stack, 1, 1) != nullptr) used++;
     loam_stack_frame frame = loam_stack_push(&own.stack);
     EXPECT_FALSE(loam_stack_pushed_it(&frame));
     loam_stack_pop(&own.stack, frame);
-    EXPECT_EQ(loam_stack_alloc(&own.stack, 10), nullptr);
-    EXPECT_EQ(own.stats().of[kAlloc].failed, 1u);
+    EXPECT_EQ(own.stats().of[kAlloc].failed, 2u);
+    EXPECT_EQ(own.stats().used, used);
+    loam_stack_pop(&own.stack, outer);
     EXPECT_EQ(own.stats().used, 0u);
 }
 
