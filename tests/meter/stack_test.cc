@@ -191,11 +191,14 @@ TEST(Stacks, AFrameWithoutMemoryIsNone) {
     while (loam_stack_alloc(&own.stack, 16) != nullptr) used += 16;
     EXPECT_GT(used, 10000u);
     while (loam_stack_alloc_aligned(&own.stack, 1, 1) != nullptr) used++;
-    loam_stack_frame frame = loam_stack_push(&own.stack);
-    EXPECT_FALSE(loam_stack_pushed_it(&frame));
-    loam_stack_pop(&own.stack, frame);
     EXPECT_EQ(own.stats().of[kAlloc].failed, 2u);
-    EXPECT_EQ(own.stats().used, used);
+    std::vector<loam_stack_frame> frames; /* what guards left may be enough for some */
+    do frames.push_back(loam_stack_push(&own.stack));
+    while (loam_stack_pushed_it(&frames.back()));
+    for (size_t i = frames.size(); i-- > 0;) {
+        loam_stack_pop(&own.stack, frames[i]);
+        EXPECT_EQ(own.stats().used, used);
+    }
     loam_stack_pop(&own.stack, outer);
     EXPECT_EQ(own.stats().used, 0u);
 }
