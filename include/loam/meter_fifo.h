@@ -54,7 +54,7 @@ LOAM_INLINE void loam_fifo_free_metered(loam_fifo *fifo, void *p, const char *fi
     LOAM_METER_BEGIN;
     loam_fifo_free_at(fifo, p, file, line);
     LOAM_METER_FREED(&fifo->entry, 0);
-    loam_meter_fifo_freed(fifo);
+    loam_meter_fifo_freed(fifo); /* its row, if it has one, says what was in use before */
 }
 #define loam_fifo_free_at loam_fifo_free_metered
 
