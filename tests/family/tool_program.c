@@ -122,6 +122,7 @@ static void release(void *p) {
         loam_blocks_free(&blocks, p);
     } else if (is("remote")) {
         loam_fifo_free_remote(&fifo, p);
+        if (lm_is_checked(0)) loam_fifo_collect(&fifo); /* guards are looked at till then */
     } else if (is_fifo()) {
         loam_fifo_free(&fifo, p);
     } else if (is_stack()) {
