@@ -32,9 +32,12 @@
 LOAM_BEGIN
 
 struct loam_blocks;
+struct loam_fifo;
 struct loam_pool;
 struct loam_region;
+struct loam_ring;
 struct loam_shared_pool;
+struct loam_stack;
 
 /* What an allocator of your own has to fill in. bytes may be 0, align is any number: the first two return NULL iff there
  * is no memory or either is impossible, and realloc has changed nothing then. p is NULL or of this allocator, with
@@ -55,7 +58,7 @@ typedef struct loam_alloc {
 /* ---- Handles ---- */
 
 extern LOAM_API const loam_alloc_functions loam_alloc_of_region, loam_alloc_of_pool,
-    loam_alloc_of_blocks;
+    loam_alloc_of_blocks, loam_alloc_of_fifo, loam_alloc_of_stack, loam_alloc_of_ring;
 
 LOAM_INLINE loam_alloc loam_alloc_make(const loam_alloc_functions *functions,
                                        void *self) LOAM_NOEXCEPT {
@@ -76,6 +79,20 @@ LOAM_INLINE loam_alloc loam_pool_as_alloc(struct loam_pool *pool) LOAM_NOEXCEPT 
 /* Alignments up to 64 KiB; NULL for more, and as loam_blocks_alloc. */
 LOAM_INLINE loam_alloc loam_blocks_as_alloc(struct loam_blocks *blocks) LOAM_NOEXCEPT {
     return loam_alloc_make(&loam_alloc_of_blocks, blocks);
+}
+
+/* Any size, any alignment, by the FIFO's owner. */
+LOAM_INLINE loam_alloc loam_fifo_as_alloc(struct loam_fifo *fifo) LOAM_NOEXCEPT {
+    return loam_alloc_make(&loam_alloc_of_fifo, fifo);
+}
+/* Any size, any alignment. Objects belong to the frame that is the newest when they are allocated, and end with it;
+ * they are freed, and change their size, in it alone. So do not hand the handle to who keeps what it allocates. */
+LOAM_INLINE loam_alloc loam_stack_as_alloc(struct loam_stack *stack) LOAM_NOEXCEPT {
+    return loam_alloc_make(&loam_alloc_of_stack, stack);
+}
+/* The same. A frame is to be open: to allocate without one is a mistake that is reported. */
+LOAM_INLINE loam_alloc loam_ring_as_alloc(struct loam_ring *ring) LOAM_NOEXCEPT {
+    return loam_alloc_make(&loam_alloc_of_ring, ring);
 }
 
 #if __STDC_HOSTED__
@@ -150,7 +167,8 @@ LOAM_INLINE void loam_alloc_free_at(loam_alloc alloc, void *p, size_t bytes, siz
 #define LOAM_ALLOC_DROP(alloc, p) \
     loam_alloc_free_at(alloc, p, sizeof(*(p)), __alignof__(*(p)), LOAM_HERE)
 
-/* What kind of allocator it is: "region", "pool", "blocks", "heap"; "none". */
+/* What kind of allocator it is: "region", "pool", "blocks", "fifo", "stack", "ring",
+ * "heap"; "none". */
 LOAM_INLINE const char *loam_alloc_name(loam_alloc alloc) LOAM_NOEXCEPT {
     return alloc.functions != NULL ? alloc.functions->name : "none";
 }

@@ -29,6 +29,7 @@
 #ifndef LOAM_FIFO_H
 #define LOAM_FIFO_H
 
+#include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -261,5 +262,9 @@ LOAM_API void loam_fifo_usage(const loam_fifo *fifo, loam_usage *usage) LOAM_NOE
 LOAM_API bool loam_fifo_check(const loam_fifo *fifo) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#if LOAM_METER && LOAM_METER_HOOKS
+#include "loam/meter_fifo.h"
+#endif
 
 #endif

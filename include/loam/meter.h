@@ -23,7 +23,9 @@
  *
  * `used` is the bytes of live objects: as requested in regions, a block's in pools, what may be used in blocks and
  * in the heap; under AddressSanitizer and Valgrind that of blocks stays 0. Rewinding to a mark restores what it was
- * then; deeper than LOAM_METER_DEPTH marks it stays as it is until those are gone.
+ * then; deeper than LOAM_METER_DEPTH marks it stays as it is until those are gone. A FIFO is told no sizes by frees:
+ * its objects are in use, as requested, until their page has no live one. Frees by other threads count when the FIFO
+ * takes them, without a time; those after its destroy do not.
  *
  * Threads: meters of allocators that one thread uses at a time are changed by plain stores, the others by relaxed
  * atomic additions: each counter is exact when nobody is in a call, and two read during one may not fit together.
@@ -136,6 +138,16 @@ LOAM_API void loam_meter_pop(const loam_entry *entry) LOAM_NOEXCEPT;
  * watches. The call that follows has its say. */
 struct loam_blocks;
 LOAM_API size_t loam_meter_blocks_bytes(struct loam_blocks *blocks, const void *p) LOAM_NOEXCEPT;
+/* The object, in whose page or frame it is, has so many bytes more (modulo the largest number): these leave `used`
+ * with that page or frame. Nothing of NULL. */
+struct loam_fifo;
+struct loam_ring;
+LOAM_API void loam_meter_fifo_more(struct loam_fifo *fifo, const void *p,
+                                   size_t bytes) LOAM_NOEXCEPT;
+LOAM_API void loam_meter_ring_more(struct loam_ring *ring, const void *p,
+                                   size_t bytes) LOAM_NOEXCEPT;
+/* An object was freed: if it was the current page's last one, none of that is in use. */
+LOAM_API void loam_meter_fifo_freed(struct loam_fifo *fifo) LOAM_NOEXCEPT;
 
 /* The heap's, for its own functions. */
 extern LOAM_API const loam_entry loam_meter_heap;

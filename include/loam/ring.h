@@ -21,6 +21,7 @@
 #ifndef LOAM_RING_H
 #define LOAM_RING_H
 
+#include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -167,5 +168,9 @@ LOAM_API void loam_ring_usage(const loam_ring *ring, loam_usage *usage) LOAM_NOE
 LOAM_API bool loam_ring_check(const loam_ring *ring) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#if LOAM_METER && LOAM_METER_HOOKS
+#include "loam/meter_ring.h"
+#endif
 
 #endif

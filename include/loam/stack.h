@@ -30,6 +30,7 @@
 #ifndef LOAM_STACK_H
 #define LOAM_STACK_H
 
+#include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
 
@@ -440,5 +441,9 @@ LOAM_INLINE void loam_stack_scope_end(loam_stack_scope *scope) {
 #endif
 
 LOAM_END
+
+#if LOAM_METER && LOAM_METER_HOOKS
+#include "loam/meter_stack.h"
+#endif
 
 #endif

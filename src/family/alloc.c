@@ -10,8 +10,11 @@
 
 #include "loam/alloc.h"
 #include "loam/blocks.h"
+#include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
+#include "loam/ring.h"
+#include "loam/stack.h"
 
 void loam_alloc_free_from_none(void *p, const char *file, unsigned line) {
     if (p == NULL) return;
@@ -21,7 +24,7 @@ void loam_alloc_free_from_none(void *p, const char *file, unsigned line) {
 
 /* ---- Regions ---- */
 
-/* Regions have an inline path for alignments that the compiler knows. */
+/* They, and those below, have an inline path for alignments that the compiler knows. */
 static void *region_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
     loam_region *region = (loam_region *)self;
     switch (align) {
@@ -97,3 +100,83 @@ static void *blocks_realloc(void *self, void *p, size_t old_bytes, size_t bytes,
 }
 const loam_alloc_functions loam_alloc_of_blocks = {blocks_alloc, blocks_realloc, blocks_free,
                                                    "blocks"};
+
+/* ---- FIFOs ---- */
+
+static void *fifo_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+    loam_fifo *fifo = (loam_fifo *)self;
+    switch (align) {
+    case 16: return loam_fifo_alloc_aligned_at(fifo, bytes, 16, file, line);
+    case 8: return loam_fifo_alloc_aligned_at(fifo, bytes, 8, file, line);
+    case 4: return loam_fifo_alloc_aligned_at(fifo, bytes, 4, file, line);
+    case 1: return loam_fifo_alloc_aligned_at(fifo, bytes, 1, file, line);
+    default: return loam_fifo_alloc_aligned_at(fifo, bytes, align, file, line);
+    }
+}
+static void *fifo_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                          const char *file, unsigned line) {
+    if (!lm_is_pow2(align)) return NULL;
+    return loam_fifo_realloc_aligned_at((loam_fifo *)self, p, old_bytes, bytes, align, file, line);
+}
+static void fifo_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                      unsigned line) {
+    (void)bytes, (void)align;
+    loam_fifo_free_at((loam_fifo *)self, p, file, line);
+}
+const loam_alloc_functions loam_alloc_of_fifo = {fifo_alloc, fifo_realloc, fifo_free, "fifo"};
+
+/* ---- Stacks and rings ---- */
+
+static void *stack_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+    loam_stack *stack = (loam_stack *)self;
+    switch (align) {
+    case 16: return loam_stack_alloc_aligned_at(stack, bytes, 16, file, line);
+    case 8: return loam_stack_alloc_aligned_at(stack, bytes, 8, file, line);
+    case 4: return loam_stack_alloc_aligned_at(stack, bytes, 4, file, line);
+    case 1: return loam_stack_alloc_aligned_at(stack, bytes, 1, file, line);
+    default: return loam_stack_alloc_aligned_at(stack, bytes, align, file, line);
+    }
+}
+static void *stack_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                           const char *file, unsigned line) {
+    if (!lm_is_pow2(align)) return NULL;
+    if (p == NULL) return stack_alloc(self, bytes, align, file, line);
+    return loam_stack_realloc_aligned_at((loam_stack *)self, p, old_bytes, bytes, align, file,
+                                         line);
+}
+static void stack_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                       unsigned line) {
+    (void)align;
+    loam_stack_free_at((loam_stack *)self, p, bytes, file, line);
+}
+const loam_alloc_functions loam_alloc_of_stack = {stack_alloc, stack_realloc, stack_free, "stack"};
+
+static void *ring_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
+    loam_ring *ring = (loam_ring *)self;
+    switch (align) {
+    case 16: return loam_ring_alloc_aligned_at(ring, bytes, 16, file, line);
+    case 8: return loam_ring_alloc_aligned_at(ring, bytes, 8, file, line);
+    case 4: return loam_ring_alloc_aligned_at(ring, bytes, 4, file, line);
+    case 1: return loam_ring_alloc_aligned_at(ring, bytes, 1, file, line);
+    default: return loam_ring_alloc_aligned_at(ring, bytes, align, file, line);
+    }
+}
+static void ring_free(void *self, void *p, size_t bytes, size_t align, const char *file,
+                      unsigned line) {
+    (void)align;
+    loam_ring_free_at((loam_ring *)self, p, bytes, file, line);
+}
+static void *ring_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
+                          const char *file, unsigned line) {
+    loam_ring *ring = (loam_ring *)self;
+    if (p == NULL || !lm_is_pow2(align)) return ring_alloc(self, bytes, align, file, line);
+    if (align <= LOAM_RING_ALIGN || bytes <= old_bytes)
+        return loam_ring_realloc_at(ring, p, old_bytes, bytes, file, line);
+    /* Their realloc knows no alignment; what is larger moves. */
+    void *other = ring_alloc(self, bytes, align, file, line);
+    if (other == NULL) return NULL;
+    memcpy(other, p, old_bytes);
+    loam_ring_free_at(ring, p, old_bytes, file, line);
+    return other;
+}
+const loam_alloc_functions loam_alloc_of_ring = {ring_alloc, ring_realloc, ring_free, "ring"};

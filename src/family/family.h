@@ -75,6 +75,15 @@ void lm_meter_put(const loam_entry *entry, size_t bytes);
 /* Mark number `depth` (0: the oldest) was made; was rewound to. */
 void lm_meter_mark(const loam_entry *entry, size_t depth);
 void lm_meter_rewind(const loam_entry *entry, size_t depth);
+/* The same of an allocator that pushes frames, by loam_meter_push, and has no numbers for its marks: their places. */
+void lm_meter_mark_at(const loam_entry *entry, const void *place);
+void lm_meter_rewind_to(const loam_entry *entry, const void *place);
+/* A frame has ended otherwise than by a pop that says so. */
+#define lm_meter_pop loam_meter_pop
+/* Of what is told no size when it is freed: so many bytes of objects are gone together; so many objects were freed by
+ * threads that could not count them, with `bytes` as above. */
+void lm_meter_less(const loam_entry *entry, size_t bytes);
+void lm_meter_freed(const loam_entry *entry, size_t objects);
 /* All objects are gone; the allocator is. lm_entry_deinit says the second. */
 void lm_meter_drop(const loam_entry *entry);
 void lm_meter_over(const loam_entry *entry);

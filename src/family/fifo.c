@@ -78,6 +78,7 @@ loam_fifo *loam_fifo_create_as(loam_source *source, const loam_fifo_options *opt
     }
     fifo->own_bytes = fifo->held_bytes = fifo->peak_bytes = got;
     fifo->requests = fifo->chunks = 1;
+    LM_METER(began(&fifo->entry, got, 1));
     return fifo;
 }
 

@@ -35,6 +35,9 @@ typedef struct loam_fifo_whole_page {
     size_t remote; /* objects that others freed and the owner has not yet counted; atomic */
     lm_notice_t notice;
     bool own; /* of one object */
+#if LOAM_METER
+    size_t metered; /* bytes in `used`: of all objects since the page was empty last */
+#endif
 } lm_fifo_page_t;
 
 /* In front of an object of a watched FIFO, hidden. */

@@ -107,6 +107,22 @@ bool loam_fifo_check(const loam_fifo *fifo) {
     return good;
 }
 
+/* ---- For the meter ---- */
+
+#if LOAM_METER
+void loam_meter_fifo_more(loam_fifo *fifo, const void *p, size_t bytes) {
+    if (p != NULL) lm_fifo_page_of(fifo, p)->metered += bytes;
+}
+
+void loam_meter_fifo_freed(loam_fifo *fifo) {
+    if (fifo->page == NULL || !lm_fifo_idle(fifo)) return;
+    lm_meter_less(&fifo->entry, fifo->page->metered);
+    fifo->page->metered = 0;
+}
+#endif
+
+/* ---- For the registry ---- */
+
 static const loam_fifo *fifo_of(const loam_entry *entry) {
     return LM_CONTAINER(entry, loam_fifo, entry);
 }

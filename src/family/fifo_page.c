@@ -30,6 +30,7 @@ static char *get(loam_fifo *fifo, size_t bytes, size_t *got) {
         chunk = (char *)loam_source_get(fifo->source, bytes, fifo->page_bytes, got);
     }
     if (chunk == NULL) return NULL;
+    LM_METER(got(&fifo->entry, *got));
     fifo->requests++;
     fifo->chunks++;
     fifo->held_bytes += *got;
@@ -40,6 +41,7 @@ static char *get(loam_fifo *fifo, size_t bytes, size_t *got) {
 static void put_chunk(loam_fifo *fifo, char *chunk, size_t got) {
     fifo->chunks--;
     fifo->held_bytes -= got;
+    LM_METER(put(&fifo->entry, got));
     if (fifo->mode != LM_FIFO_PLAIN) lm_tool_show_undefined(chunk, got);
     loam_source_put(fifo->source, chunk, got);
 }
@@ -84,6 +86,15 @@ static void forget_freed(const loam_fifo *fifo, lm_fifo_page_t *page) {
     page->dead = NULL;
 }
 
+/* Its objects are gone, for the meter. */
+static void unuse(const loam_fifo *fifo, lm_fifo_page_t *page) {
+    LM_METER(less(&fifo->entry, page->metered));
+#if LOAM_METER
+    page->metered = 0;
+#endif
+    (void)fifo, (void)page;
+}
+
 /* ---- The current page ---- */
 
 /* Its objects begin anew. */
@@ -119,7 +130,9 @@ static void move_end(loam_fifo *fifo, char *to) {
     room->end = (size_t)(limit - was) > STEP ? was + STEP : limit;
     if (to > room->end) room->end = to;
     char *zero = page->dirty < room->end ? page->dirty : room->end;
-    if (zero > was) memset(was, 0, (size_t)(zero - was));
+    if (zero <= was) return;
+    LM_METER(slow());
+    memset(was, 0, (size_t)(zero - was));
 }
 
 static void *cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) {
@@ -135,6 +148,7 @@ static bool advance(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
     if (page == NULL) return false;
     loam_fifo_room *room = lm_fifo_room(fifo);
     if (lm_fifo_idle(fifo)) {
+        unuse(fifo, page);
         forget_freed(fifo, page);
         if (room->end > page->dirty) page->dirty = room->end;
         begin(fifo, page);
@@ -237,6 +251,7 @@ void lm_fifo_retire(loam_fifo *fifo) {
         link_busy(fifo, page);
         return;
     }
+    unuse(fifo, page);
     forget_freed(fifo, page);
     lm_fifo_put(fifo, page);
 }
@@ -277,7 +292,10 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
     link_busy(fifo, page);
     if (fifo->mode != LM_FIFO_PLAIN)
         lm_tool_hide(lm_fifo_first(page), (size_t)(chunk + got - lm_fifo_first(page)));
-    if (fifo->zeroes && !(fresh && is_zeroed(fifo))) memset(p, 0, bytes);
+    if (fifo->zeroes && !(fresh && is_zeroed(fifo))) {
+        LM_METER(slow());
+        memset(p, 0, bytes);
+    }
     fifo->made--; /* who called will count it to the current page */
     return p;
 }
@@ -317,6 +335,7 @@ void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
 
 bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
     unlink_busy(fifo, page);
+    unuse(fifo, page);
     forget_freed(fifo, page);
     if (fifo->dead) {
         lm_fifo_put(fifo, page);

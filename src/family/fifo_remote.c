@@ -21,12 +21,15 @@
 static bool take(loam_fifo *fifo, lm_notice_t *notice) {
     if (fifo->mode == LM_FIFO_CHECKED) {
         const lm_fifo_record_t *record = LM_CONTAINER(notice, lm_fifo_record_t, notice);
+        if (!fifo->dead) LM_METER(freed(&fifo->entry, 1));
         return lm_fifo_less(fifo, lm_fifo_close(fifo, record->tag, record->file, record->line), 1);
     }
     lm_fifo_page_t *page = LM_CONTAINER(notice, lm_fifo_page_t, notice);
     /* Acquire: what threads did to the objects comes before their reuse. Release: we have read notice->next before
      * who counts from 0 again writes it. */
-    return lm_fifo_less(fifo, page, lm_exchange_acq_rel(&page->remote, 0));
+    size_t objects = lm_exchange_acq_rel(&page->remote, 0);
+    if (!fifo->dead) LM_METER(freed(&fifo->entry, objects));
+    return lm_fifo_less(fifo, page, objects);
 }
 
 /* The list, by the owner: LEFT is not in it. true iff that was the end of a dead FIFO. */
@@ -101,5 +104,10 @@ void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsign
 
 void loam_fifo_collect(loam_fifo *fifo) {
     /* Relaxed: what comes later is for the next time. A dead one is nobody's. */
-    if (fifo->remote && !fifo->dead && lm_load_relaxed(&fifo->notices) != 0) (void)take_all(fifo);
+    if (fifo->remote && !fifo->dead && lm_load_relaxed(&fifo->notices) != 0) {
+        (void)take_all(fifo);
+#if LOAM_METER
+        loam_meter_fifo_freed(fifo);
+#endif
+    }
 }

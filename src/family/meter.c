@@ -135,9 +135,15 @@ void lm_meter_put(const loam_entry *entry, size_t bytes) {
 }
 
 static void push_at(lm_meter_t *meter, size_t depth) {
-    if (depth < LOAM_METER_DEPTH)
+    if (depth < LOAM_METER_DEPTH) {
         lm_store_relaxed(&meter->used_at[depth], lm_load_relaxed(&meter->stats.used));
+        lm_store_relaxed(&meter->place[depth], LM_METER_FRAME);
+    }
     lm_store_relaxed(&meter->depth, depth + 1);
+}
+
+static bool is_frame(const lm_meter_t *meter, size_t depth) {
+    return depth >= LOAM_METER_DEPTH || lm_load_relaxed(&meter->place[depth]) == LM_METER_FRAME;
 }
 
 static void pop_to(lm_meter_t *meter, size_t depth) {
@@ -164,8 +170,45 @@ void loam_meter_push(const loam_entry *entry) {
 
 void loam_meter_pop(const loam_entry *entry) {
     lm_meter_t *meter = known_meter(entry);
-    if (meter != NULL && lm_load_relaxed(&meter->depth) != 0)
-        pop_to(meter, lm_load_relaxed(&meter->depth) - 1);
+    if (meter == NULL || lm_load_relaxed(&meter->depth) == 0) return;
+    size_t depth = lm_load_relaxed(&meter->depth) - 1;
+    while (depth != 0 && !is_frame(meter, depth)) depth--; /* marks in it */
+    if (is_frame(meter, depth)) pop_to(meter, depth);
+}
+
+/* None is kept beyond the deepest: there all are frames. */
+void lm_meter_mark_at(const loam_entry *entry, const void *place) {
+    lm_meter_t *meter = meter_of(entry);
+    size_t depth = lm_load_relaxed(&meter->depth);
+    if (meter == &lm_meters[LM_METER_OTHERS] || depth > LOAM_METER_DEPTH) return;
+    /* The newest one at the same place serves for both. */
+    if (depth != 0 && lm_load_relaxed(&meter->place[depth - 1]) == (uintptr_t)place) depth--;
+    if (depth == LOAM_METER_DEPTH) return;
+    push_at(meter, depth);
+    lm_store_relaxed(&meter->place[depth], (uintptr_t)place);
+}
+
+void lm_meter_rewind_to(const loam_entry *entry, const void *place) {
+    lm_meter_t *meter = known_meter(entry);
+    if (meter == NULL) return;
+    for (size_t i = lm_load_relaxed(&meter->depth); i-- > 0 && !is_frame(meter, i);) {
+        if (lm_load_relaxed(&meter->place[i]) != (uintptr_t)place) continue;
+        pop_to(meter, i);
+        lm_store_relaxed(&meter->depth, i + 1); /* it may be used again */
+        return;
+    }
+}
+
+void lm_meter_less(const loam_entry *entry, size_t bytes) {
+    lm_meter_t *meter = bytes != 0 ? known_meter(entry) : NULL;
+    if (meter == NULL) return;
+    size_t used = lm_load_relaxed(&meter->stats.used);
+    (void)lm_meter_add(meter, &meter->stats.used, 0 - (bytes < used ? bytes : used));
+}
+
+void lm_meter_freed(const loam_entry *entry, size_t objects) {
+    lm_meter_t *meter = meter_of(entry);
+    (void)lm_meter_add(meter, &meter->stats.of[LOAM_METER_FREE].calls, objects);
 }
 
 void lm_meter_drop(const loam_entry *entry) {

@@ -22,7 +22,11 @@ typedef struct lm_meter {
     size_t operations;
     size_t depth; /* marks, or frames */
     size_t used_at[LOAM_METER_DEPTH];
+    uintptr_t
+        place[LOAM_METER_DEPTH]; /* whose that is: of a stack's mark; LM_METER_FRAME: of a frame */
 } lm_meter_t;
+
+#define LM_METER_FRAME UINTPTR_MAX
 
 extern LM_HIDDEN lm_meter_t lm_meters[LM_METERS];
 /* Meters [0, this) and LM_METER_OTHERS have been in use. Acquire: what they are is seen then. */

@@ -25,6 +25,9 @@ struct LM_ALIGNED(16) loam_ring_frame {
     uintptr_t state; /* alive or released, mixed with its address */
     const char *file;
     unsigned line;
+#if LOAM_METER
+    size_t metered; /* bytes in `used` */
+#endif
 };
 
 #define ALIVE ((uintptr_t)0x10A3F4A1)
@@ -94,6 +97,7 @@ static void put_block(loam_ring *ring, ring_block_t *block) {
     size_t bytes = block->bytes;
     lm_tool_show_undefined(block, bytes);
     ring->held_bytes -= bytes;
+    LM_METER(put(&ring->entry, bytes));
     loam_source_put(ring->source, block, bytes);
 }
 
@@ -128,6 +132,7 @@ static ring_block_t *block_new(loam_ring *ring, size_t need) {
         bytes = bytes / 2 > least ? lm_align_up(bytes / 2, 16) : least;
     }
     if (block == NULL) return NULL;
+    LM_METER(got(&ring->entry, got));
     ring->requests++;
     ring->held_bytes += got;
     if (ring->held_bytes > ring->peak_bytes) ring->peak_bytes = ring->held_bytes;
@@ -282,6 +287,7 @@ void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *f
                          frame->file != NULL ? frame->file : "?", frame->line);
         return;
     }
+    LM_METER(less(&ring->entry, frame->metered));
     if (ring->mode == CHECKED) close_objects(ring, frame);
     hide_frame(ring, frame);
     frame->state = (uintptr_t)frame ^ RELEASED;
@@ -408,6 +414,15 @@ void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t by
     if (there != NULL && ring->mode == WATCHED) lm_tool_hide(p, old_bytes);
     return there;
 }
+
+#if LOAM_METER
+void loam_meter_ring_more(loam_ring *ring, const void *p, size_t bytes) {
+    loam_ring_frame *frame = ring->newest;
+    if (p == NULL || frame == NULL) return;
+    while (frame != NULL && !belongs(ring, frame, p)) frame = frame->older;
+    (frame != NULL ? frame : ring->newest)->metered += bytes; /* no bytes may lie behind all */
+}
+#endif
 
 size_t loam_ring_trim(loam_ring *ring) {
     size_t held = ring->held_bytes;

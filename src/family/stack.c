@@ -249,8 +249,10 @@ void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, cons
         lm_family_misuse(&stack->entry, file, line, "unwinding to a frame that has ended");
         return;
     }
-    while (frame->record != NULL && (record = lm_stack_newest(stack)) != frame->record)
+    while (frame->record != NULL && (record = lm_stack_newest(stack)) != frame->record) {
         (void)loam_stack_pop_slow(stack, record, (char *)record, file, line);
+        LM_METER(pop(&stack->entry));
+    }
 }
 
 void loam_stack_seal(loam_stack *stack) {
@@ -267,6 +269,7 @@ void loam_stack_unseal(loam_stack *stack) {
 /* ---- Marks ---- */
 
 loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
+    LM_METER(mark_at(&stack->entry, lm_stack_room(stack)->at));
     return (loam_stack_mark){lm_stack_newest(stack), lm_stack_room(stack)->at};
 }
 
@@ -287,6 +290,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
         lm_family_misuse(&stack->entry, file, line, "rewind to a mark that has ended");
         return;
     }
+    LM_METER(rewind_to(&stack->entry, mark->at));
     if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind", false);
     lm_stack_go_back(stack, at);
     lm_stack_open(stack);
@@ -481,6 +485,7 @@ void loam_stack_reset(loam_stack *stack) {
         lm_guard_drop_all(&stack->entry);
         stack->dead = NULL;
     }
+    LM_METER(drop(&stack->entry));
     lm_stack_note_end(stack);
     set_newest(stack, NULL);
     stack->sealed = false;

@@ -43,6 +43,7 @@ size_t lm_stack_mean(const loam_stack *stack) {
 static void *get(loam_stack *stack, size_t bytes, size_t *got) {
     void *p = loam_source_get(stack->source, bytes, 16, got);
     if (p == NULL) return NULL;
+    LM_METER(got(&stack->entry, *got));
     stack->requests++;
     stack->held_bytes += *got;
     if (stack->held_bytes > stack->peak_bytes) stack->peak_bytes = stack->held_bytes;
@@ -51,6 +52,7 @@ static void *get(loam_stack *stack, size_t bytes, size_t *got) {
 
 static void put(loam_stack *stack, void *p, size_t got) {
     stack->held_bytes -= got;
+    LM_METER(put(&stack->entry, got));
     loam_source_put(stack->source, p, got);
 }
 

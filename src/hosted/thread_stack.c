@@ -4,6 +4,9 @@
  * A thread's stack has no source before its first use, and no room, so that every inline path misses and
  * the slow one sets it up: nobody else asks. It ends with its thread.
  */
+/* What is asked of the allocators below is the program's doing: to be metered. */
+#undef LOAM_METER_HOOKS
+#define LOAM_METER_HOOKS 1
 #include "os/os.h"
 
 #include "family/family.h"

@@ -304,6 +304,7 @@ class Fifo final : public Allocator {
         loam_fifo_usage(fifo_, &usage);
         return usage;
     }
+    loam_alloc handle() override { return loam_fifo_as_alloc(fifo_); }
     bool check() override { return loam_fifo_check(fifo_); }
 
   private:
@@ -364,6 +365,7 @@ template <StackKind kKind> class Stack final : public Allocator {
         loam_stack_usage(&stack_, &usage);
         return usage;
     }
+    loam_alloc handle() override { return loam_stack_as_alloc(&stack_); }
     bool check() override { return loam_stack_check(&stack_); }
 
   private:
@@ -415,6 +417,7 @@ class Ring final : public Allocator {
         loam_ring_usage(&ring_, &usage);
         return usage;
     }
+    loam_alloc handle() override { return loam_ring_as_alloc(&ring_); }
     bool check() override { return loam_ring_check(&ring_); }
 
   private:
@@ -507,6 +510,10 @@ inline const std::vector<Kind> &kinds() {
         {"blocks_threads_as_alloc", "blocks", kBlocks, 0, 16,
          ByHandle<Blocks<LOAM_THREADS>::make, 16>::make},
         {"region_as_alloc", "region", kRegion, 0, 16, ByHandle<Region<RK::Plain>::make, 16>::make},
+        {"fifo_as_alloc", "fifo", kFifo, 0, 16, ByHandle<Fifo<0>::make, 16>::make},
+        {"stack_as_alloc", "stack", kRegion, 0, 16,
+         ByHandle<Stack<StackKind::InFrame>::make, 16>::make},
+        {"ring_as_alloc", "ring", kRegion, 0, 16, ByHandle<Ring::make, 16>::make},
     };
     return all;
 }

@@ -1,10 +1,13 @@
-/* alloc_test.c: handles to a region, a pool and blocks on a device. */
+/* alloc_test.c: handles to one of each allocator on a device. */
 #include "harness.h"
 
 #include "loam/alloc.h"
 #include "loam/blocks.h"
+#include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
+#include "loam/ring.h"
+#include "loam/stack.h"
 
 static _Alignas(64) char memory[24 * 1024];
 
@@ -56,6 +59,46 @@ TEST(blocks_by_handle) {
     CHECK_EQUAL(loam_blocks_init(&blocks, &options), 0);
     CHECK(keeps_what_it_grows(loam_blocks_as_alloc(&blocks), 512));
     loam_blocks_deinit(&blocks);
+}
+
+TEST(fifo_by_handle) {
+    loam_buffer buffer;
+    loam_fifo fifo;
+    loam_fifo_options options = {.page_bytes = 2048};
+    loam_buffer_init(&buffer, memory, sizeof(memory));
+    CHECK_EQUAL(loam_fifo_init(&fifo, &buffer.source, &options), 0);
+    CHECK(keeps_what_it_grows(loam_fifo_as_alloc(&fifo), 512));
+    CHECK(loam_alloc_alloc(loam_fifo_as_alloc(&fifo), sizeof(memory), 4) == NULL);
+    loam_fifo_deinit(&fifo);
+}
+
+TEST(stack_by_handle) {
+    loam_buffer buffer;
+    loam_stack stack;
+    loam_stack_options options = {.block_bytes = 1024};
+    loam_buffer_init(&buffer, memory, sizeof(memory));
+    CHECK_EQUAL(loam_stack_init(&stack, &buffer.source, &options), 0);
+    for (int i = 0; i < 100; i++) { /* more than there is, but for the pops */
+        loam_stack_frame frame = loam_stack_push(&stack);
+        CHECK(keeps_what_it_grows(loam_stack_as_alloc(&stack), 512));
+        loam_stack_pop(&stack, frame);
+    }
+    CHECK(loam_alloc_alloc(loam_stack_as_alloc(&stack), sizeof(memory), 4) == NULL);
+    loam_stack_deinit(&stack);
+}
+
+TEST(ring_by_handle) {
+    loam_buffer buffer;
+    loam_ring ring;
+    loam_ring_options options = {.block_bytes = 4096};
+    loam_buffer_init(&buffer, memory, sizeof(memory));
+    CHECK_EQUAL(loam_ring_init(&ring, &buffer.source, &options), 0);
+    for (int i = 0; i < 100; i++) {
+        loam_ring_frame *frame = loam_ring_open(&ring);
+        CHECK(keeps_what_it_grows(loam_ring_as_alloc(&ring), 512));
+        loam_ring_release(&ring, frame);
+    }
+    loam_ring_deinit(&ring);
 }
 
 TEST(no_handle) {

@@ -27,17 +27,30 @@ class Handles : public testing::Test {
         ASSERT_EQ(loam_pool_init(&pool_, nullptr, 4096, nullptr), 0);
         ASSERT_EQ(loam_shared_pool_init(&shared_, nullptr, 4096, nullptr), 0);
         ASSERT_EQ(loam_blocks_init(&blocks_, nullptr), 0);
+        ASSERT_EQ(loam_fifo_init(&fifo_, nullptr, nullptr), 0);
+        ASSERT_EQ(loam_stack_init(&stack_, nullptr, nullptr), 0);
+        ASSERT_EQ(loam_ring_init(&ring_, nullptr, nullptr), 0);
+        ASSERT_NE(loam_ring_open(&ring_), nullptr);
         all_ = {{loam_region_as_alloc(region_), SIZE_MAX, SIZE_MAX},
                 {loam_pool_as_alloc(&pool_), 4096, 16},
                 {loam_shared_pool_as_alloc(&shared_), 4096, 16},
                 {loam_blocks_as_alloc(&blocks_), SIZE_MAX, 65536},
-                {loam_heap_as_alloc(), SIZE_MAX, SIZE_MAX}};
+                {loam_heap_as_alloc(), SIZE_MAX, SIZE_MAX},
+                {loam_fifo_as_alloc(&fifo_), SIZE_MAX, SIZE_MAX},
+                {loam_stack_as_alloc(&stack_), SIZE_MAX, SIZE_MAX},
+                {loam_ring_as_alloc(&ring_), SIZE_MAX, SIZE_MAX}};
     }
     void TearDown() override {
         loam_region_destroy(region_);
         loam_pool_deinit(&pool_);
         loam_shared_pool_deinit(&shared_);
         loam_blocks_deinit(&blocks_);
+        EXPECT_TRUE(loam_fifo_check(&fifo_));
+        EXPECT_TRUE(loam_stack_check(&stack_));
+        EXPECT_TRUE(loam_ring_check(&ring_));
+        loam_fifo_deinit(&fifo_);
+        loam_stack_deinit(&stack_);
+        loam_ring_deinit(&ring_);
     }
     struct One {
         loam_alloc alloc;
@@ -47,6 +60,9 @@ class Handles : public testing::Test {
     loam_pool pool_;
     loam_shared_pool shared_;
     loam_blocks blocks_;
+    loam_fifo fifo_;
+    loam_stack stack_;
+    loam_ring ring_;
     std::vector<One> all_;
 };
 
@@ -122,6 +138,8 @@ TEST_F(Handles, ResizeAndKeepContentsAndAlignment) {
     EXPECT_EQ(usage.objects, 0u);
     loam_blocks_usage(&blocks_, &usage);
     EXPECT_EQ(usage.objects, 0u);
+    loam_fifo_usage(&fifo_, &usage);
+    EXPECT_EQ(usage.objects, 0u);
 }
 
 size_t heap_blocks() {
@@ -175,7 +193,7 @@ TEST_F(Handles, TellWhatTheyAre) {
         for (const One &other : all_)
             EXPECT_EQ(loam_alloc_is_same(one.alloc, other.alloc), &one == &other);
     }
-    EXPECT_EQ(names, "region pool pool blocks heap ");
+    EXPECT_EQ(names, "region pool pool blocks heap fifo stack ring ");
     EXPECT_STREQ(loam_alloc_name({nullptr, nullptr}), "none");
 }
 
@@ -216,6 +234,32 @@ TEST(Mistakes, OfACheckedRegionAreReportedWithTheCallersPlace) {
     loam_alloc_free(alloc, p, 24, 8);
     EXPECT_DEATH(loam_alloc_free(alloc, p, 24, 8), "loam: region handled: .*alloc_test.cc");
     loam_region_destroy(region);
+}
+
+TEST(Frames, EndWhatWasAllocatedByHandle) {
+    loam_stack stack;
+    loam_stack_options options = {};
+    options.flags = LOAM_CHECK;
+    options.name = "handled";
+    ASSERT_EQ(loam_stack_init(&stack, nullptr, &options), 0);
+    loam_alloc alloc = loam_stack_as_alloc(&stack);
+    void *older = loam_alloc_alloc(alloc, 24, 8);
+    loam_stack_frame frame = loam_stack_push(&stack);
+    void *p = loam_alloc_alloc(alloc, 24, 8);
+    EXPECT_DEATH(loam_alloc_free(alloc, older, 24, 8),
+                 "loam: stack handled: free of .*, which belongs to an older frame.*alloc_test.cc");
+    loam_stack_pop(&stack, frame);
+    EXPECT_DEATH(loam_alloc_free(alloc, p, 24, 8), "loam: stack handled: free of .*alloc_test.cc");
+    loam_alloc_free(alloc, older, 24, 8);
+    loam_stack_deinit(&stack);
+}
+
+TEST(Frames, OfARingAreToBeOpen) {
+    loam_ring ring;
+    ASSERT_EQ(loam_ring_init(&ring, nullptr, nullptr), 0);
+    EXPECT_DEATH((void)!loam_alloc_alloc(loam_ring_as_alloc(&ring), 24, 8),
+                 "loam: ring .*: allocation without a frame .*alloc_test.cc");
+    loam_ring_deinit(&ring);
 }
 
 /* One of a program's own. */

@@ -1,7 +1,7 @@
 /* tool_program.c: makes one mistake with an object of one allocator, or none; tool_test.cc runs it under memory tools.
  *
  *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|fifo|own|
- *                  remote none|MISTAKE
+ *                  remote|stack|frame|ring none|MISTAKE
  *     MISTAKE: unset, past, before, freed, reset; all of them, each behind a line with its name; foreign
  *
  * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business. Prints whether loam
@@ -12,6 +12,8 @@
 #include "loam/fifo.h"
 #include "loam/pool.h"
 #include "loam/region.h"
+#include "loam/ring.h"
+#include "loam/stack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +27,16 @@ static loam_shared_pool shared;
 static loam_blocks blocks;
 static loam_region *region, *parent;
 static loam_fifo fifo;
+static loam_stack stack;
+static loam_stack_frame of_stack;
+static loam_ring ring;
+static loam_ring_frame *of_ring;
 static LM_ALIGNED(64) char memory[1 << 20];
 
 static bool is(const char *name) { return strcmp(allocator, name) == 0; }
 static bool is_pool(void) { return is("pool") || is("handles") || is("buffer"); }
 static bool is_fifo(void) { return is("fifo") || is("own") || is("remote"); }
+static bool is_stack(void) { return is("stack") || is("frame"); }
 static bool is_blocks(void) { return is("blocks") || is("threads") || is("static") || is("large"); }
 
 /* ---- An object of guard.c, by itself ---- */
@@ -83,6 +90,13 @@ static bool begin(void) {
         parent = loam_region_create(NULL, NULL);
         return parent != NULL && (region = loam_region_create_child(parent, NULL)) != NULL;
     }
+    if (is_stack()) {
+        if (loam_stack_init(&stack, NULL, NULL) != 0) return false;
+        if (is("frame")) of_stack = loam_stack_push(&stack);
+        return is("stack") || loam_stack_pushed_it(&of_stack);
+    }
+    if (is("ring"))
+        return loam_ring_init(&ring, NULL, NULL) == 0 && (of_ring = loam_ring_open(&ring)) != NULL;
     return is("guard");
 }
 
@@ -92,6 +106,8 @@ static void *alloc(void) {
            : is("shared") ? loam_shared_pool_alloc(&shared)
            : is_blocks()  ? loam_blocks_alloc(&blocks, bytes)
            : is_fifo()    ? loam_fifo_alloc(&fifo, bytes)
+           : is_stack()   ? loam_stack_alloc(&stack, bytes)
+           : is("ring")   ? loam_ring_alloc(&ring, bytes)
                           : loam_region_alloc(region, bytes);
 }
 
@@ -106,8 +122,13 @@ static void release(void *p) {
         loam_blocks_free(&blocks, p);
     } else if (is("remote")) {
         loam_fifo_free_remote(&fifo, p);
+        if (lm_is_checked(0)) loam_fifo_collect(&fifo); /* guards are looked at till then */
     } else if (is_fifo()) {
         loam_fifo_free(&fifo, p);
+    } else if (is_stack()) {
+        loam_stack_free(&stack, p, bytes);
+    } else if (is("ring")) {
+        loam_ring_free(&ring, p, bytes);
     } else {
         loam_region_free(region, p, bytes);
     }
@@ -116,6 +137,9 @@ static void release(void *p) {
 static void reset(void) {
     if (is_pool()) loam_pool_reset(&pool);
     if (is_blocks()) loam_blocks_reset(&blocks);
+    if (is("stack")) loam_stack_reset(&stack);
+    if (is("frame")) loam_stack_pop(&stack, of_stack);
+    if (is("ring")) loam_ring_release(&ring, of_ring);
     if (region != NULL) loam_region_reset(region);
 }
 
@@ -125,6 +149,8 @@ static void end(void) {
     if (is("shared")) loam_shared_pool_deinit(&shared);
     if (is_blocks()) loam_blocks_deinit(&blocks);
     if (is_fifo()) loam_fifo_deinit(&fifo);
+    if (is_stack()) loam_stack_deinit(&stack);
+    if (is("ring")) loam_ring_deinit(&ring);
     loam_region_destroy(parent != NULL ? parent : region);
 }
 

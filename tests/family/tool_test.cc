@@ -34,9 +34,9 @@ bool says(const Outcome &outcome, const char *words) {
 
 /* buffer and static have exactly the blocks that fit: no redzone takes room from them. Large objects, and those of
  * guard here, go back to the source, or stay, in ways of their own. */
-const char *const kAll[] = {"guard",  "pool",    "handles", "buffer", "shared",
-                            "blocks", "threads", "static",  "large",  "region",
-                            "big",    "child",   "fifo",    "own",    "remote"};
+const char *const kAll[] = {"guard",   "pool",   "handles", "buffer", "shared", "blocks",
+                            "threads", "static", "large",   "region", "big",    "child",
+                            "fifo",    "own",    "remote",  "stack",  "frame",  "ring"};
 bool has_redzones(const std::string &allocator) {
     return allocator != "buffer" && allocator != "static";
 }

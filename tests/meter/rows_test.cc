@@ -180,6 +180,46 @@ TEST(Rows, OneEvery300OperationsAndOneForEachSlowCall) {
     loam_region_destroy(region);
 }
 
+TEST(Rows, OfAFifoAStackAndARing) {
+    Path file;
+    loam_fifo fifo;
+    loam_stack stack;
+    loam_ring ring;
+    loam_fifo_options of_fifo = {};
+    loam_stack_options of_stack = {};
+    loam_ring_options of_ring = {};
+    of_fifo.name = of_stack.name = of_ring.name = own_name();
+    ASSERT_EQ(loam_fifo_init(&fifo, nullptr, &of_fifo), 0);
+    ASSERT_EQ(loam_stack_init(&stack, nullptr, &of_stack), 0);
+    ASSERT_EQ(loam_ring_init(&ring, nullptr, &of_ring), 0);
+    ASSERT_EQ(loam_meter_start(file.path.c_str()), 0);
+    for (int i = 0; i < 300; i++) {
+        loam_stack_frame frame = loam_stack_push(&stack);
+        loam_ring_frame *open = loam_ring_open(&ring);
+        loam_fifo_free(&fifo, loam_fifo_alloc(&fifo, 10));
+        (void)!loam_stack_alloc(&stack, 20);
+        (void)!loam_ring_alloc(&ring, 30);
+        loam_ring_release(&ring, open);
+        loam_stack_pop(&stack, frame);
+    }
+    loam_meter_stop();
+    Csv csv = read_csv(file.path);
+    size_t bytes = 10, operations = 600;
+    for (const char *kind : {"fifo", "stack", "ring"}) {
+        std::vector<Row> rows = rows_of(csv, kind, own_name());
+        ASSERT_GE(rows.size(), 1u) << kind;
+        EXPECT_EQ(number(rows.back(), "operation"), operations) << kind;
+        EXPECT_EQ(number(rows.back(), "requested"), 300 * bytes) << kind;
+        EXPECT_EQ(number(rows.back(), "used"), bytes) << kind;
+        EXPECT_GT(number(rows.back(), "held"), bytes) << kind;
+        bytes += 10;
+        operations = 300;
+    }
+    loam_fifo_deinit(&fifo);
+    loam_stack_deinit(&stack);
+    loam_ring_deinit(&ring);
+}
+
 TEST(Rows, ManyMoreThanTheBufferHolds) {
     Path file;
     loam_region *region = named_region(nullptr);
