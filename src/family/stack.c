@@ -282,7 +282,9 @@ static void forget_moves(const loam_stack *stack) {
 }
 
 loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
-    return (loam_stack_mark){lm_stack_newest(stack), lm_stack_room(stack)->at};
+    /* Nothing is older than an empty base, and the first block may be another one by then. */
+    return (loam_stack_mark){lm_stack_newest(stack),
+                             is_empty(stack) ? NULL : lm_stack_room(stack)->at};
 }
 
 void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const char *file,
@@ -293,7 +295,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
         lm_family_misuse(&stack->entry, file, line, "rewind to a mark of another frame");
         return;
     }
-    if (at == NULL) { /* the base, before there was a block */
+    if (at == NULL) { /* the empty base */
         if (stack->block == NULL) return;
         at = lm_stack_first(stack, stack->first);
     }

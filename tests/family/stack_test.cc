@@ -309,6 +309,25 @@ TEST(Stack, MarksAtTheBase) {
     EXPECT_EQ(s.alloc(100), p);
 }
 
+TEST(Stack, AMarkAtTheEmptyBaseOutlivesATrim) {
+    std::vector<char> memory(20000);
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory.data(), memory.size());
+    buffer.source.flags = 0;
+    Stack s(&buffer.source, with_block(4096));
+    s.pop(s.push());
+    loam_stack_mark mark = loam_stack_mark_here(&s);
+    (void)s.alloc(100);
+    loam_stack_rewind(&s, &mark);
+    loam_stack_trim(&s);
+    size_t got;
+    void *between = loam_source_get(&buffer.source, 5000, 16, &got);
+    (void)s.alloc(100);
+    EXPECT_EQ(all_said([&] { loam_stack_rewind(&s, &mark); }), "");
+    EXPECT_EQ(s.usage().used_bytes, 0u);
+    loam_source_put(&buffer.source, between, got);
+}
+
 /* ---- Threads, and forks ---- */
 
 TEST(ThreadStack, ScopesNestAndEndHoweverTheyAreLeft) {
