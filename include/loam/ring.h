@@ -12,7 +12,7 @@
  *
  * Blocks form a ring: in use from the oldest frame's to the current one, free from there on. The next block
  * is taken if it is free and large enough; free ones that are too small, or four times as large as needed,
- * go back to the source.
+ * go back to the source; over a contiguous one, which could not use them again, they stay.
  *
  * Objects belong to the newest frame. Invariants: at <= end, end is a multiple of 16, both NULL where
  * inline paths must miss: while no frame is open, with LOAM_CHECK, under AddressSanitizer. loam_ring_check

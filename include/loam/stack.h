@@ -197,8 +197,8 @@ LOAM_INLINE void loam_stack_pop_at(loam_stack *stack, loam_stack_frame frame, co
 }
 #define loam_stack_pop(stack, frame) loam_stack_pop_at(stack, frame, LOAM_HERE)
 
-/* Ends all frames that are newer than this one, which goes on: for where longjmp leads, past pops that will
- * not come. To unwind to a frame that has ended is a mistake that every stack reports; it does nothing
+/* Ends all frames that are newer than this one, which goes on, also if there was no memory for it: for where longjmp
+ * leads, past pops that will not come. To unwind to a frame that has ended is a mistake that every stack reports; it does nothing
  * then. Takes time by the frames that end. */
 LOAM_API void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame,
                                    const char *file, unsigned line) LOAM_NOEXCEPT;

@@ -137,7 +137,7 @@ static void move_end(loam_fifo *fifo, char *to) {
 
 static void *cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) {
     uintptr_t p = lm_align_up((uintptr_t)room->at + lead, align), end = (uintptr_t)room->end;
-    if (room->at == NULL || p > end || bytes > end - p) return NULL;
+    if (room->at == NULL || p < (uintptr_t)room->at || p > end || bytes > end - p) return NULL;
     room->at = (char *)(p + bytes);
     return (void *)p;
 }

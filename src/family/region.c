@@ -164,7 +164,7 @@ LM_INLINE bool set_up(loam_region *region, loam_source *source, const loam_regio
     __asm__("" : "+r"(bytes)); /* the library's memcpy: a third of the time of `rep movs` */
     memcpy(region, &fresh, bytes);
     region->source = source;
-    if (LM_LIKELY(options == &defaults && !lm_is_checked(flags) &&
+    if (LM_LIKELY(options == &defaults && flags == 0 && !lm_is_checked(flags) &&
                   (source->flags & LOAM_SOURCE_CONTIGUOUS) == 0 && !lm_tool_watches()))
         return true;
     take_options(region, options, flags | options->flags);

@@ -151,10 +151,28 @@ static bool next_is_free(const loam_ring *ring) {
     return next != ring->block && (ring->oldest == NULL || next != ring->oldest->block);
 }
 
+/* Over a contiguous source, which could not use again what it took back: the smallest free block that is large enough
+ * is the next. NULL iff there is none. */
+static ring_block_t *best_free(const loam_ring *ring, size_t need) {
+    const ring_block_t *used = ring->oldest != NULL ? ring->oldest->block : ring->block;
+    ring_block_t *best = NULL, *at = ring->block;
+    for (ring_block_t *block = at->next; block != at && block != used; block = block->next) {
+        if ((size_t)(block_end(block) - block_first(block)) <= need) continue;
+        if (best == NULL || block->bytes < best->bytes) best = block;
+    }
+    if (best == NULL || best == at->next) return best;
+    best->before->next = best->next;
+    best->next->before = best->before;
+    best->before = at;
+    best->next = at->next;
+    return best->next->before = at->next = best;
+}
+
 static bool advance(loam_ring *ring, size_t need) {
     size_t most = OVERSIZE * (need > ring->block_bytes ? need : ring->block_bytes);
-    ring_block_t *block = NULL;
-    while (ring->block != NULL && next_is_free(ring)) {
+    bool contiguous = (ring->source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
+    ring_block_t *block = contiguous && ring->block != NULL ? best_free(ring, need) : NULL;
+    while (!contiguous && ring->block != NULL && next_is_free(ring)) {
         block = ring->block->next;
         size_t room = (size_t)(block_end(block) - block_first(block));
         if (room > need && block->bytes <= most) break;

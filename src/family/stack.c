@@ -45,6 +45,8 @@ int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_
         stack->mode = LM_STACK_WATCHED;
         stack->redzone = lm_stack_contiguous(stack) ? 0 : 16;
     }
+    /* What a contiguous source gives next begins where the block ends. */
+    stack->block_bytes = lm_align_up(bytes, 16);
     /* A block holds its header at least, and something else. */
     if (stack->block_bytes < 2 * lm_stack_head(stack))
         stack->block_bytes = 2 * lm_stack_head(stack);
@@ -182,6 +184,7 @@ loam_stack_pushed loam_stack_push_slow(loam_stack *stack, const char *file, unsi
         record = (loam_stack_record *)carve(
             stack, checked ? sizeof(lm_checked_record_t) : sizeof(*record), sizeof(*record));
     }
+    if (record == NULL) pushed.frame.older = older; /* for unwind */
     if (record != NULL) {
         lm_tool_show_undefined(record, checked ? sizeof(lm_checked_record_t) : sizeof(*record));
         record->older = older;
@@ -243,13 +246,15 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
 
 void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, const char *file,
                           unsigned line) {
+    /* Of a frame that there was no memory for the one below is left. */
+    const loam_stack_record *to = frame->record != NULL ? frame->record : frame->older;
     loam_stack_record *record = lm_stack_newest(stack);
-    while (record != NULL && record != frame->record) record = lm_record_older(record);
-    if (record == NULL && frame->record != NULL) {
+    while (record != NULL && record != to) record = lm_record_older(record);
+    if (record == NULL && to != NULL) {
         lm_family_misuse(&stack->entry, file, line, "unwinding to a frame that has ended");
         return;
     }
-    while (frame->record != NULL && (record = lm_stack_newest(stack)) != frame->record) {
+    while ((record = lm_stack_newest(stack)) != to) {
         (void)loam_stack_pop_slow(stack, record, (char *)record, file, line);
         LM_METER(pop(&stack->entry));
     }
@@ -268,9 +273,21 @@ void loam_stack_unseal(loam_stack *stack) {
 
 /* ---- Marks ---- */
 
+/* Frames below the newest that were to go on in a block that is free now go on where they were. What they remember
+ * is no newer than what those above them do. */
+static void forget_moves(const loam_stack *stack) {
+    for (loam_stack_record *record = lm_stack_newest(stack);
+         record != NULL && lm_record_is(record, LM_RECORD_MOVED) &&
+         lm_stack_block_of(stack, record->moved) == NULL;
+         record = lm_record_older(record))
+        lm_record_unmark(record, LM_RECORD_MOVED);
+}
+
 loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
-    LM_METER(mark_at(&stack->entry, lm_stack_room(stack)->at));
-    return (loam_stack_mark){lm_stack_newest(stack), lm_stack_room(stack)->at};
+    /* Nothing is older than an empty base, and the first block may be another one by then. */
+    char *at = is_empty(stack) ? NULL : lm_stack_room(stack)->at;
+    LM_METER(mark_at(&stack->entry, at));
+    return (loam_stack_mark){lm_stack_newest(stack), at};
 }
 
 void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const char *file,
@@ -281,7 +298,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
         lm_family_misuse(&stack->entry, file, line, "rewind to a mark of another frame");
         return;
     }
-    if (at == NULL) { /* the base, before there was a block */
+    if (at == NULL) { /* the empty base */
         if (stack->block == NULL) return;
         at = lm_stack_first(stack, stack->first);
     }
@@ -293,6 +310,7 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
     LM_METER(rewind_to(&stack->entry, mark->at));
     if (stack->mode == LM_STACK_CHECKED) close_newer(stack, at, "rewind", false);
     lm_stack_go_back(stack, at);
+    forget_moves(stack);
     lm_stack_open(stack);
 }
 

@@ -54,6 +54,9 @@ LM_INLINE bool lm_record_is(const loam_stack_record *record, uintptr_t mark) {
 LM_INLINE void lm_record_mark(loam_stack_record *record, uintptr_t mark) {
     record->older = (loam_stack_record *)((uintptr_t)record->older | mark);
 }
+LM_INLINE void lm_record_unmark(loam_stack_record *record, uintptr_t mark) {
+    record->older = (loam_stack_record *)((uintptr_t)record->older & ~mark);
+}
 /* Where the frame below goes on, by the record alone: alignment may have taken some bytes before it. */
 LM_INLINE char *lm_record_at(const loam_stack_record *record) {
     return lm_record_is(record, LM_RECORD_MOVED) ? record->moved : (char *)(uintptr_t)record;
@@ -85,8 +88,9 @@ LM_INLINE char *lm_stack_first(const loam_stack *stack, const lm_block_head_t *b
 LM_INLINE char *lm_stack_end(const lm_block_head_t *block) {
     return (char *)lm_align_down((uintptr_t)block + block->bytes, 16);
 }
+/* A place may be the block's end; its begin may be the end of another one. */
 LM_INLINE bool lm_stack_inside(const lm_block_head_t *block, const char *p) {
-    return p >= (const char *)block && p <= lm_stack_end(block);
+    return p > (const char *)block && p <= lm_stack_end(block);
 }
 
 /* ---- stack.c ---- */

@@ -230,6 +230,16 @@ bool lm_stack_has_spare(const loam_stack *stack) {
            (lm_stack_contiguous(stack) && lm_stack_pieces(first)->count > 1);
 }
 
+static void set_end(loam_stack *stack) {
+    const lm_block_head_t *block = stack->block;
+    loam_stack_room *room = lm_stack_room(stack);
+    room->end = lm_stack_end(block);
+    /* Frames that were pushed when there was nothing to give back are to see that there is. */
+    if (block == stack->first && block->newer != NULL && lm_stack_has_spare(stack) &&
+        room->end - room->at > 16)
+        room->end -= 16;
+}
+
 void lm_stack_go_back(loam_stack *stack, char *at) {
     lm_block_head_t *block = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
@@ -243,9 +253,7 @@ void lm_stack_go_back(loam_stack *stack, char *at) {
     hide(stack, at, to);
     stack->block = block;
     room->at = at;
-    room->end = lm_stack_end(block);
-    /* Frames that were pushed when there were no free blocks are to see that there are. */
-    if (block == stack->first && block->newer != NULL && room->end - at > 16) room->end -= 16;
+    set_end(stack);
 }
 
 void lm_stack_drop_free(loam_stack *stack, size_t most) {
@@ -300,6 +308,7 @@ void lm_stack_end_round(loam_stack *stack) {
     if (stack->held_bytes > average) {
         lm_stack_drop_free(stack, average > stack->used_bytes ? average - stack->used_bytes : 0);
         lm_stack_shrink(stack, average);
+        if (stack->block != NULL) set_end(stack); /* the next frames are to see what comes then */
     }
     stack->round_bytes = lm_stack_contiguous(stack) ? 0 : stack->used_bytes;
 }

@@ -80,7 +80,8 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
     (void)source;
     size_t whole = bytes <= LAST_BYTES ? lm_align_up(bytes, PAGE_BYTES) : 0;
     unsigned i = last_of(whole);
-    if (LM_UNLIKELY(i == LAST_SIZES || align > PAGE_BYTES || last.first[i] == NULL))
+    /* Chunks of these sizes lie at multiples of them. */
+    if (LM_UNLIKELY(i == LAST_SIZES || align > whole || last.first[i] == NULL))
         return get_from_heap(bytes, align, got);
     lm_block_t *block = last.first[i];
     last.first[i] = block->next;

@@ -418,6 +418,11 @@ TEST(Region, OneThatIsFixedAsksNoMore) {
     EXPECT_EQ(counted.gets, 1u);
     EXPECT_GT(usage_of(region).used_bytes, 7000u);
     EXPECT_EQ(region.alloc(100000), nullptr);
+    /* The flag counts by itself, too. */
+    loam_region *other = loam_region_create_as(&counted.source, nullptr, LOAM_FIXED);
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(loam_region_alloc(other, 100000), nullptr);
+    loam_region_destroy(other);
 }
 
 TEST(Region, SmallerChunksDoWhereTheSourceEnds) {

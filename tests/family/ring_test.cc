@@ -211,6 +211,26 @@ TEST(RingMisuse, CheckedOnes) {
 }
 
 using RingMisuseDeathTest = testing::Test;
+/* A buffer gives again only what was its last: blocks that do not fit now are kept for later. */
+TEST(Ring, ABufferLastsForever) {
+    std::vector<char> memory(size_t{256} << 10);
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory.data(), memory.size());
+    {
+        Ring r(&buffer.source, 4096);
+        loam_ring_frame *before = loam_ring_open(&r.ring);
+        for (int i = 0; i < 20000; i++) {
+            loam_ring_frame *frame = loam_ring_open(&r.ring);
+            ASSERT_NE(frame, nullptr) << i;
+            ASSERT_NE(loam_ring_alloc(&r.ring, i % 7 == 0 ? 20000 : 500), nullptr) << i;
+            loam_ring_release(&r.ring, before);
+            before = frame;
+        }
+        EXPECT_TRUE(loam_ring_check(&r.ring));
+    }
+    EXPECT_EQ(buffer.out, 0u);
+}
+
 TEST(RingMisuseDeathTest, AMistakeEndsTheProgram) {
     Ring r(nullptr, 0, 0, "mail");
     EXPECT_DEATH((void)r.alloc(8), "loam: ring mail: allocation without a frame .at a.c:10");

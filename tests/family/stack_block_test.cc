@@ -139,6 +139,58 @@ TEST(StackBlocks, OlderFramesThatAreFullFollowToo) {
     s.pop(base);
 }
 
+/* Then the block that they would go on in is free. */
+TEST(StackBlocks, ARewindForgetsThatFramesFollowed) {
+    for (unsigned flags : {0u, static_cast<unsigned>(LOAM_CHECK)}) {
+        loam_stack_options options = with_block(4096);
+        options.flags = flags;
+        Stack s(nullptr, options);
+        loam_stack_frame base = s.push();
+        for (int i = 0; i < 200; i++) (void)s.alloc(1000);
+        s.pop(base);
+        base = s.push();
+        const loam_stack_block *full = s.stack.block;
+        const loam_stack_room *room = lm_stack_room(&s.stack);
+        while (s.stack.block == full && room->end - room->at > 300) (void)s.alloc(24);
+        loam_stack_frame old = s.push(), inner = s.push();
+        loam_stack_mark mark = loam_stack_mark_here(&s);
+        (void)s.alloc(1000);
+        EXPECT_NE(s.stack.block, full);
+        loam_stack_rewind(&s, &mark);
+        EXPECT_EQ(s.stack.block, full);
+        EXPECT_TRUE(loam_stack_check(&s));
+        loam_stack_trim(&s);
+        s.pop(inner);
+        EXPECT_TRUE(loam_stack_check(&s));
+        s.pop(old);
+        EXPECT_EQ(s.stack.block, full);
+        EXPECT_TRUE(loam_stack_check(&s));
+        s.pop(base);
+    }
+}
+
+/* A source whose chunks lie side by side, and which does not say so. */
+TEST(StackBlocks, TheEndOfABlockIsNotTheBeginOfTheNext) {
+    std::vector<char> memory(size_t{1} << 16);
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory.data(), memory.size());
+    buffer.source.flags = 0;
+    Stack s(&buffer.source, with_block(4096));
+    loam_stack_frame frame = s.push();
+    const loam_stack_room *room = lm_stack_room(&s.stack);
+    for (size_t left; (left = static_cast<size_t>(room->end - room->at)) != 0;)
+        (void)s.alloc(left > 1000 ? 100 : LOAM_DEBUG ? left - 112 : left);
+    const loam_stack_block *full = s.stack.block;
+    loam_stack_mark mark = loam_stack_mark_here(&s);
+    (void)s.alloc(100);
+    ASSERT_EQ(reinterpret_cast<const char *>(s.stack.block), lm_stack_end(full));
+    loam_stack_rewind(&s, &mark);
+    EXPECT_EQ(s.stack.block, full);
+    memset(s.alloc(64), 1, 64);
+    EXPECT_TRUE(loam_stack_check(&s));
+    s.pop(frame);
+}
+
 TEST(StackBlocks, OlderFramesWithRoomStay) {
     SKIP_UNLESS_PLAIN();
     Stack s;

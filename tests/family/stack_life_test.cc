@@ -103,6 +103,30 @@ TEST(Stack, KeepBytesAreKept) {
     EXPECT_LE(counted.used_bytes, size_t{1} << 20);
 }
 
+TEST(Stack, WhatAPeakTookGoesBackEachTime) {
+    for (size_t keep : {size_t{0}, size_t{256} << 10}) {
+        Counted counted;
+        loam_stack_options options = {};
+        options.keep_bytes = keep;
+        Stack s(&counted.source, options);
+        auto round = [&](int objects) {
+            loam_stack_frame outer = s.push();
+            (void)s.alloc(100);
+            loam_stack_frame inner = s.push();
+            for (int i = 0; i < objects; i++) (void)s.alloc(1000);
+            s.pop(inner);
+            s.pop(outer);
+        };
+        for (int again = 0; again < 4; again++) {
+            for (int i = 0; i < 40; i++) round(100);
+            round(3000);
+            EXPECT_GE(counted.used_bytes, 3000000u);
+            for (int i = 0; i < 40; i++) round(1);
+            EXPECT_LE(counted.used_bytes, size_t{256} << 10) << again;
+        }
+    }
+}
+
 TEST(Stack, TrimGivesBackWhatIsFree) {
     Counted counted;
     Stack s(&counted.source);
@@ -276,6 +300,21 @@ TEST(Stack, OverAReservedRangeNothingIsSearched) {
         EXPECT_LT(s.usage().held_bytes, size_t{200} << 10) << "and gives back what is not needed";
     }
     loam_reserve_deinit(&range);
+}
+
+TEST(Stack, OverAReservedRangeBlocksOfAnySizeGrowInPlace) {
+    for (size_t block : {300, 4100, 10001}) {
+        loam_reserve reserve;
+        ASSERT_EQ(loam_reserve_init(&reserve, size_t{64} << 20), 0);
+        {
+            Stack s(&reserve.source, with_block(block));
+            loam_stack_frame frame = s.push();
+            for (int i = 0; i < 10000; i++) (void)s.alloc(1000);
+            EXPECT_EQ(s.usage().chunks, 1u) << block;
+            s.pop(frame);
+        }
+        loam_reserve_deinit(&reserve);
+    }
 }
 
 TEST(Stack, OverAReservedRangeTheSameAgainAsksNobody) {

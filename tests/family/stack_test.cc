@@ -233,6 +233,20 @@ TEST(Stack, UnwindsWhereLongjmpLeads) {
     s.pop(outer);
 }
 
+TEST(Stack, UnwindsToAFrameThatThereWasNoMemoryFor) {
+    Counted counted(loam_pages(), 4096);
+    Stack s(&counted.source, with_block(4096));
+    loam_stack_frame outer = s.push(), below = outer, none = s.push();
+    while (loam_stack_pushed_it(&none)) below = none, none = s.push();
+    counted.most_bytes = SIZE_MAX;
+    for (int i = 0; i < 3; i++) (void)s.push();
+    loam_stack_unwind(&s, &none);
+    s.pop(none);
+    EXPECT_EQ(all_said([&] { s.pop(below); }), "") << "the inner ones have ended";
+    loam_stack_unwind(&s, &outer);
+    s.pop(outer);
+}
+
 /* ---- Seals ---- */
 
 TEST(Stack, FramesOnASealedOneWork) {
@@ -293,6 +307,25 @@ TEST(Stack, MarksAtTheBase) {
     char *p = s.alloc(100);
     loam_stack_rewind(&s, &mark);
     EXPECT_EQ(s.alloc(100), p);
+}
+
+TEST(Stack, AMarkAtTheEmptyBaseOutlivesATrim) {
+    std::vector<char> memory(20000);
+    loam_buffer buffer;
+    loam_buffer_init(&buffer, memory.data(), memory.size());
+    buffer.source.flags = 0;
+    Stack s(&buffer.source, with_block(4096));
+    s.pop(s.push());
+    loam_stack_mark mark = loam_stack_mark_here(&s);
+    (void)s.alloc(100);
+    loam_stack_rewind(&s, &mark);
+    loam_stack_trim(&s);
+    size_t got;
+    void *between = loam_source_get(&buffer.source, 5000, 16, &got);
+    (void)s.alloc(100);
+    EXPECT_EQ(all_said([&] { loam_stack_rewind(&s, &mark); }), "");
+    EXPECT_EQ(s.usage().used_bytes, 0u);
+    loam_source_put(&buffer.source, between, got);
 }
 
 /* ---- Threads, and forks ---- */
