@@ -108,7 +108,7 @@ LOAM_API LOAM_NODISCARD loam_fifo *loam_fifo_create_as(loam_source *source,
 LOAM_INLINE loam_fifo *loam_fifo_create(loam_source *source, const loam_fifo_options *options) {
     return loam_fifo_create_as(source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
-/* Ends a FIFO of create. If objects are alive it lives on: it refuses all allocations (NULL), and goes back to its
+/* Ends a FIFO of create. If objects are alive it lives on: it refuses allocations and moves (NULL), and goes back to its
  * source, which must live as long, with the last of them that is freed. NULL is fine. */
 LOAM_API void loam_fifo_destroy(loam_fifo *fifo) LOAM_NOEXCEPT;
 
@@ -135,7 +135,7 @@ LOAM_API void *loam_fifo_realloc_slow(loam_fifo *fifo, void *p, size_t old_bytes
 
 /* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline path),
  * zero without LOAM_FIFO_RAW. 0 bytes: an address that may be the next object's as well; it is to be freed, too. NULL
- * iff there is no memory, the FIFO is destroyed, bytes is more than PTRDIFF_MAX less align and a page, or align is no
+ * iff there is no memory, the FIFO is destroyed, bytes is more than PTRDIFF_MAX less 2 * align, a page and 4 KiB, or align is no
  * power of two. Ten instructions, eight for a constant size; each 8 KiB take a call that zeroes, each page one that
  * finds another. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo *fifo, size_t bytes,
@@ -224,8 +224,8 @@ LOAM_API void loam_fifo_collect(loam_fifo *fifo) LOAM_NOEXCEPT;
 LOAM_API void loam_fifo_adopt(loam_fifo *fifo) LOAM_NOEXCEPT;
 
 /* Changes an object's size; new bytes are zero without LOAM_FIFO_RAW, also where the object had been longer before. In
- * place iff it gets smaller, or is the last one and fits, or has a page of its own with room; moved otherwise, and the
- * old place is freed. p NULL: alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc;
+ * place iff it gets smaller, or is the last one and fits, or has a page of its own with room (not where checks or a tool
+ * watch: these move it); moved otherwise, and the old place is freed. align is what it was allocated with. p NULL: alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc;
  * then the object is as it was. */
 LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_aligned_at(loam_fifo *fifo, void *p,
                                                               size_t old_bytes, size_t bytes,
