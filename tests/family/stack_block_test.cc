@@ -176,6 +176,7 @@ TEST(StackBlocks, TheEndOfABlockIsNotTheBeginOfTheNext) {
     loam_buffer_init(&buffer, memory.data(), memory.size());
     buffer.source.flags = 0;
     Stack s(&buffer.source, with_block(4096));
+    if (s.stack.redzone != 0) GTEST_SKIP() << "a tool's redzone lies at the end";
     loam_stack_frame frame = s.push();
     const loam_stack_room *room = lm_stack_room(&s.stack);
     for (size_t left; (left = static_cast<size_t>(room->end - room->at)) != 0;)
