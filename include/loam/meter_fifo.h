@@ -27,11 +27,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_fifo_alloc_aligned_metered(loam_fifo *fifo
 
 LOAM_INLINE LOAM_NODISCARD void *loam_fifo_alloc_metered(loam_fifo *fifo, size_t bytes,
                                                          const char *file, unsigned line) {
-    LOAM_METER_BEGIN;
-    void *p = loam_fifo_alloc_at(fifo, bytes, file, line);
-    LOAM_METER_ALLOCATED(&fifo->entry, p, bytes, bytes);
-    loam_meter_fifo_more(fifo, p, bytes);
-    return p;
+    return loam_fifo_alloc_aligned_at(fifo, bytes, LOAM_FIFO_ALIGN, file, line);
 }
 #define loam_fifo_alloc_at loam_fifo_alloc_metered
 
@@ -77,15 +73,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_aligned_metered(loam_fifo *fi
 LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_metered(loam_fifo *fifo, void *p,
                                                            size_t old_bytes, size_t bytes,
                                                            const char *file, unsigned line) {
-    uintptr_t was = (uintptr_t)p;
-    LOAM_METER_BEGIN;
-    p = loam_fifo_realloc_at(fifo, p, old_bytes, bytes, file, line);
-    /* Where it was before it moved is in use as long as the page. */
-    size_t before = p != NULL && (uintptr_t)p == was ? old_bytes : 0;
-    LOAM_METER_REALLOCATED(&fifo->entry, p != NULL, bytes, bytes, before);
-    loam_meter_fifo_more(fifo, p, bytes - before);
-    loam_meter_fifo_freed(fifo);
-    return p;
+    return loam_fifo_realloc_aligned_at(fifo, p, old_bytes, bytes, LOAM_FIFO_ALIGN, file, line);
 }
 #define loam_fifo_realloc_at loam_fifo_realloc_metered
 

@@ -51,10 +51,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_region_alloc_aligned_metered(loam_region *
 
 LOAM_INLINE LOAM_NODISCARD void *loam_region_alloc_metered(loam_region *region, size_t bytes,
                                                            const char *file, unsigned line) {
-    LOAM_METER_BEGIN;
-    void *p = loam_region_alloc_at(region, bytes, file, line);
-    LOAM_METER_ALLOCATED(&region->entry, p, bytes, bytes);
-    return p;
+    return loam_region_alloc_aligned_at(region, bytes, LOAM_REGION_ALIGN, file, line);
 }
 #define loam_region_alloc_at loam_region_alloc_metered
 
@@ -119,11 +116,8 @@ LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_aligned_metered(loam_region
 LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_metered(loam_region *region, void *p,
                                                              size_t old_bytes, size_t bytes,
                                                              const char *file, unsigned line) {
-    size_t before = p != NULL ? old_bytes : 0;
-    LOAM_METER_BEGIN;
-    p = loam_region_realloc_at(region, p, old_bytes, bytes, file, line);
-    LOAM_METER_REALLOCATED(&region->entry, p != NULL, bytes, bytes, before);
-    return p;
+    return loam_region_realloc_aligned_at(region, p, old_bytes, bytes, LOAM_REGION_ALIGN, file,
+                                          line);
 }
 #define loam_region_realloc_at loam_region_realloc_metered
 

@@ -23,11 +23,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_ring_alloc_aligned_metered(loam_ring *ring
 
 LOAM_INLINE LOAM_NODISCARD void *loam_ring_alloc_metered(loam_ring *ring, size_t bytes,
                                                          const char *file, unsigned line) {
-    LOAM_METER_BEGIN;
-    void *p = loam_ring_alloc_at(ring, bytes, file, line);
-    LOAM_METER_ALLOCATED(&ring->entry, p, bytes, bytes);
-    loam_meter_ring_more(ring, p, bytes);
-    return p;
+    return loam_ring_alloc_aligned_at(ring, bytes, LOAM_RING_ALIGN, file, line);
 }
 #define loam_ring_alloc_at loam_ring_alloc_metered
 

@@ -40,10 +40,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_stack_alloc_aligned_metered(loam_stack *st
 
 LOAM_INLINE LOAM_NODISCARD void *loam_stack_alloc_metered(loam_stack *stack, size_t bytes,
                                                           const char *file, unsigned line) {
-    LOAM_METER_BEGIN;
-    void *p = loam_stack_alloc_at(stack, bytes, file, line);
-    LOAM_METER_ALLOCATED(&stack->entry, p, bytes, bytes);
-    return p;
+    return loam_stack_alloc_aligned_at(stack, bytes, LOAM_STACK_ALIGN, file, line);
 }
 #define loam_stack_alloc_at loam_stack_alloc_metered
 
@@ -82,11 +79,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_stack_realloc_aligned_metered(loam_stack *
 LOAM_INLINE LOAM_NODISCARD void *loam_stack_realloc_metered(loam_stack *stack, void *p,
                                                             size_t old_bytes, size_t bytes,
                                                             const char *file, unsigned line) {
-    size_t before = p != NULL ? old_bytes : 0;
-    LOAM_METER_BEGIN;
-    p = loam_stack_realloc_at(stack, p, old_bytes, bytes, file, line);
-    LOAM_METER_REALLOCATED(&stack->entry, p != NULL, bytes, bytes, before);
-    return p;
+    return loam_stack_realloc_aligned_at(stack, p, old_bytes, bytes, LOAM_STACK_ALIGN, file, line);
 }
 #define loam_stack_realloc_at loam_stack_realloc_metered
 

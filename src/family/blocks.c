@@ -73,14 +73,6 @@ static int set_memory(loam_blocks *blocks, const loam_blocks_options *options) {
     return 0;
 }
 
-static loam_source *default_source(void) {
-#if LM_HOSTED
-    return loam_pages();
-#else
-    return NULL;
-#endif
-}
-
 static int set_threads(loam_blocks *blocks, const loam_blocks_options *options) {
     if (options->locks != NULL) {
         blocks->locks = options->locks;
@@ -109,7 +101,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
         .slot = UINT32_MAX,
         .class_count = count,
         .largest_bytes = largest,
-        .source = options->source != NULL ? options->source : default_source(),
+        .source = options->source != NULL ? options->source : lm_default_source(),
         .checked = lm_is_checked(flags),
         .counted = options->counted,
         .fixed = options->memory != NULL || (flags & LOAM_FIXED) != 0,

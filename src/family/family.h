@@ -54,6 +54,32 @@ bool lm_entry_has(const loam_entry *entry, const void *p);
 /* Whether it is in the list. */
 bool lm_entry_listed(const loam_entry *entry);
 
+/* Where memory comes from for who names no source; NULL iff there is no operating system. */
+LM_INLINE loam_source *lm_default_source(void) {
+#if LM_HOSTED
+    return loam_pages();
+#else
+    return NULL;
+#endif
+}
+
+/* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL where there was no memory. */
+LM_INLINE void *lm_copy(void *copy, const void *from, size_t bytes) {
+    return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
+}
+LM_INLINE size_t lm_text_length(const char *from, size_t most) {
+    size_t length = 0;
+    while (length < most && from[length] != '\0') length++;
+    return length;
+}
+LM_INLINE char *lm_copy_text(void *copy, const char *from, size_t length) {
+    char *text = (char *)copy;
+    if (text == NULL) return NULL;
+    memcpy(text, from, length);
+    text[length] = '\0';
+    return text;
+}
+
 /* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }
 

@@ -10,14 +10,6 @@ enum { PAGE_BYTES = 64 * 1024, PAGE_LEAST = 512, SPARES = 4 };
 
 /* ---- Setting up ---- */
 
-static loam_source *default_source(void) {
-#if LM_HOSTED
-    return loam_pages();
-#else
-    return NULL;
-#endif
-}
-
 /* A thread's name among those alive; where there are no threads, one for all. */
 static uintptr_t this_thread(void) {
 #if LM_HOSTED
@@ -39,7 +31,7 @@ static bool possible_options(const loam_fifo_options *options) {
 
 int loam_fifo_init_as(loam_fifo *fifo, loam_source *source, const loam_fifo_options *options,
                       unsigned more_flags) {
-    if (source == NULL) source = default_source();
+    if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options)) return LM_EINVAL;
     unsigned flags = options->flags | more_flags;
@@ -67,7 +59,7 @@ int loam_fifo_init_as(loam_fifo *fifo, loam_source *source, const loam_fifo_opti
 
 loam_fifo *loam_fifo_create_as(loam_source *source, const loam_fifo_options *options,
                                unsigned more_flags) {
-    if (source == NULL) source = default_source();
+    if (source == NULL) source = lm_default_source();
     if (source == NULL) return NULL;
     size_t got;
     loam_fifo *fifo = (loam_fifo *)loam_source_get(source, sizeof(loam_fifo), 64, &got);

@@ -107,14 +107,6 @@ LM_INLINE void begin_chunk(const loam_source *source, bool plain, lm_chunk_t *ch
 
 /* ---- Setting up ---- */
 
-static loam_source *default_source(void) {
-#if LM_HOSTED
-    return loam_pages();
-#else
-    return NULL;
-#endif
-}
-
 static const loam_region_options defaults;
 static size_t first_of(const loam_region_options *options) {
     return options->first_bytes != 0 ? options->first_bytes : FIRST_BYTES;
@@ -173,7 +165,7 @@ LM_INLINE bool set_up(loam_region *region, loam_source *source, const loam_regio
 
 int loam_region_init_as(loam_region *region, loam_source *source,
                         const loam_region_options *options, unsigned more_flags) {
-    if (source == NULL) source = default_source();
+    if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options)) return LM_EINVAL;
     (void)set_up(region, source, options, more_flags);
@@ -285,7 +277,7 @@ LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, ch
 
 LM_INLINE void *create(loam_source *source, const loam_region_options *options, size_t bytes,
                        loam_region **created, unsigned more_flags) {
-    if (source == NULL) source = default_source();
+    if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options) || bytes > PTRDIFF_MAX - 4096) return NULL;
     /* Not by carve: the region is made where it stays, in the chunk. */
@@ -579,19 +571,14 @@ char *loam_region_free_slow(loam_region *region, void *p, size_t bytes, size_t a
 
 void *loam_region_memdup_at(loam_region *region, const void *from, size_t bytes, const char *file,
                             unsigned line) {
-    void *copy = loam_region_alloc_at(region, bytes, file, line);
-    return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
+    return lm_copy(loam_region_alloc_at(region, bytes, file, line), from, bytes);
 }
 
 char *loam_region_strndup_at(loam_region *region, const char *from, size_t most, const char *file,
                              unsigned line) {
-    size_t length = 0;
-    while (length < most && from[length] != '\0') length++;
-    char *copy = (char *)loam_region_alloc_aligned_at(region, length + 1, 1, file, line);
-    if (copy == NULL) return NULL;
-    memcpy(copy, from, length);
-    copy[length] = '\0';
-    return copy;
+    size_t length = lm_text_length(from, most);
+    return lm_copy_text(loam_region_alloc_aligned_at(region, length + 1, 1, file, line), from,
+                        length);
 }
 
 char *loam_region_strdup_at(loam_region *region, const char *from, const char *file,

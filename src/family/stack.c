@@ -21,18 +21,10 @@ enum { BLOCK_LEAST = 256 };
 
 /* ---- Setting up ---- */
 
-static loam_source *default_source(void) {
-#if LM_HOSTED
-    return loam_pages();
-#else
-    return NULL;
-#endif
-}
-
 int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_options *options,
                        unsigned more_flags) {
     static const loam_stack_options defaults;
-    if (source == NULL) source = default_source();
+    if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
     size_t bytes = options->block_bytes != 0 ? options->block_bytes : BLOCK_BYTES;
     if (source == NULL || bytes < BLOCK_LEAST || bytes > PTRDIFF_MAX) return LM_EINVAL;
@@ -475,19 +467,14 @@ loam_stack_made loam_stack_realloc_slow(loam_stack *stack, void *p, size_t old_b
 
 void *loam_stack_memdup_at(loam_stack *stack, const void *from, size_t bytes, const char *file,
                            unsigned line) {
-    void *copy = loam_stack_alloc_at(stack, bytes, file, line);
-    return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
+    return lm_copy(loam_stack_alloc_at(stack, bytes, file, line), from, bytes);
 }
 
 char *loam_stack_strndup_at(loam_stack *stack, const char *from, size_t most, const char *file,
                             unsigned line) {
-    size_t length = 0;
-    while (length < most && from[length] != '\0') length++;
-    char *copy = (char *)loam_stack_alloc_aligned_at(stack, length + 1, 1, file, line);
-    if (copy == NULL) return NULL;
-    memcpy(copy, from, length);
-    copy[length] = '\0';
-    return copy;
+    size_t length = lm_text_length(from, most);
+    return lm_copy_text(loam_stack_alloc_aligned_at(stack, length + 1, 1, file, line), from,
+                        length);
 }
 
 char *loam_stack_strdup_at(loam_stack *stack, const char *from, const char *file, unsigned line) {

@@ -9,14 +9,12 @@
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
+#include "hosted/format.h"
 #include "os/os.h"
 
 #include "family/family.h"
 #include "loam/region.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 typedef struct scratch_pair {
@@ -66,20 +64,15 @@ loam_region_cleanup *loam_region_close_fd(loam_region *region, int fd) {
 
 /* ---- Formatted strings ---- */
 
+static void *get_text(void *region, size_t bytes, const char *file, unsigned line) {
+    return loam_region_alloc_aligned_at((loam_region *)region, bytes, 1, file, line);
+}
+
 char *loam_region_sprintf_at(loam_region *region, const char *file, unsigned line,
                              const char *format, ...) {
     va_list args;
-    char few[128];
     va_start(args, format);
-    int length = vsnprintf(few, sizeof(few), format, args);
-    va_end(args);
-    if (length < 0) return NULL;
-    size_t bytes = (size_t)length + 1;
-    char *text = (char *)loam_region_alloc_aligned_at(region, bytes, 1, file, line);
-    if (text == NULL) return NULL;
-    if (bytes <= sizeof(few)) return (char *)memcpy(text, few, bytes);
-    va_start(args, format);
-    (void)vsnprintf(text, bytes, format, args);
+    char *text = lm_format(get_text, region, file, line, format, args);
     va_end(args);
     return text;
 }

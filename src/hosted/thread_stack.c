@@ -7,15 +7,13 @@
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
+#include "hosted/format.h"
 #include "os/os.h"
 
 #include "family/family.h"
 #include "loam/stack.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 LOAM_API LM_TLS loam_stack loam_own_stack = {.entry = {.kind = &lm_stack_kind}};
 static LM_TLS bool known; /* the thread's end will tell us */
@@ -40,20 +38,15 @@ bool lm_thread_stack_begin(struct loam_stack *stack) {
     return stack == &loam_own_stack && loam_thread_stack_init_as(NULL, NULL, 0) == 0;
 }
 
+static void *get_text(void *stack, size_t bytes, const char *file, unsigned line) {
+    return loam_stack_alloc_aligned_at((loam_stack *)stack, bytes, 1, file, line);
+}
+
 char *loam_stack_sprintf_at(loam_stack *stack, const char *file, unsigned line, const char *format,
                             ...) {
     va_list args;
-    char few[128];
     va_start(args, format);
-    int length = vsnprintf(few, sizeof(few), format, args);
-    va_end(args);
-    if (length < 0) return NULL;
-    size_t bytes = (size_t)length + 1;
-    char *text = (char *)loam_stack_alloc_aligned_at(stack, bytes, 1, file, line);
-    if (text == NULL) return NULL;
-    if (bytes <= sizeof(few)) return (char *)memcpy(text, few, bytes);
-    va_start(args, format);
-    (void)vsnprintf(text, bytes, format, args);
+    char *text = lm_format(get_text, stack, file, line, format, args);
     va_end(args);
     return text;
 }
