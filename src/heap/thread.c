@@ -138,6 +138,31 @@ lm_heap_t *lm_heap_get(void) {
     return LM_LIKELY(heap != &lm_heap_empty) ? heap : heap_start();
 }
 
+/* ---- What is ready to hand out goes back ---- */
+
+void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
+    lm_block_t *head = heap->head[size_class], *tail = head;
+    if (head == NULL) return;
+    if (heap->foreign[size_class].handed_out) {
+        heap->head[size_class] = NULL;
+        lm_foreign_send(heap, head);
+        return;
+    }
+    uint32_t n = 1;
+    for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
+    heap->head[size_class] = NULL;
+    lm_page_put(heap->current[size_class], head, tail, n);
+}
+
+/* Blocks of other pages than the current one, which would keep those from being empty. */
+static void return_handed_out(lm_heap_t *heap) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
+    }
+}
+
+/* ---- The common heap ---- */
+
 lm_heap_t *lm_common_heap(void) {
     /* Acquire: it is as below once made is seen. */
     if (LM_LIKELY(lm_load_acquire(&common_made))) return &lm_heap_common;
@@ -166,7 +191,10 @@ void lm_common_trim(void) {
     lm_lock_take(&common_lock);
     lm_biased_enter(&common->lock);
     lm_remote_drain(common);
-    if (common->slow == common->slow_seen) lm_page_trim(common);
+    if (common->slow == common->slow_seen) {
+        return_handed_out(common);
+        lm_page_trim(common);
+    }
     lm_biased_leave(&common->lock);
     lm_lock_give(&common_lock);
 }
@@ -195,20 +223,6 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
 }
 
 /* ---- End ---- */
-
-void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
-    lm_block_t *head = heap->head[size_class], *tail = head;
-    if (head == NULL) return;
-    if (heap->foreign[size_class].handed_out) {
-        heap->head[size_class] = NULL;
-        lm_foreign_send(heap, head);
-        return;
-    }
-    uint32_t n = 1;
-    for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
-    heap->head[size_class] = NULL;
-    lm_page_put(heap->current[size_class], head, tail, n);
-}
 
 /* Empty: into the chain of what goes back to the arena. Otherwise an orphan, or, with a free on its way,
  * ours for a while yet. */
@@ -333,9 +347,7 @@ void lm_heap_collect(void) {
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        if (heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
-    }
+    return_handed_out(heap);
     lm_remote_drain(heap);
     lm_page_trim(heap);
     lm_biased_leave(&heap->lock);

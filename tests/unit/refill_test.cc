@@ -308,6 +308,27 @@ TEST_F(Refill, WithManyHeapsTheFirstBlocksAreShared) {
     EXPECT_EQ(0u, lm_heap_common.pages);
 }
 
+/* Without this, pages of which nothing is in use stayed for as long as nobody asked for those classes. */
+TEST_F(Refill, TheCommonHeapGivesBackBlocksOfLargerClassesToo) {
+    unsigned larger = lm_class_of(128), smaller = lm_class_of(112);
+    ASSERT_EQ(larger, smaller + 1);
+    std::vector<void *> taken;
+    for (int i = 0; i < 4; i++) taken.push_back(lm_common_alloc(larger));
+    free_blocks(taken);
+    lm_heap_collect();
+    lm_biased_enter(&lm_heap_common.lock);
+    lm_remote_drain(&lm_heap_common);
+    lm_biased_leave(&lm_heap_common.lock);
+    void *p = lm_common_alloc(smaller);
+    ASSERT_EQ(larger, lm_page_of(p)->size_class) << "this is about holes of larger classes";
+    ASSERT_NE(nullptr, lm_heap_common.head[smaller]) << "and about the next ones of them";
+    lm_block_free(p);
+    lm_heap_collect();
+    trim_common();
+    EXPECT_EQ(nullptr, lm_heap_common.head[smaller]);
+    EXPECT_EQ(0u, lm_heap_common.pages);
+}
+
 /* A thousand threads that need little: not a page each for every class. */
 TEST_F(Refill, AThousandThreadsTakeLittle) {
     constexpr unsigned kThreads = LM_TSAN ? 200 : 1000;
