@@ -4,8 +4,8 @@
  *
  * Buyers and sellers post orders at a price; who agrees trades, the oldest order first; half of all orders are
  * cancelled. Each price is a node of a map, each order a node of a list with a string of its own, and an index by
- * number finds it: containers that allocate one small node at a time, which is what blocks are for. The book is the same
- * code twice, with another allocator; only where memory comes from differs:
+ * number finds it: containers that allocate one small node at a time, which is what blocks are for. The book is the
+ * same code twice, with another allocator; only where memory comes from differs:
  *
  *     Book<Heap> book{Heap()};                      operator new
  *     loam::blocks blocks(options);                 memory that ends with it, in one go

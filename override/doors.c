@@ -3,10 +3,9 @@
  * loam's worker is a thread that the program does not know. unshare and setns refuse some namespaces to
  * processes of several threads; setuid and its family leave threads that libc does not know with their
  * old rights; seccomp filters may kill who starts a thread. So each of these ends the worker first, waits
- * for it, and lets no other start before it has returned. After prctl has set a filter, or the promise that precedes one, there is no worker any
- * more: memory is purged by the threads that free it.
- * Only in libloam.so: it needs the next definition of each call. It cannot see system calls made
- * without libc's functions.
+ * for it, and lets no other start before it has returned. After prctl has set a filter, or the promise that precedes
+ * one, there is no worker any more: memory is purged by the threads that free it. Only in libloam.so: it needs the next
+ * definition of each call. It cannot see system calls made without libc's functions.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, setns and the like */
 #include "api/api.h"

@@ -16,8 +16,8 @@
  * Handles may be used by as many threads at a time as their allocators. {NULL, NULL} is a handle, too: to nothing, from
  * which every allocation fails.
  *
- * To add an allocator: a table of three functions in src/family/alloc.c (src/hosted/alloc_hosted.c if it needs a system), and
- * a line here. After Berger, Zorn and McKinley, "Composing high-performance memory allocators" (2001), who
+ * To add an allocator: a table of three functions in src/family/alloc.c (src/hosted/alloc_hosted.c if it needs a
+ * system), and a line here. After Berger, Zorn and McKinley, "Composing high-performance memory allocators" (2001), who
  * pay for this at compile time.
  */
 #ifndef LOAM_ALLOC_H
@@ -39,9 +39,9 @@ struct loam_ring;
 struct loam_shared_pool;
 struct loam_stack;
 
-/* What an allocator of your own has to fill in. bytes may be 0, align is any number: the first two return NULL iff there
- * is no memory or either is impossible, and realloc has changed nothing then. p is NULL or of this allocator, with
- * the size and alignment it was asked for with. */
+/* What an allocator of your own has to fill in. bytes may be 0, align is any number: the first two return NULL iff
+ * there is no memory or either is impossible, and realloc has changed nothing then. p is NULL or of this allocator,
+ * with the size and alignment it was asked for with. */
 typedef struct loam_alloc_functions {
     void *(*alloc)(void *self, size_t bytes, size_t align, const char *file, unsigned line);
     void *(*realloc)(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,

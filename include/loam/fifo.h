@@ -46,8 +46,8 @@ typedef enum loam_fifo_flags {
 
 /* Zero in a member: its default. */
 typedef struct loam_fifo_options {
-    size_t
-        page_bytes; /* of each page, its head of 128 bytes (on devices less) included: a power of two from 512 on, 64 KiB */
+    /* of each page, its head of 128 bytes (on devices less) included: a power of two from 512 on; 64 KiB */
+    size_t page_bytes;
     size_t spare_pages; /* empty pages kept at most, 4; over a contiguous source all are */
     unsigned flags;     /* LOAM_CHECK, loam_fifo_flags */
     const char *name;   /* for the registry and reports; not copied; NULL: none */
@@ -108,8 +108,8 @@ LOAM_API LOAM_NODISCARD loam_fifo *loam_fifo_create_as(loam_source *source,
 LOAM_INLINE loam_fifo *loam_fifo_create(loam_source *source, const loam_fifo_options *options) {
     return loam_fifo_create_as(source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
-/* Ends a FIFO of create. If objects are alive it lives on: it refuses allocations and moves (NULL), and goes back to its
- * source, which must live as long, with the last of them that is freed. NULL is fine. */
+/* Ends a FIFO of create. If objects are alive it lives on: it refuses allocations and moves (NULL), and goes back to
+ * its source, which must live as long, with the last of them that is freed. NULL is fine. */
 LOAM_API void loam_fifo_destroy(loam_fifo *fifo) LOAM_NOEXCEPT;
 
 /* ---- Out of line: what the inline functions below call when they cannot serve ---- */
@@ -135,9 +135,9 @@ LOAM_API void *loam_fifo_realloc_slow(loam_fifo *fifo, void *p, size_t old_bytes
 
 /* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline path),
  * zero without LOAM_FIFO_RAW. 0 bytes: an address that may be the next object's as well; it is to be freed, too. NULL
- * iff there is no memory, the FIFO is destroyed, bytes is more than PTRDIFF_MAX less 2 * align, a page and 4 KiB, or align is no
- * power of two. Ten instructions, eight for a constant size; each 8 KiB take a call that zeroes, each page one that
- * finds another. */
+ * iff there is no memory, the FIFO is destroyed, bytes is more than PTRDIFF_MAX less 2 * align, a page and 4 KiB, or
+ * align is no power of two. Ten instructions, eight for a constant size; each 8 KiB take a call that zeroes, each page
+ * one that finds another. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo *fifo, size_t bytes,
                                                                       size_t align,
                                                                       const char *file,
@@ -208,10 +208,11 @@ LOAM_INLINE void loam_fifo_free_at(loam_fifo *fifo, void *p, const char *file, u
 }
 #define loam_fifo_free(fifo, p) loam_fifo_free_at(fifo, p, LOAM_HERE)
 
-/* The same by any thread, of a FIFO with LOAM_FIFO_REMOTE; another one reports it, checked or not, and does nothing. The
- * memory is used again after the owner's next turn to another page or step of it, or loam_fifo_collect. Lock-free: one
- * atomic addition, and a compare-and-swap for the first object of a page since the owner looked. After destroy as well:
- * the thread that frees the last object ends the FIFO, and so the source has to be one of LOAM_SOURCE_THREADS then. */
+/* The same by any thread, of a FIFO with LOAM_FIFO_REMOTE; another one reports it, checked or not, and does nothing.
+ * The memory is used again after the owner's next turn to another page or step of it, or loam_fifo_collect. Lock-free:
+ * one atomic addition, and a compare-and-swap for the first object of a page since the owner looked. After destroy as
+ * well: the thread that frees the last object ends the FIFO, and so the source has to be one of LOAM_SOURCE_THREADS
+ * then. */
 LOAM_API void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file,
                                        unsigned line) LOAM_NOEXCEPT;
 #define loam_fifo_free_remote(fifo, p) loam_fifo_free_remote_at(fifo, p, LOAM_HERE)
@@ -224,9 +225,9 @@ LOAM_API void loam_fifo_collect(loam_fifo *fifo) LOAM_NOEXCEPT;
 LOAM_API void loam_fifo_adopt(loam_fifo *fifo) LOAM_NOEXCEPT;
 
 /* Changes an object's size; new bytes are zero without LOAM_FIFO_RAW, also where the object had been longer before. In
- * place iff it gets smaller, or is the last one and fits, or has a page of its own with room (not where checks or a tool
- * watch: these move it); moved otherwise, and the old place is freed. align is what it was allocated with. p NULL: alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc;
- * then the object is as it was. */
+ * place iff it gets smaller, or is the last one and fits, or has a page of its own with room (not where checks or a
+ * tool watch: these move it); moved otherwise, and the old place is freed. align is what it was allocated with. p NULL:
+ * alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc; then the object is as it was. */
 LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_aligned_at(loam_fifo *fifo, void *p,
                                                               size_t old_bytes, size_t bytes,
                                                               size_t align, const char *file,

@@ -94,7 +94,8 @@ LOAM_API LOAM_COLD loam_ring_made loam_ring_alloc_slow(loam_ring *ring, size_t b
 
 /* bytes at a multiple of align, a power of two (a constant, preferably), in the newest frame. 0 bytes: an
  * address that may be the next object's as well. NULL iff there is no memory, or bytes is more than
- * PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or no frame is open: a mistake, which every ring reports. */
+ * PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or no frame is open: a mistake, which every ring
+ * reports. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_ring_alloc_aligned_at(loam_ring *ring, size_t bytes,
                                                                       size_t align,
                                                                       const char *file,
@@ -142,9 +143,9 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_ring_calloc_at(loam_ring *ri
     ((T *)loam_ring_alloc_aligned_at(ring, sizeof(T), __alignof__(T), LOAM_HERE))
 
 /* Changes the size of an object of the newest frame: in place iff it is the last one and fits (in a checked ring it
- * moves), or gets smaller; moved otherwise. p NULL: alloc. NULL as for alloc; then the object is as it was. An object of
- * another frame: a checked ring reports it, and returns NULL; another one moves it into the newest frame if
- * it grows. */
+ * moves), or gets smaller; moved otherwise. p NULL: alloc. NULL as for alloc; then the object is as it was. An object
+ * of another frame: a checked ring reports it, and returns NULL; another one moves it into the newest frame if it
+ * grows. */
 LOAM_API LOAM_NODISCARD void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes,
                                                    size_t bytes, const char *file,
                                                    unsigned line) LOAM_NOEXCEPT;

@@ -179,9 +179,9 @@ LOAM_INLINE bool loam_stack_pushed_it(const loam_stack_frame *frame) {
     return frame->record != NULL;
 }
 
-/* Ends the newest frame, and all objects in it. Popping another one is a mistake that every stack reports (but a stale copy, where a new frame stands in the same place);
- * it does nothing then. Some eight instructions; a call where the frame took another block. Takes time by
- * the objects that end in a checked stack only. */
+/* Ends the newest frame, and all objects in it. Popping another one is a mistake that every stack reports (but a stale
+ * copy, where a new frame stands in the same place); it does nothing then. Some eight instructions; a call where the
+ * frame took another block. Takes time by the objects that end in a checked stack only. */
 LOAM_INLINE void loam_stack_pop_at(loam_stack *stack, loam_stack_frame frame, const char *file,
                                    unsigned line) {
     char *at = frame.at;
@@ -198,8 +198,8 @@ LOAM_INLINE void loam_stack_pop_at(loam_stack *stack, loam_stack_frame frame, co
 #define loam_stack_pop(stack, frame) loam_stack_pop_at(stack, frame, LOAM_HERE)
 
 /* Ends all frames that are newer than this one, which goes on, also if there was no memory for it: for where longjmp
- * leads, past pops that will not come. To unwind to a frame that has ended is a mistake that every stack reports; it does nothing
- * then. Takes time by the frames that end. */
+ * leads, past pops that will not come. To unwind to a frame that has ended is a mistake that every stack reports; it
+ * does nothing then. Takes time by the frames that end. */
 LOAM_API void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame,
                                    const char *file, unsigned line) LOAM_NOEXCEPT;
 #define loam_stack_unwind(stack, frame) loam_stack_unwind_at(stack, frame, LOAM_HERE)
@@ -223,8 +223,8 @@ LOAM_API void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mar
 /* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the
  * inline path), in the newest frame, or in the base, which lives until reset and deinit. 0 bytes: an
  * address that may be the next object's as well. NULL iff there is no memory, or bytes is more than
- * PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or the frame is sealed. Eight instructions for a constant size,
- * but for a new block. */
+ * PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or the frame is sealed. Eight instructions for a
+ * constant size, but for a new block. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_stack_alloc_aligned_at(loam_stack *stack,
                                                                        size_t bytes, size_t align,
                                                                        const char *file,

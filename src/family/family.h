@@ -63,7 +63,8 @@ LM_INLINE loam_source *lm_default_source(void) {
 #endif
 }
 
-/* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL where there was no memory. */
+/* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL where there was no
+ * memory. */
 LM_INLINE void *lm_copy(void *copy, const void *from, size_t bytes) {
     return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
 }

@@ -5,7 +5,8 @@
  * Whose a meter is, is said by the address of the allocator's entry. The calling thread remembers a few; otherwise the
  * owners are walked, and whoever is not there gets a meter under the port's LIST: that of one of the same kind and name
  * that is GONE, else a new one. Only who uses an allocator looks for it, so that its meter can neither come nor go
- * meanwhile. Invariant: an address is in owners[] once at most; kind, name and shared never change once a meter is used.
+ * meanwhile. Invariant: an address is in owners[] once at most; kind, name and shared never change once a meter is
+ * used.
  */
 #include "family/family.h"
 

@@ -2,7 +2,8 @@
  *
  *   oldest ──> frame ──> frame ──> newest        in the order of their memory; released ones wait until they are
  *                                                the oldest or the newest
- *   block ──> free ──> free ──> oldest's block ──> ... ──> block       the ring; in use from the oldest's to the current one
+ *   block ──> free ──> free ──> oldest's block ──> ... ──> block       the ring; in use from the oldest's
+ *                                                                      to the current one
  *
  * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither the
  * oldest nor the newest frame is a released one; without frames all blocks are free, the current one from

@@ -76,7 +76,8 @@ LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
 }
 
 /* Hands a chain of n blocks to a page that is not the heap's (any more), or whose owner sleeps. heap, the
- * one of the thread that frees, becomes the owner of an orphan; NULL: nobody does. No lock held; with NULL, a heap's may be. */
+ * one of the thread that frees, becomes the owner of an orphan; NULL: nobody does. No lock held; with NULL, a heap's
+ * may be. */
 void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
 

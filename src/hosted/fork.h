@@ -3,8 +3,8 @@
  *   before   [ theirs: all locks ]  [ the heap's ]  [ the port's LIST ]      what was registered last runs first
  *   after    [ the port's LIST ]  [ the heap's ]  [ theirs ]
  *
- * The heap's handlers and the port's are to be there first, so that theirs run outside of them: inside the heap's, locks
- * pass the forking thread through, or stay taken, and the port's LIST is taken after all others.
+ * The heap's handlers and the port's are to be there first, so that theirs run outside of them: inside the heap's,
+ * locks pass the forking thread through, or stay taken, and the port's LIST is taken after all others.
  */
 #ifndef LM_HOSTED_FORK_H
 #define LM_HOSTED_FORK_H
