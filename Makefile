@@ -32,6 +32,12 @@ bench-programs:
 test: build ## the tests of the release build, in under five minutes
 	cd build/release && ctest -L 'quick|counts' --no-tests=error -j $(JOBS) --output-on-failure $(CTEST_OPTIONS)
 
+fuzz: ## each harness of tests/fuzz for LOAM_FUZZ_SECONDS (20)
+	scripts/bootstrap --ci
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	cd build/fuzz && ctest --no-tests=error --output-on-failure $(CTEST_OPTIONS)
+
 check: ## the layers and the layout of the code, and mistakes that clang-tidy sees
 	scripts/bootstrap --ci
 	python3 scripts/check_layers.py --self-test
@@ -44,4 +50,4 @@ format: ## lay the code out as .clang-format says
 clean: ## remove everything that was built
 	rm -rf build
 
-.PHONY: help build demo bench bench-full bench-programs test check format clean
+.PHONY: help build demo bench bench-full bench-programs test fuzz check format clean

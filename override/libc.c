@@ -22,7 +22,7 @@ LM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size);
 LM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size) {
     loam_free_aligned_sized(p, align, size);
 }
-LM_EXPORT void *calloc(size_t count, size_t size) { return loam_calloc(count, size); }
+LM_EXPORT void *calloc(size_t count, size_t size) { return lm_libc_calloc(count, size); }
 LM_EXPORT void *realloc(void *p, size_t size) { return loam_realloc(p, size); }
 LM_EXPORT void *reallocarray(void *p, size_t count, size_t size) {
     return loam_reallocarray(p, count, size);

@@ -160,6 +160,41 @@ def by_one_command(job: Job) -> tuple[Path, str]:
     return library, flags
 
 
+def by_hardened_mallocs_flags(config: str) -> Callable[[Job], tuple[Path, str]]:
+    """hardened_malloc, as its Makefile builds it, but for -march=native; the crate lacks that file.
+
+    What its config/<name>.mk says stands, as definitions, in the crate's config-<name>.conf. The
+    headers give gcc 12 the words that are keywords in C23.
+    """
+    words = [f"-include{name}.h" for name in ("stdalign", "stdbool", "assert", "threads")]
+    shared = (
+        "-O3 -flto -fPIC -fvisibility=hidden -fno-plt -pipe -fstack-clash-protection "
+        "-fcf-protection -fstack-protector-strong -D_GNU_SOURCE"
+    )
+
+    def build(job: Job) -> tuple[Path, str]:
+        crate = job.source.parents[1]
+        lines = (crate / f"config-{config}.conf").read_text().splitlines()
+        settings = [f"-D{line}" for line in lines if line and not line.startswith("#")]
+        made = []
+        for name in ("chacha.c", "h_malloc.c", "memory.c", "pages.c", "random.c", "util.c", "new.cc"):
+            plus = name.endswith(".cc")
+            command = [*shlex.split(compiler("CXX" if plus else "CC")), *shared.split()]
+            command += [*(["-std=c++17"] if plus else ["-std=c2x", *words]), *settings]
+            command += [f"-I{job.source / folder}" for folder in (".", "include", "third_party")]
+            made.append(job.work / f"{name}.o")
+            job.run([*command, "-c", job.source / name, "-o", made[-1]])
+        library = job.work / "libhardened_malloc.so"
+        limits = "-Wl,-O1,--as-needed,-z,defs,-z,relro,-z,now,-z,nodlopen,-z,text"
+        job.run([
+            *shlex.split(compiler("CXX")), *shared.split(), limits, "-shared", *made, "-o", library,
+            "-pthread",
+        ])  # fmt: skip
+        return library, f"config-{config}.conf: {shared}"
+
+    return build
+
+
 def _library(folder: Path, pattern: str) -> Path:
     files = [file for file in sorted(folder.glob(pattern)) if not file.is_symlink()]
     if len(files) != 1:
@@ -271,6 +306,22 @@ PEERS: tuple[Bundled | Installed, ...] = (
     Bundled(
         "mimalloc-secure", "hardened", "libmimalloc-sys", "c_src/mimalloc/v3",
         mimalloc_version, by_mimallocs_cmake("-DMI_SECURE=ON"),
+    ),
+    Bundled(
+        "snmalloc-checks", "hardened", "snmalloc-sys", "upstream", crate_version,
+        by_cmake(
+            "-DSNMALLOC_BUILD_TESTING=OFF", "-DSNMALLOC_STATIC_LIBRARY=OFF",
+            target="snmallocshim-checks",
+        ),
+        compiler="CXX",
+    ),
+    Bundled(
+        "hardened-malloc", "hardened", "hardened-malloc-sys", "vendor/hardened-malloc",
+        crate_version, by_hardened_mallocs_flags("default"),
+    ),
+    Bundled(
+        "hardened-light", "hardened", "hardened-malloc-sys", "vendor/hardened-malloc",
+        crate_version, by_hardened_mallocs_flags("light"),
     ),
 )  # fmt: skip
 NAMES = tuple(peer.name for peer in PEERS)

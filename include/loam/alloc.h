@@ -2,7 +2,7 @@
  *
  *     char *join(loam_alloc alloc, const char *a, const char *b)        takes its memory from any of them:
  *     join(loam_region_as_alloc(request), ...)                          a region,
- *     join(loam_heap_as_alloc(), ...)                                   malloc
+ *     join(loam_heap_as_alloc(NULL), ...)                               malloc
  *
  * Choose it at the borders of libraries, and for containers that are made once and used with different allocators. It
  * costs an indirect call: where the allocator is known, its own functions are inline. It cannot reset, rewind or end
@@ -35,6 +35,7 @@ struct loam_blocks;
 struct loam_fifo;
 struct loam_pool;
 struct loam_region;
+struct loam_heap;
 struct loam_ring;
 struct loam_shared_pool;
 struct loam_stack;
@@ -102,9 +103,9 @@ extern LOAM_API const loam_alloc_functions loam_alloc_of_shared_pool, loam_alloc
 LOAM_INLINE loam_alloc loam_shared_pool_as_alloc(struct loam_shared_pool *pool) LOAM_NOEXCEPT {
     return loam_alloc_make(&loam_alloc_of_shared_pool, pool);
 }
-/* loam_malloc and its kin. */
-LOAM_INLINE loam_alloc loam_heap_as_alloc(void) LOAM_NOEXCEPT {
-    return loam_alloc_make(&loam_alloc_of_heap, NULL);
+/* A first-class heap; NULL: loam_malloc and its kin. Any size, any alignment, any thread. */
+LOAM_INLINE loam_alloc loam_heap_as_alloc(struct loam_heap *heap) LOAM_NOEXCEPT {
+    return loam_alloc_make(&loam_alloc_of_heap, heap);
 }
 #endif
 

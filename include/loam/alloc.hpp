@@ -2,7 +2,8 @@
  *
  *     loam::alloc_resource resource(loam_region_as_alloc(region));
  *     std::pmr::vector<int> numbers(&resource);
- *     std::map<int, int, std::less<>, loam::alloc_allocator<std::pair<const int, int>>> tree(loam_heap_as_alloc());
+ *     std::map<int, int, std::less<>, loam::alloc_allocator<std::pair<const int, int>>> tree(
+ *         loam_heap_as_alloc(nullptr));
  *
  * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) where it is known which it is. Containers must
  * end before what the handle points to. Out of memory is std::bad_alloc; nothing else is thrown. Resources are equal if

@@ -1,6 +1,7 @@
 /* loam/loam.h: everything that C knows of loam, in one include.
  *
- *   malloc.h     loam_malloc and its kin: the general-purpose heap
+ *   malloc.h     loam_malloc and its kin: the general-purpose heap  for C++: malloc.hpp, new_delete.hpp
+ *   heap.h       heaps like it, ended as a whole, limited, walked  for C++: heap.hpp
  *   pool.h       blocks of one size                                 for C++: pool.hpp
  *   blocks.h     malloc for programs with few sizes                 for C++: blocks.hpp
  *   region.h     objects of any size that are dropped together      for C++: region.hpp
@@ -10,9 +11,12 @@
  *   alloc.h      a handle to any of these                           for C++: alloc.hpp
  *   source.h     where these get their memory from
  *   registry.h   the list of those alive, their leaks and checks
+ *   options.h    what can be chosen by environment, a string in the program, or calls
+ *   handlers.h   functions of the program's for lines, reports and the end of memory
  *   meter.h      what they are asked, what it costs, and what they hold meanwhile
  *
- * Not in here: what changes a program that includes it, or needs a device: xallocator.h, port.h; and the C++ headers.
+ * Not in here: what changes a program that includes it, or needs a device: xallocator.h, override.h, port.h; and the
+ * C++ headers.
  */
 #ifndef LOAM_LOAM_H
 #define LOAM_LOAM_H
@@ -20,8 +24,11 @@
 #include "loam/alloc.h"
 #include "loam/blocks.h"
 #include "loam/fifo.h"
+#include "loam/handlers.h"
+#include "loam/heap.h"
 #include "loam/malloc.h"
 #include "loam/meter.h"
+#include "loam/options.h"
 #include "loam/pool.h"
 #include "loam/region.h"
 #include "loam/registry.h"

@@ -2,13 +2,22 @@
  *
  * Choose it where a program wants loam beside the C library's malloc, or cannot be preloaded. A program
  * under LD_PRELOAD=libloam.so, or linked with loam-override.o, gets the same heap from plain malloc.
- * Objects from either side may be freed by the other when both are loam. It cannot free what another
- * allocator gave.
+ * Objects from either side may be freed by the other when both are loam (gcc does not know: -Wno-mismatched-dealloc).
+ * It cannot free what another allocator gave. For C++: malloc.hpp, new_delete.hpp; to redefine malloc in C sources:
+ * override.h; a table of all functions: docs/guide/malloc.md.
+ *
+ *   thread's heap:  class 16 B ─> block ─> block     a list for each of 112 size classes to 64 KiB: one pop
+ *                   class 32 B ─> block              what is larger: a span of its own, in units of 4 KiB
  *
  * All functions may be called from any thread; an object may be freed by another thread than the one
- * that allocated it. Sizes are in bytes. Objects are aligned to 16, or to what was asked for. A failed
- * call returns NULL with errno ENOMEM and changes nothing; free functions keep errno.
+ * that allocated it. Sizes and offsets are in bytes; size comes before align. Objects are aligned to 16, or to what
+ * was asked for. A failed call returns NULL and changes nothing: errno is ENOMEM where there is no memory, where a
+ * size exceeds PTRDIFF_MAX and where count * size overflows, EINVAL where an alignment is no power of two. Free
+ * functions keep errno. An object belongs to the caller until one of them, or a realloc, takes it.
+ * Bytes beyond those asked for may be used up to loam_usable_size, but compilers know what was asked for, and
+ * _FORTIFY_SOURCE holds the program to it: loam_expand makes them part of the object.
  * Cost: 12 instructions up to 1 KiB and 16 up to 64 KiB on the local path, 16 to free, x86-64.
+ * Invariant: no two live objects overlap, checked by tests/model and tests/api. Source: src/heap, src/api.
  */
 #ifndef LOAM_MALLOC_H
 #define LOAM_MALLOC_H
@@ -17,38 +26,149 @@
 
 LOAM_BEGIN
 
-/* An object of at least size bytes, contents undefined; size 0 gives an object too.
- * NULL iff there is no memory or size exceeds PTRDIFF_MAX. */
-LOAM_API void *loam_malloc(size_t size) LOAM_NOEXCEPT LOAM_MALLOC LOAM_SIZE(1);
+/* The most that loam_malloc_small and loam_zalloc_small may be asked for. */
+enum { LOAM_SMALL_MOST = 1024 };
 
-/* The same for count objects of size bytes each, zeroed. NULL also iff count * size overflows. */
-LOAM_API void *loam_calloc(size_t count, size_t size) LOAM_NOEXCEPT LOAM_MALLOC LOAM_SIZES(1, 2);
+/* ---- Free ---- */
 
-/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates;
- * size 0 frees p and returns NULL. NULL otherwise iff there is no memory: p is as it was. */
-LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_SIZE(2);
-
-/* realloc to count * size bytes. NULL also iff that overflows: p is as it was. */
-LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD
-    LOAM_SIZES(2, 3);
-
-/* An object whose address is a multiple of align, a power of two. NULL also, with errno EINVAL, iff align
- * is none. Nothing beyond the size class is allocated for it up to an alignment of 64 KiB. */
-LOAM_API void *loam_malloc_aligned(size_t size, size_t align) LOAM_NOEXCEPT LOAM_MALLOC LOAM_SIZE(1)
-    LOAM_ALIGN(2);
-
-/* Takes an object back; NULL is allowed and does nothing. */
+/* Takes an object back, whichever function of this header gave it; NULL is allowed and does nothing. */
 LOAM_API void loam_free(void *p) LOAM_NOEXCEPT;
 
 /* The same where the caller still knows what it asked for (C23). */
 LOAM_API void loam_free_sized(void *p, size_t size) LOAM_NOEXCEPT;
 LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_NOEXCEPT;
 
+/* loam_realloc for who has nothing to do with p if that fails: then p is freed. p is gone in any case. NULL iff there
+ * is no memory, size exceeds PTRDIFF_MAX, or size is 0. */
+LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_SIZE(2);
+
+#define LOAM_HEAP_FREED \
+    LOAM_FREED_BY(loam_free) \
+    LOAM_FREED_BY(loam_free_sized) \
+    LOAM_FREED_BY(loam_free_aligned_sized) LOAM_FREED_BY(loam_reallocf)
+#define LOAM_HEAP_NEW LOAM_MALLOC LOAM_HEAP_FREED
+#define LOAM_HEAP_RENEW LOAM_NODISCARD LOAM_HEAP_FREED
+
+LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_FREED;
+
+/* ---- New objects ---- */
+
+/* An object of at least size bytes, contents undefined; size 0 gives an object too.
+ * NULL iff there is no memory or size exceeds PTRDIFF_MAX. */
+LOAM_API void *loam_malloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+
+/* The same, zeroed. Cost: as loam_malloc, and the clearing of what has been used before. */
+LOAM_API void *loam_zalloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+
+/* The same for count objects of size bytes each, zeroed. NULL also iff count * size overflows. */
+LOAM_API void *loam_calloc(size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZES(1, 2);
+
+/* The same, contents undefined. */
+LOAM_API void *loam_mallocarray(size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_SIZES(1, 2);
+
+/* loam_malloc and loam_zalloc for sizes of at most LOAM_SMALL_MOST, which they do not look at: a larger one is a
+ * mistake, which debug and secure builds report, and which others pay for with undefined behaviour. Cost: 10
+ * instructions for the first on the local path, x86-64. */
+LOAM_API void *loam_malloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+LOAM_API void *loam_zalloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+
+/* ---- Other sizes for an object ---- */
+
+/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates;
+ * size 0 frees p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p is as it was.
+ * Alignments above 16 may be lost: see loam_realloc_aligned. Cost: nothing to speak of where p can stay, else as an
+ * allocation, a copy and a free; large objects move by pages, not bytes. */
+LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
+
+/* realloc to count * size bytes. NULL also iff that overflows: p is as it was. */
+LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
+    LOAM_SIZES(2, 3);
+
+/* loam_realloc and loam_reallocarray for objects that loam_zalloc, loam_calloc or one of these functions gave and
+ * only these have resized (the C library's calloc is none of them, even where it is loam's): what the object grows by
+ * is zeroed, up to its usable size. p == NULL allocates zeroed. */
+LOAM_API void *loam_rezalloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
+LOAM_API void *loam_recalloc(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
+    LOAM_SIZES(2, 3);
+
+/* Changes the size of *p where it is: never moves, and copies nothing. p; or NULL iff it would have to move (errno
+ * ENOMEM), size exceeds PTRDIFF_MAX, or p is NULL. Always p for sizes up to the usable size. Blocks cannot grow
+ * beyond that; objects of more than 64 KiB grow as long as the addresses behind them are free. */
+LOAM_API void *loam_expand(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_SIZE(2);
+
+/* ---- Aligned: an address that is a multiple of align, a power of two ---- */
+
+/* NULL also, with errno EINVAL, iff align is no power of two. Nothing beyond the size class is allocated for it up to
+ * an alignment of 64 KiB: objects are as cheap as others, and all functions take them. */
+LOAM_API void *loam_malloc_aligned(size_t size, size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_SIZE(1) LOAM_ALIGN(2);
+LOAM_API void *loam_zalloc_aligned(size_t size, size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_SIZE(1) LOAM_ALIGN(2);
+LOAM_API void *loam_calloc_aligned(size_t count, size_t size,
+                                   size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZES(1, 2)
+    LOAM_ALIGN(3);
+
+/* As loam_realloc, loam_rezalloc, loam_recalloc; the result is aligned, whatever p was. */
+LOAM_API void *loam_realloc_aligned(void *p, size_t size,
+                                    size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2)
+    LOAM_ALIGN(3);
+LOAM_API void *loam_rezalloc_aligned(void *p, size_t size,
+                                     size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2)
+    LOAM_ALIGN(3);
+LOAM_API void *loam_recalloc_aligned(void *p, size_t count, size_t size,
+                                     size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZES(2, 3)
+    LOAM_ALIGN(4);
+
+/* ---- The same at an offset: result + offset is a multiple of align ----
+ *
+ * For objects with something of offset bytes in front of what must be aligned. Any offset will do; where it is a
+ * multiple of align, these are the functions above. Otherwise the pointer lies inside of its block, by 16 bytes to
+ * align + 15: all functions of this header take it as any other, but allocating and freeing it takes a lock that all
+ * threads share, some hundred instructions. loam_realloc and its plain kin leave it where it
+ * is, or move it to where any object may be. A free of another
+ * pointer into its block, and a second free, are reported in every build. */
+LOAM_API void *loam_malloc_aligned_offset(size_t size, size_t align,
+                                          size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+LOAM_API void *loam_zalloc_aligned_offset(size_t size, size_t align,
+                                          size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+LOAM_API void *loam_calloc_aligned_offset(size_t count, size_t size, size_t align,
+                                          size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_SIZES(1, 2);
+LOAM_API void *loam_realloc_aligned_offset(void *p, size_t size, size_t align,
+                                           size_t offset) LOAM_NOEXCEPT LOAM_HEAP_RENEW
+    LOAM_SIZE(2);
+LOAM_API void *loam_rezalloc_aligned_offset(void *p, size_t size, size_t align,
+                                            size_t offset) LOAM_NOEXCEPT LOAM_HEAP_RENEW
+    LOAM_SIZE(2);
+LOAM_API void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, size_t align,
+                                            size_t offset) LOAM_NOEXCEPT LOAM_HEAP_RENEW
+    LOAM_SIZES(2, 3);
+
+/* ---- Sizes ---- */
+
 /* Bytes of *p that may be used, all of them: at least what was asked for. 0 iff p is NULL. */
 LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 
 /* What an object of size bytes would really offer, or a little more where it fills a hole. */
 LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
+
+/* ---- Copies ---- */
+
+/* A copy of the text, with its 0; of at most its first bytes bytes, and a 0; of bytes bytes. NULL iff there is no
+ * memory. None of the sources may be NULL. */
+LOAM_API char *loam_strdup(const char *text) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_NONNULL(1);
+LOAM_API char *loam_strndup(const char *text, size_t bytes) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_NONNULL(1);
+LOAM_API void *loam_memdup(const void *source, size_t bytes) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_SIZE(2) LOAM_NONNULL(1);
+
+/* realpath(3): the path without links, "." and "..", in resolved, PATH_MAX bytes, or, where that is NULL, in an
+ * object of its own. NULL iff there is no such path or it cannot be looked at, with errno as the C library sets it
+ * (EINVAL iff path is NULL), or no memory. */
+LOAM_API char *loam_realpath(const char *path, char *resolved) LOAM_NOEXCEPT LOAM_NODISCARD;
+
+/* ---- The heap as a whole ---- */
 
 /* Gives back to the system all memory that is free, at once: what the calling thread holds ready, and
  * every free span of the process. Returns the bytes given back. Without this call the same happens
@@ -60,7 +180,8 @@ LOAM_API size_t loam_collect(void) LOAM_NOEXCEPT;
  * itself at prctl, unshare, setns and the setuid family. */
 LOAM_API void loam_worker_allow(int allowed) LOAM_NOEXCEPT;
 
-/* Writes what the heap holds to standard error, in at most 255 bytes a line, without allocating. */
+/* Writes what the heap holds, in lines of at most 511 bytes, to the output handler (loam/handlers.h) or standard error,
+ * without allocating. */
 LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 
 /* LOAM_VERSION of the library in the process. */

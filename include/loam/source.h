@@ -5,7 +5,7 @@
  *
  *   loam_pages()    operating system pages through loam's heap: cached per thread, huge where it pays, given
  *                   back when unused. The default wherever a source may be NULL.
- *   loam_heap()     loam_malloc: for many small chunks
+ *   loam_heap_source()     loam_malloc: for many small chunks
  *   loam_buffer     the caller's memory, static or on the stack: no operating system at all
  *   loam_reserve    a large range of addresses, reserved once and backed as it is used: memory that grows in
  *                   place and never moves
@@ -119,7 +119,7 @@ LOAM_API loam_source *loam_pages(void) LOAM_NOEXCEPT;
 
 /* loam_malloc_aligned and loam_free: got is loam_usable_size. As many threads as you like. NULL, with errno
  * ENOMEM, iff there is no memory. In a debug build of loam a chunk that is put back is checked as in loam_free. */
-LOAM_API loam_source *loam_heap(void) LOAM_NOEXCEPT;
+LOAM_API loam_source *loam_heap_source(void) LOAM_NOEXCEPT;
 
 /* A range of addresses.
  *

@@ -22,10 +22,20 @@
 
 #define LOAM_API __attribute__((visibility("default")))
 #define LOAM_NODISCARD __attribute__((warn_unused_result))
-#define LOAM_MALLOC __attribute__((malloc, warn_unused_result))
+/* With underlines: loam/override.h makes malloc a macro. */
+#define LOAM_MALLOC __attribute__((__malloc__, warn_unused_result))
 #define LOAM_SIZE(arg) __attribute__((alloc_size(arg)))
 #define LOAM_SIZES(a, b) __attribute__((alloc_size(a, b)))
 #define LOAM_ALIGN(arg) __attribute__((alloc_align(arg)))
+/* The pointer comes from a function whose results `release` takes as its first argument: gcc warns where another one
+ * gets it (-Wmismatched-dealloc). clang knows nothing like it. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define LOAM_FREED_BY(release) __attribute__((__malloc__(release, 1)))
+#else
+#define LOAM_FREED_BY(release)
+#endif
+/* This argument must not be NULL. */
+#define LOAM_NONNULL(arg) __attribute__((nonnull(arg)))
 #define LOAM_COLD __attribute__((cold))
 #define LOAM_INLINE static inline __attribute__((always_inline))
 #define LOAM_LIKELY(x) __builtin_expect(!!(x), 1)

@@ -14,8 +14,14 @@
 #define lm_malloc_aligned loam_malloc_aligned
 #endif
 
-/* Reads LOAM_* and acts on it; environment may be NULL. */
-void lm_options_read(char **environment);
+/* loam_calloc, but for what is beyond the bytes asked for: that stays as it is. */
+void *lm_libc_calloc(size_t count, size_t size);
+
+/* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
+void lm_options_read(const char *config, char **environment);
+
+/* In the file of the constructor that does so: who names it has that linked. */
+extern LM_HIDDEN const char lm_boots;
 
 /* Numbers of the whole process. */
 typedef struct lm_stats {

@@ -1,45 +1,34 @@
-/* malloc.c: loam's own names for the heap; what each does is said in loam/malloc.h. */
+/* malloc.c: loam's own names for the heap; what each does is said in loam/malloc.h. Aligned ones: aligned.c. */
 #define LM_API_ITSELF
 #include "api/api.h"
-#include "loam/meter.h"
+#include "api/metered.h"
+#include "loam/options.h"
 
 #include <errno.h>
+
+LM_STATIC_ASSERT((size_t)LOAM_SMALL_MOST == (size_t)LM_SMALL_MOST, "as documented");
+
+const char lm_boots = 1;
+
+/* The program's, if it has one. */
+extern __attribute__((weak)) const char *loam_config;
 
 /* Before main and before other constructors, which may start threads or fork. Here, so that whoever
  * links one of the functions below links this. glibc passes main's arguments to constructors; environ
  * may not be set yet. */
 __attribute__((constructor(101))) static void boot(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
-    lm_options_read(environment);
+    lm_options_read(&loam_config != NULL ? loam_config : NULL, environment);
     lm_heap_boot();
 }
 
-/* What a library of a level above 0 counts of each call (loam/meter.h); otherwise the call itself. */
-#if LOAM_METER
-#define ALLOCATE(requested, call) \
-    LOAM_METER_BEGIN; \
-    void *object = call; \
-    LOAM_METER_ALLOCATED(&loam_meter_heap, object, requested, lm_meter_bytes(object)); \
-    return object
-#define FREE(object) \
-    size_t used = lm_meter_bytes(object); \
-    LOAM_METER_BEGIN; \
-    lm_free(object); \
-    LOAM_METER_FREED(&loam_meter_heap, used)
-#define REALLOCATE(object, requested, call) \
-    size_t used_before = lm_meter_bytes(object); \
-    LOAM_METER_BEGIN; \
-    void *there = call; \
-    LOAM_METER_REALLOCATED(&loam_meter_heap, there != NULL || (requested) == 0, requested, \
-                           lm_meter_bytes(there), used_before); \
-    return there
-#else
-#define ALLOCATE(requested, call) return call
-#define FREE(object) lm_free(object)
-#define REALLOCATE(object, requested, call) return call
-#endif
+static void *overflow(size_t size) {
+    lm_refused(size, true);
+    errno = ENOMEM;
+    return NULL;
+}
 
-void *loam_malloc(size_t size) { ALLOCATE(size, lm_malloc(size)); }
+/* ---- Free ---- */
 
 void loam_free(void *p) { FREE(p); }
 
@@ -54,38 +43,81 @@ void loam_free_aligned_sized(void *p, size_t align, size_t size) {
     FREE(p);
 }
 
-static void *no_memory(void) {
-    errno = ENOMEM;
-    return NULL;
-}
+/* ---- New objects ---- */
+
+void *loam_malloc(size_t size) { ALLOCATE(size, lm_malloc(size)); }
+
+void *loam_malloc_small(size_t size) { ALLOCATE(size, lm_malloc_small(size)); }
+
+void *loam_zalloc(size_t size) { ALLOCATE(size, lm_zalloc(size)); }
+
+void *loam_zalloc_small(size_t size) { ALLOCATE(size, lm_zalloc_small(size)); }
 
 void *loam_calloc(size_t count, size_t size) {
     size_t bytes;
-    if (!lm_mul(count, size, &bytes)) return no_memory();
+    if (!lm_mul(count, size, &bytes)) return overflow(size);
+    ALLOCATE(bytes, lm_zalloc(bytes));
+}
+
+/* Who has no recalloc does not pay for it. */
+void *lm_libc_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (!lm_mul(count, size, &bytes)) return overflow(size);
     ALLOCATE(bytes, lm_calloc(bytes));
+}
+
+void *loam_mallocarray(size_t count, size_t size) {
+    size_t bytes;
+    if (!lm_mul(count, size, &bytes)) return overflow(size);
+    ALLOCATE(bytes, lm_malloc(bytes));
+}
+
+/* ---- Other sizes ---- */
+
+static void *freed(void *p) {
+    lm_free(p);
+    return NULL;
 }
 
 LM_INLINE void *resize(void *p, size_t size) {
     if (p == NULL) return lm_malloc(size);
-    if (size != 0) return lm_realloc(p, size);
-    lm_free(p);
-    return NULL;
+    return size != 0 ? lm_realloc(p, size) : freed(p);
 }
 
 void *loam_realloc(void *p, size_t size) { REALLOCATE(p, size, resize(p, size)); }
 
 void *loam_reallocarray(void *p, size_t count, size_t size) {
     size_t bytes;
-    return lm_mul(count, size, &bytes) ? loam_realloc(p, bytes) : no_memory();
+    return lm_mul(count, size, &bytes) ? loam_realloc(p, bytes) : overflow(size);
 }
 
-void *loam_malloc_aligned(size_t size, size_t align) {
-    if (!lm_is_pow2(align)) {
-        errno = EINVAL;
+void *loam_reallocf(void *p, size_t size) {
+    void *there = loam_realloc(p, size);
+    if (there == NULL && size != 0) loam_free(p);
+    return there;
+}
+
+LM_INLINE void *resize_zeroed(void *p, size_t size) {
+    if (p == NULL) return lm_zalloc(size);
+    return size != 0 ? lm_recalloc(p, size, 1, 0) : freed(p);
+}
+
+void *loam_rezalloc(void *p, size_t size) { REALLOCATE(p, size, resize_zeroed(p, size)); }
+
+void *loam_recalloc(void *p, size_t count, size_t size) {
+    size_t bytes;
+    return lm_mul(count, size, &bytes) ? loam_rezalloc(p, bytes) : overflow(size);
+}
+
+void *loam_expand(void *p, size_t size) {
+    if (p == NULL) {
+        errno = ENOMEM;
         return NULL;
     }
-    ALLOCATE(size, lm_malloc_aligned(size, align));
+    REALLOCATE(p, size, (lm_expand(p, size) ? p : NULL));
 }
+
+/* ---- Sizes, and the heap as a whole ---- */
 
 size_t loam_usable_size(const void *p) { return p != NULL ? lm_usable_size(p) : 0; }
 

@@ -17,19 +17,19 @@ void loam_stats_print(void) {
     lm_stats_take(&stats);
     const lm_span_stats_t *span = &stats.span;
     const lm_heap_stats_t *heap = &stats.heap;
-    lm_report("loam %s: %zu KiB in %zu blocks, %zu KiB in %zu large objects, %zu KiB held ready",
-              LOAM_VERSION_TEXT, kib(heap->small_bytes), heap->small_blocks, kib(heap->large_bytes),
-              heap->large_blocks, kib(heap->held_bytes));
-    lm_report(
+    lm_print("loam %s: %zu KiB in %zu blocks, %zu KiB in %zu large objects, %zu KiB held ready",
+             LOAM_VERSION_TEXT, kib(heap->small_bytes), heap->small_blocks, kib(heap->large_bytes),
+             heap->large_blocks, kib(heap->held_bytes));
+    lm_print(
         "  arena %zu KiB: used %zu, free and resident %zu, free and empty %zu; metadata %zu KiB",
         kib(span->arena_bytes), kib(span->used_bytes), kib(span->dirty_bytes),
         kib(span->clean_bytes), kib(span->metadata_bytes));
-    lm_report("  purged %zu KiB in %zu calls; %zu heaps; resident %zu KiB", kib(span->purged_bytes),
-              span->purges, heap->heaps, kib(lm_os_resident_bytes()));
+    lm_print("  purged %zu KiB in %zu calls; %zu heaps; resident %zu KiB", kib(span->purged_bytes),
+             span->purges, heap->heaps, kib(lm_os_resident_bytes()));
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->of_class[c].pages == 0) continue;
-        lm_report("  class %zu B: %zu pages, %zu of %zu blocks", lm_class_bytes(c),
-                  heap->of_class[c].pages, heap->of_class[c].blocks, heap->of_class[c].capacity);
+        lm_print("  class %zu B: %zu pages, %zu of %zu blocks", lm_class_bytes(c),
+                 heap->of_class[c].pages, heap->of_class[c].blocks, heap->of_class[c].capacity);
     }
 }
 

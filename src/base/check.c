@@ -79,15 +79,35 @@ void lm_line_add(lm_line_t *line, const char *format, ...) {
     va_end(args);
 }
 
-void lm_misuse_line(lm_line_t *line) {
-    if (!lm_misuse_policy.quiet) {
-        line_text(line, "thread ");
-        line_number(line, lm_port_thread_id(), 10);
-        line_char(line, ')');
-        line_write(line);
-    }
-    if (!lm_misuse_policy.ignore) lm_port_abort();
+#if LM_HOSTED
+void lm_print(const char *format, ...) {
+    lm_line_t line = {0};
+    va_list args;
+    va_start(args, format);
+    lm_line_add_v(&line, format, args);
+    va_end(args);
+    if (!lm_port_print(&line)) line_write(&line);
 }
+#endif
+
+static void line_end(lm_line_t *line, lm_wrong_t wrong) {
+    line_text(line, "thread ");
+    line_number(line, lm_port_thread_id(), 10);
+    line_char(line, ')');
+#if LM_HOSTED
+    lm_told_t told = wrong != LM_WRONG_INSIDE ? lm_port_tell(wrong, line) : LM_TOLD_NOBODY;
+    if (told == LM_TOLD_LATER) return;
+    bool taken = told == LM_TOLD;
+#else
+    bool taken = false;
+    (void)wrong;
+#endif
+    /* Relaxed, both: words by themselves. */
+    if (!taken && !lm_load_relaxed(&lm_misuse_policy.quiet)) line_write(line);
+    if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort();
+}
+
+void lm_misuse_line(lm_line_t *line) { line_end(line, LM_WRONG_CALL); }
 
 void lm_misuse(const char *format, ...) {
     lm_line_t line = {0};
@@ -96,8 +116,20 @@ void lm_misuse(const char *format, ...) {
     va_start(args, format);
     lm_line_add_v(&line, format, args);
     va_end(args);
-    lm_misuse_line(&line);
+    line_end(&line, LM_WRONG_CALL);
 }
+
+#if LM_HOSTED
+void lm_wrong(lm_wrong_t wrong, const char *format, ...) {
+    lm_line_t line = {0};
+    line_text(&line, "loam: ");
+    va_list args;
+    va_start(args, format);
+    lm_line_add_v(&line, format, args);
+    va_end(args);
+    line_end(&line, wrong);
+}
+#endif
 
 void lm_assert_failed(const char *text, const char *file, int line) {
     lm_report("loam: assertion failed: %s, %s:%d", text, file, line);

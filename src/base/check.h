@@ -3,9 +3,12 @@
  *   LM_ASSERT   invariants that debug builds check, compiled away elsewhere
  *   LM_CHECKED  code that only the debug build has
  *   lm_report   one line on standard error, without allocation, by the port's raw write
+ *   lm_print    one line that was asked for (statistics, options), to where the program wants such lines
  *
  * A mistake of the program under us (double free, foreign pointer, ...) is reported through
  * lm_misuse: one line, then abort, or, where the user chose LOAM_ON_ERROR=ignore, back to the caller.
+ * A program may take the last two itself (loam/handlers.h, os/handlers.c); what is reported in the middle of
+ * loam's own work (LM_WRONG_INSIDE, lm_report) it may not.
  */
 #ifndef LM_BASE_CHECK_H
 #define LM_BASE_CHECK_H
@@ -30,8 +33,8 @@
 #endif
 
 typedef struct lm_misuse_policy {
-    bool quiet;  /* say nothing (LOAM_SHOW_ERRORS=0) */
-    bool ignore; /* go on after the line (LOAM_ON_ERROR=ignore) */
+    bool quiet;  /* atomic: say nothing (LOAM_SHOW_ERRORS=0) */
+    bool ignore; /* atomic: go on after the line (LOAM_ON_ERROR=ignore) */
 } lm_misuse_policy_t;
 
 extern lm_misuse_policy_t lm_misuse_policy;
@@ -43,9 +46,22 @@ enum { LM_LINE_BYTES = LM_HOSTED ? 512 : 256 };
  * Never allocates, keeps errno. */
 void lm_report(const char *format, ...) LM_PRINTF(1, 2);
 
+/* The same, to the program's output handler where it has one. Not under locks. Hosted builds only. */
+void lm_print(const char *format, ...) LM_PRINTF(1, 2);
+
+/* What kind of mistake: an error handler gets EINVAL for the first and EFAULT for the second. The third never gets
+ * there: it is found where locks are held, or lists are half changed. */
+typedef enum lm_wrong {
+    LM_WRONG_CALL, /* a pointer that is not ours, freed twice, misaligned; nothing is changed yet */
+    LM_WRONG_DAMAGE, /* memory was overwritten; likewise */
+    LM_WRONG_INSIDE, /* memory was overwritten, which loam trips over */
+} lm_wrong_t;
+
 /* "loam: " + the formatted text + "thread N)", then abort unless the policy says otherwise: the
  * caller's text ends inside the bracket, as "... (" or "... (size class 48 B, ". */
 void lm_misuse(const char *format, ...) LM_PRINTF(1, 2);
+/* The same of another kind: lm_misuse is about calls. Hosted builds only, as lm_print. */
+void lm_wrong(lm_wrong_t wrong, const char *format, ...) LM_PRINTF(2, 3);
 
 /* lm_misuse in two parts: a text as far as it goes, then the rest of the line and the end of it. For callers
  * that put words of their own in front of, and behind, what they were told. */
@@ -64,6 +80,13 @@ void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 /* What the port under us provides (os/): declared here because base stands below it. */
 void lm_port_write_error(const char *text, size_t bytes);
 void lm_port_abort(void) LM_NORETURN;
+#if LM_HOSTED
+/* Whether a handler of the program's has taken the line (os/handlers.c); LATER: it will, and what the policy says is
+ * done then. */
+bool lm_port_print(const lm_line_t *line);
+typedef enum lm_told { LM_TOLD_NOBODY, LM_TOLD, LM_TOLD_LATER } lm_told_t;
+lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line);
+#endif
 unsigned lm_port_thread_id(void);
 /* Locks of the whole process. WALK is held as long as all allocators are looked into: who takes it holds no other
  * lock. LIST is held for some instructions, in which nobody takes another: it may be taken inside any lock. */

@@ -37,12 +37,15 @@ static bool was_ours(const void *p) {
 
 /* ---- Links ---- */
 
+/* Every thread computes the same: no race that matters. Not in the function: debuggers do not find it there once that
+ * is inlined (tools/gdb/loam.py). */
+static uintptr_t key_of_links;
+
 static uintptr_t link_key(void) {
-    static uintptr_t key; /* every thread computes the same: no race that matters */
-    uintptr_t value = lm_load_relaxed(&key);
+    uintptr_t value = lm_load_relaxed(&key_of_links);
     if (LM_UNLIKELY(value == 0)) {
         value = lm_os_random() | 1;
-        lm_store_relaxed(&key, value);
+        lm_store_relaxed(&key_of_links, value);
     }
     return value;
 }
@@ -63,8 +66,8 @@ lm_block_t *lm_link_get(const lm_block_t *block) {
         const lm_page_t *other = next == NULL ? page : lm_page_of(next);
         if (LM_LIKELY(other == page || other->kind == LM_KIND_PAGE)) return next;
     }
-    lm_misuse("free list damaged at %p: written after free (size class %u B, ", (const void *)block,
-              page->block_bytes);
+    lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
+             (const void *)block, page->block_bytes);
     return NULL;
 }
 
@@ -72,6 +75,7 @@ lm_block_t *lm_link_get(const lm_block_t *block) {
 
 static bool misaligned(const lm_page_t *page, const void *p) {
     size_t offset = (size_t)((const char *)p - lm_span_start(page));
+    if (lm_is_offset(page)) return !lm_offset_is_object(page, p);
     if (page->kind == LM_KIND_LARGE) return offset != 0;
     return offset % page->block_bytes != 0 || offset / page->block_bytes >= page->carved;
 }
@@ -88,7 +92,7 @@ static lm_page_t *double_free(const lm_page_t *page, const void *p, const char *
 enum { FENCE = 0xfb, TAG_USED = 0x5a11, TAG_FREED = 0xdead, FILL_NEW = 0xd5, FILL_MOST = 4096 };
 
 static unsigned char *block_end(const lm_page_t *page, const void *p) {
-    return (unsigned char *)(uintptr_t)p + lm_block_bytes(page);
+    return (unsigned char *)(uintptr_t)p + lm_block_room(page, p);
 }
 
 static uint64_t tag_of(const void *p, unsigned state) {
@@ -124,17 +128,18 @@ static bool intact(const lm_page_t *page, const void *p, const char *function) {
         double_free(page, p, function);
         return false;
     }
-    if ((word & 0xffff) != tag_of(p, TAG_USED) || requested > lm_block_bytes(page) - LM_TRAILER) {
-        lm_misuse("overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
-                  lm_block_bytes(page));
+    if ((word & 0xffff) != tag_of(p, TAG_USED) || requested > lm_block_room(page, p) - LM_TRAILER) {
+        lm_wrong(LM_WRONG_DAMAGE,
+                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
+                 lm_block_bytes(page));
         return false;
     }
     const unsigned char *fence = (const unsigned char *)p + requested;
     const unsigned char *last = block_end(page, p) - sizeof word - 1;
     while (last >= fence && *last == FENCE) last--;
     if (last < fence) return true;
-    lm_misuse("overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p,
-              (size_t)(last - fence) + 1, requested, lm_block_bytes(page));
+    lm_wrong(LM_WRONG_DAMAGE, "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ",
+             p, (size_t)(last - fence) + 1, requested, lm_block_bytes(page));
     return false;
 }
 
@@ -165,8 +170,9 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
         if (around != NULL && around->kind == LM_KIND_LARGE)
             return lm_inside_large(around, p, function);
         if (!was_ours(p)) return lm_page_foreign(p, function);
-        lm_misuse("%s of %p (a large object or a whole page, ",
-                  strcmp(function, "free") == 0 ? "double free" : function, p);
+        bool freed = strcmp(function, "free") == 0;
+        lm_misuse("%s%s of %p (a large object or a whole page, ", freed ? "double free" : function,
+                  freed ? "" : " after free", p);
         return NULL;
     }
     if (page->kind == LM_KIND_LARGE && misaligned(page, p))
@@ -179,14 +185,24 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
     return intact(page, p, function) ? page : NULL;
 }
 
-void *lm_malloc(size_t bytes) {
-    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
-    void *p = lm_block_alloc(bytes + LM_TRAILER);
-    if (p == NULL) return NULL;
+void *lm_mark_new(void *p, size_t bytes) {
 #if LOAM_DEBUG
     memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
 #endif
     return lm_mark(p, bytes);
+}
+
+void *lm_malloc(size_t bytes) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    void *p = lm_block_alloc(bytes + LM_TRAILER);
+    return p != NULL ? lm_mark_new(p, bytes) : NULL;
+}
+
+void *lm_malloc_small(size_t bytes) {
+    if (bytes <= LM_SMALL_MOST) return lm_malloc(bytes);
+    lm_wrong(LM_WRONG_CALL, "%zu B asked for as a small object, which has %u B at most (", bytes,
+             (unsigned)LM_SMALL_MOST);
+    return lm_no_memory();
 }
 
 void lm_free(void *p) {

@@ -38,6 +38,9 @@ typedef struct lm_foreign {
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;
 
+/* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
+enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2 };
+
 typedef struct LM_ALIGNED(64) lm_heap {
     lm_block_t *head[LM_CLASSES];   /* ready to hand out */
     lm_page_t *current[LM_CLASSES]; /* the page that head[] came from */
@@ -60,6 +63,18 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_node_t link;         /* registry of heaps */
     struct lm_heap *next_idle;
     uintptr_t token; /* the owner's */
+
+    /* First-class heaps (whole.c). A branch is the part of one that a thread allocates from. */
+    struct loam_heap *of;   /* atomic: the one whose branch is below; NULL: none was used lately */
+    struct lm_heap *branch; /* this thread's branch of that one */
+    struct lm_heap *front; /* what lm_heap_self is while the thread is awake: itself, or a branch */
+    struct lm_heap *main;  /* this thread's own heap */
+    struct lm_heap *next_branch; /* of this thread, the owner's alone; or among those to spare */
+    struct loam_heap
+        *whole;        /* a branch: of that one. NULL: a thread's own heap, or no longer in use */
+    bool retired;      /* a branch of a heap that was deleted: its blocks are as any others */
+    uint8_t special;   /* atomic: LM_IS_BRANCH, for ever; LM_HAS_RETIRED */
+    lm_node_t sibling; /* among the branches of the same */
 
     size_t foreign_bytes;             /* granted below; both are the owner's alone */
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
@@ -114,6 +129,12 @@ LM_INLINE void *lm_block_alloc(size_t bytes) {
     return lm_block_alloc_slow(bytes);
 }
 
+/* The same for at most LM_SMALL_MOST bytes, which nobody looks at. */
+LM_INLINE void *lm_block_alloc_small(size_t bytes) {
+    void *block = lm_block_pop((bytes + 15) >> 4); /* lm_class_small would cut it to an unsigned */
+    return LM_LIKELY(block != NULL) ? block : lm_block_alloc_slow(bytes);
+}
+
 /* Takes back what lm_block_alloc gave; NULL allowed. */
 LM_INLINE void lm_block_free(void *p) {
     size_t slice = lm_slice_of(p);
@@ -146,13 +167,29 @@ size_t lm_meter_bytes(const void *p);
 
 /* bytes zeroed bytes. Here and below: NULL with errno ENOMEM iff there is no memory. */
 void *lm_calloc(size_t bytes);
+/* The same, and zeroes from there to the usable size: what lm_recalloc takes. */
+void *lm_zalloc(size_t bytes);
+/* The same for at most LM_SMALL_MOST; as lm_malloc_small. */
+void *lm_zalloc_small(size_t bytes);
 
 /* align is a power of two. */
 void *lm_malloc_aligned(size_t bytes, size_t align);
 
+/* An object p with (p + offset) % align == 0; lm_free and all below take it as any other. */
+void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset);
+/* The same, zeroed as by lm_zalloc. */
+void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset);
+
 /* p's contents in a block of at least bytes; p is gone then. NULL also, after a report, iff p is not
  * ours; p stays wherever NULL comes back. Neither p nor bytes is 0. */
 void *lm_realloc(void *p, size_t bytes);
+/* The same with (result + offset) % align == 0. */
+void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offset);
+/* The same; for p from a function that zeroes, what is beyond its old size is zero again. */
+void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset);
+
+/* Makes p an object of bytes where it is; false, p as before, iff it cannot be (errno ENOMEM) or is not ours. */
+bool lm_expand(void *p, size_t bytes);
 
 /* What malloc(bytes) would really offer, at least. */
 size_t lm_good_size(size_t bytes);
@@ -182,10 +219,15 @@ void lm_heap_boot(void);
 /* malloc and free themselves: the two above, and in checked builds what checked.c adds. */
 #if LM_GUARD_LINKS
 void *lm_malloc(size_t bytes);
+/* For at most LM_SMALL_MOST: checked builds report more, and give NULL. */
+void *lm_malloc_small(size_t bytes);
 void lm_free(void *p);
 #else
 LM_INLINE void *lm_malloc(size_t bytes) { return lm_block_alloc(bytes); }
+LM_INLINE void *lm_malloc_small(size_t bytes) { return lm_block_alloc_small(bytes); }
 LM_INLINE void lm_free(void *p) { lm_block_free(p); }
 #endif
+
+#include "heap/whole.h"
 
 #endif

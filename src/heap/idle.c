@@ -128,12 +128,12 @@ static bool hide(lm_heap_t *heap) {
     /* Sequentially consistent: the owner must not be asked for before it can see this. */
     __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
     if (lm_os_thread_sleeps(heap->tid, heap->stack_top)) return true;
-    lm_store_relaxed(heap->self, heap);
+    lm_store_relaxed(heap->self, heap->front);
     return false;
 }
 
 static void show(lm_heap_t *heap) {
-    lm_store_relaxed(heap->self, heap);
+    lm_store_relaxed(heap->self, heap->front);
     let(heap);
 }
 
@@ -197,7 +197,8 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heap
 }
 
 static bool at_rest_awake(lm_heap_t *heap) {
-    return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked);
+    return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked) &&
+           heap->special != LM_IS_BRANCH;
 }
 
 /* An idle heap has something to take in only where it was told of it. */

@@ -15,7 +15,7 @@
 
 enum { CARVE_LEAST = 512, CARVE_MOST = 4096 /* bytes */, WAKE_MOST = 16 };
 
-lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
+static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
     lm_page_t *page =
@@ -29,6 +29,7 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
     page->carved = 0;
     page->capacity = (uint16_t)((slices << LM_SLICE_SHIFT) / block_bytes);
     page->size_class = (uint8_t)size_class;
+    page->foreign_class = (uint8_t)size_class;
     page->place = LM_AT_NOWHERE;
     page->fresh = zero;
     page->virgin = false;
@@ -41,6 +42,21 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
     heap->pages++;
     if (heap->trim_at < heap->pages / 2) heap->trim_at = heap->pages / 2;
     return page;
+}
+
+/* A first-class heap's, within its limit. */
+static LM_NOINLINE lm_page_t *create_counted(lm_heap_t *heap, unsigned size_class) {
+    size_t slices = lm_class_slices(lm_class_bytes(size_class));
+    if (!lm_whole_count(heap->whole, slices)) return NULL;
+    lm_page_t *page = create(heap, size_class);
+    lm_whole_uncount(heap->whole, slices - (page != NULL ? page->slices : 0));
+    if (page != NULL) page->foreign_class = 0;
+    return page;
+}
+
+lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
+    return LM_LIKELY(heap->whole == NULL) ? create(heap, size_class)
+                                          : create_counted(heap, size_class);
 }
 
 /* As many as there are already: a thread that wants three blocks does not pay for a page of them. */
@@ -106,9 +122,21 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 
 /* ---- The end of a page ---- */
 
-void lm_page_retire(lm_page_t *page) {
+LM_INLINE void retire(lm_page_t *page) {
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, page->slices, &lm_nobody);
+}
+
+static LM_NOINLINE void retire_counted(lm_page_t *page) {
+    lm_whole_uncount(page->heap->whole, page->slices);
+    retire(page);
+}
+
+void lm_page_retire(lm_page_t *page) {
+    if (LM_LIKELY(page->foreign_class != 0))
+        retire(page);
+    else
+        retire_counted(page);
 }
 
 void lm_page_discard(lm_page_t *page, bool rested) {
@@ -156,6 +184,11 @@ void lm_page_trim(lm_heap_t *heap) {
 void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = lm_heap_get();
     if (heap == NULL) return; /* cannot be: we own the page */
+    if (LM_UNLIKELY(lm_load_relaxed(&page->heap) != heap)) {
+        /* Another of ours; or, if the worker has taken the page away, anybody's. Heaps are never unmapped. */
+        heap = lm_load_relaxed(&page->heap);
+        if (lm_load_relaxed(&heap->token) != lm_thread_token()) return;
+    }
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
     /* Ours was the last block outside, and the worker has already taken the page away (idle.c). */

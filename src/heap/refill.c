@@ -21,6 +21,11 @@ void *lm_no_memory(void) {
     return NULL;
 }
 
+void *lm_too_large(size_t bytes) {
+    lm_refused(bytes, true);
+    return lm_no_memory();
+}
+
 /* What has come back to a page: its own list, or that of others. */
 static lm_block_t *list_of(lm_page_t *page) {
     lm_block_t *list = lm_page_take(page), *tail;
@@ -157,6 +162,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
+    bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
     class->handed_out = false;
     if (page != NULL) {
         list = list_of(page);
@@ -164,7 +170,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     }
     for (;;) {
         lm_page_t *other = woken(heap, size_class);
-        list = other == NULL ? of_others(heap, size_class) : NULL;
+        list = other == NULL && shares ? of_others(heap, size_class) : NULL;
         if (other == NULL && list == NULL && worth_searching(class)) {
             if (size_class >= LM_SMALL_CLASSES) other = awake_early(heap, size_class);
             if (other == NULL) list = of_larger(heap, size_class);
@@ -185,7 +191,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         page = other;
         if (page == NULL) page = set_aside(heap, size_class);
         if (page == NULL) page = awake_early(heap, size_class);
-        if (page == NULL) page = lm_orphan_adopt(heap, size_class);
+        if (page == NULL && shares) page = lm_orphan_adopt(heap, size_class);
         if (page == NULL) page = lm_page_create(heap, size_class);
         if (page == NULL) return NULL;
         lm_page_unlink(heap, page);
@@ -207,13 +213,16 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     if (block == NULL) block = refill(heap, size_class);
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
     lm_biased_leave(&heap->lock);
-    return block != NULL ? block : lm_no_memory();
+    return block;
 }
 
-static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
-    LM_METER(slow());
+LM_INLINE void *from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
+    if (LM_UNLIKELY(lm_load_relaxed(&heap->special) != 0)) {
+        if (heap->special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);
+        lm_whole_part_with_retired(heap);
+    }
     /* Starting a heap may have allocated already. */
     if (heap->head[size_class] == NULL && heap->current[size_class] == NULL &&
         LM_UNLIKELY(lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many)))
@@ -222,6 +231,23 @@ static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     lm_block_t *block = heap->head[size_class];
     heap->head[size_class] = lm_link_get(block);
     return block;
+}
+
+/* No lock is held here. */
+static LM_COLD void *from_room_made(unsigned size_class) {
+    size_t bytes = lm_class_bytes(size_class);
+    for (unsigned tries = 0; lm_room_made(bytes, &tries);) {
+        void *block = from_other_page(size_class);
+        if (block != NULL) return block;
+    }
+    lm_refused(bytes, false);
+    return lm_no_memory();
+}
+
+static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
+    LM_METER(slow());
+    void *block = from_other_page(size_class);
+    return LM_LIKELY(block != NULL) ? block : from_room_made(size_class);
 }
 
 void *lm_block_alloc_slow(size_t bytes) {

@@ -97,7 +97,9 @@ static void put_own(lm_heap_t *heap, const chain_t *chain) {
 }
 
 static void send(lm_heap_t *heap, const chain_t *chain) {
-    if (heap != NULL && lm_load_relaxed(&chain->page->owner) == heap->token)
+    /* A branch of ours has the same token, and a lock of its own. */
+    if (heap != NULL && lm_load_relaxed(&chain->page->owner) == heap->token &&
+        chain->page->heap == heap)
         put_own(heap, chain);
     else
         lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
@@ -197,9 +199,9 @@ static void hand_over(lm_heap_t *heap, unsigned size_class) {
 }
 
 static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
-    unsigned c = page->size_class;
-    /* An orphan becomes ours at once. */
-    if (lm_load_relaxed(&page->owner) == LM_OWNER_NONE) {
+    unsigned c = lm_load_relaxed(&page->foreign_class);
+    /* An orphan becomes ours at once; a first-class heap's goes home. */
+    if (lm_load_relaxed(&page->owner) == LM_OWNER_NONE || c == 0) {
         lm_remote_push(heap, page, block, block, 1);
         return;
     }
@@ -233,7 +235,7 @@ void lm_remote_drain(lm_heap_t *heap) {
         if (page->place != LM_AT_PARTIAL) continue;
         if (page->live == 0) {
             lm_page_release(heap, page);
-        } else if (!heap->active) {
+        } else if (!heap->active && heap->whole == NULL) {
             lm_page_unlink(heap, page);
             if (lm_orphan_add(page))
                 heap->pages--;
@@ -247,11 +249,13 @@ void lm_remote_drain(lm_heap_t *heap) {
 
 static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
     LM_METER(slow());
-    if (page->kind == LM_KIND_PAGE) {
+    if (LM_UNLIKELY(lm_is_offset(page))) {
+        lm_offset_free(page, p);
+    } else if (page->kind == LM_KIND_PAGE) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
         if (LM_LIKELY(heap != NULL))
-            remote_free(heap, page, block);
+            remote_free(heap->main, page, block);
         else
             lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
@@ -262,10 +266,10 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
 }
 
 void lm_block_free_slow(void *p, lm_page_t *page) {
-    lm_foreign_t *foreign = &lm_heap_self->foreign[page->size_class];
-    /* There is no room in an empty heap, nor in class 0, which lm_nobody has; and large objects have no
-     * owner. */
-    if (LM_LIKELY(foreign->room > 0) && LM_LIKELY(lm_peek(&page->owner) != LM_OWNER_NONE))
+    lm_foreign_t *foreign = &lm_heap_self->foreign[lm_load_relaxed(&page->foreign_class)];
+    /* There is no room in an empty heap, nor in class 0, which lm_nobody has and first-class heaps' pages. Large
+     * objects have no owner. */
+    if (LM_LIKELY(foreign->room > 0) && LM_LIKELY(lm_peek(&page->owner) > LM_OWNER_OFFSET))
         enlist(foreign, (lm_block_t *)p);
     else
         free_slower(p, page);

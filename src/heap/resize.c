@@ -2,7 +2,8 @@
  *
  * Aligned objects are ordinary blocks of a class whose size is a multiple of the alignment (pages start
  * at multiples of 64 KiB), or spans: nothing is allocated beyond what the class gives, and free needs no
- * second look. calloc does not clear memory that has never been used.
+ * second look. Objects at an offset are in offset.c. calloc does not clear memory that has never been used. zalloc
+ * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
  */
 #include "heap/room.h"
 
@@ -20,8 +21,8 @@ size_t lm_meter_bytes(const void *p) {
     if (slice >= lm_peek(&lm_arena.slices)) return 0;
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     bool block = page->kind == LM_KIND_PAGE;
-    bool large = page->kind == LM_KIND_LARGE && p == lm_span_start(page);
-    return block || large ? lm_block_bytes(page) - LM_TRAILER : 0;
+    bool large = page->kind == LM_KIND_LARGE && (lm_is_offset(page) || p == lm_span_start(page));
+    return block || large ? lm_block_room(page, p) - LM_TRAILER : 0;
 }
 #endif
 
@@ -33,36 +34,86 @@ size_t lm_good_size(size_t bytes) {
     return lm_align_up(bytes, 4096) - LM_TRAILER;
 }
 
-void *lm_calloc(size_t bytes) {
-    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
+/* What is cleared of a block for that many bytes: these, or all that may be used. */
+LM_INLINE size_t to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
+    return LM_TRAILER > 0 || !all ? bytes : lm_block_room(page, p);
+}
+
+/* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
+LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
+    if (LM_UNLIKELY(p == NULL)) return NULL;
+    /* Never used: only the link of the free list has been written. Only the owner can know: the common
+     * heap's pages may have moved on. */
+    const lm_page_t *page = lm_page_of(p);
+    bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
+    size_t most = LM_TRAILER > 0 || !all ? bytes : page->block_bytes;
+    return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : most), bytes);
+}
+
+LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     size_t whole = bytes + LM_TRAILER;
     if (whole > LM_BLOCK_MOST) {
         bool zero = false;
         void *p = lm_large_alloc(whole, 1, &zero);
         if (p == NULL) return NULL;
-        return lm_mark(zero ? p : memset(p, 0, bytes), bytes);
+        if (!zero) memset(p, 0, to_clear(lm_page_of(p), p, bytes, all));
+        return lm_mark(p, bytes);
     }
-    void *p = lm_block_alloc(whole);
-    if (p == NULL) return NULL;
-    /* Never used: only the link of the free list has been written. Only the owner can know: the common
-     * heap's pages may have moved on. */
-    const lm_page_t *page = lm_page_of(p);
-    bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
-    return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : bytes), bytes);
+    return cleared(lm_block_alloc(whole), bytes, all);
+}
+
+void *lm_calloc(size_t bytes) { return alloc_cleared(bytes, false); }
+
+void *lm_zalloc(size_t bytes) { return alloc_cleared(bytes, true); }
+
+void *lm_zalloc_small(size_t bytes) {
+#if LM_GUARD_LINKS
+    return bytes <= LM_SMALL_MOST ? lm_zalloc(bytes) : lm_malloc_small(bytes); /* which reports */
+#else
+    return cleared(lm_block_alloc_small(bytes), bytes, true);
+#endif
+}
+
+/* Not marked yet; *zero as for lm_large_alloc. */
+LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
+        return lm_too_large(bytes);
+    size_t whole = bytes + LM_TRAILER;
+    unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
+    if (size_class == 0) return lm_large_alloc(whole, align, zero);
+    if (zero != NULL) *zero = false;
+    return lm_block_alloc(lm_class_bytes(size_class));
 }
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {
-    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
-        return lm_no_memory();
-    size_t whole = bytes + LM_TRAILER;
-    unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
-    void *p = size_class != 0 ? lm_block_alloc(lm_class_bytes(size_class))
-                              : lm_large_alloc(whole, align, NULL);
+    void *p = alloc_aligned(bytes, align, NULL);
     return p != NULL ? lm_mark(p, bytes) : NULL;
+}
+
+void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
+    if (LM_LIKELY(offset % align == 0)) return lm_malloc_aligned(bytes, align);
+    void *p = lm_offset_alloc(bytes, align, offset, NULL);
+    return p != NULL ? lm_mark(p, bytes) : NULL;
+}
+
+void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
+    bool zero = false;
+    void *p = offset % align == 0 ? alloc_aligned(bytes, align, &zero)
+                                  : lm_offset_alloc(bytes, align, offset, &zero);
+    if (p == NULL) return NULL;
+    if (!zero) memset(p, 0, to_clear(lm_page_of(p), p, bytes, true));
+    return lm_mark(p, bytes);
 }
 
 /* Blocks stay while at least half of them is used: a move would cost more than it saves. */
 static bool worth_staying(size_t have, size_t bytes) { return bytes <= have && bytes >= have / 2; }
+
+static bool stays(const lm_page_t *page, size_t bytes) {
+    size_t have = page->block_bytes, whole = bytes + LM_TRAILER;
+    return page->kind == LM_KIND_PAGE && worth_staying(have, whole) &&
+           LM_LIKELY(!lm_is_offset(page));
+}
 
 /* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will grow
  * again: an eighth more than it has, so that the copies add up to a multiple of the last size, not to its
@@ -72,15 +123,19 @@ static size_t with_room(size_t have, size_t bytes) {
     return bytes > have && bytes < roomy && roomy <= LM_BLOCK_MOST - LM_TRAILER ? roomy : bytes;
 }
 
-static LM_NOINLINE void *resize(lm_page_t *page, void *p, size_t bytes) {
+/* into: where a copy goes; NULL: wherever the thread's malloc allocates. */
+LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into) {
+    if (LM_UNLIKELY(lm_is_offset(page)) && into == NULL)
+        return lm_realloc_aligned_offset(p, bytes, 1, 0);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
-    if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST) {
+    if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
         void *there = lm_large_resize(page, p, whole);
         if (there != NULL) return lm_mark(there, bytes);
     }
-    bool fits = whole <= lm_block_bytes(page);
+    bool fits = whole <= lm_block_room(page, p);
     int error = fits ? errno : 0;
-    void *other = lm_malloc(with_room(have, bytes));
+    size_t roomy = with_room(have, bytes);
+    void *other = into == NULL ? lm_malloc(roomy) : lm_whole_malloc(into, roomy);
     if (other == NULL && fits) {
         errno = error;
         return lm_mark(p, bytes); /* it was to shrink: too large will do */
@@ -91,10 +146,77 @@ static LM_NOINLINE void *resize(lm_page_t *page, void *p, size_t bytes) {
     return lm_mark(other, bytes);
 }
 
+static LM_NOINLINE void *resize_anywhere(lm_page_t *page, void *p, size_t bytes) {
+    return resize(page, p, bytes, NULL);
+}
+
 void *lm_realloc(void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "realloc");
+    if (page == NULL) return lm_no_memory();
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    if (stays(page, bytes)) return lm_mark(p, bytes);
+    return resize_anywhere(page, p, bytes);
+}
+
+void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
+    lm_page_t *page = lm_page_checked(p, "realloc");
+    if (page == NULL) return lm_no_memory();
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    if (stays(page, bytes)) return lm_mark(p, bytes);
+    return resize(page, p, bytes, whole);
+}
+
+/* ---- Where it must be aligned, zeroed or stay ---- */
+
+static bool fit(lm_page_t *page, const void *p, size_t whole) {
+    size_t room = lm_block_room(page, p);
+    if (page->kind != LM_KIND_LARGE) return whole <= room;
+    return lm_large_fit(page, (whole == 0 ? 1 : whole) + (lm_block_bytes(page) - room));
+}
+
+bool lm_expand(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_checked(p, "expand");
+    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER || !fit(page, p, bytes + LM_TRAILER)) {
+        (void)lm_no_memory();
+        return false;
+    }
+    (void)lm_mark(p, bytes);
+    return true;
+}
+
+void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offset) {
+    lm_page_t *page = lm_page_checked(p, "realloc");
     if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
-    if (page->kind == LM_KIND_PAGE && worth_staying(page->block_bytes, bytes + LM_TRAILER))
-        return lm_mark(p, bytes);
-    return resize(page, p, bytes);
+    size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
+    bool large = whole > LM_BLOCK_MOST, right = ((uintptr_t)p + offset) % align == 0;
+    /* Every large object is aligned to a slice: it may move by pages. */
+    if (large && offset % align == 0 && align <= LM_SLICE_BYTES && !lm_is_offset(page))
+        return lm_realloc(p, bytes);
+    if (right &&
+        (page->kind == LM_KIND_LARGE ? large : worth_staying(lm_block_room(page, p), whole))) {
+        if (fit(page, p, whole)) return lm_mark(p, bytes);
+    }
+    int error = errno;
+    void *other = lm_malloc_aligned_offset(bytes, align, offset);
+    if (other == NULL && right && whole <= lm_block_room(page, p)) {
+        errno = error;
+        return lm_mark(p, bytes); /* as in resize */
+    }
+    if (other == NULL) return NULL;
+    memcpy(other, p, have < bytes ? have : bytes);
+    lm_free(p);
+    return other;
+}
+
+void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset) {
+    const lm_page_t *page = lm_page_checked(p, "recalloc");
+    if (page == NULL) return lm_no_memory();
+    size_t have = lm_requested(page, p), kept = have < bytes ? have : bytes;
+    char *there = (char *)(align == 1 ? lm_realloc(p, bytes)
+                                      : lm_realloc_aligned_offset(p, bytes, align, offset));
+    if (there == NULL) return NULL;
+    /* Also what is left behind by shrinking: it may be grown into again. */
+    size_t now = lm_requested(lm_page_of(there), there);
+    if (now > kept) memset(there + kept, 0, now - kept);
+    return there;
 }

@@ -1,6 +1,7 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, transfer cache, orphans, arena. Each is a leaf for those before it.
+ * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans, arena.
+ * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
 #define LM_HEAP_ROOM_H
@@ -17,6 +18,9 @@ LM_INLINE uint32_t lm_page_outside(const lm_page_t *page) {
 
 /* NULL, with errno ENOMEM. */
 void *lm_no_memory(void);
+
+/* The same for a request that no memory could serve. */
+void *lm_too_large(size_t bytes);
 
 /* ---- page.c: heap lock held ---- */
 
@@ -149,10 +153,35 @@ void lm_orphan_after_fork(void);
 
 /* ---- large.c ---- */
 
+/* Of the first-class heap that the thread's malloc uses, if any; of nobody. */
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
+void *lm_large_open(size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);
-/* In place or by moving pages; NULL iff neither works (then copy). */
+void lm_large_discard(lm_page_t *page); /* the same, without a look at what it belongs to */
+/* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it was then. */
+bool lm_large_fit(lm_page_t *page, size_t bytes);
+/* The same, else by moving pages; NULL iff neither works (then copy). */
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
+
+/* ---- offset.c ---- */
+
+/* Whether the page, or large object, is one of those whose pointers are not where their block begins. */
+LM_INLINE bool lm_is_offset(const lm_page_t *page) {
+    return lm_peek(&page->owner) == LM_OWNER_OFFSET;
+}
+
+/* For these: where p's block begins, and whether p is what was given for it. */
+char *lm_offset_start(const lm_page_t *page, const void *p);
+bool lm_offset_is_object(const lm_page_t *page, const void *p);
+
+/* As lm_malloc_aligned, for an offset that is no multiple of align; not marked yet. *zero: see lm_large_alloc. */
+void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
+/* Reports p if it is no object, or freed. */
+void lm_offset_free(lm_page_t *page, void *p);
+
+void lm_offset_lock(void);
+void lm_offset_unlock(void);
+void lm_offset_after_fork(void);
 
 /* ---- checked.c: what checked builds do around each block ---- */
 
@@ -178,6 +207,13 @@ LM_INLINE size_t lm_block_bytes(const lm_page_t *page) {
     return page->kind == LM_KIND_PAGE ? page->block_bytes : page->bytes;
 }
 
+/* Of them, those from p, the object, on. */
+LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
+    size_t bytes = lm_block_bytes(page);
+    if (LM_LIKELY(!lm_is_offset(page))) return bytes;
+    return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
+}
+
 #if LOAM_DEBUG
 enum { LM_TRAILER = 16 }; /* bytes after what was requested, in every block */
 /* Writes the trailer of a block that was just allocated or resized for `bytes`. */
@@ -191,9 +227,15 @@ LM_INLINE void *lm_mark(void *p, size_t bytes) {
     return p;
 }
 LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
-    (void)p;
-    return lm_block_bytes(page);
+    return lm_block_room(page, p);
 }
+#endif
+
+#if LM_GUARD_LINKS
+/* The same for one that is new: with what nobody may rely on in it. */
+void *lm_mark_new(void *p, size_t bytes);
+#else
+LM_INLINE void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
 #endif
 
 /* ---- thread.c ---- */
@@ -215,14 +257,78 @@ extern uint32_t lm_heaps_kept;
 /* Ends that: pages to the arena, or orphans. Heap lock held. */
 void lm_heap_unkeep(lm_heap_t *heap);
 
-/* The calling thread's heap, made if need be; NULL iff it has ended or there is no memory. */
+/* What the calling thread's malloc allocates from, made if need be: its heap, or the branch that it chose; NULL iff
+ * it has ended or there is no memory. */
 lm_heap_t *lm_heap_get(void);
+
+/* The calling thread's own heap; NULL iff it has none (yet, or any more). */
+lm_heap_t *lm_heap_mine(void);
+
+/* The first-class heap that its malloc uses; NULL: none. Whether any thread has ever had one (atomic). */
+struct loam_heap *lm_heap_chosen(void);
+extern bool lm_heaps_chosen;
+
+/* What lm_heap_get returns from now on: its own, or a branch of its own. It has a heap. */
+void lm_heap_face(lm_heap_t *front);
+
+/* Zeroed memory for ever; a heap in it. Registry's lock held. NULL iff there is no memory. */
+void *lm_heap_room(size_t bytes);
+lm_heap_t *lm_heap_create(void);
+
+/* Empty pages go to the arena, the others become orphans; but for those on which a free is on its way: they are
+ * nobody's, and follow when it has arrived. Heap lock held, in place of the owner. */
+void lm_heap_part_with_all(lm_heap_t *heap);
 
 /* A block of that class from a given heap; heap lock not held. */
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class);
 
-/* Puts the list in head[] back into its page; heap lock held. */
+/* Puts the list in head[] back into its page; every list of blocks of other pages than the current one, which would
+ * keep those from being empty. Heap lock held. */
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
+void lm_heap_return_handed_out(lm_heap_t *heap);
+
+/* ---- whole.c, whole_alloc.c: first-class heaps ---- */
+
+/* More slices are in use, or fewer. false iff the limit forbids it. Any lock may be held. */
+bool lm_whole_count(struct loam_heap *whole, size_t slices);
+void lm_whole_uncount(struct loam_heap *whole, size_t slices);
+
+/* A large object is one's from now on: its slices are counted; no longer. No lock held. */
+void lm_whole_gain(struct loam_heap *whole, lm_page_t *page);
+void lm_whole_lose(lm_page_t *page);
+
+void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
+
+/* ---- branch.c ---- */
+
+/* The calling thread's branch of that heap, made if need be; that of threads that have ended. NULL iff there is no
+ * memory. No lock held. */
+lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own);
+lm_heap_t *lm_branch_late(struct loam_heap *whole);
+
+/* A branch without a thread or heap may be anybody's. Registry's lock held. */
+void lm_branch_spare(lm_heap_t *branch);
+
+/* Calls visit for each page, which may leave its list meanwhile. Heap lock held. */
+void lm_branch_each_page(lm_heap_t *branch, void (*visit)(lm_page_t *page, void *context),
+                         void *context);
+
+/* A block of that class from the calling thread's branch. */
+void *lm_branch_alloc(lm_heap_t *branch, unsigned size_class);
+
+/* The thread's branches of heaps that were deleted become what its other pages are. No lock held. */
+void lm_whole_part_with_retired(lm_heap_t *own);
+
+/* The branches of a thread that ends stay with their heaps, for another thread. No lock held. */
+void lm_whole_thread_ends(lm_heap_t *own);
+
+/* The same for one of a thread that is not there any more. Registry's lock held. */
+void lm_branch_ends(lm_heap_t *branch);
+
+void lm_whole_lock_late(void); /* before those of heaps */
+void lm_whole_lock(void);      /* after them */
+void lm_whole_unlock(void);    /* both */
+void lm_whole_after_fork(void);
 
 /* ---- idle.c ---- */
 

@@ -26,13 +26,9 @@ static void count_span(lm_page_t *span, void *context) {
     stats->held_bytes += ((size_t)span->slices << LM_SLICE_SHIFT) - blocks * span->block_bytes;
 }
 
-void lm_heap_stats(lm_heap_stats_t *stats) {
-    memset(stats, 0, sizeof *stats);
-    lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
-    lm_span_visit(count_span, stats);
-    /* What our own heap holds ready is not in use. */
+static void leave_ready_out(const lm_heap_t *heap, lm_heap_stats_t *stats) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        for (lm_block_t *b = lm_heap_self->head[c]; b != NULL; b = lm_link_get(b)) {
+        for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
             size_t bytes = lm_class_bytes(c);
             stats->of_class[c].blocks--;
             stats->small_blocks--;
@@ -40,6 +36,16 @@ void lm_heap_stats(lm_heap_stats_t *stats) {
             stats->held_bytes += bytes;
         }
     }
+}
+
+void lm_heap_stats(lm_heap_stats_t *stats) {
+    memset(stats, 0, sizeof *stats);
+    lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
+    lm_span_visit(count_span, stats);
+    /* What our own heaps hold ready is not in use. */
+    lm_heap_t *own = lm_heap_mine();
+    for (lm_heap_t *heap = own; heap != NULL; heap = heap->next_branch)
+        leave_ready_out(heap, stats);
     lm_lock_take(&lm_registry_lock);
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
         stats->heaps++;
@@ -65,9 +71,7 @@ static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned pl
     if (lm_remote_count(page->remote) > page->live + page->bias) broken("remote count", page);
 }
 
-void lm_heap_check(void) {
-    lm_heap_t *heap = lm_heap_self;
-    if (heap == &lm_heap_empty) return;
+static void check_heap(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
     size_t pages = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -93,4 +97,9 @@ void lm_heap_check(void) {
         lm_port_abort();
     }
     lm_biased_leave(&heap->lock);
+}
+
+void lm_heap_check(void) {
+    if (lm_heap_self == &lm_heap_empty) return;
+    for (lm_heap_t *heap = lm_heap_mine(); heap != NULL; heap = heap->next_branch) check_heap(heap);
 }

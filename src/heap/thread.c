@@ -53,12 +53,13 @@ static void count_processors(void) {
     lm_store_relaxed(&lm_heaps_many, many < MANY_LEAST ? MANY_LEAST : many);
 }
 
-static lm_heap_t *heap_create(void) {
+void *lm_heap_room(size_t bytes) {
+    bytes = lm_align_up(bytes, 64);
     if (heaps_next == NULL) {
         heaps_next = (char *)&first;
         heaps_limit = heaps_next + sizeof first;
     }
-    if ((size_t)(heaps_limit - heaps_next) < sizeof(lm_heap_t)) {
+    if ((size_t)(heaps_limit - heaps_next) < bytes) {
         bool zero;
         lm_page_t *span = lm_span_take(1, 1, LM_KIND_META, &zero);
         if (span == NULL) return NULL;
@@ -67,9 +68,16 @@ static lm_heap_t *heap_create(void) {
         if (!zero) __builtin_memset(heaps_next, 0, LM_SLICE_BYTES);
         count_processors();
     }
-    lm_heap_t *heap = (lm_heap_t *)(void *)heaps_next;
-    heaps_next += sizeof(lm_heap_t);
+    void *room = heaps_next;
+    heaps_next += bytes;
+    return room;
+}
+
+lm_heap_t *lm_heap_create(void) {
+    lm_heap_t *heap = (lm_heap_t *)lm_heap_room(sizeof(lm_heap_t));
+    if (heap == NULL) return NULL;
     lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
+    heap->main = heap->front = heap;
     lm_list_add_last(&lm_registry, &heap->link);
     return heap;
 }
@@ -90,9 +98,9 @@ static lm_heap_t *unpark(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->parked, false);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
-    lm_store_relaxed(&lm_heap_self, heap);
+    lm_store_relaxed(&lm_heap_self, heap->front);
     lm_biased_leave(&heap->lock);
-    return heap;
+    return heap->front;
 }
 
 static void no_longer_kept(lm_heap_t *heap) {
@@ -116,7 +124,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (heap != NULL)
         idle = heap->next_idle;
     else
-        heap = heap_create();
+        heap = lm_heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
     lm_biased_enter(&heap->lock);
@@ -138,6 +146,22 @@ lm_heap_t *lm_heap_get(void) {
     return LM_LIKELY(heap != &lm_heap_empty) ? heap : heap_start();
 }
 
+lm_heap_t *lm_heap_mine(void) { return mine != ended ? mine : NULL; }
+
+LM_AT_START bool lm_heaps_chosen;
+
+struct loam_heap *lm_heap_chosen(void) {
+    return mine != NULL && mine != ended ? mine->front->whole : NULL;
+}
+
+void lm_heap_face(lm_heap_t *front) {
+    lm_store_relaxed(&lm_heaps_chosen, true);
+    lm_biased_enter(&mine->lock); /* the worker puts back what it has hidden */
+    lm_store_relaxed(&mine->front, front);
+    lm_store_relaxed(&lm_heap_self, front);
+    lm_biased_leave(&mine->lock);
+}
+
 /* ---- What is ready to hand out goes back ---- */
 
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
@@ -154,8 +178,7 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     lm_page_put(heap->current[size_class], head, tail, n);
 }
 
-/* Blocks of other pages than the current one, which would keep those from being empty. */
-static void return_handed_out(lm_heap_t *heap) {
+void lm_heap_return_handed_out(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
     }
@@ -169,7 +192,8 @@ lm_heap_t *lm_common_heap(void) {
     lm_lock_take(&lm_registry_lock);
     if (!common_made) {
         lm_heap_common.active = true;
-        lm_heap_common.token = LM_OWNER_NONE + 1;
+        lm_heap_common.main = lm_heap_common.front = &lm_heap_common;
+        lm_heap_common.token = LM_OWNER_COMMON;
         lm_list_add_last(&lm_registry, &lm_heap_common.link);
         lm_store_release(&common_made, true);
     }
@@ -192,7 +216,7 @@ void lm_common_trim(void) {
     lm_biased_enter(&common->lock);
     lm_remote_drain(common);
     if (common->slow == common->slow_seen) {
-        return_handed_out(common);
+        lm_heap_return_handed_out(common);
         lm_page_trim(common);
     }
     lm_biased_leave(&common->lock);
@@ -291,9 +315,15 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
     heap->left_behind = 0;
     heap->trim_at = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].shared = 0;
+}
+
+void lm_heap_part_with_all(lm_heap_t *heap) { part_with_all(heap, false); }
+
+/* Heap lock held. */
+static void retire(lm_heap_t *heap, bool keeping) {
+    part_with_all(heap, keeping);
     (void)lm_add_relaxed(&lm_heaps_active, (uint32_t)-1);
-    if (!heap->kept) return;
-    (void)lm_add_relaxed(&lm_heaps_kept, 1);
+    if (heap->kept) (void)lm_add_relaxed(&lm_heaps_kept, 1);
 }
 
 void lm_heap_unkeep(lm_heap_t *heap) {
@@ -322,12 +352,13 @@ static bool heap_ended(void *value, unsigned rounds) {
     if (++heap->rounds < rounds) return true;
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
+    if (heap->next_branch != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     mine = ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
-    part_with_all(heap, worth_keeping());
+    retire(heap, worth_keeping());
     bool kept = heap->kept;
     lm_biased_leave(&heap->lock);
     lm_lock_take(&lm_registry_lock);
@@ -342,12 +373,13 @@ static bool heap_ended(void *value, unsigned rounds) {
 
 void lm_heap_collect(void) {
     lm_idle_unkeep();
-    if (mine == NULL || mine == ended) return;
-    lm_heap_t *heap = lm_heap_get();
+    lm_heap_t *heap = lm_heap_mine();
+    if (heap == NULL) return;
+    (void)lm_heap_get(); /* it may be parked */
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);
-    return_handed_out(heap);
+    lm_heap_return_handed_out(heap);
     lm_remote_drain(heap);
     lm_page_trim(heap);
     lm_biased_leave(&heap->lock);
@@ -364,10 +396,13 @@ static void before_fork(void) {
     lm_port_before_fork(); /* who holds it may be in the program's own code, and allocate there */
     lm_lock_take(&lm_registry_lock);
     lm_lock_take(&common_lock); /* before its heap: who holds it may wait there to be let in */
+    lm_whole_lock_late();       /* as well */
     FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
     lm_biased_settle();
     FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
+    lm_whole_lock();
     lm_transfer_lock();
+    lm_offset_lock();
     lm_orphan_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
@@ -377,7 +412,9 @@ static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
     lm_orphan_unlock();
+    lm_offset_unlock();
     lm_transfer_unlock();
+    lm_whole_unlock();
     FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
     lm_lock_give(&common_lock);
     lm_lock_give(&lm_registry_lock);
@@ -406,7 +443,12 @@ static void end_in_child(lm_heap_t *heap) {
             count_anew(LM_CONTAINER(n, lm_page_t, link), true);
         }
     }
-    part_with_all(heap, false);
+    if (heap->special == LM_IS_BRANCH) {
+        lm_branch_ends(heap);
+        return;
+    }
+    retire(heap, false);
+    heap->next_branch = NULL;
     heap->next_idle = idle;
     idle = heap;
 }
@@ -434,14 +476,18 @@ static void notify_again(lm_page_t *page, void *context) {
 }
 
 static bool not_here(const lm_heap_t *heap) {
-    return heap->active && heap != mine && heap != &lm_heap_common;
+    const lm_heap_t *of = heap->main;
+    return (heap->active || heap->special == LM_IS_BRANCH) && of != NULL && of != mine &&
+           of != &lm_heap_common;
 }
 
 static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_orphan_after_fork();
+    lm_offset_after_fork();
     lm_transfer_after_fork();
+    lm_whole_after_fork();
     lm_lock_reset(&common_lock);
     /* The registry stays locked to the end: the worker, should one start, waits there first. */
     FOR_EACH_HEAP(heap, node) {

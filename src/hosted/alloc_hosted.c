@@ -1,5 +1,5 @@
 /* alloc_hosted.c: the tables of functions behind handles (loam/alloc.h), for allocators that need an operating system:
- * shared pools, and the heap by its public names.
+ * shared pools; malloc and first-class heaps by their public names.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS
@@ -7,6 +7,7 @@
 #include "family/family.h"
 
 #include "loam/alloc.h"
+#include "loam/heap.h"
 #include "loam/malloc.h"
 #include "loam/pool.h"
 
@@ -39,9 +40,12 @@ const loam_alloc_functions loam_alloc_of_shared_pool = {pool_alloc, pool_realloc
 enum { HEAP_ALIGN = 16 };
 
 static void *heap_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
-    (void)self, (void)file, (void)line;
-    if (LM_LIKELY(lm_is_pow2(align) && align <= HEAP_ALIGN)) return loam_malloc(bytes);
-    return loam_malloc_aligned(bytes, align);
+    loam_heap *heap = (loam_heap *)self;
+    (void)file, (void)line;
+    if (LM_LIKELY(lm_is_pow2(align) && align <= HEAP_ALIGN))
+        return heap == NULL ? loam_malloc(bytes) : loam_heap_malloc(heap, bytes);
+    return heap == NULL ? loam_malloc_aligned(bytes, align)
+                        : loam_heap_malloc_aligned(heap, bytes, align);
 }
 static void heap_free(void *self, void *p, size_t bytes, size_t align, const char *file,
                       unsigned line) {
@@ -50,8 +54,11 @@ static void heap_free(void *self, void *p, size_t bytes, size_t align, const cha
 }
 static void *heap_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
                           const char *file, unsigned line) {
+    loam_heap *heap = (loam_heap *)self;
     if (p == NULL || !lm_is_pow2(align)) return heap_alloc(self, bytes, align, file, line);
-    if (align <= HEAP_ALIGN) return loam_realloc(p, bytes != 0 ? bytes : 1);
+    size_t least = bytes != 0 ? bytes : 1;
+    if (align <= HEAP_ALIGN)
+        return heap == NULL ? loam_realloc(p, least) : loam_heap_realloc(heap, p, least);
     /* realloc knows no alignment. */
     void *other = heap_alloc(self, bytes, align, file, line);
     if (other == NULL) return NULL;

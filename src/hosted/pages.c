@@ -150,4 +150,4 @@ static loam_source heap = {
     .get = heap_get, .put = heap_put, .name = "heap", .flags = LOAM_SOURCE_THREADS};
 
 loam_source *loam_pages(void) { return &pages; }
-loam_source *loam_heap(void) { return &heap; }
+loam_source *loam_heap_source(void) { return &heap; }

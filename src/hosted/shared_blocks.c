@@ -46,9 +46,11 @@ LM_INLINE loam_blocks_list *list_of(loam_blocks_cache *cache, unsigned class_ind
 
 static void take_lock(void *context) {
     lm_lock_take((lm_lock_t *)(void *)&((loam_blocks *)context)->lock_word);
+    lm_told_hold();
 }
 static void give_lock(void *context) {
     lm_lock_give((lm_lock_t *)(void *)&((loam_blocks *)context)->lock_word);
+    lm_told_let();
 }
 
 /* ---- Fork: the child finds every list whole ---- */

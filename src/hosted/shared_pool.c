@@ -53,8 +53,14 @@ LM_INLINE void next_set(void *block, void *next) { *(loam_pool_link *)block = ne
 LM_INLINE void *second_of(const void *block) { return ((const loam_pool_link *)block)[1]; }
 LM_INLINE void second_set(void *block, void *value) { ((loam_pool_link *)block)[1] = value; }
 
-static void pool_lock(loam_shared_pool *pool) { lm_lock_take((lm_lock_t *)&pool->lock); }
-static void pool_unlock(loam_shared_pool *pool) { lm_lock_give((lm_lock_t *)&pool->lock); }
+static void pool_lock(loam_shared_pool *pool) {
+    lm_lock_take((lm_lock_t *)&pool->lock);
+    lm_told_hold();
+}
+static void pool_unlock(loam_shared_pool *pool) {
+    lm_lock_give((lm_lock_t *)&pool->lock);
+    lm_told_let();
+}
 
 /* ---- The pool's side, under its lock ---- */
 

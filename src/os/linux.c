@@ -265,6 +265,8 @@ void lm_os_worker_join(void) {
 
 void lm_os_worker_forget(void) { worker.tid = worker.number = 0; }
 
+bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.control; }
+
 /* ---- The process ---- */
 
 bool lm_os_secure(void) { return getauxval(AT_SECURE) != 0; }

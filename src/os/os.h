@@ -139,6 +139,25 @@ intptr_t lm_os_write(int file, const char *text, size_t bytes);
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
 
+/* Whether the calling thread is the worker. */
+bool lm_os_worker_self(void);
+
+/* ---- The program's handlers (handlers.c, loam/handlers.h) ---- */
+
+/* Between the two the calling thread holds a lock of the family's, under which mistakes of the program's are found: a
+ * handler is told of them at the last lm_told_let. They nest. Not for the worker. */
+void lm_told_hold(void);
+void lm_told_let(void);
+/* In the child of a fork, where locks are reset, not given. */
+void lm_told_after_fork(void);
+
+/* Memory for a request of that size is refused: whether to try again, because the program's handler says that it has
+ * made room. *tries: 0 at first. Without locks, in a thread of the program's; keeps errno. */
+bool lm_room_made(size_t bytes, unsigned *tries);
+
+/* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). */
+void lm_refused(size_t bytes, bool overflow);
+
 /* ---- Locks and threads (thread.c) ---- */
 
 /* A lock of one word: 0 free, 1 held, 2 held and waited for. Not recursive, not fair. */

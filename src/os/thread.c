@@ -193,7 +193,10 @@ static void port_let(lm_port_lock_t lock, bool child) {
 }
 
 void lm_port_before_fork(void) { port_hold(LM_PORT_WALK); }
-void lm_port_after_fork(bool child) { port_let(LM_PORT_WALK, child); }
+void lm_port_after_fork(bool child) {
+    port_let(LM_PORT_WALK, child);
+    if (child) lm_told_after_fork();
+}
 
 static void port_before_fork(void) {
     port_hold(LM_PORT_WALK);
@@ -206,6 +209,7 @@ static void port_parent(void) {
 static void port_child(void) {
     port_let(LM_PORT_LIST, true);
     port_let(LM_PORT_WALK, true);
+    lm_told_after_fork();
 }
 
 /* Relaxed: who sees it set needs nothing of what was done before; two who do not are told apart by the exchange. */
@@ -220,8 +224,11 @@ void lm_port_lock(lm_port_lock_t lock) {
     if (port_forks(lock)) return;
     lm_port_watch();
     lm_lock_take(&port_locks[lock]);
+    if (lock == LM_PORT_WALK) lm_told_hold();
 }
 
 void lm_port_unlock(lm_port_lock_t lock) {
-    if (!port_forks(lock)) lm_lock_give(&port_locks[lock]);
+    if (port_forks(lock)) return;
+    lm_lock_give(&port_locks[lock]);
+    if (lock == LM_PORT_WALK) lm_told_let();
 }

@@ -292,7 +292,7 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     bool backed = false;
     size_t fewer = span == NULL && block_bytes > 0 ? shorter(slices, block_bytes) : 0;
     if (fewer > 0) span = find(LM_KIND_DIRTY, slices = fewer);
-    if (span == NULL && crowded && lm_huge_due(wanted)) {
+    if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
         span = hole(wanted);
         while (span == NULL && lm_huge_back()) {
             backed = true;

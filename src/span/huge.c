@@ -16,12 +16,13 @@
  * is a virtual machine whose host has taken its free memory back, page by page. So each is timed, and after
  * one that took longer than 512 small pages would, the program does without for a while.
  *
+ * All of that is by default: a program's user may want huge pages wherever one fits, or none (lm_huge_policy).
+ *
  * It cannot know whether the system had a huge page at hand; without one, 4 KiB of it are resident.
  */
 #include "span/room.h"
 
 enum {
-    DENSE_LEAST = 256,    /* slices of pages of blocks: 16 MiB */
     WANTED_MOST = 8,      /* larger spans may never be touched as a whole */
     MARKED_MOST = 4096,   /* large objects: each mark is a map entry or two, and those are few */
     FILL_LEAST = 4 << 20, /* bytes of a large object that is worth huge pages */
@@ -32,8 +33,16 @@ enum {
 
 #define HUGE_BYTES ((size_t)LM_HUGE_SLICES << LM_SLICE_SHIFT)
 
-bool lm_huge_due(size_t slices) {
-    if (slices > WANTED_MOST || lm_space.page_slices < DENSE_LEAST) return false;
+lm_huge_policy_t lm_huge_policy = {.when = LM_HUGE_AUTO, .least_bytes = 16 << 20};
+
+/* Relaxed, here and below: words by themselves, which count from the next look on. */
+static lm_huge_when_t when(void) { return lm_load_relaxed(&lm_huge_policy.when); }
+
+bool lm_huge_due(size_t slices, bool crowded) {
+    if (slices > WANTED_MOST || when() == LM_HUGE_NEVER) return false;
+    if (when() == LM_HUGE_ALWAYS) return true;
+    size_t page_bytes = lm_space.page_slices << LM_SLICE_SHIFT;
+    if (!crowded || page_bytes < lm_load_relaxed(&lm_huge_policy.least_bytes)) return false;
     if (lm_space.huge_rest == 0) return true;
     size_t rest = lm_space.huge_rest;
     lm_store_relaxed(&lm_space.huge_rest, rest > slices ? rest - slices : 0);
@@ -70,8 +79,10 @@ bool lm_huge_back(void) {
 static uint32_t marked; /* atomic: large objects that are */
 
 void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
+    static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
+    if (to < least[when()]) return;
     /* Relaxed: one more or less. */
-    if (to < FILL_LEAST || lm_load_relaxed(&lm_space.huge_rest) > 0) return;
+    if (lm_load_relaxed(&lm_space.huge_rest) > 0 && when() == LM_HUGE_AUTO) return;
     uintptr_t start = (uintptr_t)lm_span_start(span);
     uintptr_t first = lm_align_down(start + from, HUGE_BYTES),
               end = lm_align_down(start + to, HUGE_BYTES);

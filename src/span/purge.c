@@ -12,6 +12,8 @@
  * A program that works in bursts takes soon what was just purged, and pays for it in page faults. Then spans
  * wait twice as long, until a purge is not regretted again.
  *
+ * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
+ *
  * Where no worker may be, a thread that frees purges everything once the dirty exceeds an eighth of
  * what is in use. The worker runs on a tiny stack without thread-local storage: nothing here may use any.
  */
@@ -28,10 +30,15 @@ enum {
 };
 
 lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
+LM_AT_START bool lm_purge_never;
 LM_AT_START bool (*lm_purge_collect_idle)(bool last);
 
+/* Relaxed, here and for the rest of the policy: words by themselves, which count from the next look on. */
+static uint32_t delay_ms(void) { return lm_load_relaxed(&lm_purge_policy.delay_ms); }
+static bool never(void) { return lm_load_relaxed(&lm_purge_never); }
+
 static uint32_t tick_ms(void) {
-    uint32_t ms = lm_purge_policy.delay_ms / 4;
+    uint32_t ms = delay_ms() / 4;
     return ms > TICK_MOST_MS ? TICK_MOST_MS : ms < TICK_LEAST_MS ? TICK_LEAST_MS : ms;
 }
 
@@ -41,8 +48,8 @@ static bool regretted(void) {
 }
 
 uint32_t lm_purge_ticks(void) {
-    uint32_t delay_ms = regretted() ? 2 * lm_purge_policy.delay_ms : lm_purge_policy.delay_ms;
-    return (delay_ms + tick_ms() - 1) / tick_ms();
+    uint32_t ms = regretted() ? 2 * delay_ms() : delay_ms(), tick = tick_ms();
+    return (ms + tick - 1) / tick;
 }
 
 uint32_t lm_purge_ticks_rested(void) {
@@ -111,9 +118,9 @@ static void work(void) {
         lm_space.tick++;
         uint32_t ticks = lm_purge_ticks();
         size_t purged = 0, part = 1;
-        while (lm_space.stop == 0 && part > 0) purged += part = purge_one(ticks);
+        while (lm_space.stop == 0 && part > 0 && !never()) purged += part = purge_one(ticks);
         remember(purged);
-        bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS;
+        bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS && !never();
         if (dirty) lingered = 0;
         more = lm_space.stop != 0 ? !last : dirty || (awake && lingered < LINGER_TICKS);
         if (!more) __atomic_store_n(&lm_space.worker, LM_WORKER_OFF, __ATOMIC_SEQ_CST);
@@ -137,7 +144,7 @@ static bool wanted(void) {
 
 void lm_purge_poke(bool idle) {
     /* Relaxed: a guess; what it misses, the next free sees. */
-    if (!idle && lm_load_relaxed(&lm_space.dirty_slices) < START_SLICES) return;
+    if (!idle && (lm_load_relaxed(&lm_space.dirty_slices) < START_SLICES || never())) return;
     /* What sleeping and ended threads have is asked for once: see work. */
     if (idle) __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&lm_space.worker, __ATOMIC_SEQ_CST) == LM_WORKER_ON &&
@@ -165,13 +172,13 @@ void lm_purge_boot(void) { lm_space.process = lm_os_process(); }
 
 bool lm_purge_may_work(void) {
     /* Relaxed: who forbids it waits for the worker to end. */
-    return lm_purge_policy.worker && !lm_load_relaxed(&lm_space.worker_forbidden);
+    return lm_load_relaxed(&lm_purge_policy.worker) && !lm_load_relaxed(&lm_space.worker_forbidden);
 }
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
     size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
-    if (lm_space.dirty_slices <= INLINE_SLICES + used / 8) return;
+    if (lm_space.dirty_slices <= INLINE_SLICES + used / 8 || never()) return;
     while (purge_one(0) > 0) {}
 }
 
@@ -213,7 +220,15 @@ void lm_purge_allow(bool allowed) {
         /* What came after the worker's last round. */
         if (lm_purge_collect_idle != NULL) (void)lm_purge_collect_idle(true);
         lm_biased_forbid();
-        (void)lm_purge_all(); /* nobody else will */
+        if (!never()) (void)lm_purge_all(); /* nobody else will */
     }
     lm_purge_resume();
+}
+
+void lm_purge_changed(void) {
+    if (!lm_load_relaxed(&lm_purge_policy.worker)) {
+        lm_purge_pause(); /* it may not, from now on */
+        lm_purge_resume();
+    }
+    lm_purge_poke(false);
 }

@@ -72,8 +72,9 @@ void lm_space_rest(void);
 /* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
 enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
 
-/* huge.c: whether a huge page should be made for a span of so many slices, of which none is free. */
-bool lm_huge_due(size_t slices);
+/* huge.c: whether a huge page should be made for a page of so many slices, of which none is free. crowded: the
+ * others of its class are full. */
+bool lm_huge_due(size_t slices, bool crowded);
 
 /* huge.c: notes how long one took: after a slow one, none is due for a while. */
 void lm_huge_took(uint64_t us);

@@ -45,25 +45,32 @@ typedef enum lm_kind {
     LM_KIND_META,  /* loam's own */
 } lm_kind_t;
 
-/* Owner words that are no thread's token (tokens are multiples of 16). */
-enum { LM_OWNER_NOBODY = 0, LM_OWNER_NONE = 1 };
+/* Owner words that are no thread's token (tokens are multiples of 16): of `nobody`; of large objects and orphans; of
+ * what holds objects at an offset (heap/offset.c); of the common heap's pages. A free by a thread that is not the owner
+ * tells by one comparison what goes the common way, which is all above LM_OWNER_OFFSET. */
+enum { LM_OWNER_NOBODY, LM_OWNER_NONE, LM_OWNER_OFFSET, LM_OWNER_COMMON };
 
 /* The descriptor. Its first line belongs to the owner of the page, its second is shared. */
 typedef struct LM_ALIGNED(128) lm_page {
-    uintptr_t owner;  /* thread token, or LM_OWNER_*; written by who becomes or stops being it */
-    lm_block_t *free; /* blocks freed by the owner */
-    uint32_t live;    /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
-    uint32_t bias;    /* full pages: live blocks that `live` leaves out, so that it wakes early */
+    uintptr_t owner; /* thread token, or LM_OWNER_*; written by who becomes or stops being it */
+    union {
+        lm_block_t *free;        /* pages: blocks freed by the owner */
+        struct loam_heap *whole; /* large: the first-class heap that it belongs to, NULL: none */
+    };
+    uint32_t live; /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
+    uint32_t bias; /* full pages: live blocks that `live` leaves out, so that it wakes early */
     uint32_t block_bytes; /* of each block; 0 for other spans */
     uint16_t carved;      /* blocks ever made into free blocks; the rest is untouched memory */
     uint16_t capacity;    /* blocks that fit */
     uint8_t size_class;
-    uint8_t kind;   /* lm_kind_t */
-    uint8_t place;  /* in which of the heap's lists `link` is (heap layer) */
-    bool fresh;     /* memory beyond `carved` reads as zero */
-    bool huge;      /* large: may have huge pages, which it gets as it is touched */
-    bool virgin;    /* no block that malloc takes from this page now has ever been used */
-    lm_node_t link; /* pages: heap's list; free spans: bin */
+    uint8_t
+        foreign_class; /* the same; 0 in first-class heaps, whose blocks no other heap hands out */
+    uint8_t kind;      /* lm_kind_t */
+    uint8_t place;     /* in which of the heap's lists `link` is (heap layer) */
+    bool fresh;        /* memory beyond `carved` reads as zero */
+    bool huge;         /* large: may have huge pages, which it gets as it is touched */
+    bool virgin;       /* no block that malloc takes from this page now has ever been used */
+    lm_node_t link;    /* pages: heap's list; free spans: bin */
     struct lm_heap *heap;
 
     uint64_t remote;          /* packed list of blocks freed by others, see heap/remote.c */
@@ -139,6 +146,16 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
 
 /* ---- Huge pages (huge.c) ---- */
 
+typedef enum lm_huge_when { LM_HUGE_NEVER, LM_HUGE_ALWAYS, LM_HUGE_AUTO } lm_huge_when_t;
+
+/* Atomic: changed by any thread, at any time. */
+typedef struct lm_huge_policy {
+    lm_huge_when_t when;
+    size_t least_bytes; /* AUTO: of pages of blocks, before huge ones are made for them */
+} lm_huge_policy_t;
+
+extern lm_huge_policy_t lm_huge_policy;
+
 /* Bytes [from, to) of a LARGE span were asked for and will be filled: where they are many, in huge pages. */
 void lm_span_fill(lm_page_t *span, size_t from, size_t to);
 
@@ -147,12 +164,19 @@ void lm_span_unfill(lm_page_t *span, size_t slice);
 
 /* ---- Purge (purge.c) ---- */
 
+/* Atomic: changed by any thread, at any time. */
 typedef struct lm_purge_policy {
     uint32_t delay_ms; /* how long a dirty span waits for a new user */
     bool worker;       /* whether a background worker may be started */
 } lm_purge_policy_t;
 
 extern lm_purge_policy_t lm_purge_policy;
+
+/* Atomic: what is dirty stays so, unless lm_purge_all is called. */
+extern bool lm_purge_never;
+
+/* After a change of these: a worker that may not be is gone, one that is wanted will be started. */
+void lm_purge_changed(void);
 
 /* What the layer above collects from threads that sleep, before spans are purged; called by the worker
  * once a tick, without locks held. last: it may not come again soon, what waits for a later tick must go

@@ -31,6 +31,8 @@
 #include "loam/registry.h"
 #include "loam/source.h"
 
+#include "model/choices.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -129,14 +131,14 @@ class CountedSource {
             loam_buffer_init(&buffer_, memory_.get() + 3, bytes);
             inner = &buffer_.source;
             break;
-        case SourceKind::Heap: inner = loam_heap(); break;
+        case SourceKind::Heap: inner = loam_heap_source(); break;
         case SourceKind::Pages: inner = loam_pages(); break;
         case SourceKind::Reserve:
             EXPECT_EQ(loam_reserve_init(&reserve_, bytes), 0);
             inner = &reserve_.source;
             break;
         case SourceKind::Limit:
-            loam_limit_init(&limit_, loam_heap(), bytes);
+            loam_limit_init(&limit_, loam_heap_source(), bytes);
             inner = &limit_.source;
             break;
         case SourceKind::Strict: inner = strict.source(); break;
@@ -229,19 +231,7 @@ struct Object {
     unsigned char stamp;
 };
 
-class Random {
-  public:
-    explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
-    size_t below(size_t limit) {
-        state_ ^= state_ << 13;
-        state_ ^= state_ >> 7;
-        state_ ^= state_ << 17;
-        return static_cast<size_t>((state_ >> 11) % limit);
-    }
-
-  private:
-    uint64_t state_;
-};
+using Random = model::Choices;
 
 /* What is alive: stamped all over, apart from each other, at the alignment promised. */
 class Model {

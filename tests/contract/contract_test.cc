@@ -1,6 +1,6 @@
 // contract_test.cc: what holds for every allocator of the family, over every source, checked or not; contract.h says
 // what that is.
-#include "rows.h"
+#include "program.h"
 
 #include <algorithm>
 
@@ -17,34 +17,8 @@ extern "C" int __asan_address_is_poisoned(const volatile void *p);
 
 class Contract : public PerRow {
   protected:
-    /* What the allocator says of itself is what went through the source. */
     static void expect_books(Set &set, const Model &model) {
-        loam_usage usage = set.a->usage(), beside = set.a->beside();
-        const loam_count &count = set.source.count;
-        if (can(kGiven)) {
-            EXPECT_LE(usage.held_bytes, count.used_bytes);
-            EXPECT_EQ(usage.chunks, 1u);
-            EXPECT_EQ(usage.requests, 0u);
-        } else {
-            EXPECT_EQ(usage.held_bytes + beside.held_bytes, count.used_bytes);
-            size_t chunks = count.gets - count.puts;
-            if ((set.source.get()->flags & LOAM_SOURCE_CONTIGUOUS) != 0) {
-                EXPECT_LE(usage.chunks + beside.chunks, chunks)
-                    << "those that follow each other may be one";
-            } else {
-                EXPECT_EQ(usage.chunks + beside.chunks, chunks);
-            }
-            EXPECT_EQ(usage.requests + beside.requests, count.gets);
-            EXPECT_LE(usage.peak_bytes, count.peak_bytes);
-        }
-        EXPECT_GE(usage.peak_bytes, usage.held_bytes);
-        EXPECT_LE(usage.used_bytes, usage.held_bytes);
-        EXPECT_GE(usage.used_bytes, model.bytes());
-        EXPECT_TRUE(usage.objects == LOAM_UNKNOWN || usage.objects == model.objects.size())
-            << usage.objects << " of " << model.objects.size();
-        EXPECT_TRUE(!checked() || usage.objects != LOAM_UNKNOWN) << "a checked one knows";
-        EXPECT_EQ(usage.object_bytes, can(kAnySize) ? 0u : kind().bytes);
-        EXPECT_STREQ(usage.kind, kind().noun);
+        contract::expect_books(GetParam(), set, model);
     }
 };
 INSTANTIATE(Contract, [](const Row &) { return true; });
@@ -86,43 +60,8 @@ TEST_P(Contract, RandomPrograms) {
         SCOPED_TRACE(seed);
         Set set(GetParam(), nullptr);
         ASSERT_NE(set.a, nullptr);
-        Model model(kind().align);
         Random random(seed);
-        size_t mood = 50; /* percent of allocations: grows and shrinks in turn */
-        for (int i = 0; i < 2000; i++) {
-            if (i % 250 == 0) mood = 35 + random.below(40);
-            size_t what = random.below(100);
-            if (what < mood || model.objects.empty()) {
-                size_t bytes = size(random);
-                void *p = set.a->alloc(bytes);
-                if (p == nullptr) continue; /* sources have ends */
-                ASSERT_NO_FATAL_FAILURE(model.add(p, bytes)) << "step " << i;
-            } else if (what < 88 || !can(kRealloc)) {
-                Object object = model.take(random.below(model.objects.size()));
-                set.a->free(object.at, object.bytes);
-            } else if (what < 99) {
-                size_t bytes = size(random) + 1;
-                Object object = model.take(random.below(model.objects.size()));
-                void *p = set.a->realloc(object.at, object.bytes, bytes);
-                size_t kept = std::min(object.bytes, bytes);
-                if (p == nullptr) { /* as it was */
-                    Model::expect_whole(object, object.bytes);
-                    p = object.at, bytes = object.bytes;
-                } else {
-                    object.at = static_cast<unsigned char *>(p);
-                    Model::expect_whole(object, kept);
-                }
-                ASSERT_NO_FATAL_FAILURE(model.add(p, bytes)) << "step " << i;
-            } else if (can(kReset) && random.below(4) == 0) {
-                model.clear();
-                set.a->reset();
-            }
-            if (i % 100 == 0) {
-                ASSERT_TRUE(set.a->check()) << "step " << i;
-                expect_books(set, model);
-            }
-        }
-        model.expect_all_whole();
+        ASSERT_NO_FATAL_FAILURE(run_program(GetParam(), set, random, 2000));
     }
 }
 

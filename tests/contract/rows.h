@@ -69,24 +69,28 @@ struct Set {
     std::unique_ptr<Allocator> a;
 };
 
+inline bool is_checked(const Row &row) { return row.mode == Mode::Check || LOAM_DEBUG; }
+
+inline size_t size_for(const Kind &kind, Random &random) {
+    if ((kind.can & kAnySize) == 0) return kind.bytes;
+    size_t of = random.below(100), bytes;
+    if (of < 80) {
+        bytes = random.below(300);
+    } else if (of < 98) {
+        bytes = random.below(5000);
+    } else {
+        bytes = random.below(150000);
+    }
+    return kind.bytes != 0 && bytes > kind.bytes ? kind.bytes : bytes;
+}
+
 class PerRow : public testing::TestWithParam<Row> {
   protected:
     static const Kind &kind() { return *GetParam().kind; }
     static bool can(unsigned what) { return (kind().can & what) != 0; }
-    static bool checked() { return GetParam().mode == Mode::Check || LOAM_DEBUG; }
+    static bool checked() { return is_checked(GetParam()); }
 
-    static size_t size(Random &random) {
-        if (!can(kAnySize)) return kind().bytes;
-        size_t of = random.below(100), bytes;
-        if (of < 80) {
-            bytes = random.below(300);
-        } else if (of < 98) {
-            bytes = random.below(5000);
-        } else {
-            bytes = random.below(150000);
-        }
-        return kind().bytes != 0 && bytes > kind().bytes ? kind().bytes : bytes;
-    }
+    static size_t size(Random &random) { return size_for(kind(), random); }
     /* One that is neither small nor large. */
     static size_t some_size() { return can(kAnySize) ? 40 : kind().bytes; }
 };

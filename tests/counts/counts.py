@@ -36,6 +36,7 @@ SINGLE_BARS = [
     ("malloc", 1, 1 * KIB, 13, 12),
     ("malloc", 1 * KIB + 1, 64 * KIB, 22, 18),
     ("free", 1, 64 * KIB, 16, 15),
+    ("loam_malloc_small", 1, 1 * KIB, 10, 10),
 ]
 # size: bar of instructions for one malloc and one free in batches of 16, slow paths included.
 PAIR_BARS = {48: 30, 3000: 45}
@@ -167,7 +168,7 @@ def check_kinds(cheapest, library, problems):
             for label, pattern in FORBIDDEN:
                 if pattern.search(text):
                     problems.append(f"{what}({size}): {label} at {address:#x}: {text}")
-    for what in ("malloc", "free"):
+    for what in ("malloc", "free", "loam_malloc_small"):
         number = sum(1 for kind, _ in looked_at if kind == what)
         print(f"{what}: {number} different instructions on its fast paths, looked up in {name}")
     print("looked for: " + ", ".join(label for label, _ in FORBIDDEN))

@@ -24,6 +24,7 @@ class Handles : public testing::Test {
   protected:
     void SetUp() override {
         region_ = loam_region_create(nullptr, nullptr);
+        heap_ = loam_heap_create();
         ASSERT_EQ(loam_pool_init(&pool_, nullptr, 4096, nullptr), 0);
         ASSERT_EQ(loam_shared_pool_init(&shared_, nullptr, 4096, nullptr), 0);
         ASSERT_EQ(loam_blocks_init(&blocks_, nullptr), 0);
@@ -35,13 +36,15 @@ class Handles : public testing::Test {
                 {loam_pool_as_alloc(&pool_), 4096, 16},
                 {loam_shared_pool_as_alloc(&shared_), 4096, 16},
                 {loam_blocks_as_alloc(&blocks_), SIZE_MAX, 65536},
-                {loam_heap_as_alloc(), SIZE_MAX, SIZE_MAX},
+                {loam_heap_as_alloc(nullptr), SIZE_MAX, SIZE_MAX},
+                {loam_heap_as_alloc(heap_), SIZE_MAX, SIZE_MAX},
                 {loam_fifo_as_alloc(&fifo_), SIZE_MAX, SIZE_MAX},
                 {loam_stack_as_alloc(&stack_), SIZE_MAX, SIZE_MAX},
                 {loam_ring_as_alloc(&ring_), SIZE_MAX, SIZE_MAX}};
     }
     void TearDown() override {
         loam_region_destroy(region_);
+        loam_heap_destroy(heap_);
         loam_pool_deinit(&pool_);
         loam_shared_pool_deinit(&shared_);
         loam_blocks_deinit(&blocks_);
@@ -57,6 +60,7 @@ class Handles : public testing::Test {
         size_t most, align;
     };
     loam_region *region_;
+    loam_heap *heap_;
     loam_pool pool_;
     loam_shared_pool shared_;
     loam_blocks blocks_;
@@ -149,7 +153,7 @@ size_t heap_blocks() {
 }
 
 TEST_F(Handles, MovedObjectsGoBackToTheHeap) {
-    loam_alloc heap = loam_heap_as_alloc();
+    loam_alloc heap = loam_heap_as_alloc(nullptr);
     size_t before = heap_blocks();
     for (size_t align : {16, 4096}) {
         void *p = nullptr;
@@ -193,7 +197,7 @@ TEST_F(Handles, TellWhatTheyAre) {
         for (const One &other : all_)
             EXPECT_EQ(loam_alloc_is_same(one.alloc, other.alloc), &one == &other);
     }
-    EXPECT_EQ(names, "region pool pool blocks heap fifo stack ring ");
+    EXPECT_EQ(names, "region pool pool blocks heap heap fifo stack ring ");
     EXPECT_STREQ(loam_alloc_name({nullptr, nullptr}), "none");
 }
 

@@ -27,7 +27,7 @@ struct Set {
     loam_pool_set set;
     explicit Set(unsigned tolerance = 400, const loam_pool_options *options = nullptr,
                  size_t most_bytes = SIZE_MAX)
-        : fallback(loam_heap(), most_bytes) {
+        : fallback(loam_heap_source(), most_bytes) {
         if (loam_pool_set_init(&set, pools, kSizes, 4, nullptr, options, tolerance,
                                &fallback.source) != 0)
             abort();

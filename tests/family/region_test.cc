@@ -537,7 +537,7 @@ TEST(Region, PagesAreMadeReadyThroughWrappersAndKeepWhatTheyHold) {
     EXPECT_TRUE(ready == 0 || ready >= 500000) << ready;
     for (size_t at = 0; at < 300000; at++) ASSERT_EQ(chunk[at], static_cast<char>(at % 251));
     loam_source_put(&count.source, chunk, got);
-    loam_count_init(&count, loam_heap());
+    loam_count_init(&count, loam_heap_source());
     EXPECT_EQ(count.source.ready, nullptr) << "what cannot does not say it can";
 }
 

@@ -1,5 +1,5 @@
 // ring_test.cc: frames that end in any order: objects, what a release frees, blocks, mistakes, and a model.
-#include "loam/ring.h"
+#include "ring_program.h"
 
 #include "stack_sources.h"
 
@@ -11,32 +11,8 @@
 
 namespace {
 
-struct Ring {
-    loam_ring ring;
-    explicit Ring(loam_source *source = nullptr, size_t block = 0, unsigned flags = 0,
-                  const char *name = nullptr) {
-        loam_ring_options options = {};
-        options.block_bytes = block;
-        options.flags = flags;
-        options.name = name;
-        EXPECT_EQ(loam_ring_init(&ring, source, &options), 0);
-    }
-    ~Ring() {
-        EXPECT_TRUE(loam_ring_check(&ring));
-        loam_ring_deinit(&ring);
-    }
-    Ring(const Ring &) = delete;
-    char *alloc(size_t bytes) {
-        return static_cast<char *>(loam_ring_alloc_at(&ring, bytes, "a.c", 10));
-    }
-    loam_ring_frame *open() { return loam_ring_open_at(&ring, "o.c", 5); }
-    void release(loam_ring_frame *frame) { loam_ring_release_at(&ring, frame, "f.c", 20); }
-    size_t used() {
-        loam_usage usage;
-        loam_ring_usage(&ring, &usage);
-        return usage.used_bytes;
-    }
-};
+using ring_model::Ring;
+using ring_model::run;
 
 TEST(Ring, RefusesWhatItCannotBe) {
     loam_ring ring;
@@ -210,7 +186,6 @@ TEST(RingMisuse, CheckedOnes) {
     EXPECT_EQ(said([&] { r.release(b); }), line);
 }
 
-using RingMisuseDeathTest = testing::Test;
 /* A buffer gives again only what was its last: blocks that do not fit now are kept for later. */
 TEST(Ring, ABufferLastsForever) {
     std::vector<char> memory(size_t{256} << 10);
@@ -231,6 +206,7 @@ TEST(Ring, ABufferLastsForever) {
     EXPECT_EQ(buffer.out, 0u);
 }
 
+using RingMisuseDeathTest = testing::Test;
 TEST(RingMisuseDeathTest, AMistakeEndsTheProgram) {
     Ring r(nullptr, 0, 0, "mail");
     EXPECT_DEATH((void)r.alloc(8), "loam: ring mail: allocation without a frame .at a.c:10");
@@ -253,85 +229,22 @@ TEST(RingMisuse, TheWalkFindsWhatIsBroken) {
 
 /* ---- A model ---- */
 
-struct Object {
-    unsigned char *p;
-    size_t bytes;
-    unsigned char stamp;
-};
-struct Frame {
-    loam_ring_frame *frame;
-    std::vector<Object> objects;
-};
-
 class RingModel : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, RingModel, testing::Range(1, 9));
-
-void expect_whole(const Object &object, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) ASSERT_EQ(object.p[i], object.stamp);
-}
-
-void run(Ring &r, Random &random, int steps) {
-    std::vector<Frame> frames;
-    unsigned char stamp = 0;
-    size_t most = 10;
-    for (int i = 0; i < steps; i++) {
-        if (i % 300 == 0) most = 1 + random.below(60);
-        size_t what = random.below(100);
-        if (what < 15) {
-            loam_ring_frame *frame = r.open();
-            if (frame != nullptr) frames.push_back({frame, {}});
-        } else if (what < 30 && (frames.size() > most || random.below(3) == 0)) {
-            if (frames.empty()) continue;
-            size_t index = random.below(2) == 0 ? 0 : random.below(frames.size());
-            for (const Object &object : frames[index].objects) expect_whole(object, object.bytes);
-            r.release(frames[index].frame);
-            /* Who is the newest now allocates: the last that is alive, if none behind it is waiting. */
-            frames.erase(frames.begin() + static_cast<long>(index));
-        } else if (!frames.empty() && frames.back().frame == r.ring.newest) {
-            std::vector<Object> &objects = frames.back().objects;
-            size_t bytes = random.below(20) == 0 ? random.below(20000) : random.below(300);
-            if (what < 90 || objects.empty()) {
-                auto *p = reinterpret_cast<unsigned char *>(r.alloc(bytes));
-                if (p == nullptr) continue;
-                memset(p, ++stamp, bytes);
-                objects.push_back({p, bytes, stamp});
-            } else {
-                Object object = objects.back();
-                void *p = loam_ring_realloc(&r.ring, object.p, object.bytes, bytes);
-                if (p == nullptr) continue;
-                objects.pop_back();
-                Object there = {static_cast<unsigned char *>(p), bytes, object.stamp};
-                expect_whole(there, std::min(bytes, object.bytes));
-                memset(p, there.stamp, bytes);
-                objects.push_back(there);
-            }
-        }
-        if (i % 32 == 0) {
-            ASSERT_TRUE(loam_ring_check(&r.ring)) << i;
-            for (const Frame &frame : frames)
-                for (const Object &object : frame.objects)
-                    ASSERT_NO_FATAL_FAILURE(expect_whole(object, object.bytes)) << i;
-        }
-        if (random.below(200) == 0) loam_ring_trim(&r.ring);
-    }
-    for (const Frame &frame : frames) r.release(frame.frame);
-    EXPECT_EQ(r.used(), 0u);
-}
 
 TEST_P(RingModel, RandomPrograms) {
     for (unsigned flags : {0u, unsigned{LOAM_CHECK}}) {
         for (size_t block : {size_t{512}, size_t{4096}, size_t{64} << 10}) {
             Counted counted;
-            Random random(static_cast<uint64_t>(GetParam()));
             Ring r(&counted.source, block, flags);
-            ASSERT_NO_FATAL_FAILURE(run(r, random, 1500));
+            ASSERT_NO_FATAL_FAILURE(
+                run(r, model::Choices(static_cast<uint64_t>(GetParam())), 1500));
         }
         static char memory[60000];
         loam_buffer buffer;
         loam_buffer_init(&buffer, memory, sizeof memory);
-        Random random(static_cast<uint64_t>(GetParam()));
         Ring r(&buffer.source, 1024, flags);
-        ASSERT_NO_FATAL_FAILURE(run(r, random, 1500));
+        ASSERT_NO_FATAL_FAILURE(run(r, model::Choices(static_cast<uint64_t>(GetParam())), 1500));
     }
 }
 

@@ -22,7 +22,7 @@ struct Generous {
 void *generous_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     auto *self = reinterpret_cast<Generous *>(source);
     size_t whole = 0;
-    void *chunk = loam_source_get(loam_heap(), bytes + self->more, align, &whole);
+    void *chunk = loam_source_get(loam_heap_source(), bytes + self->more, align, &whole);
     if (chunk == nullptr) return nullptr;
     self->out++;
     *got = bytes + self->more;
@@ -32,7 +32,7 @@ void generous_put(loam_source *source, void *chunk, size_t got) {
     auto *self = reinterpret_cast<Generous *>(source);
     self->out--;
     self->puts++;
-    loam_source_put(loam_heap(), chunk, got);
+    loam_source_put(loam_heap_source(), chunk, got);
 }
 Generous generous(size_t more) {
     return {{generous_get, generous_put, "generous", LOAM_SOURCE_ZEROED}, more, 0, 0};
@@ -81,9 +81,9 @@ TEST(Limit, AChunkThatCameTooLargeGoesBack) {
 TEST(Limit, HugeAndImpossibleSizes) {
     loam_limit limit;
     size_t got = 0;
-    loam_limit_init(&limit, loam_heap(), 0);
+    loam_limit_init(&limit, loam_heap_source(), 0);
     EXPECT_EQ(loam_source_get(&limit.source, 1, 16, &got), nullptr);
-    loam_limit_init(&limit, loam_heap(), SIZE_MAX);
+    loam_limit_init(&limit, loam_heap_source(), SIZE_MAX);
     for (size_t bytes : {SIZE_MAX, SIZE_MAX - 15, static_cast<size_t>(PTRDIFF_MAX) + 1}) {
         EXPECT_EQ(loam_source_get(&limit.source, bytes, 16, &got), nullptr) << bytes;
         EXPECT_EQ(limit.used_bytes, 0u) << bytes;
@@ -135,7 +135,7 @@ TEST(Count, CountsCallsAndBytes) {
 
 class OfTheHeap : public testing::TestWithParam<int> {
   protected:
-    loam_source *source_ = GetParam() == 0 ? loam_pages() : loam_heap();
+    loam_source *source_ = GetParam() == 0 ? loam_pages() : loam_heap_source();
 };
 INSTANTIATE_TEST_SUITE_P(Each, OfTheHeap, testing::Values(0, 1),
                          [](const auto &info) { return info.param == 0 ? "pages" : "heap"; });
@@ -184,7 +184,7 @@ TEST_P(OfTheHeap, WhatCannotBeIsRefused) {
 }
 
 TEST_P(OfTheHeap, IsTheSameForEverybodyAndSaysSo) {
-    EXPECT_EQ(source_, GetParam() == 0 ? loam_pages() : loam_heap());
+    EXPECT_EQ(source_, GetParam() == 0 ? loam_pages() : loam_heap_source());
     EXPECT_STREQ(source_->name, GetParam() == 0 ? "pages" : "heap");
     EXPECT_NE(source_->flags & LOAM_SOURCE_THREADS, 0u);
     EXPECT_EQ((source_->flags & LOAM_SOURCE_ALIGNED) != 0, GetParam() == 0);

@@ -62,7 +62,7 @@ TEST(StackCpp, AScopeEndsWithAnException) {
 
 TEST(StackCpp, NoMemoryIsBadAlloc) {
     loam_limit limit;
-    loam_limit_init(&limit, loam_heap(), 70000);
+    loam_limit_init(&limit, loam_heap_source(), 70000);
     loam::stack stack({}, &limit.source);
     loam::scope scope(stack.get());
     EXPECT_THROW((void)scope.alloc(100000), std::bad_alloc);

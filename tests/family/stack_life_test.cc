@@ -194,7 +194,7 @@ TEST(Stack, AFrameThatThereIsNoMemoryFor) {
 
 TEST(Stack, EachRefusalIsSurvived) {
     for (size_t n = 0; n < 40; n++) {
-        Counted counted(loam_heap());
+        Counted counted(loam_heap_source());
         struct Failing {
             loam_source source;
             loam_source *inner;

@@ -5,6 +5,7 @@
 #include "loam/stack.h"
 
 #include "family/pool_sources.h"
+#include "model/choices.h"
 #include "unit/stderr_of.h"
 
 extern "C" {
@@ -55,14 +56,7 @@ inline loam_stack_options with_block(size_t bytes) {
     return options;
 }
 
-struct Random {
-    uint64_t state;
-    explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u | 1) {}
-    size_t below(size_t limit) {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        return static_cast<size_t>((state >> 11) % limit);
-    }
-};
+using Random = model::Choices;
 
 /* What is said when mistakes are ignored. */
 template <typename Code> std::string all_said(Code code) {

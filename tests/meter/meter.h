@@ -28,7 +28,7 @@ inline loam_meter_stats stats_of(const char *kind, const char *name) {
 
 /* A source that counts, so that what meters say can be held against it. */
 struct Counted {
-    Counted() { loam_count_init(&count, loam_heap()); }
+    Counted() { loam_count_init(&count, loam_heap_source()); }
     loam_source *source() { return &count.source; }
     loam_count count;
 };

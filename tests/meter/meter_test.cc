@@ -268,6 +268,51 @@ TEST(Meter, TheHeapIsCounted) {
     loam_free(large);
 }
 
+TEST(Meter, EveryFormOfTheHeapIsCountedOnce) {
+    loam_meter_stats before = stats_of("heap", nullptr);
+    void *const all[] = {
+        loam_zalloc(10),
+        loam_mallocarray(2, 5),
+        loam_malloc_small(10),
+        loam_zalloc_small(10),
+        loam_malloc_aligned(10, 64),
+        loam_zalloc_aligned(10, 64),
+        loam_calloc_aligned(2, 5, 64),
+        loam_malloc_aligned_offset(10, 64, 8),
+        loam_zalloc_aligned_offset(10, 64, 8),
+        loam_calloc_aligned_offset(2, 5, 64, 8),
+        loam_strndup("1234567890", 9),
+        loam_memdup("123456789", 10),
+    };
+    const size_t count = std::size(all);
+    size_t usable = 0;
+    for (void *p : all) usable += loam_usable_size(p);
+    loam_meter_stats stats = stats_of("heap", nullptr);
+    EXPECT_EQ(stats.of[kAlloc].calls - before.of[kAlloc].calls, count);
+    EXPECT_EQ(stats.requested - before.requested, 10 * count);
+    EXPECT_GE(stats.used - before.used, usable);
+    EXPECT_LE(stats.used - before.used,
+              usable + 64 * count); /* a block each, and what checks take of it */
+    void *p = loam_expand(loam_rezalloc(all[0], 12), 13);
+    p = loam_reallocf(loam_recalloc(p, 7, 2), 15);
+    p = loam_realloc_aligned(p, 16, 64);
+    p = loam_rezalloc_aligned(p, 17, 64);
+    p = loam_recalloc_aligned(p, 2, 9, 64);
+    p = loam_realloc_aligned_offset(p, 19, 64, 8);
+    p = loam_rezalloc_aligned_offset(p, 20, 64, 8);
+    p = loam_recalloc_aligned_offset(p, 3, 7, 64, 8);
+    stats = stats_of("heap", nullptr);
+    EXPECT_EQ(stats.of[kAlloc].calls - before.of[kAlloc].calls, count);
+    EXPECT_EQ(stats.of[kRealloc].calls - before.of[kRealloc].calls, 10u);
+    EXPECT_EQ(stats.of[kFree].calls, before.of[kFree].calls);
+    EXPECT_EQ(loam_reallocf(p, SIZE_MAX), nullptr); /* fails, and frees */
+    for (size_t i = 1; i < count; i++) loam_free(all[i]);
+    stats = stats_of("heap", nullptr);
+    EXPECT_EQ(stats.of[kRealloc].failed - before.of[kRealloc].failed, 1u);
+    EXPECT_EQ(stats.of[kFree].calls - before.of[kFree].calls, count);
+    EXPECT_EQ(stats.used, before.used);
+}
+
 TEST(Meter, TheHeapsLongWaysAreSlowCalls) {
     loam_meter_stats before = stats_of("heap", nullptr);
     std::vector<void *> small;

@@ -189,7 +189,11 @@ TEST(Stacks, AFrameWithoutMemoryIsNone) {
     loam_stack_frame outer = loam_stack_push(&own.stack);
     size_t used = 0;
     while (loam_stack_alloc(&own.stack, 16) != nullptr) used += 16;
-    EXPECT_GT(used, 1000u);
+#ifdef LOAM_DEBUG
+    EXPECT_GT(used, 1000u); /* guards take the rest */
+#else
+    EXPECT_GT(used, 10000u);
+#endif
     while (loam_stack_alloc_aligned(&own.stack, 1, 1) != nullptr) used++;
     EXPECT_EQ(own.stats().of[kAlloc].failed, 2u);
     std::vector<loam_stack_frame> frames; /* what guards left may be enough for some */

@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
-"""misuse.py: runs the one-mistake programs and holds their reports against the table below.
+"""misuse.py: makes the mistakes on a build of loam, and holds its reports against the table below.
 
-    misuse.py --kind debug --programs build/debug/tests/misuse
+    misuse.py --kind debug --library build/debug/libloam.so --programs build/debug/tests/misuse
 
-For each program that the build has to catch, three runs:
+For each case that the build has to catch with a message of its own, three runs:
   as it is                 exactly one line on standard error, matching the table (with the pointer and
-                           the thread that the program named), and death by SIGABRT
-  LOAM_ON_ERROR=ignore     the same line, then the program goes on, its heap works, and it exits 0
+                           the thread that the case named), and death by SIGABRT
+  LOAM_ON_ERROR=ignore     the same line, then the program goes on, and its heap works to the end
   LOAM_SHOW_ERRORS=0       no line at all, and SIGABRT
-Programs that a build does not promise to catch are not run in it: what they do is undefined there.
-no_mistake.c makes no mistake and is run everywhere. Exit: 0 all as the table says, 1 not.
+Cases that a build does not promise to catch are not run in it: what they do is undefined there. What is
+stopped in any way at all is asked by expected.py. no_mistake makes no mistake and is run everywhere.
+Exit: 0 all as the table says, 1 not.
 """
 
 import argparse
-import os
 import re
-import resource
-import signal
-import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import judge
 
 CLASS = r"\(size class (?P<class>\d+) B, thread {thread}\)"
 LARGE = r"\((?:size class \d+ B|large object of \d+ B at 0x[0-9a-f]+|a large object or a whole page), thread {thread}\)"
@@ -47,163 +44,193 @@ def overflow(extra, requested, where=CLASS):
     return rf"loam: overflow of {{pointer}}: {extra} byte\(s\) past {requested} requested {where}"
 
 
+def end_overwritten(pointer="{pointer}", where=CLASS):
+    return rf"loam: overflow of {pointer}: the end of its block is overwritten {where}"
+
+
+ANY = "0x[0-9a-f]+"  # an underflow is seen at the block before
+DAMAGED = rf"loam: free list damaged at {{pointer}}: written after free {CLASS}"
+# The span is nobody's after the first free: release finds that it belongs to no object.
+LARGE_TWICE = rf"(?:loam: double free of {{pointer}} {LARGE}|{foreign()})"
+
 DEBUG = ("debug",)
 CHECKED = ("debug", "secure")
 ALL = ("debug", "secure", "release")
 
-# program: (builds that must catch it, pattern of the one line on standard error)
+# case: (builds that must catch it, pattern of the one line on standard error)
 TABLE = {
-    "no_mistake": (ALL, None),
-    "double_free_small": (CHECKED, double_free()),
-    "double_free_medium": (CHECKED, double_free()),
-    "double_free_interleaved": (CHECKED, double_free()),
-    "double_free_sized": (CHECKED, double_free()),
-    "double_free_remote": (DEBUG, double_free()),
-    "double_free_elsewhere": (DEBUG, double_free()),
-    # The span is nobody's after the first free: release finds that it belongs to no object.
-    "double_free_large": (ALL, rf"(?:loam: double free of {{pointer}} {LARGE}|{foreign()})"),
-    "foreign_stack": (ALL, foreign()),
-    "foreign_static": (ALL, foreign()),
-    "foreign_mmap": (ALL, foreign()),
-    "foreign_far": (ALL, foreign()),
-    "foreign_first": (ALL, foreign()),
-    "foreign_low": (ALL, foreign()),
-    "foreign_high": (ALL, foreign()),
-    "foreign_beyond": (ALL, foreign()),
-    "realloc_foreign": (ALL, foreign("realloc")),
-    "usable_size_foreign": (ALL, foreign("malloc_usable_size")),
-    "realloc_freed": (DEBUG, after_free("realloc")),
-    "usable_size_freed": (DEBUG, after_free("malloc_usable_size")),
-    "misaligned_small": (CHECKED, misaligned()),
-    "misaligned_inside": (CHECKED, misaligned()),
-    "misaligned_medium": (CHECKED, misaligned()),
-    "misaligned_realloc": (CHECKED, misaligned("realloc")),
-    "misaligned_large": (ALL, misaligned(where=LARGE)),
+    "no_mistake/none": (ALL, None),
+    "double_free/small": (CHECKED, double_free()),
+    "double_free/medium": (CHECKED, double_free()),
+    "double_free/large": (ALL, LARGE_TWICE),
+    "double_free/interleaved_small": (CHECKED, double_free()),
+    "double_free/interleaved_large": (ALL, LARGE_TWICE),
+    # The page may have gone back as a whole: then it is as with large ones.
+    "double_free/delayed_small": (CHECKED, rf"loam: double free of {{pointer}} (?:{CLASS}|{LARGE})"),
+    "double_free/delayed_large": (ALL, LARGE_TWICE),
+    "double_free/reused_small": (CHECKED, double_free()),
+    "double_free/reused_large": (ALL, LARGE_TWICE),
+    "double_free/by_another_thread": (DEBUG, double_free()),
+    "double_free/after_another_thread": (DEBUG, double_free()),
+    "double_free/aligned": (CHECKED, double_free()),
+    "double_free/by_realloc": (CHECKED, double_free()),
+    "double_free/by_realloc_to_nothing": (CHECKED, double_free()),
+    "double_free/sized": (CHECKED, double_free()),
+    "invalid_free/stack": (ALL, foreign()),
+    "invalid_free/alloca_block": (ALL, foreign()),
+    "invalid_free/static_array": (ALL, foreign()),
+    "invalid_free/mapped": (ALL, foreign()),
+    "invalid_free/far_away": (ALL, foreign()),
+    "invalid_free/beyond": (ALL, foreign()),
+    "invalid_free/first_call": (ALL, foreign()),
+    "invalid_free/low": (ALL, foreign()),
+    "invalid_free/high": (ALL, foreign()),
+    "invalid_free/one_byte_in": (CHECKED, misaligned()),
+    "invalid_free/eight_bytes_in": (CHECKED, misaligned()),
+    "invalid_free/sixteen_bytes_in": (CHECKED, misaligned()),
+    "invalid_free/inside_medium": (CHECKED, misaligned()),
+    "invalid_free/inside_large": (ALL, misaligned(where=LARGE)),
     # Only the first slice of a large object is known: further in, nothing is.
-    "misaligned_large_deep": (ALL, rf"(?:{misaligned(where=LARGE)}|{foreign()})"),
-    "overflow_by_1": (DEBUG, overflow(1, 40)),
-    "overflow_by_8": (DEBUG, overflow(8, 40)),
-    "overflow_of_nothing": (DEBUG, overflow(1, 0)),
-    "overflow_on_edge": (DEBUG, overflow(1, 64)),
-    "overflow_medium": (DEBUG, overflow(3, 3000)),
-    "overflow_large": (DEBUG, overflow(1, 100000)),
-    "overflow_whole_pages": (DEBUG, overflow(1, 1 << 20)),
-    "overflow_calloc": (DEBUG, overflow(1, 70)),
-    "overflow_aligned": (DEBUG, overflow(1, 300)),
-    "overflow_reallocated": (DEBUG, overflow(1, 90)),
-    "overflow_before_realloc": (DEBUG, overflow(2, 40)),
-    "overflow_remote": (DEBUG, overflow(1, 40)),
-    "overflow_long": (
-        DEBUG,
-        rf"loam: overflow of {{pointer}}: the end of its block is overwritten {CLASS}",
+    "invalid_free/deep_inside_large": (ALL, rf"(?:{misaligned(where=LARGE)}|{foreign()})"),
+    "invalid_free/past_the_end": (DEBUG, misaligned()),
+    "invalid_free/before_the_start": (ALL, foreign()),
+    "invalid_free/never_given": (CHECKED, misaligned()),
+    "resizing/freed_small": (CHECKED, after_free("realloc")),
+    "resizing/freed_same": (CHECKED, after_free("realloc")),
+    "resizing/freed_large": (
+        ALL,
+        rf"(?:loam: realloc after free of {{pointer}} {LARGE}|{foreign('realloc')})",
     ),
-    "write_after_free": (
-        CHECKED,
-        rf"loam: free list damaged at {{pointer}}: written after free {CLASS}",
-    ),
+    "resizing/foreign": (ALL, foreign("realloc")),
+    "resizing/eight_bytes_in": (CHECKED, misaligned("realloc")),
+    "resizing/sixteen_bytes_in": (CHECKED, misaligned("realloc")),
+    "resizing/stale_write": (CHECKED, DAMAGED),
+    "resizing/usable_of_freed": (CHECKED, after_free("malloc_usable_size")),
+    "resizing/usable_of_foreign": (ALL, foreign("malloc_usable_size")),
+    "overflow/small_by_1": (DEBUG, overflow(1, 40)),
+    "overflow/small_by_8": (DEBUG, overflow(8, 40)),
+    "overflow/small_by_32": (DEBUG, end_overwritten()),
+    "overflow/medium_by_1": (DEBUG, overflow(1, 3000)),
+    "overflow/medium_by_32": (DEBUG, overflow(32, 3000)),
+    "overflow/large_by_1": (DEBUG, overflow(1, 1 << 20)),
+    "overflow/large_by_1_mib": (DEBUG, end_overwritten()),
+    "overflow/edge_by_1": (DEBUG, overflow(1, 64)),
+    "overflow/large_odd_by_1": (DEBUG, overflow(1, 100000)),
+    "overflow/small_usable_by_1": (DEBUG, overflow(1, 40)),
+    "overflow/small_by_zero_byte": (DEBUG, overflow(1, 40)),
+    "overflow/memcpy_small_by_1": (DEBUG, overflow(1, 40)),
+    "overflow/memcpy_small_by_32": (DEBUG, end_overwritten()),
+    "overflow/memcpy_medium_by_8": (DEBUG, overflow(8, 3000)),
+    "overflow/memset_medium_by_1": (DEBUG, overflow(1, 3000)),
+    "overflow/strcpy_small_by_1": (DEBUG, overflow(1, 40)),
+    "overflow/aligned_by_1": (DEBUG, overflow(1, 300)),
+    "overflow/calloc_by_1": (DEBUG, overflow(1, 70)),
+    "overflow/reallocated_by_1": (DEBUG, overflow(1, 90)),
+    "overflow/found_by_realloc": (DEBUG, overflow(2, 40)),
+    "overflow/found_by_another_thread": (DEBUG, overflow(1, 40)),
+    "underflow/small_by_1": (DEBUG, end_overwritten(ANY)),
+    "underflow/small_by_8": (DEBUG, end_overwritten(ANY)),
+    "underflow/small_by_32": (DEBUG, end_overwritten(ANY)),
+    "underflow/medium_by_1": (DEBUG, end_overwritten(ANY)),
+    "underflow/large_by_1_mib": (DEBUG, end_overwritten(ANY)),
+    "underflow/memcpy_small_by_8": (DEBUG, end_overwritten(ANY)),
+    "underflow/memcpy_medium_by_32": (DEBUG, end_overwritten(ANY)),
+    "write_after_free/small_first_word": (CHECKED, DAMAGED),
+    "write_after_free/small_whole": (CHECKED, DAMAGED),
+    "write_after_free/medium_first_word": (CHECKED, DAMAGED),
+    "write_after_free/by_another_thread": (CHECKED, DAMAGED),
+    "zero_size/write": (DEBUG, overflow(1, 0)),
+    "zero_size/write_32": (DEBUG, end_overwritten()),
+    "zero_size/calloc_write": (DEBUG, overflow(1, 0)),
+    "sizes/counted_array_by_delete": (CHECKED, misaligned()),
+    "sizes/deleted_twice": (CHECKED, double_free()),
+    "forged/link": (CHECKED, DAMAGED),
+    "forged/masked_link": (CHECKED, DAMAGED),
+    "forged/medium_links": (CHECKED, DAMAGED),
+    "forged/key": (CHECKED, double_free()),
+    "forged/header": (ALL, foreign()),
 }
 
 NAMED = re.compile(r"^pointer (0x[0-9a-f]+) thread (\d+)$", re.MULTILINE)
 
 
-class Run:
-    def __init__(self, program, **options):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LOAM_")}
-        environment.update(options)
-        done = subprocess.run(
-            [program],
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=60,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
-        )
-        self.status = done.returncode
-        self.errors = done.stderr
-        self.named = NAMED.search(done.stdout)
-
-    @property
-    def ending(self):
-        if self.status < 0:
-            return signal.Signals(-self.status).name
-        return f"exit {self.status}"
+GONE_ON = ("exit 42", "exit 0")  # how a case ends that nobody stops: it survived, or the effect was prevented
 
 
 def wrong_line(run, pattern):
     """What is wrong with standard error, or None."""
-    if run.named is None:
+    named = NAMED.search(run.stdout)
+    if named is None:
         return "the program did not come as far as its mistake"
-    if run.errors.count("\n") != 1 or not run.errors.endswith("\n"):
-        return f"not exactly one line: {run.errors[:300]!r}"
-    expected = pattern.replace("{pointer}", run.named.group(1)).replace("{thread}", run.named.group(2))
-    match = re.fullmatch(expected, run.errors[:-1])
+    if run.stderr.count("\n") != 1 or not run.stderr.endswith("\n"):
+        return f"not exactly one line: {run.stderr[:300]!r}"
+    expected = pattern.replace("{pointer}", named.group(1)).replace("{thread}", named.group(2))
+    match = re.fullmatch(expected, run.stderr[:-1])
     if match is None:
-        return f"line {run.errors[:-1]!r} is not {expected}"
+        return f"line {run.stderr[:-1]!r} is not {expected}"
     size_class = match.groupdict().get("class")
-    requested = re.search(r"past (\d+) requested", run.errors)
+    requested = re.search(r"past (\d+) requested", run.stderr)
     if size_class and requested and int(size_class) < int(requested.group(1)):
-        return f"size class smaller than what was requested: {run.errors!r}"
+        return f"size class smaller than what was requested: {run.stderr!r}"
     return None
 
 
-def check(program, pattern):
+def check(case, library, pattern):
     """Yields what is not as the table says."""
+
+    def run(**options):
+        return judge.run(case, judge.environment(library, options.items()), timeout=60)
+
     if pattern is None:
-        run = Run(program)
-        if run.status != 0 or run.errors:
-            yield f"no mistake, but {run.ending}, {run.errors[:300]!r}"
+        plain = run()
+        if plain.ending != "exit 42" or plain.stderr:
+            yield f"no mistake, but {plain.ending}, {plain.stderr[:300]!r}"
         return
 
-    run = Run(program)
-    problem = wrong_line(run, pattern)
+    plain = run()
+    problem = wrong_line(plain, pattern)
     if problem:
         yield problem
-    if run.status != -signal.SIGABRT:
-        yield f"ended by {run.ending}, not SIGABRT"
+    if plain.ending != "SIGABRT":
+        yield f"ended by {plain.ending}, not SIGABRT"
 
-    run = Run(program, LOAM_ON_ERROR="ignore")
-    problem = wrong_line(run, pattern)
+    ignored = run(LOAM_ON_ERROR="ignore")
+    problem = wrong_line(ignored, pattern)
     if problem:
         yield f"with LOAM_ON_ERROR=ignore: {problem}"
-    if run.status != 0:
-        yield f"with LOAM_ON_ERROR=ignore: {run.ending}, not exit 0"
+    if ignored.ending not in GONE_ON:
+        yield f"with LOAM_ON_ERROR=ignore: {ignored.ending}, not one of {GONE_ON}"
 
-    run = Run(program, LOAM_SHOW_ERRORS="0")
-    if run.errors:
-        yield f"with LOAM_SHOW_ERRORS=0: {run.errors[:300]!r}"
-    if run.status != -signal.SIGABRT:
-        yield f"with LOAM_SHOW_ERRORS=0: ended by {run.ending}, not SIGABRT"
+    silent = run(LOAM_SHOW_ERRORS="0")
+    if silent.stderr:
+        yield f"with LOAM_SHOW_ERRORS=0: {silent.stderr[:300]!r}"
+    if silent.ending != "SIGABRT":
+        yield f"with LOAM_SHOW_ERRORS=0: ended by {silent.ending}, not SIGABRT"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", required=True, choices=ALL)
+    parser.add_argument("--library", required=True, help="the libloam.so of that build")
     parser.add_argument("--programs", required=True, help="the folder of the built programs")
     args = parser.parse_args()
 
-    sources = {name[:-2] for name in os.listdir(HERE) if name.endswith(".c")}
-    if sources != set(TABLE):
-        print(f"misuse: table and files differ: {sorted(sources ^ set(TABLE))}")
+    cases = {case.id: case for case in judge.listed(args.programs)}
+    if unknown := sorted(set(TABLE) - set(cases)):
+        print(f"misuse: the table has cases that no program has: {unknown}")
         return 1
 
-    failed = 0
-    left_out = []
+    failed = ran = 0
     for name, (kinds, pattern) in TABLE.items():
         if args.kind not in kinds:
-            left_out.append(name)
             continue
-        try:
-            problems = list(check(os.path.join(args.programs, name), pattern))
-        except subprocess.TimeoutExpired:
-            problems = ["did not end within 60 seconds"]
-        print(f"{name:<26} {'as expected' if not problems else 'WRONG'}")
+        ran += 1
+        problems = list(check(cases[name], args.library, pattern))
+        print(f"{name:<36} {'as expected' if not problems else 'WRONG'}")
         for problem in problems:
             print(f"    {problem}")
         failed += bool(problems)
-    print(f"\n{len(TABLE) - len(left_out)} programs run in the {args.kind} build, {failed} wrong")
-    if left_out:
-        print(f"not promised in this build, so not run: {', '.join(left_out)}")
+    print(f"\n{ran} cases run in the {args.kind} build, {failed} wrong")
     return 1 if failed else 0
 
 

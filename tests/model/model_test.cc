@@ -10,10 +10,9 @@
  * every test. With one thread it repeats exactly, with several only the operations do, not their
  * interleaving.
  */
-#include "twin.h"
+#include "user.h"
 
 #include <gtest/gtest.h>
-#include <loam/loam.h>
 
 #include <atomic>
 #include <chrono>
@@ -84,7 +83,7 @@ struct Program {
 class Worker {
   public:
     Worker(Program &program, unsigned number, unsigned generation)
-        : program_(program), number_(number),
+        : program_(program), number_(number), user_(program.twin),
           random_(model::mix(program.seed) + generation * 1000003u + number * 7919u) {}
 
     void run(unsigned operations) {
@@ -98,28 +97,32 @@ class Worker {
     /* Leaves everything to whoever opens the mailbox next. */
     void bequeath() {
         Program::Mailbox &box = program_.mailboxes[random_.below(program_.threads)];
+        std::vector<Object> objects = user_.hand_over_all();
         std::lock_guard<std::mutex> lock(box.mutex);
-        box.objects.insert(box.objects.end(), live_.begin(), live_.end());
-        live_.clear();
-        bytes_ = 0;
+        box.objects.insert(box.objects.end(), objects.begin(), objects.end());
     }
 
     void free_all() {
         receive();
-        while (!live_.empty() && !program_.failed) release(live_.size() - 1);
+        while (!user_.live().empty() && !program_.failed) release(user_.live().size() - 1);
     }
 
   private:
+    void expect(const std::string &wrong) {
+        if (!wrong.empty()) program_.fail(wrong);
+    }
+
     void step() {
         unsigned kind = static_cast<unsigned>(random_.below(100));
-        bool full = live_.size() >= kLiveObjects || bytes_ > kLiveBytes / program_.threads;
+        size_t live = user_.live().size();
+        bool full = live >= kLiveObjects || user_.bytes() > kLiveBytes / program_.threads;
         unsigned allocate = full ? 0 : growing_ ? 50 : 25;
-        if (live_.empty() || kind < allocate) {
+        if (live == 0 || kind < allocate) {
             allocate_one();
         } else if (kind < allocate + 15) {
             reallocate(pick());
         } else if (kind < allocate + 22) {
-            use_whole(pick());
+            expect(user_.use_whole(pick()));
         } else if (kind < allocate + 30 && program_.threads > 1) {
             hand_over(pick());
         } else {
@@ -127,115 +130,43 @@ class Worker {
         }
     }
 
-    size_t pick() { return random_.below(live_.size()); }
-
-    void keep(Object object) {
-        object.usable = loam_usable_size(object.p);
-        std::string wrong = program_.twin.add(object);
-        if (!wrong.empty()) return program_.fail(wrong);
-        model::write_contents(object);
-        live_.push_back(object);
-        bytes_ += object.size;
-    }
-
-    void drop(size_t index) {
-        bytes_ -= live_[index].size;
-        live_[index] = live_.back();
-        live_.pop_back();
-    }
+    size_t pick() { return random_.below(user_.live().size()); }
 
     void allocate_one() {
-        Object object;
-        object.size = any_size(random_);
-        object.seed = random_.next();
-        object.sized = true;
+        size_t size = any_size(random_);
+        uint64_t seed = random_.next();
         unsigned kind = static_cast<unsigned>(random_.below(100));
         if (kind < 55) {
-            object.p = static_cast<unsigned char *>(loam_malloc(object.size));
+            expect(user_.malloc(size, seed));
         } else if (kind < 78) {
             size_t count = 1 + random_.below(8);
-            object.size = object.size / count * count;
-            object.p = static_cast<unsigned char *>(loam_calloc(count, object.size / count));
-            if (object.p != nullptr && !model::all_zero(object.p, object.size)) {
-                return program_.fail("calloc not zero: " + model::describe(object));
-            }
+            expect(user_.calloc(count, size / count, seed));
         } else {
             unsigned bits = static_cast<unsigned>(random_.percent(90) ? 3 + random_.below(10)
                                                                       : 13 + random_.below(8));
-            object.align = size_t{1} << bits;
-            object.sized = false;
-            object.p = static_cast<unsigned char *>(loam_malloc_aligned(object.size, object.align));
+            expect(user_.aligned(size, size_t{1} << bits, seed));
         }
-        if (object.p == nullptr) return program_.fail("no memory: " + model::describe(object));
-        keep(object);
-    }
-
-    bool check(const Object &object) {
-        size_t at = model::changed_contents(object.p, object, object.size);
-        if (at == SIZE_MAX) return true;
-        program_.fail("contents changed at " + std::to_string(at) + ": " + model::describe(object));
-        return false;
     }
 
     void release(size_t index) {
-        Object object = live_[index];
-        drop(index);
-        if (!check(object)) return;
-        std::string wrong = program_.twin.remove(object);
-        if (!wrong.empty()) return program_.fail(wrong);
-        if (object.sized && random_.percent(30)) {
-            loam_free_sized(object.p, object.size);
-        } else {
-            loam_free(object.p);
-        }
+        expect(user_.free(index, random_.percent(30) ? model::Free::Sized : model::Free::Plain));
     }
 
     void reallocate(size_t index) {
-        Object object = live_[index];
-        Object next = object;
+        size_t old = user_.live()[index].size, size;
         switch (random_.below(4)) {
-        case 0: next.size = any_size(random_); break;
-        case 1: next.size = object.size + 1 + random_.below(200); break;
-        case 2: next.size = object.size + object.size / 2; break;
-        default: next.size = object.size - object.size / 3; break;
+        case 0: size = any_size(random_); break;
+        case 1: size = old + 1 + random_.below(200); break;
+        case 2: size = old + old / 2; break;
+        default: size = old - old / 3; break;
         }
-        if (next.size == 0) next.size = 1; /* 0 would free */
-        if (next.size > (size_t{24} << 20)) next.size = size_t{24} << 20;
-        next.align = 16; /* realloc promises no more */
-        next.seed = random_.next();
-        next.sized = true;
-        drop(index);
-        if (!check(object)) return;
-        std::string wrong = program_.twin.remove(object);
-        if (!wrong.empty()) return program_.fail(wrong);
-        next.p = static_cast<unsigned char *>(loam_realloc(object.p, next.size));
-        if (next.p == nullptr) return program_.fail("realloc failed: " + model::describe(next));
-        size_t kept = object.size < next.size ? object.size : next.size;
-        size_t at = model::changed_contents(next.p, object, kept);
-        if (at != SIZE_MAX) {
-            return program_.fail("realloc lost contents at " + std::to_string(at) + ": " +
-                                 model::describe(object) + " to " + model::describe(next));
-        }
-        keep(next);
-    }
-
-    /* What usable_size says may be written to, from now on it is all contents. */
-    void use_whole(size_t index) {
-        Object object = live_[index];
-        if (!check(object)) return;
-        if (loam_usable_size(object.p) != object.usable) {
-            return program_.fail("usable size changed: " + model::describe(object));
-        }
-        bytes_ += object.usable - object.size;
-        object.size = object.usable;
-        object.sized = false;
-        model::write_contents(object);
-        live_[index] = object;
+        if (size == 0) size = 1;
+        if (size > (size_t{24} << 20)) size = size_t{24} << 20;
+        expect(user_.realloc(index, size, random_.next()));
     }
 
     void hand_over(size_t index) {
-        Object object = live_[index];
-        drop(index);
+        Object object = user_.hand_over(index);
         unsigned to = static_cast<unsigned>((number_ + 1 + random_.below(program_.threads - 1)) %
                                             program_.threads);
         Program::Mailbox &box = program_.mailboxes[to];
@@ -250,18 +181,13 @@ class Worker {
             std::lock_guard<std::mutex> lock(box.mutex);
             received.swap(box.objects);
         }
-        for (const Object &object : received) {
-            if (!check(object)) return;
-            bytes_ += object.size;
-            live_.push_back(object);
-        }
+        for (const Object &object : received) expect(user_.receive(object));
     }
 
     Program &program_;
     unsigned number_;
+    model::User user_;
     Random random_;
-    std::vector<Object> live_;
-    size_t bytes_ = 0;
     bool growing_ = false;
 };
 

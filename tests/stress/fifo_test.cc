@@ -90,7 +90,7 @@ TEST_F(Fifo, ADestroyedOneEndsOnceWhoeverFreesLast) {
     for (unsigned flags : {0u, unsigned(LOAM_CHECK)}) {
         constexpr unsigned kThreads = 3, kObjects = 30;
         loam_count count;
-        loam_count_init(&count, loam_heap());
+        loam_count_init(&count, loam_heap_source());
         std::atomic<unsigned> begun{0}, done{0};
         std::atomic<loam_fifo *> current{nullptr};
         void *objects[kThreads + 1][kObjects];

@@ -24,14 +24,14 @@ void *witness_get(loam_source *source, size_t bytes, size_t align, size_t *got) 
     size_t now = self->out.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (now > self->most) fail("limit exceeded", source);
     size_t whole = 0;
-    void *chunk = loam_source_get(loam_heap(), bytes, align, &whole);
+    void *chunk = loam_source_get(loam_heap_source(), bytes, align, &whole);
     if (chunk == nullptr) abort();
     *got = bytes;
     return chunk;
 }
 void witness_put(loam_source *source, void *chunk, size_t got) {
     auto *self = reinterpret_cast<Witness *>(source);
-    loam_source_put(loam_heap(), chunk, got);
+    loam_source_put(loam_heap_source(), chunk, got);
     self->out.fetch_sub(got, std::memory_order_relaxed);
 }
 
@@ -103,7 +103,7 @@ TEST_F(Sources, PagesAndHeapServeAnyThread) {
         loam_pages(), [](Random &r) { return mixed_size(r); }, &refused);
     EXPECT_EQ(refused, 0u);
     run(
-        loam_heap(), [](Random &r) { return mixed_size(r); }, &refused);
+        loam_heap_source(), [](Random &r) { return mixed_size(r); }, &refused);
     EXPECT_EQ(refused, 0u);
 }
 

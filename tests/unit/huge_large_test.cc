@@ -78,6 +78,24 @@ TEST_F(HugeLarge, NotWhileTheyAreSlow) {
     lm_huge_took(0);
 }
 
+TEST_F(HugeLarge, ByOption) {
+    lm_huge_policy.when = LM_HUGE_NEVER;
+    char *p = (char *)lm_large_alloc(16 * kMiB, 1, nullptr);
+    EXPECT_NE("hg", mark_of(whole(p)));
+    lm_block_free(p);
+    lm_huge_policy.when = LM_HUGE_ALWAYS;
+    lm_huge_took(1000000);
+    char *wall = (char *)lm_large_alloc(kMiB, 1, nullptr); /* apart from what was marked before */
+    p = (char *)lm_large_alloc(4 * kMiB - 4096, 1, nullptr);
+    EXPECT_EQ("hg", mark_of(whole(p))) << "smaller ones, and however slow";
+    lm_huge_policy.when = LM_HUGE_NEVER;
+    lm_block_free(p);
+    EXPECT_NE("hg", mark_of(whole(p))) << "its mark ends with it all the same";
+    lm_block_free(wall);
+    lm_huge_policy.when = LM_HUGE_AUTO;
+    lm_huge_took(0);
+}
+
 TEST_F(HugeLarge, AsItGrowsAndShrinks) {
     char *p = (char *)lm_malloc(5 * kMiB);
     memset(p, 0x5a, 5 * kMiB);

@@ -29,6 +29,7 @@ class Huge : public testing::Test {
         while (!mine_.empty()) give(mine_.size() - 1);
         lm_huge_took(0);
         lm_purge_policy = {300, true};
+        lm_huge_policy = {LM_HUGE_AUTO, size_t{16} << 20};
         lm_purge_allow(false);
         lm_span_check();
         EXPECT_EQ(0u, lm_space.page_slices);
@@ -62,6 +63,38 @@ TEST_F(Huge, TheFirstPageOfAClassMayStayEmpty) {
     fill();
     take(1);
     EXPECT_EQ(0u, lm_space.dirty_slices);
+}
+
+TEST_F(Huge, NeverByOption) {
+    lm_huge_policy.when = LM_HUGE_NEVER;
+    fill();
+    for (int i = 0; i < 8; i++) {
+        take(8);
+        EXPECT_EQ(0u, lm_space.dirty_slices);
+    }
+}
+
+TEST_F(Huge, AlwaysByOption) {
+    lm_huge_policy.when = LM_HUGE_ALWAYS;
+    crowded_ = machine_is_fast_ = false;
+    take(20, LM_KIND_LARGE);
+    EXPECT_EQ(0u, lm_space.dirty_slices) << "of blocks only";
+    take(1);
+    EXPECT_EQ(size_t{LM_HUGE_SLICES} - 1, lm_space.dirty_slices) << "from the first page on";
+    while (lm_space.dirty_slices > 0) take(1);
+    lm_huge_took(7000);
+    for (int i = 0; i < LM_HUGE_SLICES && lm_space.dirty_slices == 0; i++) take(1);
+    EXPECT_NE(0u, lm_space.dirty_slices) << "however slow they are";
+}
+
+TEST_F(Huge, FromAnotherSizeOnByOption) {
+    lm_huge_policy.least_bytes = size_t{2} << 20;
+    while (lm_space.page_slices < 32) {
+        take(8);
+        EXPECT_EQ(0u, lm_space.dirty_slices);
+    }
+    for (int i = 0; i < 8 && lm_space.dirty_slices == 0; i++) take(8); /* holes first */
+    EXPECT_NE(0u, lm_space.dirty_slices);
 }
 
 TEST_F(Huge, OnlyPagesOfBlocksCount) {

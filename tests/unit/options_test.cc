@@ -1,13 +1,18 @@
-/* options_test.cc: LOAM_* as text, what it sets, and the one line for what is not understood. */
+/* options_test.cc: options as text, from a program's string, the environment and calls: what they set, and the one
+ * line for what is not understood. */
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>
+#include <loam/handlers.h>
+#include <loam/options.h>
 
 extern "C" {
 #include "api/api.h"
 }
 
+#include <cerrno>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -16,35 +21,56 @@ using unit::stderr_of;
 
 class Options : public testing::Test {
   protected:
-    void TearDown() override { lm_options_read(nullptr); }
+    void TearDown() override {
+        lm_options_read(nullptr, nullptr);
+        lm_purge_changed();
+    }
 
-    /* Reads these entries; returns what was said about them. */
-    static std::string read(std::vector<std::string> entries) {
+    /* Reads these entries and the program's string; returns what was said about them. */
+    static std::string read(std::vector<std::string> entries, const char *config = nullptr) {
         std::vector<char *> environment;
         for (std::string &entry : entries) environment.push_back(&entry[0]);
         environment.push_back(nullptr);
-        return stderr_of([&] { lm_options_read(environment.data()); });
+        return stderr_of([&] { lm_options_read(config, environment.data()); });
+    }
+    static std::string read_program(const char *config) { return read({}, config); }
+
+    static std::string get(const char *name) {
+        char text[64];
+        int length = loam_option_get(name, text, sizeof text);
+        return length < 0 ? "error " + std::to_string(-length) : text;
     }
 };
+
+const std::string kBadDelay = ": not a time from 0ms to 3600000ms; default 300ms used\n";
 
 TEST_F(Options, Defaults) {
     EXPECT_EQ("", read({}));
     EXPECT_EQ(300u, lm_purge_policy.delay_ms);
     EXPECT_TRUE(lm_purge_policy.worker);
+    EXPECT_FALSE(lm_purge_never);
     EXPECT_FALSE(lm_misuse_policy.quiet);
     EXPECT_FALSE(lm_misuse_policy.ignore);
-    EXPECT_EQ("", stderr_of([] { lm_options_read(nullptr); }));
+    EXPECT_EQ(LM_HUGE_AUTO, lm_huge_policy.when);
+    EXPECT_EQ(size_t{16} << 20, lm_huge_policy.least_bytes);
+    EXPECT_EQ("", stderr_of([] { lm_options_read(nullptr, nullptr); }));
 }
 
 TEST_F(Options, Values) {
-    EXPECT_EQ("", read({"PATH=/bin", "LOAM_PURGE_DELAY=70", "LOAM_PURGE_THREAD=0",
-                        "LOAM_SHOW_ERRORS=0", "LOAM_ON_ERROR=ignore", "XLOAM_PURGE_DELAY=1"}));
+    EXPECT_EQ("",
+              read({"PATH=/bin", "LOAM_PURGE_DELAY=70", "LOAM_PURGE_THREAD=0", "LOAM_SHOW_ERRORS=0",
+                    "LOAM_ON_ERROR=ignore", "XLOAM_PURGE_DELAY=1", "LOAM_PAGE_RESET=0",
+                    "LOAM_LARGE_OS_PAGES=1", "LOAM_LARGE_OS_PAGES_AFTER=3MiB"}));
     EXPECT_EQ(70u, lm_purge_policy.delay_ms);
     EXPECT_FALSE(lm_purge_policy.worker);
     EXPECT_TRUE(lm_misuse_policy.quiet);
     EXPECT_TRUE(lm_misuse_policy.ignore);
-    EXPECT_EQ("", read({"LOAM_ON_ERROR=abort"}));
+    EXPECT_TRUE(lm_purge_never);
+    EXPECT_EQ(LM_HUGE_ALWAYS, lm_huge_policy.when);
+    EXPECT_EQ(size_t{3} << 20, lm_huge_policy.least_bytes);
+    EXPECT_EQ("", read({"LOAM_ON_ERROR=abort", "LOAM_LARGE_OS_PAGES=0"}));
     EXPECT_FALSE(lm_misuse_policy.ignore);
+    EXPECT_EQ(LM_HUGE_NEVER, lm_huge_policy.when);
     EXPECT_EQ(300u, lm_purge_policy.delay_ms) << "what is not named is the default again";
 }
 
@@ -57,25 +83,70 @@ TEST_F(Options, EndsOfTheRange) {
     EXPECT_EQ(5u, lm_purge_policy.delay_ms);
 }
 
+TEST_F(Options, Units) {
+    const struct {
+        const char *text;
+        unsigned ms;
+    } times[] = {{"7ms", 7}, {"2s", 2000}, {"3min", 180000}, {"60min", 3600000}, {"0s", 0}};
+    for (auto &time : times) {
+        EXPECT_EQ("", read({std::string("LOAM_PURGE_DELAY=") + time.text}));
+        EXPECT_EQ(time.ms, lm_purge_policy.delay_ms) << time.text;
+    }
+    const struct {
+        const char *text;
+        size_t bytes;
+    } sizes[] = {
+        {"4096", 4096}, {"5KiB", 5120}, {"2GiB", size_t{2} << 30}, {"1TiB", size_t{1} << 40}};
+    for (auto &size : sizes) {
+        EXPECT_EQ("", read({std::string("LOAM_LARGE_OS_PAGES_AFTER=") + size.text}));
+        EXPECT_EQ(size.bytes, lm_huge_policy.least_bytes) << size.text;
+        EXPECT_EQ(size.bytes == 4096 ? "4KiB" : size.text, get("large_os_pages_after"));
+    }
+}
+
 TEST_F(Options, BadNumbers) {
-    for (std::string text : {"abc", "", "-1", "+1", " 1", "1 ", "0x10", "1.5", "3600001",
-                             "99999999999999999999999999999999", "18446744073709551617"}) {
-        EXPECT_EQ("loam: LOAM_PURGE_DELAY=" + text +
-                      ": not a number from 0 to 3600000; default 300 used\n",
-                  read({"LOAM_PURGE_DELAY=" + text}));
+    for (std::string text : {"abc",
+                             "",
+                             "-1",
+                             "+1",
+                             " 1",
+                             "1 ",
+                             "0x10",
+                             "1.5",
+                             "3600001",
+                             "ms",
+                             "3m",
+                             "3 ms",
+                             "3MS",
+                             "3msx",
+                             "3KiB",
+                             "61min",
+                             "3601s",
+                             "99999999999999999999999999999999",
+                             "18446744073709551617",
+                             "18446744073709551615s",
+                             "307445734561825861min"}) {
+        EXPECT_EQ("loam: LOAM_PURGE_DELAY=" + text + kBadDelay, read({"LOAM_PURGE_DELAY=" + text}));
         EXPECT_EQ(300u, lm_purge_policy.delay_ms);
     }
-    EXPECT_EQ("loam: LOAM_SHOW_ERRORS=2: not a number from 0 to 1; default 1 used\n",
+    for (std::string text : {"1025GiB", "16777216TiB", "16777217TiB", "3ms", "KiB", "3kib", "3K"}) {
+        EXPECT_EQ("loam: LOAM_LARGE_OS_PAGES_AFTER=" + text +
+                      ": not a size from 0 to 1TiB; default 16MiB used\n",
+                  read({"LOAM_LARGE_OS_PAGES_AFTER=" + text}));
+    }
+    EXPECT_EQ("loam: LOAM_SHOW_ERRORS=2: not 0 or 1; default 1 used\n",
               read({"LOAM_SHOW_ERRORS=2"}));
     EXPECT_FALSE(lm_misuse_policy.quiet);
 }
 
 TEST_F(Options, BadChoice) {
-    for (std::string text : {"", "abor", "aborts", "ABORT", "1"}) {
+    for (std::string text : {"", "abor", "aborts", "ABORT", "1", "|", "abort|ignore", "abort|"}) {
         EXPECT_EQ("loam: LOAM_ON_ERROR=" + text + ": not abort or ignore; default abort used\n",
                   read({"LOAM_ON_ERROR=" + text}));
         EXPECT_FALSE(lm_misuse_policy.ignore);
     }
+    EXPECT_EQ("loam: LOAM_LARGE_OS_PAGES=2: not 0, 1 or auto; default auto used\n",
+              read({"LOAM_LARGE_OS_PAGES=2"}));
 }
 
 TEST_F(Options, UnknownNames) {
@@ -88,33 +159,239 @@ TEST_F(Options, UnknownNames) {
 
 TEST_F(Options, EachMistakeHasALine) {
     EXPECT_EQ("loam: unknown option LOAM_A ignored\n"
-              "loam: LOAM_VERBOSE=x: not a number from 0 to 1; default 0 used\n"
+              "loam: LOAM_VERBOSE=x: not 0 or 1; default 0 used\n"
               "loam: unknown option LOAM_B ignored\n",
               read({"LOAM_A=1", "LOAM_VERBOSE=x", "LOAM_PURGE_DELAY=9", "LOAM_B=1"}));
     EXPECT_EQ(9u, lm_purge_policy.delay_ms);
 }
 
 TEST_F(Options, NothingStrangeReachesTheTerminal) {
-    EXPECT_EQ("loam: LOAM_PURGE_DELAY=?[2J?: not a number from 0 to 3600000; default 300 used\n",
-              read({"LOAM_PURGE_DELAY=\x1b[2J\n"}));
+    EXPECT_EQ("loam: LOAM_PURGE_DELAY=?[2J?" + kBadDelay, read({"LOAM_PURGE_DELAY=\x1b[2J\n"}));
     EXPECT_EQ("loam: unknown option LOAM_?? ignored\n", read({"LOAM_\xc3\xa9=1"}));
-    std::string line = read({"LOAM_PURGE_DELAY=" + std::string(5000, '7')});
-    EXPECT_EQ("loam: LOAM_PURGE_DELAY=" + std::string(44, '7') +
-                  "...: not a number from 0 to 3600000; default 300 used\n",
-              line);
-    line = read({"LOAM_" + std::string(5000, 'X') + "=1"});
+    EXPECT_EQ("loam: LOAM_PURGE_DELAY=" + std::string(44, '7') + "..." + kBadDelay,
+              read({"LOAM_PURGE_DELAY=" + std::string(5000, '7')}));
+    std::string line = read({"LOAM_" + std::string(5000, 'X') + "=1"});
     EXPECT_EQ("loam: unknown option LOAM_" + std::string(44, 'X') + "... ignored\n", line);
     line = read({"LOAM_" + std::string(44, 'X') + "=1"});
     EXPECT_EQ("loam: unknown option LOAM_" + std::string(44, 'X') + " ignored\n", line);
 }
 
-TEST_F(Options, VerboseSaysOneLine) {
+TEST_F(Options, OtherNames) {
+    EXPECT_EQ("", read({"LOAM_RESET_DELAY=80", "LOAM_EAGER_COMMIT_DELAY=3"}));
+    EXPECT_EQ(80u, lm_purge_policy.delay_ms);
+    EXPECT_EQ(size_t{12} << 20, lm_huge_policy.least_bytes);
+    EXPECT_EQ("80ms", get("reset_delay"));
+    EXPECT_EQ("loam: LOAM_RESET_DELAY=x" + kBadDelay, read({"LOAM_RESET_DELAY=x"}));
+    for (std::string text : {"262145", "1MiB", "18446744073709551615", "4398046511104"}) {
+        EXPECT_EQ("loam: LOAM_EAGER_COMMIT_DELAY=" + text +
+                      ": not a number from 0 to 262144; default 16MiB used\n",
+                  read({"LOAM_EAGER_COMMIT_DELAY=" + text}));
+    }
+    EXPECT_EQ("", read({"LOAM_EAGER_COMMIT_DELAY=262144"}));
+    EXPECT_EQ(size_t{1} << 40, lm_huge_policy.least_bytes);
+}
+
+TEST_F(Options, GivenTwice) {
+    EXPECT_EQ("loam: LOAM_PURGE_DELAY is given more than once: the first counts\n",
+              read({"LOAM_PURGE_DELAY=5", "LOAM_PURGE_DELAY=6"}));
+    EXPECT_EQ(5u, lm_purge_policy.delay_ms);
+    const std::string ignored =
+        "loam: LOAM_RESET_DELAY ignored: LOAM_PURGE_DELAY is given as well\n";
+    EXPECT_EQ(ignored, read({"LOAM_RESET_DELAY=5", "LOAM_PURGE_DELAY=6"}));
+    EXPECT_EQ(6u, lm_purge_policy.delay_ms) << "its own name counts, in either order";
+    EXPECT_EQ(ignored, read({"LOAM_PURGE_DELAY=6", "LOAM_RESET_DELAY=5"}));
+    EXPECT_EQ(6u, lm_purge_policy.delay_ms);
+    EXPECT_EQ("loam: loam_config: purge_delay is given more than once: the first counts\n",
+              read_program("purge_delay=8,purge_delay=9"));
+    EXPECT_EQ(8u, lm_purge_policy.delay_ms);
+    EXPECT_EQ("loam: loam_config: reset_delay ignored: Purge_Delay is given as well\n",
+              read_program("reset_delay=8,Purge_Delay=9"));
+    EXPECT_EQ(9u, lm_purge_policy.delay_ms);
+}
+
+/* Every row of the table, at its ends and beyond. */
+TEST_F(Options, EachRow) {
+    const struct Row {
+        const char *name;
+        size_t initial, least, most, factor;
+        std::string words;
+    } rows[] = {
+#define SWITCH(name, initial, when, sentence, text) {#name, initial, 0, 1, 1, "0|1"},
+#define NUMBER(name, unit, initial, least, most, when, sentence, text) \
+    {#name, initial, least, most, 1, ""},
+#define CHOICE(name, initial, words, when, sentence, text) {#name, initial, 0, 0, 1, words},
+#define PATH(name, when, sentence, text)
+#define ALIAS(name, of, factor, sentence) {#name, 0, 0, 0, factor, #of},
+#include "api/options.def"
+#undef SWITCH
+#undef NUMBER
+#undef CHOICE
+#undef PATH
+#undef ALIAS
+    };
+    auto quiet = [&](const Row &row, const std::string &value) {
+        /* VERBOSE speaks when it is on. */
+        std::string said = read({std::string("LOAM_") + row.name + "=" + value});
+        return said.empty() || said.compare(0, 14, "loam: version ") == 0;
+    };
+    for (Row row : rows) {
+        SCOPED_TRACE(row.name);
+        const std::string name = row.name;
+        for (const Row &of : rows) { /* an alias has the ends of what it stands for */
+            if (row.words != of.name) continue;
+            row.least = of.least / row.factor;
+            row.most = of.most / row.factor;
+            row.words = of.words;
+        }
+        if (row.words.empty()) {
+            EXPECT_TRUE(quiet(row, std::to_string(row.least)));
+            EXPECT_EQ(0u, get(row.name).find(std::to_string(row.least)));
+            EXPECT_TRUE(quiet(row, std::to_string(row.most)));
+            EXPECT_FALSE(quiet(row, std::to_string(row.most + 1)));
+            EXPECT_FALSE(quiet(row, row.least == 0 ? "-1" : std::to_string(row.least - 1)));
+        } else {
+            for (size_t at = 0; at <= row.words.size();) {
+                size_t end = std::min(row.words.find('|', at), row.words.size());
+                std::string word = row.words.substr(at, end - at);
+                EXPECT_TRUE(quiet(row, word)) << word;
+                EXPECT_EQ(word, get(row.name));
+                EXPECT_FALSE(quiet(row, word + "x")) << word;
+                at = end + 1;
+            }
+        }
+        EXPECT_FALSE(quiet(row, ""));
+        read({});
+        std::string standard = get(row.name);
+        EXPECT_EQ(0, loam_option_set("show_stats", "0"));
+        if (loam_option_set(row.name, standard.c_str()) == 0) {
+            EXPECT_EQ(standard, get(row.name));
+        }
+    }
+}
+
+TEST_F(Options, TheProgramsString) {
+    EXPECT_EQ("", read_program("purge_delay=2s, ON_ERROR=ignore ,\n\tPurge_Thread = 0,,"));
+    EXPECT_EQ(2000u, lm_purge_policy.delay_ms);
+    EXPECT_TRUE(lm_misuse_policy.ignore);
+    EXPECT_FALSE(lm_purge_policy.worker);
+    EXPECT_EQ("", read({"LOAM_PURGE_DELAY=5"}, "purge_delay=2s,show_errors=0"));
+    EXPECT_EQ(5u, lm_purge_policy.delay_ms) << "the environment counts more";
+    EXPECT_TRUE(lm_misuse_policy.quiet);
+    EXPECT_EQ("loam: LOAM_PURGE_DELAY=x: not a time from 0ms to 3600000ms; 2000ms used\n",
+              read({"LOAM_PURGE_DELAY=x"}, "purge_delay=2s"));
+    EXPECT_EQ(2000u, lm_purge_policy.delay_ms) << "what a lower source said";
+    EXPECT_EQ("", read_program(""));
+    EXPECT_EQ("", read_program(" , ,,"));
+}
+
+TEST_F(Options, MistakesInTheProgramsString) {
+    EXPECT_EQ("loam: loam_config: unknown option loam_purge_delay ignored\n"
+              "loam: loam_config: verbose ignored: it has no value\n"
+              "loam: loam_config: purge_delay=1 2" +
+                  kBadDelay + "loam: loam_config: unknown option  ignored\n",
+              read_program("loam_purge_delay=1,verbose,purge_delay=1 2,=3,on_error=ignore"));
+    EXPECT_TRUE(lm_misuse_policy.ignore) << "the rest counts";
+    std::string line = read_program(("purge_delay=" + std::string(5000, '7')).c_str());
+    EXPECT_EQ("loam: loam_config: purge_delay=" + std::string(44, '7') + "..." + kBadDelay, line);
+    EXPECT_EQ("loam: loam_config: purge_delay=?" + kBadDelay, read_program("purge_delay=\x7f"));
+}
+
+TEST_F(Options, Paths) {
+    std::string said = read({"LOAM_METER=a\nb"});
+    EXPECT_EQ("loam: LOAM_METER=a?b: not a path of at most 1023 printable characters; "
+              "default none used\n",
+              said);
+    said = read({"LOAM_METER=/" + std::string(1023, 'x')});
+    EXPECT_NE(std::string::npos, said.find("...: not a path of at most 1023"));
+    EXPECT_EQ("", read({"LOAM_METER="}));
+    EXPECT_EQ("", get("meter"));
+    if (LOAM_METER > 1) return;
+    EXPECT_EQ("loam: LOAM_METER ignored: this library was built without it (cmake "
+              "-DLOAM_METER=2)\n",
+              read({"LOAM_METER=/" + std::string(1022, 'x')}));
+    char path[1024];
+    EXPECT_EQ(1023, loam_option_get("meter", path, sizeof path));
+    EXPECT_EQ("/" + std::string(1022, 'x'), path);
+    EXPECT_EQ(-ENOSPC, loam_option_get("meter", path, 1023));
+}
+
+TEST_F(Options, Calls) {
+    EXPECT_EQ(0, loam_option_set("purge_delay", "2s"));
+    EXPECT_EQ(2000u, lm_purge_policy.delay_ms);
+    EXPECT_EQ("2000ms", get("PURGE_DELAY"));
+    EXPECT_EQ("2000ms", get("Reset_Delay"));
+    EXPECT_EQ(0, loam_option_set("RESET_DELAY", "2000ms"));
+    EXPECT_EQ(0, loam_option_set("eager_commit_delay", "0"));
+    EXPECT_EQ("0", get("large_os_pages_after"));
+    for (const char *value : {"", "x", "3600001", "-1", "300 "})
+        EXPECT_EQ(-EINVAL, loam_option_set("purge_delay", value)) << value;
+    EXPECT_EQ(2000u, lm_purge_policy.delay_ms) << "nothing has changed";
+    EXPECT_EQ(-EINVAL, loam_option_set("purge", "1"));
+    EXPECT_EQ(-EINVAL, loam_option_set("LOAM_PURGE_DELAY", "1"));
+    EXPECT_EQ(-EINVAL, loam_option_set("", "1"));
+    EXPECT_EQ(-EINVAL, loam_option_set(nullptr, "1"));
+    EXPECT_EQ(-EINVAL, loam_option_set("purge_delay", nullptr));
+    EXPECT_EQ(-EBUSY, loam_option_set("verbose", "1"));
+    EXPECT_EQ(-EBUSY, loam_option_set("meter", "rows"));
+    char text[8];
+    EXPECT_EQ(-EINVAL, loam_option_get("purge", text, sizeof text));
+    EXPECT_EQ(-EINVAL, loam_option_get(nullptr, text, sizeof text));
+    EXPECT_EQ(-EINVAL, loam_option_get("purge_delay", nullptr, 8));
+    EXPECT_EQ(-ENOSPC, loam_option_get("purge_delay", text, 6));
+    EXPECT_EQ(6, loam_option_get("purge_delay", text, 7));
+    EXPECT_STREQ("2000ms", text);
+}
+
+TEST_F(Options, AreListed) {
+    std::vector<std::string> names;
+    for (size_t i = 0; loam_option_name(i) != nullptr; i++) names.push_back(loam_option_name(i));
+    EXPECT_EQ("SHOW_STATS", names.front());
+    EXPECT_EQ("METER", names.back());
+    EXPECT_EQ(nullptr, loam_option_name(names.size() + 5));
+    EXPECT_EQ(nullptr, loam_option_name(SIZE_MAX));
+    ASSERT_EQ(0, loam_option_set("purge_delay", "7"));
+    read({}, nullptr);
+    EXPECT_EQ("300ms", get("purge_delay"));
+    ASSERT_EQ(0, loam_option_set("purge_delay", "7"));
+    std::string all = stderr_of(loam_options_print);
+    size_t at = 0;
+    for (const std::string &name : names) {
+        EXPECT_EQ(at, all.find("LOAM_" + name + "=", at)) << "a line each, in order";
+        EXPECT_NE("error 22", get(name.c_str()));
+        at = all.find('\n', at) + 1;
+    }
+    EXPECT_EQ(all.size(), at);
+    EXPECT_NE(std::string::npos, all.find("LOAM_PURGE_DELAY=7ms (call): how long free memory "));
+}
+
+TEST_F(Options, VerboseSaysWhatIsNotAsByDefault) {
     const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
     std::string start =
-        std::string("loam: version ") + LOAM_VERSION_TEXT + ", " + build + " build, ";
-    EXPECT_EQ(start + "purge after 300 ms in the background\n", read({"LOAM_VERBOSE=1"}));
-    EXPECT_EQ(start + "purge after 5 ms in free\n",
-              read({"LOAM_VERBOSE=1", "LOAM_PURGE_THREAD=0", "LOAM_PURGE_DELAY=5"}));
+        std::string("loam: version ") + LOAM_VERSION_TEXT + ", " + build + " build\n";
+    EXPECT_EQ(start + "loam: LOAM_VERBOSE=1 (environment; default 0)\n", read({"LOAM_VERBOSE=1"}));
+    EXPECT_EQ(start + "loam: LOAM_VERBOSE=1 (program; default 0)\n"
+                      "loam: LOAM_ON_ERROR=ignore (environment; default abort)\n"
+                      "loam: LOAM_PURGE_DELAY=1000ms (program; default 300ms)\n",
+              read({"LOAM_ON_ERROR=ignore", "LOAM_PURGE_THREAD=1"}, "verbose=1,purge_delay=1s"));
+}
+
+TEST_F(Options, SetByManyThreads) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; t++) {
+        threads.emplace_back([t] {
+            for (int i = 0; i < 2000; i++) {
+                (void)loam_option_set("purge_delay", t % 2 != 0 ? "100" : "200");
+                (void)loam_option_set("large_os_pages_after", t % 2 != 0 ? "1MiB" : "2MiB");
+                char text[32];
+                if (loam_option_get("purge_delay", text, sizeof text) != 5) abort();
+            }
+        });
+    }
+    for (std::thread &thread : threads) thread.join();
+    /* What is said is what is done, whoever came last. */
+    EXPECT_EQ(std::to_string(lm_purge_policy.delay_ms) + "ms", get("purge_delay"));
+    EXPECT_EQ(std::to_string(lm_huge_policy.least_bytes >> 20) + "MiB",
+              get("large_os_pages_after"));
 }
 
 } // namespace

@@ -91,6 +91,53 @@ TEST_F(Purge, TheWorkerPurgesAfterTheDelayAndEnds) {
     EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
 }
 
+/* Neither by the worker nor by who frees; but by who asks. */
+TEST_F(Purge, NothingByOption) {
+    for (bool worker : {true, false}) {
+        lm_purge_policy = {10, worker};
+        lm_purge_never = true;
+        lm_page_t *span = take(200);
+        wall();
+        size_t purged = stats().purged_bytes;
+        lm_span_give(span, true);
+        lm_purge_poke(true); /* threads that sleep may have something */
+        std::this_thread::sleep_for(milliseconds(100));
+        EXPECT_EQ(purged, stats().purged_bytes);
+        EXPECT_EQ(200 * kSlice, stats().dirty_bytes);
+        EXPECT_TRUE(soon([] { return !lm_os_worker_running(); })) << "it has nothing to wait for";
+        lm_purge_allow(false);
+        EXPECT_EQ(200 * kSlice, stats().dirty_bytes);
+        lm_purge_allow(true);
+        EXPECT_EQ(200 * kSlice, lm_purge_all());
+        lm_purge_never = false;
+    }
+}
+
+/* Options that change while something waits. */
+TEST_F(Purge, ChangedMeanwhile) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_purge_never = true;
+    lm_page_t *span = take(20);
+    wall();
+    size_t purged = stats().purged_bytes;
+    lm_span_give(span, true);
+    EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
+    lm_purge_never = false;
+    lm_purge_policy.delay_ms = 10;
+    lm_purge_changed();
+    EXPECT_TRUE(soon([&] { return stats().purged_bytes == purged + 20 * kSlice; }));
+    lm_purge_policy.delay_ms = 3600000;
+    span = take(20);
+    wall();
+    lm_span_give(span, false);
+    EXPECT_TRUE(soon([] { return lm_os_worker_running(); }));
+    lm_purge_policy.worker = false;
+    lm_purge_changed();
+    EXPECT_FALSE(lm_os_worker_running()) << "gone when this returns";
+    lm_span_give(take(10), false);
+    EXPECT_FALSE(lm_os_worker_running());
+}
+
 TEST_F(Purge, WhatHadToBeTakenAnewWaitsTwiceAsLong) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     lm_purge_policy.delay_ms = 200;

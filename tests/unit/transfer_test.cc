@@ -3,62 +3,30 @@
  * The worker is allowed here but paused, so that its ticks are what the test says they are: the test calls
  * lm_idle_collect itself, while the threads wait in a call of the system.
  */
-#include "heap_unit.h"
+#include "sleepers.h"
 
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <functional>
-#include <mutex>
 #include <set>
-#include <thread>
 
 namespace {
 
 using unit::blocks;
 using unit::free_blocks;
 using unit::held;
+using unit::Helper;
 using unit::in_thread;
+using unit::kNobodySleeps;
+using unit::sleepers_are_seen;
+using unit::within_ticks;
 
 constexpr size_t kBytes = 128; /* a page has 512, a full list 128 */
 constexpr unsigned kClass = 8;
 constexpr size_t kList = 128;
 constexpr size_t kSlots = 8;
-
-constexpr const char *kNobodySleeps = "nobody is seen to sleep here";
-
-/* Not under ThreadSanitizer, whose calls are not the program's, nor in an emulator, which makes other calls. */
-bool sleepers_are_seen() {
-    if (LM_TSAN) return false;
-    std::atomic<unsigned> tid{0};
-    std::atomic<uintptr_t> stack_top{0};
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool over = false, seen = false;
-    std::thread sleeper([&] {
-        std::unique_lock<std::mutex> lock(mutex);
-        stack_top = lm_os_stack_top();
-        tid = (unsigned)syscall(SYS_gettid);
-        while (!over) changed.wait(lock);
-    });
-    for (int i = 0; i < 200 && !seen; i++) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        seen = tid != 0 && lm_os_thread_sleeps(tid, stack_top);
-    }
-    {
-        std::lock_guard<std::mutex> lock(mutex);
-        over = true;
-    }
-    changed.notify_all();
-    sleeper.join();
-    return seen;
-}
 
 uint32_t count(const lm_page_t *page) { return lm_remote_count(lm_load_acquire(&page->remote)); }
 
@@ -69,59 +37,6 @@ class Transfer : public unit::PausedWorkerTest {
         PausedWorkerTest::TearDown();
     }
 };
-
-/* A thread that does what it is told, and sleeps in between. */
-class Helper {
-  public:
-    Helper() : thread_([this] { work(); }) {}
-    ~Helper() {
-        if (thread_.joinable()) end();
-    }
-    void run(std::function<void()> body) {
-        start(std::move(body));
-        await();
-    }
-    void start(std::function<void()> body) {
-        std::unique_lock<std::mutex> lock(mutex_);
-        body_ = std::move(body);
-        changed_.notify_all();
-    }
-    void await() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [this] { return body_ == nullptr; });
-    }
-    void end() {
-        start([this] { ended_ = true; });
-        thread_.join();
-    }
-
-  private:
-    void work() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        while (!ended_) {
-            changed_.wait(lock, [this] { return body_ != nullptr; });
-            lock.unlock();
-            body_();
-            lock.lock();
-            body_ = nullptr;
-            changed_.notify_all();
-        }
-    }
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::function<void()> body_;
-    bool ended_ = false;
-    std::thread thread_;
-};
-
-/* Ticks until the condition holds; it may take a few before the kernel says that a thread sleeps. */
-template <typename Condition> bool within_ticks(unsigned ticks, Condition condition) {
-    for (unsigned i = 0; i < ticks && !condition(); i++) {
-        (void)lm_idle_collect(false);
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return condition();
-}
 
 /* ---- Put and take ---- */
 

@@ -11,6 +11,16 @@
  */
 #include "works.h"
 
+#include <loam/types.h>
+
+#if LOAM_DEBUG
+#define BUILD "debug"
+#elif LOAM_SECURE
+#define BUILD "secure"
+#else
+#define BUILD "release"
+#endif
+
 /* One start: the environment, what the started program does (NULL: allocate and free), what it must
    write, how it must end. */
 typedef struct row {
@@ -22,7 +32,11 @@ typedef struct row {
 } row;
 
 #define DELAY_LINE(value) \
-    "loam: LOAM_PURGE_DELAY=" value ": not a number from 0 to 3600000; default 300 used\n"
+    "loam: LOAM_PURGE_DELAY=" value ": not a time from 0ms to 3600000ms; default 300ms used\n"
+
+#define VERBOSE_LINES(others) \
+    "loam: version " LOAM_VERSION_TEXT ", " BUILD " build\n" \
+    "loam: LOAM_VERBOSE=1 (environment; default 0)\n" others
 
 static const row rows[] = {
     /* nothing is printed by default, nor for what does not concern loam, nor for good values */
@@ -51,7 +65,7 @@ static const row rows[] = {
     {.options = {"LOAM_PURGE_DELAY="}, .exact = DELAY_LINE("")},
     {.options = {"LOAM_PURGE_DELAY=-1"}, .exact = DELAY_LINE("-1")},
     {.options = {"LOAM_PURGE_DELAY=3600001"}, .exact = DELAY_LINE("3600001")},
-    {.options = {"LOAM_PURGE_DELAY=300ms"}, .exact = DELAY_LINE("300ms")},
+    {.options = {"LOAM_PURGE_DELAY=300m"}, .exact = DELAY_LINE("300m")},
     {.options = {"LOAM_PURGE_DELAY=0x10"}, .exact = DELAY_LINE("0x10")},
     {.options = {"LOAM_PURGE_DELAY= 5"}, .exact = DELAY_LINE(" 5")},
     {.options = {"LOAM_PURGE_DELAY=1.5"}, .exact = DELAY_LINE("1.5")},
@@ -61,7 +75,7 @@ static const row rows[] = {
      .exact = DELAY_LINE("18446744073709551916")},
     {.options = {"LOAM_PURGE_DELAY=1\n2"},
      .begins = "loam: LOAM_PURGE_DELAY=1",
-     .ends = "default 300 used\n"},
+     .ends = "default 300ms used\n"},
     {.options = {"LOAM_PURGE_DELAY=%s%n%s%n"}, .exact = DELAY_LINE("%s%n%s%n")},
     {.options = {"LOAM_VERBOSE=2"},
      .begins = "loam: LOAM_VERBOSE=2: not ",
@@ -86,7 +100,11 @@ static const row rows[] = {
      .ends = "default abort used\n"},
 
     /* the options do what they say */
-    {.options = {"LOAM_VERBOSE=1"}, .begins = "loam: version ", .ends = "\n"},
+    {.options = {"LOAM_VERBOSE=1"}, .exact = VERBOSE_LINES("")},
+    {.options = {"LOAM_VERBOSE=1", "LOAM_PURGE_DELAY=2s"},
+     .exact = VERBOSE_LINES("loam: LOAM_PURGE_DELAY=2000ms (environment; default 300ms)\n")},
+    {.options = {"LOAM_PAGE_RESET=0"}, .behaviour = "keeps", .exact = ""},
+    {.options = {"LOAM_PAGE_RESET=0", "LOAM_PURGE_THREAD=0"}, .behaviour = "keeps", .exact = ""},
     {.behaviour = "foreign",
      .begins = "loam: free of a pointer that loam did not allocate: 0x",
      .ends = ")\n",
@@ -197,8 +215,9 @@ static void expect_long_value(void) {
     static char option[100000], text[200000];
     int n = snprintf(option, sizeof option, "LOAM_PURGE_DELAY=");
     memset(option + n, '7', sizeof option - (size_t)n - 1);
-    row r = {
-        .options = {option}, .begins = "loam: LOAM_PURGE_DELAY=777", .ends = "default 300 used\n"};
+    row r = {.options = {option},
+             .begins = "loam: LOAM_PURGE_DELAY=777",
+             .ends = "default 300ms used\n"};
     expect(&r);
     n = snprintf(option, sizeof option, "LOAM_");
     memset(option + n, 'Q', sizeof option - (size_t)n - 3);

@@ -1,0 +1,64 @@
+/* loam/handlers.h: functions of the program's that loam calls: with its lines, its reports, and when memory ends.
+ *
+ * Choose them where standard error is nobody's, a crash is to be logged before it happens, or a cache can be
+ * dropped to make room. Without them, lines and reports go to standard error, and memory that is not there is NULL.
+ * They cannot change what follows a mistake: that is LOAM_ON_ERROR (loam/options.h).
+ *
+ *     statistics, options    ──> output handler                        else standard error
+ *     a mistake              ──> error handler, then abort or ignore   else standard error, then the same
+ *     no memory              ──> out-of-memory handler, again and again while it says true
+ *                                └──> error handler (ENOMEM), NULL
+ *
+ * One handler of each kind in a process, set by any thread at any time; NULL restores what was without. A
+ * thread that was about to call the handler before may still do so afterwards: what it needs must stay.
+ *
+ * What a handler may do, whichever it is: anything that the interrupted call of malloc or free might have been: it runs
+ * in the thread that made the call, without loam's locks held, and may itself allocate, free, fork, start threads,
+ * end the process. It must return: no longjmp, no exception. If it makes a call that would lead to the same kind of
+ * handler again, that goes the way it goes without one: no handler is called inside of itself. Its errno is not the
+ * caller's. Where the program calls malloc or free in a signal handler, handlers run there as well. A child of a fork
+ * has the handlers of its parent.
+ *
+ * Invariant: handler and argument are always read as the pair that was set (os/handlers.c). Source: src/os/handlers.c.
+ */
+#ifndef LOAM_HANDLERS_H
+#define LOAM_HANDLERS_H
+
+#include "loam/types.h"
+
+#include <stdbool.h>
+
+LOAM_BEGIN
+
+/* Takes one line of what was asked for: statistics (loam_stats_print, LOAM_SHOW_STATS), options (loam_options_print,
+ * LOAM_VERBOSE). text: bytes bytes, at most 511, with the line's end, and a 0 behind it; gone when this returns. */
+typedef void (*loam_output_handler)(const char *text, size_t bytes, void *argument);
+
+/* Takes one report. message: as it would stand on standard error, without the line's end; gone when this returns.
+ * code:
+ *   EINVAL     a pointer that loam did not give, or that is free, or misaligned; any mistake with an allocator of
+ *              the family
+ *   EFAULT     memory was overwritten, found when its block was freed
+ *   ENOMEM     memory was refused: the call returns NULL, or, where realloc was to make it smaller, the object as it
+ *              was. Without a handler there is no such line.
+ *   EOVERFLOW  a size or count that no memory could serve: likewise
+ * After EINVAL and EFAULT the process ends (SIGABRT), or goes on, as LOAM_ON_ERROR says; after the others it goes
+ * on. Not everything comes here: damaged lists that loam trips over in the middle of its work (debug and secure
+ * builds), and what its worker finds, stay lines on standard error. */
+typedef void (*loam_error_handler)(int code, const char *message, void *argument);
+
+/* Memory for an object of size bytes (rounded up) cannot be had. true: some has been given back, try again, at most
+ * 32 times for one request; false: return NULL. It must not free or change the object that a realloc is about.
+ * operator new comes here too, before it calls the C++ new handler, each time. Not called for sizes that no
+ * memory could serve, nor for the chunks that allocators of the family take from their source. */
+typedef bool (*loam_oom_handler)(size_t size, void *argument);
+
+/* argument is handed to the handler as it is. Cost: some instructions under a lock; may be the first call of a
+ * process to use pthread_atfork. */
+LOAM_API void loam_output_register(loam_output_handler handler, void *argument) LOAM_NOEXCEPT;
+LOAM_API void loam_error_register(loam_error_handler handler, void *argument) LOAM_NOEXCEPT;
+LOAM_API void loam_oom_register(loam_oom_handler handler, void *argument) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

@@ -1,0 +1,132 @@
+/* loam/heap.h: first-class heaps: general-purpose heaps that a program makes, and ends as a whole.
+ *
+ * Choose one where objects of any size and order of frees belong together (a request, a document, a script's
+ * interpreter) and end together, or are to be counted, limited or walked apart from all others. destroy gives memory
+ * back by pages: a million objects cost what their pages do. Choose region.h where nothing is freed singly, pool.h or
+ * blocks.h where sizes are few; those are faster still. A heap cannot move objects, and each takes a page of 64 KiB of
+ * addresses (4 KiB of memory at least) for every size class that each thread uses.
+ *
+ *     loam_heap ── branch of thread A ── pages ── objects       each thread allocates from its own branch, without
+ *               ├─ branch of thread B ── pages ── objects       locks, as malloc does; who frees an object need not
+ *               └─ large objects                                know its heap: loam_free, or free where that is loam's
+ *
+ * All functions may be called from any thread at any time, but where a thread ends a heap, or walks one: then no other
+ * may be allocating from it, and for destroy and walks not freeing to it either. Fork: the child has all heaps; what
+ * dead threads had of them is taken by whoever allocates next.
+ *
+ * Sizes are in bytes. Objects are aligned to 16, or to what was asked for. Allocating functions return NULL, with errno
+ * ENOMEM, iff there is no memory, the size exceeds PTRDIFF_MAX, or the heap's hard limit is reached. Objects are as
+ * malloc's in everything else: loam_usable_size, loam_realloc (moves into the calling thread's malloc), checks of the
+ * debug and secure builds. Cost: 15 instructions on the way that most calls take, x86-64; free as malloc's.
+ *
+ * Invariant: a page's objects are all of one heap; loam_heap_usage walks it. After Leijen, Zorn and de Moura,
+ * "Mimalloc: free list sharding in action" (2019), whose heaps are one thread's each.
+ */
+#ifndef LOAM_HEAP_H
+#define LOAM_HEAP_H
+
+#include "loam/types.h"
+
+#include <stdbool.h>
+
+LOAM_BEGIN
+
+typedef struct loam_heap loam_heap;
+
+/* ---- Beginning and end ---- */
+
+/* A heap without objects and limits. NULL, with errno ENOMEM, iff there is no memory. Takes less than a microsecond
+ * and, for good, 256 bytes, which the next heap uses again. */
+LOAM_API LOAM_NODISCARD loam_heap *loam_heap_create(void) LOAM_NOEXCEPT;
+
+/* Ends the heap; its objects live on as if malloc had made them, and may be freed meanwhile. NULL is fine. If it is the
+ * calling thread's default, the thread's own takes its place; another thread's it must not be. Takes time by pages. */
+LOAM_API void loam_heap_delete(loam_heap *heap) LOAM_NOEXCEPT;
+
+/* Ends the heap and all its objects; their memory is free for everybody. NULL is fine. Takes time by pages, not by
+ * objects. Defaults as for delete. */
+LOAM_API void loam_heap_destroy(loam_heap *heap) LOAM_NOEXCEPT;
+
+/* What the calling thread's malloc, and all that builds on it, allocates from, from now on; NULL: its own heap, as at
+ * its start. *before (may be NULL) is what it was. 0, or -ENOMEM iff there is no memory. Of this thread only. */
+LOAM_API int loam_heap_set_default(loam_heap *heap, loam_heap **before) LOAM_NOEXCEPT;
+
+/* ---- Objects ---- */
+
+LOAM_API void *loam_heap_malloc(loam_heap *heap, size_t size) LOAM_NOEXCEPT LOAM_MALLOC
+    LOAM_SIZE(2);
+/* Zeroed. */
+LOAM_API void *loam_heap_zalloc(loam_heap *heap, size_t size) LOAM_NOEXCEPT LOAM_MALLOC
+    LOAM_SIZE(2);
+/* count objects of size bytes each, zeroed. NULL as well iff count * size overflows. */
+LOAM_API void *loam_heap_calloc(loam_heap *heap, size_t count,
+                                size_t size) LOAM_NOEXCEPT LOAM_MALLOC LOAM_SIZES(2, 3);
+/* At a multiple of align, a power of two. NULL as well, with errno EINVAL, iff it is none. */
+LOAM_API void *loam_heap_malloc_aligned(loam_heap *heap, size_t size,
+                                        size_t align) LOAM_NOEXCEPT LOAM_MALLOC LOAM_SIZE(2)
+    LOAM_ALIGN(3);
+/* As loam_realloc, of any object of loam's; where it moves, it moves into this heap. */
+LOAM_API void *loam_heap_realloc(loam_heap *heap, void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD
+    LOAM_SIZE(3);
+/* Copies of a string, and of at most so many characters of one; freed by loam_free. */
+LOAM_API char *loam_heap_strdup(loam_heap *heap, const char *from) LOAM_NOEXCEPT LOAM_MALLOC;
+LOAM_API char *loam_heap_strndup(loam_heap *heap, const char *from,
+                                 size_t most) LOAM_NOEXCEPT LOAM_MALLOC;
+
+/* ---- Limits ---- */
+
+/* Called by the thread whose request took the heap over its soft limit, after the request was served and without
+ * loam's locks: it may allocate and free, and set limits. Once for each time that the limit is passed. */
+typedef void loam_heap_told(loam_heap *heap, size_t committed_bytes, void *context);
+
+/* Bounds the heap's pages and large objects, 64 KiB at a time: what passes `hard` is refused (NULL), after empty pages
+ * have gone back; what passes `soft` is told. SIZE_MAX: no such limit. told may be NULL. Before objects are allocated,
+ * or at any time without another thread in the heap. */
+LOAM_API void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
+                                   void *context) LOAM_NOEXCEPT;
+
+/* Gives back empty pages, of the calling thread's branch and of threads that have ended. */
+LOAM_API void loam_heap_collect(loam_heap *heap) LOAM_NOEXCEPT;
+
+/* ---- What is in it ---- */
+
+/* Whether memory at p, any pointer, belongs to the heap: objects, their middle, and free memory of its pages. heap
+ * NULL: pages of the calling thread's own heap. Constant time, but for pointers into the middle of large objects and
+ * those that are not loam's: time by the spans of the process. */
+LOAM_API bool loam_heap_contains(const loam_heap *heap, const void *p) LOAM_NOEXCEPT;
+
+/* Whether p, any pointer, is the start of an object in use. Takes time by the blocks of its page. As for walks. */
+LOAM_API bool loam_heap_owns(const loam_heap *heap, const void *p) LOAM_NOEXCEPT;
+
+/* A piece of memory of a heap: objects of one size class, or one large object. */
+typedef struct loam_heap_area {
+    const void *start;
+    size_t bytes;        /* of addresses; memory is taken as it is touched */
+    size_t object_bytes; /* usable, of each object */
+    size_t objects;      /* in use */
+    size_t capacity;     /* objects that fit */
+} loam_heap_area;
+
+/* Calls area for each area and, if it returned true, object for each of its objects in use, with its usable bytes (as
+ * requested, in a debug build); object NULL: areas only. Either ends the walk by returning false. Returns whether the
+ * walk came to its end; false also iff there is no memory for a list of areas. heap NULL: the calling thread's own, in
+ * which what other threads have just freed may still count as in use. The functions must not use this heap. */
+typedef bool loam_heap_area_visitor(const loam_heap_area *area, void *context);
+typedef bool loam_heap_object_visitor(void *p, size_t bytes, void *context);
+LOAM_API bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,
+                              loam_heap_object_visitor *object, void *context);
+
+typedef struct loam_heap_numbers {
+    size_t objects, object_bytes; /* in use; their usable bytes */
+    size_t areas;
+    size_t committed_bytes;        /* of pages and large objects: what the limits are about */
+    size_t committed_bytes_most;   /* the most that was */
+    size_t soft_limit, hard_limit; /* SIZE_MAX: none */
+} loam_heap_numbers;
+
+/* A snapshot; walks. */
+LOAM_API void loam_heap_usage(loam_heap *heap, loam_heap_numbers *numbers) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

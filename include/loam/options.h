@@ -1,0 +1,52 @@
+/* loam/options.h: what can be chosen of loam without building it anew, and how a program does so.
+ *
+ * The options are listed in docs/guide/options.md and the man page loam(7). A user chooses by the environment, the
+ * program's author by a string in the program, the program itself by the calls below:
+ *
+ *     default  <  loam_config of the program  <  LOAM_NAME=value of the environment  <  loam_option_set
+ *
+ * What is not understood costs one line on standard error, and the next lower of these counts. A process with
+ * more rights than its caller (set-user-ID and the like) does not look at the environment; its own string counts.
+ *
+ * All functions may be called by any thread at any time, without locks. Names are without LOAM_, in any case of
+ * letters. Values are texts: 0 or 1, one of some words, or a whole number, with a unit or in the least one: 300, 300ms,
+ * 2s, 1min; 65536, 64KiB, 16MiB, 1GiB. Nothing here allocates. It cannot undo what an option has done already: memory
+ * that went back stays away.
+ *
+ * Invariant: loam_option_set takes what loam_option_get gives. Source: src/api/options.def, src/api/options.c.
+ */
+#ifndef LOAM_OPTIONS_H
+#define LOAM_OPTIONS_H
+
+#include "loam/types.h"
+
+LOAM_BEGIN
+
+/* Defined by a program that wants other defaults than loam's, in one of its files:
+ *
+ *     const char *loam_config = "purge_delay=1s,show_stats=1";
+ *
+ * Pairs of name and value with commas between, spaces allowed around them; NULL or "" are as without it. Read before
+ * main. Where libloam.so is linked, or loam statically, that is all; a program that is to be found by a preloaded
+ * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). */
+LOAM_API extern const char *loam_config;
+
+/* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or -EBUSY
+ * iff it counts at the start only, and the program has started. Takes effect with what other threads do next. Cost:
+ * some hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
+LOAM_API int loam_option_set(const char *name, const char *value) LOAM_NOEXCEPT;
+
+/* Writes the option's value as a text with a 0 behind it, in at most bytes bytes. The text's length, 0 for an empty
+ * one; -EINVAL iff there is no such option, -ENOSPC iff it does not fit: nothing is written then. 32 bytes hold
+ * every value but METER's, a path of at most 1023 bytes. */
+LOAM_API int loam_option_get(const char *name, char *value, size_t bytes) LOAM_NOEXCEPT;
+
+/* The names of all options, index 0, 1, ...; NULL iff there are no more. Other names for the same are left out. */
+LOAM_API const char *loam_option_name(size_t index) LOAM_NOEXCEPT;
+
+/* A line for each option: value, where it came from, what it does. To the output handler (loam/handlers.h). */
+LOAM_API void loam_options_print(void) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""options_docs.py: makes the documentation of the options from their table, src/api/options.def.
+
+    options_docs.py            writes docs/guide/options.md and docs/man/loam.7
+    options_docs.py --check    writes nothing; exit 1, with a line, for each file that is not as it would be written
+    options_docs.py --list     a line for each option: name, kind, default, least, most, words (for tests)
+
+Both files are committed, so that nobody who builds or installs loam needs Python. It knows the table's macros and C's
+string literals, not the preprocessor: a row is a macro's name at the start of a line, with literals and numbers in it.
+"""
+
+import argparse
+import ast
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "src/api/options.def"
+GUIDE = ROOT / "docs/guide/options.md"
+MANUAL = ROOT / "docs/man/loam.7"
+VERSION = ROOT / "include/loam/types.h"
+WIDTH = 140
+
+FIELDS = {
+    "SWITCH": "name initial when sentence text",
+    "NUMBER": "name unit initial least most when sentence text",
+    "CHOICE": "name initial words when sentence text",
+    "PATH": "name when sentence text",
+    "ALIAS": "name of factor sentence",
+}
+UNITS = {"BYTES": (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)), "MS": (("ms", 1),)}
+
+
+@dataclass
+class Row:
+    kind: str
+    name: str
+    sentence: str
+    text: str = ""
+    when: str = ""
+    unit: str = ""
+    words: str = "0|1"
+    of: str = ""
+    initial: int = 0
+    least: int = 0
+    most: int = 1
+    factor: int = 1
+
+    def number(self, value):
+        """As the program writes it."""
+        for suffix, factor in UNITS.get(self.unit, ()):
+            if value % factor == 0 and (value or self.unit == "MS"):
+                return f"{value // factor}{suffix}"
+        return str(value)
+
+    def default(self):
+        if self.kind == "PATH":
+            return "none"
+        return self.number(self.initial) if self.kind == "NUMBER" else self.words.split("|")[self.initial]
+
+    def range(self):
+        if self.kind == "PATH":
+            return "a file"
+        if self.kind == "NUMBER":
+            return f"{self.number(self.least)} to {self.number(self.most)}"
+        return ", ".join(self.words.split("|"))
+
+
+TOKEN = re.compile(r'\s*(?:("(?:\\.|[^"\\])*")|([A-Za-z_0-9]+)|([(),]))')
+
+
+def arguments(text, at):
+    """The arguments of the macro call whose bracket is at `at`, strings joined; and where it ends."""
+    fields, field = [], []
+    while True:
+        match = TOKEN.match(text, at)
+        if not match:
+            raise SystemExit(f"options_docs: {TABLE}: not understood: {text[at : at + 60]!r}")
+        at = match.end()
+        string, word, sign = match.groups()
+        if string:
+            field.append(ast.literal_eval(string))
+        elif word:
+            field.append(word)
+        elif sign != "(":
+            fields.append("".join(field))
+            field = []
+            if sign == ")":
+                return fields, at
+
+
+def rows():
+    text = re.sub(r"/\*.*?\*/", "", TABLE.read_text(encoding="utf-8"), flags=re.S)
+    found, at = [], 0
+    for match in re.finditer(r"^([A-Z]+)(?=\()", text, re.M):
+        if text[at : match.start()].strip() or match.group(1) not in FIELDS:
+            raise SystemExit(f"options_docs: {TABLE}: not understood: {text[at : match.end()].strip()!r}")
+        values, at = arguments(text, match.end())
+        names = FIELDS[match.group(1)].split()
+        if len(values) != len(names):
+            raise SystemExit(f"options_docs: {TABLE}: {values[0]} has {len(values)} fields, not {len(names)}")
+        fields = dict(zip(names, values))
+        for name in ("initial", "least", "most", "factor"):
+            if name in fields:
+                fields[name] = int(fields[name])
+        found.append(Row(match.group(1), **fields))
+    return found
+
+
+SOURCES = (
+    "the default",
+    "a string in the program: `const char *loam_config = \"purge_delay=1s,show_stats=1\";`",
+    "the environment: `LOAM_PURGE_DELAY=1s`",
+    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`)",
+)  # fmt: skip
+
+INTRODUCTION = (
+    "What can be chosen of loam without building it anew. Later ones of these count more than earlier ones:",
+    "Times are whole numbers with ms, s or min; sizes with KiB, MiB, GiB or TiB, or none for bytes. What is not "
+    "understood (unknown names, values out of range, an option given twice) costs one line on standard error; nothing "
+    "else changes. A process with more rights than its caller (set-user-ID, file capabilities) does not look at the "
+    "environment. A program's string is found in every program that is linked with loam; for a preloaded libloam.so, "
+    "the program has to export it (`cc -rdynamic`).",
+)
+
+
+HANDLERS = (
+    "What loam says, and what it does when memory ends, a program can take into its own hands. Handlers run in the thread "
+    "that called malloc or free, without loam's locks; they may allocate and free, and must return. None is called "
+    "inside itself. After a mistake the process ends all the same, unless `LOAM_ON_ERROR` is `ignore`. What loam finds in "
+    "the middle of its own work, as a damaged list, stays a line on standard error."
+)
+
+
+def lines_of(text, width=WIDTH):
+    """The text cut into lines; what stands for itself is not cut."""
+    lines = [""]
+    for word in re.findall(r"`[^`]*`\S*|\S+", text):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + word
+    return lines
+
+
+def when_text(row):
+    return "any time" if row.when == "ANYTIME" else "start"
+
+
+def guide(table):
+    out = ["<!-- Made by scripts/options_docs.py from src/api/options.def: change that, and run it. -->", "", "# Options", ""]  # fmt: skip
+    out += [*lines_of(INTRODUCTION[0]), ""]
+    out += [f"{n}. {source}" for n, source in enumerate(SOURCES, 1)]
+    out += ["", *lines_of(INTRODUCTION[1]), ""]
+    out += ["| option | default | values | changes | what it is for |", "|---|---|---|---|---|"]
+    for row in table:
+        if row.kind == "ALIAS":
+            out.append(f"| `LOAM_{row.name}` | | | | = `LOAM_{row.of}`: {row.sentence} |")
+        else:
+            out.append(f"| `LOAM_{row.name}` | {row.default()} | {row.range()} | {when_text(row)} | {row.sentence} |")
+    out += ["", *lines_of("Changes: `start` options are read before main; the others can be set by a call at any time.")]
+    for row in table:
+        if row.kind == "ALIAS":
+            continue
+        out += ["", f"## LOAM_{row.name}", "", *lines_of(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}")]
+        for other in table:
+            if other.of == row.name:
+                out += ["", *lines_of(f"`LOAM_{other.name}`: {other.sentence}.")]
+    out += [
+        "",
+        "## From a program",
+        "",
+        "```c",
+        "#include <loam/options.h>",
+        "",
+        'const char *loam_config = "purge_delay=1s,show_stats=1"; /* before main */',
+        "",
+        "char delay[32];",
+        'loam_option_get("purge_delay", delay, sizeof delay);     /* its length, or -EINVAL, -ENOSPC */',
+        'loam_option_set("page_reset", "0");                      /* 0, or -EINVAL, -EBUSY: too late */',
+        "loam_options_print();                                    /* all of them, a line each */",
+        "```",
+        "",
+        "## Handlers",
+        "",
+        *lines_of(HANDLERS),
+        "",
+        "```c",
+        "#include <loam/handlers.h>",
+        "",
+        "static bool drop_cache(size_t bytes, void *cache) { return cache_shrink(cache, bytes) > 0; }",
+        "static void log_report(int code, const char *message, void *log) { log_write(log, code, message); }",
+        "",
+        "loam_oom_register(drop_cache, &cache);      /* before malloc returns NULL: true, and it tries again */",
+        "loam_error_register(log_report, &log);      /* EINVAL, EFAULT: a mistake; ENOMEM, EOVERFLOW: a refusal */",
+        "loam_output_register(write_line, &log);     /* statistics, lists of options */",
+        "```",
+    ]  # fmt: skip
+    return "\n".join(out) + "\n"
+
+
+def roff(text):
+    """Text for troff: what stands for itself in bold."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
+    return text
+
+
+def filled(text):
+    """A sentence a line, none of which begins with a control character."""
+    lines = re.sub(r"(?<=[.:;]) (?=[A-Z`0-9])", "\n", text).split("\n")
+    return [re.sub(r"^([.'])", r"\\&\1", roff(line)) for line in lines]
+
+
+def manual(table):
+    text = VERSION.read_text(encoding="utf-8")
+    version = re.search(r'LOAM_VERSION_TEXT "([^"]+)"', text).group(1)
+    out = [
+        '.\\" Made by scripts/options_docs.py from src/api/options.def: change that, and run it.',
+        f'.TH LOAM 7 "" "loam {version}" "Miscellaneous Information Manual"',
+        ".nh",
+        ".ad l",
+        ".SH NAME",
+        "loam \\- a drop\\-in memory allocator, and its options",
+        ".SH SYNOPSIS",
+        ".EX",
+        "\\fBLD_PRELOAD=libloam.so\\fR [\\fBLOAM_\\fINAME\\fB=\\fIvalue\\fR]... \\fIprogram\\fR",
+        "",
+        "\\fB#include <loam/loam.h>\\fR",
+        "\\fBcc \\fIprogram.c\\fB \\-lloam\\fR",
+        ".EE",
+        ".SH DESCRIPTION",
+        *filled("loam takes over malloc, free and their kin, and the C++ operators new and delete, of the program that it "
+                "is linked with or preloaded into. It needs no options."),
+        ".PP",
+        *filled(INTRODUCTION[0]),
+    ]  # fmt: skip
+    for n, source in enumerate(SOURCES, 1):
+        out += [f".IP {n}. 4", *filled(source)]
+    out += [".PP", *filled(INTRODUCTION[1]), ".SH OPTIONS"]
+    for row in table:
+        if row.kind == "ALIAS":
+            out += [".TP", f".B LOAM_{row.name}", *filled(f"The same as `LOAM_{row.of}`: {row.sentence}.")]
+            continue
+        late = "" if row.when == "ANYTIME" else "; read at the start only"
+        words = f"{row.range()}; default {row.default()}{late}"
+        out += [".TP", f".BR LOAM_{row.name} \" ({roff(words)})\""]
+        out += filled(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}")
+    out += [
+        ".SH FROM A PROGRAM",
+        ".EX",
+        "\\fB#include <loam/options.h>\\fR",
+        "\\fBint loam_option_set(const char *\\fIname\\fB, const char *\\fIvalue\\fB);\\fR",
+        "\\fBint loam_option_get(const char *\\fIname\\fB, char *\\fIvalue\\fB, size_t \\fIbytes\\fB);\\fR",
+        "\\fBconst char *loam_option_name(size_t \\fIindex\\fB);\\fR",
+        "\\fBvoid loam_options_print(void);\\fR",
+        ".EE",
+        ".PP",
+        *filled("Names are without `LOAM_`, in any case of letters. The first two return a negative errno where they "
+                "fail: `EINVAL` for an unknown name or a value out of range, `EBUSY` for an option that is read at the "
+                "start only, `ENOSPC` where the value does not fit."),
+        ".SH SEE ALSO",
+        ".BR malloc (3),",
+        ".BR mallopt (3),",
+        ".BR ld.so (8)",
+    ]  # fmt: skip
+    return "\n".join(out) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    table = rows()
+    if args.list:
+        for row in table:
+            print(row.name, row.kind, row.default(), row.least, row.most, row.words, row.of or "-", row.factor)
+        return 0
+    stale = 0
+    for path, text in ((GUIDE, guide(table)), (MANUAL, manual(table))):
+        if not args.check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.relative_to(ROOT)} is not what src/api/options.def says: run scripts/options_docs.py")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+/* aligned.c: the aligned half of loam/malloc.h; each function at a plain alignment is the one at an offset of 0. */
+#define LM_API_ITSELF
+#include "api/api.h"
+#include "api/metered.h"
+
+#include <errno.h>
+
+static void *failed(int error) {
+    errno = error;
+    return NULL;
+}
+
+/* ---- New objects ---- */
+
+void *loam_malloc_aligned(size_t size, size_t align) {
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    ALLOCATE(size, lm_malloc_aligned(size, align));
+}
+
+void *loam_malloc_aligned_offset(size_t size, size_t align, size_t offset) {
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    ALLOCATE(size, lm_malloc_aligned_offset(size, align, offset));
+}
+
+void *loam_zalloc_aligned_offset(size_t size, size_t align, size_t offset) {
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    ALLOCATE(size, lm_zalloc_aligned_offset(size, align, offset));
+}
+
+void *loam_zalloc_aligned(size_t size, size_t align) {
+    return loam_zalloc_aligned_offset(size, align, 0);
+}
+
+void *loam_calloc_aligned_offset(size_t count, size_t size, size_t align, size_t offset) {
+    size_t bytes;
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    return lm_mul(count, size, &bytes) ? loam_zalloc_aligned_offset(bytes, align, offset)
+                                       : failed(ENOMEM);
+}
+
+void *loam_calloc_aligned(size_t count, size_t size, size_t align) {
+    return loam_calloc_aligned_offset(count, size, align, 0);
+}
+
+/* ---- Other sizes ---- */
+
+static void *freed(void *p) {
+    lm_free(p);
+    return NULL;
+}
+
+static void *resize(void *p, size_t size, size_t align, size_t offset) {
+    if (p == NULL) return lm_malloc_aligned_offset(size, align, offset);
+    return size != 0 ? lm_realloc_aligned_offset(p, size, align, offset) : freed(p);
+}
+
+static void *resize_zeroed(void *p, size_t size, size_t align, size_t offset) {
+    if (p == NULL) return lm_zalloc_aligned_offset(size, align, offset);
+    return size != 0 ? lm_recalloc(p, size, align, offset) : freed(p);
+}
+
+void *loam_realloc_aligned_offset(void *p, size_t size, size_t align, size_t offset) {
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    REALLOCATE(p, size, resize(p, size, align, offset));
+}
+
+void *loam_realloc_aligned(void *p, size_t size, size_t align) {
+    return loam_realloc_aligned_offset(p, size, align, 0);
+}
+
+void *loam_rezalloc_aligned_offset(void *p, size_t size, size_t align, size_t offset) {
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    REALLOCATE(p, size, resize_zeroed(p, size, align, offset));
+}
+
+void *loam_rezalloc_aligned(void *p, size_t size, size_t align) {
+    return loam_rezalloc_aligned_offset(p, size, align, 0);
+}
+
+void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, size_t align,
+                                   size_t offset) {
+    size_t bytes;
+    if (!lm_is_pow2(align)) return failed(EINVAL);
+    return lm_mul(count, size, &bytes) ? loam_rezalloc_aligned_offset(p, bytes, align, offset)
+                                       : failed(ENOMEM);
+}
+
+void *loam_recalloc_aligned(void *p, size_t count, size_t size, size_t align) {
+    return loam_recalloc_aligned_offset(p, count, size, align, 0);
+}

@@ -1,0 +1,115 @@
+/* heap.c: first-class heaps by their public names; what each does is said in loam/heap.h. */
+#define LM_API_ITSELF
+#include "loam/heap.h"
+#include "api/api.h"
+#include "api/metered.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void *no_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* ---- Beginning and end ---- */
+
+loam_heap *loam_heap_create(void) { return lm_whole_create(); }
+
+void loam_heap_delete(loam_heap *heap) {
+    if (heap != NULL) lm_whole_delete(heap);
+}
+
+void loam_heap_destroy(loam_heap *heap) {
+    if (heap != NULL) lm_whole_destroy(heap);
+}
+
+int loam_heap_set_default(loam_heap *heap, loam_heap **before) {
+    bool done;
+    loam_heap *was = lm_whole_choose(heap, &done);
+    if (!done) return -ENOMEM;
+    if (before != NULL) *before = was;
+    return 0;
+}
+
+/* ---- Objects ---- */
+
+void *loam_heap_malloc(loam_heap *heap, size_t size) {
+    ALLOCATE(size, lm_whole_malloc(heap, size));
+}
+
+void *loam_heap_zalloc(loam_heap *heap, size_t size) {
+    ALLOCATE(size, lm_whole_calloc(heap, size));
+}
+
+void *loam_heap_calloc(loam_heap *heap, size_t count, size_t size) {
+    size_t bytes;
+    return lm_mul(count, size, &bytes) ? loam_heap_zalloc(heap, bytes) : no_memory();
+}
+
+void *loam_heap_malloc_aligned(loam_heap *heap, size_t size, size_t align) {
+    if (!lm_is_pow2(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    ALLOCATE(size, lm_whole_malloc_aligned(heap, size, align));
+}
+
+LM_INLINE void *resize(loam_heap *heap, void *p, size_t size) {
+    if (p == NULL) return lm_whole_malloc(heap, size);
+    if (size != 0) return lm_whole_realloc(heap, p, size);
+    lm_free(p);
+    return NULL;
+}
+
+void *loam_heap_realloc(loam_heap *heap, void *p, size_t size) {
+    REALLOCATE(p, size, resize(heap, p, size));
+}
+
+static char *copy(loam_heap *heap, const char *from, size_t length) {
+    char *there = (char *)loam_heap_malloc(heap, length + 1);
+    if (there == NULL) return NULL;
+    memcpy(there, from, length);
+    there[length] = '\0';
+    return there;
+}
+
+char *loam_heap_strdup(loam_heap *heap, const char *from) { return copy(heap, from, strlen(from)); }
+
+char *loam_heap_strndup(loam_heap *heap, const char *from, size_t most) {
+    return copy(heap, from, strnlen(from, most));
+}
+
+/* ---- Limits ---- */
+
+void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
+                          void *context) {
+    lm_whole_limit(heap, soft, hard, told, context);
+}
+
+void loam_heap_collect(loam_heap *heap) { lm_whole_collect(heap); }
+
+/* ---- What is in it ---- */
+
+bool loam_heap_contains(const loam_heap *heap, const void *p) { return lm_whole_holds(heap, p); }
+
+bool loam_heap_owns(const loam_heap *heap, const void *p) { return lm_whole_owns(heap, p); }
+
+bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,
+                     loam_heap_object_visitor *object, void *context) {
+    return lm_whole_visit(heap, area, object, context);
+}
+
+static bool add_up(const loam_heap_area *area, void *context) {
+    loam_heap_numbers *numbers = (loam_heap_numbers *)context;
+    numbers->areas++;
+    numbers->objects += area->objects;
+    numbers->object_bytes += area->objects * area->object_bytes;
+    return true;
+}
+
+void loam_heap_usage(loam_heap *heap, loam_heap_numbers *numbers) {
+    *numbers = (loam_heap_numbers){0};
+    (void)lm_whole_visit(heap, add_up, NULL, numbers);
+    lm_whole_numbers(heap, numbers);
+}

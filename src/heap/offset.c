@@ -1,0 +1,155 @@
+/* offset.c: objects whose address plus an offset is a multiple of an alignment.
+ *
+ *   block   [ link | shift | gap ... | object ........... ]
+ *           ^ start                  ^ p = start + shift, (p + offset) % align == 0, shift >= 16
+ *
+ * Such a pointer need not be a multiple of 16, so that it cannot be where a block begins, and free must find the
+ * block. The normal path of free cannot: so the pages of these objects have an owner that is no thread
+ * (LM_OWNER_OFFSET), and every free of theirs goes the slow way, to here, where the block is found by a division.
+ * They hold no other objects. Cost: a lock for each call, shared by all threads, and shift bytes; a page goes back as
+ * soon as it is empty. Large objects are spans of their own as ever; every slice up to the one of p is in the map.
+ *
+ * What was given for a block is written at its start: any other pointer into it, and a second free, is reported in
+ * all builds. An object before it that overflows looks like that, too.
+ */
+#include "heap/room.h"
+
+typedef struct front {
+    lm_block_t link;
+    size_t shift; /* FREED is added while the block is free */
+} front_t;
+
+enum { FRONT_BYTES = sizeof(front_t) };
+#define FREED (~(SIZE_MAX >> 1))
+
+LM_STATIC_ASSERT(sizeof(front_t) == 16, "the least shift, in the smallest block there can be");
+
+/* Its lists of partial and full pages are all that is used, under the lock. */
+static lm_heap_t pages;
+static lm_lock_t lock;
+
+void lm_offset_lock(void) { lm_lock_take(&lock); }
+void lm_offset_unlock(void) { lm_lock_give(&lock); }
+void lm_offset_after_fork(void) { lm_lock_reset(&lock); }
+
+/* ---- From a pointer to its block ---- */
+
+char *lm_offset_start(const lm_page_t *page, const void *p) {
+    char *first = lm_span_start(page);
+    if (page->kind != LM_KIND_PAGE) return first;
+    size_t at = (size_t)((const char *)p - first);
+    return first + (at - at % page->block_bytes);
+}
+
+static front_t *front_of(const lm_page_t *page, const void *p) {
+    return (front_t *)(void *)lm_offset_start(page, p);
+}
+
+bool lm_offset_is_object(const lm_page_t *page, const void *p) {
+    const front_t *front = front_of(page, p);
+    return (front->shift & ~FREED) == (size_t)((const char *)p - (const char *)front);
+}
+
+/* ---- Taking ---- */
+
+static lm_block_t *pop(lm_page_t *page) {
+    if (page->free == NULL) {
+        uint32_t before = page->carved;
+        page->free = lm_page_carve(page);
+        lm_store_relaxed(&page->live, page->live - (page->carved - before));
+    }
+    lm_block_t *block = page->free;
+    page->free = lm_link_get(block);
+    lm_store_relaxed(&page->live, page->live + 1);
+    return block;
+}
+
+static void *block_alloc(unsigned size_class) {
+    lm_lock_take(&lock);
+    pages.token = LM_OWNER_OFFSET;
+    lm_list_t *list = &pages.partial[size_class];
+    lm_page_t *page = list->first != NULL ? LM_CONTAINER(list->first, lm_page_t, link)
+                                          : lm_page_create(&pages, size_class);
+    lm_block_t *block = NULL;
+    if (page != NULL) {
+        if (page->place == LM_AT_NOWHERE) lm_page_to_partial(&pages, page);
+        block = pop(page);
+        if (page->free == NULL && page->carved == page->capacity) lm_page_to_full(&pages, page);
+    }
+    lm_lock_give(&lock);
+    return block != NULL ? block : lm_no_memory();
+}
+
+/* Of a block that begins there; offset is less than align. */
+static size_t shift_at(uintptr_t start, size_t align, size_t offset) {
+    return lm_align_up(start + FRONT_BYTES + offset, align) - offset - start;
+}
+
+/* The smallest class of which every block will do, 0 iff there is none: one whose blocks are aligned themselves,
+ * which have all the same shift, or one that is large enough wherever it begins, at a multiple of 16. */
+static unsigned class_for(size_t whole, size_t align, size_t offset) {
+    size_t beyond = offset % (align < 16 ? align : 16);
+    size_t loose = FRONT_BYTES + align - (beyond == 0 ? 16 : beyond) + whole;
+    unsigned any = loose <= LM_BLOCK_MOST ? lm_class_of(loose) : 0;
+    unsigned aligned =
+        align <= LM_BLOCK_MOST ? lm_class_aligned(shift_at(0, align, offset) + whole, align) : 0;
+    return any == 0 || (aligned != 0 && aligned < any) ? aligned : any;
+}
+
+static void *large_alloc(size_t whole, size_t align, size_t offset, bool *zero) {
+    size_t shift = shift_at(0, align, offset);
+    void *start =
+        lm_large_open(shift + whole, align, zero); /* of no first-class heap: see its free */
+    if (start == NULL) return NULL;
+    lm_page_t *page = lm_page_of(start);
+    lm_store_relaxed(&page->owner, LM_OWNER_OFFSET);
+    lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, page);
+    return start;
+}
+
+void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
+        return lm_no_memory();
+    LM_METER(slow());
+    offset &= align - 1;
+    /* At least one: p has to lie in its block. */
+    size_t whole = bytes + LM_TRAILER == 0 ? 1 : bytes + LM_TRAILER;
+    unsigned size_class = class_for(whole, align, offset);
+    if (size_class != 0 && zero != NULL) *zero = false;
+    void *start =
+        size_class != 0 ? block_alloc(size_class) : large_alloc(whole, align, offset, zero);
+    if (start == NULL) return NULL;
+    front_t *front = (front_t *)start;
+    front->shift = shift_at((uintptr_t)start, align, offset);
+    return (char *)start + front->shift;
+}
+
+/* ---- Giving back ---- */
+
+static void block_free(lm_page_t *page, lm_block_t *block) {
+    lm_lock_take(&lock);
+    if (page->place == LM_AT_FULL) lm_page_to_partial(&pages, page);
+    lm_page_put(page, block, block, 1);
+    if (page->live == 0) lm_page_release(&pages, page);
+    lm_lock_give(&lock);
+}
+
+void lm_offset_free(lm_page_t *page, void *p) {
+    front_t *front = front_of(page, p);
+    size_t shift = (size_t)((char *)p - (char *)front);
+    if (front->shift != shift) {
+        const char *what = front->shift == (shift | FREED) ? "double free of"
+                                                           : "misaligned pointer passed to free:";
+        lm_misuse("%s %p (object at an offset, size class %zu B, ", what, p, lm_block_bytes(page));
+        return;
+    }
+    if (page->kind == LM_KIND_LARGE) {
+        lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
+        lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+        lm_span_unfill(page, 0);
+        lm_span_give(page, false);
+    } else {
+        front->shift |= FREED;
+        block_free(page, &front->link);
+    }
+}

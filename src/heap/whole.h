@@ -1,0 +1,79 @@
+/* whole.h: first-class heaps, for the layer above.
+ *
+ *   loam_heap ── branch of thread A ── pages ── blocks        a branch is an lm_heap_t: everything in refill.c,
+ *             ├─ branch of thread B ── pages ── blocks        page.c and remote.c holds for it
+ *             ├─ branch of nobody: a thread has ended         the next thread that comes takes it
+ *             └─ large objects
+ *
+ * A thread's branch has the thread's token, so that its frees are local ones. What differs: its pages' foreign_class
+ * is 0, and so blocks that other threads free go straight home and are handed out by no other heap; no page becomes
+ * an orphan, none is adopted. So a page's blocks are all of one heap, and destroy gives pages back, not blocks.
+ *
+ * Invariants: a branch in use is in its heap's list and, with a thread, in that thread's; `used` is the sum of the
+ * slices of its pages and large objects (lm_whole_check).
+ */
+#ifndef LM_HEAP_WHOLE_H
+#define LM_HEAP_WHOLE_H
+
+#include "heap/heap.h"
+#include "loam/heap.h"
+
+struct loam_heap {
+    lm_node_t link;       /* of those alive, or next of those to spare; registry's lock */
+    lm_list_t branches;   /* registry's lock */
+    lm_lock_t lock;       /* of the next two; leaf but for the arena's */
+    lm_list_t large;      /* spans */
+    size_t used;          /* atomic: bytes of pages and large objects */
+    size_t most;          /* atomic: the most that was */
+    size_t soft, hard;    /* atomic: limits; SIZE_MAX: none */
+    bool crossed;         /* atomic: `soft` was, and nobody has been told */
+    loam_heap_told *told; /* nobody is in the heap when these change */
+    void *context;
+    lm_lock_t late_lock; /* of the next; before heaps' locks */
+    lm_heap_t *late;     /* for threads that have ended but go on */
+};
+
+/* NULL iff there is no memory. */
+struct loam_heap *lm_whole_create(void);
+
+/* Objects live on as malloc's. No thread may be allocating from it, or have it for its malloc but this one. */
+void lm_whole_delete(struct loam_heap *whole);
+
+/* Objects end. Nobody may be using one, or freeing one. */
+void lm_whole_destroy(struct loam_heap *whole);
+
+/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_calloc. NULL also iff the hard limit is reached. */
+void *lm_whole_malloc(struct loam_heap *whole, size_t bytes);
+void *lm_whole_calloc(struct loam_heap *whole, size_t bytes);
+void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
+
+/* As lm_realloc, of any object; where it moves, it moves into this heap. NULL: the thread's malloc's. */
+void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes);
+
+/* The calling thread's malloc allocates from it; NULL: from its own. Returns what it was, NULL: its own. *done is
+ * false iff there is no memory for a branch, and nothing has changed then. */
+struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done);
+
+/* Whether p is in memory of it (NULL: in a page of the calling thread's own heap); in the middle of an object, too.
+ * Takes time by the spans of the arena for pointers into large objects and for those that are not ours. */
+bool lm_whole_holds(const struct loam_heap *whole, const void *p);
+
+void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
+                    void *context);
+void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers);
+
+/* Gives back what is empty, of the calling thread's branch and of those without a thread. */
+void lm_whole_collect(struct loam_heap *whole);
+
+/* Whether p is the start of a block in use. As for visit. */
+bool lm_whole_owns(const struct loam_heap *whole, const void *p);
+
+/* Calls area for each span, and, where that returned true, block for each block in use of it; both end the walk by
+ * false. Returns whether it came to the end. whole NULL: the calling thread's own heap. No other thread may be
+ * allocating from it or freeing to it. Neither function may allocate from or free to it. */
+bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
+                    loam_heap_object_visitor *block, void *context);
+
+void lm_whole_check(struct loam_heap *whole);
+
+#endif

@@ -1,0 +1,198 @@
+/* whole_alloc.c: objects of first-class heaps, counted and limited (whole.h has the picture).
+ *
+ *   loam_heap_malloc ── this thread's heap: of == that one? ── branch->head[class] ── pop
+ *                           │ no
+ *                           └── its branch: of this thread; else one without a thread; else a new one (branch.c)
+ *
+ * Limits are looked at where a page or a large object is taken from the arena, and nowhere else: they are about
+ * slices, not blocks.
+ */
+#include "heap/room.h"
+
+#include <string.h>
+
+/* ---- What is used, and how much may be ---- */
+
+bool lm_whole_count(struct loam_heap *whole, size_t slices) {
+    size_t bytes = slices << LM_SLICE_SHIFT;
+    /* Relaxed, all of these: numbers, with nothing behind them. */
+    size_t used = lm_add_relaxed(&whole->used, bytes) + bytes;
+    if (used > lm_load_relaxed(&whole->hard)) {
+        (void)lm_add_relaxed(&whole->used, (size_t)0 - bytes);
+        return false;
+    }
+    if (used > lm_load_relaxed(&whole->most)) lm_store_relaxed(&whole->most, used);
+    size_t soft = lm_load_relaxed(&whole->soft);
+    if (used > soft && used - bytes <= soft) lm_store_relaxed(&whole->crossed, true);
+    return true;
+}
+
+void lm_whole_uncount(struct loam_heap *whole, size_t slices) {
+    (void)lm_add_relaxed(&whole->used, (size_t)0 - (slices << LM_SLICE_SHIFT));
+}
+
+/* No lock held: what is called may allocate, and free. */
+static void tell(struct loam_heap *whole) {
+    if (!lm_exchange_acquire(&whole->crossed, false)) return;
+    if (whole->told != NULL) whole->told(whole, lm_load_relaxed(&whole->used), whole->context);
+}
+
+void lm_whole_gain(struct loam_heap *whole, lm_page_t *page) {
+    (void)lm_add_relaxed(&whole->used, (size_t)page->slices << LM_SLICE_SHIFT);
+    lm_lock_take(&whole->lock);
+    page->whole = whole;
+    lm_list_add_last(&whole->large, &page->link);
+    lm_lock_give(&whole->lock);
+}
+
+void lm_whole_lose(lm_page_t *page) {
+    struct loam_heap *whole = lm_load_relaxed(&page->whole);
+    if (whole == NULL) return;
+    lm_lock_take(&whole->lock);
+    bool still = page->whole == whole; /* it may be deleted at this moment */
+    if (still) {
+        lm_list_remove(&whole->large, &page->link);
+        lm_store_relaxed(&page->whole, NULL);
+    }
+    lm_lock_give(&whole->lock);
+    if (still) lm_whole_uncount(whole, page->slices);
+}
+
+void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
+                    void *context) {
+    whole->told = told;
+    whole->context = context;
+    lm_store_relaxed(&whole->soft, soft);
+    lm_store_relaxed(&whole->hard, hard);
+}
+
+void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers) {
+    numbers->committed_bytes = lm_load_relaxed(&whole->used);
+    numbers->committed_bytes_most = lm_load_relaxed(&whole->most);
+    numbers->soft_limit = lm_load_relaxed(&whole->soft);
+    numbers->hard_limit = lm_load_relaxed(&whole->hard);
+}
+
+/* ---- Allocation ---- */
+
+/* Once more after what is empty has gone, if that is what is missing. */
+static void *refill(lm_heap_t *branch, unsigned size_class) {
+    struct loam_heap *whole = branch->whole;
+    void *block = lm_heap_refill(branch, size_class);
+    if (block == NULL && lm_load_relaxed(&whole->hard) != SIZE_MAX) {
+        lm_whole_collect(whole);
+        block = lm_heap_refill(branch, size_class);
+    }
+    tell(whole);
+    return block;
+}
+
+void *lm_branch_alloc(lm_heap_t *branch, unsigned size_class) {
+    lm_block_t *block = branch->head[size_class];
+    if (block == NULL) return refill(branch, size_class);
+    branch->head[size_class] = lm_link_get(block);
+    return block;
+}
+
+/* By a thread whose heap has ended. */
+static void *alloc_late(struct loam_heap *whole, unsigned size_class) {
+    lm_heap_t *late = lm_branch_late(whole);
+    if (late == NULL) return NULL;
+    lm_lock_take(&whole->late_lock);
+    void *block = lm_heap_refill(late, size_class);
+    lm_lock_give(&whole->late_lock);
+    return block;
+}
+
+void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
+    if (bytes > LM_REQUEST_MOST) return lm_too_large(bytes);
+    size_t slices = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+    if (slices == 0) slices = 1;
+    bool allowed = lm_whole_count(whole, slices);
+    if (!allowed) {
+        lm_whole_collect(whole);
+        allowed = lm_whole_count(whole, slices);
+    }
+    for (unsigned tries = 0; LM_UNLIKELY(!allowed) && lm_room_made(bytes, &tries);)
+        allowed = lm_whole_count(whole, slices);
+    if (!allowed) lm_refused(bytes, false);
+    void *p = allowed ? lm_large_open(bytes, align, zero) : lm_no_memory();
+    if (allowed) lm_whole_uncount(whole, slices);
+    if (p != NULL) lm_whole_gain(whole, lm_page_of(p));
+    tell(whole);
+    return p;
+}
+
+static void *attempt(struct loam_heap *whole, unsigned size_class) {
+    if (lm_heap_get() == NULL) return alloc_late(whole, size_class);
+    lm_heap_t *branch = lm_branch_of(whole, lm_heap_mine());
+    return branch != NULL ? lm_branch_alloc(branch, size_class) : NULL;
+}
+
+static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
+    if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, need, 1, NULL);
+    LM_METER(slow());
+    unsigned size_class = lm_class_of(need == 0 ? 1 : need);
+    void *block = attempt(whole, size_class);
+    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_made(need, &tries);)
+        block = attempt(whole, size_class);
+    if (LM_LIKELY(block != NULL)) return block;
+    lm_refused(need, false);
+    return lm_no_memory();
+}
+
+/* NULL iff the branch used last is not that heap's, or has nothing ready. */
+LM_INLINE lm_block_t *pop(const struct loam_heap *whole, size_t size_class) {
+    const lm_heap_t *self = lm_heap_self;
+    if (LM_UNLIKELY(lm_load_relaxed(&self->of) != whole)) return NULL;
+    lm_heap_t *branch = self->branch;
+    lm_block_t *block = branch->head[size_class];
+    LM_IN_RETURN_REGISTER(block);
+    if (LM_LIKELY(block != NULL)) branch->head[size_class] = lm_link_get(block);
+    return block;
+}
+
+/* As lm_block_alloc. */
+LM_INLINE void *alloc(struct loam_heap *whole, size_t need) {
+    if (LM_LIKELY(need <= LM_SMALL_MOST)) {
+        lm_block_t *block = pop(whole, lm_class_small(need));
+        if (LM_LIKELY(block != NULL)) return block;
+    } else if (LM_LIKELY(need <= LM_BLOCK_MOST)) {
+        lm_block_t *block = pop(whole, lm_class_medium(need));
+        if (LM_LIKELY(block != NULL)) return block;
+    }
+    return alloc_slow(whole, need);
+}
+
+void *lm_whole_malloc(struct loam_heap *whole, size_t bytes) {
+    /* Without a trailer, what is too large is told so where it is looked at: as a large object. */
+    if (LM_TRAILER != 0 && LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER))
+        return lm_too_large(bytes);
+    void *p = alloc(whole, bytes + LM_TRAILER);
+    return LM_LIKELY(p != NULL) ? lm_mark_new(p, bytes) : NULL;
+}
+
+void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    size_t need = bytes + LM_TRAILER;
+    bool zero = false;
+    void *p =
+        need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, need, 1, &zero) : alloc(whole, need);
+    if (p == NULL) return NULL;
+    const lm_page_t *page = lm_page_of(p);
+    size_t written = bytes;
+    if (zero) written = 0;
+    if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() && page->virgin)
+        written = sizeof(lm_block_t); /* as in lm_calloc */
+    return lm_mark(memset(p, 0, written), bytes);
+}
+
+void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
+        return lm_too_large(bytes);
+    size_t need = bytes + LM_TRAILER;
+    unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(need, align) : 0;
+    void *p = size_class != 0 ? alloc(whole, lm_class_bytes(size_class))
+                              : lm_whole_large_alloc(whole, need, align, NULL);
+    return p != NULL ? lm_mark(p, bytes) : NULL;
+}

@@ -1,0 +1,185 @@
+/* handlers.c: what a program has said it will take: lines, reports, the end of memory (loam/handlers.h).
+ *
+ *   lm_print, lm_misuse, a refusal  ──  is there a handler, and may this thread call it now?
+ *        │ no                             │ yes                         │ under a lock of the family's
+ *        └──> standard error, as ever     └──> call, errno kept         └──> called when that is given
+ *
+ * A handler and its argument are two words that must be read as a pair, by threads that may not wait, in
+ * children of forks too: a sequence lock, whose writers hold the port's LIST lock, which no fork finds held.
+ * What is the thread's own, that it is inside of a handler, is thread-local: the worker, which has nothing
+ * of that kind, never gets there. It cannot take back a handler that another thread is about to call.
+ */
+#include "os/os.h"
+
+#include "loam/handlers.h"
+
+#include <errno.h>
+
+enum { TRIES_MOST = 32, LATER_MOST = 4 };
+
+typedef enum kind { OUTPUT, ERROR, OOM, KINDS } kind_t;
+
+typedef void function_t(void);
+
+typedef struct handler {
+    uint32_t turn; /* atomic: odd while a pair is written */
+    function_t *function;
+    void *argument;
+} handler_t;
+
+static handler_t handlers[KINDS];
+
+/* A report that waits for its thread to give a lock. Few, and not in each thread's memory: who finds none says its line
+ * on standard error. */
+typedef struct later {
+    bool taken; /* atomic */
+    lm_wrong_t wrong;
+    lm_line_t line;
+} later_t;
+
+static later_t laters[LATER_MOST];
+
+static LM_TLS struct {
+    uint32_t inside; /* a bit for each kind of handler that runs */
+    uint32_t held;   /* calls of lm_told_hold */
+    later_t *later;
+} mine;
+
+/* ---- Pairs ---- */
+
+static void handler_set(kind_t kind, function_t *function, void *argument) {
+    handler_t *handler = &handlers[kind];
+    lm_port_lock(LM_PORT_LIST);
+    uint32_t turn = handler->turn;
+    lm_store_relaxed(&handler->turn, turn + 1);
+    /* Release, both: who reads one of them sees the odd turn, or a later one. */
+    lm_store_release(&handler->function, function);
+    lm_store_release(&handler->argument, argument);
+    lm_store_release(&handler->turn, turn + 2); /* release: who sees it sees the pair */
+    lm_port_unlock(LM_PORT_LIST);
+}
+
+/* The function is NULL iff there is no handler. */
+static handler_t handler_get(kind_t kind) {
+    handler_t *handler = &handlers[kind], got;
+    uint32_t after;
+    do {
+        got.turn = lm_load_acquire(&handler->turn); /* acquire: the pair of that turn, or newer */
+        /* Acquire, both: the next load of turn is not older than what they belong to. */
+        got.function = lm_load_acquire(&handler->function);
+        got.argument = lm_load_acquire(&handler->argument);
+        after = lm_load_relaxed(&handler->turn);
+    } while (got.turn % 2 != 0 || got.turn != after);
+    return got;
+}
+
+/* The same, for a call that follows: none for the worker, nor for who runs such a handler already. */
+static handler_t handler_for_call(kind_t kind) {
+    /* Relaxed: most programs have none, and one that comes now is as good as late. */
+    if (lm_load_relaxed(&handlers[kind].function) == NULL || lm_os_worker_self() ||
+        (mine.inside & 1u << kind) != 0)
+        return (handler_t){0, NULL, NULL};
+    return handler_get(kind);
+}
+
+void loam_output_register(loam_output_handler handler, void *argument) {
+    handler_set(OUTPUT, (function_t *)handler, argument);
+}
+void loam_error_register(loam_error_handler handler, void *argument) {
+    handler_set(ERROR, (function_t *)handler, argument);
+}
+void loam_oom_register(loam_oom_handler handler, void *argument) {
+    handler_set(OOM, (function_t *)handler, argument);
+}
+
+/* ---- Calls ---- */
+
+static void call_error(const handler_t *handler, int code, const lm_line_t *line) {
+    int error = errno;
+    mine.inside |= 1u << ERROR;
+    ((loam_error_handler)handler->function)(code, line->text, handler->argument);
+    mine.inside &= ~(1u << ERROR);
+    errno = error;
+}
+
+bool lm_port_print(const lm_line_t *line) {
+    handler_t handler = handler_for_call(OUTPUT);
+    if (handler.function == NULL || mine.held > 0) return false;
+    lm_line_t whole = *line;
+    if (whole.used > LM_LINE_BYTES - 2) whole.used = LM_LINE_BYTES - 2;
+    whole.text[whole.used++] = '\n';
+    whole.text[whole.used] = '\0';
+    int error = errno;
+    mine.inside |= 1u << OUTPUT;
+    ((loam_output_handler)handler.function)(whole.text, whole.used, handler.argument);
+    mine.inside &= ~(1u << OUTPUT);
+    errno = error;
+    return true;
+}
+
+static int code_of(lm_wrong_t wrong) { return wrong == LM_WRONG_CALL ? EINVAL : EFAULT; }
+
+lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line) {
+    handler_t handler = handler_for_call(ERROR);
+    if (handler.function == NULL) return LM_TOLD_NOBODY;
+    if (mine.held == 0) {
+        call_error(&handler, code_of(wrong), line);
+        return LM_TOLD;
+    }
+    for (int i = 0; i < LATER_MOST && mine.later == NULL; i++) {
+        /* Acquire: its last user has read it. */
+        if (__atomic_exchange_n(&laters[i].taken, true, __ATOMIC_ACQUIRE)) continue;
+        laters[i].wrong = wrong;
+        laters[i].line = *line;
+        mine.later = &laters[i];
+        return LM_TOLD_LATER;
+    }
+    return LM_TOLD_NOBODY;
+}
+
+void lm_told_hold(void) { mine.held++; }
+
+void lm_told_let(void) {
+    if (mine.held > 0) mine.held--;
+    later_t *later = mine.later;
+    if (LM_LIKELY(later == NULL) || mine.held > 0) return;
+    mine.later = NULL;
+    lm_wrong_t wrong = later->wrong;
+    lm_line_t line = later->line;
+    lm_store_release(&later->taken, false); /* release: we have read it */
+    handler_t handler = handler_for_call(ERROR);
+    if (handler.function != NULL)
+        call_error(&handler, code_of(wrong), &line);
+    else if (!lm_load_relaxed(&lm_misuse_policy.quiet)) /* it has been taken away meanwhile */
+        lm_report("%s", line.text);
+    if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort(); /* relaxed: as in check.c */
+}
+
+void lm_told_after_fork(void) {
+    mine.held = 0;
+    for (int i = 0; i < LATER_MOST; i++) { /* those of threads that are not here */
+        if (&laters[i] != mine.later) lm_store_relaxed(&laters[i].taken, false);
+    }
+}
+
+bool lm_room_made(size_t bytes, unsigned *tries) {
+    if (*tries >= TRIES_MOST) return false;
+    handler_t handler = handler_for_call(OOM);
+    if (handler.function == NULL || mine.held > 0) return false;
+    ++*tries;
+    int error = errno;
+    mine.inside |= 1u << OOM;
+    bool made = ((loam_oom_handler)handler.function)(bytes, handler.argument);
+    mine.inside &= ~(1u << OOM);
+    errno = error;
+    return made;
+}
+
+void lm_refused(size_t bytes, bool overflow) {
+    handler_t handler = handler_for_call(ERROR);
+    if (handler.function == NULL || mine.held > 0) return;
+    lm_line_t line = {0};
+    lm_line_add(&line, "loam: out of memory: %s%zu bytes refused (thread %u)",
+                overflow ? "more than there can be: " : "", bytes, lm_port_thread_id());
+    call_error(&handler, overflow ? EOVERFLOW : ENOMEM, &line);
+}

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""compile.py: what compilers are told by loam/malloc.h's attributes, seen in what they say of small programs.
+
+    compile.py attributes --include include [--cc cc --cxx c++]     every function, each kind of mistake, gcc and clang
+    compile.py names --nm nm --object FILE                          what a source with loam/override.h asks for
+
+`attributes`: for each function a program with one mistake has to give exactly the warnings that are expected, by their
+names (-W...), from each compiler that is there; a program without a mistake, all functions in it, none at all. The
+sizes that compilers know of an object are tested where they use them: a wrong __builtin_object_size is an error.
+It cannot see whether the functions work. Exit: 0 all held, 1 not, 77 no compiler of a known kind.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SKIPPED = 77
+HUGE = "(size_t)-1"
+
+# name: (call for 96 bytes, call for more than there can be, or None)
+FUNCTIONS = {
+    "malloc": ("loam_malloc(96)", f"loam_malloc({HUGE})"),
+    "zalloc": ("loam_zalloc(96)", f"loam_zalloc({HUGE})"),
+    "calloc": ("loam_calloc(2, 48)", f"loam_calloc({HUGE} / 4, 8)"),
+    "mallocarray": ("loam_mallocarray(2, 48)", f"loam_mallocarray({HUGE} / 4, 8)"),
+    "malloc_small": ("loam_malloc_small(96)", f"loam_malloc_small({HUGE})"),
+    "zalloc_small": ("loam_zalloc_small(96)", f"loam_zalloc_small({HUGE})"),
+    "realloc": ("loam_realloc(old, 96)", f"loam_realloc(old, {HUGE})"),
+    "reallocarray": ("loam_reallocarray(old, 2, 48)", f"loam_reallocarray(old, {HUGE} / 4, 8)"),
+    "reallocf": ("loam_reallocf(old, 96)", f"loam_reallocf(old, {HUGE})"),
+    "rezalloc": ("loam_rezalloc(old, 96)", f"loam_rezalloc(old, {HUGE})"),
+    "recalloc": ("loam_recalloc(old, 2, 48)", f"loam_recalloc(old, {HUGE} / 4, 8)"),
+    "expand": ("loam_expand(old, 96)", f"loam_expand(old, {HUGE})"),
+    "malloc_aligned": ("loam_malloc_aligned(96, 32)", f"loam_malloc_aligned({HUGE}, 32)"),
+    "zalloc_aligned": ("loam_zalloc_aligned(96, 32)", f"loam_zalloc_aligned({HUGE}, 32)"),
+    "calloc_aligned": ("loam_calloc_aligned(2, 48, 32)", f"loam_calloc_aligned({HUGE} / 4, 8, 32)"),
+    "realloc_aligned": ("loam_realloc_aligned(old, 96, 32)", f"loam_realloc_aligned(old, {HUGE}, 32)"),
+    "rezalloc_aligned": ("loam_rezalloc_aligned(old, 96, 32)", f"loam_rezalloc_aligned(old, {HUGE}, 32)"),
+    "recalloc_aligned": ("loam_recalloc_aligned(old, 2, 48, 32)", f"loam_recalloc_aligned(old, {HUGE} / 4, 8, 32)"),
+    "malloc_aligned_offset": ("loam_malloc_aligned_offset(96, 32, 8)", f"loam_malloc_aligned_offset({HUGE}, 32, 8)"),
+    "zalloc_aligned_offset": ("loam_zalloc_aligned_offset(96, 32, 8)", f"loam_zalloc_aligned_offset({HUGE}, 32, 8)"),
+    "calloc_aligned_offset": ("loam_calloc_aligned_offset(2, 48, 32, 8)",
+                              f"loam_calloc_aligned_offset({HUGE} / 4, 8, 32, 8)"),
+    "realloc_aligned_offset": ("loam_realloc_aligned_offset(old, 96, 32, 8)",
+                               f"loam_realloc_aligned_offset(old, {HUGE}, 32, 8)"),
+    "rezalloc_aligned_offset": ("loam_rezalloc_aligned_offset(old, 96, 32, 8)",
+                                f"loam_rezalloc_aligned_offset(old, {HUGE}, 32, 8)"),
+    "recalloc_aligned_offset": ("loam_recalloc_aligned_offset(old, 2, 48, 32, 8)",
+                                f"loam_recalloc_aligned_offset(old, {HUGE} / 4, 8, 32, 8)"),
+    "memdup": ("loam_memdup(old, 96)", f"loam_memdup(old, {HUGE})"),
+    "strdup": ("loam_strdup((char *)old)", None),
+    "strndup": ("loam_strndup((char *)old, 9)", None),
+    "realpath": ("loam_realpath((char *)old, NULL)", None),
+}  # fmt: skip
+# Their results may be of the C library, or are old itself.
+NOT_NEW = {"expand", "realpath"}
+ALIGNED = [name for name in FUNCTIONS if name.endswith("_aligned")]
+
+HEAD = """#include <loam/malloc.h>
+#include <stdlib.h>
+#include <string.h>
+void sink(void *p);
+"""
+
+
+def function(body):
+    return HEAD + "void test(void *old);\nvoid test(void *old) { (void)old; " + body + " }\n"
+
+
+def programs():
+    """(name, text, {compiler: {warning}}) of every mistake."""
+    for name, (call, huge) in FUNCTIONS.items():
+        yield f"ignored {name}", function(f"{call};"), {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+        if name not in NOT_NEW:
+            for release in ("free(p)", "realloc(p, 5) == NULL ? (void)0 : sink(p)"):
+                if "realloc" in release and name != "malloc":
+                    continue
+                yield (f"{name} to {release}", function(f"void *p = {call}; sink(p); {release};"),
+                       {"gcc": {"mismatched-dealloc"} | ({"use-after-free"} if "realloc" in release else set())})  # fmt: skip
+            yield (f"{name} used after free",
+                   function(f"char *p = (char *){call}; if (p == NULL) return; loam_free(p); sink(p);"),
+                   {"gcc": {"use-after-free"}})  # fmt: skip
+        if huge:
+            yield f"{name} of too much", function(f"sink({huge});"), {"gcc": {"alloc-size-larger-than="}}
+            yield (f"{name} overflowed",
+                   function(f"char *p = (char *){call}; if (p != NULL) memset(p, 1, 97), sink(p);"),
+                   {"gcc": {"overflow"}})  # fmt: skip
+    for name in ALIGNED:
+        call = FUNCTIONS[name][0].replace("32", "48")
+        yield f"{name} to no power of two", function(f"sink({call});"), {"clang": {"non-power-of-two-alignment"}}
+    for release in ("loam_free(p)", "loam_free_sized(p, 9)", "loam_free_aligned_sized(p, 9, 9)",
+                    "sink(loam_reallocf(p, 9))"):  # fmt: skip
+        yield f"malloc to {release}", function(f"void *p = malloc(9); sink(p); {release};"), {"gcc": {"mismatched-dealloc"}}
+    yield "strdup of NULL", function("sink(loam_strdup(NULL));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "strndup of NULL", function("sink(loam_strndup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "memdup of NULL", function("sink(loam_memdup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+
+
+def right_program():
+    """Every function as it should be used; NULL is looked for everywhere, and is possible everywhere."""
+    body = ["void *p; char *text = NULL;"]
+    for name, (call, _) in FUNCTIONS.items():
+        if name in ("strdup", "strndup", "realpath"):
+            body.append(f"text = {call}; if (text != NULL) {{ text[0] = 1; loam_free(text); }}")
+        elif name == "expand":
+            body.append(f"if ({call} != NULL) memset(old, 1, 96);")
+        elif "old" in call and name != "memdup":
+            body.append(f"p = {call}; if (p == NULL) {{ {'' if name == 'reallocf' else 'loam_free(old);'} return; }}"
+                        " memset(p, 1, 96); old = p;")  # fmt: skip
+        else:
+            body.append(f"p = {call}; if (p != NULL) memset(p, 1, 96); loam_free(p);")
+    body += ["p = loam_malloc(9); loam_free_sized(p, 9);",
+             "p = loam_malloc_aligned(9, 64); loam_free_aligned_sized(p, 64, 9);",
+             "p = loam_malloc(9); old = loam_realloc(p, 99); if (old == NULL) loam_free(p);",
+             "p = loam_malloc(100); sink(p); p = loam_reallocf(p, 10); loam_free(p);",
+             "if (loam_usable_size(old) > loam_good_size(3)) loam_collect();", "loam_free(old);"]  # fmt: skip
+    return function("\n".join(body))
+
+
+def size_program():
+    """A wrong size, or a result that is taken for never NULL, calls what does not exist."""
+    text = HEAD + 'extern void wrong(void) __attribute__((error("wrong size")));\n'
+    text += 'extern void never_null(void) __attribute__((error("NULL is taken for impossible")));\n'
+    for name, (call, huge) in FUNCTIONS.items():
+        if huge:
+            text += (f"void size_{name}(void *old); void size_{name}(void *old) {{ (void)old; char *p = (char *){call};\n"
+                     "  if (__builtin_object_size(p, 0) != 96) wrong();\n"
+                     "  if (__builtin_object_size(p + 90, 0) != 6) wrong();\n  sink(p); }\n")  # fmt: skip
+        text += (f"void *null_{name}(void *old); void *null_{name}(void *old) {{ (void)old; void *p = (void *){call};\n"
+                 "  if (__builtin_constant_p(p == NULL)) never_null();\n  return p; }\n")  # fmt: skip
+    return text
+
+
+class Compilers:
+    def __init__(self, args, folder):
+        self.include, self.folder = args.include, Path(folder)
+        self.found = {}
+        for language, standard, names in (
+            ("c", "c11", (args.cc, "gcc", "clang", "clang-16")),
+            ("c++", "c++17", (args.cxx, "g++", "clang++", "clang++-16")),
+        ):
+            for name in names:
+                path = shutil.which(name)
+                kind = path and self.kind(path)
+                if kind:
+                    self.found[language, kind] = (path, standard)
+
+    @staticmethod
+    def kind(path):
+        text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        return "clang" if "clang" in text else "gcc" if "Free Software" in text else None
+
+    def messages(self, language, kind, text):
+        path, standard = self.found[language, kind]
+        source = self.folder / ("program.c" if language == "c" else "program.cpp")
+        source.write_text(text, encoding="utf-8")
+        command = [path, f"-std={standard}", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-I", self.include, "-c", source,
+                   "-o", self.folder / "program.o"]  # fmt: skip
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
+        return result.returncode, result.stderr
+
+
+def attributes(args):
+    wrong = []
+    count = 0
+    with tempfile.TemporaryDirectory(prefix="loam-compile-") as folder:
+        compilers = Compilers(args, folder)
+        if not compilers.found:
+            print("compile: skipped: neither gcc nor clang")
+            return SKIPPED
+        for language, kind in compilers.found:
+            # C++ has the same attributes from the same text: one of each kind of mistake will do.
+            for name, text, expected in programs():
+                if language == "c++" and not name.startswith(("ignored malloc", "malloc ", "strdup", "calloc")):
+                    continue
+                count += 1
+                status, said = compilers.messages(language, kind, text)
+                warnings = set(re.findall(r"warning: .*\[-W([^\]]+)\]", said))
+                warnings = {re.sub(r"=.*", "=", warning) for warning in warnings}
+                # It depends on the version which of the two it is.
+                warnings = {"overflow" if w in ("array-bounds", "stringop-overflow=") else w for w in warnings}
+                if status != 0 or warnings != expected.get(kind, set()):
+                    wrong.append(f"{language} {kind}: {name}: expected {expected.get(kind, set())}, got {warnings}\n{said}")
+            for name, text in (("a right program", right_program()), ("sizes", size_program())):
+                count += 1
+                status, said = compilers.messages(language, kind, text)
+                if status != 0 or said:
+                    wrong.append(f"{language} {kind}: {name}:\n{said}")
+        for line in wrong:
+            print(f"compile: {line}")
+        print(f"compile: {count} programs by {', '.join(f'{kind} ({language})' for language, kind in compilers.found)}, "
+              f"{len(wrong)} wrong")  # fmt: skip
+    return 1 if wrong else 0
+
+
+REPLACED = """malloc calloc realloc reallocarray free cfree free_sized free_aligned_sized aligned_alloc memalign
+posix_memalign valloc pvalloc malloc_usable_size strdup strndup __strdup __strndup realpath""".split()
+
+
+def names(args):
+    text = subprocess.run([args.nm, "--undefined-only", args.object], capture_output=True, text=True, check=True).stdout
+    undefined = {line.split()[-1] for line in text.splitlines()}
+    wrong = sorted(undefined & set(REPLACED))
+    print(f"compile: {args.object} asks for {len(undefined)} names, {len(wrong)} of them the C library's: {wrong}")
+    return 1 if wrong or "loam_malloc" not in undefined else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=("attributes", "names"))
+    parser.add_argument("--include", default=Path(__file__).resolve().parents[2] / "include")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default="c++")
+    parser.add_argument("--nm", default="nm")
+    parser.add_argument("--object")
+    args = parser.parse_args()
+    return attributes(args) if args.kind == "attributes" else names(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""gdb_test.py --script loam.py PROGRAM: what gdb shows of program.c's heap, while it runs and from a core file.
+
+Exit status 77, with a reason, where there is no gdb or it may run nothing.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+COMMANDS = [
+    "loam heap", "loam blocks", "loam page in_use", "loam page (char*)in_use+5", "loam page freed",
+    "loam page freed_elsewhere", "loam page never_used", "loam page large", "loam page (char*)large+70000",
+    "loam page theirs", "loam page many[80]", "loam page &on_stack", "loam page lm_arena.base + 65536*lm_arena.slices",
+    "print lm_arena", "print *lm_heap_self", "print *lm_arena.map[((unsigned long)in_use - lm_arena.base) >> 16]",
+    "print *lm_arena.map[((unsigned long)large - lm_arena.base) >> 16]",
+]
+PROGRAM = SCRIPT = None
+
+
+def gdb(*arguments):
+    command = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
+    for argument in arguments:
+        command += ["-ex", argument] if not isinstance(argument, Path) else [str(argument)]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=120, check=False).stdout
+
+
+def answers(text):
+    """What each command has said: they are told apart by an echo before each."""
+    parts = text.split("\n::: ")[1:]
+    return {part.splitlines()[0]: "\n".join(part.splitlines()[1:]) for part in parts}
+
+
+def asked():
+    steps = [f"source {SCRIPT}"]
+    for command in COMMANDS:
+        steps += [f"echo \\n::: {command}\\n", command]
+    return [*steps, "echo \\n::: end\\n"]
+
+
+class Gdb(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        core = Path(folder.name) / "core"
+        said = gdb("break stop_here", "run", *asked(), f"generate-core-file {core}", "kill", PROGRAM)
+        cls.live, cls.said = answers(said), said
+        cls.dead = answers(gdb(*asked(), PROGRAM, core))
+
+    def expect(self, command, pattern):
+        self.assertRegex(self.live.get(command, self.said), pattern)
+
+    def test_the_core_file_says_the_same(self):
+        self.assertEqual(set(self.live), {*COMMANDS, "end"}, self.said)
+        for command in COMMANDS:
+            answer = self.live[command], self.dead[command]
+            # Threads have other numbers in a core file.
+            live, dead = (re.sub(r"thread \d+|^\$\d+", "", text, flags=re.M) for text in answer)
+            self.assertEqual(live, dead)
+
+    def test_a_block_in_use_from_its_start_and_from_inside(self):
+        self.expect("loam page in_use", r"^0x\w+: in use, byte 0 of block \d+ of \d+ at 0x\w+\n"
+                    r"  size class (112|128) B, page 0x\w+ of 64 KiB, owned by thread 1 \(heap 0x\w+\)")
+        self.expect("loam page (char*)in_use+5", r": in use, byte 5 of block")
+        self.expect("loam page many[80]", r": in use, byte 0 of block \d+")
+
+    def test_a_free_block(self):
+        self.expect("loam page freed", r": free, byte 0 of block \d+")
+        self.expect("loam page never_used", r": never used, byte 0 of block 8 of 9 ")
+
+    def test_a_block_that_another_thread_has_freed(self):
+        self.expect("loam page freed_elsewhere", r": (freed by another thread|free, held by thread 2), byte 0 of")
+
+    def test_whose_page_it_is(self):
+        self.expect("loam page theirs", r": in use, byte 0 .*\n.*owned by thread 2 ")
+
+    def test_a_large_object(self):
+        self.expect("loam page large", r": in use, byte 0 of a large object of 303104 B at 0x")
+        self.expect("loam page (char*)large+70000", r": in use, byte 70000 of a large object of 303104 B at 0x")
+
+    def test_what_is_not_loams(self):
+        self.expect("loam page &on_stack", r"^0x\w+: not loam's")
+        self.expect("loam page lm_arena.base + 65536*lm_arena.slices", r"^0x\w+: not loam's")
+
+    def test_the_heaps(self):
+        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 320 KiB.*\n(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
+        self.expect("loam heap", r"heap 0x\w+: thread 2, 1 pages")
+
+    def test_the_blocks(self):
+        self.expect("loam blocks", r"\n +512 +1 +40 +128\b|\n +(520|576|528) +1 +40 +\d+")
+        self.expect("loam blocks", r"\n +20480 +1 +1 +9\b")
+        self.expect("loam blocks", r"\n +3072 +1 +1 +21\b")
+        self.expect("loam blocks", r"\n +1(12|28) +1 +1 +\d+\b")
+        self.expect("loam blocks", r"large objects: 1, 296 KiB")
+
+    def test_the_printers(self):
+        self.expect(COMMANDS[-4], r"= arena of \d+ slices at 0x")
+        self.expect(COMMANDS[-3], r"= heap, in use, 3 pages, token 0x")
+        self.expect(COMMANDS[-2], r"= page of \d+ blocks of 1(12|28) B, \d+ made")
+        self.expect(COMMANDS[-1], r"= large span of \d+ slices, 303104 B usable")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--script", required=True)
+    parser.add_argument("program", type=Path)
+    known, rest = parser.parse_known_args()
+    PROGRAM, SCRIPT = known.program, known.script
+    if not PROGRAM.exists():
+        sys.exit(f"gdb_test: there is no {PROGRAM}")
+    if shutil.which("gdb") is None:
+        print("SKIPPED: gdb is not installed")
+        sys.exit(77)
+    tried = gdb("python print('python', 1 + 1)", "break stop_here", "run", "print 40 + 2", "kill", PROGRAM)
+    if "python 2" not in tried or "= 42" not in tried or "Breakpoint 1, " not in tried:
+        print(f"SKIPPED: gdb cannot run a program here, or knows no Python: {tried.strip()[-200:]}")
+        sys.exit(77)
+    unittest.main(argv=[sys.argv[0], *rest])

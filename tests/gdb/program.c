@@ -1,0 +1,48 @@
+/* program.c: blocks of every kind for gdb_test.py to look at: each is a variable, named after what gdb has to say. */
+#include <loam/loam.h>
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs;
+void *many[100];
+int on_stack;
+
+__attribute__((noinline)) void stop_here(void) { __asm__ volatile("" ::: "memory"); }
+
+static pthread_barrier_t barrier;
+
+static void *other(void *context) {
+    (void)context;
+    theirs = loam_malloc(3000);
+    for (int i = 0; i < 60; i++) loam_free(many[i]);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    loam_free(theirs);
+    return NULL;
+}
+
+int main(void) {
+    loam_worker_allow(0); /* or it may give back what gdb is to see */
+    in_use = loam_malloc(100);
+    freed = loam_malloc(100);
+    void *last = loam_malloc(20000);
+    never_used = (char *)last + 8 * 20480;
+    large = loam_malloc(300000);
+    for (int i = 0; i < 100; i++) many[i] = loam_malloc(500);
+    freed_elsewhere = many[7];
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, other, NULL) != 0) return 1;
+    pthread_barrier_wait(&barrier);
+    loam_free(freed);
+    stop_here();
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    loam_free(in_use);
+    loam_free(last);
+    loam_free(large);
+    for (int i = 60; i < 100; i++) loam_free(many[i]);
+    return 0;
+}

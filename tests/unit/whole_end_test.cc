@@ -1,0 +1,321 @@
+/* whole_end_test.cc: first-class heaps: how they end, their limits, walks over them (loam/heap.h). */
+#include "whole_unit.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <map>
+#include <random>
+#include <utility>
+
+namespace {
+
+using unit::free_all;
+using unit::in_thread;
+using unit::kSizes;
+
+class WholeEnd : public unit::WholeTest {};
+
+/* ---- End ---- */
+
+TEST_F(WholeEnd, DestroyEndsEverythingOfEveryThread) {
+    for (size_t bytes : kSizes) (void)take(20, bytes);
+    in_thread([&] {
+        for (size_t bytes : kSizes) (void)take(20, bytes);
+    });
+    std::vector<void *> freed = take(100, 64);
+    in_thread([&] { free_all(freed); });
+    void *inside = take(100);
+    end();
+    EXPECT_EQ(&lm_nobody, lm_page_of(inside));
+} /* TearDown: nothing is in use */
+
+TEST_F(WholeEnd, DestroyWhileAnotherThreadLives) {
+    std::thread other;
+    std::atomic<int> step{0};
+    other = std::thread([&] {
+        (void)take(500, 100);
+        step = 1;
+        while (step != 2) std::this_thread::yield();
+        /* Its branch is free: for another heap, with nothing of the first. */
+        loam_heap *next = loam_heap_create();
+        void *p = loam_heap_malloc(next, 100);
+        EXPECT_TRUE(loam_heap_owns(next, p));
+        EXPECT_EQ(1u, lm_heap_self->branch->pages);
+        loam_heap_destroy(next);
+        lm_heap_check();
+    });
+    while (step != 1) std::this_thread::yield();
+    end();
+    step = 2;
+    other.join();
+}
+
+/* A heap made anew may lie where one was: a thread must not take its branch of the old one for the new one's. */
+TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
+    std::atomic<int> step{0};
+    std::thread other([&] {
+        (void)take(100);
+        step = 1;
+        while (step != 2) std::this_thread::yield();
+        void *p = take(100);
+        EXPECT_TRUE(loam_heap_owns(heap_, p));
+        EXPECT_EQ(heap_, lm_page_of(p)->heap->whole);
+        step = 3;
+    });
+    while (step != 1) std::this_thread::yield();
+    loam_heap *old = heap_;
+    end();
+    heap_ = loam_heap_create();
+    EXPECT_EQ(old, heap_) << "this is about the same address";
+    step = 2;
+    other.join();
+    EXPECT_EQ(1u, objects());
+}
+
+/* Its pages become orphans, and the branch that they were of the next heap's. */
+TEST_F(WholeEnd, TheNextHeapContainsNothingOfADeletedOne) {
+    std::vector<void *> left = take(40, 320);
+    loam_heap_delete(std::exchange(heap_, loam_heap_create()));
+    for (size_t i = 0; i < 40000; i += 500) loam_free(loam_malloc(i)); /* parts with its pages */
+    (void)take(320);
+    for (void *p : left) {
+        EXPECT_FALSE(loam_heap_contains(heap_, p));
+        EXPECT_FALSE(loam_heap_owns(heap_, p));
+    }
+    EXPECT_EQ(1u, objects());
+    free_all(left);
+}
+
+/* offset.c has no lists for heaps. */
+TEST_F(WholeEnd, ObjectsAtAnOffsetBelongToNone) {
+    ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
+    for (size_t bytes : {100, 5000, 100000, 3000000}) {
+        void *p = loam_malloc_aligned_offset(bytes, 4096, 8);
+        EXPECT_FALSE(loam_heap_contains(heap_, p)) << bytes;
+        EXPECT_EQ(0u, objects());
+        loam_free(p);
+    }
+    (void)take(100000);
+    EXPECT_EQ(1u, objects());
+}
+
+TEST_F(WholeEnd, DeleteMakesObjectsMallocs) {
+    std::vector<void *> taken, left;
+    for (size_t bytes : kSizes) taken.push_back(take(bytes));
+    in_thread([&] {
+        for (size_t bytes : kSizes) left.push_back(take(bytes));
+    });
+    std::vector<void *> of_living;
+    std::atomic<int> step{0};
+    std::thread other([&] {
+        of_living = take(300, 500);
+        step = 1;
+        while (step != 2) std::this_thread::yield();
+        for (size_t i = 0; i < 100; i++) loam_free(of_living[i]);
+        void *p = loam_malloc(500); /* a slow path: the branch is parted with */
+        loam_free(p);
+        for (size_t i = 0; i < 40000; i += 500) loam_free(loam_malloc(i));
+        for (size_t i = 100; i < 200; i++) loam_free(of_living[i]);
+        lm_heap_check();
+        step = 3;
+        while (step != 4) std::this_thread::yield();
+    });
+    while (step != 1) std::this_thread::yield();
+    loam_heap_delete(heap_);
+    heap_ = nullptr;
+    for (void *p : taken) {
+        if (lm_page_of(p)->kind == LM_KIND_PAGE) {
+            EXPECT_NE(0u, lm_page_of(p)->foreign_class);
+        } else {
+            EXPECT_EQ(nullptr, lm_page_of(p)->whole);
+        }
+    }
+    step = 2;
+    while (step != 3) std::this_thread::yield();
+    for (size_t i = 200; i < 300; i++) loam_free(of_living[i]);
+    step = 4;
+    other.join();
+    free_all(taken);
+    free_all(left);
+}
+
+/* What its pages cost, not its objects: their memory is not even looked at. */
+TEST_F(WholeEnd, DestroyTouchesNoObject) {
+    for (int i = 0; i < 100000; i++) (void)take(100);
+    (void)take(500000);
+    std::vector<void *> freed = take(1000, 100);
+    free_all(freed);
+    std::vector<std::pair<void *, size_t>> areas;
+    ASSERT_TRUE(loam_heap_visit(
+        heap_,
+        [](const loam_heap_area *area, void *context) {
+            static_cast<std::vector<std::pair<void *, size_t>> *>(context)->emplace_back(
+                const_cast<void *>(area->start), area->bytes);
+            return true;
+        },
+        nullptr, &areas));
+    ASSERT_GT(areas.size(), 100u);
+    for (auto &[start, bytes] : areas) ASSERT_EQ(0, mprotect(start, bytes, PROT_NONE));
+    end();
+    for (auto &[start, bytes] : areas) ASSERT_EQ(0, mprotect(start, bytes, PROT_READ | PROT_WRITE));
+}
+
+TEST_F(WholeEnd, ManyComeAndGo) {
+    size_t metadata = 0;
+    for (int round = 0; round < 3000; round++) {
+        loam_heap *heap = loam_heap_create();
+        ASSERT_NE(nullptr, heap);
+        for (size_t bytes : {16u, 100u, 700u}) EXPECT_NE(nullptr, loam_heap_malloc(heap, bytes));
+        loam_heap_destroy(heap);
+        lm_span_stats_t stats;
+        lm_span_stats(&stats);
+        if (round == 10) metadata = stats.meta_bytes;
+        if (round > 10) {
+            ASSERT_EQ(metadata, stats.meta_bytes) << round;
+        }
+    }
+}
+
+TEST_F(WholeEnd, NullIsFine) {
+    loam_heap_destroy(nullptr);
+    loam_heap_delete(nullptr);
+}
+
+/* ---- Limits ---- */
+
+TEST_F(WholeEnd, AHardLimitRefuses) {
+    constexpr size_t kLimit = 1 << 20;
+    loam_heap_set_limits(heap_, SIZE_MAX, kLimit, nullptr, nullptr);
+    std::vector<void *> taken;
+    errno = 0;
+    for (;;) {
+        void *p = loam_heap_malloc(heap_, 1000);
+        if (p == nullptr) break;
+        memset(p, 1, 1000);
+        taken.push_back(p);
+        ASSERT_LT(taken.size(), 2000u);
+    }
+    EXPECT_EQ(ENOMEM, errno);
+    EXPECT_GT(taken.size(), 800u);
+    EXPECT_LE(committed(), kLimit);
+    EXPECT_EQ(nullptr, loam_heap_malloc(heap_, 70000));
+    lm_whole_check(heap_);
+    free_all(taken);
+    void *large = loam_heap_malloc(heap_, 900000);
+    EXPECT_NE(nullptr, large) << "empty pages go back first";
+    EXPECT_EQ(nullptr, loam_heap_realloc(heap_, large, 2000000));
+    EXPECT_TRUE(loam_heap_owns(heap_, large)) << "as it was";
+    lm_whole_check(heap_);
+    loam_heap_set_limits(heap_, SIZE_MAX, SIZE_MAX, nullptr, nullptr);
+    large = loam_heap_realloc(heap_, large, 2000000);
+    EXPECT_NE(nullptr, large);
+}
+
+struct Told {
+    int times = 0;
+    size_t bytes = 0;
+    void *object = nullptr;
+};
+
+TEST_F(WholeEnd, ASoftLimitIsTold) {
+    Told told;
+    loam_heap_set_limits(
+        heap_, 500000, SIZE_MAX,
+        [](loam_heap *heap, size_t bytes, void *context) {
+            auto *told = static_cast<Told *>(context);
+            told->times++;
+            told->bytes = bytes;
+            loam_free(told->object);
+            told->object = loam_heap_malloc(heap, 100); /* it may allocate */
+        },
+        &told);
+    std::vector<void *> taken = take(900, 1000);
+    EXPECT_EQ(1, told.times);
+    EXPECT_GT(told.bytes, 500000u);
+    free_all(taken);
+    loam_heap_collect(heap_);
+    void *large = take(600000);
+    EXPECT_EQ(2, told.times) << "each time that it is passed";
+    loam_free(large);
+}
+
+/* ---- What is in it ---- */
+
+TEST_F(WholeEnd, AWalkSeesEveryObjectOnce) {
+    std::mt19937 random(5);
+    std::map<void *, size_t> alive;
+    auto shuffle = [&] {
+        for (int i = 0; i < 3000; i++) {
+            if (!alive.empty() && random() % 3 == 0) {
+                auto it = alive.lower_bound(reinterpret_cast<void *>(uintptr_t{random()} << 16));
+                if (it == alive.end()) it = alive.begin();
+                loam_free(it->first);
+                alive.erase(it);
+            } else {
+                size_t bytes = random() % 8 == 0 ? random() % 200000 : random() % 700;
+                void *p = take(bytes);
+                alive[p] = bytes;
+            }
+        }
+    };
+    shuffle();
+    in_thread(shuffle); /* frees of another thread's, and a branch without a thread */
+    shuffle();
+    struct Seen {
+        std::map<void *, size_t> objects;
+        size_t counted = 0;
+    } seen;
+    EXPECT_TRUE(loam_heap_visit(
+        heap_,
+        [](const loam_heap_area *area, void *context) {
+            static_cast<Seen *>(context)->counted += area->objects;
+            return true;
+        },
+        [](void *p, size_t bytes, void *context) {
+            auto *seen = static_cast<Seen *>(context);
+            return seen->objects.emplace(p, bytes).second; /* operator new is not loam's here */
+        },
+        &seen));
+    EXPECT_EQ(alive.size(), seen.objects.size());
+    EXPECT_EQ(alive.size(), seen.counted);
+    for (auto &[p, bytes] : alive) {
+        ASSERT_EQ(1u, seen.objects.count(p));
+        EXPECT_GE(seen.objects[p], bytes);
+        ASSERT_TRUE(loam_heap_owns(heap_, p));
+    }
+}
+
+TEST_F(WholeEnd, AWalkMayEndEarly) {
+    (void)take(1000, 100);
+    int left = 10;
+    EXPECT_FALSE(loam_heap_visit(
+        heap_, [](const loam_heap_area *, void *) { return true; },
+        [](void *, size_t, void *context) { return --*static_cast<int *>(context) > 0; }, &left));
+    EXPECT_EQ(0, left);
+    EXPECT_FALSE(loam_heap_visit(
+        heap_, [](const loam_heap_area *, void *) { return false; }, nullptr, nullptr));
+}
+
+TEST_F(WholeEnd, TellsItsOwnFromOthers) {
+    auto *p = static_cast<char *>(take(100)), *large = static_cast<char *>(take(300000));
+    void *freed = take(100);
+    loam_free(freed);
+    EXPECT_TRUE(loam_heap_contains(heap_, p + 50));
+    EXPECT_TRUE(loam_heap_contains(heap_, large + 200000)) << "the middle of a large object";
+    EXPECT_FALSE(loam_heap_owns(heap_, p + 16));
+    EXPECT_FALSE(loam_heap_owns(heap_, large + 65536));
+    EXPECT_FALSE(loam_heap_owns(heap_, freed));
+    int local = 0;
+    EXPECT_FALSE(loam_heap_contains(heap_, &local));
+    EXPECT_FALSE(loam_heap_contains(heap_, nullptr));
+    EXPECT_FALSE(loam_heap_owns(heap_, nullptr));
+    EXPECT_FALSE(loam_heap_owns(heap_, reinterpret_cast<void *>(UINTPTR_MAX)));
+    loam_heap *other = loam_heap_create();
+    EXPECT_FALSE(loam_heap_contains(other, p));
+    EXPECT_FALSE(loam_heap_contains(other, large));
+    loam_heap_destroy(other);
+}
+
+} // namespace

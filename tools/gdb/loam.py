@@ -1,0 +1,333 @@
+"""loam.py: shows gdb loam's heap, in a running process or a core file.
+
+    (gdb) source <prefix>/share/loam/gdb/loam.py
+    (gdb) loam heap              the arena, and each thread's heap
+    (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or free
+    (gdb) loam blocks            blocks in use, by size class
+
+and prints lm_heap_t, lm_page_t and lm_arena_t in a line each. It only reads memory, and calls nothing. It needs the
+library's debug information. What a thread is in the middle of may be counted wrongly by a block; of a library whose
+free lists are encoded (debug, secure) the key is read as well, and blocks count as unknown where that does not work.
+"""
+
+import gdb
+
+SLICE_SHIFT = 16  # LM_SLICE_SHIFT in span/span.h
+CLASSES = 113  # LM_CLASSES in heap/classes.h
+OWNER_LEAST = 16  # thread tokens are not below
+
+
+def symbol(name):
+    """A variable of loam's own; with its file where it is static there."""
+    try:
+        return gdb.parse_and_eval(name)
+    except gdb.error as error:
+        raise gdb.GdbError(f"loam: no {name} here: is loam in the program, with debug information? ({error})")
+
+
+def number(value):
+    return int(value) & 0xFFFFFFFFFFFFFFFF
+
+
+def word_at(address):
+    return int.from_bytes(bytes(gdb.selected_inferior().read_memory(address, 8)), "little")
+
+
+def kind_name(page):
+    for field in gdb.lookup_type("lm_kind_t").strip_typedefs().fields():
+        if field.enumval == int(page["kind"]):
+            return field.name.replace("LM_KIND_", "").lower()
+    return "damaged"
+
+
+def size_text(count):
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 10240 or unit == "GiB":
+            return f"{count} {unit}"
+        count //= 1024
+    return ""
+
+
+def threads_by_token():
+    """gdb's numbers of the threads, by the thread pointers that loam knows them by."""
+    numbers, selected = {}, gdb.selected_thread()
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        for register in ("$fs_base", "$tpidr"):  # x86-64, aarch64
+            value = gdb.parse_and_eval(register)
+            if value.type.code != gdb.TYPE_CODE_VOID:
+                numbers[number(value)] = thread.num
+    if selected is not None:
+        selected.switch()
+    return numbers
+
+
+class Links:
+    """Free lists as the library's build makes them."""
+
+    def __init__(self):
+        self.key = 0
+        self.known = True
+        if gdb.lookup_global_symbol("lm_link_get", gdb.SYMBOL_VAR_DOMAIN) is None:
+            return  # links as they are
+        try:
+            self.key = number(gdb.parse_and_eval("'checked.c'::key_of_links"))
+        except gdb.error:
+            self.known = False
+
+    def walk(self, first, most=1 << 20):
+        """The blocks' addresses, as far as they can be read."""
+        address, seen = first, 0
+        while address != 0 and seen < most:
+            yield address
+            seen += 1
+            try:
+                link = word_at(address)
+            except gdb.MemoryError:
+                return
+            address = link ^ address ^ self.key if self.key else link
+
+
+class Arena:
+    def __init__(self):
+        arena = symbol("lm_arena")
+        self.base, self.slices = number(arena["base"]), int(arena["slices"])
+        self.pages, self.map = arena["pages"], arena["map"]
+        self.links = Links()
+        self.threads = threads_by_token()
+
+    def thread_of(self, heap):
+        if number(symbol("lm_heap_common").address) == number(heap.address):
+            return "all threads"
+        if not bool(heap["active"]):
+            return "no thread"
+        token = number(heap["token"])
+        return f"thread {self.threads[token]}" if token in self.threads else f"a thread that gdb does not see ({token:#x})"
+
+    def start(self, page):
+        return self.base + ((number(page.address) - number(self.pages)) // page.type.sizeof << SLICE_SHIFT)
+
+    def page_of(self, address):
+        """The page whose blocks lie at this address, or None."""
+        slice_number = (address - self.base) >> SLICE_SHIFT
+        if not 0 <= slice_number < self.slices:
+            return None
+        page = self.map[slice_number].dereference()
+        return page if kind_name(page) in ("page", "large") else None
+
+    def spans(self):
+        slice_number = 0
+        while slice_number < self.slices:
+            span = self.pages[slice_number]
+            yield span
+            slice_number += max(1, int(span["slices"]))
+
+    def span_of(self, address):
+        for span in self.spans():
+            start = self.start(span)
+            if start <= address < start + (int(span["slices"]) << SLICE_SHIFT):
+                return span
+        return None
+
+    def heaps(self):
+        """Every heap ever made, once."""
+        first = symbol("lm_registry")["first"]
+        node, heap_type = first, gdb.lookup_type("lm_heap_t")
+        offset = next(field.bitpos // 8 for field in heap_type.fields() if field.name == "link")
+        while number(node) != 0:
+            yield gdb.Value(number(node) - offset).cast(heap_type.pointer()).dereference()
+            node = node["next"]
+            if number(node) == number(first):
+                return
+
+    def free_of_page(self, page):
+        """Addresses of the page's blocks that are on its own two lists: by whom they were freed."""
+        where = {block: "free" for block in self.links.walk(number(page["free"]), int(page["carved"]))}
+        remote, start = number(page["remote"]), self.start(page)
+        count = remote >> 16 & 0xFFFF
+        if count != 0:
+            first = start + (remote >> 48) * 16
+            for block in self.links.walk(first, count):
+                where[block] = "freed by another thread"
+        return where
+
+    def ready(self):
+        """Blocks that are out of their pages and in nobody's hands: in lists of threads, or between them."""
+        where = {}
+        for heap in self.heaps():
+            thread = self.thread_of(heap)
+            for size_class in range(1, CLASSES):
+                for block in self.links.walk(number(heap["head"][size_class])):
+                    where[block] = f"free, ready for {thread}"
+                for block in self.links.walk(number(heap["foreign"][size_class]["first"])):
+                    where[block] = f"free, held by {thread}"
+        transfers, counts = symbol("'transfer.c'::transfers"), symbol("lm_transfer_count")
+        for size_class in range(1, CLASSES):
+            for i in range(int(counts[size_class])):
+                for block in self.links.walk(number(transfers[size_class]["list"][i])):
+                    where[block] = "free, between threads"
+        return where
+
+
+def owner_text(arena, page):
+    owner = number(page["owner"])
+    for heap in arena.heaps():
+        if owner >= OWNER_LEAST and number(heap["token"]) == owner and bool(heap["active"]):
+            return f"{arena.thread_of(heap)} (heap {number(heap.address):#x})"
+    return "nobody: its thread has ended"
+
+
+class Loam(gdb.Command):
+    """loam heap | loam page ADDRESS | loam blocks: what loam's heap holds."""
+
+    def __init__(self):
+        super().__init__("loam", gdb.COMMAND_DATA, gdb.COMPLETE_COMMAND, True)
+
+
+class LoamHeap(gdb.Command):
+    """loam heap: the arena, and each thread's heap."""
+
+    def __init__(self):
+        super().__init__("loam heap", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        arena = Arena()
+        slices, pages = {}, {}
+        for span in arena.spans():
+            kind = kind_name(span)
+            slices[kind] = slices.get(kind, 0) + int(span["slices"])
+            if kind == "page":
+                heap = number(span["heap"])
+                pages[heap] = pages.get(heap, 0) + 1
+        print(f"arena {arena.base:#x}: {size_text(arena.slices << SLICE_SHIFT)}" + "".join(
+            f", {kind} {size_text(count << SLICE_SHIFT)}" for kind, count in sorted(slices.items())))
+        for heap in arena.heaps():
+            state = ", parked" if bool(heap["parked"]) else ", kept for the next" if bool(heap["kept"]) else ""
+            print(f"heap {number(heap.address):#x}: {arena.thread_of(heap)}{state}, "
+                  f"{pages.get(number(heap.address), 0)} pages")
+
+
+class LoamPage(gdb.Command):
+    """loam page ADDRESS: which page, class, block and owner is there, and whether it is in use."""
+
+    def __init__(self):
+        super().__init__("loam page", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, argument, from_tty):
+        if not argument:
+            raise gdb.GdbError("loam: page of what? loam page ADDRESS")
+        arena, address = Arena(), number(gdb.parse_and_eval(argument))
+        page = arena.page_of(address)
+        if page is None:
+            span = arena.span_of(address)
+            if span is None:
+                print(f"{address:#x}: not loam's")
+            elif kind_name(span) == "large":
+                self.large(arena, address, span)
+            else:
+                text = {"meta": "loam's own", "damaged": "damaged"}.get(kind_name(span), f"free, {kind_name(span)}")
+                print(f"{address:#x}: {text}, a span of {size_text(int(span['slices']) << SLICE_SHIFT)} at "
+                      f"{arena.start(span):#x}")
+        elif kind_name(page) == "large":
+            self.large(arena, address, page)
+        else:
+            self.block(arena, address, page)
+
+    @staticmethod
+    def large(arena, address, page):
+        start, usable = arena.start(page), int(page["bytes"])
+        state = "in use" if address < start + usable else "behind its end"
+        print(f"{address:#x}: {state}, byte {address - start} of a large object of {usable} B at {start:#x}")
+
+    @staticmethod
+    def block(arena, address, page):
+        start, each = arena.start(page), int(page["block_bytes"])
+        index = (address - start) // each
+        block = start + index * each
+        if index >= int(page["capacity"]):
+            state = "behind the last block"
+        elif index >= int(page["carved"]):
+            state = "never used"
+        elif not arena.links.known:
+            state = "unknown"
+        else:
+            state = arena.free_of_page(page).get(block) or arena.ready().get(block) or "in use"
+        print(f"{address:#x}: {state}, byte {address - block} of block {index} of {int(page['capacity'])} at {block:#x}")
+        print(f"  size class {each} B, page {start:#x} of {size_text(int(page['slices']) << SLICE_SHIFT)}, owned by "
+              f"{owner_text(arena, page)}")
+
+
+class LoamBlocks(gdb.Command):
+    """loam blocks: blocks in use, by size class, and large objects."""
+
+    def __init__(self):
+        super().__init__("loam blocks", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        arena = Arena()
+        pages, used, room = {}, {}, {}
+        large = large_bytes = 0
+        for span in arena.spans():
+            if kind_name(span) == "large":
+                large, large_bytes = large + 1, large_bytes + int(span["bytes"])
+            if kind_name(span) != "page":
+                continue
+            each = int(span["block_bytes"])
+            outside = (int(span["live"]) + int(span["bias"])) & 0xFFFFFFFF
+            outside -= number(span["remote"]) >> 16 & 0xFFFF
+            pages[each] = pages.get(each, 0) + 1
+            used[each] = used.get(each, 0) + outside
+            room[each] = room.get(each, 0) + int(span["capacity"])
+        if arena.links.known:
+            for block in arena.ready():
+                page = arena.page_of(block)
+                if page is not None:
+                    used[int(page["block_bytes"])] -= 1
+        print(f"{'size':>8} {'pages':>8} {'in use':>8} {'of':>8}")
+        for each in sorted(pages):
+            print(f"{each:>8} {pages[each]:>8} {used[each]:>8} {room[each]:>8}")
+        print(f"large objects: {large}, {size_text(large_bytes)}")
+
+
+class HeapPrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        state = "in use" if bool(self.value["active"]) else "idle"
+        return f"heap, {state}, {int(self.value['pages'])} pages, token {number(self.value['token']):#x}"
+
+
+class PagePrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        kind, slices = kind_name(self.value), int(self.value["slices"])
+        if kind == "page":
+            return (f"page of {int(self.value['capacity'])} blocks of {int(self.value['block_bytes'])} B, "
+                    f"{int(self.value['carved'])} made")
+        what = f", {int(self.value['bytes'])} B usable" if kind == "large" else ""
+        return f"{kind} span of {slices} slices{what}"
+
+
+class ArenaPrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        return f"arena of {int(self.value['slices'])} slices at {number(self.value['base']):#x}"
+
+
+def printers():
+    collection = gdb.printing.RegexpCollectionPrettyPrinter("loam")
+    for name, printer in (("heap", HeapPrinter), ("page", PagePrinter), ("arena", ArenaPrinter)):
+        collection.add_printer(name, f"^lm_{name}(_t)?$", printer)
+    return collection
+
+
+import gdb.printing  # noqa: E402  needs gdb, which brings it
+
+gdb.printing.register_pretty_printer(None, printers(), replace=True)
+for command in (Loam, LoamHeap, LoamPage, LoamBlocks):
+    command()
