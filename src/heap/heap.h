@@ -216,7 +216,7 @@ void lm_heap_check(void);
 /* Starts what must be ready before threads and forks: called by the library's constructor. */
 void lm_heap_boot(void);
 
-/* malloc and free themselves: the two above, and in checked builds what checked.c adds. */
+/* malloc and free themselves: the two above, and in checked builds what fence.c or secure.c adds. */
 #if LM_GUARD_LINKS
 void *lm_malloc(size_t bytes);
 /* For at most LM_SMALL_MOST: checked builds report more, and give NULL. */

@@ -183,7 +183,7 @@ void lm_offset_lock(void);
 void lm_offset_unlock(void);
 void lm_offset_after_fork(void);
 
-/* ---- checked.c: what checked builds do around each block ---- */
+/* ---- checked.c, fence.c (debug), secure.c: what checked builds do around each block ---- */
 
 /* Reports a pointer that is none of ours; NULL. */
 lm_page_t *lm_page_foreign(const void *p, const char *function);
@@ -197,6 +197,15 @@ LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
     return LM_LIKELY(page->kind != LM_KIND_NONE) ? page : lm_page_foreign(p, function);
 }
+#endif
+
+#if LM_GUARD_LINKS
+/* For these checks (fence.c, secure.c): false, after a report, iff the block is not in use or was overrun. */
+bool lm_intact(const lm_page_t *page, const void *p, const char *function);
+/* Reports one; NULL. */
+lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function);
+/* The link without a look at where it leads. */
+lm_block_t *lm_link_decoded(const lm_block_t *block);
 #endif
 
 /* Reports a pointer into a large object; NULL. */
