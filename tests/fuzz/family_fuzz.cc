@@ -1,4 +1,4 @@
-/* family_fuzz.cc: bytes as a program of calls to an allocator of the family: LOAM_FUZZ_KIND, one of Kind, says which.
+/* family_fuzz.cc: bytes as a program of calls to an allocator of the family: fuzz_kind (family_kind.cc) says which.
  *
  *   byte 0 even   a row of the contract suite (tests/contract): kind, source, checked or not; byte 1 chooses it
  *          odd    the kind's own program (tests/family/<kind>_program.h), with all that only that kind can do
@@ -16,18 +16,17 @@
 #include "family/stack_program.h"
 #include "model/blocks_program.h"
 
+extern const char *const fuzz_kind;
+
 namespace {
 
-enum Kind { k_region, k_pool, k_blocks, k_fifo, k_stack, k_ring };
-constexpr Kind kKind = LOAM_FUZZ_KIND;
-constexpr const char *kNames[] = {"region", "pool", "blocks", "fifo", "stack", "ring"};
 constexpr int kSteps = 1500;
 
 using model::Choices;
 
 void run_row(Choices &choices) {
     static const std::vector<contract::Row> all = contract::rows(
-        [](const contract::Row &row) { return std::string(row.kind->noun) == kNames[kKind]; });
+        [](const contract::Row &row) { return std::string(row.kind->noun) == fuzz_kind; });
     const contract::Row &row = all[choices.below(all.size())];
     SCOPED_TRACE(contract::row_name(row));
     contract::Set set(row, nullptr);
@@ -126,6 +125,12 @@ void run_ring(Choices &choices) {
     ring_model::run(ring, choices, kSteps);
 }
 
+const struct {
+    const char *kind;
+    void (*run)(Choices &choices);
+} kPrograms[] = {{"region", run_region}, {"pool", run_pool},   {"blocks", run_blocks},
+                 {"fifo", run_fifo},     {"stack", run_stack}, {"ring", run_ring}};
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
@@ -135,13 +140,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
         run_row(choices);
         return 0;
     }
-    switch (kKind) {
-    case k_region: run_region(choices); break;
-    case k_pool: run_pool(choices); break;
-    case k_blocks: run_blocks(choices); break;
-    case k_fifo: run_fifo(choices); break;
-    case k_stack: run_stack(choices); break;
-    case k_ring: run_ring(choices); break;
+    for (const auto &program : kPrograms) {
+        if (strcmp(program.kind, fuzz_kind) == 0) program.run(choices);
     }
     return 0;
 }
