@@ -1,7 +1,10 @@
-/* due.c: what a slow path of malloc does besides: heartbeats, deferred frees, the soft limit, room at the end of memory.
+/* due.c: what a slow path of malloc does besides: heartbeats, deferred frees, the soft limit, room where memory ends.
  *
- *   slow path ── lm_beating? ──> count, call the program's deferred free ──> allocate ── lm_limit_crossed? ──> collect, tell
- *   no memory ──> deferred free (force), then, once, under a hard limit: collect, purge ──> out-of-memory handler ──> NULL
+ *   slow path   lm_beating? ──> count, call the program's deferred free
+ *               allocate
+ *               lm_limit_crossed? ──> collect, purge, tell the program
+ *   no memory   once: deferred free (force), and under a hard limit collect, purge
+ *               out-of-memory handler, again and again ──> NULL
  *
  * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
  * slow path are all that a program pays that wants nothing of this. It cannot hear of what the family's allocators
