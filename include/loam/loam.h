@@ -12,7 +12,8 @@
  *   source.h     where these get their memory from
  *   registry.h   the list of those alive, their leaks and checks
  *   options.h    what can be chosen by environment, a string in the program, or calls
- *   handlers.h   functions of the program's for lines, reports and the end of memory
+ *   handlers.h   functions of the program's for lines, reports, deferred frees and the end of memory
+ *   limits.h     how much memory loam may hold for the process
  *   meter.h      what they are asked, what it costs, and what they hold meanwhile
  *
  * Not in here: what changes a program that includes it, or needs a device: xallocator.h, override.h, port.h; and the
@@ -26,6 +27,7 @@
 #include "loam/fifo.h"
 #include "loam/handlers.h"
 #include "loam/heap.h"
+#include "loam/limits.h"
 #include "loam/malloc.h"
 #include "loam/meter.h"
 #include "loam/options.h"

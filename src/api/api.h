@@ -20,6 +20,9 @@ void *lm_libc_calloc(size_t count, size_t size);
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);
 
+/* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set then. */
+bool lm_options_limit(size_t soft, size_t hard);
+
 /* In the file of the constructor that does so: who names it has that linked. */
 extern LM_HIDDEN const char lm_boots;
 

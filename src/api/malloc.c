@@ -124,6 +124,7 @@ size_t loam_usable_size(const void *p) { return p != NULL ? lm_usable_size(p) : 
 size_t loam_good_size(size_t size) { return lm_good_size(size); }
 
 size_t loam_collect(void) {
+    if (lm_load_relaxed(&lm_beating) && lm_told_may()) (void)lm_deferred_free(true);
     lm_heap_collect();
     return lm_purge_all();
 }

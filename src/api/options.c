@@ -289,6 +289,9 @@ static void apply(option_name_t option) {
     case OPTION_PURGE_THREAD: PUT(lm_purge_policy.worker, value == 1); break;
     case OPTION_LARGE_OS_PAGES: PUT(lm_huge_policy.when, (lm_huge_when_t)value); break;
     case OPTION_LARGE_OS_PAGES_AFTER: PUT(lm_huge_policy.least_bytes, value); break;
+    case OPTION_LIMIT_SOFT: PUT(lm_limit_policy.soft, value > 0 ? value : SIZE_MAX); break;
+    case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
+    case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:
@@ -305,6 +308,11 @@ static void set(option_name_t option, size_t value, source_t source) {
 
 /* Relaxed: a word by itself. */
 static size_t get(option_name_t option) { return lm_load_relaxed(&values[option]); }
+
+/* Both of the limits; 0: none. */
+static bool limits_agree(size_t soft, size_t hard) {
+    return soft == 0 || hard == 0 || soft <= hard;
+}
 
 /* ---- Sources before main ---- */
 
@@ -420,6 +428,21 @@ static void start_rows(void) {
 #endif
 }
 
+/* What several options say together. */
+static void look_at_limits(void) {
+    size_t soft = get(OPTION_LIMIT_SOFT), hard = get(OPTION_LIMIT_HARD);
+    if (!limits_agree(soft, hard)) {
+        lm_report("loam: LOAM_LIMIT_SOFT=%s ignored: it is above LOAM_LIMIT_HARD=%s",
+                  value_text(&table[OPTION_LIMIT_SOFT], soft).text,
+                  value_text(&table[OPTION_LIMIT_HARD], hard).text);
+        set(OPTION_LIMIT_SOFT, 0, BY_DEFAULT);
+    }
+    if (get(OPTION_LIMIT_CGROUP) == LM_CGROUP_IGNORED || lm_limit_find_cgroup()) return;
+    if (get(OPTION_LIMIT_CGROUP) == LM_CGROUP_EXPECTED)
+        lm_report(
+            "loam: LOAM_LIMIT_CGROUP=1: no control group of memory found; looking again later");
+}
+
 static void print_verbose(void) {
     const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
     lm_print("loam: version %s, %s build", LOAM_VERSION_TEXT, build);
@@ -439,6 +462,7 @@ void lm_options_read(const char *config, char **environment) {
     if (config != NULL) read_program(config);
     if (environment != NULL && !lm_os_secure()) read_environment(environment);
     started = true;
+    look_at_limits();
     start_rows();
     if (get(OPTION_VERBOSE) == 1) print_verbose();
 }
@@ -451,10 +475,23 @@ int loam_option_set(const char *name, const char *value) {
     if (name == NULL || value == NULL || !find(whole(name), true, &option, &factor)) return -EINVAL;
     if (table[option].when == START && started) return -EBUSY;
     if (!parse_value(&table[option], factor, whole(value), &number)) return -EINVAL;
+    if (option == OPTION_LIMIT_SOFT && !limits_agree(number, get(OPTION_LIMIT_HARD)))
+        return -EINVAL;
+    if (option == OPTION_LIMIT_HARD && !limits_agree(get(OPTION_LIMIT_SOFT), number))
+        return -EINVAL;
     set(option, number, BY_CALL);
     if (started && (option == OPTION_PURGE_THREAD || option == OPTION_PAGE_RESET))
         lm_purge_changed();
     return 0;
+}
+
+bool lm_options_limit(size_t soft, size_t hard) {
+    if (soft > table[OPTION_LIMIT_SOFT].most || hard > table[OPTION_LIMIT_HARD].most ||
+        !limits_agree(soft, hard))
+        return false;
+    set(OPTION_LIMIT_SOFT, soft, BY_CALL);
+    set(OPTION_LIMIT_HARD, hard, BY_CALL);
+    return true;
 }
 
 int loam_option_get(const char *name, char *value, size_t bytes) {

@@ -29,7 +29,7 @@ static void *open_at(lm_page_t *page, size_t usable) {
 
 /* No lock is held here. */
 static LM_COLD lm_page_t *take_of_room_made(size_t usable, size_t align_slices, bool *zero) {
-    for (unsigned tries = 0; lm_room_made(usable, &tries);) {
+    for (unsigned tries = 0; lm_room_found(usable, &tries);) {
         lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
         if (page != NULL) return page;
     }
@@ -49,6 +49,7 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
 void *lm_large_open(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large(bytes);
     LM_METER(slow());
+    lm_beat_if_asked();
     size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
     lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
@@ -59,6 +60,7 @@ void *lm_large_open(size_t bytes, size_t align, bool *zero) {
     void *p = open_at(page, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
+    lm_limit_answer_if_crossed();
     return p;
 }
 
@@ -142,6 +144,8 @@ bool lm_large_fit(lm_page_t *page, size_t bytes) {
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
     if (bytes > LM_REQUEST_MOST) return NULL;
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    return LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
-                                    : counted(whole, page, p, bytes, fit_or_move);
+    p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
+                                 : counted(whole, page, p, bytes, fit_or_move);
+    lm_limit_answer_if_crossed();
+    return p;
 }

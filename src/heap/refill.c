@@ -236,7 +236,7 @@ LM_INLINE void *from_other_page(unsigned size_class) {
 /* No lock is held here. */
 static LM_COLD void *from_room_made(unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class);
-    for (unsigned tries = 0; lm_room_made(bytes, &tries);) {
+    for (unsigned tries = 0; lm_room_found(bytes, &tries);) {
         void *block = from_other_page(size_class);
         if (block != NULL) return block;
     }
@@ -247,12 +247,15 @@ static LM_COLD void *from_room_made(unsigned size_class) {
 static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     LM_METER(slow());
     void *block = from_other_page(size_class);
-    return LM_LIKELY(block != NULL) ? block : from_room_made(size_class);
+    if (LM_UNLIKELY(block == NULL)) block = from_room_made(size_class);
+    lm_limit_answer_if_crossed();
+    return block;
 }
 
 void *lm_block_alloc_slow(size_t bytes) {
     if (LM_UNLIKELY(bytes > LM_BLOCK_MOST)) return lm_large_alloc(bytes, 1, NULL);
     if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
+    lm_beat_if_asked();
     unsigned size_class = lm_class_of(bytes);
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];

@@ -339,6 +339,24 @@ void lm_whole_lock(void);      /* after them */
 void lm_whole_unlock(void);    /* both */
 void lm_whole_after_fork(void);
 
+/* ---- due.c: no lock held ---- */
+
+/* Counts a slow path, for who has registered a deferred free or asked for heartbeats. */
+void lm_beat(void);
+LM_INLINE void lm_beat_if_asked(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_beating)))
+        lm_beat(); /* relaxed: from the next one on will do */
+}
+
+/* Collects and tells the program, after memory was taken that may have crossed the soft limit. */
+void lm_limit_answer(void);
+LM_INLINE void lm_limit_answer_if_crossed(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed))) lm_limit_answer(); /* relaxed: likewise */
+}
+
+/* lm_room_made, after what loam itself can do: as there. */
+bool lm_room_found(size_t bytes, unsigned *tries);
+
 /* ---- idle.c ---- */
 
 /* What the worker does once a tick: see lm_purge_collect_idle. */

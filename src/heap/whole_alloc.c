@@ -113,7 +113,7 @@ void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, 
         lm_whole_collect(whole);
         allowed = lm_whole_count(whole, slices);
     }
-    for (unsigned tries = 0; LM_UNLIKELY(!allowed) && lm_room_made(bytes, &tries);)
+    for (unsigned tries = 0; LM_UNLIKELY(!allowed) && lm_room_found(bytes, &tries);)
         allowed = lm_whole_count(whole, slices);
     if (!allowed) lm_refused(bytes, false);
     void *p = allowed ? lm_large_open(bytes, align, zero) : lm_no_memory();
@@ -132,10 +132,12 @@ static void *attempt(struct loam_heap *whole, unsigned size_class) {
 static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
     if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, need, 1, NULL);
     LM_METER(slow());
+    lm_beat_if_asked();
     unsigned size_class = lm_class_of(need == 0 ? 1 : need);
     void *block = attempt(whole, size_class);
-    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_made(need, &tries);)
+    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_found(need, &tries);)
         block = attempt(whole, size_class);
+    lm_limit_answer_if_crossed();
     if (LM_LIKELY(block != NULL)) return block;
     lm_refused(need, false);
     return lm_no_memory();

@@ -139,6 +139,21 @@ intptr_t lm_os_write(int file, const char *text, size_t bytes);
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
 
+/* ---- The process's control group (linux_cgroup.c) ---- */
+
+/* Bytes, of the group that is fullest among the process's own and those around it; limit 0: none has one. What the
+ * system would drop first, pages of files that nobody has used lately, is not among the used. */
+typedef struct lm_cgroup {
+    size_t used, limit;
+} lm_cgroup_t;
+
+/* Finds the groups that limit the process's memory. false iff there are none, or the system does not say. Reads files:
+ * not for a program that has shut itself in; for one thread at a time, both. */
+bool lm_os_cgroup_find(void);
+
+/* Reads how full they are; limits: what they may hold as well, which is kept otherwise. false iff none can be read. */
+bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest);
+
 /* Whether the calling thread is the worker. */
 bool lm_os_worker_self(void);
 
@@ -154,6 +169,19 @@ void lm_told_after_fork(void);
 /* Memory for a request of that size is refused: whether to try again, because the program's handler says that it has
  * made room. *tries: 0 at first. Without locks, in a thread of the program's; keeps errno. */
 bool lm_room_made(size_t bytes, unsigned *tries);
+
+/* Whether slow paths of malloc are counted, and some of them interrupted: atomic. */
+extern LM_HIDDEN bool lm_beating;
+
+/* Counts a slow path of the calling thread's, and calls the deferred free of the program's, if there is one. force:
+ * does not count. Without locks, in a thread of the program's; keeps errno. Whether it was called. */
+bool lm_deferred_free(bool force);
+
+/* Whether the calling thread is in a place where what it holds may be collected: no lock of the family's, no fork. */
+bool lm_told_may(void);
+
+/* Tells the program that so much is held, more than the soft limit. As above. */
+void lm_limit_told(size_t held, size_t soft);
 
 /* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). */
 void lm_refused(size_t bytes, bool overflow);

@@ -184,6 +184,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     LM_METER(system(slices << LM_SLICE_SHIFT));
     publish(gap + slices);
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
+    lm_space.gap_slices += gap;
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
     return LM_COMMIT_DONE;
 }
@@ -281,8 +282,9 @@ static size_t shorter(size_t slices, size_t block_bytes) {
     return 0;
 }
 
+/* spared: slices that become clean soon, because their pages move here. */
 static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
-                       bool crowded, bool *zero) {
+                       bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
@@ -294,13 +296,14 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     if (fewer > 0) span = find(LM_KIND_DIRTY, slices = fewer);
     if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
         span = hole(wanted);
-        while (span == NULL && lm_huge_back()) {
+        while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back()) {
             backed = true;
             span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
         }
     }
-    if (span == NULL) span = lm_space_clean(wanted);
+    if (span == NULL && lm_limit_admits(slices, spared)) span = lm_space_clean(wanted);
     if (span != NULL) {
+        lm_space.moving_slices += spared;
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
@@ -312,11 +315,11 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
 }
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    return take(slices, align_slices, kind, 0, false, zero);
+    return take(slices, align_slices, kind, 0, false, 0, zero);
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
@@ -354,6 +357,10 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
     bool done = false;
     lm_lock_take(&lm_space.lock);
     size_t have = span->slices, end = first + have;
+    if (slices > have && !lm_limit_admits(slices - have, 0)) {
+        lm_lock_give(&lm_space.lock);
+        return false;
+    }
     /* Behind us there may be dirty and clean free spans, and then the arena's end, which may move. */
     size_t reach = free_until(end, first + slices);
     if (reach < first + slices && reach == lm_arena.slices &&
@@ -389,17 +396,18 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
         return NULL; /* shut in: mremap may be forbidden too */
-    lm_page_t *target = lm_span_take(slices, 1, LM_KIND_LARGE, NULL);
+    size_t old = span->slices;
+    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, NULL);
     if (target == NULL) return NULL;
-    if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT,
-                    lm_span_start(target), slices << LM_SLICE_SHIFT)) {
-        lm_span_give(target, true);
-        return NULL;
-    }
+    bool moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
+                            slices << LM_SLICE_SHIFT);
     lm_lock_take(&lm_space.lock);
-    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_CLEAN, 0);
+    lm_space.moving_slices -= old;
+    if (moved) lm_space_insert(lm_span_slice(span), old, LM_KIND_CLEAN, 0);
     lm_lock_give(&lm_space.lock);
-    return target;
+    if (moved) return target;
+    lm_span_give(target, true);
+    return NULL;
 }
 
 /* ---- Numbers, checks, fork ---- */
@@ -446,7 +454,7 @@ static void broken(const char *what, size_t slice) {
 
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, pages = 0, listed = 0, aged = 0;
+    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0;
     lm_kind_t before = LM_KIND_NONE;
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = slot(i);
@@ -460,11 +468,13 @@ void lm_span_check(void) {
             aged += span->kind == LM_KIND_DIRTY;
         }
         if (span->kind == LM_KIND_PAGE) pages += span->slices;
+        if (span->kind == LM_KIND_NONE) gaps += span->slices;
         before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
         i += span->slices;
     }
     if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
     if (pages != lm_space.page_slices) broken("count of pages", pages);
+    if (gaps != lm_space.gap_slices) broken("count of gaps", gaps);
     for (size_t which = 0; which < LM_FREE_KINDS; which++) {
         for (size_t bin = 0; bin < LM_BINS; bin++) {
             lm_list_t *list = &lm_space.bins[which][bin];
@@ -493,6 +503,8 @@ void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 void lm_span_after_fork(void) {
     lm_space.worker = LM_WORKER_OFF;
     lm_space.stop = lm_space.paused = lm_space.busy = 0;
+    lm_space.moving_slices = 0;
+    lm_limit_after_fork();
     if (lm_purge_may_work()) lm_purge_boot();
     lm_os_worker_forget();
     lm_lock_reset(&lm_space.lock);

@@ -34,6 +34,12 @@ typedef struct lm_space {
     size_t purged_bytes, purges;
     size_t purged_lately;  /* slices, the older the less */
     size_t retaken_lately; /* those of them for which memory was taken anew */
+
+    size_t gap_slices;    /* strangers' memory that the arena has stepped over */
+    size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */
+    size_t held_most;     /* slices; limit.c, as what follows */
+    size_t crossings, refusals;
+    bool above; /* atomic: the soft limit, and not yet well below it again */
 } lm_space_t;
 
 extern lm_space_t lm_space;
@@ -88,6 +94,27 @@ uint32_t lm_purge_ticks(void);
 
 /* purge.c: how many of them count as over where nobody has used it for a while. */
 uint32_t lm_purge_ticks_rested(void);
+
+/* purge.c: purges one dirty span of at least that age, with the lock held before and after, but not between.
+ * Returns its slices; 0 iff there is none or the system refused. */
+size_t lm_purge_one(uint32_t ticks);
+
+/* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon. Purges, and gives the
+ * lock up meanwhile, where a limit is near. */
+bool lm_limit_admits(size_t slices, size_t spared);
+
+/* limit.c: whether so many may become dirty without anybody's need. */
+bool lm_limit_leaves(size_t slices);
+
+/* limit.c: what the process is near to: its worker purges accordingly. No lock needed. */
+typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
+lm_pressure_t lm_limit_pressure(void);
+
+/* limit.c: the worker's look at these, once a tick; no lock held. */
+void lm_limit_tick(void);
+
+/* limit.c: in the child of a fork. */
+void lm_limit_after_fork(void);
 
 /* purge.c: notes that clean memory was taken, which what was purged might have served. */
 void lm_purge_retaken(size_t slices);

@@ -204,6 +204,42 @@ void lm_purge_resume(void);
  * this needs); purges what is dirty. */
 void lm_purge_allow(bool allowed);
 
+/* ---- Limits (limit.c) ---- */
+
+typedef enum lm_cgroup_mode {
+    LM_CGROUP_IGNORED,
+    LM_CGROUP_EXPECTED,
+    LM_CGROUP_AUTO
+} lm_cgroup_mode_t;
+
+/* Atomic: changed by any thread, at any time. */
+typedef struct lm_limit_policy {
+    size_t soft, hard; /* bytes held, at most; SIZE_MAX: no limit */
+    lm_cgroup_mode_t cgroup;
+} lm_limit_policy_t;
+
+extern lm_limit_policy_t lm_limit_policy;
+
+/* Atomic: the soft limit was crossed, and the program has not been told. */
+extern LM_HIDDEN bool lm_limit_crossed;
+
+/* Whether there is a hard limit. */
+LM_INLINE bool lm_limit_is_hard(void) {
+    return lm_load_relaxed(&lm_limit_policy.hard) != SIZE_MAX; /* relaxed: a word by itself */
+}
+
+/* Looks for the process's control group at once, which the worker does otherwise. false iff it has none. */
+bool lm_limit_find_cgroup(void);
+
+typedef struct lm_limit_stats {
+    size_t held_bytes, held_bytes_most; /* slices in use, or free and dirty */
+    size_t crossings, refusals;
+    size_t cgroup_used, cgroup_limit; /* as last seen; 0: not */
+    unsigned pressure;                /* lm_pressure_t */
+} lm_limit_stats_t;
+
+void lm_limit_stats(lm_limit_stats_t *stats);
+
 /* ---- Numbers, checks, fork ---- */
 
 typedef struct lm_span_stats {
