@@ -57,10 +57,12 @@ static lm_block_t *pop(lm_page_t *page) {
         uint32_t before = page->carved;
         page->free = lm_page_carve(page);
         lm_store_relaxed(&page->live, page->live - (page->carved - before));
+        lm_count_back(page, page->carved - before);
     }
     lm_block_t *block = page->free;
     page->free = lm_link_get(block);
     lm_store_relaxed(&page->live, page->live + 1);
+    lm_count_again(page, 1);
     return block;
 }
 
@@ -146,6 +148,7 @@ void lm_offset_free(lm_page_t *page, void *p) {
     if (page->kind == LM_KIND_LARGE) {
         lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
         lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+        lm_count_large(page->bytes, 0);
         lm_span_unfill(page, 0);
         lm_span_give(page, false);
     } else {

@@ -183,6 +183,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
     LM_METER(system(slices << LM_SLICE_SHIFT));
     publish(gap + slices);
+    lm_space.grown++;
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
     return LM_COMMIT_DONE;
@@ -213,6 +214,18 @@ static bool grow(size_t slices) {
 
 /* ---- Shrinking ---- */
 
+static void look(lm_tally_t *tally, size_t now) {
+    tally->now = now;
+    lm_tally_look(tally);
+}
+
+void lm_space_look(size_t clean, size_t unmapped) {
+    look(&lm_space.mapped, lm_arena.slices);
+    look(&lm_space.committed, lm_arena.slices - lm_space.clean_slices);
+    lm_space.mapped.gone += unmapped;
+    lm_space.committed.gone += clean;
+}
+
 /* Purges the system pages that lie wholly within [from, to). */
 static void purge_within(void *from, void *to) {
     size_t page = lm_os_page_bytes();
@@ -226,6 +239,7 @@ void lm_space_settle(lm_page_t *span) {
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
+        lm_space_look(0, slices);
         lm_os_release(lm_span_start(slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
         purge_within(slot(first), slot(end));
         purge_within(lm_arena.map + first, lm_arena.map + end);
@@ -305,6 +319,10 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = slot(first);
+        if (kind == LM_KIND_PAGE) {
+            span->again = 0; /* it may be looked at before it is ready */
+            lm_tally_add(&lm_space.pages, 1);
+        }
     }
     lm_lock_give(&lm_space.lock);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
@@ -330,7 +348,10 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
-        if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
+        if (span->kind == LM_KIND_PAGE) {
+            lm_tally_sub(&lm_space.pages, 1);
+            lm_space.page_slices -= span->slices;
+        }
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
@@ -397,6 +418,7 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
         return NULL;
     }
     lm_lock_take(&lm_space.lock);
+    lm_space_look(span->slices, 0);
     lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_CLEAN, 0);
     lm_lock_give(&lm_space.lock);
     return target;
@@ -404,8 +426,15 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
 
 /* ---- Numbers, checks, fork ---- */
 
+static lm_tally_t in_bytes(const lm_tally_t *slices) {
+    return (lm_tally_t){slices->now << LM_SLICE_SHIFT, slices->most << LM_SLICE_SHIFT,
+                        slices->gone << LM_SLICE_SHIFT};
+}
+
 void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
+    lm_space_look(0, 0);
+    lm_tally_look(&lm_space.pages);
     size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
     *stats = (lm_span_stats_t){
         .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
@@ -416,7 +445,20 @@ void lm_span_stats(lm_span_stats_t *stats) {
         .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
         .purged_bytes = lm_space.purged_bytes,
         .purges = lm_space.purges,
+        .reserved = in_bytes(&lm_space.mapped),
+        .committed = in_bytes(&lm_space.committed),
+        .pages = lm_space.pages,
+        .grown = lm_space.grown,
     };
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_forget_peaks(void) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_look(0, 0);
+    lm_tally_forget(&lm_space.mapped);
+    lm_tally_forget(&lm_space.committed);
+    lm_tally_forget(&lm_space.pages);
     lm_lock_give(&lm_space.lock);
 }
 

@@ -1,0 +1,39 @@
+/* tally.h: how many there are, the most there were, and how many there have been.
+ *
+ *   come: now++                     go: most = max(most, now), now--, gone++
+ *
+ * What there is grows until something goes: so its most is looked at there, and when somebody asks, and coming costs
+ * one instruction. All that there have been are those that there are and those that have gone.
+ * For slow paths, under the lock of whoever keeps it.
+ */
+#ifndef LM_SPAN_TALLY_H
+#define LM_SPAN_TALLY_H
+
+#include "base/base.h"
+
+typedef struct lm_tally {
+    size_t now, most, gone;
+} lm_tally_t;
+
+LM_INLINE void lm_tally_look(lm_tally_t *tally) {
+    if (LM_UNLIKELY(tally->now > tally->most)) tally->most = tally->now;
+}
+
+LM_INLINE void lm_tally_add(lm_tally_t *tally, size_t n) { tally->now += n; }
+
+LM_INLINE void lm_tally_sub(lm_tally_t *tally, size_t n) {
+    lm_tally_look(tally);
+    tally->now -= n;
+    tally->gone += n;
+}
+
+/* From now on the most is looked for anew. */
+LM_INLINE void lm_tally_forget(lm_tally_t *tally) { tally->most = tally->now; }
+
+/* The greater of the two becomes *most; by any thread at any time. Relaxed: a number, with nothing behind it. */
+LM_INLINE void lm_most(size_t *most, size_t now) {
+    size_t seen = lm_load_relaxed(most);
+    while (LM_UNLIKELY(now > seen) && !lm_cas_weak_relaxed(most, &seen, now)) {}
+}
+
+#endif
