@@ -1,8 +1,8 @@
 /* count.c: the counts of count.h: what is rare about them, and their sums.
  *
- *   page->carved + page->again ──┐ when the page goes
+ *   page->carved + page->again ──┐ when the page goes (span/arena.c, page.c)
  *                                v
- *   lm_counts.of_class[].handed     of the process; and of a first-class heap: whole->handed
+ *   lm_span_counts.of_class[].handed     of the process; and of a first-class heap: whole->handed
  *
  * Asked for by lm_heap_stats (survey.c) and lm_whole_count_all. It cannot say what another running thread has ready
  * in its lists: nobody may follow these but that thread.
@@ -11,22 +11,16 @@
 
 #include <string.h>
 
-LM_ALIGNED(64) lm_counts_t lm_counts;
+lm_heap_counts_t lm_heap_counts;
 
 void lm_count_large(size_t was, size_t is) {
-    lm_counts_t *counts = &lm_counts;
-    /* Relaxed, all of these: numbers. */
-    if (was == 0) (void)lm_add_relaxed(&counts->large, 1);
+    lm_span_counts_t *counts = &lm_span_counts;
     if (is >= was) {
-        (void)lm_add_relaxed(&counts->large_bytes, is - was);
+        lm_count_large_more(is - was);
         return;
     }
-    /* What there is grows until something goes. */
-    size_t gone = lm_add_relaxed(&counts->large_bytes_gone, was - is);
+    size_t gone = lm_add_relaxed(&counts->large_bytes_gone, was - is); /* relaxed: a number */
     lm_most(&counts->large_bytes_most, lm_load_relaxed(&counts->large_bytes) - gone);
-    if (is > 0) return;
-    gone = lm_add_relaxed(&counts->large_gone, 1);
-    lm_most(&counts->large_most, lm_load_relaxed(&counts->large) - gone);
 }
 
 /* ---- Sums of the process ---- */
@@ -64,7 +58,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
         size_t away = lm_transfer_blocks(c);
         for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
             away += listed(&LM_CONTAINER(n, lm_heap_t, link)->foreign[c]);
-        stats->of_class[c].total += lm_load_relaxed(&lm_counts.of_class[c].handed);
+        stats->of_class[c].total += lm_load_relaxed(&lm_span_counts.of_class[c].handed);
         less(stats, c, away);
     }
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
@@ -75,29 +69,26 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         /* So far it is what is carved of the pages that there are. */
         stats->of_class[c].most = greater(stats->of_class[c].most,
-                                          lm_load_relaxed(&lm_counts.of_class[c].room_most));
+                                          lm_load_relaxed(&lm_span_counts.of_class[c].room_most));
         /* Blocks that moved while we looked. */
         size_t now = stats->of_class[c].blocks;
         if ((int64_t)(stats->of_class[c].total - now) < 0) stats->of_class[c].total = now;
     }
-    const lm_counts_t *counts = &lm_counts;
+    const lm_span_counts_t *counts = &lm_span_counts;
+    stats->pages_gone = lm_load_relaxed(&counts->pages_gone);
     stats->large_total = lm_load_relaxed(&counts->large);
     stats->large_bytes_total = lm_load_relaxed(&counts->large_bytes);
     stats->large_most = greater(lm_load_relaxed(&counts->large_most), stats->large_blocks);
     stats->large_bytes_most =
         greater(lm_load_relaxed(&counts->large_bytes_most), stats->large_bytes);
     stats->threads = lm_load_relaxed(&lm_heaps_active);
-    stats->threads_most = lm_load_relaxed(&counts->heaps_most);
-    stats->threads_total = lm_load_relaxed(&counts->heaps);
+    stats->threads_most = lm_load_relaxed(&lm_heap_counts.most);
+    stats->threads_total = lm_load_relaxed(&lm_heap_counts.total);
     stats->orphans = lm_orphan_tally(false);
 }
 
 void lm_heap_forget_peaks(void) {
-    lm_counts_t *counts = &lm_counts;
-    for (unsigned c = 1; c < LM_CLASSES; c++) lm_store_relaxed(&counts->of_class[c].room_most, 0);
-    lm_store_relaxed(&counts->large_most, 0);
-    lm_store_relaxed(&counts->large_bytes_most, 0);
-    lm_store_relaxed(&counts->heaps_most, lm_load_relaxed(&lm_heaps_active));
+    lm_store_relaxed(&lm_heap_counts.most, lm_load_relaxed(&lm_heaps_active));
     (void)lm_orphan_tally(true);
 }
 

@@ -24,20 +24,12 @@
 
 #include "heap/heap.h"
 
-/* Of the process, but for what pages count themselves. Atomic, relaxed: numbers, with nothing behind them. */
-typedef struct lm_class_count {
-    size_t room, room_most; /* blocks that its pages hold */
-    uint64_t handed; /* blocks of pages that have gone, and those of other threads' */
-} lm_class_count_t;
+/* Heaps that threads began to use, and had at a time. Atomic, relaxed: numbers. */
+typedef struct lm_heap_counts {
+    size_t total, most;
+} lm_heap_counts_t;
 
-typedef struct lm_counts {
-    LM_ALIGNED(64) lm_class_count_t of_class[LM_CLASSES];
-    LM_ALIGNED(64) size_t large, large_gone, large_most; /* objects: ever, freed, at a time */
-    size_t large_bytes, large_bytes_gone, large_bytes_most;
-    size_t heaps, heaps_most; /* that threads began to use; had at a time */
-} lm_counts_t;
-
-extern lm_counts_t lm_counts;
+extern lm_heap_counts_t lm_heap_counts;
 
 /* n blocks of the page, which the heap owns, become ready to be handed out once more; are put back. For who may
  * change head[]. Relaxed: read by who asks for statistics. */
@@ -50,25 +42,21 @@ LM_INLINE void lm_count_back(lm_page_t *page, size_t n) {
 
 /* The same for blocks of that class of pages that the heap does not own. */
 LM_INLINE void lm_count_others(unsigned size_class, size_t n) {
-    (void)lm_add_relaxed(&lm_counts.of_class[size_class].handed, n);
+    (void)lm_add_relaxed(&lm_span_counts.of_class[size_class].handed, n);
 }
 LM_INLINE void lm_count_others_back(unsigned size_class, size_t n) {
-    (void)lm_add_relaxed(&lm_counts.of_class[size_class].handed, (uint64_t)0 - n);
+    (void)lm_add_relaxed(&lm_span_counts.of_class[size_class].handed, (uint64_t)0 - n);
 }
 
-/* A page has come; goes. */
+/* A page has come. */
 LM_INLINE void lm_count_page(const lm_page_t *page) {
-    (void)lm_add_relaxed(&lm_counts.of_class[page->size_class].room, page->capacity);
-}
-LM_INLINE void lm_count_page_gone(lm_page_t *page) {
-    lm_class_count_t *class = &lm_counts.of_class[page->size_class];
-    size_t carved = page->carved, capacity = page->capacity;
-    (void)lm_add_relaxed(&class->handed, carved + page->again);
-    lm_store_relaxed(&page->again, (size_t)0 - carved); /* not twice, should somebody look now */
-    lm_most(&class->room_most, lm_add_relaxed(&class->room, (size_t)0 - capacity) - capacity + carved);
+    (void)lm_add_relaxed(&lm_span_counts.of_class[page->size_class].room, page->capacity);
 }
 
-/* A large object of so many usable bytes: it has come (was: 0), changed its size, or goes (is: 0). */
+/* A large object has changed its usable bytes; one that has come had none. What goes is counted by the span. */
+LM_INLINE void lm_count_large_more(size_t bytes) {
+    (void)lm_add_relaxed(&lm_span_counts.large_bytes, bytes);
+}
 void lm_count_large(size_t was, size_t is);
 
 #endif

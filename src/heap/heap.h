@@ -208,6 +208,7 @@ typedef struct lm_heap_stats {
         size_t most;    /* at a time: see count.h */
         uint64_t total; /* blocks ever allocated */
     } of_class[LM_CLASSES];
+    size_t pages_gone;
     size_t large_total, large_most, large_bytes_total, large_bytes_most;
     size_t threads, threads_total, threads_most; /* that have a heap; often one that another had */
     lm_tally_t orphans;                          /* pages */

@@ -57,7 +57,7 @@ void *lm_large_open(size_t bytes, size_t align, bool *zero) {
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
-    lm_count_large(0, usable);
+    lm_count_large_more(usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
     return p;
@@ -75,7 +75,6 @@ void lm_large_free(lm_page_t *page, void *p) {
 
 void lm_large_discard(lm_page_t *page) {
     lm_span_map(page, 1, &lm_nobody);
-    lm_count_large(page->bytes, 0);
     lm_span_unfill(page, 0);
     lm_span_give(page, false);
 }

@@ -133,8 +133,8 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
     /* Relaxed, all of these: a guess is enough. */
-    lm_most(&lm_counts.heaps_most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
-    (void)lm_add_relaxed(&lm_counts.heaps, 1);
+    lm_most(&lm_heap_counts.most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
+    (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
     /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the

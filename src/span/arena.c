@@ -12,6 +12,7 @@
 LM_AT_START lm_arena_t lm_arena;
 LM_AT_START lm_page_t lm_nobody;
 LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
+lm_span_counts_t lm_span_counts;
 
 enum {
     SLICES_MOST_LOG2 = 28, /* 16 TiB of slices */
@@ -214,16 +215,9 @@ static bool grow(size_t slices) {
 
 /* ---- Shrinking ---- */
 
-static void look(lm_tally_t *tally, size_t now) {
-    tally->now = now;
-    lm_tally_look(tally);
-}
-
-void lm_space_look(size_t clean, size_t unmapped) {
-    look(&lm_space.mapped, lm_arena.slices);
-    look(&lm_space.committed, lm_arena.slices - lm_space.clean_slices);
-    lm_space.mapped.gone += unmapped;
-    lm_space.committed.gone += clean;
+static void look_at_mapped(void) {
+    lm_space.mapped.now = lm_arena.slices;
+    lm_tally_look(&lm_space.mapped);
 }
 
 /* Purges the system pages that lie wholly within [from, to). */
@@ -236,10 +230,11 @@ static void purge_within(void *from, void *to) {
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     if (end == lm_arena.slices && slices >= GROW_LEAST) {
+        look_at_mapped();
+        lm_space.mapped.gone += slices;
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
-        lm_space_look(0, slices);
         lm_os_release(lm_span_start(slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
         purge_within(slot(first), slot(end));
         purge_within(lm_arena.map + first, lm_arena.map + end);
@@ -319,10 +314,8 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = slot(first);
-        if (kind == LM_KIND_PAGE) {
-            span->again = 0; /* it may be looked at before it is ready */
-            lm_tally_add(&lm_space.pages, 1);
-        }
+        span->again = 0; /* it may be looked at before it is ready */
+        if (kind == LM_KIND_LARGE) lm_span_counts.large++;
     }
     lm_lock_give(&lm_space.lock);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
@@ -337,6 +330,26 @@ lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bo
     return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
 }
 
+/* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
+static void page_goes(const lm_page_t *page) {
+    struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
+    size_t carved = page->carved, rest = page->capacity - carved;
+    lm_space.page_slices -= page->slices;
+    lm_span_counts.pages_gone++;
+    (void)lm_add_relaxed(&class->handed, carved + page->again);
+    size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
+    if (LM_UNLIKELY(room > class->room_most)) class->room_most = room;
+}
+
+static void large_goes(const lm_page_t *span) {
+    lm_span_counts_t *counts = &lm_span_counts;
+    size_t bytes = lm_load_relaxed(&counts->large_bytes) -
+                   lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
+           objects = counts->large - counts->large_gone++;
+    if (LM_UNLIKELY(bytes > counts->large_bytes_most)) counts->large_bytes_most = bytes;
+    if (LM_UNLIKELY(objects > counts->large_most)) counts->large_most = objects;
+}
+
 void lm_span_give(lm_page_t *span, bool rested) {
     span->notified = NULL;
     lm_span_give_chain(span, rested);
@@ -348,10 +361,10 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
-        if (span->kind == LM_KIND_PAGE) {
-            lm_tally_sub(&lm_space.pages, 1);
-            lm_space.page_slices -= span->slices;
-        }
+        if (span->kind == LM_KIND_PAGE)
+            page_goes(span);
+        else if (span->kind == LM_KIND_LARGE)
+            large_goes(span);
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
@@ -418,7 +431,8 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
         return NULL;
     }
     lm_lock_take(&lm_space.lock);
-    lm_space_look(span->slices, 0);
+    lm_span_counts.large--; /* the target is the same object */
+    lm_space_cleaned(span->slices);
     lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_CLEAN, 0);
     lm_lock_give(&lm_space.lock);
     return target;
@@ -433,8 +447,8 @@ static lm_tally_t in_bytes(const lm_tally_t *slices) {
 
 void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
-    lm_space_look(0, 0);
-    lm_tally_look(&lm_space.pages);
+    look_at_mapped();
+    lm_space_cleaned(0);
     size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
     *stats = (lm_span_stats_t){
         .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
@@ -447,7 +461,6 @@ void lm_span_stats(lm_span_stats_t *stats) {
         .purges = lm_space.purges,
         .reserved = in_bytes(&lm_space.mapped),
         .committed = in_bytes(&lm_space.committed),
-        .pages = lm_space.pages,
         .grown = lm_space.grown,
     };
     lm_lock_give(&lm_space.lock);
@@ -455,10 +468,12 @@ void lm_span_stats(lm_span_stats_t *stats) {
 
 void lm_span_forget_peaks(void) {
     lm_lock_take(&lm_space.lock);
-    lm_space_look(0, 0);
+    look_at_mapped();
+    lm_space_cleaned(0);
     lm_tally_forget(&lm_space.mapped);
     lm_tally_forget(&lm_space.committed);
-    lm_tally_forget(&lm_space.pages);
+    lm_span_counts.large_most = lm_span_counts.large_bytes_most = 0;
+    for (unsigned c = 0; c <= UINT8_MAX; c++) lm_span_counts.of_class[c].room_most = 0;
     lm_lock_give(&lm_space.lock);
 }
 

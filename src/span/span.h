@@ -216,7 +216,6 @@ typedef struct lm_span_stats {
     size_t dirty_bytes, clean_bytes, used_bytes, meta_bytes;
     size_t purged_bytes, purges; /* since the start */
     lm_tally_t reserved, committed; /* bytes: of addresses; of those that memory may be behind */
-    lm_tally_t pages;               /* of blocks */
     size_t grown;                   /* times that the arena got longer */
 } lm_span_stats_t;
 

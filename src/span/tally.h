@@ -30,10 +30,25 @@ LM_INLINE void lm_tally_sub(lm_tally_t *tally, size_t n) {
 /* From now on the most is looked for anew. */
 LM_INLINE void lm_tally_forget(lm_tally_t *tally) { tally->most = tally->now; }
 
-/* The greater of the two becomes *most; by any thread at any time. Relaxed: a number, with nothing behind it. */
+/* The greater of the two becomes *most; by any thread at any time. Relaxed, here and below: numbers, with nothing
+ * behind them. */
 LM_INLINE void lm_most(size_t *most, size_t now) {
     size_t seen = lm_load_relaxed(most);
     while (LM_UNLIKELY(now > seen) && !lm_cas_weak_relaxed(most, &seen, now)) {}
 }
+
+/* Pages of blocks and large objects: what their descriptors say is added up as they go. Under the arena's lock, but
+ * for what is called atomic, which others add to. By class as the layer above numbers them; 0 is none. */
+typedef struct lm_span_counts {
+    size_t pages_gone;
+    size_t large, large_gone, large_most;                   /* objects: ever; freed; at a time */
+    size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable; the first two atomic */
+    struct lm_class_count {
+        size_t room, room_most; /* atomic: blocks that its pages hold; the most */
+        uint64_t handed;        /* atomic: blocks handed out of pages that have gone */
+    } of_class[UINT8_MAX + 1];
+} lm_span_counts_t;
+
+extern LM_HIDDEN lm_span_counts_t lm_span_counts;
 
 #endif
