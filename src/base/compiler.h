@@ -196,6 +196,9 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 /* For code that reads memory as it lies, whatever a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
 
+/* For a guess at what another thread writes without a word to us: single words, and no more. */
+#define LM_READS_RACING __attribute__((noinline, no_sanitize("thread")))
+
 /* Whether signal frames hold the address of the restorer that sigaction was given. */
 #if defined(__x86_64__)
 #define LM_SIGNAL_RESTORER 1

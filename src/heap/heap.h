@@ -205,10 +205,21 @@ typedef struct lm_heap_stats {
     size_t heaps;
     struct {
         size_t pages, blocks, capacity;
+        size_t most;    /* at a time: see count.h */
+        uint64_t total; /* blocks ever allocated */
     } of_class[LM_CLASSES];
+    size_t pages_gone;
+    size_t large_total, large_most, large_bytes_total, large_bytes_most;
+    size_t threads, threads_total, threads_most; /* that have a heap; often one that another had */
+    lm_tally_t orphans;                          /* pages */
 } lm_heap_stats_t;
 
+/* What the calling thread has ready is not in use, nor what threads have in lists of others' blocks; what other
+ * running threads have ready is. See count.h. */
 void lm_heap_stats(lm_heap_stats_t *stats);
+
+/* From now on the most of each is looked for anew. */
+void lm_heap_forget_peaks(void);
 
 /* Walks the invariants of the calling thread's heap; aborts with a line on what is broken. */
 void lm_heap_check(void);

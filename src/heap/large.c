@@ -58,6 +58,7 @@ void *lm_large_open(size_t bytes, size_t align, bool *zero) {
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
+    lm_count_large_more(usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
     lm_limit_answer_if_crossed();
@@ -85,7 +86,7 @@ static bool worth_moving(const lm_page_t *page) {
 }
 
 static void *move(lm_page_t *page, size_t usable) {
-    size_t slices = slices_for(usable);
+    size_t slices = slices_for(usable), had = page->bytes;
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
@@ -94,6 +95,7 @@ static void *move(lm_page_t *page, size_t usable) {
         lm_span_map(page, 1, page);
         return NULL;
     }
+    lm_count_large(had, usable);
     return open_at(target, usable);
 }
 
@@ -108,6 +110,7 @@ static void *fit(lm_page_t *page, void *p, size_t bytes) {
         return NULL;
     }
     page->bytes = usable;
+    lm_count_large(had, usable);
     if (usable > had) lm_span_fill(page, had, usable);
     return p;
 }
@@ -124,12 +127,15 @@ static void *fit_or_move(lm_page_t *page, void *p, size_t bytes) {
 /* The same with one of a first-class heap's, within its limit. */
 static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
                                  void *(*change)(lm_page_t *page, void *p, size_t bytes)) {
-    size_t slices = slices_for(bytes);
+    size_t slices = slices_for(bytes), had = page->bytes;
     lm_whole_lose(page);
     bool allowed = lm_whole_count(whole, slices);
     void *there = allowed ? change(page, p, bytes) : NULL;
     if (allowed) lm_whole_uncount(whole, slices);
-    lm_whole_gain(whole, there != NULL ? lm_page_of(there) : page);
+    if (there != NULL) page = lm_page_of(there);
+    /* Relaxed: for who asks for statistics. */
+    if (page->bytes > had) (void)lm_add_relaxed(&whole->large_bytes_total, page->bytes - had);
+    lm_whole_gain(whole, page);
     return there;
 }
 

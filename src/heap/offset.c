@@ -57,10 +57,12 @@ static lm_block_t *pop(lm_page_t *page) {
         uint32_t before = page->carved;
         page->free = lm_page_carve(page);
         lm_store_relaxed(&page->live, page->live - (page->carved - before));
+        lm_count_back(page, page->carved - before);
     }
     lm_block_t *block = page->free;
     page->free = lm_link_get(block);
     lm_store_relaxed(&page->live, page->live + 1);
+    lm_count_again(page, 1);
     return block;
 }
 

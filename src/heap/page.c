@@ -35,6 +35,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     page->virgin = false;
     page->link = (lm_node_t){NULL, NULL};
     page->heap = heap;
+    lm_count_page(page);
     page->notified = NULL;
     lm_store_relaxed(&page->remote, 0);
     lm_store_relaxed(&page->owner, heap->token);
@@ -128,7 +129,11 @@ LM_INLINE void retire(lm_page_t *page) {
 }
 
 static LM_NOINLINE void retire_counted(lm_page_t *page) {
-    lm_whole_uncount(page->heap->whole, page->slices);
+    struct loam_heap *whole = page->heap->whole;
+    lm_whole_uncount(whole, page->slices);
+    /* Relaxed: for who asks for statistics. */
+    if (whole->handed != NULL)
+        (void)lm_add_relaxed(&whole->handed[page->size_class], page->carved + page->again);
     retire(page);
 }
 

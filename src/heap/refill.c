@@ -31,7 +31,9 @@ static lm_block_t *list_of(lm_page_t *page) {
     lm_block_t *list = lm_page_take(page), *tail;
     if (list != NULL) return list;
     /* Blocks that others freed counted as outside, and do so in the heap's head as well. */
-    if (lm_remote_take(page, &list, &tail) == 0) return NULL;
+    uint32_t n = lm_remote_take(page, &list, &tail);
+    if (n == 0) return NULL;
+    lm_count_again(page, n);
     page->virgin = false;
     return list;
 }
@@ -113,6 +115,7 @@ static lm_block_t *cut(lm_page_t *page, uint32_t n) {
     /* Release: as in lm_page_take. */
     page->free = lm_link_get(tail);
     lm_store_release(&page->live, page->live + taken);
+    lm_count_again(page, taken);
     page->fresh = page->virgin = false; /* from now on some are in another class's list */
     lm_link_set(tail, NULL);
     return list;

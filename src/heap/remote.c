@@ -89,24 +89,27 @@ typedef struct chain {
 } chain_t;
 
 /* Its page may have become ours meanwhile, by adoption. */
-static void put_own(lm_heap_t *heap, const chain_t *chain) {
+static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
     lm_page_t *page = chain->page;
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
     lm_page_put(page, chain->head, chain->tail, chain->count);
+    if (back) lm_count_back(page, chain->count);
     if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
-static void send(lm_heap_t *heap, const chain_t *chain) {
+static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
     /* A branch of ours has the same token, and a lock of its own. */
     if (heap != NULL && lm_load_relaxed(&chain->page->owner) == heap->token &&
-        chain->page->heap == heap)
-        put_own(heap, chain);
-    else
-        lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
+        chain->page->heap == heap) {
+        put_own(heap, chain, back);
+        return;
+    }
+    if (back) lm_count_others_back(chain->page->size_class, chain->count);
+    lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
 }
 
-/* Sorts the list by pages. */
-void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
+/* Sorts the list by pages. back: its blocks were counted as handed out. */
+static void sort_and_send(lm_heap_t *heap, lm_block_t *list, bool back) {
     chain_t chains[CHAINS];
     lm_block_t *next;
     for (unsigned i = 0; i < CHAINS; i++) chains[i].page = NULL;
@@ -115,7 +118,7 @@ void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
         lm_page_t *page = lm_page_of(block);
         chain_t *chain = &chains[lm_span_slice(page) % CHAINS];
         if (chain->page != page) {
-            if (chain->page != NULL) send(heap, chain);
+            if (chain->page != NULL) send(heap, chain, back);
             *chain = (chain_t){page, NULL, block, 0};
         }
         lm_link_set(block, chain->head);
@@ -123,9 +126,13 @@ void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
         chain->count++;
     }
     for (unsigned i = 0; i < CHAINS; i++) {
-        if (chains[i].page != NULL) send(heap, &chains[i]);
+        if (chains[i].page != NULL) send(heap, &chains[i], back);
     }
 }
+
+void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, false); }
+
+void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, true); }
 
 static uint32_t held(const lm_foreign_t *foreign) {
     return (uint32_t)(foreign->granted - foreign->room);
@@ -155,7 +162,7 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
         if (foreign->handed_out) {
-            lm_foreign_send(NULL, heap->head[c]);
+            lm_foreign_send_back(NULL, heap->head[c]);
             heap->head[c] = NULL;
             foreign->handed_out = false;
         }
@@ -167,6 +174,7 @@ lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     /* A few are not worth the way here; and small ones share cache lines with what other threads use. */
     if (held(foreign) < FEW && held(foreign) * lm_class_bytes(size_class) < FEW_BYTES) return NULL;
+    lm_count_others(size_class, held(foreign));
     return lm_foreign_unlist(foreign);
 }
 

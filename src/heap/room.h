@@ -6,6 +6,7 @@
 #ifndef LM_HEAP_ROOM_H
 #define LM_HEAP_ROOM_H
 
+#include "heap/count.h"
 #include "heap/heap.h"
 
 /* ---- Where a page's link is: page->place ---- */
@@ -30,10 +31,11 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class);
 /* Makes the next untouched blocks into a list, NULL iff there are none. */
 lm_block_t *lm_page_carve(lm_page_t *page);
 
-/* Takes all blocks on page->free, NULL iff there are none. */
+/* Takes all blocks on page->free, to be handed out; NULL iff there are none. */
 LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;
+    lm_count_again(page, page->carved - page->live);
     page->free = NULL;
     page->virgin = false;
     /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
@@ -105,6 +107,9 @@ void lm_foreign_return_sleeper(lm_heap_t *heap);
 /* Hands over a list of them. heap, where some may be ours; NULL: nobody's, and no lock needed. */
 void lm_foreign_send(lm_heap_t *heap, lm_block_t *list);
 
+/* The same for one that was counted as handed out. */
+void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list);
+
 /* Blocks of others for malloc, of a list that is not empty, if there are enough of them; NULL otherwise. */
 lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 
@@ -126,6 +131,9 @@ LM_INLINE lm_block_t *lm_transfer_take(unsigned size_class) {
     return lm_transfer_take_one(size_class);
 }
 
+/* Blocks that lie there. */
+size_t lm_transfer_blocks(unsigned size_class);
+
 /* Sends home what nobody took since the last call, or all. Returns whether some stay. */
 bool lm_transfer_empty(bool all);
 
@@ -146,6 +154,9 @@ lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class);
  * false iff the page is no orphan any more. No lock held. */
 bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
+
+/* How many there are, those without free blocks too. forget: then the most is looked for anew. */
+lm_tally_t lm_orphan_tally(bool forget);
 
 void lm_orphan_lock(void);
 void lm_orphan_unlock(void);
@@ -356,6 +367,11 @@ LM_INLINE void lm_limit_answer_if_crossed(void) {
 
 /* lm_room_made, after what loam itself can do: as there. */
 bool lm_room_found(size_t bytes, unsigned *tries);
+
+/* ---- count.c ---- */
+
+/* The rest of lm_heap_stats, whose pages and large objects are there. */
+void lm_count_sum(lm_heap_stats_t *stats);
 
 /* ---- idle.c ---- */
 

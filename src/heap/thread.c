@@ -132,7 +132,9 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     heap->token = lm_thread_token();
     if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
-    (void)lm_add_relaxed(&lm_heaps_active, 1); /* relaxed: a guess is enough */
+    /* Relaxed, all of these: a guess is enough. */
+    lm_most(&lm_heap_counts.most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
+    (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
     /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
@@ -169,12 +171,13 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     if (head == NULL) return;
     if (heap->foreign[size_class].handed_out) {
         heap->head[size_class] = NULL;
-        lm_foreign_send(heap, head);
+        lm_foreign_send_back(heap, head);
         return;
     }
     uint32_t n = 1;
     for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
     heap->head[size_class] = NULL;
+    lm_count_back(heap->current[size_class], n);
     lm_page_put(heap->current[size_class], head, tail, n);
 }
 

@@ -28,6 +28,9 @@ struct loam_heap *lm_whole_create(void) {
         whole->crossed = false;
         whole->told = NULL;
         whole->late = NULL;
+        whole->large_total = whole->large_bytes_total = 0;
+        if (whole->handed != NULL)
+            __builtin_memset(whole->handed, 0, LM_CLASSES * sizeof *whole->handed);
         lm_list_add_last(&wholes, &whole->link);
     }
     lm_lock_give(&lm_registry_lock);
@@ -113,6 +116,11 @@ static void let_go(lm_heap_t *branch) {
     if (branch->main == NULL || branch->main == &lm_heap_common) lm_branch_spare(branch);
 }
 
+/* What it had ready. */
+static void count_ready_back(const lm_block_t *list) {
+    for (; list != NULL; list = lm_link_get(list)) lm_count_back(lm_page_of(list), 1);
+}
+
 static void into_chain(lm_page_t *page, void *context) {
     lm_page_t **chain = (lm_page_t **)context;
     lm_page_retire(page);
@@ -129,6 +137,7 @@ static void make_ordinary(lm_page_t *page, void *context) {
 /* All its pages at once, whatever is in them. Heap lock held. */
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
+    for (unsigned c = 1; c < LM_CLASSES; c++) count_ready_back(branch->head[c]);
     lm_branch_each_page(branch, into_chain, &chain);
     branch->notified = NULL;
     branch->pending = branch->left_behind = 0;

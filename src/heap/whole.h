@@ -31,7 +31,23 @@ struct loam_heap {
     void *context;
     lm_lock_t late_lock; /* of the next; before heaps' locks */
     lm_heap_t *late;     /* for threads that have ended but go on */
+    uint64_t large_total, large_bytes_total; /* atomic: of large objects, ever */
+    uint64_t *handed; /* atomic, by class: blocks of pages that have gone; NULL: not needed yet */
 };
+
+typedef struct lm_whole_class {
+    size_t pages, blocks, capacity;
+    uint64_t total; /* blocks ever allocated */
+} lm_whole_class_t;
+
+typedef struct lm_whole_counts {
+    lm_whole_class_t of_class[LM_CLASSES];
+    size_t large, large_bytes, spans;
+    uint64_t large_total, large_bytes_total;
+} lm_whole_counts_t;
+
+/* As for visit; false iff there is no memory for a list of its spans. */
+bool lm_whole_count_all(struct loam_heap *whole, lm_whole_counts_t *counts);
 
 /* NULL iff there is no memory. */
 struct loam_heap *lm_whole_create(void);

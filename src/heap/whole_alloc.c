@@ -118,7 +118,12 @@ void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, 
     if (!allowed) lm_refused(bytes, false);
     void *p = allowed ? lm_large_open(bytes, align, zero) : lm_no_memory();
     if (allowed) lm_whole_uncount(whole, slices);
-    if (p != NULL) lm_whole_gain(whole, lm_page_of(p));
+    if (p != NULL) {
+        /* Relaxed, both: for who asks for statistics. */
+        (void)lm_add_relaxed(&whole->large_total, 1);
+        (void)lm_add_relaxed(&whole->large_bytes_total, lm_page_of(p)->bytes);
+        lm_whole_gain(whole, lm_page_of(p));
+    }
     tell(whole);
     return p;
 }

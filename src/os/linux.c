@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -38,10 +39,21 @@ bool PORT(worker_start)(void (*entry)(void));
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
+lm_os_counts_t lm_os_counts;
+
+/* Relaxed: for who asks for statistics. */
+LM_INLINE void count(long n) {
+    (void)lm_add_relaxed(&lm_os_counts.calls, 1);
+    if (n == SYS_mmap) (void)lm_add_relaxed(&lm_os_counts.maps, 1);
+    if (n == SYS_munmap) (void)lm_add_relaxed(&lm_os_counts.unmaps, 1);
+    if (n == SYS_madvise) (void)lm_add_relaxed(&lm_os_counts.advices, 1);
+}
+
 /* Every call of loam's is made here and nowhere else: a thread that sleeps in the kernel with its
  * program counter in here sleeps inside loam. (The worker's start is the exception.) */
 static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
 call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
+    count(n);
     return lm_syscall(n, a, b, c, d, e, 0);
 }
 
@@ -105,6 +117,7 @@ void *PORT(reserve)(size_t bytes) {
 }
 
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
+    (void)lm_add_relaxed(&lm_os_counts.commits, 1); /* relaxed: as above */
     intptr_t got =
         map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at) return LM_COMMIT_DONE;
@@ -150,6 +163,28 @@ uint64_t lm_os_thread_us(void) {
     struct timespec now = {0, 0};
     (void)call3(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (intptr_t)&now, 0);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t lm_os_clock_us(void) {
+    struct timespec now = {0, 0};
+    (void)call3(SYS_clock_gettime, CLOCK_MONOTONIC, (intptr_t)&now, 0);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t in_us(struct timeval time) {
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
+}
+
+void lm_os_usage(lm_os_usage_t *usage) {
+    struct rusage now = {0};
+    (void)call3(SYS_getrusage, RUSAGE_SELF, (intptr_t)&now, 0);
+    *usage = (lm_os_usage_t){
+        .user_us = in_us(now.ru_utime),
+        .system_us = in_us(now.ru_stime),
+        .faults = (uint64_t)now.ru_minflt,
+        .disk_faults = (uint64_t)now.ru_majflt,
+        .resident_most = (uint64_t)now.ru_maxrss * 1024,
+    };
 }
 
 unsigned lm_os_processors(void) {

@@ -136,6 +136,28 @@ unsigned lm_os_process(void);
 intptr_t lm_os_write(int file, const char *text, size_t bytes);
 #endif
 
+/* System calls of loam's own since the start; of these, some by their names. Atomic, relaxed: numbers. */
+typedef struct lm_os_counts {
+    size_t calls;   /* all of these and others */
+    size_t maps;    /* mmap */
+    size_t unmaps;  /* munmap */
+    size_t advices; /* madvise */
+    size_t commits; /* lm_os_commit: most of the maps */
+} lm_os_counts_t;
+
+extern lm_os_counts_t lm_os_counts;
+
+/* What the process has used since it began, as the system counts it: microseconds of its processors, page faults with
+ * and without a disk, the most bytes that were resident. All 0 iff the system does not say. */
+typedef struct lm_os_usage {
+    uint64_t user_us, system_us, faults, disk_faults, resident_most;
+} lm_os_usage_t;
+
+void lm_os_usage(lm_os_usage_t *usage);
+
+/* Microseconds since some moment. */
+uint64_t lm_os_clock_us(void);
+
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
 

@@ -12,6 +12,7 @@
 LM_AT_START lm_arena_t lm_arena;
 LM_AT_START lm_page_t lm_nobody;
 LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
+lm_span_counts_t lm_span_counts;
 
 enum {
     SLICES_MOST_LOG2 = 28, /* 16 TiB of slices */
@@ -183,6 +184,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
     LM_METER(system(slices << LM_SLICE_SHIFT));
     publish(gap + slices);
+    lm_space.grown++;
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
     lm_space.gap_slices += gap;
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
@@ -214,6 +216,11 @@ static bool grow(size_t slices) {
 
 /* ---- Shrinking ---- */
 
+static void look_at_mapped(void) {
+    lm_space.mapped.now = lm_arena.slices;
+    lm_tally_look(&lm_space.mapped);
+}
+
 /* Purges the system pages that lie wholly within [from, to). */
 static void purge_within(void *from, void *to) {
     size_t page = lm_os_page_bytes();
@@ -224,6 +231,8 @@ static void purge_within(void *from, void *to) {
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     if (end == lm_arena.slices && slices >= GROW_LEAST) {
+        look_at_mapped();
+        lm_space.mapped.gone += slices;
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
@@ -308,6 +317,8 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = slot(first);
+        span->again = 0; /* it may be looked at before it is ready */
+        if (kind == LM_KIND_LARGE) lm_span_counts.large++;
     }
     lm_lock_give(&lm_space.lock);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
@@ -322,6 +333,26 @@ lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bo
     return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
+/* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
+static void page_goes(const lm_page_t *page) {
+    struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
+    size_t carved = page->carved, rest = page->capacity - carved;
+    lm_space.page_slices -= page->slices;
+    lm_span_counts.pages_gone++;
+    (void)lm_add_relaxed(&class->handed, carved + page->again);
+    size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
+    if (LM_UNLIKELY(room > class->room_most)) class->room_most = room;
+}
+
+static void large_goes(const lm_page_t *span) {
+    lm_span_counts_t *counts = &lm_span_counts;
+    size_t bytes = lm_load_relaxed(&counts->large_bytes) -
+                   lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
+           objects = counts->large - counts->large_gone++;
+    if (LM_UNLIKELY(bytes > counts->large_bytes_most)) counts->large_bytes_most = bytes;
+    if (LM_UNLIKELY(objects > counts->large_most)) counts->large_most = objects;
+}
+
 void lm_span_give(lm_page_t *span, bool rested) {
     span->notified = NULL;
     lm_span_give_chain(span, rested);
@@ -333,7 +364,10 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
-        if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
+        if (span->kind == LM_KIND_PAGE)
+            page_goes(span);
+        else if (span->kind == LM_KIND_LARGE)
+            large_goes(span);
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
@@ -403,7 +437,11 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
                             slices << LM_SLICE_SHIFT);
     lm_lock_take(&lm_space.lock);
     lm_space.moving_slices -= old;
-    if (moved) lm_space_insert(lm_span_slice(span), old, LM_KIND_CLEAN, 0);
+    if (moved) {
+        lm_span_counts.large--; /* the target is the same object */
+        lm_space_cleaned(old);
+        lm_space_insert(lm_span_slice(span), old, LM_KIND_CLEAN, 0);
+    }
     lm_lock_give(&lm_space.lock);
     if (moved) return target;
     lm_span_give(target, true);
@@ -412,8 +450,15 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
 
 /* ---- Numbers, checks, fork ---- */
 
+static lm_tally_t in_bytes(const lm_tally_t *slices) {
+    return (lm_tally_t){slices->now << LM_SLICE_SHIFT, slices->most << LM_SLICE_SHIFT,
+                        slices->gone << LM_SLICE_SHIFT};
+}
+
 void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
+    look_at_mapped();
+    lm_space_cleaned(0);
     size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
     *stats = (lm_span_stats_t){
         .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
@@ -424,7 +469,21 @@ void lm_span_stats(lm_span_stats_t *stats) {
         .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
         .purged_bytes = lm_space.purged_bytes,
         .purges = lm_space.purges,
+        .reserved = in_bytes(&lm_space.mapped),
+        .committed = in_bytes(&lm_space.committed),
+        .grown = lm_space.grown,
     };
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_forget_peaks(void) {
+    lm_lock_take(&lm_space.lock);
+    look_at_mapped();
+    lm_space_cleaned(0);
+    lm_tally_forget(&lm_space.mapped);
+    lm_tally_forget(&lm_space.committed);
+    lm_span_counts.large_most = lm_span_counts.large_bytes_most = 0;
+    for (unsigned c = 0; c <= UINT8_MAX; c++) lm_span_counts.of_class[c].room_most = 0;
     lm_lock_give(&lm_space.lock);
 }
 

@@ -92,6 +92,7 @@ size_t lm_purge_one(uint32_t ticks) {
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
         lm_lock_take(&lm_space.lock);
         lm_space.busy--;
+        if (purged) lm_space_cleaned(slices);
         span = lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
         lm_store_relaxed(&lm_space.refused, purged ? 0 : lm_space.refused + 1);
         if (!purged) return 0;

@@ -32,6 +32,8 @@ typedef struct lm_space {
     size_t huge_rest;      /* atomic: slices before the next huge page: the last one was slow */
     size_t huge_pause;     /* how many it was, the last time; 0: the last one was fast */
     size_t purged_bytes, purges;
+    lm_tally_t mapped, committed; /* slices; `now` is set when it is looked at */
+    size_t grown;                 /* times that the arena got longer */
     size_t purged_lately;  /* slices, the older the less */
     size_t retaken_lately; /* those of them for which memory was taken anew */
 
@@ -52,6 +54,13 @@ LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1
  * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
  * Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
+
+/* So many slices are clean again, though not yet counted as that. */
+LM_INLINE void lm_space_cleaned(size_t slices) {
+    lm_space.committed.now = lm_arena.slices - lm_space.clean_slices;
+    lm_tally_look(&lm_space.committed);
+    lm_space.committed.gone += slices;
+}
 
 /* Takes a free span out of its lists. */
 void lm_space_remove(lm_page_t *span);

@@ -23,6 +23,7 @@
 
 #include "base/base.h"
 #include "os/os.h"
+#include "span/tally.h"
 
 enum { LM_SLICE_SHIFT = 16 };
 #define LM_SLICE_BYTES ((size_t)1 << LM_SLICE_SHIFT)
@@ -78,7 +79,10 @@ typedef struct LM_ALIGNED(128) lm_page {
     lm_node_t age;            /* dirty spans: oldest first */
     uint32_t slices;          /* in the span; also in the last slice's slot of a free span */
     uint32_t stamp;           /* dirty spans: tick of the last free into it */
-    size_t bytes;             /* large: usable bytes */
+    union {
+        size_t bytes; /* large: usable bytes */
+        size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
+    };
 } lm_page_t;
 
 LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
@@ -247,9 +251,14 @@ typedef struct lm_span_stats {
     size_t metadata_bytes; /* map and descriptors behind them */
     size_t dirty_bytes, clean_bytes, used_bytes, meta_bytes;
     size_t purged_bytes, purges; /* since the start */
+    lm_tally_t reserved, committed; /* bytes: of addresses; of those that memory may be behind */
+    size_t grown;                   /* times that the arena got longer */
 } lm_span_stats_t;
 
 void lm_span_stats(lm_span_stats_t *stats);
+
+/* From now on the most of each is looked for anew. */
+void lm_span_forget_peaks(void);
 
 /* Calls visit for each span in use; the arena lock is held. */
 void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context);
