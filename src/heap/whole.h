@@ -31,10 +31,16 @@ struct loam_heap {
     void *context;
     lm_lock_t late_lock; /* of the next; before heaps' locks */
     lm_heap_t *late;     /* for threads that have ended but go on */
+    struct loam_arena *arena; /* where its memory comes from; NULL: from everywhere */
+    bool spills;              /* and from elsewhere when that is full */
 };
 
 /* NULL iff there is no memory. */
 struct loam_heap *lm_whole_create(void);
+
+/* The same in a range (span/range.h); spills: where that is full, memory comes from elsewhere. NULL also iff the range
+ * is closing. */
+struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills);
 
 /* Objects live on as malloc's. No thread may be allocating from it, or have it for its malloc but this one. */
 void lm_whole_delete(struct loam_heap *whole);

@@ -312,11 +312,18 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
 }
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    return take(slices, align_slices, kind, 0, false, zero);
+    /* Relaxed: one that comes this moment serves the next. */
+    bool ranges = kind != LM_KIND_META && LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0);
+    lm_page_t *span = ranges ? lm_range_take_near(slices, align_slices, kind, zero) : NULL;
+    if (span == NULL) span = take(slices, align_slices, kind, 0, false, zero);
+    return span == NULL && ranges ? lm_range_take_far(slices, align_slices, kind, zero) : span;
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    bool ranges = LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0); /* as above */
+    lm_page_t *span = ranges ? lm_range_take_near(slices, 1, LM_KIND_PAGE, zero) : NULL;
+    if (span == NULL) span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    return span == NULL && ranges ? lm_range_take_far(slices, 1, LM_KIND_PAGE, zero) : span;
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
@@ -330,6 +337,10 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
+        if (LM_UNLIKELY(span->range != 0)) {
+            lm_range_give(span);
+            continue;
+        }
         if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
@@ -339,7 +350,8 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry = &lm_arena.map[lm_span_slice(span)];
+    lm_page_t **entry = LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)]
+                                                    : lm_range_map_of(span);
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
@@ -350,6 +362,7 @@ static size_t free_until(size_t from, size_t to) {
 }
 
 bool lm_span_extend(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
     size_t first = lm_span_slice(span);
     bool done = false;
     lm_lock_take(&lm_space.lock);
@@ -376,6 +389,10 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
 }
 
 void lm_span_shrink(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) {
+        lm_range_shrink(span, slices);
+        return;
+    }
     size_t first = lm_span_slice(span), cut = span->slices - slices;
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
@@ -389,7 +406,8 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
         return NULL; /* shut in: mremap may be forbidden too */
-    lm_page_t *target = lm_span_take(slices, 1, LM_KIND_LARGE, NULL);
+    if (span->range != 0) return NULL; /* that memory has its place */
+    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, NULL);
     if (target == NULL) return NULL;
     if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT,
                     lm_span_start(target), slices << LM_SLICE_SHIFT)) {
@@ -406,7 +424,7 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
 
 void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
-    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
+    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices + lm_space.spare_slices;
     *stats = (lm_span_stats_t){
         .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
         .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
@@ -417,6 +435,7 @@ void lm_span_stats(lm_span_stats_t *stats) {
         .purged_bytes = lm_space.purged_bytes,
         .purges = lm_space.purges,
     };
+    lm_range_stats(stats);
     lm_lock_give(&lm_space.lock);
 }
 
@@ -425,12 +444,13 @@ void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context)
     for (size_t i = 0; i < lm_arena.slices; i += slot(i)->slices) {
         if (slot(i)->kind >= LM_KIND_PAGE) visit(slot(i), context);
     }
+    lm_range_visit(visit, context);
     lm_lock_give(&lm_space.lock);
 }
 
 lm_page_t *lm_span_holding(const void *p) {
-    lm_page_t *found = NULL;
     lm_lock_take(&lm_space.lock);
+    lm_page_t *found = lm_range_holding(p);
     size_t slice = lm_slice_of(p);
     for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += slot(i)->slices) {
         if (slice < i + slot(i)->slices && slot(i)->kind >= LM_KIND_PAGE) found = slot(i);
@@ -481,6 +501,7 @@ void lm_span_check(void) {
     for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
         aged--;
     if (listed != 0 || aged != 0) broken("lists", listed);
+    lm_range_check();
     lm_lock_give(&lm_space.lock);
 }
 
