@@ -109,7 +109,8 @@ LOAM_API void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) L
 /* Ends the arena: from this call on nothing new is put into it, whatever comes back. 0: it is gone; a managed range is
  * the program's again, with what lies in it, and reserved memory is the system's. -EBUSY: heaps use it, or objects lie
  * in it, or pages that threads keep ready (loam_collect in these threads): call again later. No other thread may be
- * asking about pointers into it. -ENOMEM: as before. NULL is fine. */
+ * asking about pointers into it. -ENOMEM: the same. -EINVAL: it is gone already, as far as that can be told. NULL is
+ * fine. */
 LOAM_API int loam_arena_destroy(loam_arena *arena) LOAM_NOEXCEPT;
 
 /* ---- Nodes ---- */

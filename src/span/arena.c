@@ -479,7 +479,7 @@ void lm_span_check(void) {
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
         }
-        if (span->kind == LM_KIND_PAGE) pages += span->slices;
+        if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
         before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
         i += span->slices;
     }

@@ -375,6 +375,10 @@ static lm_page_t *take_apart(struct loam_arena *range) {
 
 int lm_range_destroy(struct loam_arena *range) {
     lm_lock_take(&lm_space.lock);
+    if (lm_range_slices(range) == 0) {
+        lm_lock_give(&lm_space.lock);
+        return -EINVAL;
+    }
     if (!range->closing && !range->exclusive)
         lm_store_relaxed(&lm_ranges_open, lm_ranges_open - 1);
     range->closing = true;

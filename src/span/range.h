@@ -64,7 +64,7 @@ int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct lo
 
 /* From now on nothing new is put into it. -EBUSY iff something is in it still, or a heap uses it; otherwise it is gone:
  * the user's memory is untouched from then on, and inside ones are plain free memory of the arena. -ENOMEM iff that
- * could not be had: nothing has changed then. */
+ * could not be had: it stays, closed. -EINVAL iff it is gone already, as far as that can be told. */
 int lm_range_destroy(struct loam_arena *range);
 
 /* A heap uses it; false iff it is closing. No longer. */
