@@ -2,6 +2,7 @@
  *
  *   malloc.h     loam_malloc and its kin: the general-purpose heap  for C++: malloc.hpp, new_delete.hpp
  *   heap.h       heaps like it, ended as a whole, limited, walked  for C++: heap.hpp
+ *   arena.h      memory of your own for these, huge pages, NUMA nodes
  *   pool.h       blocks of one size                                 for C++: pool.hpp
  *   blocks.h     malloc for programs with few sizes                 for C++: blocks.hpp
  *   region.h     objects of any size that are dropped together      for C++: region.hpp
@@ -23,6 +24,7 @@
 #define LOAM_LOAM_H
 
 #include "loam/alloc.h"
+#include "loam/arena.h"
 #include "loam/blocks.h"
 #include "loam/fifo.h"
 #include "loam/handlers.h"

@@ -23,6 +23,17 @@ void lm_options_read(const char *config, char **environment);
 /* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set then. */
 bool lm_options_limit(size_t soft, size_t hard);
 
+/* Memory that options ask for. Before main, after lm_options_read. */
+void lm_options_reserve(void);
+
+typedef struct lm_at_start {
+    size_t pages_1g, pages_2m; /* huge pages */
+    int node;                  /* of these; LM_NODE_ANY: of all */
+    size_t timeout_ms;
+    size_t bytes; /* ordinary memory */
+} lm_at_start_t;
+void lm_arenas_at_start(const lm_at_start_t *want);
+
 /* In the file of the constructor that does so: who names it has that linked. */
 extern LM_HIDDEN const char lm_boots;
 

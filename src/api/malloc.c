@@ -20,6 +20,7 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
     (void)argc, (void)argv;
     lm_options_read(&loam_config != NULL ? loam_config : NULL, environment);
     lm_heap_boot();
+    lm_options_reserve();
 }
 
 static void *overflow(size_t size) {

@@ -292,6 +292,12 @@ static void apply(option_name_t option) {
     case OPTION_LIMIT_SOFT: PUT(lm_limit_policy.soft, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;
+    case OPTION_USE_NUMA_NODES: PUT(lm_nodes_most, (uint32_t)value); break;
+    case OPTION_RESERVE_HUGE_OS_PAGES: /* below */
+    case OPTION_RESERVE_HUGE_OS_PAGES_AT:
+    case OPTION_RESERVE_LARGE_OS_PAGES:
+    case OPTION_RESERVE_OS_MEMORY:
+    case OPTION_RESERVE_TIMEOUT:
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:
@@ -465,6 +471,15 @@ void lm_options_read(const char *config, char **environment) {
     look_at_limits();
     start_rows();
     if (get(OPTION_VERBOSE) == 1) print_verbose();
+}
+
+void lm_options_reserve(void) {
+    lm_at_start_t want = {.pages_1g = get(OPTION_RESERVE_HUGE_OS_PAGES),
+                          .pages_2m = get(OPTION_RESERVE_LARGE_OS_PAGES),
+                          .node = (int)get(OPTION_RESERVE_HUGE_OS_PAGES_AT) - 1,
+                          .timeout_ms = get(OPTION_RESERVE_TIMEOUT),
+                          .bytes = get(OPTION_RESERVE_OS_MEMORY)};
+    lm_arenas_at_start(&want);
 }
 
 /* ---- Calls ---- */

@@ -24,10 +24,10 @@ lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *fun
 
 #if LM_GUARD_LINKS
 
-/* In the arena, but in no page: it was ours once. */
+/* In the arena, or a range, but in no page: it was ours once. */
 static bool was_ours(const void *p) {
-    return lm_slice_of(p) < lm_load_acquire(&lm_arena.slices) &&
-           lm_page_of(p)->kind == LM_KIND_NONE;
+    bool inside = lm_slice_of(p) < lm_load_acquire(&lm_arena.slices);
+    return (inside || lm_range_around(p) != NULL) && lm_page_of(p)->kind == LM_KIND_NONE;
 }
 
 /* ---- Links ---- */

@@ -104,7 +104,7 @@ LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = 
 
 void *lm_block_alloc_slow(size_t bytes);
 void lm_block_free_slow(void *p, lm_page_t *page);
-void lm_free_foreign(void *p); /* outside the arena: NULL is fine, the rest is reported */
+void lm_free_foreign(void *p); /* outside the arena: of a range, NULL; the rest is reported */
 void lm_page_event(lm_page_t *page);
 
 /* The first block of a list; NULL iff it is empty. The heap is read here and not before: compilers would

@@ -27,10 +27,23 @@ static void *open_at(lm_page_t *page, size_t usable) {
     return lm_span_start(page);
 }
 
+static lm_page_t *take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+                       bool *zero) {
+    if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
+        return lm_whole_take(whole, slices, align_slices, zero);
+    return lm_span_take(slices, align_slices, LM_KIND_LARGE, zero);
+}
+
 /* No lock is held here. */
-static LM_COLD lm_page_t *take_of_room_made(size_t usable, size_t align_slices, bool *zero) {
+static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usable,
+                                            size_t align_slices, bool *zero) {
+    if (whole != NULL && whole->arena != NULL) {
+        lm_whole_collect(whole);
+        lm_page_t *page = take(whole, slices_for(usable), align_slices, zero);
+        if (page != NULL) return page;
+    }
     for (unsigned tries = 0; lm_room_found(usable, &tries);) {
-        lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+        lm_page_t *page = take(whole, slices_for(usable), align_slices, zero);
         if (page != NULL) return page;
     }
     lm_refused(usable, false);
@@ -43,18 +56,18 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
         struct loam_heap *whole = lm_heap_chosen();
         if (whole != NULL) return lm_whole_large_alloc(whole, bytes, align, zero);
     }
-    return lm_large_open(bytes, align, zero);
+    return lm_large_open(NULL, bytes, align, zero);
 }
 
-void *lm_large_open(size_t bytes, size_t align, bool *zero) {
+void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large(bytes);
     LM_METER(slow());
     lm_beat_if_asked();
     size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
-    lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+    lm_page_t *page = take(whole, slices_for(usable), align_slices, zero);
     if (LM_UNLIKELY(page == NULL)) {
-        page = take_of_room_made(usable, align_slices, zero);
+        page = take_of_room_made(whole, usable, align_slices, zero);
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);

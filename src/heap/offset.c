@@ -101,7 +101,7 @@ static unsigned class_for(size_t whole, size_t align, size_t offset) {
 static void *large_alloc(size_t whole, size_t align, size_t offset, bool *zero) {
     size_t shift = shift_at(0, align, offset);
     void *start =
-        lm_large_open(shift + whole, align, zero); /* of no first-class heap: see its free */
+        lm_large_open(NULL, shift + whole, align, zero); /* of no first-class heap: see its free */
     if (start == NULL) return NULL;
     lm_page_t *page = lm_page_of(start);
     lm_store_relaxed(&page->owner, LM_OWNER_OFFSET);

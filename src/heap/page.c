@@ -15,11 +15,18 @@
 
 enum { CARVE_LEAST = 512, CARVE_MOST = 4096 /* bytes */, WAKE_MOST = 16 };
 
+LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_bytes, bool crowded,
+                          bool *zero) {
+    if (LM_UNLIKELY(heap->whole != NULL) && heap->whole->arena != NULL)
+        return lm_whole_take_page(heap->whole, slices, block_bytes, crowded, zero);
+    return lm_span_take_page(slices, block_bytes, crowded, zero);
+}
+
 static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
     lm_page_t *page =
-        lm_span_take_page(slices, block_bytes, heap->full[size_class].first != NULL, &zero);
+        take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
     page->free = NULL;

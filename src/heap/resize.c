@@ -17,9 +17,7 @@ size_t lm_usable_size(const void *p) {
 
 #if LOAM_METER
 size_t lm_meter_bytes(const void *p) {
-    size_t slice = lm_slice_of(p);
-    if (slice >= lm_peek(&lm_arena.slices)) return 0;
-    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    const lm_page_t *page = lm_page_of(p);
     bool block = page->kind == LM_KIND_PAGE;
     bool large = page->kind == LM_KIND_LARGE && (lm_is_offset(page) || p == lm_span_start(page));
     return block || large ? lm_block_room(page, p) - LM_TRAILER : 0;

@@ -164,9 +164,9 @@ void lm_orphan_after_fork(void);
 
 /* ---- large.c ---- */
 
-/* Of the first-class heap that the thread's malloc uses, if any; of nobody. */
+/* Of the first-class heap that the thread's malloc uses, if any; of nobody, in memory for that heap (NULL: any). */
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
-void *lm_large_open(size_t bytes, size_t align, bool *zero);
+void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);
 void lm_large_discard(lm_page_t *page); /* the same, without a look at what it belongs to */
 /* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it was then. */
@@ -318,6 +318,12 @@ void lm_whole_gain(struct loam_heap *whole, lm_page_t *page);
 void lm_whole_lose(lm_page_t *page);
 
 void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
+
+/* As lm_span_take, and lm_span_take_page, for a heap with a range of its own. */
+lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+                         bool *zero);
+lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size_t block_bytes,
+                              bool crowded, bool *zero);
 
 /* ---- branch.c ---- */
 

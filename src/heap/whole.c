@@ -31,10 +31,23 @@ struct loam_heap *lm_whole_create(void) {
         whole->large_total = whole->large_bytes_total = 0;
         if (whole->handed != NULL)
             __builtin_memset(whole->handed, 0, LM_CLASSES * sizeof *whole->handed);
+        whole->arena = NULL;
         lm_list_add_last(&wholes, &whole->link);
     }
     lm_lock_give(&lm_registry_lock);
     if (whole == NULL) (void)lm_no_memory();
+    return whole;
+}
+
+struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills) {
+    if (!lm_range_hold(arena)) return NULL;
+    struct loam_heap *whole = lm_whole_create();
+    if (whole == NULL) {
+        lm_range_let(arena);
+        return NULL;
+    }
+    whole->arena = arena;
+    whole->spills = spills;
     return whole;
 }
 
@@ -171,6 +184,7 @@ static const lm_heap_t *leave_front(const struct loam_heap *whole) {
 }
 
 static void put_away(struct loam_heap *whole) {
+    if (whole->arena != NULL) lm_range_let(whole->arena);
     lm_list_remove(&wholes, &whole->link);
     lm_list_add_first(&spare_wholes, &whole->link);
 }

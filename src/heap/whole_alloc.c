@@ -73,13 +73,29 @@ void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers)
     numbers->hard_limit = lm_load_relaxed(&whole->hard);
 }
 
+/* ---- Memory of a range ---- */
+
+lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+                         bool *zero) {
+    lm_page_t *span = lm_range_take(whole->arena, slices, align_slices, LM_KIND_LARGE, zero);
+    return span == NULL && whole->spills ? lm_span_take(slices, align_slices, LM_KIND_LARGE, zero)
+                                         : span;
+}
+
+lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size_t block_bytes,
+                              bool crowded, bool *zero) {
+    lm_page_t *span = lm_range_take_page(whole->arena, slices, block_bytes, zero);
+    return span == NULL && whole->spills ? lm_span_take_page(slices, block_bytes, crowded, zero)
+                                         : span;
+}
+
 /* ---- Allocation ---- */
 
 /* Once more after what is empty has gone, if that is what is missing. */
 static void *refill(lm_heap_t *branch, unsigned size_class) {
     struct loam_heap *whole = branch->whole;
     void *block = lm_heap_refill(branch, size_class);
-    if (block == NULL && lm_load_relaxed(&whole->hard) != SIZE_MAX) {
+    if (block == NULL && (whole->arena != NULL || lm_load_relaxed(&whole->hard) != SIZE_MAX)) {
         lm_whole_collect(whole);
         block = lm_heap_refill(branch, size_class);
     }
@@ -116,7 +132,7 @@ void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, 
     for (unsigned tries = 0; LM_UNLIKELY(!allowed) && lm_room_found(bytes, &tries);)
         allowed = lm_whole_count(whole, slices);
     if (!allowed) lm_refused(bytes, false);
-    void *p = allowed ? lm_large_open(bytes, align, zero) : lm_no_memory();
+    void *p = allowed ? lm_large_open(whole, bytes, align, zero) : lm_no_memory();
     if (allowed) lm_whole_uncount(whole, slices);
     if (p != NULL) {
         /* Relaxed, both: for who asks for statistics. */

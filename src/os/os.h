@@ -77,6 +77,26 @@ bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 /* Bytes of one system page: 4096 to 65536. */
 size_t lm_os_page_bytes(void);
 
+/* ---- Nodes, and the system's pool of huge pages (linux_numa.c) ---- */
+
+/* Which NUMA nodes there are, by bits; 1 iff the system does not say. Nodes from 64 on are left out. */
+uint64_t lm_os_nodes(void);
+
+/* That of the processor that the caller runs on; 0 iff unknown. */
+unsigned lm_os_node(void);
+
+/* Prefers the node for pages of [at, at+bytes), multiples of lm_os_page_bytes(), which come from now on. false iff
+ * refused. */
+bool lm_os_bind(void *at, size_t bytes, unsigned node);
+
+/* Replaces [at, at+bytes), committed, a multiple of page_bytes (2 MiB or 1 GiB) as `at` is, by pages of the pool, of the
+ * node if it is not negative and has some; resident and zero. false iff there are too few: the range is committed, zero
+ * and ordinary then. */
+bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
+
+/* Milliseconds of a clock that only goes forward. */
+uint64_t lm_os_ms(void);
+
 /* ---- Waiting ---- */
 
 /* Sleeps while *word == value, at most timeout_ms (UINT32_MAX: without end). May return early. */

@@ -326,18 +326,25 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
 }
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    return take(slices, align_slices, kind, 0, false, 0, zero);
+    /* Relaxed: one that comes this moment serves the next. */
+    bool ranges = kind != LM_KIND_META && LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0);
+    lm_page_t *span = ranges ? lm_range_take_near(slices, align_slices, kind, zero) : NULL;
+    if (span == NULL) span = take(slices, align_slices, kind, 0, false, 0, zero);
+    return span == NULL && ranges ? lm_range_take_far(slices, align_slices, kind, zero) : span;
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
+    bool ranges = LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0); /* as above */
+    lm_page_t *span = ranges ? lm_range_take_near(slices, 1, LM_KIND_PAGE, zero) : NULL;
+    if (span == NULL) span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
+    return span == NULL && ranges ? lm_range_take_far(slices, 1, LM_KIND_PAGE, zero) : span;
 }
 
 /* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
 static void page_goes(const lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
-    lm_space.page_slices -= page->slices;
+    if (page->range == 0) lm_space.page_slices -= page->slices;
     lm_span_counts.pages_gone++;
     (void)lm_add_relaxed(&class->handed, carved + page->again);
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
@@ -368,6 +375,10 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
             page_goes(span);
         else if (span->kind == LM_KIND_LARGE)
             large_goes(span);
+        if (LM_UNLIKELY(span->range != 0)) {
+            lm_range_give(span);
+            continue;
+        }
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
@@ -376,7 +387,8 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry = &lm_arena.map[lm_span_slice(span)];
+    lm_page_t **entry = LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)]
+                                                    : lm_range_map_of(span);
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
@@ -387,6 +399,7 @@ static size_t free_until(size_t from, size_t to) {
 }
 
 bool lm_span_extend(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
     size_t first = lm_span_slice(span);
     bool done = false;
     lm_lock_take(&lm_space.lock);
@@ -417,6 +430,10 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
 }
 
 void lm_span_shrink(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) {
+        lm_range_shrink(span, slices);
+        return;
+    }
     size_t first = lm_span_slice(span), cut = span->slices - slices;
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
@@ -430,6 +447,7 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
         return NULL; /* shut in: mremap may be forbidden too */
+    if (span->range != 0) return NULL; /* that memory has its place */
     size_t old = span->slices;
     lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, NULL);
     if (target == NULL) return NULL;
@@ -459,7 +477,7 @@ void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
     look_at_mapped();
     lm_space_cleaned(0);
-    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
+    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices + lm_space.spare_slices;
     *stats = (lm_span_stats_t){
         .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
         .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
@@ -473,6 +491,7 @@ void lm_span_stats(lm_span_stats_t *stats) {
         .committed = in_bytes(&lm_space.committed),
         .grown = lm_space.grown,
     };
+    lm_range_stats(stats);
     lm_lock_give(&lm_space.lock);
 }
 
@@ -492,12 +511,13 @@ void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context)
     for (size_t i = 0; i < lm_arena.slices; i += slot(i)->slices) {
         if (slot(i)->kind >= LM_KIND_PAGE) visit(slot(i), context);
     }
+    lm_range_visit(visit, context);
     lm_lock_give(&lm_space.lock);
 }
 
 lm_page_t *lm_span_holding(const void *p) {
-    lm_page_t *found = NULL;
     lm_lock_take(&lm_space.lock);
+    lm_page_t *found = lm_range_holding(p);
     size_t slice = lm_slice_of(p);
     for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += slot(i)->slices) {
         if (slice < i + slot(i)->slices && slot(i)->kind >= LM_KIND_PAGE) found = slot(i);
@@ -526,7 +546,7 @@ void lm_span_check(void) {
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
         }
-        if (span->kind == LM_KIND_PAGE) pages += span->slices;
+        if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
         if (span->kind == LM_KIND_NONE) gaps += span->slices;
         before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
         i += span->slices;
@@ -550,6 +570,7 @@ void lm_span_check(void) {
     for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
         aged--;
     if (listed != 0 || aged != 0) broken("lists", listed);
+    lm_range_check();
     lm_lock_give(&lm_space.lock);
 }
 

@@ -187,7 +187,8 @@ bool lm_purge_may_work(void) {
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
-    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
+    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices -
+                  lm_space.spare_slices;
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + used / 8;
     if (lm_space.dirty_slices <= most || never()) return;
     while (lm_purge_one(0) > 0) {}
@@ -198,6 +199,7 @@ size_t lm_purge_all(void) {
     lm_lock_take(&lm_space.lock);
     lm_store_relaxed(&lm_space.refused, 0); /* somebody asks: try again */
     while ((part = lm_purge_one(0)) > 0) slices += part;
+    slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
     lm_lock_give(&lm_space.lock);
     return slices << LM_SLICE_SHIFT;

@@ -14,6 +14,7 @@ typedef struct lm_space {
     lm_list_t bins[LM_FREE_KINDS][LM_BINS];
     lm_list_t aged; /* dirty spans */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
+    size_t spare_slices; /* inside the arena, of ranges */
     uint32_t tick; /* the worker's clock */
 
     bool placed, reserved;
@@ -97,6 +98,24 @@ void lm_huge_took(uint64_t us);
 /* huge.c: makes 2 MiB of clean memory resident, as a dirty span. false iff there are none. Gives the
  * lock up meanwhile. */
 bool lm_huge_back(void);
+
+/* range.c: gives a range's span back. */
+void lm_range_give(lm_page_t *span);
+
+/* range.c: for the functions of the same names in arena.c, of a range's span. */
+bool lm_range_extend(lm_page_t *span, size_t slices);
+void lm_range_shrink(lm_page_t *span, size_t slices);
+
+/* range.c: calls visit for spans in use of ranges that lie outside the arena; the one that p lies in. */
+void lm_range_visit(void (*visit)(lm_page_t *span, void *context), void *context);
+lm_page_t *lm_range_holding(const void *p);
+
+/* range.c: their part of the invariant, and of the numbers. */
+void lm_range_check(void);
+void lm_range_stats(lm_span_stats_t *stats);
+
+/* range.c: gives free memory back where that is allowed. Returns slices. */
+size_t lm_range_purge(void);
 
 /* purge.c: ticks that a dirty span waits. */
 uint32_t lm_purge_ticks(void);

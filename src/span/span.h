@@ -41,6 +41,7 @@ typedef enum lm_kind {
     LM_KIND_CLEAN,
     LM_KIND_DIRTY,
     LM_KIND_BUSY,  /* free, being purged outside the lock */
+    LM_KIND_SPARE, /* free, of a range (range.h) */
     LM_KIND_PAGE,  /* blocks of one size class */
     LM_KIND_LARGE, /* one object */
     LM_KIND_META,  /* loam's own */
@@ -71,6 +72,7 @@ typedef struct LM_ALIGNED(128) lm_page {
     bool fresh;        /* memory beyond `carved` reads as zero */
     bool huge;         /* large: may have huge pages, which it gets as it is touched */
     bool virgin;       /* no block that malloc takes from this page now has ever been used */
+    uint8_t range;     /* spans in use: of that range (range.h), 0: of the arena */
     lm_node_t link;    /* pages: heap's list; free spans: bin */
     struct lm_heap *heap;
 
@@ -104,18 +106,24 @@ LM_INLINE size_t lm_slice_of(const void *p) {
     return ((uintptr_t)p - lm_peek(&lm_arena.base)) >> LM_SLICE_SHIFT;
 }
 
+/* For what lies outside the arena, and spans of ranges: the two below (range.c). */
+lm_page_t *lm_range_page_of(const void *p);
+char *lm_range_span_start(const lm_page_t *span);
+
 /* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. Peeks: who
  * holds p got it from a thread that saw the arena and the map with it. */
 LM_INLINE lm_page_t *lm_page_of(const void *p) {
     size_t slice = lm_slice_of(p);
     return LM_LIKELY(slice < lm_peek(&lm_arena.slices)) ? lm_peek(&lm_arena.map[slice])
-                                                        : &lm_nobody;
+                                                        : lm_range_page_of(p);
 }
 
+/* Its number in the arena; of a span that lies elsewhere, some number of its own. */
 LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
 
 /* First byte of a span. */
 LM_INLINE char *lm_span_start(const lm_page_t *span) {
+    if (LM_UNLIKELY(span->range != 0)) return lm_range_span_start(span);
     return (char *)(lm_arena.base + (lm_span_slice(span) << LM_SLICE_SHIFT));
 }
 
@@ -253,6 +261,7 @@ typedef struct lm_span_stats {
     size_t purged_bytes, purges; /* since the start */
     lm_tally_t reserved, committed; /* bytes: of addresses; of those that memory may be behind */
     size_t grown;                   /* times that the arena got longer */
+    size_t range_bytes, range_free_bytes; /* of ranges; those inside the arena count above as well */
 } lm_span_stats_t;
 
 void lm_span_stats(lm_span_stats_t *stats);
@@ -274,5 +283,7 @@ void lm_span_lock(void);
 void lm_span_unlock(void);
 /* In the child of a fork, with the lock held by the fork: locks are reset and the worker forgotten. */
 void lm_span_after_fork(void);
+
+#include "span/range.h"
 
 #endif
