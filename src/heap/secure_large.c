@@ -27,10 +27,10 @@
 enum {
     QUEUE_MOST = 64,
     YOUNG = 2,               /* the newest, which nobody gets */
+    YOUNG_BYTES = 8 << 20,   /* but for larger ones */
     QUEUE_LEAST = 2 << 20,   /* bytes in memory that may wait */
     QUEUE_PART = 16,         /* or that part of what is in use, if it is more */
     CANARY = 256,            /* bytes at most */
-    CLEAR_MOST = 4 << 20,    /* larger ones go to the system */
     SPARSE_LEAST = 256 << 10, /* of these the system is asked how much is in memory */
     SPARSE_PART = 16,        /* sparse: less than that part is */
     EACH_WORD = 128 << 10,   /* objects up to that size are looked at as a whole */
@@ -175,7 +175,7 @@ static bool sparse(const char *start, size_t room) {
 static bool clear(lm_page_t *page) {
     char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
-    if ((room > CLEAR_MOST || sparse(start, room)) && lm_os_purge(start, room)) return false;
+    if (sparse(start, room) && lm_os_purge(start, room)) return false;
     memset(start, 0, room);
     return true;
 }
@@ -221,7 +221,8 @@ static bool give_back_oldest(bool (*due)(void)) {
 
 static bool there(void) { return true; }
 static bool full(void) {
-    return queue.n == QUEUE_MOST || (queue.n > YOUNG && queue.bytes > bytes_most());
+    if (queue.n == QUEUE_MOST) return true;
+    return queue.bytes > (queue.n <= YOUNG ? YOUNG_BYTES : bytes_most());
 }
 static bool old(void) { return queue.tick - queue.each[0].tick >= TICKS; }
 
@@ -279,12 +280,13 @@ static lm_page_t *take_again(size_t room, size_t align_slices, bool *zero) {
 static lm_page_t *take_new(size_t room, size_t align_slices, bool *zero) {
     bool clean = false;
     size_t slices = slices_for(room);
-    lm_page_t *page =
-        lm_span_take(slices + lm_span_random(APART_MOST), align_slices, LM_KIND_LARGE, &clean);
-    if (page == NULL) page = lm_span_take(slices, align_slices, LM_KIND_LARGE, &clean);
+    lm_page_t *page = lm_span_take(slices, align_slices, LM_KIND_LARGE, &clean);
     if (page == NULL) return NULL;
     lm_span_no_guard(page);
-    (void)lm_span_guard(page, room, !clean);
+    /* Not of memory that was used: it would be lost to the guard. */
+    size_t apart = clean ? lm_span_random(APART_MOST) : 0;
+    if (apart > 0) (void)lm_span_extend(page, slices + apart);
+    (void)lm_span_guard(page, room);
     if (zero != NULL) *zero = clean;
     return page;
 }
@@ -309,7 +311,7 @@ static bool make_room(lm_page_t *page, size_t room, bool grows) {
         slices = slices_for(room);
         if (slices > page->slices && !lm_span_extend(page, slices)) return false;
     }
-    (void)lm_span_guard(page, roomy, true);
+    (void)lm_span_guard(page, roomy);
     return true;
 }
 
@@ -321,7 +323,7 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes) {
         fits = true;
     }
     if (!fits && !make_room(page, room, room > before)) {
-        (void)lm_span_guard(page, before, true);
+        (void)lm_span_guard(page, before);
         return NULL;
     }
     (void)lm_add_relaxed(&in_use, bytes - had);
@@ -335,11 +337,11 @@ lm_page_t *lm_large_move(lm_page_t *page, size_t bytes) {
     if (!lm_span_unguard(page)) return NULL;
     lm_page_t *target = lm_span_move(page, slices_for(room));
     if (target == NULL) {
-        (void)lm_span_guard(page, before, true);
+        (void)lm_span_guard(page, before);
         return NULL;
     }
     lm_span_no_guard(target);
-    (void)lm_span_guard(target, room, true);
+    (void)lm_span_guard(target, room);
     (void)lm_add_relaxed(&in_use, bytes - had);
     return target;
 }

@@ -35,12 +35,11 @@ bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden
 
 void lm_span_no_guard(lm_page_t *span) { span->bias = 0; }
 
-bool lm_span_guard(lm_page_t *span, size_t from, bool resident) {
+bool lm_span_guard(lm_page_t *span, size_t from) {
     size_t bytes = lm_span_room(span) - from;
     if (bytes == 0 || !lm_span_at_large()) return false;
     if (lm_add_relaxed(&guards, 1) < GUARDS_MOST) {
         char *at = lm_span_start(span) + from;
-        if (resident && bytes > lm_os_page_bytes()) (void)lm_os_purge(at, bytes);
         if (lm_os_guard(at, bytes, true)) {
             span->bias = (uint32_t)bytes;
             return true;

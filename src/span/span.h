@@ -171,9 +171,9 @@ LM_INLINE size_t lm_span_room(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;
 }
 
-/* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). resident: what lies there may
- * have memory, which it needs no more. false iff it cannot: all guards are in use, or the system refused. */
-bool lm_span_guard(lm_page_t *span, size_t from, bool resident);
+/* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
+ * cannot: all guards are in use, or the system refused. */
+bool lm_span_guard(lm_page_t *span, size_t from);
 /* Ends that; false iff the system refused. */
 bool lm_span_unguard(lm_page_t *span);
 void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
