@@ -25,6 +25,8 @@
 #endif
 /* Free lists whose links are encoded and verified. */
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
+/* Large objects with guards, which wait before they are used again; the debug build has fences instead. */
+#define LM_SECURE_LARGE (LOAM_SECURE && !LOAM_DEBUG)
 
 #if LOAM_DEBUG
 #define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))

@@ -16,9 +16,19 @@ enum {
 
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
 
+/* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind them, is exact. */
+static size_t usable_of(size_t bytes) {
+    size_t least = bytes == 0 ? 1 : bytes;
+    return LM_SECURE_LARGE ? least : lm_align_up(least, UNIT);
+}
+
 /* Makes a span that was just taken an object of so many usable bytes. */
 static void *open_at(lm_page_t *page, size_t usable) {
+#if LM_SECURE_LARGE
+    lm_large_mark(page, usable);
+#else
     page->bytes = usable;
+#endif
     page->block_bytes = 0;
     page->huge = false;
     page->whole = NULL;
@@ -27,11 +37,15 @@ static void *open_at(lm_page_t *page, size_t usable) {
     return lm_span_start(page);
 }
 
-static lm_page_t *take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t align_slices,
                        bool *zero) {
+#if LM_SECURE_LARGE
+    return lm_large_take(whole, usable, align_slices, zero);
+#else
     if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
-        return lm_whole_take(whole, slices, align_slices, zero);
-    return lm_span_take(slices, align_slices, LM_KIND_LARGE, zero);
+        return lm_whole_take(whole, usable, align_slices, zero);
+    return lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+#endif
 }
 
 /* No lock is held here. */
@@ -39,11 +53,11 @@ static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usab
                                             size_t align_slices, bool *zero) {
     if (whole != NULL && whole->arena != NULL) {
         lm_whole_collect(whole);
-        lm_page_t *page = take(whole, slices_for(usable), align_slices, zero);
+        lm_page_t *page = take(whole, usable, align_slices, zero);
         if (page != NULL) return page;
     }
     for (unsigned tries = 0; lm_room_found(usable, &tries);) {
-        lm_page_t *page = take(whole, slices_for(usable), align_slices, zero);
+        lm_page_t *page = take(whole, usable, align_slices, zero);
         if (page != NULL) return page;
     }
     lm_refused(usable, false);
@@ -63,9 +77,9 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large(bytes);
     LM_METER(slow());
     lm_beat_if_asked();
-    size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
+    size_t usable = usable_of(bytes);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
-    lm_page_t *page = take(whole, slices_for(usable), align_slices, zero);
+    lm_page_t *page = take(whole, usable, align_slices, zero);
     if (LM_UNLIKELY(page == NULL)) {
         page = take_of_room_made(whole, usable, align_slices, zero);
         if (page == NULL) return lm_no_memory();
@@ -83,6 +97,9 @@ void lm_large_free(lm_page_t *page, void *p) {
         (void)lm_inside_large(page, p, "free");
         return;
     }
+#if LM_SECURE_LARGE
+    if (!lm_large_intact(page, "free")) return;
+#endif
     /* Acquire: who ends that heap at this moment has taken the span out of its list. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
     lm_large_discard(page);
@@ -91,7 +108,11 @@ void lm_large_free(lm_page_t *page, void *p) {
 void lm_large_discard(lm_page_t *page) {
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
+#if LM_SECURE_LARGE
+    lm_large_keep(page);
+#else
     lm_span_give(page, false);
+#endif
 }
 
 static bool worth_moving(const lm_page_t *page) {
@@ -99,11 +120,16 @@ static bool worth_moving(const lm_page_t *page) {
 }
 
 static void *move(lm_page_t *page, size_t usable) {
-    size_t slices = slices_for(usable), had = page->bytes;
+    size_t had = page->bytes;
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
+#if LM_SECURE_LARGE
+    lm_page_t *target = lm_large_move(page, usable);
+#else
+    size_t slices = slices_for(usable);
     lm_page_t *target = lm_span_move(page, slices + slices / 4);
+#endif
     if (target == NULL) {
         lm_span_map(page, 1, page);
         return NULL;
@@ -114,7 +140,14 @@ static void *move(lm_page_t *page, size_t usable) {
 
 /* Returns p, or NULL. */
 static void *fit(lm_page_t *page, void *p, size_t bytes) {
-    size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT), slices = slices_for(usable);
+#if LM_SECURE_LARGE
+    size_t had = page->bytes;
+    if (!lm_large_intact(page, "realloc") || lm_large_refit(page, p, usable_of(bytes)) == NULL)
+        return NULL;
+    lm_count_large(had, usable_of(bytes));
+    return p;
+#else
+    size_t usable = usable_of(bytes), slices = slices_for(usable);
     size_t had = page->bytes;
     if (usable <= had) {
         lm_span_unfill(page, slices);
@@ -126,12 +159,13 @@ static void *fit(lm_page_t *page, void *p, size_t bytes) {
     lm_count_large(had, usable);
     if (usable > had) lm_span_fill(page, had, usable);
     return p;
+#endif
 }
 
 static void *fit_or_move(lm_page_t *page, void *p, size_t bytes) {
     if (fit(page, p, bytes) != NULL) return p;
     if (!worth_moving(page)) return NULL;
-    size_t usable = lm_align_up(bytes, UNIT);
+    size_t usable = usable_of(bytes);
     p = move(page, usable);
     if (p != NULL) lm_span_fill(lm_page_of(p), 0, usable);
     return p;

@@ -148,8 +148,7 @@ void lm_offset_free(lm_page_t *page, void *p) {
     if (page->kind == LM_KIND_LARGE) {
         lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
         lm_store_relaxed(&page->owner, LM_OWNER_NONE);
-        lm_span_unfill(page, 0);
-        lm_span_give(page, false);
+        lm_large_discard(page);
     } else {
         front->shift |= FREED;
         block_free(page, &front->link);

@@ -1,6 +1,7 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans, arena.
+ * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans, freed
+ * large objects (secure builds), arena.
  * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
@@ -173,6 +174,41 @@ void lm_large_discard(lm_page_t *page); /* the same, without a look at what it b
 bool lm_large_fit(lm_page_t *page, size_t bytes);
 /* The same, else by moving pages; NULL iff neither works (then copy). */
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
+
+/* ---- secure_large.c: guards, canaries and delayed reuse of large objects ---- */
+
+#if LM_SECURE_LARGE
+/* A span for an object of so many bytes, with a guard behind it; *zero (may be NULL): it reads as zero. whole: the
+ * first-class heap that it is for, or NULL. NULL iff there is no more memory. No lock held. */
+lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
+                         bool *zero);
+/* The object is one of so many bytes from now on: what lies behind them shows an overflow. */
+void lm_large_mark(lm_page_t *page, size_t bytes);
+/* false, after a report, iff it was overrun. */
+bool lm_large_intact(const lm_page_t *page, const char *function);
+/* Takes one that is out of the map, for later. Registry's lock may be held. */
+void lm_large_keep(lm_page_t *page);
+/* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes);
+lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);
+/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's held. */
+bool lm_large_let_go(bool all);
+/* Slices that may be used. */
+size_t lm_large_slices(const lm_page_t *page);
+
+void lm_large_lock(void);
+void lm_large_unlock(void);
+void lm_large_after_fork(void);
+#else
+LM_INLINE bool lm_large_let_go(bool all) {
+    (void)all;
+    return false;
+}
+LM_INLINE size_t lm_large_slices(const lm_page_t *page) { return page->slices; }
+LM_INLINE void lm_large_lock(void) {}
+LM_INLINE void lm_large_unlock(void) {}
+LM_INLINE void lm_large_after_fork(void) {}
+#endif
 
 /* ---- offset.c ---- */
 

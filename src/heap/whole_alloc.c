@@ -38,7 +38,7 @@ static void tell(struct loam_heap *whole) {
 }
 
 void lm_whole_gain(struct loam_heap *whole, lm_page_t *page) {
-    (void)lm_add_relaxed(&whole->used, (size_t)page->slices << LM_SLICE_SHIFT);
+    (void)lm_add_relaxed(&whole->used, lm_large_slices(page) << LM_SLICE_SHIFT);
     lm_lock_take(&whole->lock);
     page->whole = whole;
     lm_list_add_last(&whole->large, &page->link);
@@ -55,7 +55,7 @@ void lm_whole_lose(lm_page_t *page) {
         lm_store_relaxed(&page->whole, NULL);
     }
     lm_lock_give(&whole->lock);
-    if (still) lm_whole_uncount(whole, page->slices);
+    if (still) lm_whole_uncount(whole, lm_large_slices(page));
 }
 
 void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,

@@ -2,7 +2,7 @@
  *
  * The only file of the project that knows Linux. Every system call is made by instruction, not by
  * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
- * clone, membarrier and mremap only while the program has not shut itself in (see override/doors.c).
+ * clone, membarrier, mremap, mprotect and mincore only while the program has not shut itself in (see override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
  * protector for the same reason.
  */
@@ -151,6 +151,25 @@ bool lm_os_resident(const void *at) {
     unsigned char pages[1] = {0};
     uintptr_t page = lm_align_down((uintptr_t)at, lm_os_page_bytes());
     return !failed(call3(SYS_mincore, (intptr_t)page, 1, (intptr_t)pages)) && (pages[0] & 1) != 0;
+}
+
+size_t lm_os_resident_pages(const void *at, size_t bytes) {
+    unsigned char pages[512]; /* the worker's stack is small */
+    size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
+    for (uintptr_t from = (uintptr_t)at; left > 0;) {
+        size_t n = left < sizeof pages ? left : sizeof pages;
+        if (failed(call3(SYS_mincore, (intptr_t)from, (intptr_t)(n * page_bytes), (intptr_t)pages)))
+            return SIZE_MAX;
+        for (size_t i = 0; i < n; i++) count += pages[i] & 1;
+        from += n * page_bytes;
+        left -= n;
+    }
+    return count;
+}
+
+bool lm_os_guard(void *at, size_t bytes, bool on) {
+    int protection = on ? PROT_NONE : PROT_READ | PROT_WRITE;
+    return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection));
 }
 
 void lm_os_back_huge(void *at) {

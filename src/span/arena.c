@@ -151,9 +151,10 @@ static bool place_arena(void) {
     size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
     lm_arena.map = (lm_page_t **)at;
     lm_space.map_committed = LM_OS_UNIT;
-    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT);
+    /* A unit that is never committed lies behind either array: what overflows the one ends there. */
+    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT) + LM_OS_UNIT;
     lm_arena.pages = (lm_page_t *)at;
-    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT);
+    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
     lm_store_relaxed(&lm_arena.base, at);
     lm_space.slices_most = slices;
     lm_space.placed = true;

@@ -60,7 +60,8 @@ typedef struct LM_ALIGNED(128) lm_page {
         struct loam_heap *whole; /* large: the first-class heap that it belongs to, NULL: none */
     };
     uint32_t live; /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
-    uint32_t bias; /* full pages: live blocks that `live` leaves out, so that it wakes early */
+    uint32_t bias; /* full pages: live blocks that `live` leaves out, so that it wakes early;
+                    * large, secure builds: bytes of the guard at its end */
     uint32_t block_bytes; /* of each block; 0 for other spans */
     uint16_t carved;      /* blocks ever made into free blocks; the rest is untouched memory */
     uint16_t capacity;    /* blocks that fit */
@@ -173,6 +174,35 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to);
 
 /* Before the span, from that slice on, is given back: no more huge pages there. */
 void lm_span_unfill(lm_page_t *span, size_t slice);
+
+/* ---- Guards (guard.c), of the secure build ---- */
+
+#if LM_SECURE_LARGE
+/* Bytes of the span before its guard: all, where it has none. */
+LM_INLINE size_t lm_span_room(const lm_page_t *span) {
+    return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;
+}
+
+/* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
+ * cannot: all guards are in use, or the system refused. */
+bool lm_span_guard(lm_page_t *span, size_t from);
+/* Ends that; false iff the system refused. */
+bool lm_span_unguard(lm_page_t *span);
+void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
+
+/* A LARGE span is loam's own, or LARGE again: while it is, a free of it is a double one. */
+void lm_span_hold(lm_page_t *span);
+void lm_span_unhold(lm_page_t *span);
+
+/* Whether the program has not shut itself in: other calls than mmap, madvise and futex are allowed. */
+bool lm_span_at_large(void);
+
+/* A random number below n. */
+size_t lm_span_random(size_t n);
+
+/* Guards in use. */
+size_t lm_span_guards(void);
+#endif
 
 /* ---- Purge (purge.c) ---- */
 
