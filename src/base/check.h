@@ -25,6 +25,8 @@
 #endif
 /* Free lists whose links are encoded and verified. */
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
+/* Blocks as heap/secure.h has them. */
+#define LM_SECURE_BLOCKS (LOAM_SECURE && !LOAM_DEBUG)
 
 #if LOAM_DEBUG
 #define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))

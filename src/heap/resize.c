@@ -6,6 +6,7 @@
  * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 #include <errno.h>
 #include <string.h>
@@ -39,6 +40,7 @@ LM_INLINE size_t to_clear(const lm_page_t *page, const void *p, size_t bytes, bo
     return LM_TRAILER > 0 || !all ? bytes : lm_block_room(page, p);
 }
 
+#if !LM_SECURE_BLOCKS /* whose blocks are zero as they are */
 /* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
 LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
     if (LM_UNLIKELY(p == NULL)) return NULL;
@@ -62,6 +64,13 @@ LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
     }
     return cleared(lm_block_alloc(whole), bytes, all);
 }
+
+#else
+LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
+    (void)all;
+    return lm_secure_calloc(bytes);
+}
+#endif
 
 void *lm_calloc(size_t bytes) { return alloc_cleared(bytes, false); }
 
@@ -88,7 +97,7 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {
     void *p = alloc_aligned(bytes, align, NULL);
-    return p != NULL ? lm_mark(p, bytes) : NULL;
+    return p != NULL ? lm_mark_new(p, bytes) : NULL;
 }
 
 void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
@@ -129,8 +138,10 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         return lm_realloc_aligned_offset(p, bytes, 1, 0);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
+        lm_unmark(page, p);
         void *there = lm_large_resize(page, p, whole);
         if (there != NULL) return lm_mark(there, bytes);
+        (void)lm_mark(p, have);
     }
     bool fits = whole <= lm_block_room(page, p);
     int error = fits ? errno : 0;
@@ -168,10 +179,24 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
 
 /* ---- Where it must be aligned, zeroed or stay ---- */
 
-static bool fit(lm_page_t *page, const void *p, size_t whole) {
+LM_INLINE bool fit_as_it_is(lm_page_t *page, const void *p, size_t whole) {
     size_t room = lm_block_room(page, p);
     if (page->kind != LM_KIND_LARGE) return whole <= room;
     return lm_large_fit(page, (whole == 0 ? 1 : whole) + (lm_block_bytes(page) - room));
+}
+
+static bool fit(lm_page_t *page, const void *p, size_t whole) {
+#if LM_SECURE_BLOCKS
+    if (page->kind == LM_KIND_LARGE) {
+        void *object = (void *)(uintptr_t)p;
+        size_t have = lm_requested(page, p);
+        lm_unmark(page, object);
+        bool fits = fit_as_it_is(page, p, whole);
+        if (!fits) (void)lm_mark(object, have);
+        return fits;
+    }
+#endif
+    return fit_as_it_is(page, p, whole);
 }
 
 bool lm_expand(void *p, size_t bytes) {

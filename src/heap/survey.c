@@ -26,15 +26,20 @@ static void count_span(lm_page_t *span, void *context) {
     stats->held_bytes += ((size_t)span->slices << LM_SLICE_SHIFT) - blocks * span->block_bytes;
 }
 
+static void leave_out(unsigned size_class, lm_heap_stats_t *stats) {
+    size_t bytes = lm_class_bytes(size_class);
+    stats->of_class[size_class].blocks--;
+    stats->small_blocks--;
+    stats->small_bytes -= bytes;
+    stats->held_bytes += bytes;
+}
+
 static void leave_ready_out(const lm_heap_t *heap, lm_heap_stats_t *stats) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
-            size_t bytes = lm_class_bytes(c);
-            stats->of_class[c].blocks--;
-            stats->small_blocks--;
-            stats->small_bytes -= bytes;
-            stats->held_bytes += bytes;
-        }
+        for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) leave_out(c, stats);
+#if LM_SECURE_BLOCKS
+        for (uint32_t i = 0; i < heap->later[c].n; i++) leave_out(c, stats);
+#endif
     }
 }
 

@@ -194,5 +194,5 @@ void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t alig
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(need, align) : 0;
     void *p = size_class != 0 ? alloc(whole, lm_class_bytes(size_class))
                               : lm_whole_large_alloc(whole, need, align, NULL);
-    return p != NULL ? lm_mark(p, bytes) : NULL;
+    return p != NULL ? lm_mark_new(p, bytes) : NULL;
 }
