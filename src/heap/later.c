@@ -47,13 +47,15 @@ static lm_block_t *take(lm_later_t *later, uint32_t i) {
     return block;
 }
 
-static void free_half(lm_heap_t *heap, lm_later_t *later) {
+static void free_half(lm_heap_t *heap, lm_later_t *later, size_t bytes) {
     uint64_t random = lm_random(heap);
     lm_block_t *newest = later->block[later->n - 1];
     for (uint32_t left = (later->n + 1) / 2; left > 0; left--, random >>= 7) {
         uint32_t i = (uint32_t)((random & 127) * later->n >> 7);
         if (later->block[i] == newest) i = i == 0 ? later->n - 1 : i - 1;
-        lm_block_free(take(later, i));
+        lm_block_t *block = take(later, i);
+        lm_check_waited(block, bytes);
+        lm_block_free(block);
     }
 }
 
@@ -67,7 +69,7 @@ void lm_later_put(const lm_page_t *page, void *p) {
     heap = heap->main;
     lm_later_t *later = &heap->later[size_class];
     if (later->room == 0) grant(heap, later, page->block_bytes);
-    if (later->n == later->room) free_half(heap, later);
+    if (later->n == later->room) free_half(heap, later, page->block_bytes);
     uint32_t n = later->n;
     later->block[n] = (lm_block_t *)p;
     lm_store_release(&later->n, n + 1); /* as in free */
@@ -77,7 +79,11 @@ void lm_later_empty(lm_heap_t *heap) {
     if (heap->later_bytes == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_later_t *later = &heap->later[c];
-        while (later->n > 0) lm_block_free(take(later, later->n - 1));
+        while (later->n > 0) {
+            lm_block_t *block = take(later, later->n - 1);
+            lm_check_waited(block, lm_class_bytes(c));
+            lm_block_free(block);
+        }
         later->room = 0;
     }
     heap->later_bytes = 0;

@@ -6,7 +6,6 @@
  * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
  */
 #include "heap/room.h"
-#include "heap/secure.h"
 
 #include <errno.h>
 #include <string.h>
@@ -32,7 +31,7 @@ size_t lm_good_size(size_t bytes) {
     bytes += LM_TRAILER;
     if (bytes <= LM_BLOCK_MOST)
         return lm_class_bytes(lm_class_of(bytes == 0 ? 1 : bytes)) - LM_TRAILER;
-    return lm_align_up(bytes, 4096) - LM_TRAILER;
+    return lm_align_up(lm_large_need(bytes), 4096) - LM_TRAILER_LARGE;
 }
 
 /* What is cleared of a block for that many bytes: these, or all that may be used. */
@@ -90,7 +89,7 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
         return lm_too_large(bytes);
     size_t whole = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
-    if (size_class == 0) return lm_large_alloc(whole, align, zero);
+    if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
     if (zero != NULL) *zero = false;
     return lm_block_alloc(lm_class_bytes(size_class));
 }
@@ -138,10 +137,8 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         return lm_realloc_aligned_offset(p, bytes, 1, 0);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
-        lm_unmark(page, p);
-        void *there = lm_large_resize(page, p, whole);
+        void *there = lm_large_resize(page, p, lm_large_need(whole));
         if (there != NULL) return lm_mark(there, bytes);
-        (void)lm_mark(p, have);
     }
     bool fits = whole <= lm_block_room(page, p);
     int error = fits ? errno : 0;
@@ -179,24 +176,11 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
 
 /* ---- Where it must be aligned, zeroed or stay ---- */
 
-LM_INLINE bool fit_as_it_is(lm_page_t *page, const void *p, size_t whole) {
+static bool fit(lm_page_t *page, const void *p, size_t whole) {
     size_t room = lm_block_room(page, p);
     if (page->kind != LM_KIND_LARGE) return whole <= room;
+    whole = lm_large_need(whole);
     return lm_large_fit(page, (whole == 0 ? 1 : whole) + (lm_block_bytes(page) - room));
-}
-
-static bool fit(lm_page_t *page, const void *p, size_t whole) {
-#if LM_SECURE_BLOCKS
-    if (page->kind == LM_KIND_LARGE) {
-        void *object = (void *)(uintptr_t)p;
-        size_t have = lm_requested(page, p);
-        lm_unmark(page, object);
-        bool fits = fit_as_it_is(page, p, whole);
-        if (!fits) (void)lm_mark(object, have);
-        return fits;
-    }
-#endif
-    return fit_as_it_is(page, p, whole);
 }
 
 bool lm_expand(void *p, size_t bytes) {

@@ -224,13 +224,14 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
 }
 
 #if LM_GUARD_LINKS
-enum { LM_TRAILER = LOAM_DEBUG ? 16 : 8 }; /* bytes after what was requested, in every block */
+/* Bytes after what was requested, in every block; in large objects. */
+enum { LM_TRAILER = LOAM_DEBUG ? 16 : 8, LM_TRAILER_LARGE = LOAM_DEBUG ? 16 : 0 };
 /* Writes the trailer of a block that was just allocated or resized for `bytes`. */
 void *lm_mark(void *p, size_t bytes);
 /* What was requested. */
 size_t lm_requested(const lm_page_t *page, const void *p);
 #else
-enum { LM_TRAILER = 0 };
+enum { LM_TRAILER = 0, LM_TRAILER_LARGE = 0 };
 LM_INLINE void *lm_mark(void *p, size_t bytes) {
     (void)bytes;
     return p;
@@ -239,6 +240,9 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
     return lm_block_room(page, p);
 }
 #endif
+
+/* What a large object needs in place of so many bytes, of which LM_TRAILER are for the trailer. */
+LM_INLINE size_t lm_large_need(size_t whole) { return whole - (LM_TRAILER - LM_TRAILER_LARGE); }
 
 #if LM_GUARD_LINKS
 /* The same for one that is new: debug builds fill it with what nobody may rely on, secure ones look whether it is still

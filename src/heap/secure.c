@@ -6,8 +6,7 @@
  *               └──> checked.c
  *
  * For programs that run with data or code that nobody trusts: it costs some ten nanoseconds a call. Blocks come
- * zeroed, so calloc has nothing to clear. Objects at an offset and large ones have the canary, too; what
- * is done with large ones beside is in large.c.
+ * zeroed, so calloc has nothing to clear. Objects at an offset have the canary, too; large ones are large.c's.
  * It cannot see an overflow that jumps over the canary, nor one before it is looked at: at free, realloc, or where
  * the next block's owner frees. Of blocks above EACH_WORD it looks for writes after free in both ends only, unless they
  * are for calloc. Whoever can read canaries can forge them.
@@ -29,7 +28,7 @@ enum {
 #define MIX 0x9e3779b97f4a7c15u
 
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
-typedef uint64_t __attribute__((may_alias, aligned(1))) word_t; /* large objects end anywhere */
+typedef uint64_t __attribute__((may_alias)) word_t;
 
 /* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
 LM_INLINE uint64_t canary_of(const void *p) {
@@ -99,23 +98,27 @@ LM_INLINE void wipe(void *block, size_t bytes) {
     PAIR(end - 64) = PAIR(end - 48) = zero;
 }
 
-void lm_wipe(void *p, size_t bytes) { wipe(p, bytes); }
 
 /* ---- Malloc ---- */
 
 /* Tells, and makes it what it should be, should the program go on. */
-static LM_COLD void written_after_free(lm_block_t *block, size_t bytes) {
+static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t from) {
     const char *p = (const char *)block;
-    size_t at = sizeof *block;
+    size_t at = from;
     while (at < bytes && p[at] == 0) at++;
     lm_wrong(LM_WRONG_DAMAGE, "%p was written to after its free, at byte %zu (size class %zu B, ",
              (void *)block, at, bytes);
     wipe(block, bytes);
 }
 
+void lm_check_waited(lm_block_t *block, size_t bytes) {
+    if (LM_UNLIKELY(block->next != NULL || !looks_zero(block, bytes, false)))
+        written_after_free(block, bytes, 0);
+}
+
 /* A block of that size for a request of that many bytes. */
 LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
-    if (LM_UNLIKELY(!looks_zero(block, size, all))) written_after_free(block, size);
+    if (LM_UNLIKELY(!looks_zero(block, size, all))) written_after_free(block, size, sizeof *block);
     block->next = NULL;
     set_trailer(block, size, size - LM_TRAILER - bytes);
     return block;
@@ -132,6 +135,7 @@ void *lm_mark_new(void *p, size_t bytes) { return begin_any(p, bytes, false); }
 
 static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
     if (LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER)) return lm_too_large(bytes);
+    if (bytes > LM_BLOCK_MOST - LM_TRAILER) return lm_large_alloc(bytes, 1, NULL);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     return p != NULL ? begin_any(p, bytes, all) : NULL;
 }
@@ -156,10 +160,8 @@ void *lm_secure_calloc(size_t bytes) {
     if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) return malloc_here(bytes, true);
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     bool zero = false;
-    void *p = lm_large_alloc(bytes + LM_TRAILER, 1, &zero);
-    if (p == NULL) return NULL;
-    if (!zero) memset(p, 0, bytes);
-    return lm_mark(p, bytes);
+    void *p = lm_large_alloc(bytes, 1, &zero);
+    return p == NULL || zero ? p : memset(p, 0, lm_page_of(p)->bytes);
 }
 
 void *lm_malloc_small(size_t bytes) {
@@ -173,17 +175,16 @@ void *lm_malloc_small(size_t bytes) {
 
 void *lm_mark(void *p, size_t bytes) {
     const lm_page_t *page = lm_page_of(p);
+    if (page->kind != LM_KIND_PAGE) return p;
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
-    if (most - bytes > UINT16_MAX) bytes = most - UINT16_MAX; /* a large one that could not shrink */
     memset((char *)p + bytes, 0, most - bytes);
     set_trailer(p, room, most - bytes);
     return p;
 }
 
-void lm_unmark(const lm_page_t *page, void *p) { *last_word(p, lm_block_room(page, p)) = 0; }
-
 size_t lm_requested(const lm_page_t *page, const void *p) {
     size_t room = lm_block_room(page, p);
+    if (page->kind != LM_KIND_PAGE) return room;
     uint64_t odd = *last_word(p, room) ^ canary_of(p);
     size_t most = room - LM_TRAILER, slack = odd >> SLACK_SHIFT;
     return (odd & ~SLACK_MASK) == 0 && slack <= most ? most - slack : most;
@@ -208,7 +209,7 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
     uint64_t word = *last_word(p, room), odd = word ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
-    if (word == 0 && page->kind == LM_KIND_PAGE) return lm_double_free(page, p, function) != NULL;
+    if (word == 0) return lm_double_free(page, p, function) != NULL;
     if ((odd & ~SLACK_MASK) != 0 || slack > most) {
         lm_wrong(LM_WRONG_DAMAGE,
                  "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
@@ -223,6 +224,7 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
 }
 
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
+    if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
     size_t room = lm_block_room(page, p);
     uint64_t odd = *last_word(p, room) ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
@@ -245,7 +247,9 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    if (size != ANY_SIZE && size != lm_requested(page, p)) {
+    /* Usable bytes of a large object may be rounded to pages. */
+    if (size != ANY_SIZE && size != lm_requested(page, p) &&
+        (page->kind == LM_KIND_PAGE || lm_align_up(size, 4096) != lm_block_bytes(page))) {
         of_other_size(page, p, size);
         return;
     }

@@ -35,14 +35,11 @@ void lm_secure_class(unsigned size_class, size_t bytes);
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* Zeroes a block: the form in which it is free, but for its link. */
-void lm_wipe(void *p, size_t bytes);
+/* A freed block that has waited: reports what was written to it. */
+void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* Of a block of a page, in use or free; no other thread is about to change it. */
 bool lm_block_is_free(const lm_page_t *page, const void *p);
-
-/* p will be resized in place: there is no canary in it now. */
-void lm_unmark(const lm_page_t *page, void *p);
 
 /* ---- later.c ---- */
 
@@ -58,7 +55,6 @@ void lm_later_return(lm_heap_t *heap);
 #else
 LM_INLINE void lm_later_empty(lm_heap_t *heap) { (void)heap; }
 LM_INLINE void lm_later_return(lm_heap_t *heap) { (void)heap; }
-LM_INLINE void lm_unmark(const lm_page_t *page, const void *p) { (void)page, (void)p; }
 #endif
 
 #endif
