@@ -33,15 +33,11 @@ static void *overflow(size_t size) {
 
 void loam_free(void *p) { FREE(p); }
 
-/* The block knows its size class: the caller's word is not needed, and not trusted. */
-void loam_free_sized(void *p, size_t size) {
-    (void)size;
-    FREE(p);
-}
+/* The block knows its size class: the caller's word is not needed, and not trusted, but compared in secure builds. */
+void loam_free_sized(void *p, size_t size) { FREE_AS(p, lm_free_sized(p, size)); }
 
 void loam_free_aligned_sized(void *p, size_t align, size_t size) {
-    (void)align, (void)size;
-    FREE(p);
+    FREE_AS(p, lm_free_aligned_sized(p, align, size));
 }
 
 /* ---- New objects ---- */

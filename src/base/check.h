@@ -27,6 +27,8 @@
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
 /* Large objects with guards, which wait before they are used again; the debug build has fences instead. */
 #define LM_SECURE_LARGE (LOAM_SECURE && !LOAM_DEBUG)
+/* Blocks as heap/secure.h has them. */
+#define LM_SECURE_BLOCKS (LOAM_SECURE && !LOAM_DEBUG)
 
 #if LOAM_DEBUG
 #define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))

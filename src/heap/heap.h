@@ -38,6 +38,16 @@ typedef struct lm_foreign {
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;
 
+#if LM_SECURE_BLOCKS
+enum { LM_LATER_MOST = 15 };
+/* Freed blocks of one class that wait before they are used again (later.c). The owner's alone, without the lock, but
+ * see lm_later_return. */
+typedef struct LM_ALIGNED(128) lm_later {
+    uint32_t n, room;
+    lm_block_t *block[LM_LATER_MOST];
+} lm_later_t;
+#endif
+
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
 enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2 };
 
@@ -79,6 +89,12 @@ typedef struct LM_ALIGNED(64) lm_heap {
     size_t foreign_bytes;             /* granted below; both are the owner's alone */
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
 
+#if LM_SECURE_BLOCKS
+    uint64_t random;
+    size_t later_bytes; /* that may wait */
+    lm_later_t later[LM_CLASSES];
+#endif
+
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */
 } lm_heap_t;
@@ -91,10 +107,31 @@ extern LM_HIDDEN lm_heap_t lm_heap_empty;
 /* ---- Links of free lists ---- */
 
 #if LM_GUARD_LINKS
-/* Encoded with a key of the process and the place of the link; reading one that was overwritten, or
- * that leads out of its page, ends the program with a line. */
-lm_block_t *lm_link_get(const lm_block_t *block);
-void lm_link_set(lm_block_t *block, lm_block_t *next);
+/* Of the process; 0 until the first page is made. */
+extern LM_HIDDEN uintptr_t lm_secret;
+
+/* Encoded with a key for each slice; reading one that was overwritten, or that leads out of the arena, ends the
+ * program with a line. */
+LM_INLINE uintptr_t lm_link_key(const void *place) {
+    return lm_load_relaxed(&lm_secret) ^
+           ((uintptr_t)place >> LM_SLICE_SHIFT) * (uintptr_t)0x9e3779b97f4a7c15;
+}
+
+/* The rest of lm_link_get: next is NULL, or no block. */
+lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next);
+
+LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
+    uintptr_t next = (uintptr_t)block->next ^ lm_link_key(block), at = next - lm_peek(&lm_arena.base);
+    /* Turned by four bits: what is no multiple of 16 is far outside. */
+    at = at >> 4 | at << (8 * sizeof at - 4);
+    if (LM_UNLIKELY(at >> (LM_SLICE_SHIFT - 4) >= lm_peek(&lm_arena.slices)))
+        return lm_link_last(block, (lm_block_t *)next);
+    return (lm_block_t *)next;
+}
+
+LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {
+    block->next = (lm_block_t *)((uintptr_t)next ^ lm_link_key(block));
+}
 #else
 LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next; }
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }
@@ -154,6 +191,13 @@ LM_INLINE void lm_block_free(void *p) {
     lm_store_release(&page->free, block);
     if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
 }
+
+/* Takes back what lm_block_alloc gave to somebody who has written into all of it. */
+#if LM_SECURE_BLOCKS
+void lm_block_give_back(void *p);
+#else
+LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }
+#endif
 
 /* ---- What the API stands on ---- */
 
@@ -237,6 +281,27 @@ void lm_free(void *p);
 LM_INLINE void *lm_malloc(size_t bytes) { return lm_block_alloc(bytes); }
 LM_INLINE void *lm_malloc_small(size_t bytes) { return lm_block_alloc_small(bytes); }
 LM_INLINE void lm_free(void *p) { lm_block_free(p); }
+#endif
+
+/* The same for an object that was made for so many bytes, or at a multiple of align, a power of two: the secure build
+ * looks whether it was. */
+#if LM_SECURE_BLOCKS
+void lm_free_sized(void *p, size_t size);
+void lm_free_aligned(void *p, size_t align);
+void lm_free_aligned_sized(void *p, size_t align, size_t size);
+#else
+LM_INLINE void lm_free_sized(void *p, size_t size) {
+    (void)size;
+    lm_free(p);
+}
+LM_INLINE void lm_free_aligned(void *p, size_t align) {
+    (void)align;
+    lm_free(p);
+}
+LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
+    (void)align, (void)size;
+    lm_free(p);
+}
 #endif
 
 #include "heap/whole.h"

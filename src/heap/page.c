@@ -12,6 +12,7 @@
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum { CARVE_LEAST = 512, CARVE_MOST = 4096 /* bytes */, WAKE_MOST = 16 };
 
@@ -29,6 +30,12 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
         take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
+#if LM_GUARD_LINKS
+    lm_secret_make();
+#endif
+#if LM_SECURE_BLOCKS
+    lm_secure_class(size_class, block_bytes);
+#endif
     page->free = NULL;
     page->live = 0;
     page->bias = 0;
@@ -77,15 +84,20 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     if (n == 0) n = 1;
     if (n > left) n = left;
     char *first = lm_span_start(page) + page->carved * bytes;
+#if LM_SECURE_BLOCKS
+    lm_block_t *list = lm_carve_shuffled(page, first, n);
+#else
+    lm_block_t *list = (lm_block_t *)(void *)first;
     for (uint32_t i = 0; i + 1 < n; i++) {
         lm_link_set((lm_block_t *)(void *)(first + i * bytes),
                     (lm_block_t *)(void *)(first + (i + 1) * bytes));
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
+#endif
     page->carved = (uint16_t)(page->carved + n);
     lm_store_relaxed(&page->live, page->live + n);
     page->virgin = page->fresh;
-    return (lm_block_t *)(void *)first;
+    return list;
 }
 
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
@@ -131,6 +143,9 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 /* ---- The end of a page ---- */
 
 LM_INLINE void retire(lm_page_t *page) {
+#if LM_SECURE_BLOCKS
+    page->carved = 0; /* free looks at it in whatever span it meets */
+#endif
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, page->slices, &lm_nobody);
 }

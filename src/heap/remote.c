@@ -19,6 +19,7 @@
  * Model: tests/protocol/. Stress: tests/stress/.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum {
     FOREIGN_FIRST = 4,  /* blocks of a class that may be held at first; doubles */
@@ -159,6 +160,7 @@ void lm_foreign_return_all(lm_heap_t *heap) {
 
 /* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on them. */
 void lm_foreign_return_sleeper(lm_heap_t *heap) {
+    lm_later_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
         if (foreign->handed_out) {

@@ -251,8 +251,8 @@ LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
 bool lm_intact(const lm_page_t *page, const void *p, const char *function);
 /* Reports one; NULL. */
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function);
-/* The link without a look at where it leads. */
-lm_block_t *lm_link_decoded(const lm_block_t *block);
+/* Makes lm_secret, if there is none yet. */
+void lm_secret_make(void);
 #endif
 
 /* Reports a pointer into a large object; NULL. */
@@ -270,14 +270,15 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
-#if LOAM_DEBUG
-enum { LM_TRAILER = 16 }; /* bytes after what was requested, in every block */
+#if LM_GUARD_LINKS
+/* Bytes after what was requested, in every block; in large objects. */
+enum { LM_TRAILER = LOAM_DEBUG ? 16 : 8, LM_TRAILER_LARGE = LOAM_DEBUG ? 16 : 0 };
 /* Writes the trailer of a block that was just allocated or resized for `bytes`. */
 void *lm_mark(void *p, size_t bytes);
 /* What was requested. */
 size_t lm_requested(const lm_page_t *page, const void *p);
 #else
-enum { LM_TRAILER = 0 };
+enum { LM_TRAILER = 0, LM_TRAILER_LARGE = 0 };
 LM_INLINE void *lm_mark(void *p, size_t bytes) {
     (void)bytes;
     return p;
@@ -287,11 +288,22 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 }
 #endif
 
+/* What a large object needs in place of so many bytes, of which LM_TRAILER are for the trailer. */
+LM_INLINE size_t lm_large_need(size_t whole) { return whole - (LM_TRAILER - LM_TRAILER_LARGE); }
+
 #if LM_GUARD_LINKS
-/* The same for one that is new: with what nobody may rely on in it. */
+/* The same for one that is new: debug builds fill it with what nobody may rely on, secure ones look whether it is still
+ * zero. */
 void *lm_mark_new(void *p, size_t bytes);
 #else
 LM_INLINE void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
+#endif
+
+#if LM_SECURE_BLOCKS
+/* As lm_calloc and lm_zalloc. */
+void *lm_secure_calloc(size_t bytes);
+/* 64 bits that nobody can foretell. For the owner, or under the heap's lock. */
+uint64_t lm_random(lm_heap_t *heap);
 #endif
 
 /* ---- thread.c ---- */

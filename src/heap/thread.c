@@ -14,6 +14,7 @@
  * heaps end there as on thread exit, with `live` counted anew.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum {
     KEPT_BYTES = 512 * 1024, /* of the current pages of each heap that is kept */
@@ -355,6 +356,7 @@ static bool heap_ended(void *value, unsigned rounds) {
     if (++heap->rounds < rounds) return true;
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
+    lm_later_empty(heap);
     if (heap->next_branch != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
@@ -380,6 +382,7 @@ void lm_heap_collect(void) {
     lm_heap_t *heap = lm_heap_mine();
     if (heap == NULL) return;
     (void)lm_heap_get(); /* it may be parked */
+    lm_later_empty(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);
@@ -461,6 +464,7 @@ static void end_in_child(lm_heap_t *heap) {
 
 /* What a dead thread was about to hand over, as far as it hangs together. */
 static void end_foreign(lm_heap_t *heap) {
+    lm_later_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_block_t *block = heap->foreign[c].first, *next;
         heap->foreign[c].first = NULL;

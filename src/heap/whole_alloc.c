@@ -151,7 +151,7 @@ static void *attempt(struct loam_heap *whole, unsigned size_class) {
 }
 
 static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
-    if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, need, 1, NULL);
+    if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, lm_large_need(need), 1, NULL);
     LM_METER(slow());
     lm_beat_if_asked();
     unsigned size_class = lm_class_of(need == 0 ? 1 : need);
@@ -200,7 +200,7 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
     size_t need = bytes + LM_TRAILER;
     bool zero = false;
     void *p =
-        need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, need, 1, &zero) : alloc(whole, need);
+        need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, lm_large_need(need), 1, &zero) : alloc(whole, need);
     if (p == NULL) return NULL;
     const lm_page_t *page = lm_page_of(p);
     size_t written = bytes;
@@ -216,6 +216,6 @@ void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t alig
     size_t need = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(need, align) : 0;
     void *p = size_class != 0 ? alloc(whole, lm_class_bytes(size_class))
-                              : lm_whole_large_alloc(whole, need, align, NULL);
-    return p != NULL ? lm_mark(p, bytes) : NULL;
+                              : lm_whole_large_alloc(whole, lm_large_need(need), align, NULL);
+    return p != NULL ? lm_mark_new(p, bytes) : NULL;
 }
