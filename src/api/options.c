@@ -289,6 +289,8 @@ static void apply(option_name_t option) {
     case OPTION_PURGE_THREAD: PUT(lm_purge_policy.worker, value == 1); break;
     case OPTION_LARGE_OS_PAGES: PUT(lm_huge_policy.when, (lm_huge_when_t)value); break;
     case OPTION_LARGE_OS_PAGES_AFTER: PUT(lm_huge_policy.least_bytes, value); break;
+    case OPTION_GUARD_SAMPLING: PUT(lm_sampling.rate, (uint32_t)value); break;
+    case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:

@@ -42,6 +42,9 @@ void lm_heap_stats(lm_heap_stats_t *stats) {
     memset(stats, 0, sizeof *stats);
     lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
     lm_span_visit(count_span, stats);
+    size_t sampled_bytes, sampled = lm_sampled_count(&sampled_bytes);
+    stats->small_blocks += sampled;
+    stats->small_bytes += sampled_bytes;
     /* What our own heaps hold ready is not in use. */
     lm_heap_t *own = lm_heap_mine();
     for (lm_heap_t *heap = own; heap != NULL; heap = heap->next_branch)
@@ -100,6 +103,7 @@ static void check_heap(lm_heap_t *heap) {
 }
 
 void lm_heap_check(void) {
+    lm_sampled_check();
     if (lm_heap_self == &lm_heap_empty) return;
     for (lm_heap_t *heap = lm_heap_mine(); heap != NULL; heap = heap->next_branch) check_heap(heap);
 }

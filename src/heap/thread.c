@@ -403,6 +403,7 @@ static void before_fork(void) {
     lm_whole_lock();
     lm_transfer_lock();
     lm_offset_lock();
+    lm_sampled_lock();
     lm_orphan_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
@@ -412,6 +413,7 @@ static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
     lm_orphan_unlock();
+    lm_sampled_unlock();
     lm_offset_unlock();
     lm_transfer_unlock();
     lm_whole_unlock();
@@ -485,6 +487,7 @@ static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_orphan_after_fork();
+    lm_sampled_after_fork();
     lm_offset_after_fork();
     lm_transfer_after_fork();
     lm_whole_after_fork();

@@ -14,6 +14,7 @@ lm_commit_t lm_linux_commit(void *at, size_t bytes, bool reserved);
 bool lm_linux_purge(void *at, size_t bytes);
 bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool lm_linux_worker_start(void (*entry)(void));
+bool lm_linux_protect(void *at, size_t bytes, bool allow);
 
 /* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
 static struct {
@@ -86,4 +87,9 @@ bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
 
 bool lm_os_worker_start(void (*entry)(void)) {
     return !fails(LM_FAULT_WORKER) && lm_linux_worker_start(entry);
+}
+
+bool lm_os_protect(void *at, size_t bytes, bool allow) {
+    expect_units("protect", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_PROTECT) && lm_linux_protect(at, bytes, allow);
 }
