@@ -37,6 +37,7 @@
 #include "loam/region.h"
 #include "loam/registry.h"
 #include "loam/ring.h"
+#include "loam/sampling.h"
 #include "loam/source.h"
 #include "loam/stack.h"
 

@@ -298,6 +298,8 @@ static void apply(option_name_t option) {
     case OPTION_RESERVE_LARGE_OS_PAGES:
     case OPTION_RESERVE_OS_MEMORY:
     case OPTION_RESERVE_TIMEOUT:
+    case OPTION_GUARD_SAMPLING: PUT(lm_sampling.rate, (uint32_t)value); break;
+    case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:

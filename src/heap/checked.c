@@ -70,6 +70,7 @@ lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *func
 
 lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) return lm_sampled_checked(page, p, function);
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE) {
         lm_page_t *around = lm_span_holding(p);
         if (around != NULL && around->kind == LM_KIND_LARGE)

@@ -33,14 +33,20 @@ static void set_trailer(const lm_page_t *page, void *p, size_t bytes, unsigned s
 }
 
 void *lm_mark(void *p, size_t bytes) {
-    const lm_page_t *page = lm_page_of(p);
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) {
+        lm_sampled_mark(page, p, bytes);
+        return p;
+    }
     unsigned char *end = block_end(page, p) - sizeof(uint64_t);
     memset((unsigned char *)p + bytes, FENCE, (size_t)(end - (unsigned char *)p) - bytes);
     set_trailer(page, p, bytes, TAG_USED);
     return p;
 }
 
-size_t lm_requested(const lm_page_t *page, const void *p) { return trailer(page, p) >> 16; }
+size_t lm_requested(const lm_page_t *page, const void *p) {
+    return page->kind == LM_KIND_SAMPLED ? page->bytes : trailer(page, p) >> 16;
+}
 
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     uint64_t word = trailer(page, p);
@@ -65,6 +71,8 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 }
 
 void *lm_mark_new(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
     memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
     return lm_mark(p, bytes);
 }
@@ -86,7 +94,7 @@ void lm_free(void *p) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    set_trailer(page, p, lm_requested(page, p), TAG_FREED);
+    if (page->kind != LM_KIND_SAMPLED) set_trailer(page, p, lm_requested(page, p), TAG_FREED);
     lm_block_free(p);
 }
 

@@ -86,6 +86,12 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uint8_t special;   /* atomic: LM_IS_BRANCH, for ever; LM_HAS_RETIRED */
     lm_node_t sibling; /* among the branches of the same */
 
+    /* Sampling (sampled.c), all of it the owner's alone. */
+    uint32_t sample_in;     /* blocks to hand out before the next sample is due */
+    uint32_t sample_rate;   /* that this was drawn for */
+    uint64_t sample_random; /* state */
+    uint64_t sample_due[2]; /* a bit for each class whose next refill is a sample */
+
     size_t foreign_bytes;             /* granted below; both are the owner's alone */
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
 
@@ -303,6 +309,30 @@ LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
     lm_free(p);
 }
 #endif
+
+/* ---- Sampling (sampled.c, loam/sampling.h) ---- */
+
+/* Atomic: changed by any thread, at any time. */
+typedef struct lm_sampling {
+    uint32_t rate;  /* about one of so many allocations is sampled; 0: none */
+    uint32_t slots; /* how many there will be; read when the first are made */
+} lm_sampling_t;
+
+extern LM_HIDDEN lm_sampling_t lm_sampling;
+
+/* Makes the slots, unless there are some, and takes the signals of bad accesses (lm_os_judge_faults). Else the first
+ * sample does. false iff there is no memory. */
+bool lm_sampling_start(void);
+
+typedef struct lm_sampling_numbers {
+    size_t rate, slots, live, taken, missed, found;
+} lm_sampling_numbers_t;
+void lm_sampling_numbers(lm_sampling_numbers_t *numbers);
+/* Whether p is a sampled object in use. */
+bool lm_sampling_holds(const void *p);
+/* The trace of the object that p points into or near, or that was there last: of its free, or of its allocation. 0 iff
+ * there is none. */
+size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most);
 
 #include "heap/whole.h"
 

@@ -26,14 +26,15 @@ void *lm_too_large(size_t bytes) {
     return lm_no_memory();
 }
 
-/* What has come back to a page: its own list, or that of others. */
-static lm_block_t *list_of(lm_page_t *page) {
+/* What has come back to a page: its own list, or that of others. *count: how many blocks. */
+static lm_block_t *list_of(lm_page_t *page, uint32_t *count) {
+    *count = page->carved - page->live;
     lm_block_t *list = lm_page_take(page), *tail;
     if (list != NULL) return list;
     /* Blocks that others freed counted as outside, and do so in the heap's head as well. */
-    uint32_t n = lm_remote_take(page, &list, &tail);
-    if (n == 0) return NULL;
-    lm_count_again(page, n);
+    *count = lm_remote_take(page, &list, &tail);
+    if (*count == 0) return NULL;
+    lm_count_again(page, *count);
     page->virgin = false;
     return list;
 }
@@ -161,14 +162,15 @@ static void searched(lm_foreign_t *class, bool found) {
     class->skip = class->pause;
 }
 
-static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
+/* *count: blocks in the list, unless it is handed out. */
+static lm_block_t *refill(lm_heap_t *heap, unsigned size_class, uint32_t *count) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
     bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
     class->handed_out = false;
     if (page != NULL) {
-        list = list_of(page);
+        list = list_of(page, count);
         if (list != NULL) return list;
     }
     for (;;) {
@@ -186,7 +188,11 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             return list;
         }
         if (page != NULL) {
-            if (other == NULL && (list = lm_page_carve(page)) != NULL) return list;
+            uint32_t carved = page->carved;
+            if (other == NULL && (list = lm_page_carve(page)) != NULL) {
+                *count = page->carved - carved;
+                return list;
+            }
             if (page->carved < page->capacity)
                 lm_page_to_partial(heap, page);
             else
@@ -203,7 +209,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         lm_store_relaxed(&page->owner,
                          heap->token); /* it may be left over from the heap's last thread */
         heap->current[size_class] = page;
-        list = list_of(page);
+        list = list_of(page, count);
         if (list != NULL) return list;
     }
 }
@@ -214,7 +220,12 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_remote_drain(heap);
     /* The common heap keeps its lists: all calls come here. */
     lm_block_t *block = heap->head[size_class];
-    if (block == NULL) block = refill(heap, size_class);
+    if (block == NULL) {
+        uint32_t count = 0;
+        block = refill(heap, size_class, &count);
+        if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
+            lm_sampled_limit(heap, size_class, block, count);
+    }
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
     lm_biased_leave(&heap->lock);
     return block;
@@ -264,6 +275,10 @@ void *lm_block_alloc_slow(size_t bytes) {
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0)) { /* relaxed: a word by itself */
+        block = (lm_block_t *)lm_sampled_slow(bytes, size_class);
+        if (block != NULL) return block;
+    }
     /* The list may be there after all: the worker had hidden it for a moment (idle.c). */
     if (LM_LIKELY(page != NULL) && LM_LIKELY(heap->head[size_class] == NULL) &&
         LM_LIKELY((block = lm_page_take(page)) != NULL)) {

@@ -270,6 +270,8 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
             lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
         lm_large_free(page, p);
+    } else if (page->kind == LM_KIND_SAMPLED) {
+        lm_sampled_free(page, p);
     } else {
         lm_free_foreign(p);
     }

@@ -20,7 +20,8 @@ size_t lm_meter_bytes(const void *p) {
     const lm_page_t *page = lm_page_of(p);
     bool block = page->kind == LM_KIND_PAGE;
     bool large = page->kind == LM_KIND_LARGE && (lm_is_offset(page) || p == lm_span_start(page));
-    return block || large ? lm_block_room(page, p) - LM_TRAILER : 0;
+    bool sampled = page->kind == LM_KIND_SAMPLED;
+    return block || large || sampled ? lm_block_room(page, p) - LM_TRAILER : 0;
 }
 #endif
 
@@ -45,7 +46,8 @@ LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
      * heap's pages may have moved on. */
     const lm_page_t *page = lm_page_of(p);
     bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
-    size_t most = LM_TRAILER > 0 || !all ? bytes : page->block_bytes;
+    size_t most =
+        LM_TRAILER > 0 || !all ? bytes : page->block_bytes; /* a sampled object has it, too */
     return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : most), bytes);
 }
 

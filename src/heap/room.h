@@ -1,7 +1,7 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans, freed
- * large objects (secure builds), arena.
+ * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, sampled objects,
+ * orphans, freed large objects (secure builds), arena.
  * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
@@ -230,6 +230,32 @@ void lm_offset_lock(void);
 void lm_offset_unlock(void);
 void lm_offset_after_fork(void);
 
+/* ---- sampled.c, sampled_report.c ---- */
+
+/* With sampling on, first thing in malloc's slow path, for a request of `bytes` in that class: a sampled object, a
+ * block of the current page's own list, or NULL: the path goes on as ever. No lock held. */
+void *lm_sampled_slow(size_t bytes, unsigned size_class);
+
+/* The same, where a heap was refilled: the list, cut before the block that a sample is due for. count: blocks in it,
+ * where they are the current page's. Heap lock held. */
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t count);
+
+void lm_sampled_free(lm_page_t *page, void *p);
+/* page; NULL, after a report, iff p is no sampled object in use. */
+lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function);
+/* Says what was really requested of an object that has room for more. */
+void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
+/* The same for one that is new, and moved for it. */
+void *lm_sampled_mark_new(lm_page_t *page, void *p, size_t bytes);
+
+void lm_sampled_check(void); /* the invariant */
+/* Objects in use, and their bytes. */
+size_t lm_sampled_count(size_t *bytes);
+
+void lm_sampled_lock(void);
+void lm_sampled_unlock(void);
+void lm_sampled_after_fork(void);
+
 /* ---- checked.c, fence.c (debug), secure.c: what checked builds do around each block ---- */
 
 /* Reports a pointer that is none of ours; NULL. */
@@ -242,7 +268,9 @@ lm_page_t *lm_page_checked(const void *p, const char *function);
 #else
 LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
-    return LM_LIKELY(page->kind != LM_KIND_NONE) ? page : lm_page_foreign(p, function);
+    if (LM_LIKELY(page->kind == LM_KIND_PAGE || page->kind == LM_KIND_LARGE)) return page;
+    return page->kind == LM_KIND_SAMPLED ? lm_sampled_checked(page, p, function)
+                                         : lm_page_foreign(p, function);
 }
 #endif
 

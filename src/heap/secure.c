@@ -125,9 +125,11 @@ LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
 }
 
 static void *begin_any(void *p, size_t bytes, bool all) {
-    const lm_page_t *page = lm_page_of(p);
+    lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
         return begin((lm_block_t *)p, page->block_bytes, bytes, all);
+    if (page->kind == LM_KIND_SAMPLED)
+        p = memset(lm_sampled_mark_new(page, p, bytes), 0, bytes);
     return lm_mark(p, bytes);
 }
 
@@ -174,7 +176,8 @@ void *lm_malloc_small(size_t bytes) {
 /* ---- Trailers ---- */
 
 void *lm_mark(void *p, size_t bytes) {
-    const lm_page_t *page = lm_page_of(p);
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) lm_sampled_mark(page, p, bytes);
     if (page->kind != LM_KIND_PAGE) return p;
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
     memset((char *)p + bytes, 0, most - bytes);

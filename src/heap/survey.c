@@ -34,6 +34,9 @@ void lm_heap_stats(lm_heap_stats_t *stats) {
     lm_idle_unkeep();                               /* what ended threads have left ready would count as in use */
     if (lm_heap_mine() != NULL) (void)lm_heap_get(); /* it may be parked, and the worker in its lists */
     lm_span_visit(count_span, stats);
+    size_t sampled_bytes, sampled = lm_sampled_count(&sampled_bytes);
+    stats->small_blocks += sampled;
+    stats->small_bytes += sampled_bytes;
     lm_count_sum(stats);
 }
 
@@ -85,6 +88,7 @@ static void check_heap(lm_heap_t *heap) {
 }
 
 void lm_heap_check(void) {
+    lm_sampled_check();
     if (lm_heap_self == &lm_heap_empty) return;
     for (lm_heap_t *heap = lm_heap_mine(); heap != NULL; heap = heap->next_branch) check_heap(heap);
 }

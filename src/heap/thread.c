@@ -410,6 +410,7 @@ static void before_fork(void) {
     lm_whole_lock();
     lm_transfer_lock();
     lm_offset_lock();
+    lm_sampled_lock();
     lm_orphan_lock();
     lm_large_lock();
     lm_span_lock();
@@ -421,6 +422,7 @@ static void after_fork_in_parent(void) {
     lm_span_unlock();
     lm_large_unlock();
     lm_orphan_unlock();
+    lm_sampled_unlock();
     lm_offset_unlock();
     lm_transfer_unlock();
     lm_whole_unlock();
@@ -496,6 +498,7 @@ static void after_fork_in_child(void) {
     lm_span_after_fork();
     lm_large_after_fork();
     lm_orphan_after_fork();
+    lm_sampled_after_fork();
     lm_offset_after_fork();
     lm_transfer_after_fork();
     lm_whole_after_fork();

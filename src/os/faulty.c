@@ -19,6 +19,7 @@ unsigned lm_linux_node(void);
 bool lm_linux_bind(void *at, size_t bytes, unsigned node);
 bool lm_linux_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
 uint64_t lm_linux_ms(void);
+bool lm_linux_protect(void *at, size_t bytes, bool allow);
 
 /* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
 static struct {
@@ -141,3 +142,8 @@ bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node) {
 }
 
 uint64_t lm_os_ms(void) { return lm_linux_ms() + passed_ms; }
+
+bool lm_os_protect(void *at, size_t bytes, bool allow) {
+    expect_units("protect", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_PROTECT) && lm_linux_protect(at, bytes, allow);
+}

@@ -1,6 +1,6 @@
 /* linux.c: the promises of os.h kept by Linux (x86-64 and aarch64, kernel 4.17 or newer).
  *
- * The only file of the project that knows Linux. Every system call is made by instruction, not by
+ * With linux_fault.c and linux_trace.c the only files of the project that know Linux. Every system call is made by instruction, not by
  * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
  * clone, membarrier, mremap, mprotect and mincore only while the program has not shut itself in (see override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
@@ -30,6 +30,7 @@ void *PORT(reserve)(size_t bytes);
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
 bool PORT(purge)(void *at, size_t bytes);
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
+bool PORT(protect)(void *at, size_t bytes, bool allow);
 bool PORT(worker_start)(void (*entry)(void));
 #else
 #define PORT(name) lm_os_##name
@@ -128,6 +129,11 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
 
 bool PORT(purge)(void *at, size_t bytes) {
     return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
+}
+
+bool PORT(protect)(void *at, size_t bytes, bool allow) {
+    int protection = allow ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
 }
 
 /* Fails where the kernel has no huge pages: all the better. */

@@ -105,6 +105,46 @@ bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
 /* Milliseconds of a clock that only goes forward. */
 uint64_t lm_os_ms(void);
 
+/* Allows every access to [at, at+bytes), or none; multiples of lm_os_page_bytes(). What it holds stays. false iff
+ * the system refused: nothing has changed then. */
+bool lm_os_protect(void *at, size_t bytes, bool allow);
+
+/* ---- Faults and traces (linux_fault.c, linux_trace.c) ---- */
+
+/* A moment of a thread: where it is, and where its stack is. */
+typedef struct lm_place {
+    uintptr_t pc, sp, fp, link; /* link: the register that holds the way back, where there is one */
+} lm_place_t;
+
+typedef struct lm_bad_access {
+    uintptr_t address;
+    enum {
+        LM_ACCESS,
+        LM_ACCESS_READ,
+        LM_ACCESS_WRITE
+    } way; /* LM_ACCESS: the processor does not tell */
+    lm_place_t place;
+} lm_bad_access_t;
+
+typedef enum lm_verdict {
+    LM_VERDICT_OTHER, /* nothing of ours: what the program had before is done */
+    LM_VERDICT_AGAIN, /* mended: the access is to be tried again */
+    LM_VERDICT_END,   /* told: what the program had before is done with the same access */
+} lm_verdict_t;
+
+/* From now on judge is called for each access to memory that may not be accessed, in the thread that made it, in a
+ * signal handler. Who installs a handler for these signals later takes them away; another call takes them back. */
+void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
+
+/* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of loam's own shared
+ * library are left out. Reads the program's call frame information, and remembers what it read: no lock, no
+ * allocation, may be called in signal handlers. Ends where that information does. Returns how many. */
+size_t lm_os_trace(uintptr_t *frames, size_t most);
+/* The same of a thread that was interrupted there: its place comes first. */
+size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most);
+/* The file that an address was loaded from and the address in that; NULL iff unknown. Takes no lock. */
+const char *lm_os_module(uintptr_t address, uintptr_t *offset);
+
 /* ---- Waiting ---- */
 
 /* Sleeps while *word == value, at most timeout_ms (UINT32_MAX: without end). May return early. */

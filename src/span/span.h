@@ -40,11 +40,12 @@ typedef enum lm_kind {
     LM_KIND_NONE, /* no span: the slot of `nobody` */
     LM_KIND_CLEAN,
     LM_KIND_DIRTY,
-    LM_KIND_BUSY,  /* free, being purged outside the lock */
-    LM_KIND_SPARE, /* free, of a range (range.h) */
-    LM_KIND_PAGE,  /* blocks of one size class */
-    LM_KIND_LARGE, /* one object */
-    LM_KIND_META,  /* loam's own */
+    LM_KIND_BUSY,    /* free, being purged outside the lock */
+    LM_KIND_SPARE,   /* free, of a range (range.h) */
+    LM_KIND_PAGE,    /* blocks of one size class */
+    LM_KIND_LARGE,   /* one object */
+    LM_KIND_META,    /* loam's own */
+    LM_KIND_SAMPLED, /* slots of sampled objects (heap/sampled.c); with a descriptor for each slot */
 } lm_kind_t;
 
 /* Owner words that are no thread's token (tokens are multiples of 16): of `nobody`; of large objects and orphans; of
