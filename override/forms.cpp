@@ -45,6 +45,15 @@ inline void any_delete(void *p, std::align_val_t align) noexcept {
         ::operator delete(p, align);
 }
 
+/* What is told of an object's size holds only where the object is ours. */
+inline bool size_right(void *p, size_t size) {
+    return !new_is_ours() || !delete_is_ours() || lm_size_right(p, size, 1);
+}
+inline bool size_right(void *p, size_t size, std::align_val_t align) {
+    return !aligned_new_is_ours() || !aligned_delete_is_ours() ||
+           lm_size_right(p, size, size_t(align));
+}
+
 } // namespace
 
 LM_OPERATOR void *operator new[](size_t size) { return any_new(size); }
@@ -83,7 +92,9 @@ LM_OPERATOR void *operator new[](size_t size, std::align_val_t align,
     }
 }
 
-LM_OPERATOR void operator delete(void *p, size_t) noexcept { any_delete(p); }
+LM_OPERATOR void operator delete(void *p, size_t size) noexcept {
+    if (size_right(p, size)) any_delete(p);
+}
 LM_OPERATOR void operator delete(void *p, const std::nothrow_t &) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete[](void *p) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete[](void *p, size_t) noexcept { ::operator delete[](p); }
@@ -91,8 +102,8 @@ LM_OPERATOR void operator delete[](void *p, const std::nothrow_t &) noexcept {
     ::operator delete[](p);
 }
 
-LM_OPERATOR void operator delete(void *p, size_t, std::align_val_t align) noexcept {
-    any_delete(p, align);
+LM_OPERATOR void operator delete(void *p, size_t size, std::align_val_t align) noexcept {
+    if (size_right(p, size, align)) any_delete(p, align);
 }
 LM_OPERATOR void operator delete(void *p, std::align_val_t align, const std::nothrow_t &) noexcept {
     any_delete(p, align);

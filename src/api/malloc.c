@@ -32,14 +32,14 @@ static void *overflow(size_t size) {
 
 void loam_free(void *p) { FREE(p); }
 
-/* The block knows its size class: the caller's word is not needed, and not trusted. */
+/* The block knows its size class: the caller's word is not needed, and not trusted, but held against what is known. */
 void loam_free_sized(void *p, size_t size) {
-    (void)size;
+    if (!lm_size_right(p, size, 1)) return;
     FREE(p);
 }
 
 void loam_free_aligned_sized(void *p, size_t align, size_t size) {
-    (void)align, (void)size;
+    if (!lm_size_right(p, size, align)) return;
     FREE(p);
 }
 

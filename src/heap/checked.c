@@ -61,6 +61,7 @@ lm_block_t *lm_link_get(const lm_block_t *block) {
         const lm_page_t *other = next == NULL ? page : lm_page_of(next);
         if (LM_LIKELY(other == page || other->kind == LM_KIND_PAGE)) return next;
     }
+    lm_sites_about(block);
     lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
              (const void *)block, page->block_bytes);
     return NULL;
@@ -90,6 +91,7 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
             return lm_inside_large(around, p, function);
         if (!was_ours(p)) return lm_page_foreign(p, function);
         bool freed = strcmp(function, "free") == 0;
+        lm_sites_about(p);
         lm_misuse("%s%s of %p (a large object or a whole page, ", freed ? "double free" : function,
                   freed ? "" : " after free", p);
         return NULL;

@@ -100,6 +100,16 @@ LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next;
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }
 #endif
 
+/* ---- What the debug build does with a block that is taken from a list, or about to be put into one (reuse.c) ---- */
+
+#if LOAM_DEBUG
+void *lm_taken(void *block);
+void lm_given(void *p);
+#else
+LM_INLINE void *lm_taken(void *block) { return block; }
+LM_INLINE void lm_given(void *p) { (void)p; }
+#endif
+
 /* ---- The two fast paths, on blocks ---- */
 
 void *lm_block_alloc_slow(size_t bytes);
@@ -121,12 +131,12 @@ LM_INLINE void *lm_block_pop(size_t size_class) {
 LM_INLINE void *lm_block_alloc(size_t bytes) {
     if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
         void *block = lm_block_pop(lm_class_small(bytes));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
         void *block = lm_block_pop(lm_class_medium(bytes));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     }
-    return lm_block_alloc_slow(bytes);
+    return lm_taken(lm_block_alloc_slow(bytes));
 }
 
 /* The same for at most LM_SMALL_MOST bytes, which nobody looks at. */
@@ -137,6 +147,7 @@ LM_INLINE void *lm_block_alloc_small(size_t bytes) {
 
 /* Takes back what lm_block_alloc gave; NULL allowed. */
 LM_INLINE void lm_block_free(void *p) {
+    lm_given(p);
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         lm_free_foreign(p);
@@ -226,6 +237,25 @@ void lm_free(void *p);
 LM_INLINE void *lm_malloc(size_t bytes) { return lm_block_alloc(bytes); }
 LM_INLINE void *lm_malloc_small(size_t bytes) { return lm_block_alloc_small(bytes); }
 LM_INLINE void lm_free(void *p) { lm_block_free(p); }
+#endif
+
+#if LOAM_DEBUG
+/* From now on the last `depth` callers (0: none; LM_TRACE_MOST at most) of each allocation and free are kept, and
+ * follow the report of a mistake with the object (sites.c). Calls libc, which may allocate. */
+void lm_sites_record(unsigned depth);
+/* Prints what is in use, by size and, where kept, call site (leaks.c). */
+void lm_leaks_print(void);
+#endif
+
+/* Before a free that says what it frees: false, after a report, iff p is an object that was requested with another
+ * size, or does not lie at a multiple of align. Only the debug build knows; all else is left to lm_free. */
+#if LOAM_DEBUG
+bool lm_size_right(const void *p, size_t bytes, size_t align);
+#else
+LM_INLINE bool lm_size_right(const void *p, size_t bytes, size_t align) {
+    (void)p, (void)bytes, (void)align;
+    return true;
+}
 #endif
 
 #include "heap/whole.h"

@@ -69,6 +69,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     if (n == 0) n = 1;
     if (n > left) n = left;
     char *first = lm_span_start(page) + page->carved * bytes;
+    lm_carved(page, first, n);
     for (uint32_t i = 0; i + 1 < n; i++) {
         lm_link_set((lm_block_t *)(void *)(first + i * bytes),
                     (lm_block_t *)(void *)(first + (i + 1) * bytes));
@@ -76,7 +77,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
     page->carved = (uint16_t)(page->carved + n);
     lm_store_relaxed(&page->live, page->live + n);
-    page->virgin = page->fresh;
+    page->virgin = page->fresh && !LOAM_DEBUG;
     return (lm_block_t *)(void *)first;
 }
 
@@ -133,6 +134,7 @@ static LM_NOINLINE void retire_counted(lm_page_t *page) {
 }
 
 void lm_page_retire(lm_page_t *page) {
+    lm_reuse_check_page(page);
     if (LM_LIKELY(page->foreign_class != 0))
         retire(page);
     else

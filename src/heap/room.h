@@ -1,6 +1,7 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans, arena.
+ * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans,
+ * call sites (debug), arena.
  * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
@@ -229,8 +230,40 @@ enum { LM_TRAILER = 16 }; /* bytes after what was requested, in every block */
 void *lm_mark(void *p, size_t bytes);
 /* What was requested. */
 size_t lm_requested(const lm_page_t *page, const void *p);
+
+/* fence.c: the word that ends a block, or a large object's span; *requested: of the last user. */
+typedef enum lm_state { LM_STATE_BROKEN, LM_STATE_USED, LM_STATE_FREED } lm_state_t;
+lm_state_t lm_word_get(const void *end, size_t *requested);
+void lm_word_set(const void *end, size_t requested, lm_state_t state);
+
+/* reuse.c: blocks that were just made; of a page that goes back. Heap lock held. */
+void lm_carved(const lm_page_t *page, char *first, size_t blocks);
+void lm_reuse_check_page(const lm_page_t *page);
+/* A large object waits before its span goes back; false iff it may not. Those that wait go now. No lock held. */
+bool lm_large_keep(lm_page_t *page, void *p);
+void lm_large_unkeep(void);
+
+/* sites.c: an object was allocated, is about to be freed; the next report of this thread is about it. */
+void lm_sites_allocated(const void *p);
+void lm_sites_freed(const void *p);
+void lm_sites_about(const void *p);
+/* The trace of an object's allocation, 0: unknown; its lines, on standard error. */
+uint32_t lm_sites_of(const void *p);
+void lm_sites_report(uint32_t trace);
+void lm_sites_lock(void);
+void lm_sites_unlock(void);
+void lm_sites_after_fork(void);
 #else
 enum { LM_TRAILER = 0 };
+LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
+    (void)page, (void)first, (void)blocks;
+}
+LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
+LM_INLINE void lm_large_unkeep(void) {}
+LM_INLINE void lm_sites_about(const void *p) { (void)p; }
+LM_INLINE void lm_sites_lock(void) {}
+LM_INLINE void lm_sites_unlock(void) {}
+LM_INLINE void lm_sites_after_fork(void) {}
 LM_INLINE void *lm_mark(void *p, size_t bytes) {
     (void)bytes;
     return p;

@@ -372,6 +372,7 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_collect(void) {
+    lm_large_unkeep();
     lm_idle_unkeep();
     lm_heap_t *heap = lm_heap_mine();
     if (heap == NULL) return;
@@ -404,6 +405,7 @@ static void before_fork(void) {
     lm_transfer_lock();
     lm_offset_lock();
     lm_orphan_lock();
+    lm_sites_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
 }
@@ -411,6 +413,7 @@ static void before_fork(void) {
 static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
+    lm_sites_unlock();
     lm_orphan_unlock();
     lm_offset_unlock();
     lm_transfer_unlock();
@@ -484,6 +487,7 @@ static bool not_here(const lm_heap_t *heap) {
 static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
+    lm_sites_after_fork();
     lm_orphan_after_fork();
     lm_offset_after_fork();
     lm_transfer_after_fork();

@@ -142,6 +142,17 @@ size_t lm_os_resident_bytes(void);
 /* Whether the calling thread is the worker. */
 bool lm_os_worker_self(void);
 
+/* ---- Where a thread has come from (trace.c) ---- */
+
+enum { LM_TRACE_MOST = 16 };
+
+/* Return addresses of the calling thread, the nearest first, `most` of them at most (LM_TRACE_MOST); returns how many.
+ * Without locks, after lm_os_trace_prepare, which may allocate. */
+unsigned lm_os_trace(void **places, unsigned most);
+void lm_os_trace_prepare(void);
+/* Adds what the place of a call is called: "function+0x12 (file+0x1234)". */
+void lm_os_trace_name(lm_line_t *line, const void *place);
+
 /* ---- The program's handlers (handlers.c, loam/handlers.h) ---- */
 
 /* Between the two the calling thread holds a lock of the family's, under which mistakes of the program's are found: a
