@@ -3,7 +3,7 @@
  *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
  *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
  *
- * The word at the end says in use or freed, mixed with its address; every block that was ever made has one (reuse.c),
+ * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has one (reuse.c),
  * but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to the byte,
  * underflows that reach the block before, at the latest when that one is freed, double frees while the block is free,
  * and a wrong size at a sized delete. A large object has a second such word where its span ends, which an underflow of
@@ -28,21 +28,22 @@ static unsigned char *block_end(const lm_page_t *page, const void *p) {
 
 static uint64_t *word_before(const void *end) { return (uint64_t *)(uintptr_t)end - 1; }
 
-static uint64_t tag_of(const void *end, unsigned tag) {
-    return (((uintptr_t)end >> 4) * 0x9e3779b97f4a7c15u >> 48) ^ tag;
+static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
+    uint64_t both = ((uintptr_t)end >> 4) + requested * 0xd6e8feb86659fd93u;
+    return (both * 0x9e3779b97f4a7c15u >> 48) ^ tag;
 }
 
 lm_state_t lm_word_get(const void *end, size_t *requested) {
     uint64_t word = lm_load_relaxed(word_before(end));
     *requested = word >> 16;
-    if ((word & 0xffff) == tag_of(end, TAG_USED)) return LM_STATE_USED;
-    return (word & 0xffff) == tag_of(end, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
+    if ((word & 0xffff) == tag_of(end, *requested, TAG_USED)) return LM_STATE_USED;
+    return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
 }
 
 /* Relaxed: others look whether it is whole, and at nothing behind it. */
 void lm_word_set(const void *end, size_t requested, lm_state_t state) {
     unsigned tag = state == LM_STATE_USED ? TAG_USED : TAG_FREED;
-    lm_store_relaxed(word_before(end), (uint64_t)requested << 16 | tag_of(end, tag));
+    lm_store_relaxed(word_before(end), (uint64_t)requested << 16 | tag_of(end, requested, tag));
 }
 
 size_t lm_requested(const lm_page_t *page, const void *p) {
@@ -95,9 +96,15 @@ static bool underflow(const void *p, const lm_page_t *before) {
 
 static bool overflow_of_end(const lm_page_t *page, const void *p) {
     lm_sites_about(p);
-    lm_wrong(LM_WRONG_DAMAGE,
-             "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
-             lm_block_bytes(page));
+    if (page->kind == LM_KIND_PAGE)
+        lm_wrong(LM_WRONG_DAMAGE,
+                 "overflow of %p: the end of its block is overwritten, if not from behind, by an underflow of "
+                 "%p (size class %zu B, ",
+                 p, (const void *)block_end(page, p), lm_block_bytes(page));
+    else
+        lm_wrong(LM_WRONG_DAMAGE,
+                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
+                 lm_block_bytes(page));
     return false;
 }
 
