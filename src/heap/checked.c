@@ -45,12 +45,17 @@ static uintptr_t link_key(void) {
     return value;
 }
 
-void lm_link_set(lm_block_t *block, lm_block_t *next) {
+LM_READS_ANYTHING void lm_link_set(lm_block_t *block, lm_block_t *next) {
+    lm_tools_pause();
     block->next = (lm_block_t *)((uintptr_t)next ^ (uintptr_t)block ^ link_key());
+    lm_tools_resume();
 }
 
-lm_block_t *lm_link_decoded(const lm_block_t *block) {
-    return (lm_block_t *)((uintptr_t)block->next ^ (uintptr_t)block ^ link_key());
+LM_READS_ANYTHING lm_block_t *lm_link_decoded(const lm_block_t *block) {
+    lm_tools_pause();
+    uintptr_t next = (uintptr_t)block->next ^ (uintptr_t)block ^ link_key();
+    lm_tools_resume();
+    return (lm_block_t *)next;
 }
 
 lm_block_t *lm_link_get(const lm_block_t *block) {

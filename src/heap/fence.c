@@ -33,17 +33,27 @@ static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
     return (both * 0x9e3779b97f4a7c15u >> 48) ^ tag;
 }
 
+LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
+    lm_tools_pause();
+    uint64_t word = lm_load_relaxed(at);
+    lm_tools_show(&word, sizeof word);
+    lm_tools_resume();
+    return word;
+}
+
 lm_state_t lm_word_get(const void *end, size_t *requested) {
-    uint64_t word = lm_load_relaxed(word_before(end));
+    uint64_t word = word_at(word_before(end));
     *requested = word >> 16;
     if ((word & 0xffff) == tag_of(end, *requested, TAG_USED)) return LM_STATE_USED;
     return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
 }
 
 /* Relaxed: others look whether it is whole, and at nothing behind it. */
-void lm_word_set(const void *end, size_t requested, lm_state_t state) {
+LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
     unsigned tag = state == LM_STATE_USED ? TAG_USED : TAG_FREED;
+    lm_tools_pause();
     lm_store_relaxed(word_before(end), (uint64_t)requested << 16 | tag_of(end, requested, tag));
+    lm_tools_resume();
 }
 
 size_t lm_requested(const lm_page_t *page, const void *p) {
@@ -63,18 +73,27 @@ static void *span_end(const lm_page_t *page) {
 
 void *lm_mark(void *p, size_t bytes) {
     const lm_page_t *page = lm_page_of(p);
-    unsigned char *end = block_end(page, p);
-    memset((unsigned char *)p + bytes, FENCE, (size_t)(end - (unsigned char *)p) - WORD - bytes);
+    unsigned char *end = block_end(page, p), *fence = (unsigned char *)p + bytes;
+    size_t before;
+    if (LM_TOOLS && lm_word_get(end, &before) == LM_STATE_USED)
+        lm_tools_resized(p, before, bytes);
+    else
+        lm_tools_new(p, bytes);
+    lm_tools_show(fence, (size_t)(end - fence));
+    memset(fence, FENCE, (size_t)(end - fence) - WORD);
     lm_word_set(end, bytes, LM_STATE_USED);
     void *last = span_end(page);
     if (last != NULL) lm_word_set(last, bytes, LM_STATE_USED);
+    lm_tools_hide(fence, (size_t)(end - fence));
     lm_sites_allocated(p);
     return p;
 }
 
 void *lm_mark_new(void *p, size_t bytes) {
     memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
-    return lm_mark(p, bytes);
+    (void)lm_mark(p, bytes);
+    lm_tools_undefined(p, bytes);
+    return p;
 }
 
 /* ---- Looking ---- */
@@ -83,7 +102,7 @@ void *lm_mark_new(void *p, size_t bytes) {
 static bool from_behind(const void *end) {
     size_t requested;
     if (lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
-    return lm_load_relaxed(word_before(end) - 1) == FENCES;
+    return word_at(word_before(end) - 1) == FENCES;
 }
 
 static bool underflow(const void *p, const lm_page_t *before) {
@@ -126,6 +145,15 @@ static bool intact_behind(const lm_page_t *page, const void *p) {
     return false;
 }
 
+/* The last byte of [fence, end) that is not as written; NULL iff all are. */
+LM_READS_ANYTHING static const unsigned char *last_damaged(const unsigned char *fence,
+                                                           const unsigned char *end) {
+    lm_tools_pause();
+    while (end > fence && end[-1] == FENCE) end--;
+    lm_tools_resume();
+    return end > fence ? end - 1 : NULL;
+}
+
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     const unsigned char *end = block_end(page, p);
     size_t requested;
@@ -140,9 +168,8 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     if (state == LM_STATE_BROKEN || requested > lm_block_room(page, p) - LM_TRAILER)
         return overflow_of_end(page, p);
     const unsigned char *fence = (const unsigned char *)p + requested;
-    const unsigned char *last = end - WORD - 1;
-    while (last >= fence && *last == FENCE) last--;
-    if (last >= fence) {
+    const unsigned char *last = last_damaged(fence, end - WORD);
+    if (last != NULL) {
         lm_sites_about(p);
         lm_wrong(LM_WRONG_DAMAGE,
                  "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p,
@@ -197,6 +224,7 @@ void lm_free(void *p) {
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
     lm_sites_freed(p);
+    lm_tools_freed(p);
     lm_word_set(block_end(page, p), lm_requested(page, p), LM_STATE_FREED);
     if (!lm_large_keep(page, p)) lm_block_free(p);
 }

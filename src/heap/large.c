@@ -57,6 +57,8 @@ void *lm_large_open(size_t bytes, size_t align, bool *zero) {
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
+    LM_PROBE2(large_alloc, p, usable);
+    lm_tools_show(p, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
     return p;
@@ -73,6 +75,7 @@ void lm_large_free(lm_page_t *page, void *p) {
 }
 
 void lm_large_discard(lm_page_t *page) {
+    LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
     lm_span_give(page, false);
@@ -132,7 +135,7 @@ static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void 
 }
 
 bool lm_large_fit(lm_page_t *page, size_t bytes) {
-    if (bytes > LM_REQUEST_MOST) return false;
+    if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
     void *p = lm_span_start(page);
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
     return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes) : counted(whole, page, p, bytes, fit)) !=
@@ -140,7 +143,7 @@ bool lm_large_fit(lm_page_t *page, size_t bytes) {
 }
 
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
-    if (bytes > LM_REQUEST_MOST) return NULL;
+    if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
     return LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
                                     : counted(whole, page, p, bytes, fit_or_move);

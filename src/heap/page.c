@@ -39,6 +39,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     lm_store_relaxed(&page->remote, 0);
     lm_store_relaxed(&page->owner, heap->token);
     lm_span_map(page, slices, page);
+    LM_PROBE2(page_create, lm_span_start(page), block_bytes);
     heap->pages++;
     if (heap->trim_at < heap->pages / 2) heap->trim_at = heap->pages / 2;
     return page;
@@ -134,6 +135,7 @@ static LM_NOINLINE void retire_counted(lm_page_t *page) {
 }
 
 void lm_page_retire(lm_page_t *page) {
+    LM_PROBE2(page_retire, lm_span_start(page), page->block_bytes);
     lm_reuse_check_page(page);
     if (LM_LIKELY(page->foreign_class != 0))
         retire(page);

@@ -28,15 +28,22 @@ static bool has_pattern(const lm_page_t *page) {
 }
 
 static void fill(const lm_page_t *page, void *block) {
+    lm_tools_show(block, page->block_bytes);
     memset((char *)block + sizeof(lm_block_t), FREE, page->block_bytes - sizeof(lm_block_t) - WORD);
+    lm_tools_hide(block, page->block_bytes);
 }
 
 void lm_given(void *p) {
     const lm_page_t *page = lm_page_of(p);
-    if (!has_pattern(page)) return;
     size_t requested;
-    if (lm_word_get(end_of(page, p), &requested) != LM_STATE_FREED)
-        lm_word_set(end_of(page, p), 0, LM_STATE_FREED); /* loam's own */
+    bool large = page->kind == LM_KIND_LARGE && !lm_is_offset(page);
+    if (!large && !has_pattern(page)) return;
+    const void *end = (char *)p + lm_block_bytes(page);
+    lm_state_t state = lm_word_get(end, &requested);
+    if (state == LM_STATE_USED) lm_tools_freed(p); /* loam's own, by lm_malloc_aligned */
+    if (state != LM_STATE_FREED) lm_word_set(end, 0, LM_STATE_FREED);
+    lm_tools_show(p, lm_block_bytes(page));
+    if (large) return; /* it goes back */
     fill(page, p);
 }
 
@@ -49,7 +56,7 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
 }
 
 /* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that is. */
-static size_t damage(const unsigned char *from, const unsigned char *to,
+LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
                      const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
     const uint64_t *last = (const uint64_t *)(const void *)to;
@@ -60,6 +67,14 @@ static size_t damage(const unsigned char *from, const unsigned char *to,
     *first = byte;
     while (to[-1] == FREE) to--;
     return (size_t)(to - byte);
+}
+
+static size_t damage(const unsigned char *from, const unsigned char *to,
+                     const unsigned char **first) {
+    lm_tools_pause();
+    size_t bytes = damage_read(from, to, first);
+    lm_tools_resume();
+    return bytes;
 }
 
 static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block) {
@@ -81,6 +96,7 @@ static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block) 
 void *lm_taken(void *block) {
     const lm_page_t *page = lm_page_of(block);
     if (has_pattern(page)) look_at(LM_WRONG_DAMAGE, page, block);
+    if (page->kind == LM_KIND_PAGE) lm_tools_show(block, page->block_bytes);
     return block;
 }
 
@@ -91,6 +107,7 @@ void lm_reuse_check_page(const lm_page_t *page) {
         if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
             look_at(LM_WRONG_INSIDE, page, block);
     }
+    lm_tools_show(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
 }
 
 /* ---- Large objects ---- */
@@ -108,6 +125,7 @@ static void discard(lm_page_t *span) {
                  "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
                  (const void *)start, bytes, (size_t)(first - start), span->bytes);
     }
+    lm_tools_show(start, span->bytes);
     lm_store_relaxed(&span->kind, LM_KIND_LARGE);
     lm_span_unfill(span, 0);
     lm_span_give(span, false);
@@ -116,7 +134,10 @@ static void discard(lm_page_t *span) {
 bool lm_large_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || lm_is_offset(page) || page->bytes > kept_most) return false;
     if (lm_load_relaxed(&page->whole) != NULL) return false; /* it counts, until it has gone */
+    LM_PROBE2(large_free, p, page->bytes);
+    lm_tools_show(p, page->bytes);
     memset(p, FREE, page->bytes);
+    lm_tools_hide(p, page->bytes);
     lm_span_map(page, 1, &lm_nobody);
     lm_store_relaxed(&page->kind, LM_KIND_META); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */

@@ -224,6 +224,37 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
+/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (tools.c). */
+#ifndef LOAM_VALGRIND
+#define LOAM_VALGRIND 0
+#endif
+#ifndef LOAM_POISON
+#define LOAM_POISON 0
+#endif
+#define LM_TOOLS (LOAM_VALGRIND || LOAM_POISON)
+#if LM_TOOLS
+void lm_tools_hide(const void *p, size_t bytes);
+void lm_tools_show(const void *p, size_t bytes);
+void lm_tools_undefined(const void *p, size_t bytes);
+void lm_tools_new(const void *p, size_t bytes);
+void lm_tools_resized(const void *p, size_t before, size_t bytes);
+void lm_tools_freed(const void *p);
+/* Between the two the calling thread may read what is hidden; they nest. */
+void lm_tools_pause(void);
+void lm_tools_resume(void);
+#else
+LM_INLINE void lm_tools_hide(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_show(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_undefined(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_new(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_resized(const void *p, size_t before, size_t bytes) {
+    (void)p, (void)before, (void)bytes;
+}
+LM_INLINE void lm_tools_freed(const void *p) { (void)p; }
+LM_INLINE void lm_tools_pause(void) {}
+LM_INLINE void lm_tools_resume(void) {}
+#endif
+
 #if LOAM_DEBUG
 enum { LM_TRAILER = 16 }; /* bytes after what was requested, in every block */
 /* Writes the trailer of a block that was just allocated or resized for `bytes`. */

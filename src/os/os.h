@@ -9,6 +9,7 @@
 #define LM_OS_H
 
 #include "base/base.h"
+#include "os/probe.h"
 
 /* A multiple of every page size of the supported systems (4, 16 and 64 KiB). */
 #define LM_OS_UNIT ((size_t)64 * 1024)

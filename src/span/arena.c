@@ -307,6 +307,7 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         span = slot(first);
     }
     lm_lock_give(&lm_space.lock);
+    if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
     return span;
 }
@@ -331,6 +332,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
         if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
+        LM_PROBE2(span_give, lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT);
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
