@@ -50,6 +50,8 @@ HOSTED_INCLUDES = {"src/base/memory.h": "string.h", "src/family/tool.c": "valgri
 COMPILER_FILE = "src/base/compiler.h"
 SYSTEM_FILE = re.compile(r"src/os/linux\w*\.c")
 SYSTEM_FILES = "src/os/linux*.c"
+# What another file includes of the system, inside an #if: no call, but words of a tool.
+TOOL_INCLUDES = {"src/os/probe.h": "sys/sdt.h"}
 MAX_LINES = 600
 SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".def", ".inc"}
 
@@ -92,7 +94,7 @@ def check_include(path, quote, target):
         allowed = KERNEL_HEADER.match(target) if quote == "<" else target.startswith("loam/") or target == "module.h"
         return None if allowed else ("kernel", f"includes {target}: only loam/*, <linux/*>, <asm/*> and module.h")
     if quote == "<":
-        if SYSTEM_HEADER.match(target) and not SYSTEM_FILE.fullmatch(path):
+        if SYSTEM_HEADER.match(target) and not SYSTEM_FILE.fullmatch(path) and TOOL_INCLUDES.get(path) != target:
             return "linux", f"includes <{target}>: only {SYSTEM_FILES} may know the system"
         if own in FREESTANDING and target not in OF_THE_COMPILER and HOSTED_INCLUDES.get(path) != target:
             return "freestanding", f"includes <{target}>, which a device may not have"
@@ -176,6 +178,7 @@ SOUND = {
     "src/os/os.h": '/* os.h: the contract. */\n#include "base/base.h"\n',
     "src/os/linux.c": '/* linux.c: Linux. */\n#include "os/os.h"\n#include <sys/mman.h>\n#ifdef __linux__\n#endif\n',
     "src/os/linux_cgroup.c": '/* linux_cgroup.c: groups. */\n#include "os/os.h"\n#include <sys/syscall.h>\n',
+    "src/os/probe.h": "/* probe.h: probes. */\n#include <sys/sdt.h>\n",
     "src/span/span.h": "/* span.h: spans. */\n",
     "src/heap/page.h": '/* page.h: pages. */\n#include "span/span.h"\n#include "base/base.h"\n',
     "src/heap/heap.h": '/* heap.h: heaps. */\n#include "heap/page.h"\n',

@@ -303,6 +303,8 @@ static void apply(option_name_t option) {
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:
+    case OPTION_SHOW_LEAKS:
+    case OPTION_RECORD_SITES: /* start_sites */
     case OPTION_COUNT: break;
     }
 }
@@ -451,6 +453,17 @@ static void look_at_limits(void) {
             "loam: LOAM_LIMIT_CGROUP=1: no control group of memory found; looking again later");
 }
 
+/* What only the debug build can do. */
+static void start_sites(void) {
+#if LOAM_DEBUG
+    if (get(OPTION_RECORD_SITES) != 0) lm_sites_record((unsigned)get(OPTION_RECORD_SITES));
+#else
+    if (get(OPTION_RECORD_SITES) != 0 || get(OPTION_SHOW_LEAKS) != 0)
+        lm_report("loam: LOAM_%s ignored: only the debug build can (cmake -DLOAM_DEBUG=ON)",
+                  get(OPTION_RECORD_SITES) != 0 ? "RECORD_SITES" : "SHOW_LEAKS");
+#endif
+}
+
 static void print_verbose(void) {
     const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
     lm_print("loam: version %s, %s build", LOAM_VERSION_TEXT, build);
@@ -472,6 +485,7 @@ void lm_options_read(const char *config, char **environment) {
     started = true;
     look_at_limits();
     start_rows();
+    start_sites();
     if (get(OPTION_VERBOSE) == 1) print_verbose();
 }
 
@@ -539,4 +553,7 @@ void loam_options_print(void) {
 
 __attribute__((destructor)) static void print_at_exit(void) {
     if (get(OPTION_SHOW_STATS) == 1) loam_stats_print();
+#if LOAM_DEBUG
+    if (get(OPTION_SHOW_LEAKS) == 1) lm_leaks_print();
+#endif
 }

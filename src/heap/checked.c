@@ -43,6 +43,7 @@ void lm_secret_make(void) {
 
 lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
     if (LM_LIKELY(next == NULL)) return NULL;
+    lm_sites_about(block);
     lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
              (const void *)block, lm_page_of(block)->block_bytes);
     return NULL;
@@ -77,6 +78,7 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
             return lm_inside_large(around, p, function);
         if (!was_ours(p)) return lm_page_foreign(p, function);
         bool freed = strcmp(function, "free") == 0;
+        lm_sites_about(p);
         lm_misuse("%s%s of %p (a large object or a whole page, ", freed ? "double free" : function,
                   freed ? "" : " after free", p);
         return NULL;

@@ -126,8 +126,19 @@ LM_INLINE uintptr_t lm_link_key(const void *place) {
 /* The rest of lm_link_get: next is NULL, or no block. */
 lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next);
 
+#if LM_TOOLS
+/* The word of a link, which tools are told to be inaccessible (tools.c). */
+uintptr_t lm_tools_peek(const lm_block_t *block);
+void lm_tools_poke(lm_block_t *block, uintptr_t word);
+#else
+LM_INLINE uintptr_t lm_tools_peek(const lm_block_t *block) { return (uintptr_t)block->next; }
+LM_INLINE void lm_tools_poke(lm_block_t *block, uintptr_t word) {
+    block->next = (lm_block_t *)word;
+}
+#endif
+
 LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
-    uintptr_t next = (uintptr_t)block->next ^ lm_link_key(block), at = next - lm_peek(&lm_arena.base);
+    uintptr_t next = lm_tools_peek(block) ^ lm_link_key(block), at = next - lm_peek(&lm_arena.base);
     /* Turned by four bits: what is no multiple of 16 is far outside. */
     at = at >> 4 | at << (8 * sizeof at - 4);
     if (LM_UNLIKELY(at >> (LM_SLICE_SHIFT - 4) >= lm_peek(&lm_arena.slices)))
@@ -136,11 +147,21 @@ LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
 }
 
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {
-    block->next = (lm_block_t *)((uintptr_t)next ^ lm_link_key(block));
+    lm_tools_poke(block, (uintptr_t)next ^ lm_link_key(block));
 }
 #else
 LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next; }
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }
+#endif
+
+/* ---- What the debug build does with a block that is taken from a list, or about to be put into one (reuse.c) ---- */
+
+#if LOAM_DEBUG
+void *lm_taken(void *block);
+void lm_given(void *p);
+#else
+LM_INLINE void *lm_taken(void *block) { return block; }
+LM_INLINE void lm_given(void *p) { (void)p; }
 #endif
 
 /* ---- The two fast paths, on blocks ---- */
@@ -164,12 +185,12 @@ LM_INLINE void *lm_block_pop(size_t size_class) {
 LM_INLINE void *lm_block_alloc(size_t bytes) {
     if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
         void *block = lm_block_pop(lm_class_small(bytes));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
         void *block = lm_block_pop(lm_class_medium(bytes));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     }
-    return lm_block_alloc_slow(bytes);
+    return lm_taken(lm_block_alloc_slow(bytes));
 }
 
 /* The same for at most LM_SMALL_MOST bytes, which nobody looks at. */
@@ -180,6 +201,7 @@ LM_INLINE void *lm_block_alloc_small(size_t bytes) {
 
 /* Takes back what lm_block_alloc gave; NULL allowed. */
 LM_INLINE void lm_block_free(void *p) {
+    lm_given(p);
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         lm_free_foreign(p);
@@ -289,9 +311,9 @@ LM_INLINE void *lm_malloc_small(size_t bytes) { return lm_block_alloc_small(byte
 LM_INLINE void lm_free(void *p) { lm_block_free(p); }
 #endif
 
-/* The same for an object that was made for so many bytes, or at a multiple of align, a power of two: the secure build
- * looks whether it was. */
-#if LM_SECURE_BLOCKS
+/* The same for an object that was made for so many bytes, or at a multiple of align, a power of two: checked
+ * builds look whether it was. */
+#if LM_GUARD_LINKS
 void lm_free_sized(void *p, size_t size);
 void lm_free_aligned(void *p, size_t align);
 void lm_free_aligned_sized(void *p, size_t align, size_t size);
@@ -333,6 +355,14 @@ bool lm_sampling_holds(const void *p);
 /* The trace of the object that p points into or near, or that was there last: of its free, or of its allocation. 0 iff
  * there is none. */
 size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most);
+
+#if LOAM_DEBUG
+/* From now on the last `depth` callers (0: none; 16 at most) of each allocation and free are kept, and follow the
+ * report of a mistake with the object (sites.c). */
+void lm_sites_record(unsigned depth);
+/* Prints what is in use, by size and, where kept, call site (leaks.c). */
+void lm_leaks_print(void);
+#endif
 
 #include "heap/whole.h"
 

@@ -86,6 +86,8 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     }
     void *p = open_at(page, usable);
     lm_count_large_more(usable);
+    LM_PROBE2(large_alloc, p, usable);
+    lm_tools_show(p, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
     lm_limit_answer_if_crossed();
@@ -106,6 +108,7 @@ void lm_large_free(lm_page_t *page, void *p) {
 }
 
 void lm_large_discard(lm_page_t *page) {
+    LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
 #if LM_SECURE_LARGE
@@ -187,7 +190,7 @@ static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void 
 }
 
 bool lm_large_fit(lm_page_t *page, size_t bytes) {
-    if (bytes > LM_REQUEST_MOST) return false;
+    if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
     void *p = lm_span_start(page);
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
     return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes) : counted(whole, page, p, bytes, fit)) !=
@@ -195,7 +198,7 @@ bool lm_large_fit(lm_page_t *page, size_t bytes) {
 }
 
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
-    if (bytes > LM_REQUEST_MOST) return NULL;
+    if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
     p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
                                  : counted(whole, page, p, bytes, fit_or_move);

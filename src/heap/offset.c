@@ -79,7 +79,7 @@ static void *block_alloc(unsigned size_class) {
         if (page->free == NULL && page->carved == page->capacity) lm_page_to_full(&pages, page);
     }
     lm_lock_give(&lock);
-    return block != NULL ? block : lm_no_memory();
+    return block != NULL ? lm_taken(block) : lm_no_memory();
 }
 
 /* Of a block that begins there; offset is less than align. */

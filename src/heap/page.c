@@ -54,6 +54,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     lm_store_relaxed(&page->remote, 0);
     lm_store_relaxed(&page->owner, heap->token);
     lm_span_map(page, slices, page);
+    LM_PROBE2(page_create, lm_span_start(page), block_bytes);
     heap->pages++;
     if (heap->trim_at < heap->pages / 2) heap->trim_at = heap->pages / 2;
     return page;
@@ -84,6 +85,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     if (n == 0) n = 1;
     if (n > left) n = left;
     char *first = lm_span_start(page) + page->carved * bytes;
+    lm_carved(page, first, n);
 #if LM_SECURE_BLOCKS
     lm_block_t *list = lm_carve_shuffled(page, first, n);
 #else
@@ -96,7 +98,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
 #endif
     page->carved = (uint16_t)(page->carved + n);
     lm_store_relaxed(&page->live, page->live + n);
-    page->virgin = page->fresh;
+    page->virgin = page->fresh && !LOAM_DEBUG;
     return list;
 }
 
@@ -160,6 +162,8 @@ static LM_NOINLINE void retire_counted(lm_page_t *page) {
 }
 
 void lm_page_retire(lm_page_t *page) {
+    LM_PROBE2(page_retire, lm_span_start(page), page->block_bytes);
+    lm_reuse_check_page(page);
     if (LM_LIKELY(page->foreign_class != 0))
         retire(page);
     else

@@ -1,7 +1,7 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
  * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, sampled objects,
- * orphans, freed large objects (secure builds), arena.
+ * orphans, freed large objects (secure builds), call sites (debug builds), arena.
  * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
@@ -298,6 +298,30 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
+/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (tools.c). */
+#if LM_TOOLS
+void lm_tools_hide(const void *p, size_t bytes);
+void lm_tools_show(const void *p, size_t bytes);
+void lm_tools_undefined(const void *p, size_t bytes);
+void lm_tools_new(const void *p, size_t bytes);
+void lm_tools_resized(const void *p, size_t before, size_t bytes);
+void lm_tools_freed(const void *p);
+/* Between the two the calling thread may read what is hidden; they nest. */
+void lm_tools_pause(void);
+void lm_tools_resume(void);
+#else
+LM_INLINE void lm_tools_hide(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_show(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_undefined(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_new(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_resized(const void *p, size_t before, size_t bytes) {
+    (void)p, (void)before, (void)bytes;
+}
+LM_INLINE void lm_tools_freed(const void *p) { (void)p; }
+LM_INLINE void lm_tools_pause(void) {}
+LM_INLINE void lm_tools_resume(void) {}
+#endif
+
 #if LM_GUARD_LINKS
 /* Bytes after what was requested, in every block; in large objects. */
 enum { LM_TRAILER = LOAM_DEBUG ? 16 : 8, LM_TRAILER_LARGE = LOAM_DEBUG ? 16 : 0 };
@@ -314,6 +338,41 @@ LM_INLINE void *lm_mark(void *p, size_t bytes) {
 LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
     return lm_block_room(page, p);
 }
+#endif
+
+#if LOAM_DEBUG
+/* fence.c: the word that ends a block, or a large object's span; *requested: of the last user. */
+typedef enum lm_state { LM_STATE_BROKEN, LM_STATE_USED, LM_STATE_FREED } lm_state_t;
+lm_state_t lm_word_get(const void *end, size_t *requested);
+void lm_word_set(const void *end, size_t requested, lm_state_t state);
+
+/* reuse.c: blocks that were just made; of a page that goes back. Heap lock held. */
+void lm_carved(const lm_page_t *page, char *first, size_t blocks);
+void lm_reuse_check_page(const lm_page_t *page);
+/* A large object waits before its span goes back; false iff it may not. Those that wait go now. No lock held. */
+bool lm_reuse_keep(lm_page_t *page, void *p);
+void lm_reuse_unkeep(void);
+
+/* sites.c: an object was allocated, is about to be freed; the next report of this thread is about it. */
+void lm_sites_allocated(const void *p);
+void lm_sites_freed(const void *p);
+void lm_sites_about(const void *p);
+/* The trace of an object's allocation, 0: unknown; its lines, on standard error. */
+uint32_t lm_sites_of(const void *p);
+void lm_sites_report(uint32_t trace);
+void lm_sites_lock(void);
+void lm_sites_unlock(void);
+void lm_sites_after_fork(void);
+#else
+LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
+    (void)page, (void)first, (void)blocks;
+}
+LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
+LM_INLINE void lm_reuse_unkeep(void) {}
+LM_INLINE void lm_sites_about(const void *p) { (void)p; }
+LM_INLINE void lm_sites_lock(void) {}
+LM_INLINE void lm_sites_unlock(void) {}
+LM_INLINE void lm_sites_after_fork(void) {}
 #endif
 
 /* What a large object needs in place of so many bytes, of which LM_TRAILER are for the trailer. */

@@ -377,6 +377,7 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_collect(void) {
+    lm_reuse_unkeep();
     lm_idle_unkeep();
     (void)lm_large_let_go(true);
     lm_heap_t *heap = lm_heap_mine();
@@ -413,6 +414,7 @@ static void before_fork(void) {
     lm_sampled_lock();
     lm_orphan_lock();
     lm_large_lock();
+    lm_sites_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
 }
@@ -421,6 +423,7 @@ static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
     lm_large_unlock();
+    lm_sites_unlock();
     lm_orphan_unlock();
     lm_sampled_unlock();
     lm_offset_unlock();
@@ -497,6 +500,7 @@ static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_large_after_fork();
+    lm_sites_after_fork();
     lm_orphan_after_fork();
     lm_sampled_after_fork();
     lm_offset_after_fork();

@@ -36,6 +36,7 @@ struct loam_heap *lm_whole_create(void) {
     }
     lm_lock_give(&lm_registry_lock);
     if (whole == NULL) (void)lm_no_memory();
+    LM_PROBE1(heap_create, whole);
     return whole;
 }
 
@@ -190,6 +191,7 @@ static void put_away(struct loam_heap *whole) {
 }
 
 void lm_whole_destroy(struct loam_heap *whole) {
+    LM_PROBE1(heap_destroy, whole);
     const lm_heap_t *own = leave_front(whole);
     lm_lock_take(&lm_registry_lock);
     enter(whole, own);
@@ -209,6 +211,7 @@ void lm_whole_destroy(struct loam_heap *whole) {
 }
 
 void lm_whole_delete(struct loam_heap *whole) {
+    LM_PROBE1(heap_delete, whole);
     const lm_heap_t *own = leave_front(whole);
     lm_lock_take(&lm_registry_lock);
     enter(whole, own);

@@ -179,12 +179,12 @@ LM_INLINE lm_block_t *pop(const struct loam_heap *whole, size_t size_class) {
 LM_INLINE void *alloc(struct loam_heap *whole, size_t need) {
     if (LM_LIKELY(need <= LM_SMALL_MOST)) {
         lm_block_t *block = pop(whole, lm_class_small(need));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     } else if (LM_LIKELY(need <= LM_BLOCK_MOST)) {
         lm_block_t *block = pop(whole, lm_class_medium(need));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     }
-    return alloc_slow(whole, need);
+    return lm_taken(alloc_slow(whole, need));
 }
 
 void *lm_whole_malloc(struct loam_heap *whole, size_t bytes) {

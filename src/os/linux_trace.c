@@ -458,3 +458,15 @@ const char *lm_os_module(uintptr_t address, uintptr_t *offset) {
     return NULL;
 #endif
 }
+
+void lm_os_trace_name(lm_line_t *line, uintptr_t address) {
+    Dl_info info;
+    uintptr_t call = address - 1; /* and not what comes after it */
+    if (dladdr((void *)call, &info) == 0 || info.dli_fname == NULL) {
+        lm_line_add(line, "%p", (void *)address);
+        return;
+    }
+    if (info.dli_sname != NULL)
+        lm_line_add(line, "%s+0x%lx ", info.dli_sname, call - (uintptr_t)info.dli_saddr);
+    lm_line_add(line, "(%s+0x%lx)", info.dli_fname, call - (uintptr_t)info.dli_fbase);
+}

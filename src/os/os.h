@@ -9,6 +9,7 @@
 #define LM_OS_H
 
 #include "base/base.h"
+#include "os/probe.h"
 
 /* A multiple of every page size of the supported systems (4, 16 and 64 KiB). */
 #define LM_OS_UNIT ((size_t)64 * 1024)
@@ -142,6 +143,8 @@ void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
 size_t lm_os_trace(uintptr_t *frames, size_t most);
 /* The same of a thread that was interrupted there: its place comes first. */
 size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most);
+/* Adds what the place of a call is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for signal handlers. */
+void lm_os_trace_name(lm_line_t *line, uintptr_t address);
 /* The file that an address was loaded from and the address in that; NULL iff unknown. Takes no lock. */
 const char *lm_os_module(uintptr_t address, uintptr_t *offset);
 

@@ -322,6 +322,7 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         if (kind == LM_KIND_LARGE) lm_span_counts.large++;
     }
     lm_lock_give(&lm_space.lock);
+    if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
     return span;
 }
@@ -372,6 +373,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
+        LM_PROBE2(span_give, lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT);
         if (span->kind == LM_KIND_PAGE)
             page_goes(span);
         else if (span->kind == LM_KIND_LARGE)

@@ -89,6 +89,7 @@ size_t lm_purge_one(uint32_t ticks) {
         lm_space_label(first, slices, LM_KIND_BUSY);
         lm_space.busy++;
         lm_lock_give(&lm_space.lock);
+        LM_PROBE2(purge, lm_span_start(span), slices << LM_SLICE_SHIFT);
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
         lm_lock_take(&lm_space.lock);
         lm_space.busy--;
@@ -114,6 +115,7 @@ void lm_space_rest(void) {
 
 static void work(void) {
     bool more = true;
+    LM_PROBE(worker_start);
     for (unsigned lingered = 0; more; lingered++) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
         /* Not only once it has decided to end: then it must not wait for locks any more. */
@@ -132,6 +134,7 @@ static void work(void) {
         bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS && !never();
         if (dirty) lingered = 0;
         more = lm_space.stop != 0 ? !last : dirty || (awake && lingered < LINGER_TICKS);
+        if (!more) LM_PROBE(worker_stop);
         if (!more) __atomic_store_n(&lm_space.worker, LM_WORKER_OFF, __ATOMIC_SEQ_CST);
         if (!more && lm_space.stop == 0 && __atomic_load_n(&lm_space.called, __ATOMIC_SEQ_CST)) {
             lm_store_relaxed(&lm_space.worker, LM_WORKER_ON);
