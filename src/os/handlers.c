@@ -7,7 +7,8 @@
  * A handler and its argument are two words that must be read as a pair, by threads that may not wait, in
  * children of forks too: a sequence lock, whose writers hold the port's LIST lock, which no fork finds held.
  * What is the thread's own, that it is inside of a handler, is thread-local: the worker, which has nothing
- * of that kind, never gets there. Heartbeats are counted here, too: they are the thread's own as well. It cannot take back a handler that another thread is about to call.
+ * of that kind, never gets there. Heartbeats are counted here, too: they are the thread's own as well. It cannot take
+ * back a handler that another thread is about to call.
  */
 #include "os/os.h"
 

@@ -17,7 +17,6 @@ extern const char *lm_cgroup_below;
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 namespace {
@@ -294,13 +293,6 @@ TEST_F(Cgroup, AGroupThatComesLater) {
 }
 
 /* The kernel's own: a group inside of ours, with a child of ours in it. */
-std::string first_line(const fs::path &path) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line;
-}
-
 bool say(const fs::path &path, const std::string &text) {
     std::ofstream file(path);
     file << text << std::flush;
