@@ -100,14 +100,21 @@ void loam_limit_register(loam_limit_handler handler, void *argument) {
 }
 
 bool lm_beating;
+size_t lm_quiet_most = LM_QUIET_MOST;
+
+/* Relaxed, both: from the next slow path on will do. */
+static void start_beating(void) {
+    lm_store_relaxed(&lm_quiet_most, 0);
+    lm_store_relaxed(&lm_beating, true);
+}
 
 void loam_deferred_free_register(loam_deferred_handler handler, void *argument) {
     handler_set(DEFERRED, (function_t *)handler, argument);
-    lm_store_relaxed(&lm_beating, true); /* relaxed: the pair has an order of its own */
+    start_beating();
 }
 
 unsigned long long loam_heartbeat(void) {
-    if (!lm_load_relaxed(&lm_beating)) lm_store_relaxed(&lm_beating, true);
+    if (!lm_load_relaxed(&lm_beating)) start_beating();
     return mine.beats;
 }
 

@@ -335,7 +335,8 @@ TEST(CgroupReal, AGroupOfTheKernels) {
     for (int i = 0; i < 100 && rmdir(group.c_str()) != 0; i++) usleep(10000);
     EXPECT_FALSE(fs::exists(group)) << "left behind";
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        GTEST_SKIP() << "the memory controller is not to be had in " << own << ", or a group around it is fuller";
+        GTEST_SKIP() << "the memory controller is not to be had in " << own
+                     << ", or a group around it is fuller";
     EXPECT_EQ(0, status);
 }
 

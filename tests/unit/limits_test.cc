@@ -273,7 +273,8 @@ TEST(Limits, TheSoftOneTellsOnceACrossing) {
             EXPECT_EQ(soft, told.soft);
             EXPECT_GT(told.held, soft - kMiB / 2);
             EXPECT_EQ(LOAM_PRESSURE_HIGH, numbers().pressure);
-            shrink(few + (all.size() - few) / 2); /* a little below, and up again: the same crossing */
+            /* A little below, and up again: the same crossing. */
+            shrink(few + (all.size() - few) / 2);
             grow(soft + 8 * kMiB);
             EXPECT_EQ(1u, told.calls);
             shrink(few / 4);

@@ -29,7 +29,8 @@ static void at_the_limit(size_t bytes) {
     CHECK(n < most, "%zu objects of %zu bytes, and no end", n, bytes);
     CHECK(errno == ENOMEM, "errno %d", errno);
     CHECK(n * bytes > HARD / 2 && n * bytes <= HARD, "%zu objects of %zu bytes", n, bytes);
-    CHECK(works_anonymous_bytes() < HARD + 16 * WORKS_MIB, "%zu bytes resident", works_anonymous_bytes());
+    CHECK(works_anonymous_bytes() < HARD + 16 * WORKS_MIB, "%zu bytes resident",
+          works_anonymous_bytes());
     CHECK(calloc(1, 20 * WORKS_MIB) == NULL, "calloc beyond the limit");
     void *p = realloc(all[0], 40 * WORKS_MIB);
     CHECK(p == NULL, "realloc beyond the limit");
