@@ -55,11 +55,11 @@ typedef void (*loam_error_handler)(int code, const char *message, void *argument
 typedef bool (*loam_oom_handler)(size_t size, void *argument);
 
 /* The program may give back now what it has put off: a piece of a large structure, what a reference counter has
- * released. heartbeat: as loam_heartbeat says, the same twice iff force. force: memory is needed, or somebody has called
- * loam_collect: all of it, if that is possible; else as much as takes a bounded time. Called by each thread in its own
- * slow paths of malloc, before memory is taken there, so that what is freed can be what malloc returns; by several
- * threads at the same time, each with its own heartbeat. A steady program comes there every few dozen mallocs of a size.
- * It must not free or change the object that a realloc is about. */
+ * released. heartbeat: as loam_heartbeat says, the same as before iff force. force: memory is needed, or somebody has
+ * called loam_collect: all of it, if that is possible; else as much as takes a bounded time. Called by each thread in
+ * its own slow paths of malloc, before memory is taken there, so that what is freed can be what malloc returns; by
+ * several threads at the same time, each with its own heartbeat. A steady program comes there every few dozen mallocs
+ * of a size. It must not free or change the object that a realloc is about. */
 typedef void (*loam_deferred_handler)(bool force, unsigned long long heartbeat, void *argument);
 
 /* How often the calling thread's malloc, of any form, has taken a slow path since the process first called

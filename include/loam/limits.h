@@ -8,16 +8,16 @@
  *       for its next user     what becomes free goes        the deferred free and the out-of-memory handler
  *       (LOAM_PURGE_DELAY)    back at once                  (loam/handlers.h) had their say
  *
- * What is counted is what loam holds of the system: pages of blocks and large objects, in whole slices of 64 KiB, touched
- * or not, and what is free but has not gone back yet. Not counted: stacks, libraries, what the program maps itself, what
- * allocators of the family reserve (loam_source_reserve), and loam's tables (0.21%). A thread has a page, 64 KiB and more,
- * for each size class that it uses: limits below some MiB are coarse. Both limits are looked at when loam takes
- * slices, and never on the fast paths. What is held already when a limit is set stays.
+ * What is counted is what loam holds of the system: pages of blocks and large objects, in whole slices of 64 KiB,
+ * touched or not, and what is free but has not gone back yet. Not counted: stacks, libraries, what the program maps
+ * itself, what allocators of the family reserve (loam_source_reserve), and loam's tables (0.21%). A thread has a page,
+ * 64 KiB and more, for each size class that it uses: limits below some MiB are coarse. Both limits are looked at when
+ * loam takes slices, and never on the fast paths. What is held already when a limit is set stays.
  *
- * A limit of the system's on the process's control group (a container) is not loam's to keep. With LOAM_LIMIT_CGROUP loam
- * gives memory back sooner as that is neared: docs/guide/limits.md.
+ * A limit of the system's on the process's control group (a container) is not loam's to keep. With LOAM_LIMIT_CGROUP
+ * loam gives memory back sooner as that is neared: docs/guide/limits.md.
  *
- * All functions may be called by any thread at any time, without locks; two that set limits at once may leave a mixture.
+ * All functions may be called by any thread at any time; two that set limits at once may leave a mixture.
  * Invariant: soft <= hard where both are set. Source: src/span/limit.c, src/api/limits.c.
  */
 #ifndef LOAM_LIMITS_H
@@ -34,10 +34,10 @@ LOAM_BEGIN
 LOAM_API int loam_limit_set(size_t soft, size_t hard) LOAM_NOEXCEPT;
 
 /* More than the soft limit is held now, and less was before. held: bytes, at some moment since; soft: the limit. It is
- * called once for each crossing, which ends when an eighth of the limit less is held, by a thread that is in a slow path
- * of malloc, after loam has given back what was free; that may be another thread than the one that crossed it.
- * It may do all that a handler may (loam/handlers.h): free, allocate, set other limits, wake a thread that frees; but it
- * must not free or change the object that a realloc is about. */
+ * called once for each crossing, which ends when an eighth of the limit less is held, by a thread that is in a slow
+ * path of malloc, after loam has given back what was free; that may be another thread than the one that crossed it.
+ * It may do all that a handler may (loam/handlers.h): free, allocate, set other limits, wake a thread that frees; but
+ * it must not free or change the object that a realloc is about. */
 typedef void (*loam_limit_handler)(size_t held, size_t soft, void *argument);
 
 /* One in a process; NULL: none, which is the default. */

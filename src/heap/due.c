@@ -34,12 +34,13 @@ LM_COLD void lm_limit_answer(void) {
 static bool collect(void) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
-    if (!asked && !lm_limit_is_hard())
-        return false; /* the system has no more: purging gains nothing */
+    bool limited = lm_limit_is_hard();
+    if (!asked && !limited) return false;
     lm_heap_collect();
     /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */
-    if (lm_limit_is_hard() && lm_purge_may_work()) (void)lm_idle_collect(true);
-    (void)lm_purge_all();
+    if (limited && lm_purge_may_work()) (void)lm_idle_collect(true);
+    /* Where the system has no more, what goes back to it might not come again. */
+    if (limited) (void)lm_purge_all();
     return true;
 }
 

@@ -267,10 +267,8 @@ static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
     return block;
 }
 
-void *lm_block_alloc_slow(size_t bytes) {
-    if (LM_UNLIKELY(bytes > LM_BLOCK_MOST)) return lm_large_alloc(bytes, 1, NULL);
+LM_INLINE void *alloc_block(size_t bytes) {
     if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
-    lm_beat_if_asked();
     unsigned size_class = lm_class_of(bytes);
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
@@ -287,4 +285,17 @@ void *lm_block_alloc_slow(size_t bytes) {
         return block;
     }
     return alloc_from_other_page(size_class);
+}
+
+LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");
+
+static LM_NOINLINE void *alloc_large_or_beat(size_t bytes) {
+    if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
+    lm_beat();
+    return alloc_block(bytes);
+}
+
+void *lm_block_alloc_slow(size_t bytes) {
+    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_large_or_beat(bytes);
+    return alloc_block(bytes);
 }

@@ -7,7 +7,8 @@
  * A handler and its argument are two words that must be read as a pair, by threads that may not wait, in
  * children of forks too: a sequence lock, whose writers hold the port's LIST lock, which no fork finds held.
  * What is the thread's own, that it is inside of a handler, is thread-local: the worker, which has nothing
- * of that kind, never gets there. Heartbeats are counted here, too: they are the thread's own as well. It cannot take back a handler that another thread is about to call.
+ * of that kind, never gets there. Heartbeats are counted here, too: they are the thread's own as well. It cannot take
+ * back a handler that another thread is about to call.
  */
 #include "os/os.h"
 
@@ -99,14 +100,21 @@ void loam_limit_register(loam_limit_handler handler, void *argument) {
 }
 
 bool lm_beating;
+size_t lm_quiet_most = LM_QUIET_MOST;
+
+/* Relaxed, both: from the next slow path on will do. */
+static void start_beating(void) {
+    lm_store_relaxed(&lm_quiet_most, 0);
+    lm_store_relaxed(&lm_beating, true);
+}
 
 void loam_deferred_free_register(loam_deferred_handler handler, void *argument) {
     handler_set(DEFERRED, (function_t *)handler, argument);
-    lm_store_relaxed(&lm_beating, true); /* relaxed: the pair has an order of its own */
+    start_beating();
 }
 
 unsigned long long loam_heartbeat(void) {
-    if (!lm_load_relaxed(&lm_beating)) lm_store_relaxed(&lm_beating, true);
+    if (!lm_load_relaxed(&lm_beating)) start_beating();
     return mine.beats;
 }
 

@@ -150,7 +150,7 @@ static bool leads_out(const char *path) {
     return false;
 }
 
-/* A number with nothing behind it but the end or a blank; "max" and what is too large: SIZE_MAX. false iff it is none. */
+/* A number, and nothing behind it but the end or a blank; "max" and what is too large: SIZE_MAX. false iff none. */
 static bool number(const char *text, size_t *value) {
     *value = 0;
     if (same(text, "max")) *value = SIZE_MAX;

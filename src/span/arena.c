@@ -452,21 +452,22 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
         return NULL; /* shut in: mremap may be forbidden too */
     if (span->range != 0) return NULL; /* that memory has its place */
     size_t old = span->slices;
-    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, NULL);
+    bool clean;
+    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, &clean);
     if (target == NULL) return NULL;
     bool moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
                             slices << LM_SLICE_SHIFT);
     lm_lock_take(&lm_space.lock);
     lm_space.moving_slices -= old;
-    if (moved) {
-        lm_span_counts.large--; /* the target is the same object */
-        lm_space_cleaned(old);
-        lm_space_insert(lm_span_slice(span), old, LM_KIND_CLEAN, 0);
+    if (moved || clean) {
+        lm_page_t *empty = moved ? span : target;
+        lm_span_counts.large--; /* the target is the same object, or none */
+        lm_space_cleaned(empty->slices);
+        lm_space_insert(lm_span_slice(empty), empty->slices, LM_KIND_CLEAN, 0);
     }
     lm_lock_give(&lm_space.lock);
-    if (moved) return target;
-    lm_span_give(target, true);
-    return NULL;
+    if (!moved && !clean) lm_span_give(target, true);
+    return moved ? target : NULL;
 }
 
 /* ---- Numbers, checks, fork ---- */

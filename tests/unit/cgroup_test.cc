@@ -17,7 +17,6 @@ extern const char *lm_cgroup_below;
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 namespace {
@@ -294,13 +293,6 @@ TEST_F(Cgroup, AGroupThatComesLater) {
 }
 
 /* The kernel's own: a group inside of ours, with a child of ours in it. */
-std::string first_line(const fs::path &path) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line;
-}
-
 bool say(const fs::path &path, const std::string &text) {
     std::ofstream file(path);
     file << text << std::flush;
@@ -343,7 +335,8 @@ TEST(CgroupReal, AGroupOfTheKernels) {
     for (int i = 0; i < 100 && rmdir(group.c_str()) != 0; i++) usleep(10000);
     EXPECT_FALSE(fs::exists(group)) << "left behind";
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        GTEST_SKIP() << "the memory controller is not to be had in " << own << ", or a group around it is fuller";
+        GTEST_SKIP() << "the memory controller is not to be had in " << own
+                     << ", or a group around it is fuller";
     EXPECT_EQ(0, status);
 }
 

@@ -170,7 +170,7 @@ TEST(Limits, TheHardOneRefuses) {
 /* Holes that are too small for what is wanted are given back, and their bytes used elsewhere. */
 TEST(Limits, HolesCountNoLongerOncePurged) {
     alone([] {
-        ASSERT_EQ(0, loam_option_set("purge_delay", "1h") == 0 ? 0 : loam_option_set("purge_delay", "3600000"));
+        ASSERT_EQ(0, loam_option_set("purge_delay", "3600s"));
         size_t hard = above(40 * kMiB);
         ASSERT_EQ(0, loam_limit_set(0, hard));
         void *p[32];
@@ -189,8 +189,10 @@ TEST(Limits, GrowingByMovingPages) {
     alone([] {
         ASSERT_EQ(0, loam_limit_set(0, above(64 * kMiB)));
         auto p = static_cast<char *>(loam_malloc(24 * kMiB));
-        void *behind = loam_malloc(kMiB); /* it cannot grow in place */
         ASSERT_NE(nullptr, p);
+        void *behind[8]; /* one of them is in its way */
+        for (void *&one : behind) one = loam_malloc(size_t{100} << 10);
+        ASSERT_EQ(nullptr, loam_expand(p, 25 * kMiB)) << "in its way";
         p[0] = 7;
         p = static_cast<char *>(loam_realloc(p, 36 * kMiB));
         ASSERT_NE(nullptr, p);
@@ -201,7 +203,7 @@ TEST(Limits, GrowingByMovingPages) {
         EXPECT_EQ(7, p[0]);
         EXPECT_EQ(nullptr, loam_expand(p, 80 * kMiB));
         loam_free(p);
-        loam_free(behind);
+        for (void *one : behind) loam_free(one);
     });
 }
 
@@ -271,7 +273,8 @@ TEST(Limits, TheSoftOneTellsOnceACrossing) {
             EXPECT_EQ(soft, told.soft);
             EXPECT_GT(told.held, soft - kMiB / 2);
             EXPECT_EQ(LOAM_PRESSURE_HIGH, numbers().pressure);
-            shrink(few + (all.size() - few) / 2); /* a little below, and up again: the same crossing */
+            /* A little below, and up again: the same crossing. */
+            shrink(few + (all.size() - few) / 2);
             grow(soft + 8 * kMiB);
             EXPECT_EQ(1u, told.calls);
             shrink(few / 4);
