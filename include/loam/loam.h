@@ -35,5 +35,6 @@
 #include "loam/ring.h"
 #include "loam/source.h"
 #include "loam/stack.h"
+#include "loam/stats.h"
 
 #endif
