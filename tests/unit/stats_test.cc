@@ -156,8 +156,10 @@ TEST_F(Stats, WhatAnotherThreadFreesIsFreed) {
             adds_up(*during);
             auto more = blocks(100, kBytes); /* of those that it has freed, some */
             during = now();
-            EXPECT_EQ(1100u, of(*during, kBytes).objects.total - of(*before, kBytes).objects.total -
-                                 0u);
+            /* The thread that waits for us has the rest of a carving ready, and nobody may look. */
+            EXPECT_GE(of(*during, kBytes).objects.total - of(*before, kBytes).objects.total, 1100u);
+            EXPECT_LE(of(*during, kBytes).objects.total - of(*before, kBytes).objects.total,
+                      1100u + 4096 / kBytes);
             adds_up(*during);
             free_blocks(more);
         });
