@@ -10,6 +10,7 @@
 
 #include <loam/stats.h>
 #include <malloc.h>
+#include <pthread.h>
 
 enum { OBJECTS = 1000, THREADS = 3 };
 
