@@ -393,7 +393,9 @@ TEST_F(HeapStats, AnotherHeapInItsPlaceBeginsAtNothing) {
     auto before = now();
     end();
     auto after = now();
-    EXPECT_EQ(before->small_objects.total, after->small_objects.total);
+    /* Nobody looks at what was ready: it counts as allocated, and freed. */
+    EXPECT_GE(after->small_objects.total, before->small_objects.total);
+    EXPECT_LE(after->small_objects.total, before->small_objects.total + 4096 / 100);
     EXPECT_EQ(1000u, before->small_objects.current - after->small_objects.current);
     EXPECT_EQ(1u, before->large_objects.current - after->large_objects.current);
     heap_ = loam_heap_create();
