@@ -57,7 +57,7 @@ void *lm_large_open(size_t bytes, size_t align, bool *zero) {
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
-    lm_count_large_more(usable);
+    lm_count_large_new(usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
     return p;

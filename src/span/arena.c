@@ -315,7 +315,6 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         lm_space_carve(span, first, slices, kind);
         span = slot(first);
         span->again = 0; /* it may be looked at before it is ready */
-        if (kind == LM_KIND_LARGE) lm_span_counts.large++;
     }
     lm_lock_give(&lm_space.lock);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
@@ -345,7 +344,7 @@ static void large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
     size_t bytes = lm_load_relaxed(&counts->large_bytes) -
                    lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
-           objects = counts->large - counts->large_gone++;
+           objects = lm_load_relaxed(&counts->large) - counts->large_gone++;
     if (LM_UNLIKELY(bytes > counts->large_bytes_most)) counts->large_bytes_most = bytes;
     if (LM_UNLIKELY(objects > counts->large_most)) counts->large_most = objects;
 }
@@ -427,11 +426,11 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (target == NULL) return NULL;
     if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT,
                     lm_span_start(target), slices << LM_SLICE_SHIFT)) {
+        target->kind = LM_KIND_META; /* it never was an object */
         lm_span_give(target, true);
         return NULL;
     }
     lm_lock_take(&lm_space.lock);
-    lm_span_counts.large--; /* the target is the same object */
     lm_space_cleaned(span->slices);
     lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_CLEAN, 0);
     lm_lock_give(&lm_space.lock);
