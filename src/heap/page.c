@@ -75,7 +75,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
                     (lm_block_t *)(void *)(first + (i + 1) * bytes));
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
-    page->carved = (uint16_t)(page->carved + n);
+    lm_store_relaxed(&page->carved, (uint16_t)(page->carved + n));
     lm_store_relaxed(&page->live, page->live + n);
     page->virgin = page->fresh;
     return (lm_block_t *)(void *)first;
