@@ -334,19 +334,20 @@ static void page_goes(const lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
     lm_space.page_slices -= page->slices;
-    lm_span_counts.pages_gone++;
+    lm_store_relaxed(&lm_span_counts.pages_gone, lm_span_counts.pages_gone + 1);
     (void)lm_add_relaxed(&class->handed, carved + page->again);
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
-    if (LM_UNLIKELY(room > class->room_most)) class->room_most = room;
+    if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);
 }
 
 static void large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
     size_t bytes = lm_load_relaxed(&counts->large_bytes) -
                    lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
-           objects = lm_load_relaxed(&counts->large) - counts->large_gone++;
-    if (LM_UNLIKELY(bytes > counts->large_bytes_most)) counts->large_bytes_most = bytes;
-    if (LM_UNLIKELY(objects > counts->large_most)) counts->large_most = objects;
+           objects = lm_load_relaxed(&counts->large) - counts->large_gone;
+    lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
+    lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may be there, too */
+    if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
@@ -471,8 +472,10 @@ void lm_span_forget_peaks(void) {
     lm_space_cleaned(0);
     lm_tally_forget(&lm_space.mapped);
     lm_tally_forget(&lm_space.committed);
-    lm_span_counts.large_most = lm_span_counts.large_bytes_most = 0;
-    for (unsigned c = 0; c <= UINT8_MAX; c++) lm_span_counts.of_class[c].room_most = 0;
+    lm_store_relaxed(&lm_span_counts.large_most, 0);
+    lm_store_relaxed(&lm_span_counts.large_bytes_most, 0);
+    for (unsigned c = 0; c <= UINT8_MAX; c++)
+        lm_store_relaxed(&lm_span_counts.of_class[c].room_most, 0);
     lm_lock_give(&lm_space.lock);
 }
 
