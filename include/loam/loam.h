@@ -40,5 +40,6 @@
 #include "loam/sampling.h"
 #include "loam/source.h"
 #include "loam/stack.h"
+#include "loam/stats.h"
 
 #endif

@@ -180,10 +180,6 @@ LOAM_API size_t loam_collect(void) LOAM_NOEXCEPT;
  * itself at prctl, unshare, setns and the setuid family. */
 LOAM_API void loam_worker_allow(int allowed) LOAM_NOEXCEPT;
 
-/* Writes what the heap holds, in lines of at most 511 bytes, to the output handler (loam/handlers.h) or standard error,
- * without allocating. */
-LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
-
 /* LOAM_VERSION of the library in the process. */
 LOAM_API int loam_version(void) LOAM_NOEXCEPT;
 

@@ -48,6 +48,18 @@ typedef struct lm_stats {
 
 void lm_stats_take(lm_stats_t *stats);
 
+/* Called once, when the library starts: what is elapsed counts from here. */
+void lm_stats_begin(void);
+
+/* Takes a text piece by piece. */
+typedef void lm_sink_t(void *context, const char *text, size_t length);
+
+/* The JSON object, in lines of less than LM_LINE_BYTES. */
+void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *context);
+
+/* The same at exit: as lm_print. */
+void lm_stats_print_json(void);
+
 /* The document of malloc_info: sizes by class, and totals. 0, or -1 iff the stream failed. */
 int lm_stats_write_xml(FILE *stream);
 

@@ -553,6 +553,7 @@ void loam_options_print(void) {
 
 __attribute__((destructor)) static void print_at_exit(void) {
     if (get(OPTION_SHOW_STATS) == 1) loam_stats_print();
+    if (get(OPTION_SHOW_STATS) == 2) lm_stats_print_json();
 #if LOAM_DEBUG
     if (get(OPTION_SHOW_LEAKS) == 1) lm_leaks_print();
 #endif

@@ -16,7 +16,7 @@ lm_heap_counts_t lm_heap_counts;
 void lm_count_large(size_t was, size_t is) {
     lm_span_counts_t *counts = &lm_span_counts;
     if (is >= was) {
-        lm_count_large_more(is - was);
+        (void)lm_add_relaxed(&counts->large_bytes, is - was); /* relaxed: a number */
         return;
     }
     size_t gone = lm_add_relaxed(&counts->large_bytes_gone, was - is); /* relaxed: a number */

@@ -53,8 +53,9 @@ LM_INLINE void lm_count_page(const lm_page_t *page) {
     (void)lm_add_relaxed(&lm_span_counts.of_class[page->size_class].room, page->capacity);
 }
 
-/* A large object has changed its usable bytes; one that has come had none. What goes is counted by the span. */
-LM_INLINE void lm_count_large_more(size_t bytes) {
+/* A large object of so many usable bytes has come; has changed them. What goes is counted by the span. */
+LM_INLINE void lm_count_large_new(size_t bytes) {
+    (void)lm_add_relaxed(&lm_span_counts.large, 1);
     (void)lm_add_relaxed(&lm_span_counts.large_bytes, bytes);
 }
 void lm_count_large(size_t was, size_t is);

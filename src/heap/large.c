@@ -85,7 +85,7 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
-    lm_count_large_more(usable);
+    lm_count_large_new(usable);
     LM_PROBE2(large_alloc, p, usable);
     lm_tools_show(p, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */

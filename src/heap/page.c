@@ -96,7 +96,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
 #endif
-    page->carved = (uint16_t)(page->carved + n);
+    lm_store_relaxed(&page->carved, (uint16_t)(page->carved + n));
     lm_store_relaxed(&page->live, page->live + n);
     page->virgin = page->fresh && !LOAM_DEBUG;
     return list;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static void count_span(lm_page_t *span, void *context) {
+static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
     lm_heap_stats_t *stats = (lm_heap_stats_t *)context;
     if (span->kind == LM_KIND_LARGE) {
         stats->large_blocks++;

@@ -130,11 +130,6 @@ static void let_go(lm_heap_t *branch) {
     if (branch->main == NULL || branch->main == &lm_heap_common) lm_branch_spare(branch);
 }
 
-/* What it had ready. */
-static void count_ready_back(const lm_block_t *list) {
-    for (; list != NULL; list = lm_link_get(list)) lm_count_back(lm_page_of(list), 1);
-}
-
 static void into_chain(lm_page_t *page, void *context) {
     lm_page_t **chain = (lm_page_t **)context;
     lm_page_retire(page);
@@ -148,10 +143,10 @@ static void make_ordinary(lm_page_t *page, void *context) {
     lm_store_relaxed(&page->foreign_class, page->size_class);
 }
 
-/* All its pages at once, whatever is in them. Heap lock held. */
+/* All its pages at once, whatever is in them: so what it has ready stays counted as handed out, and counts as freed.
+ * Heap lock held. */
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
-    for (unsigned c = 1; c < LM_CLASSES; c++) count_ready_back(branch->head[c]);
     lm_branch_each_page(branch, into_chain, &chain);
     branch->notified = NULL;
     branch->pending = branch->left_behind = 0;

@@ -319,7 +319,6 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
         lm_space_carve(span, first, slices, kind);
         span = slot(first);
         span->again = 0; /* it may be looked at before it is ready */
-        if (kind == LM_KIND_LARGE) lm_span_counts.large++;
     }
     lm_lock_give(&lm_space.lock);
     if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
@@ -347,19 +346,20 @@ static void page_goes(const lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
     if (page->range == 0) lm_space.page_slices -= page->slices;
-    lm_span_counts.pages_gone++;
+    lm_store_relaxed(&lm_span_counts.pages_gone, lm_span_counts.pages_gone + 1);
     (void)lm_add_relaxed(&class->handed, carved + page->again);
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
-    if (LM_UNLIKELY(room > class->room_most)) class->room_most = room;
+    if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);
 }
 
-static void large_goes(const lm_page_t *span) {
+void lm_space_large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
     size_t bytes = lm_load_relaxed(&counts->large_bytes) -
                    lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
-           objects = counts->large - counts->large_gone++;
-    if (LM_UNLIKELY(bytes > counts->large_bytes_most)) counts->large_bytes_most = bytes;
-    if (LM_UNLIKELY(objects > counts->large_most)) counts->large_most = objects;
+           objects = lm_load_relaxed(&counts->large) - counts->large_gone;
+    lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
+    lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may be there, too */
+    if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
@@ -377,7 +377,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
         if (span->kind == LM_KIND_PAGE)
             page_goes(span);
         else if (span->kind == LM_KIND_LARGE)
-            large_goes(span);
+            lm_space_large_goes(span);
         if (LM_UNLIKELY(span->range != 0)) {
             lm_range_give(span);
             continue;
@@ -461,12 +461,14 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     lm_space.moving_slices -= old;
     if (moved || clean) {
         lm_page_t *empty = moved ? span : target;
-        lm_span_counts.large--; /* the target is the same object, or none */
         lm_space_cleaned(empty->slices);
         lm_space_insert(lm_span_slice(empty), empty->slices, LM_KIND_CLEAN, 0);
     }
     lm_lock_give(&lm_space.lock);
-    if (!moved && !clean) lm_span_give(target, true);
+    if (!moved && !clean) {
+        target->kind = LM_KIND_META; /* it never was an object */
+        lm_span_give(target, true);
+    }
     return moved ? target : NULL;
 }
 
@@ -505,8 +507,10 @@ void lm_span_forget_peaks(void) {
     lm_space_cleaned(0);
     lm_tally_forget(&lm_space.mapped);
     lm_tally_forget(&lm_space.committed);
-    lm_span_counts.large_most = lm_span_counts.large_bytes_most = 0;
-    for (unsigned c = 0; c <= UINT8_MAX; c++) lm_span_counts.of_class[c].room_most = 0;
+    lm_store_relaxed(&lm_span_counts.large_most, 0);
+    lm_store_relaxed(&lm_span_counts.large_bytes_most, 0);
+    for (unsigned c = 0; c <= UINT8_MAX; c++)
+        lm_store_relaxed(&lm_span_counts.of_class[c].room_most, 0);
     lm_lock_give(&lm_space.lock);
 }
 

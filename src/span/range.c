@@ -157,7 +157,6 @@ static lm_page_t *take(struct loam_arena *range, size_t slices, size_t align, lm
     span = &range->pages[first];
     span->range = (uint8_t)(range - lm_ranges + 1);
     span->again = 0; /* as in arena.c */
-    if (kind == LM_KIND_LARGE) lm_span_counts.large++;
     return span;
 }
 

@@ -82,6 +82,9 @@ lm_page_t *lm_space_clean(size_t slices);
 /* The first slice of the span whose address is a multiple of so many slices. */
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
 
+/* Counts a large object that is one no more. */
+void lm_space_large_goes(const lm_page_t *span);
+
 /* Waits, lock held before and after but not between, until no span is busy. */
 void lm_space_rest(void);
 
