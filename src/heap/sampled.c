@@ -293,6 +293,8 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
     /* Somebody went on after a bad access there, or in a guard beside it. */
     if (LM_UNLIKELY(slot->opened))
         slot->opened = !lm_os_protect(whole - LM_SLICE_BYTES, 3 * LM_SLICE_BYTES, false);
+    if (slot->state == LM_SLOT_FRESH)
+        lm_os_keep_apart(end - lm_sampled.page_bytes, lm_sampled.page_bytes);
     char *p = place(end, bytes, align, left);
     char *start = (char *)lm_align_down((uintptr_t)p, lm_sampled.page_bytes);
     if (slot->opened || !lm_os_protect(start, (size_t)(end - start), true)) return LM_SLOT_NONE;
