@@ -88,7 +88,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
     /* Sampling (sampled.c), all of it the owner's alone. */
     uint32_t sample_in;     /* blocks to hand out before the next sample is due */
-    uint32_t sample_rate;   /* that this was drawn for */
+    uint32_t sample_next;   /* the same of the next but one, while one is due */
+    uint32_t sample_rate;   /* that these were drawn for */
     uint64_t sample_random; /* state */
     uint64_t sample_due[2]; /* a bit for each class whose next refill is a sample */
 

@@ -259,7 +259,7 @@ static LM_COLD void *from_room_made(unsigned size_class) {
     return lm_no_memory();
 }
 
-static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
+LM_NOINLINE void *lm_block_refill(unsigned size_class) {
     LM_METER(slow());
     void *block = from_other_page(size_class);
     if (LM_UNLIKELY(block == NULL)) block = from_room_made(size_class);
@@ -270,13 +270,12 @@ static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
 LM_INLINE void *alloc_block(size_t bytes) {
     if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
     unsigned size_class = lm_class_of(bytes);
+    /* Relaxed: a word by itself. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
+        return lm_sampled_slow(bytes, size_class);
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0)) { /* relaxed: a word by itself */
-        block = (lm_block_t *)lm_sampled_slow(bytes, size_class);
-        if (block != NULL) return block;
-    }
     /* The list may be there after all: the worker had hidden it for a moment (idle.c). */
     if (LM_LIKELY(page != NULL) && LM_LIKELY(heap->head[size_class] == NULL) &&
         LM_LIKELY((block = lm_page_take(page)) != NULL)) {
@@ -284,7 +283,7 @@ LM_INLINE void *alloc_block(size_t bytes) {
         heap->head[size_class] = lm_link_get(block);
         return block;
     }
-    return alloc_from_other_page(size_class);
+    return lm_block_refill(size_class);
 }
 
 LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");

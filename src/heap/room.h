@@ -232,11 +232,13 @@ void lm_offset_after_fork(void);
 
 /* ---- sampled.c, sampled_report.c ---- */
 
-/* With sampling on, first thing in malloc's slow path, for a request of `bytes` in that class: a sampled object, a
- * block of the current page's own list, or NULL: the path goes on as ever. No lock held. */
+/* With sampling on, malloc's slow path for a request of `bytes` in that class: a sampled object, or a block. */
 void *lm_sampled_slow(size_t bytes, unsigned size_class);
 
-/* The same, where a heap was refilled: the list, cut before the block that a sample is due for. count: blocks in it,
+/* The rest of the slow path, where the current page has no list: a block, or NULL with errno ENOMEM. */
+void *lm_block_refill(unsigned size_class);
+
+/* A heap was refilled with that list: cuts it before the block that a sample is due for. count: blocks in it,
  * where they are the current page's. Heap lock held. */
 void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t count);
 

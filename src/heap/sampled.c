@@ -3,8 +3,8 @@
  *   slice     guard 0   slot 0                guard 1   slot 1                guard 2
  *           [ ------- | ----------- [object]| ------- | ----------- [object]| ------- ]      64 KiB each
  *                                   ^ the slice's last page, or pages; all else, and this once freed, is closed
- *   heap      sample_in counts blocks down ── the list that holds the last one is cut before it
- *                                          └── its class is due: the next refill of it is a sample
+ *   heap      sample_in counts blocks down as lists are handed out ── the list that holds the last one is cut
+ *                                    before it, and its class is due: the next refill of that is a sample
  *
  * Choose it (LOAM_GUARD_SAMPLING, loam/sampling.h) where a debug build is too slow: in production. An object ends where
  * its last page does, or begins where its first does, by chance, so that one byte too far is a fault (the
@@ -55,12 +55,17 @@ static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
     return blocks < (double)UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 }
 
-static void set_due(lm_heap_t *heap, unsigned size_class) {
-    heap->sample_due[size_class / 64] |= (uint64_t)1 << size_class % 64;
-}
-
 static bool is_due(const lm_heap_t *heap, unsigned size_class) {
     return heap->sample_due[size_class / 64] >> size_class % 64 & 1;
+}
+
+static bool any_due(const lm_heap_t *heap) {
+    return (heap->sample_due[0] | heap->sample_due[1]) != 0;
+}
+
+/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's count is elsewhere. */
+static uint32_t *count_of(lm_heap_t *heap) {
+    return any_due(heap) ? &heap->sample_next : &heap->sample_in;
 }
 
 /* Whether this allocation is one. */
@@ -72,22 +77,25 @@ static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
     }
     if (is_due(heap, size_class)) {
         heap->sample_due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
+        if (!any_due(heap)) heap->sample_in = heap->sample_next;
         return true;
     }
-    if (heap->sample_in > 0) return false;
-    heap->sample_in = gap(heap, rate);
+    uint32_t *in = count_of(heap);
+    if (*in > 0) return false;
+    *in = gap(heap, rate);
     return true;
 }
 
 /* A list of count blocks is handed out: how many of them now. */
 static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
-    uint32_t in = heap->sample_in;
+    uint32_t *counter = count_of(heap), in = *counter;
     if (in >= count) {
-        heap->sample_in = in - count;
+        *counter = in - count;
         return count;
     }
-    set_due(heap, size_class);
-    heap->sample_in = gap(heap, heap->sample_rate);
+    heap->sample_due[size_class / 64] |= (uint64_t)1 << size_class % 64;
+    heap->sample_next = gap(heap, heap->sample_rate);
+    heap->sample_in = 0;
     return in > 0 ? in : 1;
 }
 
@@ -137,15 +145,8 @@ void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, ui
     lm_count_back(page, count - n);
 }
 
-void *lm_sampled_slow(size_t bytes, unsigned size_class) {
-    lm_heap_t *heap = lm_heap_get();
-    uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
-    /* A list that is there after all had been hidden by the worker (idle.c). */
-    if (heap == NULL || !samples(heap) || rate == 0 || heap->head[size_class] != NULL) return NULL;
-    if (take_turn(heap, size_class, rate)) {
-        void *p = lm_sampled_alloc(heap, bytes, size_class);
-        if (p != NULL) return p;
-    }
+/* The current page's own list, or as much of it as is allowed; NULL: that is for refill.c. */
+static void *of_current(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     if (page == NULL) return NULL;
     lm_block_t *block = take_some(heap, page);
@@ -153,6 +154,38 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class) {
     heap->foreign[size_class].handed_out = false;
     heap->head[size_class] = lm_link_get(block);
     return block;
+}
+
+static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate) {
+    lm_heap_t *heap = lm_heap_get();
+    void *p = NULL;
+    /* A list that is there after all had been hidden by the worker (idle.c). */
+    if (rate != 0 && heap != NULL && samples(heap) && heap->head[size_class] == NULL) {
+        if (take_turn(heap, size_class, rate)) p = lm_sampled_alloc(heap, bytes, size_class);
+        if (p == NULL) p = of_current(heap, size_class);
+    }
+    return p != NULL ? p : lm_block_refill(size_class);
+}
+
+void *lm_sampled_slow(size_t bytes, unsigned size_class) {
+    lm_heap_t *heap = lm_heap_self;
+    uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
+    lm_page_t *page = heap->current[size_class];
+    /* Most lists hold no sample: for them, this is lm_block_alloc_slow and a subtraction. Who samples nothing has
+     * another rate. */
+    if (LM_LIKELY(heap->sample_rate == rate) && LM_LIKELY(page != NULL) &&
+        LM_LIKELY(heap->head[size_class] == NULL)) {
+        uint32_t count = page->carved - page->live;
+        lm_block_t *block;
+        if (LM_LIKELY(count <= heap->sample_in) &&
+            LM_LIKELY((block = lm_page_take(page)) != NULL)) {
+            heap->sample_in -= count;
+            heap->foreign[size_class].handed_out = false;
+            heap->head[size_class] = lm_link_get(block);
+            return block;
+        }
+    }
+    return slower(bytes, size_class, rate);
 }
 
 /* ---- Slots ---- */
@@ -295,6 +328,8 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
     /* Somebody went on after a bad access there, or in a guard beside it. */
     if (LM_UNLIKELY(slot->opened))
         slot->opened = !lm_os_protect(whole - LM_SLICE_BYTES, 3 * LM_SLICE_BYTES, false);
+    if (slot->state == LM_SLOT_FRESH)
+        lm_os_keep_apart(end - lm_sampled.page_bytes, lm_sampled.page_bytes);
     char *p = place(end, bytes, align, left);
     char *start = (char *)lm_align_down((uintptr_t)p, lm_sampled.page_bytes);
     if (slot->opened || !lm_os_protect(start, (size_t)(end - start), true)) return LM_SLOT_NONE;

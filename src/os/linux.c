@@ -136,6 +136,11 @@ bool PORT(protect)(void *at, size_t bytes, bool allow) {
     return call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
 }
 
+/* Memory of different advice is not joined; and this advice means nothing for memory that is no file's. */
+void lm_os_keep_apart(void *at, size_t bytes) {
+    (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_RANDOM);
+}
+
 /* Fails where the kernel has no huge pages: all the better. */
 void lm_os_no_huge_pages(void *at, size_t bytes) {
     (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_NOHUGEPAGE);

@@ -1,10 +1,10 @@
 /* linux_trace.c: where a thread is: return addresses, read from the stack by call frame information.
  *
  *   pc ──> row in the table of rows ──────────────────────> sp', fp', way back ──> pc' ──> ...
- *            │ not there                                     (loads and additions: 20 instructions a frame)
+ *            │ not there                                     (a few loads and additions)
  *            └── _dl_find_object ── .eh_frame_hdr ── .eh_frame: the function's program, run up to pc
  *
- * Programs are compiled without frame pointers, and the compiler's own unwinder takes some thousand instructions a
+ * Programs are compiled without frame pointers, and the compiler's own unwinder runs through these tables at every
  * frame. All that a trace needs of a pc is where its frame's end is (from sp or fp), and where fp and the way back were
  * saved: 8 bytes, which never change while the code is there. They are kept in a table without locks: of two words, one
  * is xored with the other, so that a half-written pair is no entry (as in chess programs' transposition tables).

@@ -110,6 +110,10 @@ uint64_t lm_os_ms(void);
  * the system refused: nothing has changed then. */
 bool lm_os_protect(void *at, size_t bytes, bool allow);
 
+/* Keeps [at, at+bytes) an entry of its own in the system's map, whatever its neighbours are: what is closed and opened
+ * again and again is not joined and split each time, which is two thirds of the price. */
+void lm_os_keep_apart(void *at, size_t bytes);
+
 /* ---- Faults and traces (linux_fault.c, linux_trace.c) ---- */
 
 /* A moment of a thread: where it is, and where its stack is. */
