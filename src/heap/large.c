@@ -29,7 +29,7 @@ static void *open_at(lm_page_t *page, size_t usable) {
 
 /* No lock is held here. */
 static LM_COLD lm_page_t *take_of_room_made(size_t usable, size_t align_slices, bool *zero) {
-    for (unsigned tries = 0; lm_room_made(usable, &tries);) {
+    for (unsigned tries = 0; lm_large_unkeep() || lm_room_made(usable, &tries);) {
         lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
         if (page != NULL) return page;
     }

@@ -236,7 +236,7 @@ LM_INLINE void *from_other_page(unsigned size_class) {
 /* No lock is held here. */
 static LM_COLD void *from_room_made(unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class);
-    for (unsigned tries = 0; lm_room_made(bytes, &tries);) {
+    for (unsigned tries = 0; lm_large_unkeep() || lm_room_made(bytes, &tries);) {
         void *block = from_other_page(size_class);
         if (block != NULL) return block;
     }

@@ -372,7 +372,7 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_collect(void) {
-    lm_large_unkeep();
+    (void)lm_large_unkeep();
     lm_idle_unkeep();
     lm_heap_t *heap = lm_heap_mine();
     if (heap == NULL) return;
