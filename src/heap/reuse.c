@@ -57,7 +57,7 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
 
 /* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
-                     const unsigned char **first) {
+                                            const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
     const uint64_t *last = (const uint64_t *)(const void *)to;
     while (word < last && *word == FREES) word++;
@@ -82,9 +82,8 @@ static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block) 
     size_t requested, bytes = damage(start + sizeof(lm_block_t), end - WORD, &first);
     if (bytes > 0) {
         lm_sites_about(block);
-        lm_wrong(wrong,
-                 "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
-                 bytes, (size_t)(first - start), lm_block_bytes(page));
+        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
+                 block, bytes, (size_t)(first - start), lm_block_bytes(page));
     } else if (lm_word_get(end, &requested) != LM_STATE_FREED) {
         lm_sites_about(block);
         lm_wrong(wrong,
@@ -137,7 +136,8 @@ bool lm_large_keep(lm_page_t *page, void *p) {
     memset(p, FREE, page->bytes);
     lm_tools_hide(p, page->bytes);
     lm_span_map(page, 1, &lm_nobody);
-    lm_store_relaxed(&page->kind, LM_KIND_META); /* nobody's object any more, for who walks the arena */
+    lm_store_relaxed(&page->kind,
+                     LM_KIND_META); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
     if (old != NULL) discard(old);

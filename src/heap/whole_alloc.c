@@ -134,7 +134,8 @@ static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
     LM_METER(slow());
     unsigned size_class = lm_class_of(need == 0 ? 1 : need);
     void *block = attempt(whole, size_class);
-    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && (lm_large_unkeep() || lm_room_made(need, &tries));)
+    for (unsigned tries = 0;
+         LM_UNLIKELY(block == NULL) && (lm_large_unkeep() || lm_room_made(need, &tries));)
         block = attempt(whole, size_class);
     if (LM_LIKELY(block != NULL)) return block;
     lm_refused(need, false);
