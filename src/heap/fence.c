@@ -123,10 +123,11 @@ static bool underflow(const void *p, const lm_page_t *before) {
 static bool overflow_of_end(const lm_page_t *page, const void *p) {
     lm_sites_about(p);
     if (page->kind == LM_KIND_PAGE)
-        lm_wrong(LM_WRONG_DAMAGE,
-                 "overflow of %p: the end of its block is overwritten, if not from behind, by an underflow of "
-                 "%p (size class %zu B, ",
-                 p, (const void *)block_end(page, p), lm_block_bytes(page));
+        lm_wrong(
+            LM_WRONG_DAMAGE,
+            "overflow of %p: the end of its block is overwritten, if not from behind, by an underflow of "
+            "%p (size class %zu B, ",
+            p, (const void *)block_end(page, p), lm_block_bytes(page));
     else
         lm_wrong(LM_WRONG_DAMAGE,
                  "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
@@ -193,13 +194,13 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 static bool size_right(const void *p, size_t bytes, size_t align) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
-    if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE) return true; /* free reports it */
+    if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE)
+        return true; /* free reports it */
     if (lm_is_offset(page)) {
         if (!lm_offset_is_object(page, p)) return true;
-    } else if (page->kind == LM_KIND_LARGE ? p != lm_span_start(page)
-                                           : (size_t)((const char *)p - lm_span_start(page)) %
-                                                     page->block_bytes !=
-                                                 0) {
+    } else if (page->kind == LM_KIND_LARGE
+                   ? p != lm_span_start(page)
+                   : (size_t)((const char *)p - lm_span_start(page)) % page->block_bytes != 0) {
         return true;
     }
     if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED) return true;

@@ -43,7 +43,7 @@ static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t alig
     return lm_large_take(whole, usable, align_slices, zero);
 #else
     if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
-        return lm_whole_take(whole, usable, align_slices, zero);
+        return lm_whole_take(whole, slices_for(usable), align_slices, zero);
     return lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
 #endif
 }

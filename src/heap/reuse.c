@@ -1,7 +1,7 @@
 /* reuse.c: what the debug build writes into free memory, to see later whether it was written to.
  *
  *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     link: guarded by itself (checked.c)
- *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 32 before its span goes back
+ *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 8 before its span goes back
  *
  * A block is looked at when it is handed out again, or when its page goes back; a large object when it leaves
  * the ring. Every block that is made of untouched memory starts like this, too, so that there is no other kind.
@@ -14,7 +14,7 @@
 
 #if LOAM_DEBUG
 
-enum { FREE = 0xdf, RING = 32, WORD = sizeof(uint64_t) };
+enum { FREE = 0xdf, RING = 8, WORD = sizeof(uint64_t) };
 #define FREES 0xdfdfdfdfdfdfdfdfu
 static const size_t kept_most = 2 << 20;
 
@@ -57,7 +57,7 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
 
 /* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
-                     const unsigned char **first) {
+                                            const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
     const uint64_t *last = (const uint64_t *)(const void *)to;
     while (word < last && *word == FREES) word++;
@@ -82,9 +82,8 @@ static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block) 
     size_t requested, bytes = damage(start + sizeof(lm_block_t), end - WORD, &first);
     if (bytes > 0) {
         lm_sites_about(block);
-        lm_wrong(wrong,
-                 "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
-                 bytes, (size_t)(first - start), lm_block_bytes(page));
+        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
+                 block, bytes, (size_t)(first - start), lm_block_bytes(page));
     } else if (lm_word_get(end, &requested) != LM_STATE_FREED) {
         lm_sites_about(block);
         lm_wrong(wrong,
@@ -101,12 +100,10 @@ void *lm_taken(void *block) {
 }
 
 void lm_reuse_check_page(const lm_page_t *page) {
-    for (size_t i = 0; has_pattern(page) && i < page->carved; i++) {
-        const char *block = lm_span_start(page) + i * page->block_bytes;
-        size_t requested; /* in use: a heap is destroyed with it */
-        if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
-            look_at(LM_WRONG_INSIDE, page, block);
-    }
+    /* Otherwise a heap is destroyed, and its objects with it, which nobody touches. */
+    size_t blocks = has_pattern(page) && lm_page_outside(page) == 0 ? page->carved : 0;
+    for (size_t i = 0; i < blocks; i++)
+        look_at(LM_WRONG_INSIDE, page, lm_span_start(page) + i * page->block_bytes);
     lm_tools_show(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
 }
 
@@ -139,18 +136,23 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     memset(p, FREE, page->bytes);
     lm_tools_hide(p, page->bytes);
     lm_span_map(page, 1, &lm_nobody);
-    lm_store_relaxed(&page->kind, LM_KIND_META); /* nobody's object any more, for who walks the arena */
+    lm_store_relaxed(&page->kind,
+                     LM_KIND_META); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
     if (old != NULL) discard(old);
     return true;
 }
 
-void lm_reuse_unkeep(void) {
+bool lm_reuse_unkeep(void) {
+    bool some = false;
     for (unsigned i = 0; i < RING; i++) {
         lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL); /* as above */
-        if (span != NULL) discard(span);
+        if (span == NULL) continue;
+        discard(span);
+        some = true;
     }
+    return some;
 }
 
 #endif

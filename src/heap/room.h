@@ -351,9 +351,10 @@ void lm_word_set(const void *end, size_t requested, lm_state_t state);
 /* reuse.c: blocks that were just made; of a page that goes back. Heap lock held. */
 void lm_carved(const lm_page_t *page, char *first, size_t blocks);
 void lm_reuse_check_page(const lm_page_t *page);
-/* A large object waits before its span goes back; false iff it may not. Those that wait go now. No lock held. */
+/* A large object waits before its span goes back; false iff it may not. Those that wait go now: whether there are any.
+ * No lock held. */
 bool lm_reuse_keep(lm_page_t *page, void *p);
-void lm_reuse_unkeep(void);
+bool lm_reuse_unkeep(void);
 
 /* sites.c: an object was allocated, is about to be freed; the next report of this thread is about it. */
 void lm_sites_allocated(const void *p);
@@ -370,7 +371,7 @@ LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     (void)page, (void)first, (void)blocks;
 }
 LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
-LM_INLINE void lm_reuse_unkeep(void) {}
+LM_INLINE bool lm_reuse_unkeep(void) { return false; }
 LM_INLINE void lm_sites_about(const void *p) { (void)p; }
 LM_INLINE void lm_sites_lock(void) {}
 LM_INLINE void lm_sites_unlock(void) {}

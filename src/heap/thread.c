@@ -377,7 +377,7 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_collect(void) {
-    lm_reuse_unkeep();
+    (void)lm_reuse_unkeep();
     lm_idle_unkeep();
     (void)lm_large_let_go(true);
     lm_heap_t *heap = lm_heap_mine();

@@ -68,7 +68,7 @@ class Gdb(unittest.TestCase):
             self.assertEqual(live, dead)
 
     def test_a_block_in_use_from_its_start_and_from_inside(self):
-        self.expect("loam page in_use", r"^0x\w+: in use, byte 0 of block \d+ of \d+ at 0x\w+\n"
+        self.expect("loam page in_use", r"^0x\w+: in use, byte 0 of block \d+ of \d+ at 0x\w+(, \d+ B requested)?\n"
                     r"  size class (112|128) B, page 0x\w+ of 64 KiB, owned by thread 1 \(heap 0x\w+\)")
         self.expect("loam page (char*)in_use+5", r": in use, byte 5 of block")
         self.expect("loam page many[80]", r": in use, byte 0 of block \d+")

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs, *of_heap, *large_of_heap;
+void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs, *of_heap,
+    *large_of_heap;
 loam_heap *heap;
 void *many[100];
 int on_stack;
