@@ -234,7 +234,10 @@ bool lm_large_let_go(bool all) {
     return lm_load_relaxed(&queue.n) > 0; /* relaxed: a guess */
 }
 
+static bool let_all_go(void) { return give_back_oldest(there); }
+
 void lm_large_keep(lm_page_t *page) {
+    lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: the same for ever */
     (void)lm_add_relaxed(&in_use, (size_t)0 - page->bytes);
     waiting_t one = {.page = page, .room = lm_span_room(page), .resident = clear(page)};
     lm_span_hold(page);
@@ -295,7 +298,6 @@ lm_page_t *lm_large_take(size_t bytes, size_t align_slices, bool *zero) {
     size_t room = whole_pages(bytes);
     lm_page_t *page = take_again(room, align_slices, zero);
     if (page == NULL) page = take_new(room, align_slices, zero);
-    if (page == NULL && give_back_oldest(there)) page = take_new(room, align_slices, zero);
     if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);
     return page;
 }

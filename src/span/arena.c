@@ -313,11 +313,21 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
 }
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    return take(slices, align_slices, kind, 0, false, zero);
+    lm_page_t *span = take(slices, align_slices, kind, 0, false, zero);
+#if LM_SECURE_LARGE
+    if (LM_UNLIKELY(span == NULL) && lm_span_more())
+        span = take(slices, align_slices, kind, 0, false, zero);
+#endif
+    return span;
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    lm_page_t *span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+#if LM_SECURE_LARGE
+    if (LM_UNLIKELY(span == NULL) && lm_span_more())
+        span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+#endif
+    return span;
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
