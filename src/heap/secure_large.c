@@ -172,10 +172,8 @@ static bool sparse(const char *start, size_t room) {
 }
 
 /* Whether it is in memory after that. */
-static bool clear(lm_page_t *page) {
-    char *start = lm_span_start(page);
-    size_t room = lm_span_room(page);
-    if (sparse(start, room) && lm_os_purge(start, room)) return false;
+static bool clear(char *start, size_t room, bool touch) {
+    if ((!touch || sparse(start, room)) && lm_os_purge(start, room)) return false;
     memset(start, 0, room);
     return true;
 }
@@ -236,10 +234,12 @@ bool lm_large_let_go(bool all) {
 
 static bool let_all_go(void) { return give_back_oldest(there); }
 
-void lm_large_keep(lm_page_t *page) {
+void lm_large_keep(lm_page_t *page, bool touch) {
     lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: the same for ever */
     (void)lm_add_relaxed(&in_use, (size_t)0 - page->bytes);
-    waiting_t one = {.page = page, .room = lm_span_room(page), .resident = clear(page)};
+    size_t room = lm_span_room(page);
+    waiting_t one = {.page = page, .room = room};
+    one.resident = clear(lm_span_start(page), room, touch);
     lm_span_hold(page);
     for (bool done = false; !done;) {
         (void)give_back_oldest(full);
