@@ -61,7 +61,8 @@ bool lm_span_unguard(lm_page_t *span) {
 bool (*lm_span_let_go)(void);
 
 bool lm_span_more(void) {
-    bool (*let_go)(void) = lm_load_relaxed(&lm_span_let_go); /* relaxed: one function for ever, or none yet */
+    bool (*let_go)(void) =
+        lm_load_relaxed(&lm_span_let_go); /* relaxed: one function for ever, or none yet */
     return let_go != NULL && let_go();
 }
 
