@@ -36,7 +36,8 @@ TEST(SecureLarge, BehindAnObjectNobodyWrites) {
 TEST(SecureLarge, OneByteTooManyIsSeenAtFreeAndAtRealloc) {
     char *p = object(kBytes);
     EXPECT_DEATH((p[kBytes] ^= 1, lm_free(p)), "overwritten at byte 300000 of 300000");
-    EXPECT_DEATH((p[kBytes + 7] = 0, (void)lm_realloc(p, kBytes * 2)), "overwritten at byte 300007");
+    EXPECT_DEATH((p[kBytes + 7] = 0, (void)lm_realloc(p, kBytes * 2)),
+                 "overwritten at byte 300007");
     lm_free(p);
 }
 
@@ -97,4 +98,4 @@ TEST(SecureLarge, OtherBuildsHaveNone) {
 
 #endif
 
-}  // namespace
+} // namespace
