@@ -34,8 +34,8 @@ LM_COLD void lm_limit_answer(void) {
 static bool collect(void) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
-    bool limited = lm_limit_is_hard();
-    if (!asked && !limited) return false;
+    bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
+    if (!asked && !limited) return waited;
     lm_heap_collect();
     /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */
     if (limited && lm_purge_may_work()) (void)lm_idle_collect(true);

@@ -104,7 +104,13 @@ void lm_large_free(lm_page_t *page, void *p) {
 #endif
     /* Acquire: who ends that heap at this moment has taken the span out of its list. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
+#if LM_SECURE_LARGE
+    lm_span_map(page, 1, &lm_nobody);
+    lm_span_unfill(page, 0);
+    lm_large_keep(page, true);
+#else
     lm_large_discard(page);
+#endif
 }
 
 void lm_large_discard(lm_page_t *page) {
@@ -112,7 +118,7 @@ void lm_large_discard(lm_page_t *page) {
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
 #if LM_SECURE_LARGE
-    lm_large_keep(page);
+    lm_large_keep(page, false);
 #else
     lm_span_give(page, false);
 #endif

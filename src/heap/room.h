@@ -186,8 +186,8 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
 void lm_large_mark(lm_page_t *page, size_t bytes);
 /* false, after a report, iff it was overrun. */
 bool lm_large_intact(const lm_page_t *page, const char *function);
-/* Takes one that is out of the map, for later. Registry's lock may be held. */
-void lm_large_keep(lm_page_t *page);
+/* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock may be held. */
+void lm_large_keep(lm_page_t *page, bool touch);
 /* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
 void *lm_large_refit(lm_page_t *page, void *p, size_t bytes);
 lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);

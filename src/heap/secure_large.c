@@ -10,13 +10,14 @@
  * guard until others were freed after it. Then an object of nearly its size may have it as it is: that costs no system
  * call. What was written meanwhile is no zero: seen then, or when the span leaves the queue for the arena.
  *
- * What a clear is: memset; for sizes above 4 MiB, or where next to nothing of it is in memory, the memory is given to
- * the system instead. What a look is: every word up to 128 KiB; above that every word of the first 64 KiB and the
- * first 64 bytes of each page, and for callers who want zeros every word.
+ * What a clear is: memset to 1 MiB, and of larger objects the first 64 KiB; where next to nothing of it is in memory,
+ * the memory is given to the system instead, whatever the size. What a look is: every word up to 128 KiB; above that
+ * every word of the first 64 KiB and the first 64 bytes of each page that was cleared.
  *
  * It cannot find an overflow that jumps over canary and guard, nor a write to the middle of a page of a large freed
- * object, nor does it hold objects back that are next to each other in size for ever: the queue is short.
- * Invariant: all that is accessible of a span in the queue reads as zero, unless it was written after its free.
+ * object; what objects above 1 MiB held past their head can be read again by who gets their memory; those above 8 MiB do
+ * not wait.
+ * Invariant: what was cleared of a span in the queue reads as zero, unless it was written after its free.
  */
 #include "heap/room.h"
 
@@ -26,23 +27,25 @@
 
 enum {
     QUEUE_MOST = 64,
-    YOUNG = 2,               /* the newest, which nobody gets */
-    YOUNG_BYTES = 8 << 20,   /* but for larger ones */
-    QUEUE_LEAST = 2 << 20,   /* bytes in memory that may wait */
-    QUEUE_PART = 16,         /* or that part of what is in use, if it is more */
-    CANARY = 256,            /* bytes at most */
+    YOUNG = 2,                /* the newest, which nobody gets */
+    YOUNG_BYTES = 8 << 20,    /* but for larger ones */
+    QUEUE_LEAST = 2 << 20,    /* bytes in memory that may wait */
+    QUEUE_PART = 16,          /* or that part of what is in use, if it is more */
+    CANARY = 256,             /* bytes at most */
+    CLEAR_MOST = 1 << 20,     /* of larger ones, the head only */
     SPARSE_LEAST = 256 << 10, /* of these the system is asked how much is in memory */
-    SPARSE_PART = 16,        /* sparse: less than that part is */
-    EACH_WORD = 128 << 10,   /* objects up to that size are looked at as a whole */
-    HEAD = 64 << 10,         /* of larger ones, so much */
-    LINE = 64,               /* and so much of each page */
-    APART_MOST = 4,          /* slices of addresses that chance adds to a guard: one less at most */
-    TICKS = 6,               /* of the worker's that one waits, if nobody wants it */
+    SPARSE_PART = 16,         /* sparse: less than that part is */
+    EACH_WORD = 128 << 10,    /* objects up to that size are looked at as a whole */
+    HEAD = 64 << 10,          /* of larger ones, so much */
+    LINE = 64,                /* and so much of each page */
+    APART_MOST = 4, /* slices of addresses that chance adds to a guard: one less at most */
+    TICKS = 6,      /* of the worker's that one waits, if nobody wants it */
 };
 
 typedef struct waiting {
     lm_page_t *page;
     size_t room;
+    size_t cleared; /* from the start */
     uint32_t tick;
     bool resident;
 } waiting_t;
@@ -89,20 +92,23 @@ void lm_large_mark(lm_page_t *page, size_t bytes) {
     char *end = lm_span_start(page) + bytes;
     uint64_t word = canary_at(end);
     size_t left = canary_bytes(page);
-    for (; left >= sizeof word; left -= sizeof word, end += sizeof word) memcpy(end, &word, sizeof word);
+    for (; left >= sizeof word; left -= sizeof word, end += sizeof word)
+        memcpy(end, &word, sizeof word);
     memcpy(end, &word, left);
 }
 
 bool lm_large_intact(const lm_page_t *page, const char *function) {
     const char *start = lm_span_start(page), *end = start + page->bytes;
     uint64_t word = canary_at(end);
-    const unsigned char *expected = (const unsigned char *)&word, *found = (const unsigned char *)end;
+    const unsigned char *expected = (const unsigned char *)&word,
+                        *found = (const unsigned char *)end;
     size_t n = canary_bytes(page), bad = n;
     for (size_t i = n; i-- > 0;) {
         if (found[i] != expected[i % sizeof word]) bad = i;
     }
     if (LM_LIKELY(bad == n)) return true;
-    lm_wrong(LM_WRONG_DAMAGE, "overflow of %p: overwritten at byte %zu of %zu (%s of a large object, ",
+    lm_wrong(LM_WRONG_DAMAGE,
+             "overflow of %p: overwritten at byte %zu of %zu (%s of a large object, ",
              (const void *)start, page->bytes + bad, page->bytes, function);
     return false;
 }
@@ -143,14 +149,14 @@ static const char *look_at_resident(const char *start, size_t room) {
 /* NULL: nothing was found. *whole: every word was read. */
 static const char *look(const waiting_t *one, bool all, bool *whole) {
     const char *start = lm_span_start(one->page);
-    *whole = all || one->room <= EACH_WORD;
+    *whole = one->cleared == one->room && (all || one->room <= EACH_WORD);
     if (!one->resident) {
         *whole = lm_span_at_large();
         return *whole ? look_at_resident(start, one->room) : NULL;
     }
     if (*whole) return not_zero(start, one->room);
     const char *found = not_zero(start, HEAD);
-    for (size_t at = HEAD; at < one->room && found == NULL; at += lm_os_page_bytes())
+    for (size_t at = HEAD; at < one->cleared && found == NULL; at += lm_os_page_bytes())
         found = not_zero(start + at, LINE);
     return found;
 }
@@ -171,13 +177,13 @@ static bool sparse(const char *start, size_t room) {
     return lm_os_resident_pages(start, room) < room / lm_os_page_bytes() / SPARSE_PART;
 }
 
-/* Whether it is in memory after that. */
-static bool clear(lm_page_t *page) {
-    char *start = lm_span_start(page);
-    size_t room = lm_span_room(page);
-    if (page->range == 0 && sparse(start, room) && lm_os_purge(start, room)) return false;
-    memset(start, 0, room);
-    return true;
+static void clear(waiting_t *one, bool touch) {
+    char *start = lm_span_start(one->page);
+    one->cleared = one->room;
+    one->resident = !((!touch || sparse(start, one->room)) && lm_os_purge(start, one->room));
+    if (!one->resident) return;
+    if (one->room > CLEAR_MOST) one->cleared = HEAD;
+    memset(start, 0, one->cleared);
 }
 
 /* ---- The queue ---- */
@@ -201,7 +207,6 @@ static void give_back(const waiting_t *one) {
     bool whole;
     (void)untouched(one, false, &whole);
     if (!lm_span_unguard(one->page)) return;
-    lm_span_unhold(one->page);
     lm_span_give(one->page, true);
 }
 
@@ -234,14 +239,18 @@ bool lm_large_let_go(bool all) {
     return lm_load_relaxed(&queue.n) > 0; /* relaxed: a guess */
 }
 
-void lm_large_keep(lm_page_t *page) {
+static bool let_all_go(void) { return give_back_oldest(there); }
+
+void lm_large_keep(lm_page_t *page, bool touch) {
+    lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: the same for ever */
     (void)lm_add_relaxed(&in_use, (size_t)0 - page->bytes);
     if (LM_UNLIKELY(page->range != 0)) { /* the user may want that memory back */
-        (void)clear(page);
+        if (touch) memset(lm_span_start(page), 0, lm_span_room(page));
         lm_span_give(page, false);
         return;
     }
-    waiting_t one = {.page = page, .room = lm_span_room(page), .resident = clear(page)};
+    waiting_t one = {.page = page, .room = lm_span_room(page)};
+    clear(&one, touch);
     lm_span_hold(page);
     for (bool done = false; !done;) {
         (void)give_back_oldest(full);
@@ -307,7 +316,6 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
     bool anywhere = whole == NULL || whole->arena == NULL;
     lm_page_t *page = anywhere ? take_again(room, align_slices, zero) : NULL;
     if (page == NULL) page = take_new(whole, room, align_slices, zero);
-    if (page == NULL && give_back_oldest(there)) page = take_new(whole, room, align_slices, zero);
     if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);
     return page;
 }

@@ -133,7 +133,7 @@ static bool visit_large(lm_page_t *page, loam_heap_area_visitor *area,
                         loam_heap_object_visitor *block, void *context) {
     char *start = lm_span_start(page);
     size_t bytes = lm_requested(page, start);
-    loam_heap_area here = {start, (size_t)page->slices << LM_SLICE_SHIFT, bytes, 1, 1};
+    loam_heap_area here = {start, lm_large_slices(page) << LM_SLICE_SHIFT, bytes, 1, 1};
     return area(&here, context) && (block == NULL || block(start, bytes, context));
 }
 

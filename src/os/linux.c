@@ -178,9 +178,9 @@ size_t lm_os_resident_pages(const void *at, size_t bytes) {
     return count;
 }
 
-bool lm_os_guard(void *at, size_t bytes, bool on) {
-    int protection = on ? PROT_NONE : PROT_READ | PROT_WRITE;
-    return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection));
+bool lm_os_unguard(void *at, size_t bytes, bool shut_in) {
+    if (shut_in) return !failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
+    return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE));
 }
 
 void lm_os_back_huge(void *at) {

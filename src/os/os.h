@@ -59,10 +59,8 @@ bool lm_os_resident(const void *at);
 /* The same of every page of [at, at+bytes): how many are in memory; SIZE_MAX where the system does not say. */
 size_t lm_os_resident_pages(const void *at, size_t bytes);
 
-/* Makes [at, at+bytes), committed, multiples of lm_os_page_bytes(), inaccessible, or (on false) accessible again; what
- * it holds stays. Each such range is a map entry or two, and those are few. false iff the system refused; nothing has
- * changed then. */
-bool lm_os_guard(void *at, size_t bytes, bool on);
+/* Allows every access to what lm_os_protect forbade. shut_in: with mmap alone; then what it held is gone. */
+bool lm_os_unguard(void *at, size_t bytes, bool shut_in);
 
 /* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
  * if the system has one at hand. Later it makes no other there. */

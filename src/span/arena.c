@@ -293,7 +293,7 @@ static size_t shorter(size_t slices, size_t block_bytes) {
 }
 
 /* spared: slices that become clean soon, because their pages move here. */
-static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
                        bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
@@ -323,6 +323,16 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     lm_lock_give(&lm_space.lock);
     if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
+    return span;
+}
+
+static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+                       bool crowded, size_t spared, bool *zero) {
+    lm_page_t *span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
+#if LM_SECURE_LARGE
+    if (LM_UNLIKELY(span == NULL) && lm_span_more())
+        span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
+#endif
     return span;
 }
 

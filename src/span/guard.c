@@ -37,10 +37,10 @@ void lm_span_no_guard(lm_page_t *span) { span->bias = 0; }
 
 bool lm_span_guard(lm_page_t *span, size_t from) {
     size_t bytes = lm_span_room(span) - from;
-    if (bytes == 0 || !lm_span_at_large()) return false;
+    if (bytes == 0 || span->range != 0 || !lm_span_at_large()) return false;
     if (lm_add_relaxed(&guards, 1) < GUARDS_MOST) {
         char *at = lm_span_start(span) + from;
-        if (lm_os_guard(at, bytes, true)) {
+        if (lm_os_protect(at, bytes, false)) {
             span->bias = (uint32_t)bytes;
             return true;
         }
@@ -51,20 +51,32 @@ bool lm_span_guard(lm_page_t *span, size_t from) {
 
 bool lm_span_unguard(lm_page_t *span) {
     if (span->bias == 0) return true;
-    if (!lm_span_at_large() || !lm_os_guard(lm_span_start(span) + lm_span_room(span), span->bias, false))
+    if (!lm_os_unguard(lm_span_start(span) + lm_span_room(span), span->bias, !lm_span_at_large()))
         return false;
     span->bias = 0;
     (void)lm_add_relaxed(&guards, (uint32_t)-1);
     return true;
 }
 
-static void label(lm_page_t *span, lm_kind_t kind) {
+bool (*lm_span_let_go)(void);
+
+bool lm_span_more(void) {
+    bool (*let_go)(void) =
+        lm_load_relaxed(&lm_span_let_go); /* relaxed: one function for ever, or none yet */
+    return let_go != NULL && let_go();
+}
+
+void lm_span_hold(lm_page_t *span) {
     lm_lock_take(&lm_space.lock);
-    lm_space_label(lm_span_slice(span), span->slices, kind);
+    lm_space_large_goes(span);
+    lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
     lm_lock_give(&lm_space.lock);
 }
 
-void lm_span_hold(lm_page_t *span) { label(span, LM_KIND_META); }
-void lm_span_unhold(lm_page_t *span) { label(span, LM_KIND_LARGE); }
+void lm_span_unhold(lm_page_t *span) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_label(lm_span_slice(span), span->slices, LM_KIND_LARGE);
+    lm_lock_give(&lm_space.lock);
+}
 
 #endif

@@ -201,6 +201,11 @@ bool lm_span_at_large(void);
 /* A random number below n. */
 size_t lm_span_random(size_t n);
 
+/* What gives spans back that are held, where there is no memory for others: false iff there are none. Locks of heaps
+ * may be held. */
+extern bool (*lm_span_let_go)(void);
+bool lm_span_more(void);
+
 /* Guards in use. */
 size_t lm_span_guards(void);
 #endif
