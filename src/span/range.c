@@ -78,7 +78,6 @@ static void add(struct loam_arena *range, size_t first, size_t slices) {
     unsigned bin = lm_log2(slices);
     lm_list_t *list = &range->bins[bin];
     label(range, first, slices, LM_KIND_SPARE);
-    span->range = 0;
     /* Lowest first, as far as one comparison can tell: what was never used stays so. */
     lm_node_t *lowest = list->first;
     if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span)
@@ -222,6 +221,7 @@ lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind,
 
 void lm_range_give(lm_page_t *span) {
     struct loam_arena *range = range_of(span);
+    span->range = 0; /* its descriptor may be the arena's next, inside one */
     insert(range, index_of(range, span), span->slices);
 }
 
@@ -494,6 +494,9 @@ static void check_range(const struct loam_arena *range) {
         if (free && before) broken("unmerged neighbours", range, i);
         if (!free && range_of(span) != range) broken("number", range, i);
         if (!free && i + span->slices > range->touched) broken("touched", range, i);
+        for (size_t j = 0; free && range->memory == NULL && j < span->slices; j++) {
+            if (span[j].range != 0) broken("number of a spare slice", range, i + j);
+        }
         used += free ? 0 : span->slices;
         spare += free;
         before = free;
