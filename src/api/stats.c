@@ -26,6 +26,9 @@ void loam_stats_print(void) {
         kib(span->clean_bytes), kib(span->metadata_bytes));
     lm_print("  purged %zu KiB in %zu calls; %zu heaps; resident %zu KiB", kib(span->purged_bytes),
              span->purges, heap->heaps, kib(lm_os_resident_bytes()));
+    if (span->range_bytes > 0)
+        lm_print("  arenas of loam/arena.h %zu KiB: free %zu", kib(span->range_bytes),
+                 kib(span->range_free_bytes));
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->of_class[c].pages == 0) continue;
         lm_print("  class %zu B: %zu pages, %zu of %zu blocks", lm_class_bytes(c),
