@@ -177,8 +177,8 @@ bool lm_purge_may_work(void) {
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
-    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices -
-                  lm_space.spare_slices;
+    size_t used =
+        lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
     if (lm_space.dirty_slices <= INLINE_SLICES + used / 8 || never()) return;
     while (purge_one(0) > 0) {}
 }

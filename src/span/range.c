@@ -328,8 +328,8 @@ int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
     if (end <= first || end >> ADDRESS_BITS != 0) return -EINVAL;
     size_t slices = (end - first) >> LM_SLICE_SHIFT;
     size_t needed = slices * (sizeof(lm_page_t) + sizeof(lm_page_t *));
-    lm_page_t *memory = lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1,
-                                     LM_KIND_META, NULL);
+    lm_page_t *memory =
+        lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1, LM_KIND_META, NULL);
     if (memory == NULL) return -ENOMEM;
     lm_lock_take(&lm_space.lock);
     int result = open_outside(memory, first, slices, kind, range);
@@ -379,8 +379,7 @@ int lm_range_destroy(struct loam_arena *range) {
         lm_lock_give(&lm_space.lock);
         return -EINVAL;
     }
-    if (!range->closing && !range->exclusive)
-        lm_store_relaxed(&lm_ranges_open, lm_ranges_open - 1);
+    if (!range->closing && !range->exclusive) lm_store_relaxed(&lm_ranges_open, lm_ranges_open - 1);
     range->closing = true;
     bool busy = range->used > 0 || range->heaps > 0;
     lm_page_t *span = busy ? NULL : take_apart(range);

@@ -1,7 +1,7 @@
 /* arena_test.cc: arenas on a machine with several nodes and a pool of huge pages, and on one that refuses everything.
  *
- * The machine is faulty.c's: threads run on the node that the test names, binding to a node is counted and does nothing,
- * pages of the pool are ordinary memory, and each takes the time that the test says.
+ * The machine is faulty.c's: threads run on the node that the test names, binding to a node is counted and does
+ * nothing, pages of the pool are ordinary memory, and each takes the time that the test says.
  */
 #include <gtest/gtest.h>
 #include <loam/loam.h>
@@ -82,9 +82,7 @@ template <typename Body> void in_thread(Body body) {
 TEST_F(Machine, DealsPagesOutToItsNodes) {
     is({.nodes = 0xf, .node = 0, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 0});
     EXPECT_EQ(4u, loam_numa_nodes());
-    EXPECT_EQ("", said_by([] {
-                  EXPECT_EQ(0, loam_reserve_huge_pages_interleave(k2M, 10, 0, 0));
-              }));
+    EXPECT_EQ("", said_by([] { EXPECT_EQ(0, loam_reserve_huge_pages_interleave(k2M, 10, 0, 0)); }));
     ASSERT_EQ(4u, arenas().size());
     for (unsigned node = 0; node < 4; node++) {
         size_t pages = node < 2 ? 3 : 2, bound;
@@ -199,18 +197,19 @@ TEST_F(Machine, IsNotAskedWhereThereIsOneNode) {
 TEST_F(Machine, SaysOnceWhatItHasNot) {
     is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 5, .pages_1g = 0, .ms = 0});
     loam_arena *arena = nullptr;
-    std::string said = said_by([&] {
-        EXPECT_EQ(0, loam_reserve_huge_pages(k2M, 8, 0, LOAM_NODE_ANY, 0, &arena));
-    });
-    EXPECT_NE(std::string::npos, said.find("of 16 MiB wanted in huge pages of 2 MiB, 10 MiB are")) << said;
+    std::string said = said_by(
+        [&] { EXPECT_EQ(0, loam_reserve_huge_pages(k2M, 8, 0, LOAM_NODE_ANY, 0, &arena)); });
+    EXPECT_NE(std::string::npos, said.find("of 16 MiB wanted in huge pages of 2 MiB, 10 MiB are"))
+        << said;
     EXPECT_EQ(8 * k2M, bytes(arena));
     EXPECT_EQ(0, loam_arena_destroy(arena));
 
     is({.nodes = 3, .node = 0, .has_pool = true, .pages_2m = 100, .pages_1g = 1, .ms = 0});
     said = said_by([&] { EXPECT_EQ(0, loam_reserve_huge_pages_interleave(k1G, 2, 0, 0)); });
-    EXPECT_NE(std::string::npos,
-              said.find("of 2048 MiB wanted in huge pages of 1024 MiB, 1024 MiB are; 200 MiB are in "
-                        "pages of 2 MiB, 824 MiB in the system's own"))
+    EXPECT_NE(
+        std::string::npos,
+        said.find("of 2048 MiB wanted in huge pages of 1024 MiB, 1024 MiB are; 200 MiB are in "
+                  "pages of 2 MiB, 824 MiB in the system's own"))
         << said;
     ASSERT_EQ(2u, arenas().size());
     for (loam_arena *one : arenas()) {
@@ -228,8 +227,7 @@ TEST_F(Machine, StopsWhenTimeIsUp) {
     is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 100000});
     loam_arena *arena = nullptr;
     std::string said = said_by([&] {
-        EXPECT_EQ(-ETIMEDOUT,
-                  loam_reserve_huge_pages(k2M, 8, 0, LOAM_NODE_ANY, 250000, &arena));
+        EXPECT_EQ(-ETIMEDOUT, loam_reserve_huge_pages(k2M, 8, 0, LOAM_NODE_ANY, 250000, &arena));
     });
     EXPECT_NE(std::string::npos, said.find("for 10 MiB there was no time")) << said;
     ASSERT_NE(nullptr, arena);
@@ -241,8 +239,7 @@ TEST_F(Machine, StopsWhenTimeIsUp) {
 
     is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 100000});
     said = said_by([&] {
-        EXPECT_EQ(-ETIMEDOUT,
-                  loam_reserve_huge_pages(k1G, 1, 0, LOAM_NODE_ANY, 250000, &arena));
+        EXPECT_EQ(-ETIMEDOUT, loam_reserve_huge_pages(k1G, 1, 0, LOAM_NODE_ANY, 250000, &arena));
     });
     EXPECT_EQ(nullptr, arena) << "not one page of it came together";
     EXPECT_NE(std::string::npos, said.find("for 1024 MiB there was no time")) << said;
@@ -298,10 +295,10 @@ TEST_F(Machine, DoesWithoutBindingAndPool) {
         loam_free(p);
     });
     lm_faulty_fail(LM_FAULT_POOL, 2, LM_FAULT_ALWAYS);
-    std::string said = said_by([&] {
-        EXPECT_EQ(0, loam_reserve_huge_pages(k2M, 4, 0, 1, 0, &arena));
-    });
-    EXPECT_NE(std::string::npos, said.find("of 8 MiB wanted in huge pages of 2 MiB, 2 MiB are")) << said;
+    std::string said =
+        said_by([&] { EXPECT_EQ(0, loam_reserve_huge_pages(k2M, 4, 0, 1, 0, &arena)); });
+    EXPECT_NE(std::string::npos, said.find("of 8 MiB wanted in huge pages of 2 MiB, 2 MiB are"))
+        << said;
 }
 
 } // namespace

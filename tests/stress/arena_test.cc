@@ -38,7 +38,9 @@ class Arena : public Stress {
     void TearDown() override {
         loam_collect();
         lm_span_check();
-        if (arena_ != nullptr) { EXPECT_EQ(0, loam_arena_destroy(arena_)); }
+        if (arena_ != nullptr) {
+            EXPECT_EQ(0, loam_arena_destroy(arena_));
+        }
         munmap(memory_, kBytes);
         Stress::TearDown();
     }
@@ -108,8 +110,8 @@ TEST_F(Arena, ServesEverybody) {
 
 /* Who asks about a pointer walks a table in which entries come and go. */
 TEST_F(Arena, ComesAndGoesWhileOthersAsk) {
-    ASSERT_EQ(0, loam_manage_memory(memory_, kBytes / 2, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY,
-                                    &arena_));
+    ASSERT_EQ(
+        0, loam_manage_memory(memory_, kBytes / 2, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena_));
     loam_heap *heap = loam_heap_create_in(arena_, false);
     ASSERT_NE(nullptr, heap);
     char *rest = static_cast<char *>(memory_) + kBytes / 2;
@@ -120,7 +122,8 @@ TEST_F(Arena, ComesAndGoesWhileOthersAsk) {
                 loam_arena *arena = nullptr;
                 /* Now longer, now shorter: a start with another's length would be found out. */
                 size_t bytes = (1 + random.below(100)) << 16;
-                if (loam_manage_memory(mine, bytes, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena) != 0)
+                if (loam_manage_memory(mine, bytes, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena) !=
+                    0)
                     abort();
                 loam_heap *own = loam_heap_create_in(arena, false);
                 if (own == nullptr) abort();

@@ -68,7 +68,8 @@ int main(int argc, char **argv) {
     CHECK(left <= kib - 20000, "20 MB are held, and %zu KiB of %zu are free", left, kib);
     CHECK(lines <= 1, "%d lines: %.300s", lines, text);
     if (lines == 1)
-        CHECK(strstr(text, "loam: of 32 MiB wanted in huge pages of 2 MiB, ") != NULL, "%.200s", text);
+        CHECK(strstr(text, "loam: of 32 MiB wanted in huge pages of 2 MiB, ") != NULL, "%.200s",
+              text);
 
     char huge[] = "LOAM_RESERVE_HUGE_OS_PAGES=1", at[] = "LOAM_RESERVE_HUGE_OS_PAGES_AT=0";
     kib = run(huge, at, &left, &lines, text, sizeof text);
@@ -79,8 +80,9 @@ int main(int argc, char **argv) {
     kib = run(pages, far, &left, &lines, text, sizeof text);
     CHECK(lines <= 1, "%d lines: %.300s", lines, text);
     if (kib == 0)
-        CHECK(strstr(text, "loam: LOAM_RESERVE_LARGE_OS_PAGES: 32 MiB cannot be had, or there is no "
-                           "such node") != NULL,
+        CHECK(strstr(text,
+                     "loam: LOAM_RESERVE_LARGE_OS_PAGES: 32 MiB cannot be had, or there is no "
+                     "such node") != NULL,
               "a node that is not there: %.200s", text);
 
     char bad[] = "LOAM_RESERVE_OS_MEMORY=much";
