@@ -40,15 +40,16 @@ typedef struct loam_arena loam_arena;
 /* No NUMA node in particular. */
 enum { LOAM_NODE_ANY = -1 };
 
+/* EXCLUSIVE: only heaps created in it take memory of it. ZERO: the given range reads as zero now, so that calloc need
+ * not clear what was never used. PURGE: loam_collect and malloc_trim may give free memory of it back by MADV_DONTNEED,
+ * after which it reads as zero: of private anonymous mappings only; otherwise it stays as it is. Of reserved memory,
+ * BACKED: made resident at once; HUGE: transparent huge pages as it is touched. */
 typedef enum loam_arena_flags {
-    LOAM_ARENA_EXCLUSIVE = 1, /* only heaps created in it take memory of it */
-    LOAM_ARENA_ZERO =
-        2, /* the given range reads as zero now: calloc need not clear what was never used */
-    LOAM_ARENA_PURGE =
-        4, /* loam_collect and malloc_trim may give free memory of it back by MADV_DONTNEED, after which
-                              it reads as zero: of private anonymous mappings only. Otherwise it stays as it is */
-    LOAM_ARENA_BACKED = 8, /* reserved memory: made resident at once */
-    LOAM_ARENA_HUGE = 16,  /* reserved memory: transparent huge pages as it is touched */
+    LOAM_ARENA_EXCLUSIVE = 1,
+    LOAM_ARENA_ZERO = 2,
+    LOAM_ARENA_PURGE = 4,
+    LOAM_ARENA_BACKED = 8,
+    LOAM_ARENA_HUGE = 16,
 } loam_arena_flags;
 
 /* ---- Memory that the program has ---- */
@@ -74,8 +75,7 @@ LOAM_API int loam_reserve_memory(size_t bytes, unsigned flags, int node,
  * pages as it is touched; one line says so. A page of 1 GiB can take the system seconds: timeout_ms (0: none) is
  * looked at before each page but the first. Flags: LOAM_ARENA_EXCLUSIVE.
  * 0: all is there, in pages of whichever size; -ETIMEDOUT: *arena is as large as there was time for, NULL if for
- * nothing;
- * -EINVAL, -ENOMEM, -ENOSPC: *arena is NULL. */
+ * nothing; -EINVAL, -ENOMEM, -ENOSPC: *arena is NULL. */
 LOAM_API int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int node,
                                      unsigned timeout_ms, loam_arena **arena) LOAM_NOEXCEPT;
 
