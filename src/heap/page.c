@@ -26,8 +26,7 @@ LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_byt
 static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
-    lm_page_t *page =
-        take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
+    lm_page_t *page = take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
 #if LM_GUARD_LINKS

@@ -98,6 +98,7 @@ bool lm_os_worker_start(void (*entry)(void)) {
 
 static lm_faulty_machine_t machine;
 static uint64_t passed_ms;
+static size_t asked;
 static struct {
     size_t calls, bytes;
 } bound[64];
@@ -105,6 +106,7 @@ static struct {
 void lm_faulty_machine(const lm_faulty_machine_t *other) {
     machine = *other;
     passed_ms = 0;
+    asked = 0;
     for (size_t i = 0; i < 64; i++) bound[i].calls = bound[i].bytes = 0;
 }
 
@@ -113,9 +115,15 @@ size_t lm_faulty_binds(unsigned node, size_t *bytes) {
     return lm_load_relaxed(&bound[node].calls);
 }
 
-uint64_t lm_os_nodes(void) { return machine.nodes != 0 ? machine.nodes : lm_linux_nodes(); }
+size_t lm_faulty_asked(void) { return lm_load_relaxed(&asked); }
+
+uint64_t lm_os_nodes(void) {
+    (void)lm_add_relaxed(&asked, 1);
+    return machine.nodes != 0 ? machine.nodes : lm_linux_nodes();
+}
 
 unsigned lm_os_node(void) {
+    (void)lm_add_relaxed(&asked, 1);
     return machine.nodes != 0 ? lm_load_relaxed(&machine.node) : lm_linux_node();
 }
 

@@ -52,4 +52,7 @@ void lm_faulty_machine(const lm_faulty_machine_t *machine);
 /* Calls and bytes bound to a node since then. */
 size_t lm_faulty_binds(unsigned node, size_t *bytes);
 
+/* How often it was asked which nodes there are, or where a thread runs. */
+size_t lm_faulty_asked(void);
+
 #endif

@@ -101,8 +101,7 @@ static intptr_t map(void *at, size_t bytes, int flags) {
 }
 
 static bool back(char *at, size_t bytes, size_t page_bytes) {
-    intptr_t got =
-        call(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
+    intptr_t got = call(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
     if (got != -EINVAL) return !failed(got);
     /* An old kernel. The pages are ours since mmap has promised them. */
     for (size_t i = 0; i < bytes; i += page_bytes) *(volatile char *)(at + i) = 0;

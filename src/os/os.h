@@ -96,9 +96,9 @@ unsigned lm_os_node(void);
  * refused. */
 bool lm_os_bind(void *at, size_t bytes, unsigned node);
 
-/* Replaces [at, at+bytes), committed, a multiple of page_bytes (2 MiB or 1 GiB) as `at` is, by pages of the pool, of the
- * node if it is not negative and has some; resident and zero. false iff there are too few: the range is committed, zero
- * and ordinary then. */
+/* Replaces [at, at+bytes), committed, a multiple of page_bytes (2 MiB or 1 GiB) as `at` is, by pages of the pool, of
+ * the node if it is not negative and has some; resident and zero. false iff there are too few: the range is committed,
+ * zero and ordinary then. */
 bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
 
 /* Milliseconds of a clock that only goes forward. */

@@ -400,8 +400,8 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry = LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)]
-                                                    : lm_range_map_of(span);
+    lm_page_t **entry =
+        LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)] : lm_range_map_of(span);
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
@@ -459,7 +459,7 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
-        return NULL; /* shut in: mremap may be forbidden too */
+        return NULL;                   /* shut in: mremap may be forbidden too */
     if (span->range != 0) return NULL; /* that memory has its place */
     size_t old = span->slices;
     bool clean;

@@ -78,7 +78,6 @@ static void add(struct loam_arena *range, size_t first, size_t slices) {
     unsigned bin = lm_log2(slices);
     lm_list_t *list = &range->bins[bin];
     label(range, first, slices, LM_KIND_SPARE);
-    span->range = 0;
     /* Lowest first, as far as one comparison can tell: what was never used stays so. */
     lm_node_t *lowest = list->first;
     if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span)
@@ -223,6 +222,7 @@ lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind,
 
 void lm_range_give(lm_page_t *span) {
     struct loam_arena *range = range_of(span);
+    span->range = 0; /* its descriptor may be the arena's next, inside one */
     insert(range, index_of(range, span), span->slices);
 }
 
@@ -329,8 +329,8 @@ int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
     if (end <= first || end >> ADDRESS_BITS != 0) return -EINVAL;
     size_t slices = (end - first) >> LM_SLICE_SHIFT;
     size_t needed = slices * (sizeof(lm_page_t) + sizeof(lm_page_t *));
-    lm_page_t *memory = lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1,
-                                     LM_KIND_META, NULL);
+    lm_page_t *memory =
+        lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1, LM_KIND_META, NULL);
     if (memory == NULL) return -ENOMEM;
     lm_lock_take(&lm_space.lock);
     int result = open_outside(memory, first, slices, kind, range);
@@ -380,8 +380,7 @@ int lm_range_destroy(struct loam_arena *range) {
         lm_lock_give(&lm_space.lock);
         return -EINVAL;
     }
-    if (!range->closing && !range->exclusive)
-        lm_store_relaxed(&lm_ranges_open, lm_ranges_open - 1);
+    if (!range->closing && !range->exclusive) lm_store_relaxed(&lm_ranges_open, lm_ranges_open - 1);
     range->closing = true;
     bool busy = range->used > 0 || range->heaps > 0;
     lm_page_t *span = busy ? NULL : take_apart(range);
@@ -495,6 +494,9 @@ static void check_range(const struct loam_arena *range) {
         if (free && before) broken("unmerged neighbours", range, i);
         if (!free && range_of(span) != range) broken("number", range, i);
         if (!free && i + span->slices > range->touched) broken("touched", range, i);
+        for (size_t j = 0; free && range->memory == NULL && j < span->slices; j++) {
+            if (span[j].range != 0) broken("number of a spare slice", range, i + j);
+        }
         used += free ? 0 : span->slices;
         spare += free;
         before = free;

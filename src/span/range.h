@@ -26,8 +26,8 @@
 enum { LM_RANGES = 64, LM_RANGE_BINS = 33, LM_NODE_ANY = -1 };
 
 struct loam_arena {
-    uint64_t bounds;   /* atomic: start >> 16 in the upper half, slices in the lower; 0: not in use */
-    lm_page_t **map;   /* by slice */
+    uint64_t bounds; /* atomic: start >> 16 in the upper half, slices in the lower; 0: not in use */
+    lm_page_t **map; /* by slice */
     lm_page_t *pages;  /* descriptors by slice */
     lm_page_t *memory; /* META span of these two; NULL: the range lies inside the arena */
     uint64_t filled;   /* a bit for each bin that is not empty */
@@ -36,11 +36,11 @@ struct loam_arena {
     size_t touched;                /* slices from which on nothing has ever been used */
     size_t heaps;                  /* first-class heaps that were created in it */
     int node;                      /* LM_NODE_ANY: no preference */
-    bool taken;     /* the entry is in use, or about to be */
-    bool zero;      /* untouched slices read as zero */
-    bool exclusive; /* serves its own heaps only */
-    bool purges;    /* free memory may be given back to the system */
-    bool closing;   /* gives nothing out any more */
+    bool taken;                    /* the entry is in use, or about to be */
+    bool zero;                     /* untouched slices read as zero */
+    bool exclusive;                /* serves its own heaps only */
+    bool purges;                   /* free memory may be given back to the system */
+    bool closing;                  /* gives nothing out any more */
 };
 
 extern LM_HIDDEN struct loam_arena lm_ranges[LM_RANGES];
@@ -104,10 +104,10 @@ void lm_range_numbers(struct loam_arena *range, lm_range_numbers_t *numbers);
 /* ---- Reserved memory (reserved.c) ---- */
 
 typedef struct lm_reserve {
-    size_t page_bytes; /* of pages of the system's pool: 2 MiB or 1 GiB; 0: ordinary memory */
-    size_t bytes;      /* a multiple of that */
-    bool backed;       /* ordinary memory: made resident at once */
-    bool huge;         /* ordinary memory: transparent huge pages, as it is touched */
+    size_t page_bytes;   /* of pages of the system's pool: 2 MiB or 1 GiB; 0: ordinary memory */
+    size_t bytes;        /* a multiple of that */
+    bool backed;         /* ordinary memory: made resident at once */
+    bool huge;           /* ordinary memory: transparent huge pages, as it is touched */
     uint32_t timeout_ms; /* 0: none. Looked at before each page but the first */
     lm_range_kind_t kind;
 } lm_reserve_t;

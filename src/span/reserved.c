@@ -70,11 +70,12 @@ static size_t fill(const lm_reserve_t *want, char *at, tally_t *tally) {
 static void tell(const lm_reserve_t *want, const tally_t *tally) {
     if (tally->medium + tally->ordinary + tally->missing == 0) return;
     size_t mib = LM_MIB;
-    lm_report("loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; %zu MiB are in pages of 2 MiB, %zu MiB in "
-              "the system's own, and for %zu MiB there was no time",
-              (tally->huge + tally->medium + tally->ordinary + tally->missing) / mib,
-              want->page_bytes / mib, tally->huge / mib, tally->medium / mib,
-              tally->ordinary / mib, tally->missing / mib);
+    lm_report(
+        "loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; %zu MiB are in pages of 2 MiB, %zu MiB in "
+        "the system's own, and for %zu MiB there was no time",
+        (tally->huge + tally->medium + tally->ordinary + tally->missing) / mib,
+        want->page_bytes / mib, tally->huge / mib, tally->medium / mib, tally->ordinary / mib,
+        tally->missing / mib);
 }
 
 /* Before [0, bytes) of the span become a range: the rest is the arena's again. */
@@ -105,7 +106,9 @@ static int reserve(const lm_reserve_t *want, struct loam_arena **range, tally_t 
     *range = NULL;
     bool pool = want->page_bytes != 0, zero = false;
     size_t slices = (want->bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
-    size_t align = (pool ? want->page_bytes : want->huge ? PAGE_2M : LM_SLICE_BYTES) >>
+    size_t align = (pool         ? want->page_bytes
+                    : want->huge ? PAGE_2M
+                                 : LM_SLICE_BYTES) >>
                    LM_SLICE_SHIFT;
     lm_page_t *span = lm_span_take(slices, align, LM_KIND_META, &zero);
     if (span == NULL) return -ENOMEM;

@@ -15,7 +15,7 @@ typedef struct lm_space {
     lm_list_t aged; /* dirty spans */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
     size_t spare_slices; /* inside the arena, of ranges */
-    uint32_t tick; /* the worker's clock */
+    uint32_t tick;       /* the worker's clock */
 
     bool placed, reserved;
     size_t slices_most;                    /* where the arena must end */

@@ -1,7 +1,7 @@
 /* arena_test.cc: arenas over memory of the user and of the system: bounds, heaps in them, all that takes pointers.
  *
- * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own, which is filled with
- * a pattern: what loam must not touch, it is found not to have touched.
+ * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own, which is filled
+ * with a pattern: what loam must not touch, it is found not to have touched.
  */
 #include "stderr_of.h"
 #include "whole_unit.h"
@@ -31,8 +31,8 @@ class Arena : public unit::PausedWorkerTest {
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(MAP_FAILED, at);
         mapping_ = static_cast<char *>(at);
-        start_ = reinterpret_cast<char *>(
-            lm_align_up(reinterpret_cast<uintptr_t>(mapping_), kSlice));
+        start_ =
+            reinterpret_cast<char *>(lm_align_up(reinterpret_cast<uintptr_t>(mapping_), kSlice));
     }
     void TearDown() override {
         if (arena_ != nullptr) {
@@ -66,8 +66,7 @@ class Arena : public unit::PausedWorkerTest {
 
 /* A heap in the arena, ended with the test's body. */
 struct Heap {
-    explicit Heap(loam_arena *arena, bool spill = false)
-        : heap(loam_heap_create_in(arena, spill)) {
+    explicit Heap(loam_arena *arena, bool spill = false) : heap(loam_heap_create_in(arena, spill)) {
         EXPECT_NE(nullptr, heap);
     }
     ~Heap() { loam_heap_destroy(heap); }
@@ -119,7 +118,8 @@ TEST_F(Arena, UsesWholeSlicesOnly) {
         loam_free(p);
     }
     for (char *c = mapping_; c < start_ + kSlice; c++) ASSERT_EQ(0x5c, *c);
-    for (char *c = start_ + 5 * kSlice; c < mapping_ + kBytes + 2 * kSlice; c++) ASSERT_EQ(0x5c, *c);
+    for (char *c = start_ + 5 * kSlice; c < mapping_ + kBytes + 2 * kSlice; c++)
+        ASSERT_EQ(0x5c, *c);
 }
 
 TEST_F(Arena, RefusesWhatOverlaps) {
@@ -572,8 +572,8 @@ TEST_F(Arena, ReservesHugePagesOrSaysSo) {
     EXPECT_EQ(-EINVAL, loam_reserve_huge_pages_interleave(4096, 1, 0, 0));
     EXPECT_EQ(nullptr, none);
     std::string said = unit::stderr_of([&] {
-        EXPECT_EQ(0, loam_reserve_huge_pages(k2M, 3, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, 1000,
-                                             &arena_));
+        EXPECT_EQ(
+            0, loam_reserve_huge_pages(k2M, 3, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, 1000, &arena_));
     });
     ASSERT_NE(nullptr, arena_);
     EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 1) << said;
