@@ -276,7 +276,9 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     if (page == NULL) return;
     /* Usable bytes of a large object may be rounded to pages. */
     if (size != ANY_SIZE && size != lm_requested(page, p) &&
-        (page->kind == LM_KIND_PAGE || lm_align_up(size, 4096) != lm_block_bytes(page))) {
+        (page->kind == LM_KIND_PAGE ||
+         (!lm_is_offset(page) &&
+          lm_align_up(size == 0 ? 1 : size, 4096) != lm_block_bytes(page)))) {
         of_other_size(page, p, size);
         return;
     }
@@ -373,13 +375,16 @@ void lm_free_aligned(void *p, size_t align) {
         return;
     }
     lm_page_t *page = lm_page_checked(p, "free");
-    if (page != NULL)
+    if (page == NULL) return;
+    if (lm_is_offset(page)) /* aligned there */
+        lm_free(p);
+    else
         lm_misuse("free of %p as aligned to %zu B (size class %zu B, ", p, align,
                   lm_block_bytes(page));
 }
 
 void lm_free_aligned_sized(void *p, size_t align, size_t size) {
-    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0))
+    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0) || lm_is_offset(lm_page_of(p)))
         lm_free_sized(p, size);
     else
         lm_free_aligned(p, align);
