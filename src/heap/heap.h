@@ -138,13 +138,21 @@ LM_INLINE void lm_tools_poke(lm_block_t *block, uintptr_t word) {
 }
 #endif
 
-LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
-    uintptr_t next = lm_tools_peek(block) ^ lm_link_key(block), at = next - lm_peek(&lm_arena.base);
+LM_INLINE lm_block_t *lm_link_decoded(const lm_block_t *block) {
+    return (lm_block_t *)(lm_tools_peek(block) ^ lm_link_key(block));
+}
+
+/* Whether what was decoded leads into the arena; NULL does not. */
+LM_INLINE bool lm_link_leads(const lm_block_t *next) {
+    uintptr_t at = (uintptr_t)next - lm_peek(&lm_arena.base);
     /* Turned by four bits: what is no multiple of 16 is far outside. */
     at = at >> 4 | at << (8 * sizeof at - 4);
-    if (LM_UNLIKELY(at >> (LM_SLICE_SHIFT - 4) >= lm_peek(&lm_arena.slices)))
-        return lm_link_last(block, (lm_block_t *)next);
-    return (lm_block_t *)next;
+    return at >> (LM_SLICE_SHIFT - 4) < lm_peek(&lm_arena.slices);
+}
+
+LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
+    lm_block_t *next = lm_link_decoded(block);
+    return LM_LIKELY(lm_link_leads(next)) ? next : lm_link_last(block, next);
 }
 
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {

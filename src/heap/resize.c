@@ -35,7 +35,8 @@ size_t lm_good_size(size_t bytes) {
 
 /* What is cleared of a block for that many bytes: these, or all that may be used. */
 LM_INLINE size_t to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
-    return LM_TRAILER > 0 || !all ? bytes : lm_block_room(page, p);
+    size_t trailer = page->kind == LM_KIND_LARGE ? LM_TRAILER_LARGE : LM_TRAILER;
+    return trailer > 0 || !all ? bytes : lm_block_room(page, p);
 }
 
 #if !LM_SECURE_BLOCKS /* whose blocks are zero as they are */

@@ -20,7 +20,8 @@
 
 enum {
     EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
-    END = 128,        /* of larger ones: so many at both ends */
+    SHORT = 128, /* or less: handled without a loop */
+    END = SHORT,        /* of larger ones: so many at both ends */
     SLACK_SHIFT = 40,
 };
 /* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
@@ -59,8 +60,8 @@ static LM_NOINLINE bool is_zero_long(const char *p, const char *end) {
     return none_set(any);
 }
 
-/* A free block, but for its link. */
-LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
+/* A free block of at most SHORT, but for its link. */
+LM_INLINE bool is_zero_short(const lm_block_t *block, size_t bytes) {
     const char *p = (const char *)block, *end = p + bytes;
     uint64_t second = ((const word_t *)(const void *)p)[1];
     if (bytes <= 16) return second == 0;
@@ -68,11 +69,16 @@ LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
     if (bytes > 32) {
         any |= PAIR(p + 16) | PAIR(end - 32);
         if (LM_UNLIKELY(bytes > 64)) {
-            if (bytes > 128) return second == 0 && is_zero_long(p, end);
             any |= PAIR(p + 32) | PAIR(p + 48) | PAIR(end - 64) | PAIR(end - 48);
         }
     }
     return (any[0] | any[1] | second) == 0;
+}
+
+LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
+    const char *p = (const char *)block;
+    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes);
+    return ((const word_t *)(const void *)p)[1] == 0 && is_zero_long(p, p + bytes);
 }
 
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
@@ -81,13 +87,9 @@ LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
     return is_zero(block, END) && is_zero_long(end - END - 16, end);
 }
 
-LM_INLINE void wipe(void *block, size_t bytes) {
+LM_INLINE void wipe_short(void *block, size_t bytes) {
     char *p = (char *)block, *end = p + bytes;
     two_words_t zero = {0, 0};
-    if (LM_UNLIKELY(bytes > 128)) {
-        memset(p, 0, bytes);
-        return;
-    }
     PAIR(p) = zero;
     PAIR(end - 16) = zero;
     if (bytes <= 32) return;
@@ -98,16 +100,25 @@ LM_INLINE void wipe(void *block, size_t bytes) {
     PAIR(end - 64) = PAIR(end - 48) = zero;
 }
 
+LM_INLINE void wipe(void *block, size_t bytes) {
+    if (LM_LIKELY(bytes <= SHORT))
+        wipe_short(block, bytes);
+    else
+        memset(block, 0, bytes);
+}
+
 
 /* ---- Malloc ---- */
 
 /* Tells, and makes it what it should be, should the program go on. */
 static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t from) {
     const char *p = (const char *)block;
-    size_t at = from;
-    while (at < bytes && p[at] == 0) at++;
-    lm_wrong(LM_WRONG_DAMAGE, "%p was written to after its free, at byte %zu (size class %zu B, ",
-             (void *)block, at, bytes);
+    size_t first = from, end = bytes;
+    while (first < bytes && p[first] == 0) first++;
+    while (end > first && p[end - 1] == 0) end--;
+    lm_wrong(LM_WRONG_DAMAGE,
+             "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
+             (void *)block, end - first, first, bytes);
     wipe(block, bytes);
 }
 
@@ -156,7 +167,23 @@ LM_INLINE void *malloc_here(size_t bytes, bool all) {
     return malloc_slow(bytes, all);
 }
 
-void *lm_malloc(size_t bytes) { return malloc_here(bytes, false); }
+static LM_NOINLINE void *malloc_other(size_t bytes) { return malloc_here(bytes, false); }
+
+/* What is short and as it should be, without a call: all else begins anew. */
+void *lm_malloc(size_t bytes) {
+    size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
+    if (LM_UNLIKELY(bytes > SHORT - LM_TRAILER)) return malloc_other(bytes);
+    lm_heap_t *heap = lm_heap_self;
+    lm_block_t *block = heap->head[size >> 4];
+    if (LM_UNLIKELY(block == NULL)) return malloc_slow(bytes, false);
+    lm_block_t *next = lm_link_decoded(block);
+    if (LM_UNLIKELY(!lm_link_leads(next)) && next != NULL) return malloc_other(bytes);
+    if (LM_UNLIKELY(!is_zero_short(block, size))) return malloc_other(bytes);
+    heap->head[size >> 4] = next;
+    block->next = NULL;
+    set_trailer(block, size, size - LM_TRAILER - bytes);
+    return block;
+}
 
 void *lm_secure_calloc(size_t bytes) {
     if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) return malloc_here(bytes, true);
@@ -201,6 +228,8 @@ bool lm_block_is_free(const lm_page_t *page, const void *p) {
 LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
     if (slack == 0) return true;
     if (LM_LIKELY(slack <= 8)) return *last_word(end, 0) >> (64 - 8 * slack) == 0;
+    if (LM_LIKELY(slack <= 16))
+        return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
     for (const char *at = end - slack; at < end; at++) {
         if (*at != 0) return false;
     }
@@ -239,7 +268,7 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 /* ---- Free ---- */
 
 static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size) {
-    lm_misuse("free of %p as %zu B, of which %zu were requested (size class %zu B, ", p, size,
+    lm_misuse("free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, size,
               lm_requested(page, p), lm_block_bytes(page));
 }
 
@@ -252,7 +281,9 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     if (page == NULL) return;
     /* Usable bytes of a large object may be rounded to pages. */
     if (size != ANY_SIZE && size != lm_requested(page, p) &&
-        (page->kind == LM_KIND_PAGE || lm_align_up(size, 4096) != lm_block_bytes(page))) {
+        (page->kind == LM_KIND_PAGE ||
+         (!lm_is_offset(page) &&
+          lm_align_up(size == 0 ? 1 : size, 4096) != lm_block_bytes(page)))) {
         of_other_size(page, p, size);
         return;
     }
@@ -297,11 +328,48 @@ LM_INLINE void free_here(void *p, size_t size) {
     lm_store_release(&later->n, n + 1);
 }
 
-void lm_free(void *p) { free_here(p, ANY_SIZE); }
+static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
+
+/* As for malloc: a short block with a short slack. */
+LM_INLINE void free_short(void *p, size_t size) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
+        free_other(p, size);
+        return;
+    }
+    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes;
+    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
+    if (LM_UNLIKELY(bytes > SHORT) ||
+        LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+        free_longer(p, size);
+        return;
+    }
+    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
+    size_t slack = odd >> SLACK_SHIFT;
+    bool good = (odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0;
+    if (LM_UNLIKELY(!good) || LM_UNLIKELY(slack > bytes - LM_TRAILER) ||
+        LM_UNLIKELY(!slack_is_zero((const char *)last_word(p, bytes), slack)) ||
+        (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))) {
+        free_longer(p, size);
+        return;
+    }
+    wipe_short(p, bytes);
+    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
+    uint32_t n = later->n;
+    if (LM_UNLIKELY(n >= later->room)) {
+        lm_later_put(page, p);
+        return;
+    }
+    later->block[n] = (lm_block_t *)p;
+    lm_store_release(&later->n, n + 1); /* as in free_here */
+}
+
+void lm_free(void *p) { free_short(p, ANY_SIZE); }
 
 void lm_free_sized(void *p, size_t size) {
     if (LM_LIKELY(size <= LM_REQUEST_MOST))
-        free_here(p, size);
+        free_short(p, size);
     else
         free_other(p, LM_REQUEST_MOST);
 }
@@ -312,13 +380,16 @@ void lm_free_aligned(void *p, size_t align) {
         return;
     }
     lm_page_t *page = lm_page_checked(p, "free");
-    if (page != NULL)
+    if (page == NULL) return;
+    if (lm_is_offset(page)) /* aligned there */
+        lm_free(p);
+    else
         lm_misuse("free of %p as aligned to %zu B (size class %zu B, ", p, align,
                   lm_block_bytes(page));
 }
 
 void lm_free_aligned_sized(void *p, size_t align, size_t size) {
-    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0))
+    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0) || lm_is_offset(lm_page_of(p)))
         lm_free_sized(p, size);
     else
         lm_free_aligned(p, align);

@@ -52,13 +52,16 @@ TEST_F(Heap, PagesAreCarvedAsNeeded) {
         EXPECT_EQ(kBytes, page->block_bytes);
         EXPECT_EQ(kBlocks, page->capacity);
         EXPECT_EQ(LM_AT_CURRENT, page->place);
-        EXPECT_EQ(lm_span_start(page), taken[0]);
+        if (!LM_SECURE_BLOCKS) {
+            EXPECT_EQ(lm_span_start(page), taken[0]);
+        }
         /* 512 bytes, then as much as there is already, 4 KiB at most. */
         for (size_t carved : {1u, 2u, 4u, 8u, 16u, 24u, 32u}) {
             EXPECT_EQ(carved, page->carved);
             EXPECT_EQ(carved, page->live) << "what the heap holds ready counts as outside";
             while (taken.size() < carved) {
                 taken.push_back(lm_block_alloc(kBytes));
+                if (LM_SECURE_BLOCKS) continue; /* where nobody can foretell */
                 EXPECT_EQ(lm_span_start(page) + (taken.size() - 1) * kBytes, taken.back())
                     << "in order of address";
             }

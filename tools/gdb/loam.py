@@ -87,18 +87,20 @@ class Links:
     """Free lists as the library's build makes them."""
 
     def __init__(self):
-        self.secret = 0
+        self.key = 0
         self.known = True
         if gdb.lookup_global_symbol("lm_link_last", gdb.SYMBOL_VAR_DOMAIN) is None:
             return  # links as they are
         try:
-            self.secret = number(gdb.parse_and_eval("lm_secret"))
+            self.key = number(gdb.parse_and_eval("lm_secret"))
         except gdb.error:
             self.known = False
 
-    def key(self, address):
-        """lm_link_key: of the link at that address."""
-        return self.secret ^ (address >> 16) * 0x9E3779B97F4A7C15 % (1 << 64)
+    def next(self, address, link):
+        """What a link means that lies there: lm_link_key in heap.h."""
+        if self.key == 0:
+            return link
+        return link ^ self.key ^ (((address >> SLICE_SHIFT) * 0x9E3779B97F4A7C15) & (2**64 - 1))
 
     def walk(self, first, most=1 << 20):
         """The blocks' addresses, as far as they can be read."""
@@ -110,7 +112,7 @@ class Links:
                 link = word_at(address)
             except gdb.MemoryError:
                 return
-            address = link ^ self.key(address) if self.secret else link
+            address = self.next(address, link)
 
 
 class Arena:
@@ -182,6 +184,13 @@ class Arena:
                 where[block] = "freed by another thread"
         return where
 
+    def waiting(self, heap, size_class):
+        """In a secure build: freed blocks that are not to be used again at once."""
+        if not any(field.name == "later" for field in heap.type.fields()):
+            return []
+        later = heap["later"][size_class]
+        return [number(later["block"][i]) for i in range(int(later["n"]))]
+
     def ready(self):
         """Blocks that are out of their pages and in nobody's hands: in lists of threads, or between them."""
         where = {}
@@ -192,6 +201,8 @@ class Arena:
                     where[block] = f"free, ready for {thread}"
                 for block in self.links.walk(number(heap["foreign"][size_class]["first"])):
                     where[block] = f"free, held by {thread}"
+                for block in self.waiting(heap, size_class):
+                    where[block] = f"free, waits in {thread}"
         transfers, counts = symbol("'transfer.c'::transfers"), symbol("lm_transfer_count")
         for size_class in range(1, CLASSES):
             for i in range(int(counts[size_class])):
