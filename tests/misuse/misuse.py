@@ -69,61 +69,6 @@ def written(count, start):
     return rf"loam: write after free of {{pointer}}: {count} byte\(s\) from byte {start} on {CLASS}"
 
 
-ANY = "0x[0-9a-f]+"  # an underflow of more than the end of the block before is seen there
-CLASS = r"\(size class (?P<class>\d+) B, thread {thread}\)"
-LARGE = r"\((?:size class \d+ B|large object of \d+ B at 0x[0-9a-f]+|a large object or a whole page), thread {thread}\)"
-FOREIGN = r"loam: {function} of a pointer that loam did not allocate: {pointer} \(thread {thread}\)"
-
-
-def foreign(function="free"):
-    return FOREIGN.replace("{function}", function)
-
-
-def double_free():
-    return rf"loam: double free of {{pointer}} {CLASS}"
-
-
-def after_free(function):
-    return rf"loam: {function} after free of {{pointer}} {CLASS}"
-
-
-def misaligned(function="free", where=CLASS):
-    return rf"loam: misaligned pointer {{pointer}} passed to {function} {where}"
-
-
-def overflow(extra, requested, where=CLASS):
-    # The secure build's canary begins where it fits: there is not always a byte of slack before it.
-    what = rf"(?:{extra} byte\(s\) past {requested} requested|the end of its block is overwritten)"
-    return rf"loam: overflow of {{pointer}}: {what} {where}"
-
-
-def end_overwritten(pointer="{pointer}", where=CLASS):
-    other = rf", if not from behind, by an underflow of {ANY}" if where == CLASS else ""
-    return rf"loam: overflow of {pointer}: the end of its block is overwritten{other} {where}"
-
-
-def underflow():
-    return rf"loam: underflow of {{pointer}}: the bytes before it are overwritten {CLASS}"
-
-
-def between(pointer="{pointer}", other="0x[0-9a-f]+"):
-    return rf"loam: overflow of {pointer}, or underflow of {other}: the memory between them is overwritten {CLASS}"
-
-
-def wrong_size(told, requested):
-    return rf"loam: free of {{pointer}} with a size of {told} B, {requested} requested {CLASS}"
-
-
-def written(count, start):
-    return rf"loam: write after free of {{pointer}}: {count} byte\(s\) from byte {start} on {CLASS}"
-
-
-
-def other_size(said, requested):
-    return rf"loam: free of {{pointer}} as {said} B, of which {requested} were requested {CLASS}"
-
-
-ANY = "0x[0-9a-f]+"  # an underflow is seen at the block before
 DAMAGED = rf"loam: free list damaged at {{pointer}}: written after free {CLASS}"
 AGAIN = r"loam: (?:write after free|underflow|overflow|double free|misaligned pointer) .*"
 # The span is nobody's after the first free: release finds that it belongs to no object.
