@@ -21,7 +21,8 @@ enum { LEAST = 2, BYTES = 32768, BYTES_ALL = 512 * 1024 };
 uint64_t lm_random(lm_heap_t *heap) {
     /* Nobody else's: only the owner, or who has the heap's lock, comes here. xorshift, Marsaglia 2003. */
     uint64_t x = heap->random;
-    if (LM_UNLIKELY(x == 0)) x = (lm_load_relaxed(&lm_secret) ^ (uintptr_t)heap) * 0xbf58476d1ce4e5b9u | 1;
+    if (LM_UNLIKELY(x == 0))
+        x = (lm_load_relaxed(&lm_secret) ^ (uintptr_t)heap) * 0xbf58476d1ce4e5b9u | 1;
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -41,7 +42,8 @@ static void grant(lm_heap_t *heap, lm_later_t *later, size_t bytes) {
 static lm_block_t *take(lm_later_t *later, uint32_t i) {
     lm_block_t *block = later->block[i];
     uint32_t n = later->n - 1;
-    lm_store_release(&later->n, n); /* release, free on x86-64: in this order, as seen by that child */
+    lm_store_release(&later->n,
+                     n); /* release, free on x86-64: in this order, as seen by that child */
     later->block[i] = later->block[n];
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return block;

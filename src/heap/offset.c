@@ -118,8 +118,8 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     size_t whole = (bytes == 0 ? 1 : bytes) + LM_TRAILER;
     unsigned size_class = class_for(whole, align, offset);
     if (size_class != 0 && zero != NULL) *zero = false;
-    void *start =
-        size_class != 0 ? block_alloc(size_class) : large_alloc(lm_large_need(whole), align, offset, zero);
+    void *start = size_class != 0 ? block_alloc(size_class)
+                                  : large_alloc(lm_large_need(whole), align, offset, zero);
     if (start == NULL) return NULL;
     front_t *front = (front_t *)start;
     front->shift = shift_at((uintptr_t)start, align, offset);

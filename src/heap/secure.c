@@ -11,8 +11,8 @@
  * the next block's owner frees. Of blocks above EACH_WORD it looks for writes after free in both ends only, unless they
  * are for calloc. Whoever can read canaries can forge them.
  */
-#include "heap/room.h"
 #include "heap/secure.h"
+#include "heap/room.h"
 
 #if LM_SECURE_BLOCKS
 
@@ -20,8 +20,8 @@
 
 enum {
     EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
-    SHORT = 128, /* or less: handled without a loop */
-    END = SHORT,        /* of larger ones: so many at both ends */
+    SHORT = 128,      /* or less: handled without a loop */
+    END = SHORT,      /* of larger ones: so many at both ends */
     SLACK_SHIFT = 40,
 };
 /* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
@@ -106,7 +106,6 @@ LM_INLINE void wipe(void *block, size_t bytes) {
     else
         memset(block, 0, bytes);
 }
-
 
 /* ---- Malloc ---- */
 

@@ -107,7 +107,8 @@ static void find_used(used_t *used, lm_page_t *page) {
 #if LM_SECURE_BLOCKS
     /* Those that wait (later.c), in whatever thread. */
     for (size_t i = 0; i < page->carved; i++) {
-        if (!is_used(used, i) || !lm_block_is_free(page, lm_span_start(page) + i * page->block_bytes))
+        if (!is_used(used, i) ||
+            !lm_block_is_free(page, lm_span_start(page) + i * page->block_bytes))
             continue;
         used->bit[i / 8] &= (uint8_t) ~(1u << i % 8);
         used->count--;

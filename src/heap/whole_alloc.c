@@ -199,8 +199,8 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     size_t need = bytes + LM_TRAILER;
     bool zero = false;
-    void *p =
-        need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, lm_large_need(need), 1, &zero) : alloc(whole, need);
+    void *p = need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, lm_large_need(need), 1, &zero)
+                                   : alloc(whole, need);
     if (p == NULL) return NULL;
     const lm_page_t *page = lm_page_of(p);
     size_t written = bytes;
