@@ -171,7 +171,7 @@ size_t lm_os_resident_pages(const void *at, size_t bytes) {
         size_t n = left < sizeof pages ? left : sizeof pages;
         if (failed(call3(SYS_mincore, (intptr_t)from, (intptr_t)(n * page_bytes), (intptr_t)pages)))
             return SIZE_MAX;
-        for (size_t i = 0; i < n; i++) count += pages[i] & 1;
+        for (size_t i = 0; i < n; i++) count += pages[i] & 1u;
         from += n * page_bytes;
         left -= n;
     }
