@@ -33,10 +33,8 @@
 #define LOAM_POISON 0
 #endif
 #define LM_TOOLS (LOAM_VALGRIND || LOAM_POISON)
-/* Large objects with guards, which wait before they are used again; the debug build has fences instead. */
-#define LM_SECURE_LARGE (LOAM_SECURE && !LOAM_DEBUG)
-/* Blocks as heap/secure.h has them. */
-#define LM_SECURE_BLOCKS (LOAM_SECURE && !LOAM_DEBUG)
+/* Blocks as heap/secure.h has them, large objects with guards; the debug build has fences instead. */
+#define LM_SECURE (LOAM_SECURE && !LOAM_DEBUG)
 
 #if LOAM_DEBUG
 #define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))

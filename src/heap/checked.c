@@ -55,7 +55,7 @@ static bool misaligned(const lm_page_t *page, const void *p) {
     size_t offset = (size_t)((const char *)p - lm_span_start(page));
     if (lm_is_offset(page)) return !lm_offset_is_object(page, p);
     if (page->kind == LM_KIND_LARGE) return offset != 0;
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
     return lm_block_index(page, (uint32_t)offset) >= page->carved;
 #else
     return offset % page->block_bytes != 0 || offset / page->block_bytes >= page->carved;

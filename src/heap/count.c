@@ -47,7 +47,7 @@ static void less_ready(const lm_heap_t *heap, lm_heap_stats_t *stats) {
             less(stats, of, 1);
             stats->of_class[of].total--;
         }
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
         /* Freed, as far as the program knows. */
         for (uint32_t i = 0; i < heap->later[c].n; i++)
             less(stats, lm_page_of(heap->later[c].block[i])->size_class, 1);

@@ -38,7 +38,7 @@ typedef struct lm_foreign {
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 enum { LM_LATER_MOST = 15 };
 /* Freed blocks of one class that wait before they are used again (later.c). The owner's alone, without the lock, but
  * see lm_later_return. */
@@ -96,7 +96,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     size_t foreign_bytes;             /* granted below; both are the owner's alone */
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
     uint64_t random;
     size_t later_bytes; /* that may wait */
     lm_later_t later[LM_CLASSES];
@@ -230,7 +230,7 @@ LM_INLINE void lm_block_free(void *p) {
 }
 
 /* Takes back what lm_block_alloc gave to somebody who has written into all of it. */
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 void lm_block_give_back(void *p);
 #else
 LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }

@@ -19,12 +19,12 @@ static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> 
 /* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind them, is exact. */
 static size_t usable_of(size_t bytes) {
     size_t least = bytes == 0 ? 1 : bytes;
-    return LM_SECURE_LARGE ? least : lm_align_up(least, UNIT);
+    return LM_SECURE ? least : lm_align_up(least, UNIT);
 }
 
 /* Makes a span that was just taken an object of so many usable bytes. */
 static void *open_at(lm_page_t *page, size_t usable) {
-#if LM_SECURE_LARGE
+#if LM_SECURE
     lm_large_mark(page, usable);
 #else
     page->bytes = usable;
@@ -39,7 +39,7 @@ static void *open_at(lm_page_t *page, size_t usable) {
 
 static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t align_slices,
                        bool *zero) {
-#if LM_SECURE_LARGE
+#if LM_SECURE
     return lm_large_take(whole, usable, align_slices, zero);
 #else
     if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
@@ -99,12 +99,12 @@ void lm_large_free(lm_page_t *page, void *p) {
         (void)lm_inside_large(page, p, "free");
         return;
     }
-#if LM_SECURE_LARGE
+#if LM_SECURE
     if (!lm_large_intact(page, "free")) return;
 #endif
     /* Acquire: who ends that heap at this moment has taken the span out of its list. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
-#if LM_SECURE_LARGE
+#if LM_SECURE
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
     lm_large_keep(page, true);
@@ -117,7 +117,7 @@ void lm_large_discard(lm_page_t *page) {
     LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
-#if LM_SECURE_LARGE
+#if LM_SECURE
     lm_large_keep(page, false);
 #else
     lm_span_give(page, false);
@@ -133,7 +133,7 @@ static void *move(lm_page_t *page, size_t usable) {
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
-#if LM_SECURE_LARGE
+#if LM_SECURE
     lm_page_t *target = lm_large_move(page, usable);
 #else
     size_t slices = slices_for(usable);
@@ -149,7 +149,7 @@ static void *move(lm_page_t *page, size_t usable) {
 
 /* Returns p, or NULL. */
 static void *fit(lm_page_t *page, void *p, size_t bytes) {
-#if LM_SECURE_LARGE
+#if LM_SECURE
     size_t had = page->bytes;
     if (!lm_large_intact(page, "realloc") || lm_large_refit(page, p, usable_of(bytes)) == NULL)
         return NULL;

@@ -14,7 +14,7 @@
 #include "heap/room.h"
 #include "heap/secure.h"
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 
 enum { LEAST = 2, BYTES = 32768, BYTES_ALL = 512 * 1024 };
 

@@ -32,7 +32,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
 #if LM_GUARD_LINKS
     lm_secret_make();
 #endif
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
     lm_secure_class(size_class, block_bytes);
 #endif
     page->free = NULL;
@@ -85,7 +85,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     if (n > left) n = left;
     char *first = lm_span_start(page) + page->carved * bytes;
     lm_carved(page, first, n);
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
     lm_block_t *list = lm_carve_shuffled(page, first, n);
 #else
     lm_block_t *list = (lm_block_t *)(void *)first;
@@ -144,7 +144,7 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 /* ---- The end of a page ---- */
 
 LM_INLINE void retire(lm_page_t *page) {
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
     page->carved = 0; /* free looks at it in whatever span it meets */
 #endif
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);

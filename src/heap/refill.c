@@ -179,7 +179,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class, uint32_t *count)
         if (other == NULL && list == NULL && worth_searching(class)) {
             if (size_class >= LM_SMALL_CLASSES) other = awake_early(heap, size_class);
             /* The canary of a secure build's block is where its class ends. */
-            if (other == NULL && !LM_SECURE_BLOCKS) list = of_larger(heap, size_class);
+            if (other == NULL && !LM_SECURE) list = of_larger(heap, size_class);
             searched(class, other != NULL || list != NULL);
         }
         if (list != NULL) {

@@ -39,7 +39,7 @@ LM_INLINE size_t to_clear(const lm_page_t *page, const void *p, size_t bytes, bo
     return trailer > 0 || !all ? bytes : lm_block_room(page, p);
 }
 
-#if !LM_SECURE_BLOCKS /* whose blocks are zero as they are */
+#if !LM_SECURE /* whose blocks are zero as they are */
 /* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
 LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
     if (LM_UNLIKELY(p == NULL)) return NULL;

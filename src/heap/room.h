@@ -177,7 +177,7 @@ void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
 
 /* ---- secure_large.c: guards, canaries and delayed reuse of large objects ---- */
 
-#if LM_SECURE_LARGE
+#if LM_SECURE
 /* A span for an object of so many bytes, with a guard behind it; *zero (may be NULL): it reads as zero. whole: the
  * first-class heap that it is for, or NULL. NULL iff there is no more memory. No lock held. */
 lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
@@ -389,7 +389,7 @@ void *lm_mark_new(void *p, size_t bytes);
 LM_INLINE void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
 #endif
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 /* As lm_calloc and lm_zalloc. */
 void *lm_secure_calloc(size_t bytes);
 /* 64 bits that nobody can foretell. For the owner, or under the heap's lock. */

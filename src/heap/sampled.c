@@ -247,6 +247,7 @@ static bool make_slots(void) {
 }
 
 bool lm_sampling_start(void) {
+    lm_os_trace_prepare();
     lm_sampled_lock();
     bool made = make_slots();
     lm_sampled_unlock();
@@ -343,11 +344,11 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
 
 void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     uintptr_t frames[LM_TRACE_FRAMES];
+    if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
     /* Before the lock: it reads what may be slow to come. */
     size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
     /* Who asks for a whole class may rely on what its blocks are aligned to (resize.c). */
     size_t align = bytes == lm_class_bytes(size_class) ? bytes & -bytes : 16;
-    if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
     lm_sampled_lock();
     uint32_t index = open_slot(bytes, align, random32(heap) % 2 != 0);
     if (index == LM_SLOT_NONE) {

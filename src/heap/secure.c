@@ -14,7 +14,7 @@
 #include "heap/secure.h"
 #include "heap/room.h"
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 
 #include "heap/heap.h"
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 
 /* To divide what is a multiple of a class's size by it, and to see whether it is one: n / (odd << shift) is
  * n * inverse(odd), modulo 2^32, turned right by shift; other n give numbers that no page has so many blocks for.

@@ -21,7 +21,7 @@
  */
 #include "heap/room.h"
 
-#if LM_SECURE_LARGE
+#if LM_SECURE
 
 #include <string.h>
 

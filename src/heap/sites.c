@@ -187,6 +187,9 @@ static void report_more(void) {
 void lm_sites_about(const void *p) { about = p; }
 
 void lm_sites_record(unsigned depth) {
+    inside = true;
+    if (depth != 0) lm_os_trace_prepare();
+    inside = false;
     lm_store_release(&lm_misuse_more, report_more);
     lm_store_relaxed(&recorded, depth);
 }

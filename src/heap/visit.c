@@ -104,7 +104,7 @@ static void find_used(used_t *used, lm_page_t *page) {
         if (4 * (size_t)page->block_bytes > 5 * lm_class_bytes(c)) break;
         strike(used, page, heap->head[c]);
     }
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
     /* Those that wait (later.c), in whatever thread. */
     for (size_t i = 0; i < page->carved; i++) {
         if (!is_used(used, i) ||

@@ -16,7 +16,7 @@
  * only, as far as that is known. Calls in the dynamic loader's tables assume 4-byte relative entries, as
  * linkers write them.
  */
-#define _GNU_SOURCE 1 /* _dl_find_object */
+#define _GNU_SOURCE 1 /* struct dl_find_object */
 #include "os/os.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,13 @@
 #include <sys/auxv.h>
 
 #ifdef DLFO_EH_SEGMENT_TYPE
-extern __attribute__((weak)) int _dl_find_object(void *address, struct dl_find_object *result);
+/* Asked for by name: a library that names it needs glibc 2.35, even weakly. */
+static int (*found)(void *address, struct dl_find_object *result); /* atomic: once, by any thread */
+
+static bool find_object(uintptr_t address, struct dl_find_object *object) {
+    int (*find)(void *, struct dl_find_object *) = lm_load_relaxed(&found);
+    return find != NULL && find((void *)address, object) == 0;
+}
 #endif
 
 /* How a frame's end, and what was saved in it, are found. */
@@ -317,7 +323,7 @@ static LM_COLD row_t read_row(uintptr_t to) {
     row_t none = {ROW_NONE, 0, 0, 0};
 #ifdef DLFO_EH_SEGMENT_TYPE
     struct dl_find_object object;
-    if (_dl_find_object == NULL || _dl_find_object((void *)to, &object) != 0) return none;
+    if (!find_object(to, &object)) return none;
     const uint8_t *at = find_record((const uint8_t *)object.dlfo_eh_frame, to);
     if (at == NULL) return none;
     reader_t r = record_at(at);
@@ -404,11 +410,10 @@ static bool is_ours(uintptr_t pc) {
     static uintptr_t from, to; /* atomic; every thread finds the same */
     if (lm_load_relaxed(&to) == 0) {
         struct dl_find_object object;
-        bool found = _dl_find_object != NULL &&
-                     _dl_find_object((void *)(uintptr_t)is_ours, &object) == 0 &&
+        bool known = find_object((uintptr_t)is_ours, &object) &&
                      object.dlfo_link_map != NULL && *object.dlfo_link_map->l_name != '\0';
-        lm_store_relaxed(&from, found ? (uintptr_t)object.dlfo_map_start : 0);
-        lm_store_relaxed(&to, found ? (uintptr_t)object.dlfo_map_end : 1);
+        lm_store_relaxed(&from, known ? (uintptr_t)object.dlfo_map_start : 0);
+        lm_store_relaxed(&to, known ? (uintptr_t)object.dlfo_map_end : 1);
     }
     return pc >= lm_load_relaxed(&from) && pc < lm_load_relaxed(&to);
 #else
@@ -426,6 +431,15 @@ static size_t walk(lm_place_t *place, uintptr_t *frames, size_t most) {
         if (!ours) frames[depth++] = place->pc;
     } while (depth < most && up(place, end));
     return depth;
+}
+
+void lm_os_trace_prepare(void) {
+#ifdef DLFO_EH_SEGMENT_TYPE
+    void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    int (*find)(void *, struct dl_find_object *);
+    memcpy(&find, &symbol, sizeof find); /* C has no cast for it */
+    lm_store_relaxed(&found, find);
+#endif
 }
 
 LM_NOINLINE size_t lm_os_trace(uintptr_t *frames, size_t most) {
@@ -447,7 +461,7 @@ size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most)
 const char *lm_os_module(uintptr_t address, uintptr_t *offset) {
 #ifdef DLFO_EH_SEGMENT_TYPE
     struct dl_find_object object;
-    if (_dl_find_object == NULL || _dl_find_object((void *)address, &object) != 0) return NULL;
+    if (!find_object(address, &object)) return NULL;
     const struct link_map *map = object.dlfo_link_map;
     *offset = address - (map != NULL ? map->l_addr : 0);
     if (map != NULL && map->l_name != NULL && *map->l_name != '\0') return map->l_name;

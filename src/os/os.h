@@ -139,6 +139,9 @@ typedef enum lm_verdict {
  * signal handler. Who installs a handler for these signals later takes them away; another call takes them back. */
 void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
 
+/* Before the first trace; may allocate. Without it a trace has one address. */
+void lm_os_trace_prepare(void);
+
 /* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of loam's own shared
  * library are left out. Reads the program's call frame information, and remembers what it read: no lock, no
  * allocation, may be called in signal handlers. Ends where that information does. Returns how many. */

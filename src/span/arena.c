@@ -23,21 +23,8 @@ enum {
     SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
 
-static size_t bin_of(size_t slices) {
-    if (slices <= LM_EXACT_BINS) return slices - 1;
-    unsigned log2 = lm_log2(slices);
-    size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
-    return bin < LM_BINS ? bin : LM_BINS - 1;
-}
-
-static lm_page_t *slot(size_t slice) { return &lm_arena.pages[slice]; }
-
-static bool is_free(const lm_page_t *span) {
-    return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
-}
-
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
-    lm_page_t *head = slot(first), *tail = slot(first + slices - 1);
+    lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
     tail->slices = (uint32_t)slices;
     tail->kind = (uint8_t)kind;
     head->slices = (uint32_t)slices;
@@ -52,7 +39,7 @@ static void account(lm_kind_t kind, size_t slices, bool add) {
 
 void lm_space_remove(lm_page_t *span) {
     lm_kind_t kind = (lm_kind_t)span->kind;
-    size_t bin = bin_of(span->slices), which = lm_free_kind(kind);
+    size_t bin = lm_space_bin(span->slices), which = lm_free_kind(kind);
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_list_remove(list, &span->link);
     if (list->first == NULL) lm_space.filled[which] &= ~((uint64_t)1 << bin);
@@ -61,8 +48,8 @@ void lm_space_remove(lm_page_t *span) {
 }
 
 static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
-    lm_page_t *span = slot(first);
-    size_t bin = bin_of(slices), which = lm_free_kind(kind);
+    lm_page_t *span = lm_space_slot(first);
+    size_t bin = lm_space_bin(slices), which = lm_free_kind(kind);
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_space_label(first, slices, kind);
     /* Lowest first, as far as one comparison can tell. */
@@ -82,27 +69,27 @@ static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
 
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     size_t own = slices;
-    if (first > 0 && slot(first - 1)->kind == kind) {
-        size_t before = slot(first - 1)->slices;
-        lm_page_t *span = slot(first - before);
+    if (first > 0 && lm_space_slot(first - 1)->kind == kind) {
+        size_t before = lm_space_slot(first - 1)->slices;
+        lm_page_t *span = lm_space_slot(first - before);
         if (before > own) stamp = span->stamp;
         lm_space_remove(span);
         first -= before;
         slices += before;
     }
-    if (first + slices < lm_arena.slices && slot(first + slices)->kind == kind) {
-        lm_page_t *span = slot(first + slices);
+    if (first + slices < lm_arena.slices && lm_space_slot(first + slices)->kind == kind) {
+        lm_page_t *span = lm_space_slot(first + slices);
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
         slices += span->slices;
     }
     add(first, slices, kind, stamp);
-    return slot(first);
+    return lm_space_slot(first);
 }
 
 /* The best free span of that kind with at least so many slices, NULL iff there is none. */
 static lm_page_t *find(lm_kind_t kind, size_t slices) {
-    size_t which = lm_free_kind(kind), bin = bin_of(slices);
+    size_t which = lm_free_kind(kind), bin = lm_space_bin(slices);
     if (bin >= LM_EXACT_BINS) {
         /* Spans of one bin differ in size here. */
         lm_list_t *list = &lm_space.bins[which][bin];
@@ -206,7 +193,7 @@ static lm_commit_t grow_in_place(size_t slices) {
 static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
-    if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) there = slot(end - 1)->slices;
+    if (end > 0 && lm_space_slot(end - 1)->kind == LM_KIND_CLEAN) there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
     lm_commit_t got = grow_in_place(slices - there);
     for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
@@ -216,11 +203,6 @@ static bool grow(size_t slices) {
 }
 
 /* ---- Shrinking ---- */
-
-static void look_at_mapped(void) {
-    lm_space.mapped.now = lm_arena.slices;
-    lm_tally_look(&lm_space.mapped);
-}
 
 /* Purges the system pages that lie wholly within [from, to). */
 static void purge_within(void *from, void *to) {
@@ -232,16 +214,16 @@ static void purge_within(void *from, void *to) {
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     if (end == lm_arena.slices && slices >= GROW_LEAST) {
-        look_at_mapped();
+        lm_space_look_at_mapped();
         lm_space.mapped.gone += slices;
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
-        lm_os_release(lm_span_start(slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
-        purge_within(slot(first), slot(end));
+        lm_os_release(lm_span_start(lm_space_slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
+        purge_within(lm_space_slot(first), lm_space_slot(end));
         purge_within(lm_arena.map + first, lm_arena.map + end);
     } else if (slices >= SETTLE_LEAST) {
-        purge_within(slot(first + 1), slot(end - 1)); /* only the ends say something */
+        purge_within(lm_space_slot(first + 1), lm_space_slot(end - 1)); /* only the ends say something */
     }
 }
 
@@ -283,7 +265,7 @@ static lm_page_t *hole(size_t slices) {
  * unused; 0 iff there is none. */
 static size_t shorter(size_t slices, size_t block_bytes) {
     uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY)];
-    filled &= ((uint64_t)1 << bin_of(slices)) - 1;
+    filled &= ((uint64_t)1 << lm_space_bin(slices)) - 1;
     if (filled == 0) return 0;
     for (size_t n = lm_log2(filled) + 1; n << LM_SLICE_SHIFT >= 2 * block_bytes; n--) {
         size_t bytes = n << LM_SLICE_SHIFT;
@@ -317,7 +299,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
-        span = slot(first);
+        span = lm_space_slot(first);
         span->again = 0; /* it may be looked at before it is ready */
     }
     lm_lock_give(&lm_space.lock);
@@ -329,7 +311,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
 static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
                        bool crowded, size_t spared, bool *zero) {
     lm_page_t *span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
-#if LM_SECURE_LARGE
+#if LM_SECURE
     if (LM_UNLIKELY(span == NULL) && lm_span_more())
         span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
 #endif
@@ -407,7 +389,7 @@ void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
 
 /* Where free spans in a row from `from` end, looking no further than needed to reach `to`. */
 static size_t free_until(size_t from, size_t to) {
-    while (from < to && from < lm_arena.slices && is_free(slot(from))) from += slot(from)->slices;
+    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from))) from += lm_space_slot(from)->slices;
     return from;
 }
 
@@ -429,7 +411,7 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
     }
     if (reach >= first + slices && slices > have) {
         while (end < first + slices) {
-            lm_page_t *next = slot(end);
+            lm_page_t *next = lm_space_slot(end);
             size_t left = first + slices - end, length = next->slices;
             size_t part = length < left ? length : left;
             lm_space_carve(next, end, part, LM_KIND_LARGE);
@@ -480,130 +462,4 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
         lm_span_give(target, true);
     }
     return moved ? target : NULL;
-}
-
-/* ---- Numbers, checks, fork ---- */
-
-static lm_tally_t in_bytes(const lm_tally_t *slices) {
-    return (lm_tally_t){slices->now << LM_SLICE_SHIFT, slices->most << LM_SLICE_SHIFT,
-                        slices->gone << LM_SLICE_SHIFT};
-}
-
-void lm_span_stats(lm_span_stats_t *stats) {
-    lm_lock_take(&lm_space.lock);
-    look_at_mapped();
-    lm_space_cleaned(0);
-    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices + lm_space.spare_slices;
-    *stats = (lm_span_stats_t){
-        .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
-        .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
-        .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
-        .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,
-        .used_bytes = (lm_arena.slices - free_slices) << LM_SLICE_SHIFT,
-        .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
-        .purged_bytes = lm_space.purged_bytes,
-        .purges = lm_space.purges,
-        .reserved = in_bytes(&lm_space.mapped),
-        .committed = in_bytes(&lm_space.committed),
-        .grown = lm_space.grown,
-    };
-    lm_range_stats(stats);
-    lm_lock_give(&lm_space.lock);
-}
-
-void lm_span_forget_peaks(void) {
-    lm_lock_take(&lm_space.lock);
-    look_at_mapped();
-    lm_space_cleaned(0);
-    lm_tally_forget(&lm_space.mapped);
-    lm_tally_forget(&lm_space.committed);
-    lm_store_relaxed(&lm_span_counts.large_most, 0);
-    lm_store_relaxed(&lm_span_counts.large_bytes_most, 0);
-    for (unsigned c = 0; c <= UINT8_MAX; c++)
-        lm_store_relaxed(&lm_span_counts.of_class[c].room_most, 0);
-    lm_lock_give(&lm_space.lock);
-}
-
-void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
-    lm_lock_take(&lm_space.lock);
-    for (size_t i = 0; i < lm_arena.slices; i += slot(i)->slices) {
-        if (slot(i)->kind >= LM_KIND_PAGE) visit(slot(i), context);
-    }
-    lm_range_visit(visit, context);
-    lm_lock_give(&lm_space.lock);
-}
-
-lm_page_t *lm_span_holding(const void *p) {
-    lm_lock_take(&lm_space.lock);
-    lm_page_t *found = lm_range_holding(p);
-    size_t slice = lm_slice_of(p);
-    for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += slot(i)->slices) {
-        if (slice < i + slot(i)->slices && slot(i)->kind >= LM_KIND_PAGE) found = slot(i);
-    }
-    lm_lock_give(&lm_space.lock);
-    return found;
-}
-
-static void broken(const char *what, size_t slice) {
-    lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
-    lm_port_abort();
-}
-
-void lm_span_check(void) {
-    lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0;
-    lm_kind_t before = LM_KIND_NONE;
-    for (size_t i = 0; i < lm_arena.slices;) {
-        const lm_page_t *span = slot(i);
-        if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
-        const lm_page_t *last = slot(i + span->slices - 1);
-        if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
-        if (is_free(span)) {
-            if (span->kind == (uint8_t)before) broken("unmerged neighbours", i);
-            *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
-            listed++;
-            aged += span->kind == LM_KIND_DIRTY;
-        }
-        if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
-        if (span->kind == LM_KIND_NONE) gaps += span->slices;
-        before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
-        i += span->slices;
-    }
-    if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
-    if (pages != lm_space.page_slices) broken("count of pages", pages);
-    if (gaps != lm_space.gap_slices) broken("count of gaps", gaps);
-    for (size_t which = 0; which < LM_FREE_KINDS; which++) {
-        for (size_t bin = 0; bin < LM_BINS; bin++) {
-            lm_list_t *list = &lm_space.bins[which][bin];
-            if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1))
-                broken("bin bit", bin);
-            for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
-                const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
-                if (bin_of(span->slices) != bin || !is_free(span))
-                    broken("bin", lm_span_slice(span));
-                listed--;
-            }
-        }
-    }
-    for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
-        aged--;
-    if (listed != 0 || aged != 0) broken("lists", listed);
-    lm_range_check();
-    lm_lock_give(&lm_space.lock);
-}
-
-void lm_span_lock(void) {
-    lm_lock_take(&lm_space.lock);
-    lm_space_rest(); /* in the child, nobody would finish it */
-}
-void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
-
-void lm_span_after_fork(void) {
-    lm_space.worker = LM_WORKER_OFF;
-    lm_space.stop = lm_space.paused = lm_space.busy = 0;
-    lm_space.moving_slices = 0;
-    lm_limit_after_fork();
-    if (lm_purge_may_work()) lm_purge_boot();
-    lm_os_worker_forget();
-    lm_lock_reset(&lm_space.lock);
 }

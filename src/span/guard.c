@@ -13,7 +13,7 @@
  */
 #include "span/room.h"
 
-#if LM_SECURE_LARGE
+#if LM_SECURE
 
 enum { GUARDS_MOST = 16384 };
 

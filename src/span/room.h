@@ -1,4 +1,4 @@
-/* room.h: what arena.c and purge.c share; nobody else includes it. */
+/* room.h: what the files of this folder share; nobody else includes it. */
 #ifndef LM_SPAN_ROOM_H
 #define LM_SPAN_ROOM_H
 
@@ -48,6 +48,25 @@ typedef struct lm_space {
 extern lm_space_t lm_space;
 
 /* Below: called with lm_space.lock held. */
+
+LM_INLINE lm_page_t *lm_space_slot(size_t slice) { return &lm_arena.pages[slice]; }
+
+LM_INLINE bool lm_space_is_free(const lm_page_t *span) {
+    return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
+}
+
+/* The bin for spans of that size. */
+LM_INLINE size_t lm_space_bin(size_t slices) {
+    if (slices <= LM_EXACT_BINS) return slices - 1;
+    unsigned log2 = lm_log2(slices);
+    size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
+    return bin < LM_BINS ? bin : LM_BINS - 1;
+}
+
+LM_INLINE void lm_space_look_at_mapped(void) {
+    lm_space.mapped.now = lm_arena.slices;
+    lm_tally_look(&lm_space.mapped);
+}
 
 LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1 : 0; }
 

@@ -178,7 +178,7 @@ void lm_span_unfill(lm_page_t *span, size_t slice);
 
 /* ---- Guards (guard.c), of the secure build ---- */
 
-#if LM_SECURE_LARGE
+#if LM_SECURE
 /* Bytes of the span before its guard: all, where it has none. */
 LM_INLINE size_t lm_span_room(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;

@@ -16,7 +16,7 @@ extern "C" {
 #include <thread>
 #include <vector>
 
-#if LM_SECURE_BLOCKS
+#if LM_SECURE
 /* What is free must be zero there. */
 #define lm_block_free(p) lm_block_give_back(p)
 #endif
@@ -30,7 +30,7 @@ template <typename Body> void in_thread(Body body) {
 
 /* Secure builds lend no blocks of larger classes: the canary of a block is where its class ends. */
 #define SKIP_WITHOUT_LENDING() \
-    if (LM_SECURE_BLOCKS) GTEST_SKIP() << "secure builds lend no blocks of larger classes"
+    if (LM_SECURE) GTEST_SKIP() << "secure builds lend no blocks of larger classes"
 
 class HeapTest : public testing::Test {
   protected:

@@ -11,7 +11,7 @@ extern "C" {
 
 namespace {
 
-#if LM_SECURE_LARGE
+#if LM_SECURE
 
 constexpr size_t kBytes = 300000; /* rounds up to 303,104 */
 
