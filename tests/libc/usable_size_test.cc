@@ -14,6 +14,7 @@ namespace {
 
 using libc_test::hide;
 using libc_test::kDebugBuild;
+using libc_test::kSecureBuild;
 using libc_test::sizes_of_every_kind;
 using libc_test::symbol;
 
@@ -185,7 +186,7 @@ TEST(GoodSize, IsWhatAnObjectGetsAtLeastAndWithinTheBound) {
         }
         before = good;
     }
-    EXPECT_TRUE(kDebugBuild || as_promised > kSmall * 9 / 10) << as_promised;
+    EXPECT_TRUE(kDebugBuild || kSecureBuild || as_promised > kSmall * 9 / 10) << as_promised;
     for (size_t size : sampled_large_sizes()) {
         size_t good = good_size(size);
         ASSERT_TRUE(within_bound(size, good)) << size << " is rounded to " << good;
