@@ -68,6 +68,7 @@ typedef struct loam_stats_t {
     loam_stats_count threads;   /* that allocate; the process's first too */
     uint64_t heaps;             /* made for threads and parts of first-class heaps; they are used again */
     uint64_t arena_grown;       /* times that the range of addresses got longer */
+    uint64_t arenas_bytes, arenas_free_bytes; /* of the arenas of loam/arena.h: in all, free */
 
     uint64_t system_calls, mmaps, munmaps, madvises, commits; /* loam's own, all since the start */
 

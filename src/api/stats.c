@@ -93,12 +93,10 @@ static void name_classes(loam_stats_t *stats) {
         stats->of_class[c - 1].object_bytes = lm_class_bytes(c);
 }
 
-/* Since the start. */
-static void take_all(loam_stats_t *stats) {
-    lm_stats_t now;
-    lm_stats_take(&now);
-    const lm_heap_stats_t *heap = &now.heap;
-    const lm_span_stats_t *span = &now.span;
+static void take_into(loam_stats_t *stats, lm_stats_t *now) {
+    lm_stats_take(now);
+    const lm_heap_stats_t *heap = &now->heap;
+    const lm_span_stats_t *span = &now->span;
     name_classes(stats);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         loam_stats_class *class = &stats->of_class[c - 1];
@@ -122,6 +120,26 @@ static void take_all(loam_stats_t *stats) {
     stats->purges = span->purges;
     stats->heaps = heap->heaps;
     stats->arena_grown = span->grown;
+    stats->arenas_bytes = span->range_bytes;
+    stats->arenas_free_bytes = span->range_free_bytes;
+}
+
+static LM_NOINLINE void take_on_stack(loam_stats_t *stats) {
+    lm_stats_t now;
+    take_into(stats, &now);
+}
+
+/* Since the start. A stack of 16 KiB has no room for both structs. The lock is only tried for: in the child of a fork
+ * it may stay taken. */
+static void take_all(loam_stats_t *stats) {
+    static lm_lock_t lock;
+    static lm_stats_t now;
+    if (lm_lock_try(&lock)) {
+        take_into(stats, &now);
+        lm_lock_give(&lock);
+    } else {
+        take_on_stack(stats);
+    }
 }
 
 static void take_of_system(loam_stats_t *stats) {
@@ -160,19 +178,33 @@ static int hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
     return 0;
 }
 
+/* Since the last reset. */
+static LM_NOINLINE void take_since(loam_stats_t *stats) {
+    take_all(stats);
+    each_row(stats, less_base);
+    stats->purged_bytes = since(stats->purged_bytes, &base.purged_bytes);
+    stats->purges = since(stats->purges, &base.purges);
+    take_of_system(stats);
+    uint64_t now = lm_os_clock_us();
+    stats->elapsed_us =
+        since(now, lm_load_relaxed(&base.began_us) != 0 ? &base.began_us : &began_us);
+}
+
+static LM_NOINLINE int get_part(loam_stats_t *stats, size_t bytes) {
+    loam_stats_t all;
+    take_since(&all);
+    return hand_over(stats, bytes, &all);
+}
+
 int loam_stats_get(loam_stats_t *stats, size_t bytes) {
     if (!room_for(stats, bytes)) return -EINVAL;
-    int error = errno;
-    loam_stats_t all;
-    take_all(&all);
-    each_row(&all, less_base);
-    all.purged_bytes = since(all.purged_bytes, &base.purged_bytes);
-    all.purges = since(all.purges, &base.purges);
-    take_of_system(&all);
-    uint64_t now = lm_os_clock_us();
-    all.elapsed_us = since(now, lm_load_relaxed(&base.began_us) != 0 ? &base.began_us : &began_us);
+    int error = errno, result = 0;
+    if (bytes >= sizeof *stats)
+        take_since(stats); /* stacks of 16 KiB have no room for two */
+    else
+        result = get_part(stats, bytes);
     errno = error;
-    return hand_over(stats, bytes, &all);
+    return result;
 }
 
 void loam_stats_reset(void) {

@@ -52,7 +52,7 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
                 ROW(bytes_in_all),  ROW(committed),   ROW(reserved),      ROW(pages),
                 ROW(abandoned),     ROW(threads)},
       numbers[] = {ROW(metadata_bytes), ROW(held_bytes),     ROW(dirty_bytes),   ROW(purged_bytes),
-                   ROW(purges),         ROW(heaps),          ROW(arena_grown),   ROW(system_calls),
+                   ROW(purges),         ROW(heaps),          ROW(arena_grown),   ROW(arenas_bytes), ROW(arenas_free_bytes), ROW(system_calls),
                    ROW(mmaps),          ROW(munmaps),        ROW(madvises),      ROW(commits),
                    ROW(elapsed_us),     ROW(user_us),        ROW(system_us),     ROW(faults),
                    ROW(disk_faults),    ROW(resident_bytes), ROW(resident_peak)};

@@ -79,13 +79,13 @@ static void add_row(lm_line_t *line, const loam_stats_count *row, uint64_t unit,
     add(line, row->current * unit, COLUMN);
 }
 
-static void print_row(const char *name, const loam_stats_count *row, add_t *add) {
+static LM_NOINLINE void print_row(const char *name, const loam_stats_count *row, add_t *add) {
     lm_line_t line = begin(name);
     add_row(&line, row, 1, add);
     lm_print("%s", line.text);
 }
 
-static void print_heading(const char *name, const char *last) {
+static LM_NOINLINE void print_heading(const char *name, const char *last) {
     static const char *const columns[] = {"peak", "total", "freed", "current"};
     lm_line_t line = begin(name);
     for (size_t i = 0; i < 4; i++) {
@@ -96,7 +96,7 @@ static void print_heading(const char *name, const char *last) {
     lm_print("%s%s", line.text, last);
 }
 
-static void print_objects(const char *name, const loam_stats_count *bytes,
+static LM_NOINLINE void print_objects(const char *name, const loam_stats_count *bytes,
                           const loam_stats_count *objects) {
     lm_line_t line = begin(name);
     add_row(&line, bytes, 1, add_bytes);
@@ -105,7 +105,7 @@ static void print_objects(const char *name, const loam_stats_count *bytes,
     lm_print("%s", line.text);
 }
 
-static void print_classes(const loam_stats_t *stats) {
+static LM_NOINLINE void print_classes(const loam_stats_t *stats) {
     print_heading("size class", "  unit      count");
     for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
         const loam_stats_class *class = &stats->of_class[i];
@@ -122,13 +122,13 @@ static void print_classes(const loam_stats_t *stats) {
     }
 }
 
-static void print_number(const char *name, add_t *add, uint64_t n, const char *behind) {
+static LM_NOINLINE void print_number(const char *name, add_t *add, uint64_t n, const char *behind) {
     lm_line_t line = begin(name);
     add(&line, n, COLUMN);
     lm_print("%s%s", line.text, behind);
 }
 
-static void print_calls(const loam_stats_t *stats) {
+static LM_NOINLINE void print_calls(const loam_stats_t *stats) {
     lm_line_t line = begin("system calls");
     add_count(&line, stats->system_calls, COLUMN);
     lm_line_add(&line, ": %zu mmap, %zu munmap, %zu madvise; %zu commits", stats->mmaps,
@@ -136,7 +136,7 @@ static void print_calls(const loam_stats_t *stats) {
     lm_print("%s", line.text);
 }
 
-static void print_process(const loam_stats_t *stats) {
+static LM_NOINLINE void print_process(const loam_stats_t *stats) {
     lm_line_t time = begin("time");
     lm_line_add(&time, "   elapsed ");
     add_seconds(&time, stats->elapsed_us);
@@ -155,6 +155,45 @@ static void print_process(const loam_stats_t *stats) {
     lm_print("%s", process.text);
 }
 
+/* Each in a frame of its own, one after the other: stacks of 16 KiB are enough. */
+static LM_NOINLINE void print_pages(const loam_stats_t *stats) {
+    lm_line_t pages = begin("pages");
+    lm_line_t none = {0};
+    lm_line_add(&none, "-");
+    add_right(&pages, &none, COLUMN);
+    add_count(&pages, stats->pages.total, COLUMN);
+    add_count(&pages, stats->pages.freed, COLUMN);
+    add_count(&pages, stats->pages.current, COLUMN);
+    lm_print("%s", pages.text);
+}
+
+static LM_NOINLINE void print_memory(const loam_stats_t *stats) {
+    print_heading("memory", "");
+    print_row("committed", &stats->committed, add_bytes);
+    print_row("reserved", &stats->reserved, add_bytes);
+    print_row("threads", &stats->threads, add_count);
+    print_row("abandoned", &stats->abandoned, add_count);
+    print_pages(stats);
+    lm_line_t purged = {0};
+    lm_line_add(&purged, " in %zu calls", stats->purges);
+    print_number("reset", add_bytes, stats->purged_bytes, purged.text);
+    print_number("held ready", add_bytes, stats->held_bytes, " in pages, not in use");
+    print_number("dirty", add_bytes, stats->dirty_bytes, " free, not purged yet");
+    print_number("metadata", add_bytes, stats->metadata_bytes, "");
+}
+
+static LM_NOINLINE void print_system(const loam_stats_t *stats) {
+    lm_line_t heaps = {0};
+    lm_line_add(&heaps, "; arena grew %zu times", stats->arena_grown);
+    print_number("heaps", add_count, stats->heaps, heaps.text);
+    if (stats->arenas_bytes > 0) {
+        lm_line_t rest = {0};
+        lm_line_add(&rest, " of loam/arena.h; free");
+        add_bytes(&rest, stats->arenas_free_bytes, COLUMN);
+        print_number("arenas", add_bytes, stats->arenas_bytes, rest.text);
+    }
+}
+
 void loam_stats_print(void) {
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);
@@ -167,28 +206,8 @@ void loam_stats_print(void) {
     loam_stats_count objects = stats.small_objects;
     objects.total += stats.large_objects.total;
     print_objects("total", &stats.bytes_in_all, &objects);
-    print_heading("memory", "");
-    print_row("committed", &stats.committed, add_bytes);
-    print_row("reserved", &stats.reserved, add_bytes);
-    print_row("threads", &stats.threads, add_count);
-    print_row("abandoned", &stats.abandoned, add_count);
-    lm_line_t pages = begin("pages");
-    lm_line_t none = {0};
-    lm_line_add(&none, "-");
-    add_right(&pages, &none, COLUMN);
-    add_count(&pages, stats.pages.total, COLUMN);
-    add_count(&pages, stats.pages.freed, COLUMN);
-    add_count(&pages, stats.pages.current, COLUMN);
-    lm_print("%s", pages.text);
-    lm_line_t purged = {0};
-    lm_line_add(&purged, " in %zu calls", stats.purges);
-    print_number("reset", add_bytes, stats.purged_bytes, purged.text);
-    print_number("held ready", add_bytes, stats.held_bytes, " in pages, not in use");
-    print_number("dirty", add_bytes, stats.dirty_bytes, " free, not purged yet");
-    print_number("metadata", add_bytes, stats.metadata_bytes, "");
-    lm_line_t heaps = {0};
-    lm_line_add(&heaps, "; arena grew %zu times", stats.arena_grown);
-    print_number("heaps", add_count, stats.heaps, heaps.text);
+    print_memory(&stats);
+    print_system(&stats);
     print_calls(&stats);
     print_process(&stats);
 }

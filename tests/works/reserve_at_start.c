@@ -23,16 +23,16 @@ static int child(void) {
 
 /* Starts it; the lines of its standard error but those of statistics go to *lines; what the arenas have. */
 static size_t run(char *a, char *b, size_t *free_kib, int *lines, char *text, size_t bytes) {
-    char *environment[] = {(char *)"LOAM_SHOW_STATS=1", a, b, NULL};
+    char *environment[] = {(char *)"LOAM_SHOW_STATS=json", a, b, NULL};
     char *arguments[] = {(char *)works_self(), (char *)"--child", NULL};
     int status = works_capture(arguments[0], arguments, environment, 2, text, bytes);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d: %.200s", a, status, text);
-    size_t kib = 0;
-    const char *row = strstr(text, "  arenas of loam/arena.h ");
-    *free_kib = 0;
-    if (row != NULL)
-        CHECK(sscanf(row, "  arenas of loam/arena.h %zu KiB: free %zu", &kib, free_kib) == 2,
-              "a row that cannot be read: %.80s", row);
+    size_t all = 0, left = 0;
+    const char *row = strstr(text, "\"arenas_bytes\": ");
+    CHECK(row != NULL && sscanf(row, "\"arenas_bytes\": %zu,\n \"arenas_free_bytes\": %zu", &all, &left) == 2,
+          "no numbers of arenas: %.200s", text);
+    size_t kib = all / WORKS_KIB;
+    *free_kib = left / WORKS_KIB;
     *lines = 0;
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
         *lines += strncmp(line, "loam: ", 6) == 0;
