@@ -27,7 +27,8 @@ LM_COLD void lm_limit_answer(void) {
     lm_limit_stats(&stats);
     size_t soft =
         lm_load_relaxed(&lm_limit_policy.soft); /* relaxed: it may be taken away at any time */
-    if (soft != SIZE_MAX) lm_limit_told(stats.held_bytes, soft);
+    /* Unless what was collected was enough. */
+    if (soft < stats.held_bytes) lm_limit_told(stats.held_bytes, soft);
 }
 
 /* What can be had without the program: false iff there was nothing to do. */

@@ -144,9 +144,6 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 /* ---- The end of a page ---- */
 
 LM_INLINE void retire(lm_page_t *page) {
-#if LM_SECURE
-    page->carved = 0; /* free looks at it in whatever span it meets */
-#endif
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_span_map(page, page->slices, &lm_nobody);
 }

@@ -134,22 +134,23 @@ LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
     return block;
 }
 
-static void *begin_any(void *p, size_t bytes, bool all) {
+/* moves: a sampled object may be put where it ends with its page; not one that is aligned. */
+static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
         return begin((lm_block_t *)p, page->block_bytes, bytes, all);
     if (page->kind == LM_KIND_SAMPLED)
-        p = memset(lm_sampled_mark_new(page, p, bytes), 0, bytes);
+        p = memset(moves ? lm_sampled_mark_new(page, p, bytes) : p, 0, bytes);
     return lm_mark(p, bytes);
 }
 
-void *lm_mark_new(void *p, size_t bytes) { return begin_any(p, bytes, false); }
+void *lm_mark_new(void *p, size_t bytes) { return begin_any(p, bytes, false, false); }
 
 static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
     if (LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER)) return lm_too_large(bytes);
     if (bytes > LM_BLOCK_MOST - LM_TRAILER) return lm_large_alloc(bytes, 1, NULL);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
-    return p != NULL ? begin_any(p, bytes, all) : NULL;
+    return p != NULL ? begin_any(p, bytes, all, true) : NULL;
 }
 
 /* all: every word of it must be zero. */
@@ -273,16 +274,20 @@ static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t s
 
 #define ANY_SIZE SIZE_MAX
 
+/* Of a large object at an offset nobody knows what was requested. */
+static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
+    bool large = page->kind == LM_KIND_LARGE;
+    size_t requested = lm_requested(page, p);
+    if (large && (lm_is_offset(page) || (size == 0 && requested == 1))) return false;
+    return size != requested;
+}
+
 /* What is no block of a page, or a damaged one. */
 static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    /* Usable bytes of a large object may be rounded to pages. */
-    if (size != ANY_SIZE && size != lm_requested(page, p) &&
-        (page->kind == LM_KIND_PAGE ||
-         (!lm_is_offset(page) &&
-          lm_align_up(size == 0 ? 1 : size, 4096) != lm_block_bytes(page)))) {
+    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) {
         of_other_size(page, p, size);
         return;
     }

@@ -207,7 +207,7 @@ static void give_back(const waiting_t *one) {
     bool whole;
     (void)untouched(one, false, &whole);
     if (!lm_span_unguard(one->page)) return;
-    lm_span_give(one->page, true);
+    lm_span_give(one->page, false);
 }
 
 /* Takes the oldest out while the condition holds. */

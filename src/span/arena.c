@@ -334,7 +334,7 @@ lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bo
 }
 
 /* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
-static void page_goes(const lm_page_t *page) {
+static void page_goes(lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
     if (page->range == 0) lm_space.page_slices -= page->slices;
@@ -342,6 +342,9 @@ static void page_goes(const lm_page_t *page) {
     (void)lm_add_relaxed(&class->handed, carved + page->again);
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
     if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);
+#if LM_SECURE
+    page->carved = 0; /* free looks at it in whatever span it meets */
+#endif
 }
 
 void lm_space_large_goes(const lm_page_t *span) {
