@@ -252,6 +252,10 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     waiting_t one = {.page = page, .room = lm_span_room(page)};
     clear(&one, touch);
     lm_span_hold(page);
+    if (one.resident && one.room > YOUNG_BYTES) { /* would hold back more than all others */
+        if (lm_span_unguard(page)) lm_span_give(page, true);
+        return;
+    }
     for (bool done = false; !done;) {
         (void)give_back_oldest(full);
         lm_lock_take(&queue.lock);

@@ -239,13 +239,38 @@ static bool remap(void *from, size_t old_bytes, void *to, size_t new_bytes) {
                         MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to));
 }
 
+enum { REFUSALS_MOST = 64 };
+
+/* Piece by piece, where the source lies in several of the kernel's maps: memory that was moved here and what it grew
+ * into are never joined. Kernels from 6.17 on take that at once; for others the borders are found by halving. The
+ * pieces of one map become one again. Returns the bytes moved, from the start. */
+static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusals) {
+    intptr_t got = call(SYS_mremap, (intptr_t)from, (intptr_t)bytes, (intptr_t)bytes,
+                        MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
+    if (!failed(got)) return bytes;
+    size_t half = lm_align_up(bytes / 2, lm_os_page_bytes());
+    if (got != -EFAULT || half == bytes || ++*refusals == REFUSALS_MOST) return 0;
+    size_t done = remap_pieces(from, half, to, refusals);
+    if (done < half) return done;
+    return half + remap_pieces(from + half, bytes - half, to + half, refusals);
+}
+
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
-    bool moved = remap(from, old_bytes, to, new_bytes);
-    /* The source is a hole now; that it cannot be filled again happens only when the system is out of
-     * map entries. */
-    if (moved && !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
-    if (moved) (void)remap(to, old_bytes, from, old_bytes);
-    /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of two mappings. */
+    if (remap(from, old_bytes, to, new_bytes)) {
+        /* The source is a hole now; that it cannot be filled again happens only when the system is out of
+         * map entries. */
+        if (!failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
+        (void)remap(to, old_bytes, from, old_bytes);
+    } else {
+        /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of several mappings. */
+        if (failed(map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return false;
+        unsigned refusals = 0;
+        size_t done = remap_pieces((char *)from, old_bytes, (char *)to, &refusals);
+        if (done == old_bytes && !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED)))
+            return true;
+        refusals = 0;
+        if (done > 0) (void)remap_pieces((char *)to, done, (char *)from, &refusals);
+    }
     (void)map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
     return false;
 }
