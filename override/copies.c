@@ -139,8 +139,8 @@ LM_NORETURN void __chk_fail(void);
 #define TEXT_CHK (char *to, const char *from, size_t room)
 #define TEXT_N (char *to, const char *from, size_t n)
 #define TEXT_N_CHK (char *to, const char *from, size_t n, size_t room)
-#define WIDE (wchar_t *to, const wchar_t *from, size_t n)
-#define WIDE_CHK (wchar_t *to, const wchar_t *from, size_t n, size_t room)
+#define WIDE (wchar_t * to, const wchar_t *from, size_t n)
+#define WIDE_CHK (wchar_t * to, const wchar_t *from, size_t n, size_t room)
 
 /* ---- Bytes ---- */
 
@@ -251,8 +251,8 @@ WITH_CHK(wchar_t *, wmemmove, WIDE, WIDE_CHK, (to, from, n), n) {
     return to;
 }
 
-WITH_CHK(wchar_t *, wmemset, (wchar_t *to, wchar_t value, size_t n),
-         (wchar_t *to, wchar_t value, size_t n, size_t room), (to, value, n), n) {
+WITH_CHK(wchar_t *, wmemset, (wchar_t * to, wchar_t value, size_t n),
+         (wchar_t * to, wchar_t value, size_t n, size_t room), (to, value, n), n) {
     if (!may("wmemset", to, NULL, wide(n), CALLER)) return to;
     for (size_t i = 0; i < n; i++) to[i] = value;
     return to;

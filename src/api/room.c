@@ -9,8 +9,9 @@
 #include "api/api.h"
 
 enum {
-    BACK = 64,         /* slices that are walked back for any pointer: 4 MiB */
-    BYTES_A_STEP = 1024 /* and one more for so many bytes of a copy: next to nothing beside what that takes */
+    BACK = 64, /* slices that are walked back for any pointer: 4 MiB */
+    BYTES_A_STEP =
+        1024 /* and one more for so many bytes of a copy: next to nothing beside what that takes */
 };
 
 size_t loam_room(const void *p) {

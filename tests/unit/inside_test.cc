@@ -115,7 +115,8 @@ TEST_F(Inside, BothEndsOfACopyAndEmptyOnes) {
         EXPECT_EQ(0, loam_check_copy("copy", p + room, q, 0));
     });
     EXPECT_EQ("", none);
-    std::string to = unit::stderr_of([&] { EXPECT_EQ(1, loam_check_copy("copy", p + 1, q, room)); });
+    std::string to =
+        unit::stderr_of([&] { EXPECT_EQ(1, loam_check_copy("copy", p + 1, q, room)); });
     std::string from =
         unit::stderr_of([&] { EXPECT_EQ(1, loam_check_copy("copy", q, p + 1, room)); });
     lm_misuse_policy.ignore = false;

@@ -41,13 +41,31 @@ static void *(*volatile v_memcpy_chk)(void *, const void *, size_t, size_t) = __
 static char *(*volatile v_strcpy_chk)(char *, const char *, size_t) = __strcpy_chk;
 
 enum {
-    MEMCPY, MEMMOVE, MEMPCPY, MEMSET, BCOPY, BZERO, EXPLICIT_BZERO, MEMCCPY, STRCPY, STPCPY,
-    STRNCPY, STPNCPY, STRCAT, STRNCAT, WMEMCPY, WMEMMOVE, WMEMSET, MEMCPY_CHK, STRCPY_CHK, FUNCTIONS
+    MEMCPY,
+    MEMMOVE,
+    MEMPCPY,
+    MEMSET,
+    BCOPY,
+    BZERO,
+    EXPLICIT_BZERO,
+    MEMCCPY,
+    STRCPY,
+    STPCPY,
+    STRNCPY,
+    STPNCPY,
+    STRCAT,
+    STRNCAT,
+    WMEMCPY,
+    WMEMMOVE,
+    WMEMSET,
+    MEMCPY_CHK,
+    STRCPY_CHK,
+    FUNCTIONS
 };
 static const char *const names[FUNCTIONS] = {
-    "memcpy", "memmove", "mempcpy", "memset", "bcopy", "bzero", "explicit_bzero", "memccpy", "strcpy",
-    "stpcpy", "strncpy", "stpncpy", "strcat", "strncat", "wmemcpy", "wmemmove", "wmemset", "memcpy",
-    "strcpy",
+    "memcpy",  "memmove",  "mempcpy", "memset",  "bcopy",   "bzero",  "explicit_bzero",
+    "memccpy", "strcpy",   "stpcpy",  "strncpy", "stpncpy", "strcat", "strncat",
+    "wmemcpy", "wmemmove", "wmemset", "memcpy",  "strcpy",
 };
 
 /* Runs one; wide ones copy n / 4. Returns where the result points to. */
@@ -86,30 +104,49 @@ static ptrdiff_t expected(int function, char *to, const char *from, size_t n) {
     size_t most = length < n ? length : n, whole = n / sizeof(wchar_t) * sizeof(wchar_t);
     wchar_t w = L'w';
     switch (function) {
-    case MEMCPY: case MEMCPY_CHK: case MEMMOVE: case MEMPCPY: case BCOPY:
+    case MEMCPY:
+    case MEMCPY_CHK:
+    case MEMMOVE:
+    case MEMPCPY:
+    case BCOPY:
         for (i = 0; i < n; i++) to[i] = from[i];
         return function == MEMPCPY ? (ptrdiff_t)n : function == BCOPY ? -1 : 0;
-    case MEMSET: for (i = 0; i < n; i++) to[i] = 'q'; return 0;
-    case BZERO: case EXPLICIT_BZERO: for (i = 0; i < n; i++) to[i] = 0; return -1;
+    case MEMSET:
+        for (i = 0; i < n; i++) to[i] = 'q';
+        return 0;
+    case BZERO:
+    case EXPLICIT_BZERO:
+        for (i = 0; i < n; i++) to[i] = 0;
+        return -1;
     case MEMCCPY:
         for (i = 0; i < n; i++) {
             to[i] = from[i];
             if (from[i] == 'z') return (ptrdiff_t)i + 1;
         }
         return -1;
-    case STRCPY: case STPCPY: case STRCPY_CHK:
+    case STRCPY:
+    case STPCPY:
+    case STRCPY_CHK:
         for (i = 0; i <= length; i++) to[i] = from[i];
         return function == STPCPY ? (ptrdiff_t)length : 0;
-    case STRNCPY: case STPNCPY:
+    case STRNCPY:
+    case STPNCPY:
         for (i = 0; i < n; i++) to[i] = i < length ? from[i] : (char)0;
         return function == STPNCPY ? (ptrdiff_t)most : 0;
-    case STRCAT: for (i = 0; i <= length; i++) to[had + i] = from[i]; return 0;
+    case STRCAT:
+        for (i = 0; i <= length; i++) to[had + i] = from[i];
+        return 0;
     case STRNCAT:
         for (i = 0; i < most; i++) to[had + i] = from[i];
         to[had + most] = 0;
         return 0;
-    case WMEMCPY: case WMEMMOVE: for (i = 0; i < whole; i++) to[i] = from[i]; return 0;
-    default: for (i = 0; i < whole; i++) to[i] = ((const char *)&w)[i % sizeof w]; return 0;
+    case WMEMCPY:
+    case WMEMMOVE:
+        for (i = 0; i < whole; i++) to[i] = from[i];
+        return 0;
+    default:
+        for (i = 0; i < whole; i++) to[i] = ((const char *)&w)[i % sizeof w];
+        return 0;
     }
 }
 
@@ -128,7 +165,8 @@ static void compare(char *to, size_t room, uint64_t *state) {
     CHECK(got == (want < 0 ? NULL : to + want), "%s of %zu B, text of %zu: %p for %p",
           names[function], n, length, got, (void *)to);
     for (size_t i = 0; i < room; i++)
-        CHECK(to[i] == twin[i], "%s of %zu B, text of %zu: byte %zu", names[function], n, length, i);
+        CHECK(to[i] == twin[i], "%s of %zu B, text of %zu: byte %zu", names[function], n, length,
+              i);
 }
 
 static void behave(void) {
@@ -273,6 +311,7 @@ int main(int argc, char **argv) {
     int status = works_capture(all[0], all, both, 2, text, sizeof text);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d: %s", status, text);
     char *behaves[] = {(char *)works_self(), (char *)"--behave", NULL};
-    works_expect_ok(works_capture(behaves[0], behaves, without_loam, 2, text, sizeof text), "alone");
+    works_expect_ok(works_capture(behaves[0], behaves, without_loam, 2, text, sizeof text),
+                    "alone");
     return 0;
 }
