@@ -241,6 +241,13 @@ LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }
 /* Bytes of p's block that may be used; 0 after a report iff p is not ours. */
 size_t lm_usable_size(const void *p);
 
+/* Bytes from p, which may point into an object, to that object's end, and where it begins; SIZE_MAX iff p lies in none
+ * that is found by looking at the map of p's slice and `back` before it. Any pointer, no lock, no report (inside.c). */
+size_t lm_room_inside(const void *p, size_t back, const char **object);
+/* Reports a copy that would leave that object. */
+void lm_copy_misuse(const char *object, const char *function, size_t bytes, const char *way,
+                    const void *p, size_t room);
+
 #if LOAM_METER
 /* For the meter: the same without the exact number of a debug build, and without a word: 0 of what is no block. */
 size_t lm_meter_bytes(const void *p);

@@ -50,6 +50,12 @@ bool lm_offset_is_object(const lm_page_t *page, const void *p) {
     return (front->shift & ~FREED) == (size_t)((const char *)p - (const char *)front);
 }
 
+const char *lm_offset_object(const lm_page_t *page, const void *p) {
+    const front_t *front = front_of(page, p);
+    bool used = front->shift >= FRONT_BYTES && front->shift < lm_block_bytes(page);
+    return used ? (const char *)front + front->shift : NULL;
+}
+
 /* ---- Taking ---- */
 
 static lm_block_t *pop(lm_page_t *page) {

@@ -220,6 +220,8 @@ LM_INLINE bool lm_is_offset(const lm_page_t *page) {
 /* For these: where p's block begins, and whether p is what was given for it. */
 char *lm_offset_start(const lm_page_t *page, const void *p);
 bool lm_offset_is_object(const lm_page_t *page, const void *p);
+/* What was given for p's block; NULL iff it is free, or was never used. */
+const char *lm_offset_object(const lm_page_t *page, const void *p);
 
 /* As lm_malloc_aligned, for an offset that is no multiple of align; not marked yet. *zero: see lm_large_alloc. */
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
