@@ -164,12 +164,12 @@ LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
  * meanwhile. Cost: no lock; some 30 instructions, and inside a large object one load for each 64 KiB before p. */
 LOAM_API size_t loam_room(const void *p) LOAM_NOEXCEPT;
 
-/* Whether `bytes` bytes may be written at to, and read at from; each may be NULL: not asked. 0 iff both have that room
- * in the sense of loam_room (large objects are found from 4 MiB + 64 times the bytes behind their begin). Otherwise
- * it reports "FUNCTION of N B to ADDRESS, which has M left" (or "from") as any mistake is reported, and ends the program;
- * under LOAM_ON_ERROR=ignore it returns 1, and the caller should not copy. function is a name for the report. Threads
- * and cost: as loam_room, for each of the two. libloam_copies.so calls it before each copy of the C library's functions:
- * docs/guide/copies.md. */
+/* Whether `bytes` bytes may be written at to, and read at from; each may be NULL: not asked. 0 iff both have that
+ * room in the sense of loam_room (large objects are found from 4 MiB + 64 times the bytes behind their begin).
+ * Otherwise it reports "FUNCTION of N B to ADDRESS, which has M left" (or "from") as any mistake is reported, and ends
+ * the program; under LOAM_ON_ERROR=ignore it returns 1, and the caller should not copy. function is a name for the
+ * report. Threads and cost: as loam_room, for each of the two. libloam_copies.so calls it before each copy of the C
+ * library's functions: docs/guide/copies.md. */
 LOAM_API int loam_check_copy(const char *function, void *to, const void *from,
                              size_t bytes) LOAM_NOEXCEPT LOAM_NONNULL(1);
 

@@ -4,9 +4,9 @@
  *             ^ start     ^ p  ^ end                      ^ in the map    ^ p: the map is walked back to here
  *                         |room|
  *
- * For who is about to write there and asks first (loam_check_copy, loam_room). Any pointer may be asked; the answer means
- * nothing only where another thread frees that very memory meanwhile. The end is that of what was asked for where this
- * build knows it (debug, secure, sampled objects), else that of the block or of the large object's usable bytes.
+ * For who is about to write there and asks first (loam_check_copy, loam_room). Any pointer may be asked; the answer
+ * means nothing only where another thread frees that very memory meanwhile. The end is that of what was asked for where
+ * this build knows it (debug, secure, sampled objects), else that of the block or of the large object's usable bytes.
  * It cannot tell a free block from one in use in a release build, and does not find a large object that begins more
  * slices before p than the caller lets it walk. It never reports, takes no lock and changes nothing.
  */
