@@ -123,7 +123,6 @@ static void discard(lm_page_t *span) {
                  (const void *)start, bytes, (size_t)(first - start), span->bytes);
     }
     lm_tools_show(start, span->bytes);
-    lm_store_relaxed(&span->kind, LM_KIND_LARGE);
     lm_span_unfill(span, 0);
     lm_span_give(span, false);
 }

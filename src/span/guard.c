@@ -66,6 +66,10 @@ bool lm_span_more(void) {
     return let_go != NULL && let_go();
 }
 
+#endif
+
+#if LM_GUARD_LINKS
+
 void lm_span_hold(lm_page_t *span) {
     lm_lock_take(&lm_space.lock);
     lm_space_large_goes(span);

@@ -176,6 +176,12 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to);
 /* Before the span, from that slice on, is given back: no more huge pages there. */
 void lm_span_unfill(lm_page_t *span, size_t slice);
 
+#if LM_GUARD_LINKS
+/* A LARGE span is loam's own, or LARGE again: while it is, a free of it is a double one. */
+void lm_span_hold(lm_page_t *span);
+void lm_span_unhold(lm_page_t *span);
+#endif
+
 /* ---- Guards (guard.c), of the secure build ---- */
 
 #if LM_SECURE
@@ -190,10 +196,6 @@ bool lm_span_guard(lm_page_t *span, size_t from);
 /* Ends that; false iff the system refused. */
 bool lm_span_unguard(lm_page_t *span);
 void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
-
-/* A LARGE span is loam's own, or LARGE again: while it is, a free of it is a double one. */
-void lm_span_hold(lm_page_t *span);
-void lm_span_unhold(lm_page_t *span);
 
 /* Whether the program has not shut itself in: other calls than mmap, madvise and futex are allowed. */
 bool lm_span_at_large(void);
