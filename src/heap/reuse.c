@@ -109,7 +109,7 @@ void lm_reuse_check_page(const lm_page_t *page) {
 
 /* ---- Large objects ---- */
 
-/* Atomic, each: NULL, or a span that nobody else knows. No lock, so that a fork finds nothing half done. */
+/* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds nothing half done. */
 static lm_page_t *ring[RING];
 static uint32_t turn; /* atomic */
 
@@ -135,8 +135,7 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     memset(p, FREE, page->bytes);
     lm_tools_hide(p, page->bytes);
     lm_span_map(page, 1, &lm_nobody);
-    lm_store_relaxed(&page->kind,
-                     LM_KIND_META); /* nobody's object any more, for who walks the arena */
+    lm_span_hold(page); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
     if (old != NULL) discard(old);
