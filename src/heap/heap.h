@@ -230,7 +230,7 @@ LM_INLINE void lm_block_free(void *p) {
 }
 
 /* Takes back what lm_block_alloc gave to somebody who has written into all of it. */
-#if LM_SECURE
+#if LM_GUARD_LINKS
 void lm_block_give_back(void *p);
 #else
 LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }

@@ -139,7 +139,19 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
     if (old != NULL) discard(old);
+    lm_purge_poke(true);
     return true;
+}
+
+bool lm_reuse_rest(bool all) {
+    static uint32_t seen; /* the worker's */
+    uint32_t now = lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
+    if (now != seen && !all) {
+        seen = now;
+        return true;
+    }
+    (void)lm_reuse_unkeep();
+    return false;
 }
 
 bool lm_reuse_unkeep(void) {

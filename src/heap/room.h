@@ -357,6 +357,8 @@ void lm_reuse_check_page(const lm_page_t *page);
  * No lock held. */
 bool lm_reuse_keep(lm_page_t *page, void *p);
 bool lm_reuse_unkeep(void);
+/* For the worker, once a tick: those that wait go, if none came since the last tick. Whether some may be left. */
+bool lm_reuse_rest(bool all);
 
 /* sites.c: an object was allocated, is about to be freed; the next report of this thread is about it. */
 void lm_sites_allocated(const void *p);
@@ -374,6 +376,10 @@ LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
 }
 LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
 LM_INLINE bool lm_reuse_unkeep(void) { return false; }
+LM_INLINE bool lm_reuse_rest(bool all) {
+    (void)all;
+    return false;
+}
 LM_INLINE void lm_sites_about(const void *p) { (void)p; }
 LM_INLINE void lm_sites_lock(void) {}
 LM_INLINE void lm_sites_unlock(void) {}

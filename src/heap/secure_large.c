@@ -299,14 +299,14 @@ static lm_page_t *take_again(size_t room, size_t align_slices, bool *zero) {
 static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t align_slices,
                            bool *zero) {
     bool clean = false;
-    size_t slices = slices_for(room);
-    lm_page_t *page = whole != NULL && whole->arena != NULL
-                          ? lm_whole_take(whole, slices, align_slices, &clean)
-                          : lm_span_take(slices, align_slices, LM_KIND_LARGE, &clean);
+    bool guarded = whole == NULL || whole->arena == NULL;
+    size_t slices = guarded ? slices_for(room) : (room + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+    lm_page_t *page = guarded ? lm_span_take(slices, align_slices, LM_KIND_LARGE, &clean)
+                              : lm_whole_take(whole, slices, align_slices, &clean);
     if (page == NULL) return NULL;
     if (zero != NULL) *zero = clean;
     lm_span_no_guard(page);
-    if (page->range != 0) return page;
+    if (page->range != 0 || !guarded) return page;
     /* Not of memory that was used: it would be lost to the guard. */
     size_t apart = clean ? lm_span_random(APART_MOST) : 0;
     if (apart > 0) (void)lm_span_extend(page, slices + apart);
@@ -317,7 +317,8 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
 lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
                          bool *zero) {
     size_t room = whole_pages(bytes);
-    bool anywhere = whole == NULL || whole->arena == NULL;
+    /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now serves the next). */
+    bool anywhere = (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
     lm_page_t *page = anywhere ? take_again(room, align_slices, zero) : NULL;
     if (page == NULL) page = take_new(whole, room, align_slices, zero);
     if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);
@@ -348,6 +349,7 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes) {
     }
     if (!fits && !make_room(page, room, room > before)) {
         (void)lm_span_guard(page, before);
+        lm_large_mark(page, had); /* without a guard, there is more to look at */
         return NULL;
     }
     (void)lm_add_relaxed(&in_use, bytes - had);
@@ -362,6 +364,7 @@ lm_page_t *lm_large_move(lm_page_t *page, size_t bytes) {
     lm_page_t *target = lm_span_move(page, slices_for(room));
     if (target == NULL) {
         (void)lm_span_guard(page, before);
+        lm_large_mark(page, had);
         return NULL;
     }
     lm_span_no_guard(target);

@@ -308,7 +308,8 @@ TEST(Limits, WhatIsFreeGoesBackBeforeTheSoftOneIsCrossed) {
             loam_free(d);
         }
         EXPECT_EQ(0u, told.calls);
-        EXPECT_EQ(0u, numbers().crossings);
+        /* In the secure build what was freed waits, and goes when that is noticed. */
+        if (!LM_SECURE) EXPECT_EQ(0u, numbers().crossings);
     });
 }
 
