@@ -13,12 +13,7 @@
 
 #include <sys/prctl.h>
 
-#if LOAM_SECURE
-enum { guard_entries = 2 * 16384 }; /* its guards have a limit of their own */
-#else
-enum { guard_entries = 0 };
-#endif
-enum { vectors = 9500, first_bytes = 270000, entries_most = 8192 + guard_entries };
+enum { vectors = 9500, first_bytes = 270000, entries_most = 8192 };
 
 static char *vector[vectors];
 
