@@ -12,6 +12,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/loam.py DESTINATION ${CMAKE_INSTAL
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/loam.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 if(LOAM_HAS_OVERRIDE)
   install(FILES ${LOAM_OVERRIDE_OBJECT} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS loam_copies LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/loamConfig.cmake.in

@@ -9,6 +9,9 @@ endif()
 
 option(LOAM_DEBUG "Check everything: overflow by a byte, double free, foreign pointers, invariants" OFF)
 option(LOAM_SECURE "Harden: free lists encoded and verified" OFF)
+option(LOAM_VALGRIND "Valgrind's Memcheck sees loam's objects (a debug build; docs/guide/tools.md)" OFF)
+option(LOAM_POISON "AddressSanitizer, in programs built with it, sees loam's objects (a debug build)" OFF)
+option(LOAM_PROBES "Have USDT probes in slow paths (needs <sys/sdt.h>)" OFF)
 option(LOAM_ASAN "Build loam and its tests with AddressSanitizer (no override of malloc)" OFF)
 option(LOAM_TSAN "Build loam and its tests with ThreadSanitizer (no override of malloc)" OFF)
 option(LOAM_UBSAN "Build loam and its tests with UndefinedBehaviorSanitizer (no override of malloc)" OFF)
@@ -22,6 +25,9 @@ option(LOAM_OVERRIDE "Put malloc, free, operator new ... themselves into libloam
 
 if(NOT LOAM_METER MATCHES "^[012]$")
   message(FATAL_ERROR "loam: LOAM_METER is ${LOAM_METER}, not 0, 1 or 2")
+endif()
+if(LOAM_VALGRIND OR LOAM_POISON) # only the debug build knows each object's exact size
+  set(LOAM_DEBUG ON)
 endif()
 if(LOAM_ASAN AND LOAM_TSAN)
   message(FATAL_ERROR "loam: LOAM_ASAN and LOAM_TSAN exclude each other")

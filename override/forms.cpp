@@ -38,11 +38,24 @@ inline void any_delete(void *p) noexcept {
     else
         ::operator delete(p);
 }
+/* What is told of an object's size holds only where the object is ours. */
+inline void any_delete(void *p, size_t size) noexcept {
+    if (LM_LIKELY(delete_is_ours() && new_is_ours()))
+        lm_free_sized(p, size);
+    else
+        any_delete(p);
+}
 inline void any_delete(void *p, std::align_val_t align) noexcept {
     if (LM_LIKELY(aligned_delete_is_ours()))
-        lm_free(p);
+        lm_free_aligned(p, size_t(align));
     else
         ::operator delete(p, align);
+}
+inline void any_delete(void *p, size_t size, std::align_val_t align) noexcept {
+    if (LM_LIKELY(aligned_delete_is_ours() && aligned_new_is_ours()))
+        lm_free_aligned_sized(p, size_t(align), size);
+    else
+        any_delete(p, align);
 }
 
 } // namespace
@@ -83,7 +96,7 @@ LM_OPERATOR void *operator new[](size_t size, std::align_val_t align,
     }
 }
 
-LM_OPERATOR void operator delete(void *p, size_t) noexcept { any_delete(p); }
+LM_OPERATOR void operator delete(void *p, size_t size) noexcept { any_delete(p, size); }
 LM_OPERATOR void operator delete(void *p, const std::nothrow_t &) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete[](void *p) noexcept { any_delete(p); }
 LM_OPERATOR void operator delete[](void *p, size_t) noexcept { ::operator delete[](p); }
@@ -91,8 +104,8 @@ LM_OPERATOR void operator delete[](void *p, const std::nothrow_t &) noexcept {
     ::operator delete[](p);
 }
 
-LM_OPERATOR void operator delete(void *p, size_t, std::align_val_t align) noexcept {
-    any_delete(p, align);
+LM_OPERATOR void operator delete(void *p, size_t size, std::align_val_t align) noexcept {
+    any_delete(p, size, align);
 }
 LM_OPERATOR void operator delete(void *p, std::align_val_t align, const std::nothrow_t &) noexcept {
     any_delete(p, align);

@@ -44,7 +44,9 @@ LM_OPERATOR void *operator new(size_t size, std::align_val_t align) {
     return lm_new_aligned(size, align);
 }
 LM_OPERATOR void operator delete(void *p) noexcept { lm_free(p); }
-LM_OPERATOR void operator delete(void *p, std::align_val_t) noexcept { lm_free(p); }
+LM_OPERATOR void operator delete(void *p, std::align_val_t align) noexcept {
+    lm_free_aligned(p, size_t(align));
+}
 
 /* The same functions under names that nobody replaces; in assembly, because the compiler wants an alias
  * to repeat every attribute that it gave the operators. */

@@ -6,7 +6,8 @@
  *
  *     statistics, options    ──> output handler                        else standard error
  *     a mistake              ──> error handler, then abort or ignore   else standard error, then the same
- *     no memory              ──> out-of-memory handler, again and again while it says true
+ *     a slow path of malloc  ──> deferred free                         else nothing
+ *     no memory              ──> deferred free (force), out-of-memory handler, again and again while it says true
  *                                └──> error handler (ENOMEM), NULL
  *
  * One handler of each kind in a process, set by any thread at any time; NULL restores what was without. A
@@ -52,6 +53,25 @@ typedef void (*loam_error_handler)(int code, const char *message, void *argument
  * operator new comes here too, before it calls the C++ new handler, each time. Not called for sizes that no
  * memory could serve, nor for the chunks that allocators of the family take from their source. */
 typedef bool (*loam_oom_handler)(size_t size, void *argument);
+
+/* The program may give back now what it has put off: a piece of a large structure, what a reference counter has
+ * released. heartbeat: as loam_heartbeat says, the same as before iff force. force: memory is needed, or somebody has
+ * called loam_collect: all of it, if that is possible; else as much as takes a bounded time. Called by each thread in
+ * its own slow paths of malloc, before memory is taken there, so that what is freed can be what malloc returns; by
+ * several threads at the same time, each with its own heartbeat. A steady program comes there every few dozen mallocs
+ * of a size. It must not free or change the object that a realloc is about. */
+typedef void (*loam_deferred_handler)(bool force, unsigned long long heartbeat, void *argument);
+
+/* How often the calling thread's malloc, of any form, has taken a slow path since the process first called
+ * this or loam_deferred_free_register: ever larger, and for the same calls the same, as long as no other thread frees
+ * this one's blocks and it does not sleep longer than loam's worker waits (LOAM_PURGE_THREAD=0: never). No slow path:
+ * mallocs that are served from a list at hand. What allocators of the family do is not counted. Costs some
+ * instructions; nothing on the fast paths. */
+LOAM_API unsigned long long loam_heartbeat(void) LOAM_NOEXCEPT;
+
+/* As below. */
+LOAM_API void loam_deferred_free_register(loam_deferred_handler handler,
+                                          void *argument) LOAM_NOEXCEPT;
 
 /* argument is handed to the handler as it is. Cost: some instructions under a lock; may be the first call of a
  * process to use pthread_atfork. */

@@ -153,6 +153,26 @@ LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 /* What an object of size bytes would really offer, or a little more where it fills a hole. */
 LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
 
+/* ---- Room: before memory is written ---- */
+
+/* Bytes from p, which may point into an object, to the end of that object: of what was asked for where this build knows
+ * that (debug, secure, sampled objects), else of what may be used. 0 iff p points behind those bytes, into what else
+ * belongs to the object's block. SIZE_MAX iff p lies in no object of loam's: on a stack, in static memory, in another
+ * allocator's, NULL; also in a freed object, as far as this build knows (a release build takes it for one in use),
+ * and more than 4 MiB behind the begin of a large object, which is too far to look. Never reports, keeps errno. Any
+ * pointer may be asked, by any thread, in a signal handler too; but not for memory that another thread may free
+ * meanwhile. Cost: no lock; some 30 instructions, and inside a large object one load for each 64 KiB before p. */
+LOAM_API size_t loam_room(const void *p) LOAM_NOEXCEPT;
+
+/* Whether `bytes` bytes may be written at to, and read at from; each may be NULL: not asked. 0 iff both have that
+ * room in the sense of loam_room (large objects are found from 4 MiB + 64 times the bytes behind their begin).
+ * Otherwise it reports "FUNCTION of N B to ADDRESS, which has M left" (or "from") as any mistake is reported, and ends
+ * the program; under LOAM_ON_ERROR=ignore it returns 1, and the caller should not copy. function is a name for the
+ * report. Threads and cost: as loam_room, for each of the two. libloam_copies.so calls it before each copy of the C
+ * library's functions: docs/guide/copies.md. */
+LOAM_API int loam_check_copy(const char *function, void *to, const void *from,
+                             size_t bytes) LOAM_NOEXCEPT LOAM_NONNULL(1);
+
 /* ---- Copies ---- */
 
 /* A copy of the text, with its 0; of at most its first bytes bytes, and a 0; of bytes bytes. NULL iff there is no
@@ -179,10 +199,6 @@ LOAM_API size_t loam_collect(void) LOAM_NOEXCEPT;
  * linked statically that forbid themselves system calls or change credentials: libloam.so does it by
  * itself at prctl, unshare, setns and the setuid family. */
 LOAM_API void loam_worker_allow(int allowed) LOAM_NOEXCEPT;
-
-/* Writes what the heap holds, in lines of at most 511 bytes, to the output handler (loam/handlers.h) or standard error,
- * without allocating. */
-LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 
 /* LOAM_VERSION of the library in the process. */
 LOAM_API int loam_version(void) LOAM_NOEXCEPT;

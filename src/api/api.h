@@ -11,6 +11,9 @@
 #if LOAM_METER && !defined(LM_API_ITSELF)
 #define lm_malloc loam_malloc
 #define lm_free loam_free
+#define lm_free_sized loam_free_sized
+#define lm_free_aligned(p, align) loam_free(p)
+#define lm_free_aligned_sized loam_free_aligned_sized
 #define lm_malloc_aligned loam_malloc_aligned
 #endif
 
@@ -19,6 +22,20 @@ void *lm_libc_calloc(size_t count, size_t size);
 
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);
+
+/* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set then. */
+bool lm_options_limit(size_t soft, size_t hard);
+
+/* Memory that options ask for. Before main, after lm_options_read. */
+void lm_options_reserve(void);
+
+typedef struct lm_at_start {
+    size_t pages_1g, pages_2m; /* huge pages */
+    int node;                  /* of these; LM_NODE_ANY: of all */
+    size_t timeout_ms;
+    size_t bytes; /* ordinary memory */
+} lm_at_start_t;
+void lm_arenas_at_start(const lm_at_start_t *want);
 
 /* In the file of the constructor that does so: who names it has that linked. */
 extern LM_HIDDEN const char lm_boots;
@@ -30,6 +47,18 @@ typedef struct lm_stats {
 } lm_stats_t;
 
 void lm_stats_take(lm_stats_t *stats);
+
+/* Called once, when the library starts: what is elapsed counts from here. */
+void lm_stats_begin(void);
+
+/* Takes a text piece by piece. */
+typedef void lm_sink_t(void *context, const char *text, size_t length);
+
+/* The JSON object, in lines of less than LM_LINE_BYTES. */
+void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *context);
+
+/* The same at exit: as lm_print. */
+void lm_stats_print_json(void);
 
 /* The document of malloc_info: sizes by class, and totals. 0, or -1 iff the stream failed. */
 int lm_stats_write_xml(FILE *stream);

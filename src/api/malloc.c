@@ -18,8 +18,10 @@ extern __attribute__((weak)) const char *loam_config;
  * may not be set yet. */
 __attribute__((constructor(101))) static void boot(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
+    lm_stats_begin();
     lm_options_read(&loam_config != NULL ? loam_config : NULL, environment);
     lm_heap_boot();
+    lm_options_reserve();
 }
 
 static void *overflow(size_t size) {
@@ -32,15 +34,11 @@ static void *overflow(size_t size) {
 
 void loam_free(void *p) { FREE(p); }
 
-/* The block knows its size class: the caller's word is not needed, and not trusted. */
-void loam_free_sized(void *p, size_t size) {
-    (void)size;
-    FREE(p);
-}
+/* The block knows its size class: the caller's word is not needed, and not trusted, but compared in secure builds. */
+void loam_free_sized(void *p, size_t size) { FREE_AS(p, lm_free_sized(p, size)); }
 
 void loam_free_aligned_sized(void *p, size_t align, size_t size) {
-    (void)align, (void)size;
-    FREE(p);
+    FREE_AS(p, lm_free_aligned_sized(p, align, size));
 }
 
 /* ---- New objects ---- */
@@ -124,6 +122,7 @@ size_t loam_usable_size(const void *p) { return p != NULL ? lm_usable_size(p) : 
 size_t loam_good_size(size_t size) { return lm_good_size(size); }
 
 size_t loam_collect(void) {
+    if (lm_load_relaxed(&lm_beating) && lm_told_may()) (void)lm_deferred_free(true);
     lm_heap_collect();
     return lm_purge_all();
 }

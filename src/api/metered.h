@@ -14,10 +14,10 @@
     void *object = call; \
     LOAM_METER_ALLOCATED(&loam_meter_heap, object, requested, lm_meter_bytes(object)); \
     return object
-#define FREE(object) \
+#define FREE_AS(object, call) \
     size_t used = lm_meter_bytes(object); \
     LOAM_METER_BEGIN; \
-    lm_free(object); \
+    call; \
     LOAM_METER_FREED(&loam_meter_heap, used)
 #define REALLOCATE(object, requested, call) \
     size_t used_before = lm_meter_bytes(object); \
@@ -28,8 +28,9 @@
     return there
 #else
 #define ALLOCATE(requested, call) return call
-#define FREE(object) lm_free(object)
+#define FREE_AS(object, call) call
 #define REALLOCATE(object, requested, call) return call
 #endif
+#define FREE(object) FREE_AS(object, lm_free(object))
 
 #endif

@@ -289,9 +289,22 @@ static void apply(option_name_t option) {
     case OPTION_PURGE_THREAD: PUT(lm_purge_policy.worker, value == 1); break;
     case OPTION_LARGE_OS_PAGES: PUT(lm_huge_policy.when, (lm_huge_when_t)value); break;
     case OPTION_LARGE_OS_PAGES_AFTER: PUT(lm_huge_policy.least_bytes, value); break;
+    case OPTION_LIMIT_SOFT: PUT(lm_limit_policy.soft, value > 0 ? value : SIZE_MAX); break;
+    case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
+    case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;
+    case OPTION_USE_NUMA_NODES: PUT(lm_nodes_most, (uint32_t)value); break;
+    case OPTION_RESERVE_HUGE_OS_PAGES: /* below */
+    case OPTION_RESERVE_HUGE_OS_PAGES_AT:
+    case OPTION_RESERVE_LARGE_OS_PAGES:
+    case OPTION_RESERVE_OS_MEMORY:
+    case OPTION_RESERVE_TIMEOUT:
+    case OPTION_GUARD_SAMPLING: PUT(lm_sampling.rate, (uint32_t)value); break;
+    case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:
+    case OPTION_SHOW_LEAKS:
+    case OPTION_RECORD_SITES: /* start_sites */
     case OPTION_COUNT: break;
     }
 }
@@ -305,6 +318,11 @@ static void set(option_name_t option, size_t value, source_t source) {
 
 /* Relaxed: a word by itself. */
 static size_t get(option_name_t option) { return lm_load_relaxed(&values[option]); }
+
+/* Both of the limits; 0: none. */
+static bool limits_agree(size_t soft, size_t hard) {
+    return soft == 0 || hard == 0 || soft <= hard;
+}
 
 /* ---- Sources before main ---- */
 
@@ -420,6 +438,32 @@ static void start_rows(void) {
 #endif
 }
 
+/* What several options say together. */
+static void look_at_limits(void) {
+    size_t soft = get(OPTION_LIMIT_SOFT), hard = get(OPTION_LIMIT_HARD);
+    if (!limits_agree(soft, hard)) {
+        lm_report("loam: LOAM_LIMIT_SOFT=%s ignored: it is above LOAM_LIMIT_HARD=%s",
+                  value_text(&table[OPTION_LIMIT_SOFT], soft).text,
+                  value_text(&table[OPTION_LIMIT_HARD], hard).text);
+        set(OPTION_LIMIT_SOFT, 0, BY_DEFAULT);
+    }
+    if (get(OPTION_LIMIT_CGROUP) == LM_CGROUP_IGNORED || lm_limit_find_cgroup()) return;
+    if (get(OPTION_LIMIT_CGROUP) == LM_CGROUP_EXPECTED)
+        lm_report(
+            "loam: LOAM_LIMIT_CGROUP=1: no control group of memory found; looking again later");
+}
+
+/* What only the debug build can do. */
+static void start_sites(void) {
+#if LOAM_DEBUG
+    if (get(OPTION_RECORD_SITES) != 0) lm_sites_record((unsigned)get(OPTION_RECORD_SITES));
+#else
+    if (get(OPTION_RECORD_SITES) != 0 || get(OPTION_SHOW_LEAKS) != 0)
+        lm_report("loam: LOAM_%s ignored: only the debug build can (cmake -DLOAM_DEBUG=ON)",
+                  get(OPTION_RECORD_SITES) != 0 ? "RECORD_SITES" : "SHOW_LEAKS");
+#endif
+}
+
 static void print_verbose(void) {
     const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
     lm_print("loam: version %s, %s build", LOAM_VERSION_TEXT, build);
@@ -439,8 +483,19 @@ void lm_options_read(const char *config, char **environment) {
     if (config != NULL) read_program(config);
     if (environment != NULL && !lm_os_secure()) read_environment(environment);
     started = true;
+    look_at_limits();
     start_rows();
+    start_sites();
     if (get(OPTION_VERBOSE) == 1) print_verbose();
+}
+
+void lm_options_reserve(void) {
+    lm_at_start_t want = {.pages_1g = get(OPTION_RESERVE_HUGE_OS_PAGES),
+                          .pages_2m = get(OPTION_RESERVE_LARGE_OS_PAGES),
+                          .node = (int)get(OPTION_RESERVE_HUGE_OS_PAGES_AT) - 1,
+                          .timeout_ms = get(OPTION_RESERVE_TIMEOUT),
+                          .bytes = get(OPTION_RESERVE_OS_MEMORY)};
+    lm_arenas_at_start(&want);
 }
 
 /* ---- Calls ---- */
@@ -451,10 +506,23 @@ int loam_option_set(const char *name, const char *value) {
     if (name == NULL || value == NULL || !find(whole(name), true, &option, &factor)) return -EINVAL;
     if (table[option].when == START && started) return -EBUSY;
     if (!parse_value(&table[option], factor, whole(value), &number)) return -EINVAL;
+    if (option == OPTION_LIMIT_SOFT && !limits_agree(number, get(OPTION_LIMIT_HARD)))
+        return -EINVAL;
+    if (option == OPTION_LIMIT_HARD && !limits_agree(get(OPTION_LIMIT_SOFT), number))
+        return -EINVAL;
     set(option, number, BY_CALL);
     if (started && (option == OPTION_PURGE_THREAD || option == OPTION_PAGE_RESET))
         lm_purge_changed();
     return 0;
+}
+
+bool lm_options_limit(size_t soft, size_t hard) {
+    if (soft > table[OPTION_LIMIT_SOFT].most || hard > table[OPTION_LIMIT_HARD].most ||
+        !limits_agree(soft, hard))
+        return false;
+    set(OPTION_LIMIT_SOFT, soft, BY_CALL);
+    set(OPTION_LIMIT_HARD, hard, BY_CALL);
+    return true;
 }
 
 int loam_option_get(const char *name, char *value, size_t bytes) {
@@ -485,4 +553,8 @@ void loam_options_print(void) {
 
 __attribute__((destructor)) static void print_at_exit(void) {
     if (get(OPTION_SHOW_STATS) == 1) loam_stats_print();
+    if (get(OPTION_SHOW_STATS) == 2) lm_stats_print_json();
+#if LOAM_DEBUG
+    if (get(OPTION_SHOW_LEAKS) == 1) lm_leaks_print();
+#endif
 }

@@ -1,37 +1,247 @@
-/* stats.c: what the process holds, as text and as XML.
+/* stats.c: numbers of the process and of a heap, as loam/stats.h has them, and the document of malloc_info.
  *
- * Counted by walking the descriptors when asked: malloc and free keep no statistics. Pages in use by
- * other threads are read while those go on, so that sums may be off by the blocks in flight.
+ *   heap/count.h, span, os ──> take ──> less what was at the last reset ──> loam_stats_t ──> text (stats_text.c)
+ *                                                                                       └──> JSON (stats_json.c)
+ *
+ * malloc and free keep no statistics; what other threads do while the numbers are read may be in one and not yet
+ * in another. Each row is made to add up.
  */
 #include "api/api.h"
+
+#include <errno.h>
+#include <string.h>
+
+LM_STATIC_ASSERT(LOAM_STATS_CLASSES == LM_CLASSES - 1, "class 0 serves no request");
+
+static uint64_t began_us;
+
+void lm_stats_begin(void) { began_us = lm_os_clock_us(); }
 
 void lm_stats_take(lm_stats_t *stats) {
     lm_span_stats(&stats->span);
     lm_heap_stats(&stats->heap);
 }
 
-static size_t kib(size_t bytes) { return (bytes + 1023) / 1024; }
+/* ---- The last reset ---- */
 
-void loam_stats_print(void) {
-    lm_stats_t stats;
-    lm_stats_take(&stats);
-    const lm_span_stats_t *span = &stats.span;
-    const lm_heap_stats_t *heap = &stats.heap;
-    lm_print("loam %s: %zu KiB in %zu blocks, %zu KiB in %zu large objects, %zu KiB held ready",
-             LOAM_VERSION_TEXT, kib(heap->small_bytes), heap->small_blocks, kib(heap->large_bytes),
-             heap->large_blocks, kib(heap->held_bytes));
-    lm_print(
-        "  arena %zu KiB: used %zu, free and resident %zu, free and empty %zu; metadata %zu KiB",
-        kib(span->arena_bytes), kib(span->used_bytes), kib(span->dirty_bytes),
-        kib(span->clean_bytes), kib(span->metadata_bytes));
-    lm_print("  purged %zu KiB in %zu calls; %zu heaps; resident %zu KiB", kib(span->purged_bytes),
-             span->purges, heap->heaps, kib(lm_os_resident_bytes()));
+/* What had been freed then, of each row of the struct that is one of counts; behind it what is only counted up. */
+enum { ROWS_MOST = LOAM_STATS_CLASSES + 16 };
+static struct {
+    uint64_t freed[ROWS_MOST];    /* atomic, relaxed: whoever reads between two of them gets some of each */
+    uint64_t purged_bytes, purges, began_us;
+} base;
+
+/* Calls each row of the struct that counts what comes and goes, always in the same order. */
+static void each_row(loam_stats_t *stats, void (*change)(loam_stats_count *row, size_t index)) {
+    loam_stats_count *rows[] = {&stats->small_objects, &stats->small_bytes,  &stats->large_objects,
+                                &stats->large_bytes,   &stats->bytes_in_all, &stats->committed,
+                                &stats->reserved,      &stats->pages,        &stats->abandoned,
+                                &stats->threads};
+    size_t n = sizeof rows / sizeof rows[0];
+    LM_STATIC_ASSERT(sizeof rows / sizeof rows[0] + LOAM_STATS_CLASSES <= ROWS_MOST, "room");
+    for (size_t i = 0; i < n; i++) change(rows[i], i);
+    for (size_t c = 0; c < LOAM_STATS_CLASSES; c++) change(&stats->of_class[c].objects, n + c);
+}
+
+static void set_base(loam_stats_count *row, size_t index) {
+    lm_store_relaxed(&base.freed[index], row->freed);
+}
+
+static void less_base(loam_stats_count *row, size_t index) {
+    uint64_t freed = lm_load_relaxed(&base.freed[index]);
+    if (freed > row->freed) freed = row->freed; /* read before the reset */
+    row->total -= freed;
+    row->freed -= freed;
+}
+
+/* ---- Taking ---- */
+
+/* A row that adds up, whatever was read when. */
+static loam_stats_count row_of(uint64_t total, uint64_t current, uint64_t peak) {
+    if (total < current) total = current;
+    return (loam_stats_count){total, total - current, current, peak < current ? current : peak};
+}
+
+static loam_stats_count row_of_tally(const lm_tally_t *tally) {
+    return row_of(tally->now + tally->gone, tally->now, tally->most);
+}
+
+static void add_row(loam_stats_count *sum, const loam_stats_count *row, uint64_t times) {
+    sum->total += row->total * times;
+    sum->freed += row->freed * times;
+    sum->current += row->current * times;
+    sum->peak += row->peak * times;
+}
+
+/* Sums of the rows that are there. */
+static void add_up(loam_stats_t *stats) {
+    for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
+        const loam_stats_class *class = &stats->of_class[i];
+        add_row(&stats->small_objects, &class->objects, 1);
+        add_row(&stats->small_bytes, &class->objects, class->object_bytes);
+        stats->pages.current += class->pages;
+    }
+    add_row(&stats->bytes_in_all, &stats->small_bytes, 1);
+    add_row(&stats->bytes_in_all, &stats->large_bytes, 1);
+}
+
+static void name_classes(loam_stats_t *stats) {
+    memset(stats, 0, sizeof *stats);
+    stats->bytes = (uint32_t)sizeof *stats;
+    stats->version = LOAM_STATS_VERSION;
+    for (unsigned c = 1; c < LM_CLASSES; c++)
+        stats->of_class[c - 1].object_bytes = lm_class_bytes(c);
+}
+
+static void take_into(loam_stats_t *stats, lm_stats_t *now) {
+    lm_stats_take(now);
+    const lm_heap_stats_t *heap = &now->heap;
+    const lm_span_stats_t *span = &now->span;
+    name_classes(stats);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        if (heap->of_class[c].pages == 0) continue;
-        lm_print("  class %zu B: %zu pages, %zu of %zu blocks", lm_class_bytes(c),
-                 heap->of_class[c].pages, heap->of_class[c].blocks, heap->of_class[c].capacity);
+        loam_stats_class *class = &stats->of_class[c - 1];
+        class->objects =
+            row_of(heap->of_class[c].total, heap->of_class[c].blocks, heap->of_class[c].most);
+        class->pages = heap->of_class[c].pages;
+        class->capacity = heap->of_class[c].capacity;
+    }
+    stats->large_objects = row_of(heap->large_total, heap->large_blocks, heap->large_most);
+    stats->large_bytes = row_of(heap->large_bytes_total, heap->large_bytes, heap->large_bytes_most);
+    add_up(stats);
+    stats->pages = row_of(heap->pages_gone + stats->pages.current, stats->pages.current, 0);
+    stats->committed = row_of_tally(&span->committed);
+    stats->reserved = row_of_tally(&span->reserved);
+    stats->abandoned = row_of_tally(&heap->orphans);
+    stats->threads = row_of(heap->threads_total, heap->threads, heap->threads_most);
+    stats->metadata_bytes = span->metadata_bytes;
+    stats->held_bytes = heap->held_bytes;
+    stats->dirty_bytes = span->dirty_bytes;
+    stats->purged_bytes = span->purged_bytes;
+    stats->purges = span->purges;
+    stats->heaps = heap->heaps;
+    stats->arena_grown = span->grown;
+    stats->arenas_bytes = span->range_bytes;
+    stats->arenas_free_bytes = span->range_free_bytes;
+}
+
+static LM_NOINLINE void take_on_stack(loam_stats_t *stats) {
+    lm_stats_t now;
+    take_into(stats, &now);
+}
+
+/* Since the start. A stack of 16 KiB has no room for both structs. The lock is only tried for: in the child of a fork
+ * it may stay taken. */
+static void take_all(loam_stats_t *stats) {
+    static lm_lock_t lock;
+    static lm_stats_t now;
+    if (lm_lock_try(&lock)) {
+        take_into(stats, &now);
+        lm_lock_give(&lock);
+    } else {
+        take_on_stack(stats);
     }
 }
+
+static void take_of_system(loam_stats_t *stats) {
+    const lm_os_counts_t *counts = &lm_os_counts;
+    lm_os_usage_t usage;
+    lm_os_usage(&usage);
+    stats->user_us = usage.user_us;
+    stats->system_us = usage.system_us;
+    stats->faults = usage.faults;
+    stats->disk_faults = usage.disk_faults;
+    stats->resident_bytes = lm_os_resident_bytes();
+    stats->resident_peak = usage.resident_most;
+    if (stats->resident_peak < stats->resident_bytes) stats->resident_peak = stats->resident_bytes;
+    /* Relaxed: numbers. */
+    stats->system_calls = lm_load_relaxed(&counts->calls);
+    stats->mmaps = lm_load_relaxed(&counts->maps);
+    stats->munmaps = lm_load_relaxed(&counts->unmaps);
+    stats->madvises = lm_load_relaxed(&counts->advices);
+    stats->commits = lm_load_relaxed(&counts->commits);
+}
+
+/* Relaxed: as the rows. */
+static uint64_t since(uint64_t now, const uint64_t *then) {
+    uint64_t before = lm_load_relaxed(then);
+    return now > before ? now - before : 0;
+}
+
+static bool room_for(const loam_stats_t *stats, size_t bytes) {
+    return stats != NULL && bytes >= offsetof(loam_stats_t, of_class);
+}
+
+static int hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
+    if (bytes > sizeof *from) bytes = sizeof *from;
+    from->bytes = (uint32_t)bytes;
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+/* Since the last reset. */
+static LM_NOINLINE void take_since(loam_stats_t *stats) {
+    take_all(stats);
+    each_row(stats, less_base);
+    stats->purged_bytes = since(stats->purged_bytes, &base.purged_bytes);
+    stats->purges = since(stats->purges, &base.purges);
+    take_of_system(stats);
+    uint64_t now = lm_os_clock_us();
+    stats->elapsed_us =
+        since(now, lm_load_relaxed(&base.began_us) != 0 ? &base.began_us : &began_us);
+}
+
+static LM_NOINLINE int get_part(loam_stats_t *stats, size_t bytes) {
+    loam_stats_t all;
+    take_since(&all);
+    return hand_over(stats, bytes, &all);
+}
+
+int loam_stats_get(loam_stats_t *stats, size_t bytes) {
+    if (!room_for(stats, bytes)) return -EINVAL;
+    int error = errno, result = 0;
+    if (bytes >= sizeof *stats)
+        take_since(stats); /* stacks of 16 KiB have no room for two */
+    else
+        result = get_part(stats, bytes);
+    errno = error;
+    return result;
+}
+
+void loam_stats_reset(void) {
+    loam_stats_t all;
+    lm_span_forget_peaks();
+    lm_heap_forget_peaks();
+    take_all(&all);
+    each_row(&all, set_base);
+    lm_store_relaxed(&base.purged_bytes, all.purged_bytes);
+    lm_store_relaxed(&base.purges, all.purges);
+    lm_store_relaxed(&base.began_us, lm_os_clock_us());
+}
+
+int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) {
+    if (heap == NULL || !room_for(stats, bytes)) return -EINVAL;
+    lm_whole_counts_t counts;
+    if (!lm_whole_count_all(heap, &counts)) return -ENOMEM;
+    loam_stats_t all;
+    name_classes(&all);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        loam_stats_class *class = &all.of_class[c - 1];
+        class->objects = row_of(counts.of_class[c].total, counts.of_class[c].blocks, 0);
+        class->pages = counts.of_class[c].pages;
+        class->capacity = counts.of_class[c].capacity;
+        all.held_bytes += (class->capacity - class->objects.current) * class->object_bytes;
+    }
+    all.large_objects = row_of(counts.large_total, counts.large, 0);
+    all.large_bytes = row_of(counts.large_bytes_total, counts.large_bytes, 0);
+    add_up(&all);
+    all.pages = row_of(0, all.pages.current, 0);
+    loam_heap_numbers numbers;
+    lm_whole_numbers(heap, &numbers);
+    all.committed = row_of(0, numbers.committed_bytes, numbers.committed_bytes_most);
+    return hand_over(stats, bytes, &all);
+}
+
+/* ---- malloc_info ---- */
 
 int lm_stats_write_xml(FILE *stream) {
     lm_stats_t stats;
@@ -59,7 +269,7 @@ int lm_stats_write_xml(FILE *stream) {
             "<aspace type=\"total\" size=\"%zu\"/>\n"
             "</heap>\n</malloc>\n",
             heap->small_blocks, heap->held_bytes, heap->large_blocks, heap->large_bytes,
-            span->arena_bytes, span->arena_bytes, span->arena_bytes, span->metadata_bytes,
+            span->arena_bytes, span->reserved.most, span->arena_bytes, span->metadata_bytes,
             span->dirty_bytes, span->arena_bytes + span->metadata_bytes);
     return ferror(stream) ? -1 : 0;
 }

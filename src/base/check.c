@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 LM_AT_START lm_misuse_policy_t lm_misuse_policy;
+void (*lm_misuse_more)(void);
 
 static void line_char(lm_line_t *line, char c) {
     if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c; /* room for the '\n' */
@@ -103,7 +104,11 @@ static void line_end(lm_line_t *line, lm_wrong_t wrong) {
     (void)wrong;
 #endif
     /* Relaxed, both: words by themselves. */
-    if (!taken && !lm_load_relaxed(&lm_misuse_policy.quiet)) line_write(line);
+    if (!taken && !lm_load_relaxed(&lm_misuse_policy.quiet)) {
+        line_write(line);
+        void (*more)(void) = lm_load_acquire(&lm_misuse_more); /* acquire: what it looks into */
+        if (more != NULL) more();
+    }
     if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort();
 }
 

@@ -25,6 +25,16 @@
 #endif
 /* Free lists whose links are encoded and verified. */
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
+/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (heap/tools.c). */
+#ifndef LOAM_VALGRIND
+#define LOAM_VALGRIND 0
+#endif
+#ifndef LOAM_POISON
+#define LOAM_POISON 0
+#endif
+#define LM_TOOLS (LOAM_VALGRIND || LOAM_POISON)
+/* Blocks as heap/secure.h has them, large objects with guards; the debug build has fences instead. */
+#define LM_SECURE (LOAM_SECURE && !LOAM_DEBUG)
 
 #if LOAM_DEBUG
 #define LM_ASSERT(cond) (LM_LIKELY(cond) ? (void)0 : lm_assert_failed(#cond, __FILE__, __LINE__))
@@ -76,6 +86,9 @@ void lm_line_add_v(lm_line_t *line, const char *format, va_list args);
 void lm_misuse_line(lm_line_t *line);
 
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
+
+/* Atomic: NULL, or what writes more lines after that of a mistake, before the program ends (heap/sites.c). */
+extern void (*lm_misuse_more)(void);
 
 /* What the port under us provides (os/): declared here because base stands below it. */
 void lm_port_write_error(const char *text, size_t bytes);

@@ -196,11 +196,35 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 /* For code that reads memory as it lies, whatever a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
 
+/* For a guess at what another thread writes without a word to us: single words, and no more. */
+#define LM_READS_RACING __attribute__((noinline, no_sanitize("thread")))
+
 /* Whether signal frames hold the address of the restorer that sigaction was given. */
 #if defined(__x86_64__)
 #define LM_SIGNAL_RESTORER 1
 #else
 #define LM_SIGNAL_RESTORER 0
+#endif
+
+/* Registers in call frame information; an address of code without a signature in its upper bits; and what a signal
+ * handler's context (a ucontext_t) says of the thread: -1: not whether the access was a write. */
+#if defined(__x86_64__)
+enum { LM_REGISTER_FP = 6, LM_REGISTER_SP = 7 };
+#define lm_code_address(address) (address)
+#define LM_CONTEXT_PC(c) ((uintptr_t)(c)->uc_mcontext.gregs[16])
+#define LM_CONTEXT_SP(c) ((uintptr_t)(c)->uc_mcontext.gregs[15])
+#define LM_CONTEXT_FP(c) ((uintptr_t)(c)->uc_mcontext.gregs[10])
+#define LM_CONTEXT_LINK(c) ((uintptr_t)0 * (uintptr_t)(c))
+#define LM_CONTEXT_WRITES(c) \
+    ((int)((c)->uc_mcontext.gregs[19] >> 1 & 1)) /* of the page fault's error code */
+#elif defined(__aarch64__)
+enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
+#define lm_code_address(address) ((address) & (((uintptr_t)1 << 48) - 1))
+#define LM_CONTEXT_PC(c) ((uintptr_t)(c)->uc_mcontext.pc)
+#define LM_CONTEXT_SP(c) ((uintptr_t)(c)->uc_mcontext.sp)
+#define LM_CONTEXT_FP(c) ((uintptr_t)(c)->uc_mcontext.regs[29])
+#define LM_CONTEXT_LINK(c) ((uintptr_t)(c)->uc_mcontext.regs[30])
+#define LM_CONTEXT_WRITES(c) (-1)
 #endif
 
 /* Asks for the pointer p to live in the register that functions return in: compilers move it there at

@@ -80,6 +80,12 @@ static lm_heap_t *free_one(const lm_heap_t *own) {
     return branch;
 }
 
+/* For its statistics; without it they lack the pages that have gone. Registry's lock held. */
+static void make_room_to_count(struct loam_heap *whole) {
+    if (whole->handed == NULL)
+        whole->handed = (uint64_t *)lm_heap_room(LM_CLASSES * sizeof *whole->handed);
+}
+
 /* Registry's lock held. */
 static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
     lm_heap_t *branch = alone(whole);
@@ -94,6 +100,7 @@ static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
         into_thread(branch, own);
     }
     branch->retired = false;
+    make_room_to_count(whole);
     lm_store_relaxed(&branch->whole, whole);
     lm_list_add_last(&whole->branches, &branch->sibling);
     return branch;
@@ -135,6 +142,7 @@ lm_heap_t *lm_branch_late(struct loam_heap *whole) {
         late->main = &lm_heap_common;
         late->token = LM_OWNER_COMMON; /* as the common heap's: no thread's */
         late->active = true;
+        make_room_to_count(whole);
         lm_store_relaxed(&late->whole, whole);
         lm_list_add_last(&whole->branches, &late->sibling);
         lm_store_release(&whole->late, late);

@@ -4,10 +4,11 @@
  *   secure    + pointers into a block, damaged free lists, and what secure.c finds
  *   debug     + the same, and what fence.c finds
  *
- * In debug and secure builds links of free lists are xored with a key of the process and their own address: an
- * overwritten one leads nowhere and is reported.
+ * In debug and secure builds links of free lists are xored with a key of the process and of their slice: an
+ * overwritten one leads out of the arena and is reported.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 #include <string.h>
 
@@ -24,45 +25,28 @@ lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *fun
 
 #if LM_GUARD_LINKS
 
-/* In the arena, but in no page: it was ours once. */
+/* In the arena, or a range, but in no page: it was ours once. */
 static bool was_ours(const void *p) {
-    return lm_slice_of(p) < lm_load_acquire(&lm_arena.slices) &&
-           lm_page_of(p)->kind == LM_KIND_NONE;
+    bool inside = lm_slice_of(p) < lm_load_acquire(&lm_arena.slices);
+    return (inside || lm_range_around(p) != NULL) && lm_page_of(p)->kind == LM_KIND_NONE;
 }
 
 /* ---- Links ---- */
 
-/* Every thread computes the same: no race that matters. Not in the function: debuggers do not find it there once that
- * is inlined (tools/gdb/loam.py). */
-static uintptr_t key_of_links;
+uintptr_t lm_secret;
 
-static uintptr_t link_key(void) {
-    uintptr_t value = lm_load_relaxed(&key_of_links);
-    if (LM_UNLIKELY(value == 0)) {
-        value = lm_os_random() | 1;
-        lm_store_relaxed(&key_of_links, value);
-    }
-    return value;
+void lm_secret_make(void) {
+    /* Every thread computes the same: no race that matters. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_secret) == 0))
+        lm_store_relaxed(&lm_secret, (uintptr_t)lm_os_random() | 1);
 }
 
-void lm_link_set(lm_block_t *block, lm_block_t *next) {
-    block->next = (lm_block_t *)((uintptr_t)next ^ (uintptr_t)block ^ link_key());
-}
-
-lm_block_t *lm_link_decoded(const lm_block_t *block) {
-    return (lm_block_t *)((uintptr_t)block->next ^ (uintptr_t)block ^ link_key());
-}
-
-lm_block_t *lm_link_get(const lm_block_t *block) {
-    lm_block_t *next = lm_link_decoded(block);
-    const lm_page_t *page = lm_page_of(block);
-    /* Not always the same page, nor class: see lm_foreign_t. */
-    if (LM_LIKELY(next == NULL || (uintptr_t)next % 16 == 0)) {
-        const lm_page_t *other = next == NULL ? page : lm_page_of(next);
-        if (LM_LIKELY(other == page || other->kind == LM_KIND_PAGE)) return next;
-    }
+lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
+    if (LM_LIKELY(next == NULL)) return NULL;
+    if ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL) return (lm_block_t *)(uintptr_t)next;
+    lm_sites_about(block);
     lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
-             (const void *)block, page->block_bytes);
+             (const void *)block, lm_page_of(block)->block_bytes);
     return NULL;
 }
 
@@ -72,7 +56,11 @@ static bool misaligned(const lm_page_t *page, const void *p) {
     size_t offset = (size_t)((const char *)p - lm_span_start(page));
     if (lm_is_offset(page)) return !lm_offset_is_object(page, p);
     if (page->kind == LM_KIND_LARGE) return offset != 0;
+#if LM_SECURE
+    return lm_block_index(page, (uint32_t)offset) >= page->carved;
+#else
     return offset % page->block_bytes != 0 || offset / page->block_bytes >= page->carved;
+#endif
 }
 
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function) {
@@ -84,12 +72,14 @@ lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *func
 
 lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) return lm_sampled_checked(page, p, function);
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE) {
         lm_page_t *around = lm_span_holding(p);
         if (around != NULL && around->kind == LM_KIND_LARGE)
             return lm_inside_large(around, p, function);
         if (!was_ours(p)) return lm_page_foreign(p, function);
         bool freed = strcmp(function, "free") == 0;
+        lm_sites_about(p);
         lm_misuse("%s%s of %p (a large object or a whole page, ", freed ? "double free" : function,
                   freed ? "" : " after free", p);
         return NULL;

@@ -1,9 +1,14 @@
-/* fence.c: what the debug build writes around each block, and reads again when it is freed.
+/* fence.c: what the debug build writes around each block, and reads again when it is freed or resized.
  *
- *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]
+ *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
+ *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
  *
- * The tag tells in use from freed, mixed with the address. It finds overflows to the byte, and double frees while the
- * block is free; it cannot find a write after free, or an overflow that jumps over the fence.
+ * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has one (reuse.c),
+ * but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to the byte,
+ * underflows that reach the block before, at the latest when that one is freed, double frees while the block is free,
+ * and a wrong size at a sized delete. A large object has a second such word where its span ends, which an underflow of
+ * the next span meets. It cannot find what jumps over fence and word. Invariant: a word is either valid or was
+ * overwritten; it is read and written whole, because who frees a block looks at the one before.
  */
 #include "heap/room.h"
 
@@ -11,63 +16,207 @@
 
 #if LOAM_DEBUG
 
-enum { FENCE = 0xfb, TAG_USED = 0x5a11, TAG_FREED = 0xdead, FILL_NEW = 0xd5, FILL_MOST = 4096 };
+enum { FENCE = 0xfb, FILL_NEW = 0xd5, FILL_MOST = 4096, WORD = sizeof(uint64_t) };
+#define FENCES 0xfbfbfbfbfbfbfbfbu
+enum { TAG_USED = 0x5a11, TAG_FREED = 0xdead };
+
+/* ---- The word ---- */
 
 static unsigned char *block_end(const lm_page_t *page, const void *p) {
     return (unsigned char *)(uintptr_t)p + lm_block_room(page, p);
 }
 
-static uint64_t tag_of(const void *p, unsigned state) {
-    return (((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15u >> 48) ^ state;
+static uint64_t *word_before(const void *end) { return (uint64_t *)(uintptr_t)end - 1; }
+
+static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
+    uint64_t both = ((uintptr_t)end >> 4) + requested * 0xd6e8feb86659fd93u;
+    return (both * 0x9e3779b97f4a7c15u >> 48) ^ tag;
 }
 
-static uint64_t trailer(const lm_page_t *page, const void *p) {
-    uint64_t word;
-    memcpy(&word, block_end(page, p) - sizeof word, sizeof word);
+LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
+    lm_tools_pause();
+    uint64_t word = lm_load_relaxed(at);
+    lm_tools_show(&word, sizeof word);
+    lm_tools_resume();
     return word;
 }
 
-static void set_trailer(const lm_page_t *page, void *p, size_t bytes, unsigned state) {
-    uint64_t word = (uint64_t)bytes << 16 | tag_of(p, state);
-    memcpy(block_end(page, p) - sizeof word, &word, sizeof word);
+lm_state_t lm_word_get(const void *end, size_t *requested) {
+    uint64_t word = word_at(word_before(end));
+    *requested = word >> 16;
+    if ((word & 0xffff) == tag_of(end, *requested, TAG_USED)) return LM_STATE_USED;
+    return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
 }
 
+/* Relaxed: others look whether it is whole, and at nothing behind it. */
+LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
+    unsigned tag = state == LM_STATE_USED ? TAG_USED : TAG_FREED;
+    lm_tools_pause();
+    lm_store_relaxed(word_before(end), (uint64_t)requested << 16 | tag_of(end, requested, tag));
+    lm_tools_resume();
+}
+
+size_t lm_requested(const lm_page_t *page, const void *p) {
+    size_t requested;
+    if (page->kind == LM_KIND_SAMPLED) return page->bytes;
+    (void)lm_word_get(block_end(page, p), &requested);
+    return requested;
+}
+
+/* Where a large object's span ends, if that is not where its block does; NULL otherwise. */
+static void *span_end(const lm_page_t *page) {
+    if (page->kind != LM_KIND_LARGE) return NULL;
+    size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
+    return page->bytes < bytes ? lm_span_start(page) + bytes : NULL;
+}
+
+/* ---- Writing ---- */
+
 void *lm_mark(void *p, size_t bytes) {
-    const lm_page_t *page = lm_page_of(p);
-    unsigned char *end = block_end(page, p) - sizeof(uint64_t);
-    memset((unsigned char *)p + bytes, FENCE, (size_t)(end - (unsigned char *)p) - bytes);
-    set_trailer(page, p, bytes, TAG_USED);
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) {
+        lm_sampled_mark(page, p, bytes);
+        return p;
+    }
+    unsigned char *end = block_end(page, p), *fence = (unsigned char *)p + bytes;
+    size_t before;
+    if (LM_TOOLS && lm_word_get(end, &before) == LM_STATE_USED)
+        lm_tools_resized(p, before, bytes);
+    else
+        lm_tools_new(p, bytes);
+    lm_tools_show(fence, (size_t)(end - fence));
+    memset(fence, FENCE, (size_t)(end - fence) - WORD);
+    lm_word_set(end, bytes, LM_STATE_USED);
+    void *last = span_end(page);
+    if (last != NULL) lm_word_set(last, bytes, LM_STATE_USED);
+    lm_tools_hide(fence, (size_t)(end - fence));
+    lm_sites_allocated(p);
     return p;
 }
 
-size_t lm_requested(const lm_page_t *page, const void *p) { return trailer(page, p) >> 16; }
+void *lm_mark_new(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
+    memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
+    (void)lm_mark(p, bytes);
+    lm_tools_undefined(p, bytes);
+    return p;
+}
 
-bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
-    uint64_t word = trailer(page, p);
-    size_t requested = word >> 16;
-    if ((word & 0xffff) == tag_of(p, TAG_FREED)) {
-        lm_double_free(page, p, function);
-        return false;
-    }
-    if ((word & 0xffff) != tag_of(p, TAG_USED) || requested > lm_block_room(page, p) - LM_TRAILER) {
-        lm_wrong(LM_WRONG_DAMAGE,
-                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
-                 lm_block_bytes(page));
-        return false;
-    }
-    const unsigned char *fence = (const unsigned char *)p + requested;
-    const unsigned char *last = block_end(page, p) - sizeof word - 1;
-    while (last >= fence && *last == FENCE) last--;
-    if (last < fence) return true;
-    lm_wrong(LM_WRONG_DAMAGE, "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ",
-             p, (size_t)(last - fence) + 1, requested, lm_block_bytes(page));
+/* ---- Looking ---- */
+
+/* Whether what is just before `end` was overwritten from behind: the word is, and the fence before it is not. */
+static bool from_behind(const void *end) {
+    size_t requested;
+    if (lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
+    return word_at(word_before(end) - 1) == FENCES;
+}
+
+static bool underflow(const void *p, const lm_page_t *before) {
+    lm_sites_about(p);
+    lm_wrong(LM_WRONG_DAMAGE,
+             "underflow of %p: the bytes before it are overwritten (size class %zu B, ", p,
+             lm_block_bytes(before));
     return false;
 }
 
-void *lm_mark_new(void *p, size_t bytes) {
-    memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
-    return lm_mark(p, bytes);
+static bool overflow_of_end(const lm_page_t *page, const void *p) {
+    lm_sites_about(p);
+    if (page->kind == LM_KIND_PAGE)
+        lm_wrong(
+            LM_WRONG_DAMAGE,
+            "overflow of %p: the end of its block is overwritten, if not from behind, by an underflow of "
+            "%p (size class %zu B, ",
+            p, (const void *)block_end(page, p), lm_block_bytes(page));
+    else
+        lm_wrong(LM_WRONG_DAMAGE,
+                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
+                 lm_block_bytes(page));
+    return false;
 }
+
+/* The block before the one in use at p was in use as well, or free, when p was given: its word was whole. */
+static bool intact_before(const lm_page_t *page, const void *p) {
+    if (page->kind != LM_KIND_PAGE || lm_is_offset(page) || p == lm_span_start(page)) return true;
+    return from_behind(p) ? underflow(p, page) : true;
+}
+
+static bool intact_behind(const lm_page_t *page, const void *p) {
+    const void *last = span_end(page);
+    size_t requested;
+    if (last == NULL || lm_word_get(last, &requested) == LM_STATE_USED) return true;
+    lm_sites_about(p);
+    lm_wrong(LM_WRONG_DAMAGE,
+             "overflow of %p, or underflow of %p: the memory between them is overwritten "
+             "(size class %zu B, ",
+             p, last, lm_block_bytes(page));
+    return false;
+}
+
+/* The last byte of [fence, end) that is not as written; NULL iff all are. */
+LM_READS_ANYTHING static const unsigned char *last_damaged(const unsigned char *fence,
+                                                           const unsigned char *end) {
+    lm_tools_pause();
+    while (end > fence && end[-1] == FENCE) end--;
+    lm_tools_resume();
+    return end > fence ? end - 1 : NULL;
+}
+
+bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
+    const unsigned char *end = block_end(page, p);
+    size_t requested;
+    lm_state_t state = lm_word_get(end, &requested);
+    if (state == LM_STATE_FREED) {
+        lm_sites_about(p);
+        lm_double_free(page, p, function);
+        return false;
+    }
+    if (state == LM_STATE_BROKEN && page->kind == LM_KIND_PAGE && from_behind(end))
+        return underflow(end, page);
+    if (state == LM_STATE_BROKEN || requested > lm_block_room(page, p) - LM_TRAILER)
+        return overflow_of_end(page, p);
+    const unsigned char *fence = (const unsigned char *)p + requested;
+    const unsigned char *last = last_damaged(fence, end - WORD);
+    if (last != NULL) {
+        lm_sites_about(p);
+        lm_wrong(LM_WRONG_DAMAGE,
+                 "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p,
+                 (size_t)(last - fence) + 1, requested, lm_block_bytes(page));
+        return false;
+    }
+    return intact_behind(page, p) && intact_before(page, p);
+}
+
+#define ANY_SIZE SIZE_MAX
+
+/* Before a free that says what it frees: false, after a report, iff p is an object that was requested with another
+ * size, or does not lie at a multiple of align. All else is left to lm_free. */
+static bool size_right(const void *p, size_t bytes, size_t align) {
+    const lm_page_t *page = lm_page_of(p);
+    size_t requested;
+    if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE)
+        return true; /* free reports it */
+    if (lm_is_offset(page)) {
+        if (!lm_offset_is_object(page, p)) return true;
+    } else if (page->kind == LM_KIND_LARGE
+                   ? p != lm_span_start(page)
+                   : (size_t)((const char *)p - lm_span_start(page)) % page->block_bytes != 0) {
+        return true;
+    }
+    if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED) return true;
+    bool aligned = !lm_is_pow2(align) || (uintptr_t)p % align == 0;
+    if ((requested == bytes || bytes == ANY_SIZE) && aligned) return true;
+    lm_sites_about(p);
+    if (!aligned)
+        lm_misuse("free of %p as one aligned to %zu B, which it is not (size class %zu B, ", p,
+                  align, lm_block_bytes(page));
+    else
+        lm_misuse("free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, bytes,
+                  requested, lm_block_bytes(page));
+    return false;
+}
+
+/* ---- malloc and free ---- */
 
 void *lm_malloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
@@ -86,8 +235,33 @@ void lm_free(void *p) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    set_trailer(page, p, lm_requested(page, p), TAG_FREED);
+    if (page->kind == LM_KIND_SAMPLED) {
+        lm_block_free(p);
+        return;
+    }
+    lm_sites_freed(p);
+    lm_tools_freed(p);
+    lm_word_set(block_end(page, p), lm_requested(page, p), LM_STATE_FREED);
+    if (!lm_reuse_keep(page, p)) lm_block_free(p);
+}
+
+/* Its last word is the user's, if anybody's: nobody looks at it. */
+void lm_block_give_back(void *p) {
+    const lm_page_t *page = lm_page_of(p);
+    lm_word_set(block_end(page, p), 0, LM_STATE_FREED);
     lm_block_free(p);
+}
+
+void lm_free_sized(void *p, size_t size) {
+    if (size_right(p, size, 1)) lm_free(p);
+}
+
+void lm_free_aligned(void *p, size_t align) {
+    if (size_right(p, ANY_SIZE, align)) lm_free(p);
+}
+
+void lm_free_aligned_sized(void *p, size_t align, size_t size) {
+    if (size_right(p, size, align)) lm_free(p);
 }
 
 #endif

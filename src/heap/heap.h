@@ -38,6 +38,16 @@ typedef struct lm_foreign {
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;
 
+#if LM_SECURE
+enum { LM_LATER_MOST = 15 };
+/* Freed blocks of one class that wait before they are used again (later.c). The owner's alone, without the lock, but
+ * see lm_later_return. */
+typedef struct LM_ALIGNED(128) lm_later {
+    uint32_t n, room;
+    lm_block_t *block[LM_LATER_MOST];
+} lm_later_t;
+#endif
+
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
 enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2 };
 
@@ -76,8 +86,21 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uint8_t special;   /* atomic: LM_IS_BRANCH, for ever; LM_HAS_RETIRED */
     lm_node_t sibling; /* among the branches of the same */
 
+    /* Sampling (sampled.c), all of it the owner's alone. */
+    uint32_t sample_in;     /* blocks to hand out before the next sample is due */
+    uint32_t sample_next;   /* the same of the next but one, while one is due */
+    uint32_t sample_rate;   /* that these were drawn for */
+    uint64_t sample_random; /* state */
+    uint64_t sample_due[2]; /* a bit for each class whose next refill is a sample */
+
     size_t foreign_bytes;             /* granted below; both are the owner's alone */
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
+
+#if LM_SECURE
+    uint64_t random;
+    size_t later_bytes; /* that may wait */
+    lm_later_t later[LM_CLASSES];
+#endif
 
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */
@@ -91,20 +114,70 @@ extern LM_HIDDEN lm_heap_t lm_heap_empty;
 /* ---- Links of free lists ---- */
 
 #if LM_GUARD_LINKS
-/* Encoded with a key of the process and the place of the link; reading one that was overwritten, or
- * that leads out of its page, ends the program with a line. */
-lm_block_t *lm_link_get(const lm_block_t *block);
-void lm_link_set(lm_block_t *block, lm_block_t *next);
+/* Of the process; 0 until the first page is made. */
+extern LM_HIDDEN uintptr_t lm_secret;
+
+/* Encoded with a key for each slice; reading one that was overwritten, or that leads out of the arena, ends the
+ * program with a line. */
+LM_INLINE uintptr_t lm_link_key(const void *place) {
+    return lm_load_relaxed(&lm_secret) ^
+           ((uintptr_t)place >> LM_SLICE_SHIFT) * (uintptr_t)0x9e3779b97f4a7c15;
+}
+
+/* The rest of lm_link_get: next is NULL, or no block. */
+lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next);
+
+#if LM_TOOLS
+/* The word of a link, which tools are told to be inaccessible (tools.c). */
+uintptr_t lm_tools_peek(const lm_block_t *block);
+void lm_tools_poke(lm_block_t *block, uintptr_t word);
+#else
+LM_INLINE uintptr_t lm_tools_peek(const lm_block_t *block) { return (uintptr_t)block->next; }
+LM_INLINE void lm_tools_poke(lm_block_t *block, uintptr_t word) {
+    block->next = (lm_block_t *)word;
+}
+#endif
+
+LM_INLINE lm_block_t *lm_link_decoded(const lm_block_t *block) {
+    return (lm_block_t *)(lm_tools_peek(block) ^ lm_link_key(block));
+}
+
+/* Whether what was decoded leads into the arena; NULL does not. */
+LM_INLINE bool lm_link_leads(const lm_block_t *next) {
+    uintptr_t at = (uintptr_t)next - lm_peek(&lm_arena.base);
+    /* Turned by four bits: what is no multiple of 16 is far outside. */
+    at = at >> 4 | at << (8 * sizeof at - 4);
+    return at >> (LM_SLICE_SHIFT - 4) < lm_peek(&lm_arena.slices);
+}
+
+LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
+    lm_block_t *next = lm_link_decoded(block);
+    return LM_LIKELY(lm_link_leads(next)) ? next : lm_link_last(block, next);
+}
+
+LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {
+    lm_tools_poke(block, (uintptr_t)next ^ lm_link_key(block));
+}
 #else
 LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next; }
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }
+#endif
+
+/* ---- What the debug build does with a block that is taken from a list, or about to be put into one (reuse.c) ---- */
+
+#if LOAM_DEBUG
+void *lm_taken(void *block);
+void lm_given(void *p);
+#else
+LM_INLINE void *lm_taken(void *block) { return block; }
+LM_INLINE void lm_given(void *p) { (void)p; }
 #endif
 
 /* ---- The two fast paths, on blocks ---- */
 
 void *lm_block_alloc_slow(size_t bytes);
 void lm_block_free_slow(void *p, lm_page_t *page);
-void lm_free_foreign(void *p); /* outside the arena: NULL is fine, the rest is reported */
+void lm_free_foreign(void *p); /* outside the arena: of a range, NULL; the rest is reported */
 void lm_page_event(lm_page_t *page);
 
 /* The first block of a list; NULL iff it is empty. The heap is read here and not before: compilers would
@@ -121,12 +194,12 @@ LM_INLINE void *lm_block_pop(size_t size_class) {
 LM_INLINE void *lm_block_alloc(size_t bytes) {
     if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
         void *block = lm_block_pop(lm_class_small(bytes));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
         void *block = lm_block_pop(lm_class_medium(bytes));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     }
-    return lm_block_alloc_slow(bytes);
+    return lm_taken(lm_block_alloc_slow(bytes));
 }
 
 /* The same for at most LM_SMALL_MOST bytes, which nobody looks at. */
@@ -137,6 +210,7 @@ LM_INLINE void *lm_block_alloc_small(size_t bytes) {
 
 /* Takes back what lm_block_alloc gave; NULL allowed. */
 LM_INLINE void lm_block_free(void *p) {
+    lm_given(p);
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         lm_free_foreign(p);
@@ -155,10 +229,24 @@ LM_INLINE void lm_block_free(void *p) {
     if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
 }
 
+/* Takes back what lm_block_alloc gave to somebody who has written into all of it. */
+#if LM_GUARD_LINKS
+void lm_block_give_back(void *p);
+#else
+LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }
+#endif
+
 /* ---- What the API stands on ---- */
 
 /* Bytes of p's block that may be used; 0 after a report iff p is not ours. */
 size_t lm_usable_size(const void *p);
+
+/* Bytes from p, which may point into an object, to that object's end, and where it begins; SIZE_MAX iff p lies in none
+ * that is found by looking at the map of p's slice and `back` before it. Any pointer, no lock, no report (inside.c). */
+size_t lm_room_inside(const void *p, size_t back, const char **object);
+/* Reports a copy that would leave that object. */
+void lm_copy_misuse(const char *object, const char *function, size_t bytes, const char *way,
+                    const void *p, size_t room);
 
 #if LOAM_METER
 /* For the meter: the same without the exact number of a debug build, and without a word: 0 of what is no block. */
@@ -205,10 +293,21 @@ typedef struct lm_heap_stats {
     size_t heaps;
     struct {
         size_t pages, blocks, capacity;
+        size_t most;    /* at a time: see count.h */
+        uint64_t total; /* blocks ever allocated */
     } of_class[LM_CLASSES];
+    size_t pages_gone;
+    size_t large_total, large_most, large_bytes_total, large_bytes_most;
+    size_t threads, threads_total, threads_most; /* that have a heap; often one that another had */
+    lm_tally_t orphans;                          /* pages */
 } lm_heap_stats_t;
 
+/* What the calling thread has ready is not in use, nor what threads have in lists of others' blocks; what other
+ * running threads have ready is. See count.h. */
 void lm_heap_stats(lm_heap_stats_t *stats);
+
+/* From now on the most of each is looked for anew. */
+void lm_heap_forget_peaks(void);
 
 /* Walks the invariants of the calling thread's heap; aborts with a line on what is broken. */
 void lm_heap_check(void);
@@ -226,6 +325,59 @@ void lm_free(void *p);
 LM_INLINE void *lm_malloc(size_t bytes) { return lm_block_alloc(bytes); }
 LM_INLINE void *lm_malloc_small(size_t bytes) { return lm_block_alloc_small(bytes); }
 LM_INLINE void lm_free(void *p) { lm_block_free(p); }
+#endif
+
+/* The same for an object that was made for so many bytes, or at a multiple of align, a power of two: checked
+ * builds look whether it was. */
+#if LM_GUARD_LINKS
+void lm_free_sized(void *p, size_t size);
+void lm_free_aligned(void *p, size_t align);
+void lm_free_aligned_sized(void *p, size_t align, size_t size);
+#else
+LM_INLINE void lm_free_sized(void *p, size_t size) {
+    (void)size;
+    lm_free(p);
+}
+LM_INLINE void lm_free_aligned(void *p, size_t align) {
+    (void)align;
+    lm_free(p);
+}
+LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
+    (void)align, (void)size;
+    lm_free(p);
+}
+#endif
+
+/* ---- Sampling (sampled.c, loam/sampling.h) ---- */
+
+/* Atomic: changed by any thread, at any time. */
+typedef struct lm_sampling {
+    uint32_t rate;  /* about one of so many allocations is sampled; 0: none */
+    uint32_t slots; /* how many there will be; read when the first are made */
+} lm_sampling_t;
+
+extern LM_HIDDEN lm_sampling_t lm_sampling;
+
+/* Makes the slots, unless there are some, and takes the signals of bad accesses (lm_os_judge_faults). Else the first
+ * sample does. false iff there is no memory. */
+bool lm_sampling_start(void);
+
+typedef struct lm_sampling_numbers {
+    size_t rate, slots, live, taken, missed, found;
+} lm_sampling_numbers_t;
+void lm_sampling_numbers(lm_sampling_numbers_t *numbers);
+/* Whether p is a sampled object in use. */
+bool lm_sampling_holds(const void *p);
+/* The trace of the object that p points into or near, or that was there last: of its free, or of its allocation. 0 iff
+ * there is none. */
+size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most);
+
+#if LOAM_DEBUG
+/* From now on the last `depth` callers (0: none; 16 at most) of each allocation and free are kept, and follow the
+ * report of a mistake with the object (sites.c). */
+void lm_sites_record(unsigned depth);
+/* Prints what is in use, by size and, where kept, call site (leaks.c). */
+void lm_leaks_print(void);
 #endif
 
 #include "heap/whole.h"

@@ -262,6 +262,8 @@ bool lm_idle_collect(bool last) {
     more |= pass(last ? kept : kept_in_vain, unkeep_each);
     lm_common_trim();
     more |= note() || lm_load_relaxed(&lm_heaps_kept) > 0;
+    more |= lm_large_let_go(last);
+    more |= lm_reuse_rest(last);
     lm_lock_give(&lm_registry_lock);
     return more;
 }

@@ -16,9 +16,19 @@ enum {
 
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
 
+/* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind them, is exact. */
+static size_t usable_of(size_t bytes) {
+    size_t least = bytes == 0 ? 1 : bytes;
+    return LM_SECURE ? least : lm_align_up(least, UNIT);
+}
+
 /* Makes a span that was just taken an object of so many usable bytes. */
 static void *open_at(lm_page_t *page, size_t usable) {
+#if LM_SECURE
+    lm_large_mark(page, usable);
+#else
     page->bytes = usable;
+#endif
     page->block_bytes = 0;
     page->huge = false;
     page->whole = NULL;
@@ -27,10 +37,27 @@ static void *open_at(lm_page_t *page, size_t usable) {
     return lm_span_start(page);
 }
 
+static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t align_slices,
+                       bool *zero) {
+#if LM_SECURE
+    return lm_large_take(whole, usable, align_slices, zero);
+#else
+    if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
+        return lm_whole_take(whole, slices_for(usable), align_slices, zero);
+    return lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+#endif
+}
+
 /* No lock is held here. */
-static LM_COLD lm_page_t *take_of_room_made(size_t usable, size_t align_slices, bool *zero) {
-    for (unsigned tries = 0; lm_room_made(usable, &tries);) {
-        lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usable,
+                                            size_t align_slices, bool *zero) {
+    if (whole != NULL && whole->arena != NULL) {
+        lm_whole_collect(whole);
+        lm_page_t *page = take(whole, usable, align_slices, zero);
+        if (page != NULL) return page;
+    }
+    for (unsigned tries = 0; lm_room_found(usable, &tries);) {
+        lm_page_t *page = take(whole, usable, align_slices, zero);
         if (page != NULL) return page;
     }
     lm_refused(usable, false);
@@ -43,22 +70,27 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
         struct loam_heap *whole = lm_heap_chosen();
         if (whole != NULL) return lm_whole_large_alloc(whole, bytes, align, zero);
     }
-    return lm_large_open(bytes, align, zero);
+    return lm_large_open(NULL, bytes, align, zero);
 }
 
-void *lm_large_open(size_t bytes, size_t align, bool *zero) {
+void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large(bytes);
     LM_METER(slow());
-    size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT);
+    lm_beat_if_asked();
+    size_t usable = usable_of(bytes);
     size_t align_slices = align <= LM_SLICE_BYTES ? 1 : align >> LM_SLICE_SHIFT;
-    lm_page_t *page = lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+    lm_page_t *page = take(whole, usable, align_slices, zero);
     if (LM_UNLIKELY(page == NULL)) {
-        page = take_of_room_made(usable, align_slices, zero);
+        page = take_of_room_made(whole, usable, align_slices, zero);
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
+    lm_count_large_new(usable);
+    LM_PROBE2(large_alloc, p, usable);
+    lm_tools_show(p, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
+    lm_limit_answer_if_crossed();
     return p;
 }
 
@@ -67,15 +99,29 @@ void lm_large_free(lm_page_t *page, void *p) {
         (void)lm_inside_large(page, p, "free");
         return;
     }
+#if LM_SECURE
+    if (!lm_large_intact(page, "free")) return;
+#endif
     /* Acquire: who ends that heap at this moment has taken the span out of its list. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
+#if LM_SECURE
+    lm_span_map(page, 1, &lm_nobody);
+    lm_span_unfill(page, 0);
+    lm_large_keep(page, true);
+#else
     lm_large_discard(page);
+#endif
 }
 
 void lm_large_discard(lm_page_t *page) {
+    LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0);
+#if LM_SECURE
+    lm_large_keep(page, false);
+#else
     lm_span_give(page, false);
+#endif
 }
 
 static bool worth_moving(const lm_page_t *page) {
@@ -83,21 +129,34 @@ static bool worth_moving(const lm_page_t *page) {
 }
 
 static void *move(lm_page_t *page, size_t usable) {
-    size_t slices = slices_for(usable);
+    size_t had = page->bytes;
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
+#if LM_SECURE
+    lm_page_t *target = lm_large_move(page, usable);
+#else
+    size_t slices = slices_for(usable);
     lm_page_t *target = lm_span_move(page, slices + slices / 4);
+#endif
     if (target == NULL) {
         lm_span_map(page, 1, page);
         return NULL;
     }
+    lm_count_large(had, usable);
     return open_at(target, usable);
 }
 
 /* Returns p, or NULL. */
 static void *fit(lm_page_t *page, void *p, size_t bytes) {
-    size_t usable = lm_align_up(bytes == 0 ? 1 : bytes, UNIT), slices = slices_for(usable);
+#if LM_SECURE
+    size_t had = page->bytes;
+    if (!lm_large_intact(page, "realloc") || lm_large_refit(page, p, usable_of(bytes)) == NULL)
+        return NULL;
+    lm_count_large(had, usable_of(bytes));
+    return p;
+#else
+    size_t usable = usable_of(bytes), slices = slices_for(usable);
     size_t had = page->bytes;
     if (usable <= had) {
         lm_span_unfill(page, slices);
@@ -106,14 +165,16 @@ static void *fit(lm_page_t *page, void *p, size_t bytes) {
         return NULL;
     }
     page->bytes = usable;
+    lm_count_large(had, usable);
     if (usable > had) lm_span_fill(page, had, usable);
     return p;
+#endif
 }
 
 static void *fit_or_move(lm_page_t *page, void *p, size_t bytes) {
     if (fit(page, p, bytes) != NULL) return p;
     if (!worth_moving(page)) return NULL;
-    size_t usable = lm_align_up(bytes, UNIT);
+    size_t usable = usable_of(bytes);
     p = move(page, usable);
     if (p != NULL) lm_span_fill(lm_page_of(p), 0, usable);
     return p;
@@ -122,17 +183,20 @@ static void *fit_or_move(lm_page_t *page, void *p, size_t bytes) {
 /* The same with one of a first-class heap's, within its limit. */
 static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
                                  void *(*change)(lm_page_t *page, void *p, size_t bytes)) {
-    size_t slices = slices_for(bytes);
+    size_t slices = slices_for(bytes), had = page->bytes;
     lm_whole_lose(page);
     bool allowed = lm_whole_count(whole, slices);
     void *there = allowed ? change(page, p, bytes) : NULL;
     if (allowed) lm_whole_uncount(whole, slices);
-    lm_whole_gain(whole, there != NULL ? lm_page_of(there) : page);
+    if (there != NULL) page = lm_page_of(there);
+    /* Relaxed: for who asks for statistics. */
+    if (page->bytes > had) (void)lm_add_relaxed(&whole->large_bytes_total, page->bytes - had);
+    lm_whole_gain(whole, page);
     return there;
 }
 
 bool lm_large_fit(lm_page_t *page, size_t bytes) {
-    if (bytes > LM_REQUEST_MOST) return false;
+    if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
     void *p = lm_span_start(page);
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
     return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes) : counted(whole, page, p, bytes, fit)) !=
@@ -140,8 +204,10 @@ bool lm_large_fit(lm_page_t *page, size_t bytes) {
 }
 
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
-    if (bytes > LM_REQUEST_MOST) return NULL;
+    if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    return LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
-                                    : counted(whole, page, p, bytes, fit_or_move);
+    p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
+                                 : counted(whole, page, p, bytes, fit_or_move);
+    lm_limit_answer_if_crossed();
+    return p;
 }

@@ -50,6 +50,12 @@ bool lm_offset_is_object(const lm_page_t *page, const void *p) {
     return (front->shift & ~FREED) == (size_t)((const char *)p - (const char *)front);
 }
 
+const char *lm_offset_object(const lm_page_t *page, const void *p) {
+    const front_t *front = front_of(page, p);
+    bool used = front->shift >= FRONT_BYTES && front->shift < lm_block_bytes(page);
+    return used ? (const char *)front + front->shift : NULL;
+}
+
 /* ---- Taking ---- */
 
 static lm_block_t *pop(lm_page_t *page) {
@@ -57,10 +63,12 @@ static lm_block_t *pop(lm_page_t *page) {
         uint32_t before = page->carved;
         page->free = lm_page_carve(page);
         lm_store_relaxed(&page->live, page->live - (page->carved - before));
+        lm_count_back(page, page->carved - before);
     }
     lm_block_t *block = page->free;
     page->free = lm_link_get(block);
     lm_store_relaxed(&page->live, page->live + 1);
+    lm_count_again(page, 1);
     return block;
 }
 
@@ -77,7 +85,7 @@ static void *block_alloc(unsigned size_class) {
         if (page->free == NULL && page->carved == page->capacity) lm_page_to_full(&pages, page);
     }
     lm_lock_give(&lock);
-    return block != NULL ? block : lm_no_memory();
+    return block != NULL ? lm_taken(block) : lm_no_memory();
 }
 
 /* Of a block that begins there; offset is less than align. */
@@ -99,7 +107,7 @@ static unsigned class_for(size_t whole, size_t align, size_t offset) {
 static void *large_alloc(size_t whole, size_t align, size_t offset, bool *zero) {
     size_t shift = shift_at(0, align, offset);
     void *start =
-        lm_large_open(shift + whole, align, zero); /* of no first-class heap: see its free */
+        lm_large_open(NULL, shift + whole, align, zero); /* of no first-class heap: see its free */
     if (start == NULL) return NULL;
     lm_page_t *page = lm_page_of(start);
     lm_store_relaxed(&page->owner, LM_OWNER_OFFSET);
@@ -113,11 +121,11 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     LM_METER(slow());
     offset &= align - 1;
     /* At least one: p has to lie in its block. */
-    size_t whole = bytes + LM_TRAILER == 0 ? 1 : bytes + LM_TRAILER;
+    size_t whole = (bytes == 0 ? 1 : bytes) + LM_TRAILER;
     unsigned size_class = class_for(whole, align, offset);
     if (size_class != 0 && zero != NULL) *zero = false;
-    void *start =
-        size_class != 0 ? block_alloc(size_class) : large_alloc(whole, align, offset, zero);
+    void *start = size_class != 0 ? block_alloc(size_class)
+                                  : large_alloc(lm_large_need(whole), align, offset, zero);
     if (start == NULL) return NULL;
     front_t *front = (front_t *)start;
     front->shift = shift_at((uintptr_t)start, align, offset);
@@ -146,8 +154,7 @@ void lm_offset_free(lm_page_t *page, void *p) {
     if (page->kind == LM_KIND_LARGE) {
         lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
         lm_store_relaxed(&page->owner, LM_OWNER_NONE);
-        lm_span_unfill(page, 0);
-        lm_span_give(page, false);
+        lm_large_discard(page);
     } else {
         front->shift |= FREED;
         block_free(page, &front->link);

@@ -15,6 +15,7 @@ static LM_AT_START LM_ALIGNED(64) lm_lock_t lock;
 static lm_list_t orphans[LM_CLASSES];
 /* orphans[c] is not empty: readable without the lock, as a guess */
 static LM_AT_START bool some[LM_CLASSES];
+static lm_tally_t tally;
 
 static bool useful(const lm_page_t *page) {
     return page->free != NULL || page->carved < page->capacity;
@@ -45,7 +46,10 @@ bool lm_orphan_add(lm_page_t *page) {
      * about to tell page->heap, which therefore stays written there. */
     bool added = __atomic_compare_exchange_n(&page->remote, &none, LM_REMOTE_ORPHAN, false,
                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    if (added) link_if_useful(page);
+    if (added) {
+        link_if_useful(page);
+        lm_tally_add(&tally, 1);
+    }
     lm_lock_give(&lock);
     return added;
 }
@@ -53,6 +57,7 @@ bool lm_orphan_add(lm_page_t *page) {
 /* Makes the page the heap's; lock held. */
 static void become_owner(lm_heap_t *heap, lm_page_t *page) {
     unlink_page(page);
+    lm_tally_sub(&tally, 1);
     page->heap = heap;
     lm_store_relaxed(&page->owner, heap->token);
     heap->pages++;
@@ -87,6 +92,7 @@ bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
         empty = page->live == 0;
         if (empty) {
             unlink_page(page);
+            lm_tally_sub(&tally, 1);
             lm_store_relaxed(&page->remote, 0);
         } else if (heap != NULL) {
             become_owner(heap, page);
@@ -101,6 +107,15 @@ bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
         lm_biased_leave(&heap->lock);
     }
     return orphan;
+}
+
+lm_tally_t lm_orphan_tally(bool forget) {
+    lm_lock_take(&lock);
+    lm_tally_look(&tally);
+    if (forget) lm_tally_forget(&tally);
+    lm_tally_t now = tally;
+    lm_lock_give(&lock);
+    return now;
 }
 
 void lm_orphan_lock(void) { lm_lock_take(&lock); }

@@ -12,16 +12,29 @@
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum { CARVE_LEAST = 512, CARVE_MOST = 4096 /* bytes */, WAKE_MOST = 16 };
+
+LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_bytes, bool crowded,
+                          bool *zero) {
+    if (LM_UNLIKELY(heap->whole != NULL) && heap->whole->arena != NULL)
+        return lm_whole_take_page(heap->whole, slices, block_bytes, crowded, zero);
+    return lm_span_take_page(slices, block_bytes, crowded, zero);
+}
 
 static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
-    lm_page_t *page =
-        lm_span_take_page(slices, block_bytes, heap->full[size_class].first != NULL, &zero);
+    lm_page_t *page = take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
+#if LM_GUARD_LINKS
+    lm_secret_make();
+#endif
+#if LM_SECURE
+    lm_secure_class(size_class, block_bytes);
+#endif
     page->free = NULL;
     page->live = 0;
     page->bias = 0;
@@ -35,10 +48,12 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     page->virgin = false;
     page->link = (lm_node_t){NULL, NULL};
     page->heap = heap;
+    lm_count_page(page);
     page->notified = NULL;
     lm_store_relaxed(&page->remote, 0);
     lm_store_relaxed(&page->owner, heap->token);
     lm_span_map(page, slices, page);
+    LM_PROBE2(page_create, lm_span_start(page), block_bytes);
     heap->pages++;
     if (heap->trim_at < heap->pages / 2) heap->trim_at = heap->pages / 2;
     return page;
@@ -69,15 +84,21 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     if (n == 0) n = 1;
     if (n > left) n = left;
     char *first = lm_span_start(page) + page->carved * bytes;
+    lm_carved(page, first, n);
+#if LM_SECURE
+    lm_block_t *list = lm_carve_shuffled(page, first, n);
+#else
+    lm_block_t *list = (lm_block_t *)(void *)first;
     for (uint32_t i = 0; i + 1 < n; i++) {
         lm_link_set((lm_block_t *)(void *)(first + i * bytes),
                     (lm_block_t *)(void *)(first + (i + 1) * bytes));
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
-    page->carved = (uint16_t)(page->carved + n);
+#endif
+    lm_store_relaxed(&page->carved, (uint16_t)(page->carved + n));
     lm_store_relaxed(&page->live, page->live + n);
-    page->virgin = page->fresh;
-    return (lm_block_t *)(void *)first;
+    page->virgin = page->fresh && !LOAM_DEBUG;
+    return list;
 }
 
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {
@@ -128,11 +149,17 @@ LM_INLINE void retire(lm_page_t *page) {
 }
 
 static LM_NOINLINE void retire_counted(lm_page_t *page) {
-    lm_whole_uncount(page->heap->whole, page->slices);
+    struct loam_heap *whole = page->heap->whole;
+    lm_whole_uncount(whole, page->slices);
+    /* Relaxed: for who asks for statistics. */
+    if (whole->handed != NULL)
+        (void)lm_add_relaxed(&whole->handed[page->size_class], page->carved + page->again);
     retire(page);
 }
 
 void lm_page_retire(lm_page_t *page) {
+    LM_PROBE2(page_retire, lm_span_start(page), page->block_bytes);
+    lm_reuse_check_page(page);
     if (LM_LIKELY(page->foreign_class != 0))
         retire(page);
     else

@@ -26,12 +26,15 @@ void *lm_too_large(size_t bytes) {
     return lm_no_memory();
 }
 
-/* What has come back to a page: its own list, or that of others. */
-static lm_block_t *list_of(lm_page_t *page) {
+/* What has come back to a page: its own list, or that of others. *count: how many blocks. */
+static lm_block_t *list_of(lm_page_t *page, uint32_t *count) {
+    *count = page->carved - page->live;
     lm_block_t *list = lm_page_take(page), *tail;
     if (list != NULL) return list;
     /* Blocks that others freed counted as outside, and do so in the heap's head as well. */
-    if (lm_remote_take(page, &list, &tail) == 0) return NULL;
+    *count = lm_remote_take(page, &list, &tail);
+    if (*count == 0) return NULL;
+    lm_count_again(page, *count);
     page->virgin = false;
     return list;
 }
@@ -113,6 +116,7 @@ static lm_block_t *cut(lm_page_t *page, uint32_t n) {
     /* Release: as in lm_page_take. */
     page->free = lm_link_get(tail);
     lm_store_release(&page->live, page->live + taken);
+    lm_count_again(page, taken);
     page->fresh = page->virgin = false; /* from now on some are in another class's list */
     lm_link_set(tail, NULL);
     return list;
@@ -158,14 +162,15 @@ static void searched(lm_foreign_t *class, bool found) {
     class->skip = class->pause;
 }
 
-static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
+/* *count: blocks in the list, unless it is handed out. */
+static lm_block_t *refill(lm_heap_t *heap, unsigned size_class, uint32_t *count) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
     bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
     class->handed_out = false;
     if (page != NULL) {
-        list = list_of(page);
+        list = list_of(page, count);
         if (list != NULL) return list;
     }
     for (;;) {
@@ -173,7 +178,8 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         list = other == NULL && shares ? of_others(heap, size_class) : NULL;
         if (other == NULL && list == NULL && worth_searching(class)) {
             if (size_class >= LM_SMALL_CLASSES) other = awake_early(heap, size_class);
-            if (other == NULL) list = of_larger(heap, size_class);
+            /* The canary of a secure build's block is where its class ends. */
+            if (other == NULL && !LM_SECURE) list = of_larger(heap, size_class);
             searched(class, other != NULL || list != NULL);
         }
         if (list != NULL) {
@@ -182,7 +188,11 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             return list;
         }
         if (page != NULL) {
-            if (other == NULL && (list = lm_page_carve(page)) != NULL) return list;
+            uint32_t carved = page->carved;
+            if (other == NULL && (list = lm_page_carve(page)) != NULL) {
+                *count = page->carved - carved;
+                return list;
+            }
             if (page->carved < page->capacity)
                 lm_page_to_partial(heap, page);
             else
@@ -199,7 +209,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         lm_store_relaxed(&page->owner,
                          heap->token); /* it may be left over from the heap's last thread */
         heap->current[size_class] = page;
-        list = list_of(page);
+        list = list_of(page, count);
         if (list != NULL) return list;
     }
 }
@@ -210,7 +220,12 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_remote_drain(heap);
     /* The common heap keeps its lists: all calls come here. */
     lm_block_t *block = heap->head[size_class];
-    if (block == NULL) block = refill(heap, size_class);
+    if (block == NULL) {
+        uint32_t count = 0;
+        block = refill(heap, size_class, &count);
+        if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
+            lm_sampled_limit(heap, size_class, block, count);
+    }
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
     lm_biased_leave(&heap->lock);
     return block;
@@ -236,7 +251,7 @@ LM_INLINE void *from_other_page(unsigned size_class) {
 /* No lock is held here. */
 static LM_COLD void *from_room_made(unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class);
-    for (unsigned tries = 0; lm_room_made(bytes, &tries);) {
+    for (unsigned tries = 0; lm_room_found(bytes, &tries);) {
         void *block = from_other_page(size_class);
         if (block != NULL) return block;
     }
@@ -244,16 +259,20 @@ static LM_COLD void *from_room_made(unsigned size_class) {
     return lm_no_memory();
 }
 
-static LM_NOINLINE void *alloc_from_other_page(unsigned size_class) {
+LM_NOINLINE void *lm_block_refill(unsigned size_class) {
     LM_METER(slow());
     void *block = from_other_page(size_class);
-    return LM_LIKELY(block != NULL) ? block : from_room_made(size_class);
+    if (LM_UNLIKELY(block == NULL)) block = from_room_made(size_class);
+    lm_limit_answer_if_crossed();
+    return block;
 }
 
-void *lm_block_alloc_slow(size_t bytes) {
-    if (LM_UNLIKELY(bytes > LM_BLOCK_MOST)) return lm_large_alloc(bytes, 1, NULL);
+LM_INLINE void *alloc_block(size_t bytes) {
     if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
     unsigned size_class = lm_class_of(bytes);
+    /* Relaxed: a word by itself. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
+        return lm_sampled_slow(bytes, size_class);
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
@@ -264,5 +283,18 @@ void *lm_block_alloc_slow(size_t bytes) {
         heap->head[size_class] = lm_link_get(block);
         return block;
     }
-    return alloc_from_other_page(size_class);
+    return lm_block_refill(size_class);
+}
+
+LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");
+
+static LM_NOINLINE void *alloc_large_or_beat(size_t bytes) {
+    if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
+    lm_beat();
+    return alloc_block(bytes);
+}
+
+void *lm_block_alloc_slow(size_t bytes) {
+    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_large_or_beat(bytes);
+    return alloc_block(bytes);
 }

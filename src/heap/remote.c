@@ -19,6 +19,7 @@
  * Model: tests/protocol/. Stress: tests/stress/.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum {
     FOREIGN_FIRST = 4,  /* blocks of a class that may be held at first; doubles */
@@ -89,24 +90,27 @@ typedef struct chain {
 } chain_t;
 
 /* Its page may have become ours meanwhile, by adoption. */
-static void put_own(lm_heap_t *heap, const chain_t *chain) {
+static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
     lm_page_t *page = chain->page;
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
     lm_page_put(page, chain->head, chain->tail, chain->count);
+    if (back) lm_count_back(page, chain->count);
     if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
-static void send(lm_heap_t *heap, const chain_t *chain) {
+static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
     /* A branch of ours has the same token, and a lock of its own. */
     if (heap != NULL && lm_load_relaxed(&chain->page->owner) == heap->token &&
-        chain->page->heap == heap)
-        put_own(heap, chain);
-    else
-        lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
+        chain->page->heap == heap) {
+        put_own(heap, chain, back);
+        return;
+    }
+    if (back) lm_count_others_back(chain->page->size_class, chain->count);
+    lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
 }
 
-/* Sorts the list by pages. */
-void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
+/* Sorts the list by pages. back: its blocks were counted as handed out. */
+static void sort_and_send(lm_heap_t *heap, lm_block_t *list, bool back) {
     chain_t chains[CHAINS];
     lm_block_t *next;
     for (unsigned i = 0; i < CHAINS; i++) chains[i].page = NULL;
@@ -115,7 +119,7 @@ void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
         lm_page_t *page = lm_page_of(block);
         chain_t *chain = &chains[lm_span_slice(page) % CHAINS];
         if (chain->page != page) {
-            if (chain->page != NULL) send(heap, chain);
+            if (chain->page != NULL) send(heap, chain, back);
             *chain = (chain_t){page, NULL, block, 0};
         }
         lm_link_set(block, chain->head);
@@ -123,9 +127,13 @@ void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) {
         chain->count++;
     }
     for (unsigned i = 0; i < CHAINS; i++) {
-        if (chains[i].page != NULL) send(heap, &chains[i]);
+        if (chains[i].page != NULL) send(heap, &chains[i], back);
     }
 }
+
+void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, false); }
+
+void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, true); }
 
 static uint32_t held(const lm_foreign_t *foreign) {
     return (uint32_t)(foreign->granted - foreign->room);
@@ -152,10 +160,11 @@ void lm_foreign_return_all(lm_heap_t *heap) {
 
 /* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on them. */
 void lm_foreign_return_sleeper(lm_heap_t *heap) {
+    lm_later_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
         if (foreign->handed_out) {
-            lm_foreign_send(NULL, heap->head[c]);
+            lm_foreign_send_back(NULL, heap->head[c]);
             heap->head[c] = NULL;
             foreign->handed_out = false;
         }
@@ -167,6 +176,7 @@ lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     /* A few are not worth the way here; and small ones share cache lines with what other threads use. */
     if (held(foreign) < FEW && held(foreign) * lm_class_bytes(size_class) < FEW_BYTES) return NULL;
+    lm_count_others(size_class, held(foreign));
     return lm_foreign_unlist(foreign);
 }
 
@@ -260,6 +270,8 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
             lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {
         lm_large_free(page, p);
+    } else if (page->kind == LM_KIND_SAMPLED) {
+        lm_sampled_free(page, p);
     } else {
         lm_free_foreign(p);
     }
@@ -275,6 +287,23 @@ void lm_block_free_slow(void *p, lm_page_t *page) {
         free_slower(p, page);
 }
 
+/* As lm_block_free from where it has found the page. */
+static void free_in_range(void *p, lm_page_t *page) {
+    if (lm_peek(&page->owner) != lm_thread_token()) {
+        lm_block_free_slow(p, page);
+        return;
+    }
+    lm_block_t *block = (lm_block_t *)p;
+    lm_link_set(block, page->free);
+    lm_store_release(&page->free, block);
+    if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
+}
+
 void lm_free_foreign(void *p) {
-    if (p != NULL) lm_misuse("free of a pointer that loam did not allocate: %p (", p);
+    if (p == NULL) return;
+    lm_page_t *page = lm_range_page_of(p);
+    if (page->kind != LM_KIND_NONE)
+        free_in_range(p, page);
+    else
+        lm_misuse("free of a pointer that loam did not allocate: %p (", p);
 }

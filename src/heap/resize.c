@@ -17,12 +17,11 @@ size_t lm_usable_size(const void *p) {
 
 #if LOAM_METER
 size_t lm_meter_bytes(const void *p) {
-    size_t slice = lm_slice_of(p);
-    if (slice >= lm_peek(&lm_arena.slices)) return 0;
-    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    const lm_page_t *page = lm_page_of(p);
     bool block = page->kind == LM_KIND_PAGE;
     bool large = page->kind == LM_KIND_LARGE && (lm_is_offset(page) || p == lm_span_start(page));
-    return block || large ? lm_block_room(page, p) - LM_TRAILER : 0;
+    bool sampled = page->kind == LM_KIND_SAMPLED;
+    return block || large || sampled ? lm_block_room(page, p) - LM_TRAILER : 0;
 }
 #endif
 
@@ -31,14 +30,16 @@ size_t lm_good_size(size_t bytes) {
     bytes += LM_TRAILER;
     if (bytes <= LM_BLOCK_MOST)
         return lm_class_bytes(lm_class_of(bytes == 0 ? 1 : bytes)) - LM_TRAILER;
-    return lm_align_up(bytes, 4096) - LM_TRAILER;
+    return lm_align_up(lm_large_need(bytes), 4096) - LM_TRAILER_LARGE;
 }
 
 /* What is cleared of a block for that many bytes: these, or all that may be used. */
 LM_INLINE size_t to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
-    return LM_TRAILER > 0 || !all ? bytes : lm_block_room(page, p);
+    size_t trailer = page->kind == LM_KIND_LARGE ? LM_TRAILER_LARGE : LM_TRAILER;
+    return trailer > 0 || !all ? bytes : lm_block_room(page, p);
 }
 
+#if !LM_SECURE /* whose blocks are zero as they are */
 /* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
 LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
     if (LM_UNLIKELY(p == NULL)) return NULL;
@@ -46,7 +47,8 @@ LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
      * heap's pages may have moved on. */
     const lm_page_t *page = lm_page_of(p);
     bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
-    size_t most = LM_TRAILER > 0 || !all ? bytes : page->block_bytes;
+    size_t most =
+        LM_TRAILER > 0 || !all ? bytes : page->block_bytes; /* a sampled object has it, too */
     return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : most), bytes);
 }
 
@@ -62,6 +64,13 @@ LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
     }
     return cleared(lm_block_alloc(whole), bytes, all);
 }
+
+#else
+LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
+    (void)all;
+    return lm_secure_calloc(bytes);
+}
+#endif
 
 void *lm_calloc(size_t bytes) { return alloc_cleared(bytes, false); }
 
@@ -81,14 +90,14 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
         return lm_too_large(bytes);
     size_t whole = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
-    if (size_class == 0) return lm_large_alloc(whole, align, zero);
+    if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
     if (zero != NULL) *zero = false;
     return lm_block_alloc(lm_class_bytes(size_class));
 }
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {
     void *p = alloc_aligned(bytes, align, NULL);
-    return p != NULL ? lm_mark(p, bytes) : NULL;
+    return p != NULL ? lm_mark_new(p, bytes) : NULL;
 }
 
 void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
@@ -129,7 +138,7 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         return lm_realloc_aligned_offset(p, bytes, 1, 0);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
-        void *there = lm_large_resize(page, p, whole);
+        void *there = lm_large_resize(page, p, lm_large_need(whole));
         if (there != NULL) return lm_mark(there, bytes);
     }
     bool fits = whole <= lm_block_room(page, p);
@@ -171,6 +180,7 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
 static bool fit(lm_page_t *page, const void *p, size_t whole) {
     size_t room = lm_block_room(page, p);
     if (page->kind != LM_KIND_LARGE) return whole <= room;
+    whole = lm_large_need(whole);
     return lm_large_fit(page, (whole == 0 ? 1 : whole) + (lm_block_bytes(page) - room));
 }
 

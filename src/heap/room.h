@@ -1,11 +1,13 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, orphans, arena.
+ * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, sampled objects,
+ * orphans, freed large objects (secure builds), call sites (debug builds), arena.
  * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
 #define LM_HEAP_ROOM_H
 
+#include "heap/count.h"
 #include "heap/heap.h"
 
 /* ---- Where a page's link is: page->place ---- */
@@ -30,10 +32,11 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class);
 /* Makes the next untouched blocks into a list, NULL iff there are none. */
 lm_block_t *lm_page_carve(lm_page_t *page);
 
-/* Takes all blocks on page->free, NULL iff there are none. */
+/* Takes all blocks on page->free, to be handed out; NULL iff there are none. */
 LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;
+    lm_count_again(page, page->carved - page->live);
     page->free = NULL;
     page->virgin = false;
     /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
@@ -105,6 +108,9 @@ void lm_foreign_return_sleeper(lm_heap_t *heap);
 /* Hands over a list of them. heap, where some may be ours; NULL: nobody's, and no lock needed. */
 void lm_foreign_send(lm_heap_t *heap, lm_block_t *list);
 
+/* The same for one that was counted as handed out. */
+void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list);
+
 /* Blocks of others for malloc, of a list that is not empty, if there are enough of them; NULL otherwise. */
 lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 
@@ -125,6 +131,9 @@ LM_INLINE lm_block_t *lm_transfer_take(unsigned size_class) {
     if (LM_LIKELY(lm_load_relaxed(&lm_transfer_count[size_class]) == 0)) return NULL;
     return lm_transfer_take_one(size_class);
 }
+
+/* Blocks that lie there. */
+size_t lm_transfer_blocks(unsigned size_class);
 
 /* Sends home what nobody took since the last call, or all. Returns whether some stay. */
 bool lm_transfer_empty(bool all);
@@ -147,21 +156,59 @@ lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class);
 bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
 
+/* How many there are, those without free blocks too. forget: then the most is looked for anew. */
+lm_tally_t lm_orphan_tally(bool forget);
+
 void lm_orphan_lock(void);
 void lm_orphan_unlock(void);
 void lm_orphan_after_fork(void);
 
 /* ---- large.c ---- */
 
-/* Of the first-class heap that the thread's malloc uses, if any; of nobody. */
+/* Of the first-class heap that the thread's malloc uses, if any; of nobody, in memory for that heap (NULL: any). */
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
-void *lm_large_open(size_t bytes, size_t align, bool *zero);
+void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);
 void lm_large_discard(lm_page_t *page); /* the same, without a look at what it belongs to */
 /* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it was then. */
 bool lm_large_fit(lm_page_t *page, size_t bytes);
 /* The same, else by moving pages; NULL iff neither works (then copy). */
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
+
+/* ---- secure_large.c: guards, canaries and delayed reuse of large objects ---- */
+
+#if LM_SECURE
+/* A span for an object of so many bytes, with a guard behind it; *zero (may be NULL): it reads as zero. whole: the
+ * first-class heap that it is for, or NULL. NULL iff there is no more memory. No lock held. */
+lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
+                         bool *zero);
+/* The object is one of so many bytes from now on: what lies behind them shows an overflow. */
+void lm_large_mark(lm_page_t *page, size_t bytes);
+/* false, after a report, iff it was overrun. */
+bool lm_large_intact(const lm_page_t *page, const char *function);
+/* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock may be held. */
+void lm_large_keep(lm_page_t *page, bool touch);
+/* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes);
+lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);
+/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's held. */
+bool lm_large_let_go(bool all);
+/* Slices that may be used. */
+size_t lm_large_slices(const lm_page_t *page);
+
+void lm_large_lock(void);
+void lm_large_unlock(void);
+void lm_large_after_fork(void);
+#else
+LM_INLINE bool lm_large_let_go(bool all) {
+    (void)all;
+    return false;
+}
+LM_INLINE size_t lm_large_slices(const lm_page_t *page) { return page->slices; }
+LM_INLINE void lm_large_lock(void) {}
+LM_INLINE void lm_large_unlock(void) {}
+LM_INLINE void lm_large_after_fork(void) {}
+#endif
 
 /* ---- offset.c ---- */
 
@@ -173,6 +220,8 @@ LM_INLINE bool lm_is_offset(const lm_page_t *page) {
 /* For these: where p's block begins, and whether p is what was given for it. */
 char *lm_offset_start(const lm_page_t *page, const void *p);
 bool lm_offset_is_object(const lm_page_t *page, const void *p);
+/* What was given for p's block; NULL iff it is free, or was never used. */
+const char *lm_offset_object(const lm_page_t *page, const void *p);
 
 /* As lm_malloc_aligned, for an offset that is no multiple of align; not marked yet. *zero: see lm_large_alloc. */
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
@@ -182,6 +231,34 @@ void lm_offset_free(lm_page_t *page, void *p);
 void lm_offset_lock(void);
 void lm_offset_unlock(void);
 void lm_offset_after_fork(void);
+
+/* ---- sampled.c, sampled_report.c ---- */
+
+/* With sampling on, malloc's slow path for a request of `bytes` in that class: a sampled object, or a block. */
+void *lm_sampled_slow(size_t bytes, unsigned size_class);
+
+/* The rest of the slow path, where the current page has no list: a block, or NULL with errno ENOMEM. */
+void *lm_block_refill(unsigned size_class);
+
+/* A heap was refilled with that list: cuts it before the block that a sample is due for. count: blocks in it,
+ * where they are the current page's. Heap lock held. */
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t count);
+
+void lm_sampled_free(lm_page_t *page, void *p);
+/* page; NULL, after a report, iff p is no sampled object in use. */
+lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function);
+/* Says what was really requested of an object that has room for more. */
+void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
+/* The same for one that is new, and moved for it. */
+void *lm_sampled_mark_new(lm_page_t *page, void *p, size_t bytes);
+
+void lm_sampled_check(void); /* the invariant */
+/* Objects in use, and their bytes. */
+size_t lm_sampled_count(size_t *bytes);
+
+void lm_sampled_lock(void);
+void lm_sampled_unlock(void);
+void lm_sampled_after_fork(void);
 
 /* ---- checked.c, fence.c (debug), secure.c: what checked builds do around each block ---- */
 
@@ -195,7 +272,9 @@ lm_page_t *lm_page_checked(const void *p, const char *function);
 #else
 LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
-    return LM_LIKELY(page->kind != LM_KIND_NONE) ? page : lm_page_foreign(p, function);
+    if (LM_LIKELY(page->kind == LM_KIND_PAGE || page->kind == LM_KIND_LARGE)) return page;
+    return page->kind == LM_KIND_SAMPLED ? lm_sampled_checked(page, p, function)
+                                         : lm_page_foreign(p, function);
 }
 #endif
 
@@ -204,8 +283,8 @@ LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
 bool lm_intact(const lm_page_t *page, const void *p, const char *function);
 /* Reports one; NULL. */
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function);
-/* The link without a look at where it leads. */
-lm_block_t *lm_link_decoded(const lm_block_t *block);
+/* Makes lm_secret, if there is none yet. */
+void lm_secret_make(void);
 #endif
 
 /* Reports a pointer into a large object; NULL. */
@@ -223,14 +302,39 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
-#if LOAM_DEBUG
-enum { LM_TRAILER = 16 }; /* bytes after what was requested, in every block */
+/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (tools.c). */
+#if LM_TOOLS
+void lm_tools_hide(const void *p, size_t bytes);
+void lm_tools_show(const void *p, size_t bytes);
+void lm_tools_undefined(const void *p, size_t bytes);
+void lm_tools_new(const void *p, size_t bytes);
+void lm_tools_resized(const void *p, size_t before, size_t bytes);
+void lm_tools_freed(const void *p);
+/* Between the two the calling thread may read what is hidden; they nest. */
+void lm_tools_pause(void);
+void lm_tools_resume(void);
+#else
+LM_INLINE void lm_tools_hide(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_show(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_undefined(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_new(const void *p, size_t bytes) { (void)p, (void)bytes; }
+LM_INLINE void lm_tools_resized(const void *p, size_t before, size_t bytes) {
+    (void)p, (void)before, (void)bytes;
+}
+LM_INLINE void lm_tools_freed(const void *p) { (void)p; }
+LM_INLINE void lm_tools_pause(void) {}
+LM_INLINE void lm_tools_resume(void) {}
+#endif
+
+#if LM_GUARD_LINKS
+/* Bytes after what was requested, in every block; in large objects. */
+enum { LM_TRAILER = LOAM_DEBUG ? 16 : 8, LM_TRAILER_LARGE = LOAM_DEBUG ? 16 : 0 };
 /* Writes the trailer of a block that was just allocated or resized for `bytes`. */
 void *lm_mark(void *p, size_t bytes);
 /* What was requested. */
 size_t lm_requested(const lm_page_t *page, const void *p);
 #else
-enum { LM_TRAILER = 0 };
+enum { LM_TRAILER = 0, LM_TRAILER_LARGE = 0 };
 LM_INLINE void *lm_mark(void *p, size_t bytes) {
     (void)bytes;
     return p;
@@ -240,11 +344,64 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 }
 #endif
 
+#if LOAM_DEBUG
+/* fence.c: the word that ends a block, or a large object's span; *requested: of the last user. */
+typedef enum lm_state { LM_STATE_BROKEN, LM_STATE_USED, LM_STATE_FREED } lm_state_t;
+lm_state_t lm_word_get(const void *end, size_t *requested);
+void lm_word_set(const void *end, size_t requested, lm_state_t state);
+
+/* reuse.c: blocks that were just made; of a page that goes back. Heap lock held. */
+void lm_carved(const lm_page_t *page, char *first, size_t blocks);
+void lm_reuse_check_page(const lm_page_t *page);
+/* A large object waits before its span goes back; false iff it may not. Those that wait go now: whether there are any.
+ * No lock held. */
+bool lm_reuse_keep(lm_page_t *page, void *p);
+bool lm_reuse_unkeep(void);
+/* For the worker, once a tick: those that wait go, if none came since the last tick. Whether some may be left. */
+bool lm_reuse_rest(bool all);
+
+/* sites.c: an object was allocated, is about to be freed; the next report of this thread is about it. */
+void lm_sites_allocated(const void *p);
+void lm_sites_freed(const void *p);
+void lm_sites_about(const void *p);
+/* The trace of an object's allocation, 0: unknown; its lines, on standard error. */
+uint32_t lm_sites_of(const void *p);
+void lm_sites_report(uint32_t trace);
+void lm_sites_lock(void);
+void lm_sites_unlock(void);
+void lm_sites_after_fork(void);
+#else
+LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
+    (void)page, (void)first, (void)blocks;
+}
+LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
+LM_INLINE bool lm_reuse_unkeep(void) { return false; }
+LM_INLINE bool lm_reuse_rest(bool all) {
+    (void)all;
+    return false;
+}
+LM_INLINE void lm_sites_about(const void *p) { (void)p; }
+LM_INLINE void lm_sites_lock(void) {}
+LM_INLINE void lm_sites_unlock(void) {}
+LM_INLINE void lm_sites_after_fork(void) {}
+#endif
+
+/* What a large object needs in place of so many bytes, of which LM_TRAILER are for the trailer. */
+LM_INLINE size_t lm_large_need(size_t whole) { return whole - (LM_TRAILER - LM_TRAILER_LARGE); }
+
 #if LM_GUARD_LINKS
-/* The same for one that is new: with what nobody may rely on in it. */
+/* The same for one that is new: debug builds fill it with what nobody may rely on, secure ones look whether it is still
+ * zero. */
 void *lm_mark_new(void *p, size_t bytes);
 #else
 LM_INLINE void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
+#endif
+
+#if LM_SECURE
+/* As lm_calloc and lm_zalloc. */
+void *lm_secure_calloc(size_t bytes);
+/* 64 bits that nobody can foretell. For the owner, or under the heap's lock. */
+uint64_t lm_random(lm_heap_t *heap);
 #endif
 
 /* ---- thread.c ---- */
@@ -308,6 +465,12 @@ void lm_whole_lose(lm_page_t *page);
 
 void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 
+/* As lm_span_take, and lm_span_take_page, for a heap with a range of its own. */
+lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+                         bool *zero);
+lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size_t block_bytes,
+                              bool crowded, bool *zero);
+
 /* ---- branch.c ---- */
 
 /* The calling thread's branch of that heap, made if need be; that of threads that have ended. NULL iff there is no
@@ -338,6 +501,29 @@ void lm_whole_lock_late(void); /* before those of heaps */
 void lm_whole_lock(void);      /* after them */
 void lm_whole_unlock(void);    /* both */
 void lm_whole_after_fork(void);
+
+/* ---- due.c: no lock held ---- */
+
+/* Counts a slow path, for who has registered a deferred free or asked for heartbeats. */
+void lm_beat(void);
+LM_INLINE void lm_beat_if_asked(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_beating)))
+        lm_beat(); /* relaxed: from the next one on will do */
+}
+
+/* Collects and tells the program, after memory was taken that may have crossed the soft limit. */
+void lm_limit_answer(void);
+LM_INLINE void lm_limit_answer_if_crossed(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed))) lm_limit_answer(); /* relaxed: likewise */
+}
+
+/* lm_room_made, after what loam itself can do: as there. */
+bool lm_room_found(size_t bytes, unsigned *tries);
+
+/* ---- count.c ---- */
+
+/* The rest of lm_heap_stats, whose pages and large objects are there. */
+void lm_count_sum(lm_heap_stats_t *stats);
 
 /* ---- idle.c ---- */
 

@@ -1,30 +1,196 @@
-/* secure.c: what the secure build finds beside what all checked builds find: double frees by the owner. */
+/* secure.c: malloc and free of the secure build (preset secure): what they look at, and what they leave.
+ *
+ *   malloc   pop ──> is all of it zero? ──> canary                    no: written after free, damaged list
+ *   free     block's begin? ──> canary? ──> slack zero? ──> wipe ──> later.c ──> lm_block_free
+ *               │ no                │ zero: double free; else overflow, or underflow of the next
+ *               └──> checked.c
+ *
+ * For programs that run with data or code that nobody trusts: it costs some ten nanoseconds a call. Blocks come
+ * zeroed, so calloc has nothing to clear. Objects at an offset have the canary, too; large ones are large.c's.
+ * It cannot see an overflow that jumps over the canary, nor one before it is looked at: at free, realloc, or where
+ * the next block's owner frees. Of blocks above EACH_WORD it looks for writes after free in both ends only, unless they
+ * are for calloc. Whoever can read canaries can forge them.
+ */
+#include "heap/secure.h"
 #include "heap/room.h"
 
-#if LOAM_SECURE && !LOAM_DEBUG
+#if LM_SECURE
 
-/* Only what the owner freed and has not reused can be found, and only by looking: done when the first
- * word looks like a link of this page, which data rarely does. */
-bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
-    const lm_block_t *block = (const lm_block_t *)p;
-    if (page->kind == LM_KIND_LARGE || lm_load_relaxed(&page->owner) != lm_thread_token())
-        return true;
-    const lm_block_t *next = lm_link_decoded(block);
-    if (next != NULL && lm_page_of(next) != page) return true;
-    uint32_t left = page->carved;
-    for (const lm_block_t *b = page->free; b != NULL && left-- > 0; b = lm_link_decoded(b)) {
-        if (b == block) return lm_double_free(page, p, function) != NULL;
-        if (lm_page_of(b) != page) break;
-    }
-    return true;
+#include <string.h>
+
+enum {
+    EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
+    SHORT = 128,      /* or less: handled without a loop */
+    END = SHORT,      /* of larger ones: so many at both ends */
+    SLACK_SHIFT = 40,
+};
+/* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
+#define SLACK_MASK ((uint64_t)0xffff << SLACK_SHIFT)
+#define MIX 0x9e3779b97f4a7c15u
+
+typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
+typedef uint64_t __attribute__((may_alias)) word_t;
+
+/* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
+LM_INLINE uint64_t canary_of(const void *p) {
+    return ((lm_load_relaxed(&lm_secret) ^ (uintptr_t)p) * MIX) | 1;
 }
 
-void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
+LM_INLINE word_t *last_word(const void *p, size_t bytes) {
+    return (word_t *)(void *)((char *)(uintptr_t)p + bytes - sizeof(word_t));
+}
 
-void *lm_malloc(size_t bytes) {
-    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
+    *last_word(p, bytes) = canary_of(p) ^ (uint64_t)slack << SLACK_SHIFT;
+}
+
+/* ---- Zeros; sizes are multiples of 16 ---- */
+
+#define PAIR(at) (*(two_words_t *)(void *)(at))
+
+LM_INLINE bool none_set(two_words_t any) { return (any[0] | any[1]) == 0; }
+
+/* From 16 on. */
+static LM_NOINLINE bool is_zero_long(const char *p, const char *end) {
+    two_words_t any = {0, 0};
+    const char *at = p + 16;
+    for (; at + 64 <= end; at += 64)
+        any |= PAIR(at) | PAIR(at + 16) | PAIR(at + 32) | PAIR(at + 48);
+    for (; at < end; at += 16) any |= PAIR(at);
+    return none_set(any);
+}
+
+/* A free block of at most SHORT, but for its link. */
+LM_INLINE bool is_zero_short(const lm_block_t *block, size_t bytes) {
+    const char *p = (const char *)block, *end = p + bytes;
+    uint64_t second = ((const word_t *)(const void *)p)[1];
+    if (bytes <= 16) return second == 0;
+    two_words_t any = PAIR(end - 16);
+    if (bytes > 32) {
+        any |= PAIR(p + 16) | PAIR(end - 32);
+        if (LM_UNLIKELY(bytes > 64)) {
+            any |= PAIR(p + 32) | PAIR(p + 48) | PAIR(end - 64) | PAIR(end - 48);
+        }
+    }
+    return (any[0] | any[1] | second) == 0;
+}
+
+LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
+    const char *p = (const char *)block;
+    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes);
+    return ((const word_t *)(const void *)p)[1] == 0 && is_zero_long(p, p + bytes);
+}
+
+LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
+    if (LM_LIKELY(all || bytes <= EACH_WORD)) return is_zero(block, bytes);
+    const char *end = (const char *)block + bytes;
+    return is_zero(block, END) && is_zero_long(end - END - 16, end);
+}
+
+LM_INLINE void wipe_short(void *block, size_t bytes) {
+    char *p = (char *)block, *end = p + bytes;
+    two_words_t zero = {0, 0};
+    PAIR(p) = zero;
+    PAIR(end - 16) = zero;
+    if (bytes <= 32) return;
+    PAIR(p + 16) = zero;
+    PAIR(end - 32) = zero;
+    if (bytes <= 64) return;
+    PAIR(p + 32) = PAIR(p + 48) = zero;
+    PAIR(end - 64) = PAIR(end - 48) = zero;
+}
+
+LM_INLINE void wipe(void *block, size_t bytes) {
+    if (LM_LIKELY(bytes <= SHORT))
+        wipe_short(block, bytes);
+    else
+        memset(block, 0, bytes);
+}
+
+/* ---- Malloc ---- */
+
+/* Tells, and makes it what it should be, should the program go on. */
+static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t from) {
+    const char *p = (const char *)block;
+    size_t first = from, end = bytes;
+    while (first < bytes && p[first] == 0) first++;
+    while (end > first && p[end - 1] == 0) end--;
+    lm_wrong(LM_WRONG_DAMAGE,
+             "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
+             (void *)block, end - first, first, bytes);
+    wipe(block, bytes);
+}
+
+void lm_check_waited(lm_block_t *block, size_t bytes) {
+    if (LM_UNLIKELY(block->next != NULL || !looks_zero(block, bytes, false)))
+        written_after_free(block, bytes, 0);
+}
+
+/* A block of that size for a request of that many bytes. */
+LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
+    if (LM_UNLIKELY(!looks_zero(block, size, all))) written_after_free(block, size, sizeof *block);
+    block->next = NULL;
+    set_trailer(block, size, size - LM_TRAILER - bytes);
+    return block;
+}
+
+/* moves: a sampled object may be put where it ends with its page; not one that is aligned. */
+static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
+        return begin((lm_block_t *)p, page->block_bytes, bytes, all);
+    if (page->kind == LM_KIND_SAMPLED)
+        p = memset(moves ? lm_sampled_mark_new(page, p, bytes) : p, 0, bytes);
+    return lm_mark(p, bytes);
+}
+
+void *lm_mark_new(void *p, size_t bytes) { return begin_any(p, bytes, false, false); }
+
+static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
+    if (LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER)) return lm_too_large(bytes);
+    if (bytes > LM_BLOCK_MOST - LM_TRAILER) return lm_large_alloc(bytes, 1, NULL);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
-    return p != NULL ? lm_mark_new(p, bytes) : NULL;
+    return p != NULL ? begin_any(p, bytes, all, true) : NULL;
+}
+
+/* all: every word of it must be zero. */
+LM_INLINE void *malloc_here(size_t bytes, bool all) {
+    if (LM_LIKELY(bytes <= LM_SMALL_MOST - LM_TRAILER)) {
+        size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
+        lm_block_t *block = lm_block_pop(size >> 4);
+        if (LM_LIKELY(block != NULL)) return begin(block, size, bytes, all);
+    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) {
+        unsigned size_class = lm_class_medium(bytes + LM_TRAILER);
+        lm_block_t *block = lm_block_pop(size_class);
+        if (LM_LIKELY(block != NULL)) return begin(block, lm_class_bytes(size_class), bytes, all);
+    }
+    return malloc_slow(bytes, all);
+}
+
+static LM_NOINLINE void *malloc_other(size_t bytes) { return malloc_here(bytes, false); }
+
+/* What is short and as it should be, without a call: all else begins anew. */
+void *lm_malloc(size_t bytes) {
+    size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
+    if (LM_UNLIKELY(bytes > SHORT - LM_TRAILER)) return malloc_other(bytes);
+    lm_heap_t *heap = lm_heap_self;
+    lm_block_t *block = heap->head[size >> 4];
+    if (LM_UNLIKELY(block == NULL)) return malloc_slow(bytes, false);
+    lm_block_t *next = lm_link_decoded(block);
+    if (LM_UNLIKELY(!lm_link_leads(next)) && next != NULL) return malloc_other(bytes);
+    if (LM_UNLIKELY(!is_zero_short(block, size))) return malloc_other(bytes);
+    heap->head[size >> 4] = next;
+    block->next = NULL;
+    set_trailer(block, size, size - LM_TRAILER - bytes);
+    return block;
+}
+
+void *lm_secure_calloc(size_t bytes) {
+    if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) return malloc_here(bytes, true);
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    bool zero = false;
+    void *p = lm_large_alloc(bytes, 1, &zero);
+    return p == NULL || zero ? p : memset(p, 0, lm_page_of(p)->bytes);
 }
 
 void *lm_malloc_small(size_t bytes) {
@@ -34,9 +200,246 @@ void *lm_malloc_small(size_t bytes) {
     return lm_no_memory();
 }
 
-void lm_free(void *p) {
+/* ---- Trailers ---- */
+
+void *lm_mark(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) lm_sampled_mark(page, p, bytes);
+    if (page->kind != LM_KIND_PAGE) return p;
+    size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
+    memset((char *)p + bytes, 0, most - bytes);
+    set_trailer(p, room, most - bytes);
+    return p;
+}
+
+size_t lm_requested(const lm_page_t *page, const void *p) {
+    size_t room = lm_block_room(page, p);
+    if (page->kind != LM_KIND_PAGE) return room;
+    uint64_t odd = *last_word(p, room) ^ canary_of(p);
+    size_t most = room - LM_TRAILER, slack = odd >> SLACK_SHIFT;
+    return (odd & ~SLACK_MASK) == 0 && slack <= most ? most - slack : most;
+}
+
+bool lm_block_is_free(const lm_page_t *page, const void *p) {
+    return *last_word(p, page->block_bytes) == 0;
+}
+
+/* Whether the bytes before `end`, at most slack, are zero; a block has 8 at least there. */
+LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
+    if (slack == 0) return true;
+    if (LM_LIKELY(slack <= 8)) return *last_word(end, 0) >> (64 - 8 * slack) == 0;
+    if (LM_LIKELY(slack <= 16))
+        return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
+    for (const char *at = end - slack; at < end; at++) {
+        if (*at != 0) return false;
+    }
+    return true;
+}
+
+/* Says what is wrong with a block that is. Returns false. */
+static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *function) {
+    size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
+    uint64_t word = *last_word(p, room), odd = word ^ canary_of(p);
+    size_t slack = odd >> SLACK_SHIFT;
+    if (word == 0) return lm_double_free(page, p, function) != NULL;
+    if ((odd & ~SLACK_MASK) != 0 || slack > most) {
+        lm_wrong(LM_WRONG_DAMAGE,
+                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
+                 lm_block_bytes(page));
+        return false;
+    }
+    const char *from = (const char *)p + (most - slack), *last = (const char *)p + most - 1;
+    while (last > from && *last == 0) last--;
+    lm_wrong(LM_WRONG_DAMAGE, "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ",
+             p, (size_t)(last - from) + 1, most - slack, lm_block_bytes(page));
+    return false;
+}
+
+bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
+    if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
+    size_t room = lm_block_room(page, p);
+    uint64_t odd = *last_word(p, room) ^ canary_of(p);
+    size_t slack = odd >> SLACK_SHIFT;
+    bool good = (odd & ~SLACK_MASK) == 0 && slack <= room - LM_TRAILER;
+    if (LM_LIKELY(good && slack_is_zero((const char *)last_word(p, room), slack))) return true;
+    return damaged(page, p, function);
+}
+
+/* ---- Free ---- */
+
+static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size) {
+    lm_misuse("free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, size,
+              lm_requested(page, p), lm_block_bytes(page));
+}
+
+#define ANY_SIZE SIZE_MAX
+
+/* Of a large object at an offset nobody knows what was requested. */
+static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
+    bool large = page->kind == LM_KIND_LARGE;
+    size_t requested = lm_requested(page, p);
+    if (large && (lm_is_offset(page) || (size == 0 && requested == 1))) return false;
+    return size != requested;
+}
+
+/* What is no block of a page, or a damaged one. */
+static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
-    if (lm_page_checked(p, "free") != NULL) lm_block_free(p);
+    lm_page_t *page = lm_page_checked(p, "free");
+    if (page == NULL) return;
+    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) {
+        of_other_size(page, p, size);
+        return;
+    }
+    if (page->kind == LM_KIND_PAGE) memset(p, 0, lm_block_room(page, p)); /* at an offset */
+    lm_block_free(p);
+}
+
+LM_INLINE void free_here(void *p, size_t size) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
+        free_other(p, size);
+        return;
+    }
+    /* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
+    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
+    if (LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+        free_other(p, size);
+        return;
+    }
+    size_t bytes = page->block_bytes;
+    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
+    size_t slack = odd >> SLACK_SHIFT;
+    if (LM_UNLIKELY((odd & ~SLACK_MASK) != 0 || slack > bytes - LM_TRAILER ||
+                    !slack_is_zero((const char *)last_word(p, bytes), slack))) {
+        (void)damaged(page, p, "free");
+        return;
+    }
+    if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack)) {
+        of_other_size(page, p, size);
+        return;
+    }
+    wipe(p, bytes);
+    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
+    uint32_t n = later->n;
+    if (LM_UNLIKELY(n >= later->room)) {
+        lm_later_put(page, p);
+        return;
+    }
+    later->block[n] = (lm_block_t *)p;
+    /* Release, free on x86-64: the child of a fork finds what is counted. */
+    lm_store_release(&later->n, n + 1);
+}
+
+static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
+
+/* As for malloc: a short block with a short slack. */
+LM_INLINE void free_short(void *p, size_t size) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
+        free_other(p, size);
+        return;
+    }
+    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes;
+    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
+    if (LM_UNLIKELY(bytes > SHORT) ||
+        LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+        free_longer(p, size);
+        return;
+    }
+    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
+    size_t slack = odd >> SLACK_SHIFT;
+    bool good = (odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0;
+    if (LM_UNLIKELY(!good) || LM_UNLIKELY(slack > bytes - LM_TRAILER) ||
+        LM_UNLIKELY(!slack_is_zero((const char *)last_word(p, bytes), slack)) ||
+        (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))) {
+        free_longer(p, size);
+        return;
+    }
+    wipe_short(p, bytes);
+    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
+    uint32_t n = later->n;
+    if (LM_UNLIKELY(n >= later->room)) {
+        lm_later_put(page, p);
+        return;
+    }
+    later->block[n] = (lm_block_t *)p;
+    lm_store_release(&later->n, n + 1); /* as in free_here */
+}
+
+void lm_free(void *p) { free_short(p, ANY_SIZE); }
+
+void lm_free_sized(void *p, size_t size) {
+    if (LM_LIKELY(size <= LM_REQUEST_MOST))
+        free_short(p, size);
+    else
+        free_other(p, LM_REQUEST_MOST);
+}
+
+void lm_free_aligned(void *p, size_t align) {
+    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0)) {
+        lm_free(p);
+        return;
+    }
+    lm_page_t *page = lm_page_checked(p, "free");
+    if (page == NULL) return;
+    if (lm_is_offset(page)) /* aligned there */
+        lm_free(p);
+    else
+        lm_misuse("free of %p as aligned to %zu B (size class %zu B, ", p, align,
+                  lm_block_bytes(page));
+}
+
+void lm_free_aligned_sized(void *p, size_t align, size_t size) {
+    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0) || lm_is_offset(lm_page_of(p)))
+        lm_free_sized(p, size);
+    else
+        lm_free_aligned(p, align);
+}
+
+void lm_block_give_back(void *p) {
+    const lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page)) wipe(p, page->block_bytes);
+    lm_block_free(p);
+}
+
+/* ---- Pages ---- */
+
+lm_divisor_t lm_divisors[LM_CLASSES];
+
+void lm_secure_class(unsigned size_class, size_t bytes) {
+    uint32_t shift = (uint32_t)__builtin_ctzl(bytes), odd = (uint32_t)(bytes >> shift);
+    uint32_t inverse = odd; /* right in 3 bits; each step doubles them */
+    for (int i = 0; i < 4; i++) inverse *= 2 - odd * inverse;
+    /* Relaxed: all threads write the same, and who has a block of such a page has synchronised with its maker. */
+    lm_store_relaxed(&lm_divisors[size_class].shift, shift);
+    lm_store_relaxed(&lm_divisors[size_class].inverse, inverse);
+}
+
+/* Block 0 of a page comes last of its run: then there is a block with a canary before the others. */
+lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
+    size_t bytes = page->block_bytes;
+    if (!page->fresh) memset(first, 0, n * bytes);
+    uint16_t order[256];
+    uint64_t random = lm_random(page->heap);
+    uint32_t fixed = first == lm_span_start(page);
+    for (uint32_t i = 0; i < n; i++) order[i] = (uint16_t)i;
+    for (uint32_t i = n - 1; i > fixed; i--) {
+        random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
+        uint32_t j = fixed + (uint32_t)((random >> 33) * (i - fixed + 1) >> 31);
+        uint16_t other = order[j];
+        order[j] = order[i];
+        order[i] = other;
+    }
+    lm_block_t *list = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        lm_block_t *block = (lm_block_t *)(void *)(first + order[i] * bytes);
+        lm_link_set(block, list);
+        list = block;
+    }
+    return list;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* survey.c: looks at every page of the process, to count and to check.
+/* survey.c: looks at every page of the process, to count (with count.c) and to check.
  *
  * Nothing is kept for it on the fast paths. It reads pages of other threads while those go on: sums
  * are right when they rest, and off by the blocks in flight when they do not.
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static void count_span(lm_page_t *span, void *context) {
+static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
     lm_heap_stats_t *stats = (lm_heap_stats_t *)context;
     if (span->kind == LM_KIND_LARGE) {
         stats->large_blocks++;
@@ -21,35 +21,23 @@ static void count_span(lm_page_t *span, void *context) {
     stats->of_class[span->size_class].pages++;
     stats->of_class[span->size_class].blocks += blocks;
     stats->of_class[span->size_class].capacity += span->capacity;
+    stats->of_class[span->size_class].most += lm_load_relaxed(&span->carved);
+    stats->of_class[span->size_class].total +=
+        lm_load_relaxed(&span->carved) + lm_load_relaxed(&span->again);
     stats->small_blocks += blocks;
     stats->small_bytes += blocks * span->block_bytes;
     stats->held_bytes += ((size_t)span->slices << LM_SLICE_SHIFT) - blocks * span->block_bytes;
 }
 
-static void leave_ready_out(const lm_heap_t *heap, lm_heap_stats_t *stats) {
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
-            size_t bytes = lm_class_bytes(c);
-            stats->of_class[c].blocks--;
-            stats->small_blocks--;
-            stats->small_bytes -= bytes;
-            stats->held_bytes += bytes;
-        }
-    }
-}
-
 void lm_heap_stats(lm_heap_stats_t *stats) {
     memset(stats, 0, sizeof *stats);
-    lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
+    lm_idle_unkeep();                               /* what ended threads have left ready would count as in use */
+    if (lm_heap_mine() != NULL) (void)lm_heap_get(); /* it may be parked, and the worker in its lists */
     lm_span_visit(count_span, stats);
-    /* What our own heaps hold ready is not in use. */
-    lm_heap_t *own = lm_heap_mine();
-    for (lm_heap_t *heap = own; heap != NULL; heap = heap->next_branch)
-        leave_ready_out(heap, stats);
-    lm_lock_take(&lm_registry_lock);
-    for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-        stats->heaps++;
-    lm_lock_give(&lm_registry_lock);
+    size_t sampled_bytes, sampled = lm_sampled_count(&sampled_bytes);
+    stats->small_blocks += sampled;
+    stats->small_bytes += sampled_bytes;
+    lm_count_sum(stats);
 }
 
 static void broken(const char *what, const lm_page_t *page) {
@@ -100,6 +88,7 @@ static void check_heap(lm_heap_t *heap) {
 }
 
 void lm_heap_check(void) {
+    lm_sampled_check();
     if (lm_heap_self == &lm_heap_empty) return;
     for (lm_heap_t *heap = lm_heap_mine(); heap != NULL; heap = heap->next_branch) check_heap(heap);
 }

@@ -14,6 +14,7 @@
  * heaps end there as on thread exit, with `live` counted anew.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum {
     KEPT_BYTES = 512 * 1024, /* of the current pages of each heap that is kept */
@@ -132,7 +133,9 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     heap->token = lm_thread_token();
     if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
-    (void)lm_add_relaxed(&lm_heaps_active, 1); /* relaxed: a guess is enough */
+    /* Relaxed, all of these: a guess is enough. */
+    lm_most(&lm_heap_counts.most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
+    (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
     /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
@@ -169,12 +172,13 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     if (head == NULL) return;
     if (heap->foreign[size_class].handed_out) {
         heap->head[size_class] = NULL;
-        lm_foreign_send(heap, head);
+        lm_foreign_send_back(heap, head);
         return;
     }
     uint32_t n = 1;
     for (lm_block_t *next; (next = lm_link_get(tail)) != NULL; tail = next) n++;
     heap->head[size_class] = NULL;
+    lm_count_back(heap->current[size_class], n);
     lm_page_put(heap->current[size_class], head, tail, n);
 }
 
@@ -352,6 +356,7 @@ static bool heap_ended(void *value, unsigned rounds) {
     if (++heap->rounds < rounds) return true;
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
+    lm_later_empty(heap);
     if (heap->next_branch != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
@@ -372,10 +377,13 @@ static bool heap_ended(void *value, unsigned rounds) {
 }
 
 void lm_heap_collect(void) {
+    (void)lm_reuse_unkeep();
     lm_idle_unkeep();
+    (void)lm_large_let_go(true);
     lm_heap_t *heap = lm_heap_mine();
     if (heap == NULL) return;
     (void)lm_heap_get(); /* it may be parked */
+    lm_later_empty(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);
@@ -403,7 +411,10 @@ static void before_fork(void) {
     lm_whole_lock();
     lm_transfer_lock();
     lm_offset_lock();
+    lm_sampled_lock();
     lm_orphan_lock();
+    lm_large_lock();
+    lm_sites_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
 }
@@ -411,7 +422,10 @@ static void before_fork(void) {
 static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
+    lm_large_unlock();
+    lm_sites_unlock();
     lm_orphan_unlock();
+    lm_sampled_unlock();
     lm_offset_unlock();
     lm_transfer_unlock();
     lm_whole_unlock();
@@ -455,6 +469,7 @@ static void end_in_child(lm_heap_t *heap) {
 
 /* What a dead thread was about to hand over, as far as it hangs together. */
 static void end_foreign(lm_heap_t *heap) {
+    lm_later_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_block_t *block = heap->foreign[c].first, *next;
         heap->foreign[c].first = NULL;
@@ -484,7 +499,10 @@ static bool not_here(const lm_heap_t *heap) {
 static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
+    lm_large_after_fork();
+    lm_sites_after_fork();
     lm_orphan_after_fork();
+    lm_sampled_after_fork();
     lm_offset_after_fork();
     lm_transfer_after_fork();
     lm_whole_after_fork();

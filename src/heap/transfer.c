@@ -17,6 +17,7 @@ enum { SLOTS = 8 };
 typedef struct LM_ALIGNED(64) transfer {
     lm_lock_t lock;
     uint8_t low;
+    uint16_t blocks[SLOTS]; /* of each list */
     lm_block_t *list[SLOTS];
 } transfer_t;
 
@@ -32,6 +33,7 @@ bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign) {
     bool put = n < SLOTS;
     if (put) {
         /* Under the lock: a fork finds the list either there or here. */
+        transfer->blocks[n] = (uint16_t)(foreign->granted - foreign->room);
         transfer->list[n] = lm_foreign_unlist(foreign);
         lm_store_relaxed(&lm_transfer_count[size_class], (uint8_t)(n + 1));
     }
@@ -47,6 +49,7 @@ lm_block_t *lm_transfer_take_one(unsigned size_class) {
     uint8_t n = lm_transfer_count[size_class];
     if (n > 0) {
         list = transfer->list[--n];
+        lm_count_others(size_class, transfer->blocks[n]);
         lm_store_relaxed(&lm_transfer_count[size_class], n);
         if (transfer->low > n) transfer->low = n;
     }
@@ -62,7 +65,10 @@ static unsigned send_home(unsigned size_class, bool all) {
     unsigned count = lm_transfer_count[size_class], n = all ? count : transfer->low,
              left = count - n;
     for (unsigned i = 0; i < n; i++) list[i] = transfer->list[i];
-    for (unsigned i = 0; i < left; i++) transfer->list[i] = transfer->list[n + i];
+    for (unsigned i = 0; i < left; i++) {
+        transfer->list[i] = transfer->list[n + i];
+        transfer->blocks[i] = transfer->blocks[n + i];
+    }
     lm_store_relaxed(&lm_transfer_count[size_class], (uint8_t)left);
     transfer->low = (uint8_t)left;
     lm_lock_give(&transfer->lock);
@@ -76,6 +82,17 @@ bool lm_transfer_empty(bool all) {
         if (lm_load_relaxed(&lm_transfer_count[c]) > 0) left += send_home(c, all);
     }
     return left > 0;
+}
+
+size_t lm_transfer_blocks(unsigned size_class) {
+    transfer_t *transfer = &transfers[size_class];
+    /* Relaxed: as in lm_transfer_take. */
+    if (lm_load_relaxed(&lm_transfer_count[size_class]) == 0) return 0;
+    size_t blocks = 0;
+    lm_lock_take(&transfer->lock);
+    for (unsigned i = 0; i < lm_transfer_count[size_class]; i++) blocks += transfer->blocks[i];
+    lm_lock_give(&transfer->lock);
+    return blocks;
 }
 
 void lm_transfer_lock(void) {

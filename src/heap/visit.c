@@ -8,6 +8,7 @@
  * threads have freed and still hold count as in use; a first-class heap has none of these.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 #include <string.h>
 
@@ -103,6 +104,16 @@ static void find_used(used_t *used, lm_page_t *page) {
         if (4 * (size_t)page->block_bytes > 5 * lm_class_bytes(c)) break;
         strike(used, page, heap->head[c]);
     }
+#if LM_SECURE
+    /* Those that wait (later.c), in whatever thread. */
+    for (size_t i = 0; i < page->carved; i++) {
+        if (!is_used(used, i) ||
+            !lm_block_is_free(page, lm_span_start(page) + i * page->block_bytes))
+            continue;
+        used->bit[i / 8] &= (uint8_t) ~(1u << i % 8);
+        used->count--;
+    }
+#endif
 }
 
 static bool visit_page(lm_page_t *page, loam_heap_area_visitor *area,
@@ -123,7 +134,7 @@ static bool visit_large(lm_page_t *page, loam_heap_area_visitor *area,
                         loam_heap_object_visitor *block, void *context) {
     char *start = lm_span_start(page);
     size_t bytes = lm_requested(page, start);
-    loam_heap_area here = {start, (size_t)page->slices << LM_SLICE_SHIFT, bytes, 1, 1};
+    loam_heap_area here = {start, lm_large_slices(page) << LM_SLICE_SHIFT, bytes, 1, 1};
     return area(&here, context) && (block == NULL || block(start, bytes, context));
 }
 

@@ -28,10 +28,27 @@ struct loam_heap *lm_whole_create(void) {
         whole->crossed = false;
         whole->told = NULL;
         whole->late = NULL;
+        whole->large_total = whole->large_bytes_total = 0;
+        if (whole->handed != NULL)
+            __builtin_memset(whole->handed, 0, LM_CLASSES * sizeof *whole->handed);
+        whole->arena = NULL;
         lm_list_add_last(&wholes, &whole->link);
     }
     lm_lock_give(&lm_registry_lock);
     if (whole == NULL) (void)lm_no_memory();
+    LM_PROBE1(heap_create, whole);
+    return whole;
+}
+
+struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills) {
+    if (!lm_range_hold(arena)) return NULL;
+    struct loam_heap *whole = lm_whole_create();
+    if (whole == NULL) {
+        lm_range_let(arena);
+        return NULL;
+    }
+    whole->arena = arena;
+    whole->spills = spills;
     return whole;
 }
 
@@ -126,7 +143,8 @@ static void make_ordinary(lm_page_t *page, void *context) {
     lm_store_relaxed(&page->foreign_class, page->size_class);
 }
 
-/* All its pages at once, whatever is in them. Heap lock held. */
+/* All its pages at once, whatever is in them: so what it has ready stays counted as handed out, and counts as freed.
+ * Heap lock held. */
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
     lm_branch_each_page(branch, into_chain, &chain);
@@ -162,11 +180,13 @@ static const lm_heap_t *leave_front(const struct loam_heap *whole) {
 }
 
 static void put_away(struct loam_heap *whole) {
+    if (whole->arena != NULL) lm_range_let(whole->arena);
     lm_list_remove(&wholes, &whole->link);
     lm_list_add_first(&spare_wholes, &whole->link);
 }
 
 void lm_whole_destroy(struct loam_heap *whole) {
+    LM_PROBE1(heap_destroy, whole);
     const lm_heap_t *own = leave_front(whole);
     lm_lock_take(&lm_registry_lock);
     enter(whole, own);
@@ -186,6 +206,7 @@ void lm_whole_destroy(struct loam_heap *whole) {
 }
 
 void lm_whole_delete(struct loam_heap *whole) {
+    LM_PROBE1(heap_delete, whole);
     const lm_heap_t *own = leave_front(whole);
     lm_lock_take(&lm_registry_lock);
     enter(whole, own);

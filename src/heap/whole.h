@@ -31,10 +31,32 @@ struct loam_heap {
     void *context;
     lm_lock_t late_lock; /* of the next; before heaps' locks */
     lm_heap_t *late;     /* for threads that have ended but go on */
+    uint64_t large_total, large_bytes_total; /* atomic: of large objects, ever */
+    uint64_t *handed; /* atomic, by class: blocks of pages that have gone; NULL: not needed yet */
+    struct loam_arena *arena; /* where its memory comes from; NULL: from everywhere */
+    bool spills;              /* and from elsewhere when that is full */
 };
+
+typedef struct lm_whole_class {
+    size_t pages, blocks, capacity;
+    uint64_t total; /* blocks ever allocated */
+} lm_whole_class_t;
+
+typedef struct lm_whole_counts {
+    lm_whole_class_t of_class[LM_CLASSES];
+    size_t large, large_bytes, spans;
+    uint64_t large_total, large_bytes_total;
+} lm_whole_counts_t;
+
+/* As for visit; false iff there is no memory for a list of its spans. */
+bool lm_whole_count_all(struct loam_heap *whole, lm_whole_counts_t *counts);
 
 /* NULL iff there is no memory. */
 struct loam_heap *lm_whole_create(void);
+
+/* The same in a range (span/range.h); spills: where that is full, memory comes from elsewhere. NULL also iff the range
+ * is closing. */
+struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills);
 
 /* Objects live on as malloc's. No thread may be allocating from it, or have it for its malloc but this one. */
 void lm_whole_delete(struct loam_heap *whole);

@@ -38,7 +38,7 @@ static void tell(struct loam_heap *whole) {
 }
 
 void lm_whole_gain(struct loam_heap *whole, lm_page_t *page) {
-    (void)lm_add_relaxed(&whole->used, (size_t)page->slices << LM_SLICE_SHIFT);
+    (void)lm_add_relaxed(&whole->used, lm_large_slices(page) << LM_SLICE_SHIFT);
     lm_lock_take(&whole->lock);
     page->whole = whole;
     lm_list_add_last(&whole->large, &page->link);
@@ -55,7 +55,7 @@ void lm_whole_lose(lm_page_t *page) {
         lm_store_relaxed(&page->whole, NULL);
     }
     lm_lock_give(&whole->lock);
-    if (still) lm_whole_uncount(whole, page->slices);
+    if (still) lm_whole_uncount(whole, lm_large_slices(page));
 }
 
 void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
@@ -73,13 +73,29 @@ void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers)
     numbers->hard_limit = lm_load_relaxed(&whole->hard);
 }
 
+/* ---- Memory of a range ---- */
+
+lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t align_slices,
+                         bool *zero) {
+    lm_page_t *span = lm_range_take(whole->arena, slices, align_slices, LM_KIND_LARGE, zero);
+    return span == NULL && whole->spills ? lm_span_take(slices, align_slices, LM_KIND_LARGE, zero)
+                                         : span;
+}
+
+lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size_t block_bytes,
+                              bool crowded, bool *zero) {
+    lm_page_t *span = lm_range_take_page(whole->arena, slices, block_bytes, zero);
+    return span == NULL && whole->spills ? lm_span_take_page(slices, block_bytes, crowded, zero)
+                                         : span;
+}
+
 /* ---- Allocation ---- */
 
 /* Once more after what is empty has gone, if that is what is missing. */
 static void *refill(lm_heap_t *branch, unsigned size_class) {
     struct loam_heap *whole = branch->whole;
     void *block = lm_heap_refill(branch, size_class);
-    if (block == NULL && lm_load_relaxed(&whole->hard) != SIZE_MAX) {
+    if (block == NULL && (whole->arena != NULL || lm_load_relaxed(&whole->hard) != SIZE_MAX)) {
         lm_whole_collect(whole);
         block = lm_heap_refill(branch, size_class);
     }
@@ -113,12 +129,17 @@ void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, 
         lm_whole_collect(whole);
         allowed = lm_whole_count(whole, slices);
     }
-    for (unsigned tries = 0; LM_UNLIKELY(!allowed) && lm_room_made(bytes, &tries);)
+    for (unsigned tries = 0; LM_UNLIKELY(!allowed) && lm_room_found(bytes, &tries);)
         allowed = lm_whole_count(whole, slices);
     if (!allowed) lm_refused(bytes, false);
-    void *p = allowed ? lm_large_open(bytes, align, zero) : lm_no_memory();
+    void *p = allowed ? lm_large_open(whole, bytes, align, zero) : lm_no_memory();
     if (allowed) lm_whole_uncount(whole, slices);
-    if (p != NULL) lm_whole_gain(whole, lm_page_of(p));
+    if (p != NULL) {
+        /* Relaxed, both: for who asks for statistics. */
+        (void)lm_add_relaxed(&whole->large_total, 1);
+        (void)lm_add_relaxed(&whole->large_bytes_total, lm_page_of(p)->bytes);
+        lm_whole_gain(whole, lm_page_of(p));
+    }
     tell(whole);
     return p;
 }
@@ -130,12 +151,14 @@ static void *attempt(struct loam_heap *whole, unsigned size_class) {
 }
 
 static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
-    if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, need, 1, NULL);
+    if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, lm_large_need(need), 1, NULL);
     LM_METER(slow());
+    lm_beat_if_asked();
     unsigned size_class = lm_class_of(need == 0 ? 1 : need);
     void *block = attempt(whole, size_class);
-    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_made(need, &tries);)
+    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_found(need, &tries);)
         block = attempt(whole, size_class);
+    lm_limit_answer_if_crossed();
     if (LM_LIKELY(block != NULL)) return block;
     lm_refused(need, false);
     return lm_no_memory();
@@ -156,12 +179,12 @@ LM_INLINE lm_block_t *pop(const struct loam_heap *whole, size_t size_class) {
 LM_INLINE void *alloc(struct loam_heap *whole, size_t need) {
     if (LM_LIKELY(need <= LM_SMALL_MOST)) {
         lm_block_t *block = pop(whole, lm_class_small(need));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     } else if (LM_LIKELY(need <= LM_BLOCK_MOST)) {
         lm_block_t *block = pop(whole, lm_class_medium(need));
-        if (LM_LIKELY(block != NULL)) return block;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     }
-    return alloc_slow(whole, need);
+    return lm_taken(alloc_slow(whole, need));
 }
 
 void *lm_whole_malloc(struct loam_heap *whole, size_t bytes) {
@@ -176,8 +199,8 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     size_t need = bytes + LM_TRAILER;
     bool zero = false;
-    void *p =
-        need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, need, 1, &zero) : alloc(whole, need);
+    void *p = need > LM_BLOCK_MOST ? lm_whole_large_alloc(whole, lm_large_need(need), 1, &zero)
+                                   : alloc(whole, need);
     if (p == NULL) return NULL;
     const lm_page_t *page = lm_page_of(p);
     size_t written = bytes;
@@ -193,6 +216,6 @@ void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t alig
     size_t need = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(need, align) : 0;
     void *p = size_class != 0 ? alloc(whole, lm_class_bytes(size_class))
-                              : lm_whole_large_alloc(whole, need, align, NULL);
-    return p != NULL ? lm_mark(p, bytes) : NULL;
+                              : lm_whole_large_alloc(whole, lm_large_need(need), align, NULL);
+    return p != NULL ? lm_mark_new(p, bytes) : NULL;
 }

@@ -40,7 +40,7 @@ static bool thread_ended(void *value, unsigned rounds) {
     for (unsigned i = 0; i < LAST_SIZES; i++) {
         for (lm_block_t *chunk = of->first[i], *next; chunk != NULL; chunk = next) {
             next = chunk->next;
-            lm_block_free(chunk);
+            lm_block_give_back(chunk);
         }
     }
     *of = (last_chunks_t){0};
@@ -95,7 +95,7 @@ static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_
     if (!last.known && last_of(got) < LAST_SIZES && begin_last())
         source->put(source, chunk, got);
     else
-        lm_block_free(chunk);
+        lm_block_give_back(chunk);
 }
 
 static void pages_put(loam_source *source, void *chunk, size_t got) {

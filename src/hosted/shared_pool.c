@@ -163,7 +163,7 @@ static bool thread_ended(void *value, unsigned rounds) {
     }
     table_unlink(table);
     lm_lock_give(&directory_lock);
-    lm_block_free(table);
+    lm_block_give_back(table);
     return false;
 }
 
@@ -177,7 +177,7 @@ static magazines_t *table_grow(unsigned slot) {
     magazines_t *table = (magazines_t *)lm_block_alloc(bytes);
     if (table == NULL) return NULL;
     if (!lm_thread_on_exit(thread_ended, table)) {
-        lm_block_free(table);
+        lm_block_give_back(table);
         return NULL;
     }
     memset(table, 0, bytes);
@@ -190,7 +190,7 @@ static magazines_t *table_grow(unsigned slot) {
     table_link(table);
     mine = table;
     lm_lock_give(&directory_lock);
-    if (old != &none) lm_block_free(old);
+    if (old != &none) lm_block_give_back(old);
     return table;
 }
 
@@ -359,7 +359,7 @@ static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
         memset(more, 0, count * sizeof(loam_shared_pool *));
         if (slot != 0) {
             memcpy(more, slots, slot * sizeof(loam_shared_pool *));
-            lm_block_free(slots);
+            lm_block_give_back(slots);
         }
         slots = more;
         slots_count = count;

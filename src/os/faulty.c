@@ -14,6 +14,12 @@ lm_commit_t lm_linux_commit(void *at, size_t bytes, bool reserved);
 bool lm_linux_purge(void *at, size_t bytes);
 bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool lm_linux_worker_start(void (*entry)(void));
+uint64_t lm_linux_nodes(void);
+unsigned lm_linux_node(void);
+bool lm_linux_bind(void *at, size_t bytes, unsigned node);
+bool lm_linux_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
+uint64_t lm_linux_ms(void);
+bool lm_linux_protect(void *at, size_t bytes, bool allow);
 
 /* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
 static struct {
@@ -86,4 +92,66 @@ bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
 
 bool lm_os_worker_start(void (*entry)(void)) {
     return !fails(LM_FAULT_WORKER) && lm_linux_worker_start(entry);
+}
+
+/* ---- Another machine ---- */
+
+static lm_faulty_machine_t machine;
+static uint64_t passed_ms;
+static size_t asked;
+static struct {
+    size_t calls, bytes;
+} bound[64];
+
+void lm_faulty_machine(const lm_faulty_machine_t *other) {
+    machine = *other;
+    passed_ms = 0;
+    asked = 0;
+    for (size_t i = 0; i < 64; i++) bound[i].calls = bound[i].bytes = 0;
+}
+
+size_t lm_faulty_binds(unsigned node, size_t *bytes) {
+    if (bytes != NULL) *bytes = lm_load_relaxed(&bound[node].bytes);
+    return lm_load_relaxed(&bound[node].calls);
+}
+
+size_t lm_faulty_asked(void) { return lm_load_relaxed(&asked); }
+
+uint64_t lm_os_nodes(void) {
+    (void)lm_add_relaxed(&asked, 1);
+    return machine.nodes != 0 ? machine.nodes : lm_linux_nodes();
+}
+
+unsigned lm_os_node(void) {
+    (void)lm_add_relaxed(&asked, 1);
+    return machine.nodes != 0 ? lm_load_relaxed(&machine.node) : lm_linux_node();
+}
+
+bool lm_os_bind(void *at, size_t bytes, unsigned node) {
+    expect_units("bind", at, bytes, lm_os_page_bytes());
+    if (fails(LM_FAULT_BIND)) return false;
+    if (node < 64) {
+        (void)lm_add_relaxed(&bound[node].calls, 1);
+        (void)lm_add_relaxed(&bound[node].bytes, bytes);
+    }
+    return machine.nodes != 0 || lm_linux_bind(at, bytes, node);
+}
+
+bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node) {
+    expect_units("pages of the pool", at, bytes, page_bytes);
+    if (fails(LM_FAULT_POOL)) return false;
+    if (!machine.has_pool) return lm_linux_pool_pages(at, bytes, page_bytes, node);
+    size_t *left = page_bytes > 2 * LM_MIB ? &machine.pages_1g : &machine.pages_2m;
+    if (*left < bytes / page_bytes) return false;
+    *left -= bytes / page_bytes;
+    passed_ms += machine.ms;
+    if (node >= 0) (void)lm_os_bind(at, bytes, (unsigned)node);
+    return lm_linux_commit(at, bytes, true) == LM_COMMIT_DONE;
+}
+
+uint64_t lm_os_ms(void) { return lm_linux_ms() + passed_ms; }
+
+bool lm_os_protect(void *at, size_t bytes, bool allow) {
+    expect_units("protect", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_PROTECT) && lm_linux_protect(at, bytes, allow);
 }

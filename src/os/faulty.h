@@ -19,6 +19,9 @@ typedef enum lm_fault {
     LM_FAULT_PURGE,
     LM_FAULT_MOVE,
     LM_FAULT_WORKER,
+    LM_FAULT_BIND,
+    LM_FAULT_POOL,
+    LM_FAULT_PROTECT,
     LM_FAULT_ANY, /* all of the above, counted together */
     LM_FAULT_KINDS,
 } lm_fault_t;
@@ -34,5 +37,22 @@ void lm_faulty_clear(void);
 /* Calls of that kind, and those of them that failed on purpose, since the script was set. */
 size_t lm_faulty_calls(lm_fault_t kind);
 size_t lm_faulty_failures(lm_fault_t kind);
+
+/* Another machine: nodes by bits (0: the real ones), on one of which every thread runs; binding to them does nothing
+ * but count. A pool with so many pages of 2 MiB and of 1 GiB, which are ordinary memory here; each takes ms to come. */
+typedef struct lm_faulty_machine {
+    uint64_t nodes;
+    unsigned node;
+    bool has_pool;
+    size_t pages_2m, pages_1g;
+    uint64_t ms;
+} lm_faulty_machine_t;
+void lm_faulty_machine(const lm_faulty_machine_t *machine);
+
+/* Calls and bytes bound to a node since then. */
+size_t lm_faulty_binds(unsigned node, size_t *bytes);
+
+/* How often it was asked which nodes there are, or where a thread runs. */
+size_t lm_faulty_asked(void);
 
 #endif

@@ -7,17 +7,19 @@
  * A handler and its argument are two words that must be read as a pair, by threads that may not wait, in
  * children of forks too: a sequence lock, whose writers hold the port's LIST lock, which no fork finds held.
  * What is the thread's own, that it is inside of a handler, is thread-local: the worker, which has nothing
- * of that kind, never gets there. It cannot take back a handler that another thread is about to call.
+ * of that kind, never gets there. Heartbeats are counted here, too: they are the thread's own as well. It cannot take
+ * back a handler that another thread is about to call.
  */
 #include "os/os.h"
 
 #include "loam/handlers.h"
+#include "loam/limits.h"
 
 #include <errno.h>
 
 enum { TRIES_MOST = 32, LATER_MOST = 4 };
 
-typedef enum kind { OUTPUT, ERROR, OOM, KINDS } kind_t;
+typedef enum kind { OUTPUT, ERROR, OOM, DEFERRED, LIMIT, KINDS } kind_t;
 
 typedef void function_t(void);
 
@@ -42,6 +44,7 @@ static later_t laters[LATER_MOST];
 static LM_TLS struct {
     uint32_t inside; /* a bit for each kind of handler that runs */
     uint32_t held;   /* calls of lm_told_hold */
+    unsigned long long beats;
     later_t *later;
 } mine;
 
@@ -90,6 +93,29 @@ void loam_error_register(loam_error_handler handler, void *argument) {
 }
 void loam_oom_register(loam_oom_handler handler, void *argument) {
     handler_set(OOM, (function_t *)handler, argument);
+}
+
+void loam_limit_register(loam_limit_handler handler, void *argument) {
+    handler_set(LIMIT, (function_t *)handler, argument);
+}
+
+bool lm_beating;
+size_t lm_quiet_most = LM_QUIET_MOST;
+
+/* Relaxed, both: from the next slow path on will do. */
+static void start_beating(void) {
+    lm_store_relaxed(&lm_quiet_most, 0);
+    lm_store_relaxed(&lm_beating, true);
+}
+
+void loam_deferred_free_register(loam_deferred_handler handler, void *argument) {
+    handler_set(DEFERRED, (function_t *)handler, argument);
+    start_beating();
+}
+
+unsigned long long loam_heartbeat(void) {
+    if (!lm_load_relaxed(&lm_beating)) start_beating();
+    return mine.beats;
 }
 
 /* ---- Calls ---- */
@@ -160,6 +186,33 @@ void lm_told_after_fork(void) {
     for (int i = 0; i < LATER_MOST; i++) { /* those of threads that are not here */
         if (&laters[i] != mine.later) lm_store_relaxed(&laters[i].taken, false);
     }
+}
+
+bool lm_deferred_free(bool force) {
+    if (!force) mine.beats++;
+    handler_t handler = handler_for_call(DEFERRED);
+    if (handler.function == NULL || mine.held > 0) return false;
+    int error = errno;
+    mine.inside |= 1u << DEFERRED;
+    ((loam_deferred_handler)handler.function)(force, mine.beats, handler.argument);
+    mine.inside &= ~(1u << DEFERRED);
+    errno = error;
+    return true;
+}
+
+void lm_limit_told(size_t held, size_t soft) {
+    handler_t handler = handler_for_call(LIMIT);
+    if (handler.function == NULL) return;
+    int error = errno;
+    mine.inside |= 1u << LIMIT;
+    ((loam_limit_handler)handler.function)(held, soft, handler.argument);
+    mine.inside &= ~(1u << LIMIT);
+    errno = error;
+}
+
+bool lm_told_may(void) {
+    /* Relaxed: only the forking thread itself finds its own token here, and the locks of all the rest are its. */
+    return mine.held == 0 && lm_load_relaxed(&lm_fork_owner) != lm_thread_token();
 }
 
 bool lm_room_made(size_t bytes, unsigned *tries) {

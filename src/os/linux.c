@@ -1,8 +1,8 @@
 /* linux.c: the promises of os.h kept by Linux (x86-64 and aarch64, kernel 4.17 or newer).
  *
- * The only file of the project that knows Linux. Every system call is made by instruction, not by
+ * With linux_fault.c and linux_trace.c the only files of the project that know Linux. Every system call is made by instruction, not by
  * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
- * clone, membarrier and mremap only while the program has not shut itself in (see override/doors.c).
+ * clone, membarrier, mremap, mprotect and mincore only while the program has not shut itself in (see override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
  * protector for the same reason.
  */
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -29,6 +30,7 @@ void *PORT(reserve)(size_t bytes);
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
 bool PORT(purge)(void *at, size_t bytes);
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
+bool PORT(protect)(void *at, size_t bytes, bool allow);
 bool PORT(worker_start)(void (*entry)(void));
 #else
 #define PORT(name) lm_os_##name
@@ -38,10 +40,21 @@ bool PORT(worker_start)(void (*entry)(void));
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
+lm_os_counts_t lm_os_counts;
+
+/* Relaxed: for who asks for statistics. */
+LM_INLINE void count(long n) {
+    (void)lm_add_relaxed(&lm_os_counts.calls, 1);
+    if (n == SYS_mmap) (void)lm_add_relaxed(&lm_os_counts.maps, 1);
+    if (n == SYS_munmap) (void)lm_add_relaxed(&lm_os_counts.unmaps, 1);
+    if (n == SYS_madvise) (void)lm_add_relaxed(&lm_os_counts.advices, 1);
+}
+
 /* Every call of loam's is made here and nowhere else: a thread that sleeps in the kernel with its
  * program counter in here sleeps inside loam. (The worker's start is the exception.) */
 static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
 call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
+    count(n);
     return lm_syscall(n, a, b, c, d, e, 0);
 }
 
@@ -105,6 +118,7 @@ void *PORT(reserve)(size_t bytes) {
 }
 
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
+    (void)lm_add_relaxed(&lm_os_counts.commits, 1); /* relaxed: as above */
     intptr_t got =
         map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at) return LM_COMMIT_DONE;
@@ -115,6 +129,16 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
 
 bool PORT(purge)(void *at, size_t bytes) {
     return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
+}
+
+bool PORT(protect)(void *at, size_t bytes, bool allow) {
+    int protection = allow ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
+}
+
+/* Memory of different advice is not joined; and this advice means nothing for memory that is no file's. */
+void lm_os_keep_apart(void *at, size_t bytes) {
+    (void)call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_RANDOM);
 }
 
 /* Fails where the kernel has no huge pages: all the better. */
@@ -140,6 +164,25 @@ bool lm_os_resident(const void *at) {
     return !failed(call3(SYS_mincore, (intptr_t)page, 1, (intptr_t)pages)) && (pages[0] & 1) != 0;
 }
 
+size_t lm_os_resident_pages(const void *at, size_t bytes) {
+    unsigned char pages[512]; /* the worker's stack is small */
+    size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
+    for (uintptr_t from = (uintptr_t)at; left > 0;) {
+        size_t n = left < sizeof pages ? left : sizeof pages;
+        if (failed(call3(SYS_mincore, (intptr_t)from, (intptr_t)(n * page_bytes), (intptr_t)pages)))
+            return SIZE_MAX;
+        for (size_t i = 0; i < n; i++) count += pages[i] & 1u;
+        from += n * page_bytes;
+        left -= n;
+    }
+    return count;
+}
+
+bool lm_os_unguard(void *at, size_t bytes, bool shut_in) {
+    if (shut_in) return !failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
+    return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE));
+}
+
 void lm_os_back_huge(void *at) {
     lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;
@@ -150,6 +193,28 @@ uint64_t lm_os_thread_us(void) {
     struct timespec now = {0, 0};
     (void)call3(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (intptr_t)&now, 0);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t lm_os_clock_us(void) {
+    struct timespec now = {0, 0};
+    (void)call3(SYS_clock_gettime, CLOCK_MONOTONIC, (intptr_t)&now, 0);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t in_us(struct timeval time) {
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
+}
+
+void lm_os_usage(lm_os_usage_t *usage) {
+    struct rusage now = {0};
+    (void)call3(SYS_getrusage, RUSAGE_SELF, (intptr_t)&now, 0);
+    *usage = (lm_os_usage_t){
+        .user_us = in_us(now.ru_utime),
+        .system_us = in_us(now.ru_stime),
+        .faults = (uint64_t)now.ru_minflt,
+        .disk_faults = (uint64_t)now.ru_majflt,
+        .resident_most = (uint64_t)now.ru_maxrss * 1024,
+    };
 }
 
 unsigned lm_os_processors(void) {
@@ -174,13 +239,38 @@ static bool remap(void *from, size_t old_bytes, void *to, size_t new_bytes) {
                         MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to));
 }
 
+enum { REFUSALS_MOST = 64 };
+
+/* Piece by piece, where the source lies in several of the kernel's maps: memory that was moved here and what it grew
+ * into are never joined. Kernels from 6.17 on take that at once; for others the borders are found by halving. The
+ * pieces of one map become one again. Returns the bytes moved, from the start. */
+static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusals) {
+    intptr_t got = call(SYS_mremap, (intptr_t)from, (intptr_t)bytes, (intptr_t)bytes,
+                        MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
+    if (!failed(got)) return bytes;
+    size_t half = lm_align_up(bytes / 2, lm_os_page_bytes());
+    if (got != -EFAULT || half == bytes || ++*refusals == REFUSALS_MOST) return 0;
+    size_t done = remap_pieces(from, half, to, refusals);
+    if (done < half) return done;
+    return half + remap_pieces(from + half, bytes - half, to + half, refusals);
+}
+
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
-    bool moved = remap(from, old_bytes, to, new_bytes);
-    /* The source is a hole now; that it cannot be filled again happens only when the system is out of
-     * map entries. */
-    if (moved && !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
-    if (moved) (void)remap(to, old_bytes, from, old_bytes);
-    /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of two mappings. */
+    if (remap(from, old_bytes, to, new_bytes)) {
+        /* The source is a hole now; that it cannot be filled again happens only when the system is out of
+         * map entries. */
+        if (!failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
+        (void)remap(to, old_bytes, from, old_bytes);
+    } else {
+        /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of several mappings. */
+        if (failed(map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return false;
+        unsigned refusals = 0;
+        size_t done = remap_pieces((char *)from, old_bytes, (char *)to, &refusals);
+        if (done == old_bytes && !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED)))
+            return true;
+        refusals = 0;
+        if (done > 0) (void)remap_pieces((char *)to, done, (char *)from, &refusals);
+    }
     (void)map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
     return false;
 }

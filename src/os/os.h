@@ -9,6 +9,7 @@
 #define LM_OS_H
 
 #include "base/base.h"
+#include "os/probe.h"
 
 /* A multiple of every page size of the supported systems (4, 16 and 64 KiB). */
 #define LM_OS_UNIT ((size_t)64 * 1024)
@@ -55,6 +56,12 @@ bool lm_os_populate(void *at, size_t bytes);
 /* Whether the page at `at` is in memory. false as well where the system does not say. */
 bool lm_os_resident(const void *at);
 
+/* The same of every page of [at, at+bytes): how many are in memory; SIZE_MAX where the system does not say. */
+size_t lm_os_resident_pages(const void *at, size_t bytes);
+
+/* Allows every access to what lm_os_protect forbade. shut_in: with mmap alone; then what it held is gone. */
+bool lm_os_unguard(void *at, size_t bytes, bool shut_in);
+
 /* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
  * if the system has one at hand. Later it makes no other there. */
 void lm_os_back_huge(void *at);
@@ -76,6 +83,75 @@ bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 
 /* Bytes of one system page: 4096 to 65536. */
 size_t lm_os_page_bytes(void);
+
+/* ---- Nodes, and the system's pool of huge pages (linux_numa.c) ---- */
+
+/* Which NUMA nodes there are, by bits; 1 iff the system does not say. Nodes from 64 on are left out. */
+uint64_t lm_os_nodes(void);
+
+/* That of the processor that the caller runs on; 0 iff unknown. */
+unsigned lm_os_node(void);
+
+/* Prefers the node for pages of [at, at+bytes), multiples of lm_os_page_bytes(), which come from now on. false iff
+ * refused. */
+bool lm_os_bind(void *at, size_t bytes, unsigned node);
+
+/* Replaces [at, at+bytes), committed, a multiple of page_bytes (2 MiB or 1 GiB) as `at` is, by pages of the pool, of
+ * the node if it is not negative and has some; resident and zero. false iff there are too few: the range is committed,
+ * zero and ordinary then. */
+bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
+
+/* Milliseconds of a clock that only goes forward. */
+uint64_t lm_os_ms(void);
+
+/* Allows every access to [at, at+bytes), or none; multiples of lm_os_page_bytes(). What it holds stays. false iff
+ * the system refused: nothing has changed then. */
+bool lm_os_protect(void *at, size_t bytes, bool allow);
+
+/* Keeps [at, at+bytes) an entry of its own in the system's map, whatever its neighbours are: what is closed and opened
+ * again and again is not joined and split each time, which is two thirds of the price. */
+void lm_os_keep_apart(void *at, size_t bytes);
+
+/* ---- Faults and traces (linux_fault.c, linux_trace.c) ---- */
+
+/* A moment of a thread: where it is, and where its stack is. */
+typedef struct lm_place {
+    uintptr_t pc, sp, fp, link; /* link: the register that holds the way back, where there is one */
+} lm_place_t;
+
+typedef struct lm_bad_access {
+    uintptr_t address;
+    enum {
+        LM_ACCESS,
+        LM_ACCESS_READ,
+        LM_ACCESS_WRITE
+    } way; /* LM_ACCESS: the processor does not tell */
+    lm_place_t place;
+} lm_bad_access_t;
+
+typedef enum lm_verdict {
+    LM_VERDICT_OTHER, /* nothing of ours: what the program had before is done */
+    LM_VERDICT_AGAIN, /* mended: the access is to be tried again */
+    LM_VERDICT_END,   /* told: what the program had before is done with the same access */
+} lm_verdict_t;
+
+/* From now on judge is called for each access to memory that may not be accessed, in the thread that made it, in a
+ * signal handler. Who installs a handler for these signals later takes them away; another call takes them back. */
+void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
+
+/* Before the first trace; may allocate. Without it a trace has one address. */
+void lm_os_trace_prepare(void);
+
+/* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of loam's own shared
+ * library are left out. Reads the program's call frame information, and remembers what it read: no lock, no
+ * allocation, may be called in signal handlers. Ends where that information does. Returns how many. */
+size_t lm_os_trace(uintptr_t *frames, size_t most);
+/* The same of a thread that was interrupted there: its place comes first. */
+size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most);
+/* Adds what the place of a call is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for signal handlers. */
+void lm_os_trace_name(lm_line_t *line, uintptr_t address);
+/* The file that an address was loaded from and the address in that; NULL iff unknown. Takes no lock. */
+const char *lm_os_module(uintptr_t address, uintptr_t *offset);
 
 /* ---- Waiting ---- */
 
@@ -136,8 +212,45 @@ unsigned lm_os_process(void);
 intptr_t lm_os_write(int file, const char *text, size_t bytes);
 #endif
 
+/* System calls of loam's own since the start; of these, some by their names. Atomic, relaxed: numbers. */
+typedef struct lm_os_counts {
+    size_t calls;   /* all of these and others */
+    size_t maps;    /* mmap */
+    size_t unmaps;  /* munmap */
+    size_t advices; /* madvise */
+    size_t commits; /* lm_os_commit: most of the maps */
+} lm_os_counts_t;
+
+extern lm_os_counts_t lm_os_counts;
+
+/* What the process has used since it began, as the system counts it: microseconds of its processors, page faults with
+ * and without a disk, the most bytes that were resident. All 0 iff the system does not say. */
+typedef struct lm_os_usage {
+    uint64_t user_us, system_us, faults, disk_faults, resident_most;
+} lm_os_usage_t;
+
+void lm_os_usage(lm_os_usage_t *usage);
+
+/* Microseconds since some moment. */
+uint64_t lm_os_clock_us(void);
+
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
+
+/* ---- The process's control group (linux_cgroup.c) ---- */
+
+/* Bytes, of the group that is fullest among the process's own and those around it; limit 0: none has one. What the
+ * system would drop first, pages of files that nobody has used lately, is not among the used. */
+typedef struct lm_cgroup {
+    size_t used, limit;
+} lm_cgroup_t;
+
+/* Finds the groups that limit the process's memory. false iff there are none, or the system does not say. Reads files:
+ * not for a program that has shut itself in; for one thread at a time, both. */
+bool lm_os_cgroup_find(void);
+
+/* Reads how full they are; limits: what they may hold as well, which is kept otherwise. false iff none can be read. */
+bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest);
 
 /* Whether the calling thread is the worker. */
 bool lm_os_worker_self(void);
@@ -154,6 +267,24 @@ void lm_told_after_fork(void);
 /* Memory for a request of that size is refused: whether to try again, because the program's handler says that it has
  * made room. *tries: 0 at first. Without locks, in a thread of the program's; keeps errno. */
 bool lm_room_made(size_t bytes, unsigned *tries);
+
+/* Whether slow paths of malloc are counted, and some of them interrupted: atomic. */
+extern LM_HIDDEN bool lm_beating;
+
+/* The same as a size, for malloc, which looks at that anyway: blocks of more bytes are large, or to be counted. 0, or
+ * that; atomic. */
+enum { LM_QUIET_MOST = 65536 };
+extern LM_HIDDEN size_t lm_quiet_most;
+
+/* Counts a slow path of the calling thread's, and calls the deferred free of the program's, if there is one. force:
+ * does not count. Without locks, in a thread of the program's; keeps errno. Whether it was called. */
+bool lm_deferred_free(bool force);
+
+/* Whether the calling thread is in a place where what it holds may be collected: no lock of the family's, no fork. */
+bool lm_told_may(void);
+
+/* Tells the program that so much is held, more than the soft limit. As above. */
+void lm_limit_told(size_t held, size_t soft);
 
 /* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). */
 void lm_refused(size_t bytes, bool overflow);

@@ -12,6 +12,7 @@
 LM_AT_START lm_arena_t lm_arena;
 LM_AT_START lm_page_t lm_nobody;
 LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
+lm_span_counts_t lm_span_counts;
 
 enum {
     SLICES_MOST_LOG2 = 28, /* 16 TiB of slices */
@@ -22,21 +23,8 @@ enum {
     SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
 
-static size_t bin_of(size_t slices) {
-    if (slices <= LM_EXACT_BINS) return slices - 1;
-    unsigned log2 = lm_log2(slices);
-    size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
-    return bin < LM_BINS ? bin : LM_BINS - 1;
-}
-
-static lm_page_t *slot(size_t slice) { return &lm_arena.pages[slice]; }
-
-static bool is_free(const lm_page_t *span) {
-    return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
-}
-
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
-    lm_page_t *head = slot(first), *tail = slot(first + slices - 1);
+    lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
     tail->slices = (uint32_t)slices;
     tail->kind = (uint8_t)kind;
     head->slices = (uint32_t)slices;
@@ -51,7 +39,7 @@ static void account(lm_kind_t kind, size_t slices, bool add) {
 
 void lm_space_remove(lm_page_t *span) {
     lm_kind_t kind = (lm_kind_t)span->kind;
-    size_t bin = bin_of(span->slices), which = lm_free_kind(kind);
+    size_t bin = lm_space_bin(span->slices), which = lm_free_kind(kind);
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_list_remove(list, &span->link);
     if (list->first == NULL) lm_space.filled[which] &= ~((uint64_t)1 << bin);
@@ -60,8 +48,8 @@ void lm_space_remove(lm_page_t *span) {
 }
 
 static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
-    lm_page_t *span = slot(first);
-    size_t bin = bin_of(slices), which = lm_free_kind(kind);
+    lm_page_t *span = lm_space_slot(first);
+    size_t bin = lm_space_bin(slices), which = lm_free_kind(kind);
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_space_label(first, slices, kind);
     /* Lowest first, as far as one comparison can tell. */
@@ -81,27 +69,27 @@ static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
 
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     size_t own = slices;
-    if (first > 0 && slot(first - 1)->kind == kind) {
-        size_t before = slot(first - 1)->slices;
-        lm_page_t *span = slot(first - before);
+    if (first > 0 && lm_space_slot(first - 1)->kind == kind) {
+        size_t before = lm_space_slot(first - 1)->slices;
+        lm_page_t *span = lm_space_slot(first - before);
         if (before > own) stamp = span->stamp;
         lm_space_remove(span);
         first -= before;
         slices += before;
     }
-    if (first + slices < lm_arena.slices && slot(first + slices)->kind == kind) {
-        lm_page_t *span = slot(first + slices);
+    if (first + slices < lm_arena.slices && lm_space_slot(first + slices)->kind == kind) {
+        lm_page_t *span = lm_space_slot(first + slices);
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
         slices += span->slices;
     }
     add(first, slices, kind, stamp);
-    return slot(first);
+    return lm_space_slot(first);
 }
 
 /* The best free span of that kind with at least so many slices, NULL iff there is none. */
 static lm_page_t *find(lm_kind_t kind, size_t slices) {
-    size_t which = lm_free_kind(kind), bin = bin_of(slices);
+    size_t which = lm_free_kind(kind), bin = lm_space_bin(slices);
     if (bin >= LM_EXACT_BINS) {
         /* Spans of one bin differ in size here. */
         lm_list_t *list = &lm_space.bins[which][bin];
@@ -150,9 +138,10 @@ static bool place_arena(void) {
     size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
     lm_arena.map = (lm_page_t **)at;
     lm_space.map_committed = LM_OS_UNIT;
-    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT);
+    /* A unit that is never committed lies behind either array: what overflows the one ends there. */
+    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT) + LM_OS_UNIT;
     lm_arena.pages = (lm_page_t *)at;
-    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT);
+    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
     lm_store_relaxed(&lm_arena.base, at);
     lm_space.slices_most = slices;
     lm_space.placed = true;
@@ -183,7 +172,9 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
     LM_METER(system(slices << LM_SLICE_SHIFT));
     publish(gap + slices);
+    lm_space.grown++;
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
+    lm_space.gap_slices += gap;
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
     return LM_COMMIT_DONE;
 }
@@ -202,7 +193,7 @@ static lm_commit_t grow_in_place(size_t slices) {
 static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
-    if (end > 0 && slot(end - 1)->kind == LM_KIND_CLEAN) there = slot(end - 1)->slices;
+    if (end > 0 && lm_space_slot(end - 1)->kind == LM_KIND_CLEAN) there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
     lm_commit_t got = grow_in_place(slices - there);
     for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
@@ -223,14 +214,16 @@ static void purge_within(void *from, void *to) {
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     if (end == lm_arena.slices && slices >= GROW_LEAST) {
+        lm_space_look_at_mapped();
+        lm_space.mapped.gone += slices;
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
-        lm_os_release(lm_span_start(slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
-        purge_within(slot(first), slot(end));
+        lm_os_release(lm_span_start(lm_space_slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
+        purge_within(lm_space_slot(first), lm_space_slot(end));
         purge_within(lm_arena.map + first, lm_arena.map + end);
     } else if (slices >= SETTLE_LEAST) {
-        purge_within(slot(first + 1), slot(end - 1)); /* only the ends say something */
+        purge_within(lm_space_slot(first + 1), lm_space_slot(end - 1)); /* only the ends say something */
     }
 }
 
@@ -272,7 +265,7 @@ static lm_page_t *hole(size_t slices) {
  * unused; 0 iff there is none. */
 static size_t shorter(size_t slices, size_t block_bytes) {
     uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY)];
-    filled &= ((uint64_t)1 << bin_of(slices)) - 1;
+    filled &= ((uint64_t)1 << lm_space_bin(slices)) - 1;
     if (filled == 0) return 0;
     for (size_t n = lm_log2(filled) + 1; n << LM_SLICE_SHIFT >= 2 * block_bytes; n--) {
         size_t bytes = n << LM_SLICE_SHIFT;
@@ -281,8 +274,9 @@ static size_t shorter(size_t slices, size_t block_bytes) {
     return 0;
 }
 
-static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
-                       bool crowded, bool *zero) {
+/* spared: slices that become clean soon, because their pages move here. */
+static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+                       bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
@@ -294,29 +288,73 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     if (fewer > 0) span = find(LM_KIND_DIRTY, slices = fewer);
     if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
         span = hole(wanted);
-        while (span == NULL && lm_huge_back()) {
+        while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back()) {
             backed = true;
             span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
         }
     }
-    if (span == NULL) span = lm_space_clean(wanted);
+    if (span == NULL && lm_limit_admits(slices, spared)) span = lm_space_clean(wanted);
     if (span != NULL) {
+        lm_space.moving_slices += spared;
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
-        span = slot(first);
+        span = lm_space_slot(first);
+        span->again = 0; /* it may be looked at before it is ready */
     }
     lm_lock_give(&lm_space.lock);
+    if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
     if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
     return span;
 }
 
+static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+                       bool crowded, size_t spared, bool *zero) {
+    lm_page_t *span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
+#if LM_SECURE
+    if (LM_UNLIKELY(span == NULL) && lm_span_more())
+        span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
+#endif
+    return span;
+}
+
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    return take(slices, align_slices, kind, 0, false, zero);
+    /* Relaxed: one that comes this moment serves the next. */
+    bool ranges = kind != LM_KIND_META && LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0);
+    lm_page_t *span = ranges ? lm_range_take_near(slices, align_slices, kind, zero) : NULL;
+    if (span == NULL) span = take(slices, align_slices, kind, 0, false, 0, zero);
+    return span == NULL && ranges ? lm_range_take_far(slices, align_slices, kind, zero) : span;
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    bool ranges = LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0); /* as above */
+    lm_page_t *span = ranges ? lm_range_take_near(slices, 1, LM_KIND_PAGE, zero) : NULL;
+    if (span == NULL) span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
+    return span == NULL && ranges ? lm_range_take_far(slices, 1, LM_KIND_PAGE, zero) : span;
+}
+
+/* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
+static void page_goes(lm_page_t *page) {
+    struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
+    size_t carved = page->carved, rest = page->capacity - carved;
+    if (page->range == 0) lm_space.page_slices -= page->slices;
+    lm_store_relaxed(&lm_span_counts.pages_gone, lm_span_counts.pages_gone + 1);
+    (void)lm_add_relaxed(&class->handed, carved + page->again);
+    size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
+    if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);
+#if LM_SECURE
+    page->carved = 0; /* free looks at it in whatever span it meets */
+#endif
+}
+
+void lm_space_large_goes(const lm_page_t *span) {
+    lm_span_counts_t *counts = &lm_span_counts;
+    size_t bytes = lm_load_relaxed(&counts->large_bytes) -
+                   lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
+           objects = lm_load_relaxed(&counts->large) - counts->large_gone;
+    lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
+    lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may be there, too */
+    if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);
 }
 
 void lm_span_give(lm_page_t *span, bool rested) {
@@ -330,7 +368,15 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
-        if (span->kind == LM_KIND_PAGE) lm_space.page_slices -= span->slices;
+        LM_PROBE2(span_give, lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT);
+        if (span->kind == LM_KIND_PAGE)
+            page_goes(span);
+        else if (span->kind == LM_KIND_LARGE)
+            lm_space_large_goes(span);
+        if (LM_UNLIKELY(span->range != 0)) {
+            lm_range_give(span);
+            continue;
+        }
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
@@ -339,21 +385,27 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
 }
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry = &lm_arena.map[lm_span_slice(span)];
+    lm_page_t **entry =
+        LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)] : lm_range_map_of(span);
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
 /* Where free spans in a row from `from` end, looking no further than needed to reach `to`. */
 static size_t free_until(size_t from, size_t to) {
-    while (from < to && from < lm_arena.slices && is_free(slot(from))) from += slot(from)->slices;
+    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from))) from += lm_space_slot(from)->slices;
     return from;
 }
 
 bool lm_span_extend(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
     size_t first = lm_span_slice(span);
     bool done = false;
     lm_lock_take(&lm_space.lock);
     size_t have = span->slices, end = first + have;
+    if (slices > have && !lm_limit_admits(slices - have, 0)) {
+        lm_lock_give(&lm_space.lock);
+        return false;
+    }
     /* Behind us there may be dirty and clean free spans, and then the arena's end, which may move. */
     size_t reach = free_until(end, first + slices);
     if (reach < first + slices && reach == lm_arena.slices &&
@@ -362,7 +414,7 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
     }
     if (reach >= first + slices && slices > have) {
         while (end < first + slices) {
-            lm_page_t *next = slot(end);
+            lm_page_t *next = lm_space_slot(end);
             size_t left = first + slices - end, length = next->slices;
             size_t part = length < left ? length : left;
             lm_space_carve(next, end, part, LM_KIND_LARGE);
@@ -376,6 +428,10 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
 }
 
 void lm_span_shrink(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) {
+        lm_range_shrink(span, slices);
+        return;
+    }
     size_t first = lm_span_slice(span), cut = span->slices - slices;
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
@@ -388,112 +444,25 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
 
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
-        return NULL; /* shut in: mremap may be forbidden too */
-    lm_page_t *target = lm_span_take(slices, 1, LM_KIND_LARGE, NULL);
+        return NULL;                   /* shut in: mremap may be forbidden too */
+    if (span->range != 0) return NULL; /* that memory has its place */
+    size_t old = span->slices;
+    bool clean;
+    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, &clean);
     if (target == NULL) return NULL;
-    if (!lm_os_move(lm_span_start(span), (size_t)span->slices << LM_SLICE_SHIFT,
-                    lm_span_start(target), slices << LM_SLICE_SHIFT)) {
+    bool moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
+                            slices << LM_SLICE_SHIFT);
+    lm_lock_take(&lm_space.lock);
+    lm_space.moving_slices -= old;
+    if (moved || clean) {
+        lm_page_t *empty = moved ? span : target;
+        lm_space_cleaned(empty->slices);
+        lm_space_insert(lm_span_slice(empty), empty->slices, LM_KIND_CLEAN, 0);
+    }
+    lm_lock_give(&lm_space.lock);
+    if (!moved && !clean) {
+        target->kind = LM_KIND_META; /* it never was an object */
         lm_span_give(target, true);
-        return NULL;
     }
-    lm_lock_take(&lm_space.lock);
-    lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_CLEAN, 0);
-    lm_lock_give(&lm_space.lock);
-    return target;
-}
-
-/* ---- Numbers, checks, fork ---- */
-
-void lm_span_stats(lm_span_stats_t *stats) {
-    lm_lock_take(&lm_space.lock);
-    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices;
-    *stats = (lm_span_stats_t){
-        .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
-        .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
-        .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
-        .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,
-        .used_bytes = (lm_arena.slices - free_slices) << LM_SLICE_SHIFT,
-        .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
-        .purged_bytes = lm_space.purged_bytes,
-        .purges = lm_space.purges,
-    };
-    lm_lock_give(&lm_space.lock);
-}
-
-void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
-    lm_lock_take(&lm_space.lock);
-    for (size_t i = 0; i < lm_arena.slices; i += slot(i)->slices) {
-        if (slot(i)->kind >= LM_KIND_PAGE) visit(slot(i), context);
-    }
-    lm_lock_give(&lm_space.lock);
-}
-
-lm_page_t *lm_span_holding(const void *p) {
-    lm_page_t *found = NULL;
-    lm_lock_take(&lm_space.lock);
-    size_t slice = lm_slice_of(p);
-    for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += slot(i)->slices) {
-        if (slice < i + slot(i)->slices && slot(i)->kind >= LM_KIND_PAGE) found = slot(i);
-    }
-    lm_lock_give(&lm_space.lock);
-    return found;
-}
-
-static void broken(const char *what, size_t slice) {
-    lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
-    lm_port_abort();
-}
-
-void lm_span_check(void) {
-    lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, pages = 0, listed = 0, aged = 0;
-    lm_kind_t before = LM_KIND_NONE;
-    for (size_t i = 0; i < lm_arena.slices;) {
-        const lm_page_t *span = slot(i);
-        if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
-        const lm_page_t *last = slot(i + span->slices - 1);
-        if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
-        if (is_free(span)) {
-            if (span->kind == (uint8_t)before) broken("unmerged neighbours", i);
-            *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
-            listed++;
-            aged += span->kind == LM_KIND_DIRTY;
-        }
-        if (span->kind == LM_KIND_PAGE) pages += span->slices;
-        before = is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
-        i += span->slices;
-    }
-    if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
-    if (pages != lm_space.page_slices) broken("count of pages", pages);
-    for (size_t which = 0; which < LM_FREE_KINDS; which++) {
-        for (size_t bin = 0; bin < LM_BINS; bin++) {
-            lm_list_t *list = &lm_space.bins[which][bin];
-            if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1))
-                broken("bin bit", bin);
-            for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
-                const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
-                if (bin_of(span->slices) != bin || !is_free(span))
-                    broken("bin", lm_span_slice(span));
-                listed--;
-            }
-        }
-    }
-    for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
-        aged--;
-    if (listed != 0 || aged != 0) broken("lists", listed);
-    lm_lock_give(&lm_space.lock);
-}
-
-void lm_span_lock(void) {
-    lm_lock_take(&lm_space.lock);
-    lm_space_rest(); /* in the child, nobody would finish it */
-}
-void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
-
-void lm_span_after_fork(void) {
-    lm_space.worker = LM_WORKER_OFF;
-    lm_space.stop = lm_space.paused = lm_space.busy = 0;
-    if (lm_purge_may_work()) lm_purge_boot();
-    lm_os_worker_forget();
-    lm_lock_reset(&lm_space.lock);
+    return moved ? target : NULL;
 }

@@ -80,7 +80,7 @@ static uint32_t marked; /* atomic: large objects that are */
 
 void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
     static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
-    if (to < least[when()]) return;
+    if (to < least[when()] || span->range != 0) return;
     /* Relaxed: one more or less. */
     if (lm_load_relaxed(&lm_space.huge_rest) > 0 && when() == LM_HUGE_AUTO) return;
     uintptr_t start = (uintptr_t)lm_span_start(span);

@@ -12,6 +12,8 @@
  * A program that works in bursts takes soon what was just purged, and pays for it in page faults. Then spans
  * wait twice as long, until a purge is not regretted again.
  *
+ * Near a limit of the process's or of its control group's, spans wait shorter, or not at all (limit.c).
+ *
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *
  * Where no worker may be, a thread that frees purges everything once the dirty exceeds an eighth of
@@ -34,7 +36,13 @@ LM_AT_START bool lm_purge_never;
 LM_AT_START bool (*lm_purge_collect_idle)(bool last);
 
 /* Relaxed, here and for the rest of the policy: words by themselves, which count from the next look on. */
-static uint32_t delay_ms(void) { return lm_load_relaxed(&lm_purge_policy.delay_ms); }
+static uint32_t delay_ms(void) {
+    static const uint32_t part[] = {[LM_PRESSURE_NONE] = 1, [LM_PRESSURE_SOME] = 4};
+    lm_pressure_t pressure = lm_limit_pressure();
+    return pressure == LM_PRESSURE_HIGH
+               ? 0
+               : lm_load_relaxed(&lm_purge_policy.delay_ms) / part[pressure];
+}
 static bool never(void) { return lm_load_relaxed(&lm_purge_never); }
 
 static uint32_t tick_ms(void) {
@@ -70,9 +78,7 @@ static void remember(size_t slices) {
     lm_space.purged_lately += slices;
 }
 
-/* Purges one dirty span of at least that age, with the lock held before and after, but not between.
- * Returns its slices; 0 iff there is none or the system refused. */
-static size_t purge_one(uint32_t ticks) {
+size_t lm_purge_one(uint32_t ticks) {
     lm_list_t *aged = &lm_space.aged;
     for (lm_node_t *node = aged->first; node != NULL; node = lm_list_after(aged, node)) {
         lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
@@ -83,9 +89,11 @@ static size_t purge_one(uint32_t ticks) {
         lm_space_label(first, slices, LM_KIND_BUSY);
         lm_space.busy++;
         lm_lock_give(&lm_space.lock);
+        LM_PROBE2(purge, lm_span_start(span), slices << LM_SLICE_SHIFT);
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
         lm_lock_take(&lm_space.lock);
         lm_space.busy--;
+        if (purged) lm_space_cleaned(slices);
         span = lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
         lm_store_relaxed(&lm_space.refused, purged ? 0 : lm_space.refused + 1);
         if (!purged) return 0;
@@ -107,22 +115,26 @@ void lm_space_rest(void) {
 
 static void work(void) {
     bool more = true;
+    LM_PROBE(worker_start);
     for (unsigned lingered = 0; more; lingered++) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
         /* Not only once it has decided to end: then it must not wait for locks any more. */
         bool last = lm_load_relaxed(&lm_space.stop) != 0 || lingered >= LINGER_TICKS;
         /* Sequentially consistent, here and below: who calls later is seen below, or sees that we end. */
         __atomic_store_n(&lm_space.called, false, __ATOMIC_SEQ_CST);
-        bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle(last);
+        lm_limit_tick();
+        bool hurry = last || lm_limit_pressure() == LM_PRESSURE_HIGH;
+        bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle(hurry);
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
         uint32_t ticks = lm_purge_ticks();
         size_t purged = 0, part = 1;
-        while (lm_space.stop == 0 && part > 0 && !never()) purged += part = purge_one(ticks);
+        while (lm_space.stop == 0 && part > 0 && !never()) purged += part = lm_purge_one(ticks);
         remember(purged);
         bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS && !never();
         if (dirty) lingered = 0;
         more = lm_space.stop != 0 ? !last : dirty || (awake && lingered < LINGER_TICKS);
+        if (!more) LM_PROBE(worker_stop);
         if (!more) __atomic_store_n(&lm_space.worker, LM_WORKER_OFF, __ATOMIC_SEQ_CST);
         if (!more && lm_space.stop == 0 && __atomic_load_n(&lm_space.called, __ATOMIC_SEQ_CST)) {
             lm_store_relaxed(&lm_space.worker, LM_WORKER_ON);
@@ -144,7 +156,8 @@ static bool wanted(void) {
 
 void lm_purge_poke(bool idle) {
     /* Relaxed: a guess; what it misses, the next free sees. */
-    if (!idle && (lm_load_relaxed(&lm_space.dirty_slices) < START_SLICES || never())) return;
+    size_t least = lm_limit_pressure() == LM_PRESSURE_HIGH ? 1 : START_SLICES;
+    if (!idle && (lm_load_relaxed(&lm_space.dirty_slices) < least || never())) return;
     /* What sleeping and ended threads have is asked for once: see work. */
     if (idle) __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&lm_space.worker, __ATOMIC_SEQ_CST) == LM_WORKER_ON &&
@@ -177,16 +190,19 @@ bool lm_purge_may_work(void) {
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
-    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices;
-    if (lm_space.dirty_slices <= INLINE_SLICES + used / 8 || never()) return;
-    while (purge_one(0) > 0) {}
+    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices -
+                  lm_space.spare_slices;
+    size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + used / 8;
+    if (lm_space.dirty_slices <= most || never()) return;
+    while (lm_purge_one(0) > 0) {}
 }
 
 size_t lm_purge_all(void) {
     size_t slices = 0, part;
     lm_lock_take(&lm_space.lock);
     lm_store_relaxed(&lm_space.refused, 0); /* somebody asks: try again */
-    while ((part = purge_one(0)) > 0) slices += part;
+    while ((part = lm_purge_one(0)) > 0) slices += part;
+    slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
     lm_lock_give(&lm_space.lock);
     return slices << LM_SLICE_SHIFT;

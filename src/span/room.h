@@ -1,4 +1,4 @@
-/* room.h: what arena.c and purge.c share; nobody else includes it. */
+/* room.h: what the files of this folder share; nobody else includes it. */
 #ifndef LM_SPAN_ROOM_H
 #define LM_SPAN_ROOM_H
 
@@ -14,7 +14,8 @@ typedef struct lm_space {
     lm_list_t bins[LM_FREE_KINDS][LM_BINS];
     lm_list_t aged; /* dirty spans */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
-    uint32_t tick; /* the worker's clock */
+    size_t spare_slices; /* inside the arena, of ranges */
+    uint32_t tick;       /* the worker's clock */
 
     bool placed, reserved;
     size_t slices_most;                    /* where the arena must end */
@@ -32,13 +33,40 @@ typedef struct lm_space {
     size_t huge_rest;      /* atomic: slices before the next huge page: the last one was slow */
     size_t huge_pause;     /* how many it was, the last time; 0: the last one was fast */
     size_t purged_bytes, purges;
+    lm_tally_t mapped, committed; /* slices; `now` is set when it is looked at */
+    size_t grown;                 /* times that the arena got longer */
     size_t purged_lately;  /* slices, the older the less */
     size_t retaken_lately; /* those of them for which memory was taken anew */
+
+    size_t gap_slices;    /* strangers' memory that the arena has stepped over */
+    size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */
+    size_t held_most;     /* slices; limit.c, as what follows */
+    size_t crossings, refusals;
+    bool above; /* atomic: the soft limit, and not yet well below it again */
 } lm_space_t;
 
 extern lm_space_t lm_space;
 
 /* Below: called with lm_space.lock held. */
+
+LM_INLINE lm_page_t *lm_space_slot(size_t slice) { return &lm_arena.pages[slice]; }
+
+LM_INLINE bool lm_space_is_free(const lm_page_t *span) {
+    return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
+}
+
+/* The bin for spans of that size. */
+LM_INLINE size_t lm_space_bin(size_t slices) {
+    if (slices <= LM_EXACT_BINS) return slices - 1;
+    unsigned log2 = lm_log2(slices);
+    size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
+    return bin < LM_BINS ? bin : LM_BINS - 1;
+}
+
+LM_INLINE void lm_space_look_at_mapped(void) {
+    lm_space.mapped.now = lm_arena.slices;
+    lm_tally_look(&lm_space.mapped);
+}
 
 LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1 : 0; }
 
@@ -46,6 +74,13 @@ LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1
  * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
  * Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
+
+/* So many slices are clean again, though not yet counted as that. */
+LM_INLINE void lm_space_cleaned(size_t slices) {
+    lm_space.committed.now = lm_arena.slices - lm_space.clean_slices;
+    lm_tally_look(&lm_space.committed);
+    lm_space.committed.gone += slices;
+}
 
 /* Takes a free span out of its lists. */
 void lm_space_remove(lm_page_t *span);
@@ -66,6 +101,9 @@ lm_page_t *lm_space_clean(size_t slices);
 /* The first slice of the span whose address is a multiple of so many slices. */
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
 
+/* Counts a large object that is one no more. */
+void lm_space_large_goes(const lm_page_t *span);
+
 /* Waits, lock held before and after but not between, until no span is busy. */
 void lm_space_rest(void);
 
@@ -83,11 +121,50 @@ void lm_huge_took(uint64_t us);
  * lock up meanwhile. */
 bool lm_huge_back(void);
 
+/* range.c: gives a range's span back. */
+void lm_range_give(lm_page_t *span);
+
+/* range.c: for the functions of the same names in arena.c, of a range's span. */
+bool lm_range_extend(lm_page_t *span, size_t slices);
+void lm_range_shrink(lm_page_t *span, size_t slices);
+
+/* range.c: calls visit for spans in use of ranges that lie outside the arena; the one that p lies in. */
+void lm_range_visit(void (*visit)(lm_page_t *span, void *context), void *context);
+lm_page_t *lm_range_holding(const void *p);
+
+/* range.c: their part of the invariant, and of the numbers. */
+void lm_range_check(void);
+void lm_range_stats(lm_span_stats_t *stats);
+
+/* range.c: gives free memory back where that is allowed. Returns slices. */
+size_t lm_range_purge(void);
+
 /* purge.c: ticks that a dirty span waits. */
 uint32_t lm_purge_ticks(void);
 
 /* purge.c: how many of them count as over where nobody has used it for a while. */
 uint32_t lm_purge_ticks_rested(void);
+
+/* purge.c: purges one dirty span of at least that age, with the lock held before and after, but not between.
+ * Returns its slices; 0 iff there is none or the system refused. */
+size_t lm_purge_one(uint32_t ticks);
+
+/* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon. Purges, and gives the
+ * lock up meanwhile, where a limit is near. */
+bool lm_limit_admits(size_t slices, size_t spared);
+
+/* limit.c: whether so many may become dirty without anybody's need. */
+bool lm_limit_leaves(size_t slices);
+
+/* limit.c: what the process is near to: its worker purges accordingly. No lock needed. */
+typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
+lm_pressure_t lm_limit_pressure(void);
+
+/* limit.c: the worker's look at these, once a tick; no lock held. */
+void lm_limit_tick(void);
+
+/* limit.c: in the child of a fork. */
+void lm_limit_after_fork(void);
 
 /* purge.c: notes that clean memory was taken, which what was purged might have served. */
 void lm_purge_retaken(size_t slices);

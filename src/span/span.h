@@ -23,6 +23,7 @@
 
 #include "base/base.h"
 #include "os/os.h"
+#include "span/tally.h"
 
 enum { LM_SLICE_SHIFT = 16 };
 #define LM_SLICE_BYTES ((size_t)1 << LM_SLICE_SHIFT)
@@ -39,10 +40,12 @@ typedef enum lm_kind {
     LM_KIND_NONE, /* no span: the slot of `nobody` */
     LM_KIND_CLEAN,
     LM_KIND_DIRTY,
-    LM_KIND_BUSY,  /* free, being purged outside the lock */
-    LM_KIND_PAGE,  /* blocks of one size class */
-    LM_KIND_LARGE, /* one object */
-    LM_KIND_META,  /* loam's own */
+    LM_KIND_BUSY,    /* free, being purged outside the lock */
+    LM_KIND_SPARE,   /* free, of a range (range.h) */
+    LM_KIND_PAGE,    /* blocks of one size class */
+    LM_KIND_LARGE,   /* one object */
+    LM_KIND_META,    /* loam's own */
+    LM_KIND_SAMPLED, /* slots of sampled objects (heap/sampled.c); with a descriptor for each slot */
 } lm_kind_t;
 
 /* Owner words that are no thread's token (tokens are multiples of 16): of `nobody`; of large objects and orphans; of
@@ -58,7 +61,8 @@ typedef struct LM_ALIGNED(128) lm_page {
         struct loam_heap *whole; /* large: the first-class heap that it belongs to, NULL: none */
     };
     uint32_t live; /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
-    uint32_t bias; /* full pages: live blocks that `live` leaves out, so that it wakes early */
+    uint32_t bias; /* full pages: live blocks that `live` leaves out, so that it wakes early;
+                    * large, secure builds: bytes of the guard at its end */
     uint32_t block_bytes; /* of each block; 0 for other spans */
     uint16_t carved;      /* blocks ever made into free blocks; the rest is untouched memory */
     uint16_t capacity;    /* blocks that fit */
@@ -70,6 +74,7 @@ typedef struct LM_ALIGNED(128) lm_page {
     bool fresh;        /* memory beyond `carved` reads as zero */
     bool huge;         /* large: may have huge pages, which it gets as it is touched */
     bool virgin;       /* no block that malloc takes from this page now has ever been used */
+    uint8_t range;     /* spans in use: of that range (range.h), 0: of the arena */
     lm_node_t link;    /* pages: heap's list; free spans: bin */
     struct lm_heap *heap;
 
@@ -78,7 +83,10 @@ typedef struct LM_ALIGNED(128) lm_page {
     lm_node_t age;            /* dirty spans: oldest first */
     uint32_t slices;          /* in the span; also in the last slice's slot of a free span */
     uint32_t stamp;           /* dirty spans: tick of the last free into it */
-    size_t bytes;             /* large: usable bytes */
+    union {
+        size_t bytes; /* large: usable bytes */
+        size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
+    };
 } lm_page_t;
 
 LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
@@ -100,18 +108,24 @@ LM_INLINE size_t lm_slice_of(const void *p) {
     return ((uintptr_t)p - lm_peek(&lm_arena.base)) >> LM_SLICE_SHIFT;
 }
 
+/* For what lies outside the arena, and spans of ranges: the two below (range.c). */
+lm_page_t *lm_range_page_of(const void *p);
+char *lm_range_span_start(const lm_page_t *span);
+
 /* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. Peeks: who
  * holds p got it from a thread that saw the arena and the map with it. */
 LM_INLINE lm_page_t *lm_page_of(const void *p) {
     size_t slice = lm_slice_of(p);
     return LM_LIKELY(slice < lm_peek(&lm_arena.slices)) ? lm_peek(&lm_arena.map[slice])
-                                                        : &lm_nobody;
+                                                        : lm_range_page_of(p);
 }
 
+/* Its number in the arena; of a span that lies elsewhere, some number of its own. */
 LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
 
 /* First byte of a span. */
 LM_INLINE char *lm_span_start(const lm_page_t *span) {
+    if (LM_UNLIKELY(span->range != 0)) return lm_range_span_start(span);
     return (char *)(lm_arena.base + (lm_span_slice(span) << LM_SLICE_SHIFT));
 }
 
@@ -162,6 +176,42 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to);
 /* Before the span, from that slice on, is given back: no more huge pages there. */
 void lm_span_unfill(lm_page_t *span, size_t slice);
 
+#if LM_GUARD_LINKS
+/* A LARGE span is loam's own, or LARGE again: while it is, a free of it is a double one. */
+void lm_span_hold(lm_page_t *span);
+void lm_span_unhold(lm_page_t *span);
+#endif
+
+/* ---- Guards (guard.c), of the secure build ---- */
+
+#if LM_SECURE
+/* Bytes of the span before its guard: all, where it has none. */
+LM_INLINE size_t lm_span_room(const lm_page_t *span) {
+    return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;
+}
+
+/* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
+ * cannot: all guards are in use, or the system refused. */
+bool lm_span_guard(lm_page_t *span, size_t from);
+/* Ends that; false iff the system refused. */
+bool lm_span_unguard(lm_page_t *span);
+void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
+
+/* Whether the program has not shut itself in: other calls than mmap, madvise and futex are allowed. */
+bool lm_span_at_large(void);
+
+/* A random number below n. */
+size_t lm_span_random(size_t n);
+
+/* What gives spans back that are held, where there is no memory for others: false iff there are none. Locks of heaps
+ * may be held. */
+extern bool (*lm_span_let_go)(void);
+bool lm_span_more(void);
+
+/* Guards in use. */
+size_t lm_span_guards(void);
+#endif
+
 /* ---- Purge (purge.c) ---- */
 
 /* Atomic: changed by any thread, at any time. */
@@ -204,6 +254,42 @@ void lm_purge_resume(void);
  * this needs); purges what is dirty. */
 void lm_purge_allow(bool allowed);
 
+/* ---- Limits (limit.c) ---- */
+
+typedef enum lm_cgroup_mode {
+    LM_CGROUP_IGNORED,
+    LM_CGROUP_EXPECTED,
+    LM_CGROUP_AUTO
+} lm_cgroup_mode_t;
+
+/* Atomic: changed by any thread, at any time. */
+typedef struct lm_limit_policy {
+    size_t soft, hard; /* bytes held, at most; SIZE_MAX: no limit */
+    lm_cgroup_mode_t cgroup;
+} lm_limit_policy_t;
+
+extern lm_limit_policy_t lm_limit_policy;
+
+/* Atomic: the soft limit was crossed, and the program has not been told. */
+extern LM_HIDDEN bool lm_limit_crossed;
+
+/* Whether there is a hard limit. */
+LM_INLINE bool lm_limit_is_hard(void) {
+    return lm_load_relaxed(&lm_limit_policy.hard) != SIZE_MAX; /* relaxed: a word by itself */
+}
+
+/* Looks for the process's control group at once, which the worker does otherwise. false iff it has none. */
+bool lm_limit_find_cgroup(void);
+
+typedef struct lm_limit_stats {
+    size_t held_bytes, held_bytes_most; /* slices in use, or free and dirty */
+    size_t crossings, refusals;
+    size_t cgroup_used, cgroup_limit; /* as last seen; 0: not */
+    unsigned pressure;                /* lm_pressure_t */
+} lm_limit_stats_t;
+
+void lm_limit_stats(lm_limit_stats_t *stats);
+
 /* ---- Numbers, checks, fork ---- */
 
 typedef struct lm_span_stats {
@@ -211,9 +297,15 @@ typedef struct lm_span_stats {
     size_t metadata_bytes; /* map and descriptors behind them */
     size_t dirty_bytes, clean_bytes, used_bytes, meta_bytes;
     size_t purged_bytes, purges; /* since the start */
+    lm_tally_t reserved, committed; /* bytes: of addresses; of those that memory may be behind */
+    size_t grown;                   /* times that the arena got longer */
+    size_t range_bytes, range_free_bytes; /* of ranges; those inside the arena count above as well */
 } lm_span_stats_t;
 
 void lm_span_stats(lm_span_stats_t *stats);
+
+/* From now on the most of each is looked for anew. */
+void lm_span_forget_peaks(void);
 
 /* Calls visit for each span in use; the arena lock is held. */
 void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context);
@@ -229,5 +321,7 @@ void lm_span_lock(void);
 void lm_span_unlock(void);
 /* In the child of a fork, with the lock held by the fork: locks are reset and the worker forgotten. */
 void lm_span_after_fork(void);
+
+#include "span/range.h"
 
 #endif

@@ -17,10 +17,12 @@ COMMANDS = [
     "loam heap", "loam blocks", "loam page in_use", "loam page (char*)in_use+5", "loam page freed",
     "loam page freed_elsewhere", "loam page never_used", "loam page large", "loam page (char*)large+70000",
     "loam page theirs", "loam page many[80]", "loam page &on_stack", "loam page lm_arena.base + 65536*lm_arena.slices",
+    "loam page of_heap", "loam page large_of_heap", "print *(struct loam_heap *)heap",
     "print lm_arena", "print *lm_heap_self", "print *lm_arena.map[((unsigned long)in_use - lm_arena.base) >> 16]",
     "print *lm_arena.map[((unsigned long)large - lm_arena.base) >> 16]",
 ]
 PROGRAM = SCRIPT = None
+DEBUG = "--debug" in sys.argv
 
 
 def gdb(*arguments):
@@ -66,7 +68,7 @@ class Gdb(unittest.TestCase):
             self.assertEqual(live, dead)
 
     def test_a_block_in_use_from_its_start_and_from_inside(self):
-        self.expect("loam page in_use", r"^0x\w+: in use, byte 0 of block \d+ of \d+ at 0x\w+\n"
+        self.expect("loam page in_use", r"^0x\w+: in use, byte 0 of block \d+ of \d+ at 0x\w+(, \d+ B requested)?\n"
                     r"  size class (112|128) B, page 0x\w+ of 64 KiB, owned by thread 1 \(heap 0x\w+\)")
         self.expect("loam page (char*)in_use+5", r": in use, byte 5 of block")
         self.expect("loam page many[80]", r": in use, byte 0 of block \d+")
@@ -90,7 +92,7 @@ class Gdb(unittest.TestCase):
         self.expect("loam page lm_arena.base + 65536*lm_arena.slices", r"^0x\w+: not loam's")
 
     def test_the_heaps(self):
-        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 320 KiB.*\n(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
+        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 448 KiB.*\n(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
         self.expect("loam heap", r"heap 0x\w+: thread 2, 1 pages")
 
     def test_the_blocks(self):
@@ -98,7 +100,19 @@ class Gdb(unittest.TestCase):
         self.expect("loam blocks", r"\n +20480 +1 +1 +9\b")
         self.expect("loam blocks", r"\n +3072 +1 +1 +21\b")
         self.expect("loam blocks", r"\n +1(12|28) +1 +1 +\d+\b")
-        self.expect("loam blocks", r"large objects: 1, 296 KiB")
+        self.expect("loam blocks", r"large objects: 2, 396 KiB")
+
+    def test_a_first_class_heap(self):
+        self.expect("loam heap", r"heap 0x\w+: branch of loam_heap 0x\w+, thread 1, 1 pages")
+        self.expect("loam page of_heap", r": in use, byte 0 .*\n.*owned by branch of loam_heap 0x\w+, thread 1 \(heap")
+        self.expect("loam page large_of_heap", r": in use, byte 0 of a large object of \d+ B at 0x\w+.*, of loam_heap 0x")
+        self.expect(COMMANDS[-5], r"= first-class heap of 192 KiB")
+
+    @unittest.skipUnless(DEBUG, "only the debug build keeps what was requested")
+    def test_what_was_requested(self):
+        self.expect("loam page in_use", r"block \d+ of \d+ at 0x\w+, 100 B requested\n")
+        self.expect("loam page freed", r"at 0x\w+, 100 B requested before it was freed\n")
+        self.expect("loam page large", r"at 0x\w+, 300000 B requested")
 
     def test_the_printers(self):
         self.expect(COMMANDS[-4], r"= arena of \d+ slices at 0x")
@@ -110,6 +124,7 @@ class Gdb(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--script", required=True)
+    parser.add_argument("--debug", action="store_true", help="it is the debug build")
     parser.add_argument("program", type=Path)
     known, rest = parser.parse_known_args()
     PROGRAM, SCRIPT = known.program, known.script

@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs;
+void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs, *of_heap,
+    *large_of_heap;
+loam_heap *heap;
 void *many[100];
 int on_stack;
 
@@ -30,6 +32,9 @@ int main(void) {
     void *last = loam_malloc(20000);
     never_used = (char *)last + 8 * 20480;
     large = loam_malloc(300000);
+    heap = loam_heap_create();
+    of_heap = loam_heap_malloc(heap, 20);
+    large_of_heap = loam_heap_malloc(heap, 100000);
     for (int i = 0; i < 100; i++) many[i] = loam_malloc(500);
     freed_elsewhere = many[7];
     pthread_barrier_init(&barrier, NULL, 2);
@@ -40,6 +45,7 @@ int main(void) {
     stop_here();
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
+    loam_heap_destroy(heap);
     loam_free(in_use);
     loam_free(last);
     loam_free(large);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_exports.py: what the shared library and the override object offer, and what they ask for.
 
-    check_exports.py --readelf readelf libloam.so loam-override.o
+    check_exports.py --readelf readelf libloam.so loam-override.o [libloam_copies.so]
 
 Checks, by readelf:
   1. both define every allocation function of the C library and every C++17 operator new/delete
@@ -10,6 +10,8 @@ Checks, by readelf:
   3. libloam.so needs libc and the dynamic linker, nothing more; no text relocations; initial-exec
      thread-local memory (no call to __tls_get_addr); bound at start, never unloaded
   4. what of C++ it refers to is weak, so that it loads into a program without C++
+  5. libloam_copies.so defines the memcpy family and its fortified forms, unversioned, and nothing else, and
+     needs no more than libloam.so does
 
 It cannot see whether the functions work: the tests in libc/ do that.
 Exit: 0 all held, 1 one line for each that does not.
@@ -31,6 +33,11 @@ C_ALIASES = ["__posix_memalign"] + [f"__libc_{name}" for name in (
 # In the shared library alone: calls before which the background worker has to end (override/doors.c).
 DOORS = """prctl setegid seteuid setgid setgroups setns setregid setresgid setresuid setreuid setuid
 unshare""".split()
+
+# In libloam_copies.so (override/copies.c); COPIES_CHK have fortified forms, too.
+COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat wmemcpy
+wmemmove wmemset""".split()
+COPIES = COPIES_CHK + [f"__{name}_chk" for name in COPIES_CHK] + ["bzero", "bcopy", "memccpy"]
 
 SIZE, ALIGN, NOTHROW = "m", "St11align_val_t", "RKSt9nothrow_t"
 CXX_NAMES = (
@@ -92,11 +99,25 @@ def check_dynamic(tool, path):
             yield f"{path}: lacks the flag {flag} (has: {flags})"
 
 
+def check_copies(tool, path):
+    found = list(symbols(tool, path, "--dyn-syms"))
+    yield from check_names(path, found, COPIES)
+    for name, _, _, is_defined in found:
+        if is_defined and name.startswith("loam_"):
+            yield f"{path}: defines {name}, which is libloam.so's"
+        if not is_defined and name in COPIES:
+            yield f"{path}: refers to {name}: it would call itself"
+    for library in re.findall(r"\(NEEDED\).*\[(.*)\]", readelf(tool, "-d", path)):
+        if not ALLOWED_LIBRARIES.match(library):
+            yield f"{path}: needs {library}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--readelf", default="readelf")
     parser.add_argument("library")
     parser.add_argument("override_object")
+    parser.add_argument("copies_library", nargs="?")
     args = parser.parse_args()
 
     exported = list(symbols(args.readelf, args.library, "--dyn-syms"))
@@ -107,6 +128,8 @@ def main():
     wrong += check_dynamic(args.readelf, args.library)
     if any(name == "__tls_get_addr" for name, *_ in exported):
         wrong.append(f"{args.library}: calls __tls_get_addr: thread-local memory not initial-exec")
+    if args.copies_library:
+        wrong += check_copies(args.readelf, args.copies_library)
     for line in wrong:
         print(line)
     print(f"check_exports: {len(names)} names, {len(CXX_NAMES)} of them C++, {len(wrong)} wrong")

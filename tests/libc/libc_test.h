@@ -31,6 +31,11 @@ constexpr bool kDebugBuild = true;
 #else
 constexpr bool kDebugBuild = false;
 #endif
+#if defined(LOAM_SECURE) && LOAM_SECURE
+constexpr bool kSecureBuild = true;
+#else
+constexpr bool kSecureBuild = false;
+#endif
 
 /* The same value, unknown to the optimiser. */
 template <typename T> inline T hide(T value) {

@@ -238,9 +238,9 @@ TEST(Meter, BlocksAreCountedByWhatMayBeUsed) {
     loam_blocks_deinit(&blocks);
 }
 
-/* used: of objects that may use so much; a debug build's meter counts what rounding adds, too. */
+/* used: of objects that may use so much; a checked build's meter counts what rounding adds, too. */
 void expect_used(size_t used, size_t usable) {
-#ifdef LOAM_DEBUG
+#if defined(LOAM_DEBUG) || defined(LOAM_SECURE)
     EXPECT_GE(used, usable);
     EXPECT_LE(used, usable + usable / 4 + 64);
 #else

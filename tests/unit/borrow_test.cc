@@ -12,7 +12,13 @@ using unit::blocks;
 using unit::free_blocks;
 using unit::in_thread;
 
-class Borrow : public unit::HeapTest {};
+class Borrow : public unit::HeapTest {
+  protected:
+    void SetUp() override {
+        HeapTest::SetUp();
+        SKIP_WITHOUT_LENDING();
+    }
+};
 
 size_t bytes_of(void *p) { return lm_page_of(p)->block_bytes; }
 

@@ -52,13 +52,16 @@ TEST_F(Heap, PagesAreCarvedAsNeeded) {
         EXPECT_EQ(kBytes, page->block_bytes);
         EXPECT_EQ(kBlocks, page->capacity);
         EXPECT_EQ(LM_AT_CURRENT, page->place);
-        EXPECT_EQ(lm_span_start(page), taken[0]);
+        if (!LM_SECURE) {
+            EXPECT_EQ(lm_span_start(page), taken[0]);
+        }
         /* 512 bytes, then as much as there is already, 4 KiB at most. */
         for (size_t carved : {1u, 2u, 4u, 8u, 16u, 24u, 32u}) {
             EXPECT_EQ(carved, page->carved);
             EXPECT_EQ(carved, page->live) << "what the heap holds ready counts as outside";
             while (taken.size() < carved) {
                 taken.push_back(lm_block_alloc(kBytes));
+                if (LM_SECURE) continue; /* where nobody can foretell */
                 EXPECT_EQ(lm_span_start(page) + (taken.size() - 1) * kBytes, taken.back())
                     << "in order of address";
             }
@@ -422,6 +425,7 @@ TEST_F(Heap, WhatGrowsByMuchGetsNoMoreThanItAsksFor) {
 }
 
 TEST_F(Heap, LargeObjectsArePageGranular) {
+    if (LM_SECURE) GTEST_SKIP() << "exact in the secure build: secure_large_test.cc";
     in_thread([] {
         bool zero = false;
         void *p = lm_large_alloc(65537, 1, &zero);
@@ -445,7 +449,7 @@ TEST_F(Heap, LargeObjectsShrinkInPlace) {
         lm_page_t *page = lm_page_of(p);
         memset(p, 5, 20 << 16);
         EXPECT_EQ(p, lm_large_resize(page, p, 5 << 16));
-        EXPECT_EQ(5u, page->slices);
+        EXPECT_EQ(LM_SECURE ? 6u : 5u, page->slices) << "there, with a page for the guard";
         EXPECT_EQ(5, p[(5 << 16) - 1]);
         lm_span_check();
         lm_large_free(page, p);
@@ -465,7 +469,7 @@ TEST_F(Heap, StatisticsCountWhatIsInUse) {
         EXPECT_EQ(before.of_class[c].blocks + 300, now.of_class[c].blocks);
         EXPECT_EQ(before.of_class[c].pages + 3, now.of_class[c].pages);
         EXPECT_EQ(before.large_blocks + 1, now.large_blocks);
-        EXPECT_EQ(before.large_bytes + 102400, now.large_bytes);
+        EXPECT_EQ(before.large_bytes + (LM_SECURE ? 100000 : 102400), now.large_bytes);
         free_blocks(taken, 0, 100);
         lm_heap_stats(&now);
         EXPECT_EQ(before.small_blocks + 200, now.small_blocks);

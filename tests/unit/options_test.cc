@@ -230,9 +230,10 @@ TEST_F(Options, EachRow) {
 #undef ALIAS
     };
     auto quiet = [&](const Row &row, const std::string &value) {
-        /* VERBOSE speaks when it is on. */
+        /* VERBOSE speaks when it is on, and what only the debug build has when it is asked for elsewhere. */
         std::string said = read({std::string("LOAM_") + row.name + "=" + value});
-        return said.empty() || said.compare(0, 14, "loam: version ") == 0;
+        return said.empty() || said.compare(0, 14, "loam: version ") == 0 ||
+               said.find("ignored: only the debug build can") != std::string::npos;
     };
     for (Row row : rows) {
         SCOPED_TRACE(row.name);

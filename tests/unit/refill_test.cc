@@ -22,6 +22,7 @@ class Refill : public unit::HeapTest {};
 /* ---- Larger classes ---- */
 
 TEST_F(Refill, AFreedBlockOfALargerClassServes) {
+    SKIP_WITHOUT_LENDING();
     in_thread([] {
         std::vector<void *> large = blocks(5, 2048);
         lm_page_t *page = lm_page_of(large[0]);
@@ -60,6 +61,7 @@ TEST_F(Refill, ButNotOfAMuchLargerOne) {
 }
 
 TEST_F(Refill, OwnFreedBlocksComeBeforeLargerOnes) {
+    SKIP_WITHOUT_LENDING();
     in_thread([] {
         std::vector<void *> large = blocks(5, 2048), mine = blocks(2, 1800);
         free_blocks(large);
@@ -77,6 +79,7 @@ TEST_F(Refill, OwnFreedBlocksComeBeforeLargerOnes) {
 
 /* Sizes as they are said to be, alignments as they were asked for, zeros. */
 TEST_F(Refill, LargerBlocksKeepEveryPromise) {
+    SKIP_WITHOUT_LENDING();
     in_thread([] {
         size_t lent = 0;
         for (unsigned c = LM_SMALL_CLASSES; c < LM_CLASSES; c++) {
@@ -116,6 +119,7 @@ TEST_F(Refill, LargerBlocksKeepEveryPromise) {
 
 /* Pages that have lent all they had are full: they do not stand before those that have something. */
 TEST_F(Refill, APageThatLentItsLastBlockIsFull) {
+    SKIP_WITHOUT_LENDING();
     in_thread([] {
         std::vector<void *> large = blocks(8 * 20, 3584);
         std::vector<lm_page_t *> pages;
@@ -310,6 +314,7 @@ TEST_F(Refill, WithManyHeapsTheFirstBlocksAreShared) {
 
 /* Without this, pages of which nothing is in use stayed for as long as nobody asked for those classes. */
 TEST_F(Refill, TheCommonHeapGivesBackBlocksOfLargerClassesToo) {
+    SKIP_WITHOUT_LENDING();
     unsigned larger = lm_class_of(128), smaller = lm_class_of(112);
     ASSERT_EQ(larger, smaller + 1);
     std::vector<void *> taken;

@@ -13,7 +13,12 @@
 
 #include <sys/prctl.h>
 
-enum { vectors = 9500, first_bytes = 270000, entries_most = 8192 };
+#if LOAM_SECURE
+enum { guard_entries = 2 * 16384 }; /* its guards have a limit of their own */
+#else
+enum { guard_entries = 0 };
+#endif
+enum { vectors = 9500, first_bytes = 270000, entries_most = 8192 + guard_entries };
 
 static char *vector[vectors];
 

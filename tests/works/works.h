@@ -37,6 +37,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* What the debug build keeps of freed large objects before their memory goes back, at most (heap/reuse.c). */
+#if LOAM_DEBUG
+#define WORKS_KEPT ((size_t)16 << 20)
+#else
+#define WORKS_KEPT ((size_t)0)
+#endif
 #define WORKS_KIB ((size_t)1024)
 #define WORKS_MIB ((size_t)1024 * 1024)
 

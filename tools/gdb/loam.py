@@ -1,7 +1,7 @@
 """loam.py: shows gdb loam's heap, in a running process or a core file.
 
     (gdb) source <prefix>/share/loam/gdb/loam.py
-    (gdb) loam heap              the arena, and each thread's heap
+    (gdb) loam heap              the arena, each thread's heap, and branches of first-class heaps
     (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or free
     (gdb) loam blocks            blocks in use, by size class
 
@@ -48,6 +48,27 @@ def size_text(count):
     return ""
 
 
+def end_of_block(page, start, block):
+    """Where the debug build's word of a block is: just before this."""
+    return block + int(page["block_bytes"]) if kind_name(page) == "page" else start + int(page["bytes"])
+
+
+def request_text(page, start, block):
+    """What the debug build's word behind the object says (heap/fence.c): ", 100 B requested", or why it says nothing."""
+    if gdb.lookup_global_symbol("lm_word_get", gdb.SYMBOL_VAR_DOMAIN) is None:
+        return ""
+    end = end_of_block(page, start, block)
+    try:
+        word = word_at(end - 8)
+    except gdb.MemoryError:
+        return ""
+    mixed = (end >> 4) + (word >> 16) * 0xD6E8FEB86659FD93
+    tag = (mixed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 48 ^ word & 0xFFFF
+    if tag not in (0x5A11, 0xDEAD):
+        return ", its end is overwritten or is loam's own"
+    return f", {word >> 16} B {'requested' if tag == 0x5A11 else 'requested before it was freed'}"
+
+
 def threads_by_token():
     """gdb's numbers of the threads, by the thread pointers that loam knows them by."""
     numbers, selected = {}, gdb.selected_thread()
@@ -68,12 +89,18 @@ class Links:
     def __init__(self):
         self.key = 0
         self.known = True
-        if gdb.lookup_global_symbol("lm_link_get", gdb.SYMBOL_VAR_DOMAIN) is None:
+        if gdb.lookup_global_symbol("lm_link_last", gdb.SYMBOL_VAR_DOMAIN) is None:
             return  # links as they are
         try:
-            self.key = number(gdb.parse_and_eval("'checked.c'::key_of_links"))
+            self.key = number(gdb.parse_and_eval("lm_secret"))
         except gdb.error:
             self.known = False
+
+    def next(self, address, link):
+        """What a link means that lies there: lm_link_key in heap.h."""
+        if self.key == 0:
+            return link
+        return link ^ self.key ^ (((address >> SLICE_SHIFT) * 0x9E3779B97F4A7C15) & (2**64 - 1))
 
     def walk(self, first, most=1 << 20):
         """The blocks' addresses, as far as they can be read."""
@@ -85,7 +112,7 @@ class Links:
                 link = word_at(address)
             except gdb.MemoryError:
                 return
-            address = link ^ address ^ self.key if self.key else link
+            address = self.next(address, link)
 
 
 class Arena:
@@ -97,6 +124,12 @@ class Arena:
         self.threads = threads_by_token()
 
     def thread_of(self, heap):
+        """Whose a heap is; a branch of a first-class heap is said to be one."""
+        whole = number(heap["whole"])
+        branch = f"branch of loam_heap {whole:#x}, " if whole != 0 else ""
+        return branch + self.plain_thread_of(heap)
+
+    def plain_thread_of(self, heap):
         if number(symbol("lm_heap_common").address) == number(heap.address):
             return "all threads"
         if not bool(heap["active"]):
@@ -151,6 +184,13 @@ class Arena:
                 where[block] = "freed by another thread"
         return where
 
+    def waiting(self, heap, size_class):
+        """In a secure build: freed blocks that are not to be used again at once."""
+        if not any(field.name == "later" for field in heap.type.fields()):
+            return []
+        later = heap["later"][size_class]
+        return [number(later["block"][i]) for i in range(int(later["n"]))]
+
     def ready(self):
         """Blocks that are out of their pages and in nobody's hands: in lists of threads, or between them."""
         where = {}
@@ -161,6 +201,8 @@ class Arena:
                     where[block] = f"free, ready for {thread}"
                 for block in self.links.walk(number(heap["foreign"][size_class]["first"])):
                     where[block] = f"free, held by {thread}"
+                for block in self.waiting(heap, size_class):
+                    where[block] = f"free, waits in {thread}"
         transfers, counts = symbol("'transfer.c'::transfers"), symbol("lm_transfer_count")
         for size_class in range(1, CLASSES):
             for i in range(int(counts[size_class])):
@@ -171,7 +213,9 @@ class Arena:
 
 def owner_text(arena, page):
     owner = number(page["owner"])
-    for heap in arena.heaps():
+    # A thread's own heap and its branches have the same token: the page's own heap first.
+    own = [page["heap"].dereference()] if number(page["heap"]) != 0 else []
+    for heap in [*own, *arena.heaps()]:
         if owner >= OWNER_LEAST and number(heap["token"]) == owner and bool(heap["active"]):
             return f"{arena.thread_of(heap)} (heap {number(heap.address):#x})"
     return "nobody: its thread has ended"
@@ -237,7 +281,10 @@ class LoamPage(gdb.Command):
     def large(arena, address, page):
         start, usable = arena.start(page), int(page["bytes"])
         state = "in use" if address < start + usable else "behind its end"
-        print(f"{address:#x}: {state}, byte {address - start} of a large object of {usable} B at {start:#x}")
+        request = request_text(page, start, start) if kind_name(page) == "large" and number(page["owner"]) == 1 else ""
+        whole = number(page["whole"])
+        of = f", of loam_heap {whole:#x}" if whole != 0 else ""
+        print(f"{address:#x}: {state}, byte {address - start} of a large object of {usable} B at {start:#x}{request}{of}")
 
     @staticmethod
     def block(arena, address, page):
@@ -252,7 +299,9 @@ class LoamPage(gdb.Command):
             state = "unknown"
         else:
             state = arena.free_of_page(page).get(block) or arena.ready().get(block) or "in use"
-        print(f"{address:#x}: {state}, byte {address - block} of block {index} of {int(page['capacity'])} at {block:#x}")
+        made = index < int(page["carved"])
+        request = request_text(page, start, block) if made else ""
+        print(f"{address:#x}: {state}, byte {address - block} of block {index} of {int(page['capacity'])} at {block:#x}{request}")
         print(f"  size class {each} B, page {start:#x} of {size_text(int(page['slices']) << SLICE_SHIFT)}, owned by "
               f"{owner_text(arena, page)}")
 
@@ -295,6 +344,8 @@ class HeapPrinter:
 
     def to_string(self):
         state = "in use" if bool(self.value["active"]) else "idle"
+        if number(self.value["whole"]) != 0:
+            state += f", a branch of loam_heap {number(self.value['whole']):#x}"
         return f"heap, {state}, {int(self.value['pages'])} pages, token {number(self.value['token']):#x}"
 
 
@@ -311,6 +362,16 @@ class PagePrinter:
         return f"{kind} span of {slices} slices{what}"
 
 
+class WholePrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        hard = number(self.value["hard"])
+        limit = f", at most {size_text(hard)}" if hard != 0xFFFFFFFFFFFFFFFF else ""
+        return f"first-class heap of {size_text(int(self.value['used']))}{limit}"
+
+
 class ArenaPrinter:
     def __init__(self, value):
         self.value = value
@@ -323,6 +384,7 @@ def printers():
     collection = gdb.printing.RegexpCollectionPrettyPrinter("loam")
     for name, printer in (("heap", HeapPrinter), ("page", PagePrinter), ("arena", ArenaPrinter)):
         collection.add_printer(name, f"^lm_{name}(_t)?$", printer)
+    collection.add_printer("whole", "^loam_heap$", WholePrinter)
     return collection
 
 

@@ -1,0 +1,63 @@
+/* loam/sampling.h: guard sampling: one in N allocations on pages of its own, so that misuse of it is a report.
+ *
+ * Choose it to find overflows, underflows and uses after free in production: in a program that runs for days, or on
+ * many machines, at a price below 1% for one in 5,000. A debug build of loam, or AddressSanitizer, finds each
+ * mistake, at a price; this finds one that happens often enough.
+ *
+ *     LOAM_GUARD_SAMPLING=5000 ./program         or    loam_sampling_set(5000)
+ *
+ *     [ no access | ........ object ][ no access | object ........ ][ no access ]
+ *
+ * What is found, and when: reading or writing past the end or before the start, where the object lies at that edge
+ * (half of them each), and any access after free while the slot is remembered: at the access. Writes on the other side: when it is
+ * freed. Double and invalid frees: at the call. The report says what, by how many bytes, and where the access,
+ * the allocation and the free were made (module and offset, for addr2line -e). Then the access is made again, so that
+ * the core dump shows it; with LOAM_ON_ERROR=ignore its page is opened, and the program goes on.
+ *
+ * It cannot find what happens to allocations that are not sampled: all above 64 KiB, those of first-class heaps, and
+ * those for which no slot is free (LOAM_GUARD_SAMPLING_SLOTS). loam_heap_contains and loam_heap_visit do not know
+ * sampled objects. It takes SIGSEGV and SIGBUS when the first sample is taken: what the program had is called for all
+ * other accesses; who sets a handler later takes them away, and gets no reports, but for those of calls.
+ * Source: src/heap/sampled.c. Guide: docs/guide/sampling.md.
+ */
+#ifndef LOAM_SAMPLING_H
+#define LOAM_SAMPLING_H
+
+#include "loam/types.h"
+
+#include <stddef.h>
+
+LOAM_BEGIN
+
+/* From now on about one in rate allocations of each thread is sampled, 0: none, at most 1,000,000,000. The same as
+ * loam_option_set("guard_sampling"); and it makes the slots and takes the signals at once, again if somebody else
+ * has them. 0; -EINVAL iff rate is too large, -ENOMEM iff there is no memory for the slots: nothing has changed then.
+ * Any thread. Objects that are sampled already stay so. */
+LOAM_API int loam_sampling_set(size_t rate) LOAM_NOEXCEPT;
+
+/* Numbers of the process. */
+typedef struct loam_sampling_numbers {
+    size_t rate;   /* as set */
+    size_t slots;  /* 0 before the first sample */
+    size_t live;   /* sampled objects in use */
+    size_t taken;  /* samples since the start */
+    size_t missed; /* that were due, without a slot or memory for it */
+    size_t found;  /* reports */
+} loam_sampling_numbers;
+
+/* Writes them. Cost: a lock. */
+LOAM_API void loam_sampling_get(loam_sampling_numbers *numbers) LOAM_NOEXCEPT;
+
+/* 1 iff p is a sampled object in use, as malloc returned it. Any pointer may be asked. Cost: a lock. */
+LOAM_API int loam_sampling_holds(const void *p) LOAM_NOEXCEPT;
+
+/* Where the sampled object that p points into, or to the guards of, was allocated; of_free: freed, where it was and
+ * nobody has its slot since. Writes at most `most` return addresses, at most 16, the caller's of malloc or free first.
+ * Returns how many, 0 iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first line;
+ * may be called in them, in a handler of SIGSEGV as well. */
+LOAM_API size_t loam_sampling_trace(const void *p, int of_free, void **frames,
+                                    size_t most) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

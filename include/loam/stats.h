@@ -1,0 +1,105 @@
+/* loam/stats.h: what loam has done and holds: numbers, text, JSON; of the process or of one heap.
+ *
+ *     LOAM_SHOW_STATS=1 program            the text at exit; =json: one object in place of it
+ *     loam_stats_get(&stats, sizeof stats)      numbers on demand
+ *
+ * Always there, in every build, and free where it matters: malloc and free count nothing. What they hand out is counted
+ * where lists of objects change hands, a list at a time; the rest is found by a walk when somebody asks. So:
+ *
+ *   exact     total, freed and current, once other threads rest. What a running thread holds ready for its next
+ *             allocations counts as current, but for the calling thread's own; so do objects of a process that has
+ *             forked from one with other threads, where they were on their way.
+ *   a bound   peak of a size class: of what its pages could hold at a time, those carved only in part counted as far as
+ *             they were where a thread has one of them. At most 4 KiB too high where pages of a class never went, else
+ *             a page for each thread. Peaks of sums add up those of classes, which need not fall together.
+ *
+ *   not told  of a heap that is destroyed, which objects were in use: what it had ready counts as allocated and freed.
+ *
+ * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the last
+ * loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
+ * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
+ */
+#ifndef LOAM_STATS_H
+#define LOAM_STATS_H
+
+#include "loam/heap.h"
+#include "loam/types.h"
+
+#include <stdint.h>
+
+LOAM_BEGIN
+
+enum { LOAM_STATS_VERSION = 1, LOAM_STATS_CLASSES = 112 };
+
+/* Of anything that comes and goes, since the start or the last reset. */
+typedef struct loam_stats_count {
+    uint64_t total, freed, current, peak;
+} loam_stats_count;
+
+/* Objects of one size class; objects with an offset, and those in a hole of a larger class, are their block's. */
+typedef struct loam_stats_class {
+    uint64_t object_bytes; /* usable, of each; a debug build keeps 16 of them for itself */
+    loam_stats_count objects;
+    uint64_t pages;    /* that there are now */
+    uint64_t capacity; /* objects that fit into them */
+} loam_stats_class;
+
+/* The first two members are for programs that were compiled with another version of this header: members are only ever
+ * added at the end. */
+typedef struct loam_stats_t {
+    uint32_t bytes;   /* of this struct that were filled in */
+    uint32_t version; /* LOAM_STATS_VERSION of the library */
+
+    loam_stats_class of_class[LOAM_STATS_CLASSES]; /* objects to 64 KiB, by size */
+    loam_stats_count small_objects, small_bytes;   /* sums of these */
+    loam_stats_count large_objects, large_bytes;   /* of more than 64 KiB; growing in place counts as allocated */
+    loam_stats_count bytes_in_all;
+
+    loam_stats_count committed; /* bytes that memory may be behind: in use, or freed and not purged yet */
+    loam_stats_count reserved;  /* bytes of addresses; committed ones are among them */
+    uint64_t metadata_bytes;    /* of addresses for loam's own descriptors */
+    uint64_t held_bytes;        /* in pages, not in use */
+    uint64_t dirty_bytes;       /* in no page and no object, not purged yet */
+    uint64_t purged_bytes;      /* given back to the system while the addresses stayed: "reset" */
+    uint64_t purges;            /* in so many calls */
+
+    loam_stats_count pages;     /* of objects of one size class; peak: bytes_in_all has it, here it is 0 */
+    loam_stats_count abandoned; /* pages whose thread has ended, until another takes them */
+    loam_stats_count threads;   /* that allocate; the process's first too */
+    uint64_t heaps;             /* made for threads and parts of first-class heaps; they are used again */
+    uint64_t arena_grown;       /* times that the range of addresses got longer */
+    uint64_t arenas_bytes, arenas_free_bytes; /* of the arenas of loam/arena.h: in all, free */
+
+    uint64_t system_calls, mmaps, munmaps, madvises, commits; /* loam's own, all since the start */
+
+    uint64_t elapsed_us, user_us, system_us; /* user and system: of the whole process, since it began */
+    uint64_t faults, disk_faults;            /* page faults of the process, without and with reading a disk */
+    uint64_t resident_bytes, resident_peak;  /* of the process; 0: the system does not say */
+} loam_stats_t;
+
+/* Fills in the first `bytes` bytes of *stats, sizeof(loam_stats_t) as the caller knows it. 0, or -EINVAL iff stats is
+ * NULL or bytes holds not even the first two members. By any thread; not in a signal handler. */
+LOAM_API int loam_stats_get(loam_stats_t *stats, size_t bytes) LOAM_NOEXCEPT;
+
+/* The same of one heap: classes, sums of objects, committed (its pages and large objects; no total), pages, held_bytes;
+ * peak is known of committed only. All else is 0. As loam_heap_visit: no other thread may be allocating from it or
+ * freeing to it. Not changed by resets. 0, or -EINVAL as above and iff heap is NULL, or -ENOMEM iff there is no memory
+ * for a list of its pages. */
+LOAM_API int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) LOAM_NOEXCEPT;
+
+/* Writes the process's as a table of 79 columns at most, classes that were never used left out, in lines to the output
+ * handler (loam/handlers.h) or standard error. */
+LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
+
+/* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it does not fit. Returns
+ * the length of the whole text without that 0, as snprintf does: 32 KiB hold it always. buffer may be NULL where bytes
+ * is 0. Names are those of the struct; classes are a list of objects, those never used left out. */
+LOAM_API int loam_stats_json(char *buffer, size_t bytes) LOAM_NOEXCEPT;
+
+/* From now on totals are what is in use and what is allocated after this, freed is 0, and peaks are looked for anew.
+ * What the system counts stays. */
+LOAM_API void loam_stats_reset(void) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

@@ -1,0 +1,125 @@
+/* arena.c: arenas by their public names (loam/arena.h), and those that options ask for at the start. */
+#define LM_API_ITSELF
+#include "loam/arena.h"
+#include "api/api.h"
+
+#include <errno.h>
+
+enum {
+    OF_MANAGED = LOAM_ARENA_EXCLUSIVE | LOAM_ARENA_ZERO | LOAM_ARENA_PURGE,
+    OF_RESERVED = LOAM_ARENA_EXCLUSIVE | LOAM_ARENA_PURGE | LOAM_ARENA_BACKED | LOAM_ARENA_HUGE,
+};
+
+LM_STATIC_ASSERT((int)LOAM_NODE_ANY == (int)LM_NODE_ANY, "as documented");
+
+static lm_range_kind_t kind_of(unsigned flags, int node) {
+    return (lm_range_kind_t){.node = node,
+                             .zero = (flags & LOAM_ARENA_ZERO) != 0,
+                             .exclusive = (flags & LOAM_ARENA_EXCLUSIVE) != 0,
+                             .purges = (flags & LOAM_ARENA_PURGE) != 0};
+}
+
+/* The caller may not want it. */
+static int given(int result, loam_arena *made, loam_arena **arena) {
+    if (arena != NULL) *arena = made;
+    return result;
+}
+
+int loam_manage_memory(void *start, size_t bytes, unsigned flags, int node, loam_arena **arena) {
+    loam_arena *made = NULL;
+    if ((flags & ~(unsigned)OF_MANAGED) != 0 || !lm_node_exists(node))
+        return given(-EINVAL, NULL, arena);
+    lm_range_kind_t kind = kind_of(flags, node);
+    int result = lm_range_manage(start, bytes, &kind, &made);
+    return given(result, made, arena);
+}
+
+int loam_reserve_memory(size_t bytes, unsigned flags, int node, loam_arena **arena) {
+    loam_arena *made = NULL;
+    if ((flags & ~(unsigned)OF_RESERVED) != 0) return given(-EINVAL, NULL, arena);
+    lm_reserve_t want = {.bytes = bytes,
+                         .backed = (flags & LOAM_ARENA_BACKED) != 0,
+                         .huge = (flags & LOAM_ARENA_HUGE) != 0,
+                         .kind = kind_of(flags, node)};
+    int result = lm_range_reserve(&want, &made);
+    return given(result, made, arena);
+}
+
+/* false iff there are no such pages, or none of them, or too many. */
+static bool huge(lm_reserve_t *want, size_t page_bytes, size_t count, unsigned timeout_ms) {
+    *want = (lm_reserve_t){.page_bytes = page_bytes, .timeout_ms = timeout_ms};
+    return (page_bytes == 2 * LM_MIB || page_bytes == LM_GIB) && count > 0 &&
+           lm_mul(page_bytes, count, &want->bytes);
+}
+
+int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int node,
+                            unsigned timeout_ms, loam_arena **arena) {
+    loam_arena *made = NULL;
+    lm_reserve_t want;
+    if (!huge(&want, page_bytes, count, timeout_ms) ||
+        (flags & ~(unsigned)LOAM_ARENA_EXCLUSIVE) != 0)
+        return given(-EINVAL, NULL, arena);
+    want.kind = kind_of(flags, node);
+    int result = lm_range_reserve(&want, &made);
+    return given(result, made, arena);
+}
+
+int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned nodes,
+                                       unsigned timeout_ms) {
+    lm_reserve_t want;
+    if (!huge(&want, page_bytes, count, timeout_ms)) return -EINVAL;
+    want.kind = kind_of(0, LM_NODE_ANY);
+    return lm_range_reserve_on_nodes(&want, nodes);
+}
+
+loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) {
+    errno = EBUSY; /* the heap says ENOMEM where that is the reason */
+    return lm_whole_create_in(arena, spill);
+}
+
+bool loam_arena_contains(const loam_arena *arena, const void *p) {
+    return ((uintptr_t)p - lm_range_start(arena)) >> LM_SLICE_SHIFT < lm_range_slices(arena);
+}
+
+void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) {
+    lm_range_numbers_t range;
+    lm_range_numbers(arena, &range);
+    *numbers = (loam_arena_numbers){.start = (void *)lm_range_start(arena),
+                                    .bytes = range.bytes,
+                                    .free_bytes = range.free_bytes,
+                                    .longest_bytes = range.longest_bytes,
+                                    .heaps = range.heaps,
+                                    .node = arena->node};
+}
+
+int loam_arena_destroy(loam_arena *arena) { return arena != NULL ? lm_range_destroy(arena) : 0; }
+
+unsigned loam_numa_nodes(void) { return (unsigned)__builtin_popcountll(lm_nodes()); }
+
+int loam_numa_node(void) { return lm_node_here(); }
+
+/* ---- At the start ---- */
+
+static void failed(const char *what, size_t mib, int result) {
+    if (result >= 0 || result == -ETIMEDOUT) return; /* which has had its line */
+    lm_report("loam: %s: %zu MiB cannot be had%s", what, mib,
+              result == -EINVAL ? ", or there is no such node" : "");
+}
+
+static void reserve_pages(const char *what, size_t page_bytes, size_t count,
+                          const lm_at_start_t *want) {
+    if (count == 0) return;
+    unsigned ms = (unsigned)want->timeout_ms;
+    int result = want->node == LM_NODE_ANY
+                     ? loam_reserve_huge_pages_interleave(page_bytes, count, 0, ms)
+                     : loam_reserve_huge_pages(page_bytes, count, 0, want->node, ms, NULL);
+    failed(what, count * (page_bytes / LM_MIB), result);
+}
+
+void lm_arenas_at_start(const lm_at_start_t *want) {
+    reserve_pages("LOAM_RESERVE_HUGE_OS_PAGES", LM_GIB, want->pages_1g, want);
+    reserve_pages("LOAM_RESERVE_LARGE_OS_PAGES", 2 * LM_MIB, want->pages_2m, want);
+    if (want->bytes == 0) return;
+    int result = loam_reserve_memory(want->bytes, LOAM_ARENA_PURGE, LOAM_NODE_ANY, NULL);
+    failed("LOAM_RESERVE_OS_MEMORY", want->bytes / LM_MIB, result);
+}

@@ -1,0 +1,33 @@
+/* limits.c: limits by their public names; what each does is said in loam/limits.h. The option's side: options.c. */
+#include "loam/limits.h"
+#include "api/api.h"
+
+#include <errno.h>
+
+LM_STATIC_ASSERT((int)LOAM_PRESSURE_NONE == 0 && (int)LOAM_PRESSURE_SOME == 1 &&
+                     (int)LOAM_PRESSURE_HIGH == 2,
+                 "as lm_pressure_t");
+
+int loam_limit_set(size_t soft, size_t hard) { return lm_options_limit(soft, hard) ? 0 : -EINVAL; }
+
+/* What the policy has, as the public header has it. */
+static size_t limit(const size_t *bytes) {
+    size_t value = lm_load_relaxed(bytes); /* relaxed: a word by itself */
+    return value != SIZE_MAX ? value : 0;
+}
+
+void loam_limit_get(loam_limits *limits) {
+    lm_limit_stats_t stats;
+    lm_limit_stats(&stats);
+    *limits = (loam_limits){
+        .soft = limit(&lm_limit_policy.soft),
+        .hard = limit(&lm_limit_policy.hard),
+        .held = stats.held_bytes,
+        .held_most = stats.held_bytes_most,
+        .crossings = stats.crossings,
+        .refusals = stats.refusals,
+        .cgroup_limit = stats.cgroup_limit,
+        .cgroup_used = stats.cgroup_used,
+        .pressure = (int)stats.pressure,
+    };
+}

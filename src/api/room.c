@@ -1,0 +1,33 @@
+/* room.c: loam_room and loam_check_copy: is there room for what is about to be written, or read?
+ *
+ *   copy of n bytes ── room(to) < n ──> a report: an overflow, before it has happened
+ *                   └─ room(from) < n ─> the same: an overread
+ *
+ * For libloam_copies.so, and for programs with copies of their own. What is no object of loam's has all the room there
+ * is; so have, seen from deep inside, objects of more than some MiB (heap/inside.c).
+ */
+#include "api/api.h"
+
+enum {
+    BACK = 64, /* slices that are walked back for any pointer: 4 MiB */
+    BYTES_A_STEP =
+        1024 /* and one more for so many bytes of a copy: next to nothing beside what that takes */
+};
+
+size_t loam_room(const void *p) {
+    const char *object;
+    return lm_room_inside(p, BACK, &object);
+}
+
+int loam_check_copy(const char *function, void *to, const void *from, size_t bytes) {
+    const void *each[2] = {to, from};
+    for (int i = 0; i < 2; i++) {
+        const char *object = NULL;
+        if (each[i] == NULL) continue;
+        size_t room = lm_room_inside(each[i], BACK + bytes / BYTES_A_STEP, &object);
+        if (LM_LIKELY(room >= bytes)) continue;
+        lm_copy_misuse(object, function, bytes, i == 0 ? "to" : "from", each[i], room);
+        return 1;
+    }
+    return 0;
+}

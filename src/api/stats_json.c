@@ -1,0 +1,127 @@
+/* stats_json.c: loam_stats_t as one JSON object, a row a line, into a buffer or to the output handler.
+ *
+ *   { "version": 1, "classes": [ {"object_bytes": 16, "total": ... }, ... ], "small_objects": {...}, ... }
+ *
+ * Every line is less than LM_LINE_BYTES: a class has eight numbers of 20 digits at most. No allocation, no printf.
+ */
+#include "api/api.h"
+
+#include <string.h>
+
+typedef struct out {
+    lm_sink_t *sink;
+    void *context;
+} out_t;
+
+static void send(const out_t *out, const lm_line_t *line) {
+    out->sink(out->context, line->text, line->used);
+}
+
+static void add_row(lm_line_t *line, const loam_stats_count *row) {
+    lm_line_add(line, "\"total\": %zu, \"freed\": %zu, \"current\": %zu, \"peak\": %zu", row->total,
+                row->freed, row->current, row->peak);
+}
+
+static void write_classes(const out_t *out, const loam_stats_t *stats) {
+    lm_line_t first = {0};
+    lm_line_add(&first, " \"classes\": [");
+    send(out, &first);
+    bool any = false;
+    for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
+        const loam_stats_class *class = &stats->of_class[i];
+        if (class->objects.total == 0 && class->pages == 0) continue;
+        lm_line_t line = {0};
+        lm_line_add(&line, "%s\n  {\"object_bytes\": %zu, ", any ? "," : "", class->object_bytes);
+        add_row(&line, &class->objects);
+        lm_line_add(&line, ", \"pages\": %zu, \"capacity\": %zu}", class->pages, class->capacity);
+        send(out, &line);
+        any = true;
+    }
+    lm_line_t last = {0};
+    lm_line_add(&last, "],\n");
+    send(out, &last);
+}
+
+#define ROW(name) {#name, offsetof(loam_stats_t, name)}
+
+void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *context) {
+    static const struct {
+        const char *name;
+        size_t at;
+    } rows[] = {ROW(small_objects), ROW(small_bytes), ROW(large_objects), ROW(large_bytes),
+                ROW(bytes_in_all),  ROW(committed),   ROW(reserved),      ROW(pages),
+                ROW(abandoned),     ROW(threads)},
+      numbers[] = {ROW(metadata_bytes), ROW(held_bytes),     ROW(dirty_bytes),   ROW(purged_bytes),
+                   ROW(purges),         ROW(heaps),          ROW(arena_grown),   ROW(arenas_bytes), ROW(arenas_free_bytes), ROW(system_calls),
+                   ROW(mmaps),          ROW(munmaps),        ROW(madvises),      ROW(commits),
+                   ROW(elapsed_us),     ROW(user_us),        ROW(system_us),     ROW(faults),
+                   ROW(disk_faults),    ROW(resident_bytes), ROW(resident_peak)};
+    const char *from = (const char *)stats;
+    out_t out = {sink, context};
+    lm_line_t first = {0};
+    lm_line_add(&first, "{\"version\": %u, \"library\": \"%s\",\n", stats->version,
+                LOAM_VERSION_TEXT);
+    send(&out, &first);
+    write_classes(&out, stats);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        lm_line_t line = {0};
+        lm_line_add(&line, " \"%s\": {", rows[i].name);
+        add_row(&line, (const loam_stats_count *)(const void *)(from + rows[i].at));
+        lm_line_add(&line, "},\n");
+        send(&out, &line);
+    }
+    size_t count = sizeof numbers / sizeof numbers[0];
+    for (size_t i = 0; i < count; i++) {
+        lm_line_t line = {0};
+        lm_line_add(&line, " \"%s\": %zu%s", numbers[i].name,
+                    *(const uint64_t *)(const void *)(from + numbers[i].at),
+                    i + 1 < count ? ",\n" : "}\n");
+        send(&out, &line);
+    }
+}
+
+/* ---- Where it goes ---- */
+
+typedef struct buffer {
+    char *text;
+    size_t room, used; /* used may exceed room: what it would be */
+} buffer_t;
+
+static void into_buffer(void *context, const char *text, size_t length) {
+    buffer_t *buffer = (buffer_t *)context;
+    if (buffer->used < buffer->room) {
+        size_t left = buffer->room - buffer->used;
+        memcpy(buffer->text + buffer->used, text, length < left ? length : left);
+    }
+    buffer->used += length;
+}
+
+int loam_stats_json(char *buffer, size_t bytes) {
+    loam_stats_t stats;
+    (void)loam_stats_get(&stats, sizeof stats);
+    buffer_t out = {buffer, bytes > 0 ? bytes - 1 : 0, 0};
+    lm_stats_write_json(&stats, into_buffer, &out);
+    if (bytes > 0) buffer[out.used < out.room ? out.used : out.room] = '\0';
+    return (int)out.used;
+}
+
+/* Handlers get whole lines: pieces may begin or end with the end of one. */
+static void into_lines(void *context, const char *text, size_t length) {
+    lm_line_t *line = (lm_line_t *)context;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] != '\n') {
+            lm_line_add(line, "%c", text[i]);
+            continue;
+        }
+        line->text[line->used] = '\0';
+        lm_print("%s", line->text);
+        line->used = 0;
+    }
+}
+
+void lm_stats_print_json(void) {
+    loam_stats_t stats;
+    (void)loam_stats_get(&stats, sizeof stats);
+    lm_line_t line = {0};
+    lm_stats_write_json(&stats, into_lines, &line);
+}

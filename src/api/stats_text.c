@@ -1,0 +1,213 @@
+/* stats_text.c: loam_stats_t as a table for people, 79 columns, and human units.
+ *
+ *    size class        peak       total       freed     current  unit      count
+ *             1     8.0 KiB    12.1 MiB    12.1 MiB     0   B    16    792,101
+ *
+ * No allocation, no printf.
+ */
+#include "api/api.h"
+
+enum { NAME = 14, COLUMN = 12, UNIT = 6, COUNT = 11 };
+
+static void pad(lm_line_t *line, size_t to) {
+    while (line->used < to) lm_line_add(line, " ");
+}
+
+/* What was written so far of the text goes to the right end of its column. */
+static void add_right(lm_line_t *line, const lm_line_t *text, size_t width) {
+    pad(line, line->used + (width > text->used ? width - text->used : 0));
+    lm_line_add(line, "%s", text->text);
+}
+
+/* n in units of a tenth of `one`, rounded: "12.3". */
+static void add_tenths(lm_line_t *line, uint64_t n, uint64_t one) {
+    uint64_t whole = n / one, tenth = (n % one * 10 + one / 2) / one;
+    if (tenth == 10) {
+        whole++;
+        tenth = 0;
+    }
+    lm_line_add(line, "%zu.%zu", whole, tenth);
+}
+
+static void add_bytes(lm_line_t *line, uint64_t bytes, size_t width) {
+    static const char *const units[] = {"  B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    unsigned u = 0;
+    uint64_t one = 1;
+    for (; u < 6 && bytes / one >= 1024; u++) one *= 1024;
+    lm_line_t text = {0};
+    if (u == 0)
+        lm_line_add(&text, "%zu", bytes);
+    else
+        add_tenths(&text, bytes, one);
+    lm_line_add(&text, " %s", units[u]);
+    add_right(line, &text, width);
+}
+
+/* With a comma for each thousand. */
+static void add_count(lm_line_t *line, uint64_t n, size_t width) {
+    lm_line_t text = {0};
+    uint64_t part = 1;
+    while (n / part >= 1000) part *= 1000;
+    lm_line_add(&text, "%zu", n / part);
+    while (part > 1) {
+        uint64_t rest = n % part;
+        part /= 1000;
+        uint64_t group = rest / part;
+        lm_line_add(&text, ",%zu%zu%zu", group / 100, group / 10 % 10, group % 10);
+    }
+    add_right(line, &text, width);
+}
+
+static void add_seconds(lm_line_t *line, uint64_t us) {
+    uint64_t ms = (us + 500) / 1000;
+    lm_line_add(line, "%zu.%zu%zu%zu s", ms / 1000, ms / 100 % 10, ms / 10 % 10, ms % 10);
+}
+
+typedef void add_t(lm_line_t *line, uint64_t n, size_t width);
+
+static lm_line_t begin(const char *name) {
+    lm_line_t line = {0};
+    pad(&line, NAME > __builtin_strlen(name) ? NAME - __builtin_strlen(name) : 0);
+    lm_line_add(&line, "%s", name);
+    return line;
+}
+
+static void add_row(lm_line_t *line, const loam_stats_count *row, uint64_t unit, add_t *add) {
+    add(line, row->peak * unit, COLUMN);
+    add(line, row->total * unit, COLUMN);
+    add(line, row->freed * unit, COLUMN);
+    add(line, row->current * unit, COLUMN);
+}
+
+static LM_NOINLINE void print_row(const char *name, const loam_stats_count *row, add_t *add) {
+    lm_line_t line = begin(name);
+    add_row(&line, row, 1, add);
+    lm_print("%s", line.text);
+}
+
+static LM_NOINLINE void print_heading(const char *name, const char *last) {
+    static const char *const columns[] = {"peak", "total", "freed", "current"};
+    lm_line_t line = begin(name);
+    for (size_t i = 0; i < 4; i++) {
+        lm_line_t text = {0};
+        lm_line_add(&text, "%s", columns[i]);
+        add_right(&line, &text, COLUMN);
+    }
+    lm_print("%s%s", line.text, last);
+}
+
+static LM_NOINLINE void print_objects(const char *name, const loam_stats_count *bytes,
+                          const loam_stats_count *objects) {
+    lm_line_t line = begin(name);
+    add_row(&line, bytes, 1, add_bytes);
+    pad(&line, NAME + 4 * COLUMN + UNIT);
+    add_count(&line, objects->total, COUNT);
+    lm_print("%s", line.text);
+}
+
+static LM_NOINLINE void print_classes(const loam_stats_t *stats) {
+    print_heading("size class", "  unit      count");
+    for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
+        const loam_stats_class *class = &stats->of_class[i];
+        if (class->objects.total == 0) continue;
+        lm_line_t name = {0};
+        lm_line_add(&name, "%zu", i + 1);
+        lm_line_t line = begin(name.text);
+        add_row(&line, &class->objects, class->object_bytes, add_bytes);
+        lm_line_t unit = {0};
+        lm_line_add(&unit, "%zu", class->object_bytes);
+        add_right(&line, &unit, UNIT);
+        add_count(&line, class->objects.total, COUNT);
+        lm_print("%s", line.text);
+    }
+}
+
+static LM_NOINLINE void print_number(const char *name, add_t *add, uint64_t n, const char *behind) {
+    lm_line_t line = begin(name);
+    add(&line, n, COLUMN);
+    lm_print("%s%s", line.text, behind);
+}
+
+static LM_NOINLINE void print_calls(const loam_stats_t *stats) {
+    lm_line_t line = begin("system calls");
+    add_count(&line, stats->system_calls, COLUMN);
+    lm_line_add(&line, ": %zu mmap, %zu munmap, %zu madvise; %zu commits", stats->mmaps,
+                stats->munmaps, stats->madvises, stats->commits);
+    lm_print("%s", line.text);
+}
+
+static LM_NOINLINE void print_process(const loam_stats_t *stats) {
+    lm_line_t time = begin("time");
+    lm_line_add(&time, "   elapsed ");
+    add_seconds(&time, stats->elapsed_us);
+    lm_line_add(&time, ", user ");
+    add_seconds(&time, stats->user_us);
+    lm_line_add(&time, ", system ");
+    add_seconds(&time, stats->system_us);
+    lm_print("%s", time.text);
+    lm_line_t process = begin("process");
+    lm_line_add(&process, "   faults ");
+    add_count(&process, stats->faults, 0);
+    lm_line_add(&process, " (disk %zu), rss ", stats->disk_faults);
+    add_bytes(&process, stats->resident_bytes, 0);
+    lm_line_add(&process, ", peak rss ");
+    add_bytes(&process, stats->resident_peak, 0);
+    lm_print("%s", process.text);
+}
+
+/* Each in a frame of its own, one after the other: stacks of 16 KiB are enough. */
+static LM_NOINLINE void print_pages(const loam_stats_t *stats) {
+    lm_line_t pages = begin("pages");
+    lm_line_t none = {0};
+    lm_line_add(&none, "-");
+    add_right(&pages, &none, COLUMN);
+    add_count(&pages, stats->pages.total, COLUMN);
+    add_count(&pages, stats->pages.freed, COLUMN);
+    add_count(&pages, stats->pages.current, COLUMN);
+    lm_print("%s", pages.text);
+}
+
+static LM_NOINLINE void print_memory(const loam_stats_t *stats) {
+    print_heading("memory", "");
+    print_row("committed", &stats->committed, add_bytes);
+    print_row("reserved", &stats->reserved, add_bytes);
+    print_row("threads", &stats->threads, add_count);
+    print_row("abandoned", &stats->abandoned, add_count);
+    print_pages(stats);
+    lm_line_t purged = {0};
+    lm_line_add(&purged, " in %zu calls", stats->purges);
+    print_number("reset", add_bytes, stats->purged_bytes, purged.text);
+    print_number("held ready", add_bytes, stats->held_bytes, " in pages, not in use");
+    print_number("dirty", add_bytes, stats->dirty_bytes, " free, not purged yet");
+    print_number("metadata", add_bytes, stats->metadata_bytes, "");
+}
+
+static LM_NOINLINE void print_system(const loam_stats_t *stats) {
+    lm_line_t heaps = {0};
+    lm_line_add(&heaps, "; arena grew %zu times", stats->arena_grown);
+    print_number("heaps", add_count, stats->heaps, heaps.text);
+    if (stats->arenas_bytes > 0) {
+        lm_line_t rest = {0};
+        lm_line_add(&rest, " of loam/arena.h; free");
+        add_bytes(&rest, stats->arenas_free_bytes, COLUMN);
+        print_number("arenas", add_bytes, stats->arenas_bytes, rest.text);
+    }
+}
+
+void loam_stats_print(void) {
+    loam_stats_t stats;
+    (void)loam_stats_get(&stats, sizeof stats);
+    const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
+    lm_print("loam %s, %s: heap statistics", LOAM_VERSION_TEXT, build);
+    print_classes(&stats);
+    print_heading("heap", "            count");
+    print_objects("to 64 KiB", &stats.small_bytes, &stats.small_objects);
+    print_objects("large", &stats.large_bytes, &stats.large_objects);
+    loam_stats_count objects = stats.small_objects;
+    objects.total += stats.large_objects.total;
+    print_objects("total", &stats.bytes_in_all, &objects);
+    print_memory(&stats);
+    print_system(&stats);
+    print_calls(&stats);
+    print_process(&stats);
+}

@@ -1,0 +1,57 @@
+/* due.c: what a slow path of malloc does besides: heartbeats, deferred frees, the soft limit, room where memory ends.
+ *
+ *   slow path   lm_beating? ──> count, call the program's deferred free
+ *               allocate
+ *               lm_limit_crossed? ──> collect, purge, tell the program
+ *   no memory   once: deferred free (force), and under a hard limit collect, purge
+ *               out-of-memory handler, again and again ──> NULL
+ *
+ * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
+ * slow path are all that a program pays that wants nothing of this. It cannot hear of what the family's allocators
+ * take from their sources: they come to the arena without a malloc.
+ */
+#include "heap/room.h"
+
+enum { COLLECTED = 1 << 30 }; /* in the number of tries */
+
+LM_COLD void lm_beat(void) {
+    if (lm_told_may()) (void)lm_deferred_free(false);
+}
+
+LM_COLD void lm_limit_answer(void) {
+    /* Acquire: one thread for each crossing. */
+    if (!lm_told_may() || !lm_exchange_acquire(&lm_limit_crossed, false)) return;
+    lm_heap_collect();
+    (void)lm_purge_all();
+    lm_limit_stats_t stats;
+    lm_limit_stats(&stats);
+    size_t soft =
+        lm_load_relaxed(&lm_limit_policy.soft); /* relaxed: it may be taken away at any time */
+    /* Unless what was collected was enough. */
+    if (soft < stats.held_bytes) lm_limit_told(stats.held_bytes, soft);
+}
+
+/* What can be had without the program: false iff there was nothing to do. */
+static bool collect(void) {
+    if (!lm_told_may()) return false;
+    bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
+    bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
+    if (!asked && !limited) return waited;
+    lm_heap_collect();
+    /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */
+    if (limited && lm_purge_may_work()) (void)lm_idle_collect(true);
+    /* Where the system has no more, what goes back to it might not come again. */
+    if (limited) (void)lm_purge_all();
+    return true;
+}
+
+LM_COLD bool lm_room_found(size_t bytes, unsigned *tries) {
+    if ((*tries & COLLECTED) == 0) {
+        *tries |= COLLECTED;
+        if (collect()) return true;
+    }
+    *tries &= ~(unsigned)COLLECTED;
+    bool made = lm_room_made(bytes, tries);
+    *tries |= COLLECTED;
+    return made;
+}

@@ -1,0 +1,488 @@
+/* sampled.c: one in N allocations on pages of its own, between pages that nobody may touch.
+ *
+ *   slice     guard 0   slot 0                guard 1   slot 1                guard 2
+ *           [ ------- | ----------- [object]| ------- | ----------- [object]| ------- ]      64 KiB each
+ *                                   ^ the slice's last page, or pages; all else, and this once freed, is closed
+ *   heap      sample_in counts blocks down as lists are handed out ── the list that holds the last one is cut
+ *                                    before it, and its class is due: the next refill of that is a sample
+ *
+ * Choose it (LOAM_GUARD_SAMPLING, loam/sampling.h) where a debug build is too slow: in production. An object ends where
+ * its last page does, or begins where its first does, by chance, so that one byte too far is a fault (the
+ * rest of the page has a pattern that free looks at); a free closes its pages, and the slot waits in a queue as long
+ * as there are others. What was recorded is told by sampled_report.c.
+ *
+ * It costs the fast paths nothing: malloc meets an empty list where a sample is due, free an owner that is
+ * no thread. It cannot sample objects above 64 KiB, first-class heaps, nor threads that have ended but go on; blocks
+ * of other threads' pages are counted one by one, and what is cut off goes home.
+ * Invariant: a slot is in the queue iff no object in use lies in it; pages are open only of slots in use, and
+ * of those that are opened on purpose (LOAM_ON_ERROR=ignore) until their next use. Checker: lm_sampled_check.
+ */
+#include "heap/sampled.h"
+
+#include <string.h>
+
+lm_sampling_t lm_sampling = {0, 256};
+LM_AT_START lm_sampled_t lm_sampled;
+
+enum { PATTERN = 0xb7 };
+LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
+
+void lm_sampled_lock(void) { lm_lock_take(&lm_sampled.lock); }
+void lm_sampled_unlock(void) { lm_lock_give(&lm_sampled.lock); }
+void lm_sampled_after_fork(void) { lm_lock_reset(&lm_sampled.lock); }
+
+/* ---- When ---- */
+
+static uint32_t random32(lm_heap_t *heap) {
+    uint64_t x = heap->sample_random;
+    if (x == 0) x = (lm_os_random() ^ (uintptr_t)heap ^ lm_ticks()) | 1;
+    x ^= x << 13; /* xorshift, Marsaglia 2003 */
+    x ^= x >> 7;
+    x ^= x << 17;
+    heap->sample_random = x;
+    return (uint32_t)(x >> 32);
+}
+
+/* Blocks between two samples: geometric, so that every allocation has the same chance, whatever came before, and
+ * processes that end soon get their share. The logarithm is good to a hundredth. */
+static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
+    if (rate <= 1) return 0;
+    uint32_t x = random32(heap) | 1;
+    unsigned whole = lm_log2(x);
+    double part = (double)(x - ((uint32_t)1 << whole)) / (double)((uint32_t)1 << whole);
+    double log2 = whole + part + 0.344 * part * (1 - part);
+    double blocks = (32 - log2) * 0.6931472 * ((double)rate - 0.5);
+    return blocks < (double)UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+}
+
+static bool is_due(const lm_heap_t *heap, unsigned size_class) {
+    return heap->sample_due[size_class / 64] >> size_class % 64 & 1;
+}
+
+static bool any_due(const lm_heap_t *heap) {
+    return (heap->sample_due[0] | heap->sample_due[1]) != 0;
+}
+
+/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's count is elsewhere. */
+static uint32_t *count_of(lm_heap_t *heap) {
+    return any_due(heap) ? &heap->sample_next : &heap->sample_in;
+}
+
+/* Whether this allocation is one. */
+static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
+    if (LM_UNLIKELY(heap->sample_rate != rate)) {
+        heap->sample_rate = rate;
+        heap->sample_due[0] = heap->sample_due[1] = 0;
+        heap->sample_in = gap(heap, rate);
+    }
+    if (is_due(heap, size_class)) {
+        heap->sample_due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
+        if (!any_due(heap)) heap->sample_in = heap->sample_next;
+        return true;
+    }
+    uint32_t *in = count_of(heap);
+    if (*in > 0) return false;
+    *in = gap(heap, rate);
+    return true;
+}
+
+/* A list of count blocks is handed out: how many of them now. */
+static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
+    uint32_t *counter = count_of(heap), in = *counter;
+    if (in >= count) {
+        *counter = in - count;
+        return count;
+    }
+    heap->sample_due[size_class / 64] |= (uint64_t)1 << size_class % 64;
+    heap->sample_next = gap(heap, heap->sample_rate);
+    heap->sample_in = 0;
+    return in > 0 ? in : 1;
+}
+
+/* Ends the list behind n blocks; returns the rest. */
+static lm_block_t *cut(lm_block_t *list, uint32_t n) {
+    while (--n > 0) list = lm_link_get(list);
+    lm_block_t *rest = lm_link_get(list);
+    lm_link_set(list, NULL);
+    return rest;
+}
+
+/* lm_page_take, of no more blocks than are allowed. */
+static lm_block_t *take_some(lm_heap_t *heap, lm_page_t *page) {
+    uint32_t count = page->carved - page->live, n;
+    if (page->free == NULL || (n = allowed(heap, page->size_class, count)) == count)
+        return lm_page_take(page);
+    lm_block_t *list = page->free;
+    page->free = cut(list, n);
+    page->virgin = false;
+    lm_store_release(&page->live, page->live + n); /* release: as in lm_page_take */
+    lm_count_again(page, n);
+    return list;
+}
+
+static bool samples(const lm_heap_t *heap) {
+    return heap->main == heap && heap != &lm_heap_common && heap->whole == NULL;
+}
+
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t count) {
+    if (!samples(heap) || heap->sample_rate == 0) return;
+    bool others = heap->foreign[size_class].handed_out;
+    if (others) {
+        count = 0;
+        for (lm_block_t *b = list; b != NULL; b = lm_link_get(b)) count++;
+    }
+    uint32_t n = allowed(heap, size_class, count);
+    if (n >= count) return;
+    lm_block_t *rest = cut(list, n);
+    if (others) {
+        lm_foreign_send(heap, rest);
+        return;
+    }
+    lm_page_t *page = heap->current[size_class];
+    LM_ASSERT(page->free == NULL);
+    page->free = rest;
+    lm_store_relaxed(&page->live, page->live - (count - n));
+    lm_count_back(page, count - n);
+}
+
+/* The current page's own list, or as much of it as is allowed; NULL: that is for refill.c. */
+static void *of_current(lm_heap_t *heap, unsigned size_class) {
+    lm_page_t *page = heap->current[size_class];
+    if (page == NULL) return NULL;
+    lm_block_t *block = take_some(heap, page);
+    if (block == NULL) return NULL;
+    heap->foreign[size_class].handed_out = false;
+    heap->head[size_class] = lm_link_get(block);
+    return block;
+}
+
+static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate) {
+    lm_heap_t *heap = lm_heap_get();
+    void *p = NULL;
+    /* A list that is there after all had been hidden by the worker (idle.c). */
+    if (rate != 0 && heap != NULL && samples(heap) && heap->head[size_class] == NULL) {
+        if (take_turn(heap, size_class, rate)) p = lm_sampled_alloc(heap, bytes, size_class);
+        if (p == NULL) p = of_current(heap, size_class);
+    }
+    return p != NULL ? p : lm_block_refill(size_class);
+}
+
+void *lm_sampled_slow(size_t bytes, unsigned size_class) {
+    lm_heap_t *heap = lm_heap_self;
+    uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
+    lm_page_t *page = heap->current[size_class];
+    /* Most lists hold no sample: for them, this is lm_block_alloc_slow and a subtraction. Who samples nothing has
+     * another rate. */
+    if (LM_LIKELY(heap->sample_rate == rate) && LM_LIKELY(page != NULL) &&
+        LM_LIKELY(heap->head[size_class] == NULL)) {
+        uint32_t count = page->carved - page->live;
+        lm_block_t *block;
+        if (LM_LIKELY(count <= heap->sample_in) &&
+            LM_LIKELY((block = lm_page_take(page)) != NULL)) {
+            heap->sample_in -= count;
+            heap->foreign[size_class].handed_out = false;
+            heap->head[size_class] = lm_link_get(block);
+            return block;
+        }
+    }
+    return slower(bytes, size_class, rate);
+}
+
+/* ---- Slots ---- */
+
+static char *slot_start(uint32_t slot) {
+    return lm_sampled.base + ((2 * (size_t)slot + 1) << LM_SLICE_SHIFT);
+}
+
+static lm_page_t *page_of(uint32_t slot) { return lm_sampled.span + 2 * (size_t)slot + 1; }
+
+static uint32_t slot_of(const lm_page_t *page) {
+    return (uint32_t)(page - lm_sampled.span - 1) / 2;
+}
+
+static void enqueue(uint32_t slot) {
+    lm_sampled.slots[slot].next = LM_SLOT_NONE;
+    if (lm_sampled.first == LM_SLOT_NONE)
+        lm_sampled.first = slot;
+    else
+        lm_sampled.slots[lm_sampled.last].next = slot;
+    lm_sampled.last = slot;
+}
+
+/* Lock held. */
+static bool make_slots(void) {
+    if (lm_sampled.base != NULL) return true;
+    uint32_t count = lm_load_relaxed(&lm_sampling.slots);
+    size_t room = lm_align_up(count * sizeof(lm_slot_t), LM_SLICE_BYTES);
+    bool zero;
+    lm_page_t *table = lm_span_take(room >> LM_SLICE_SHIFT, 1, LM_KIND_META, &zero);
+    if (table == NULL) return false;
+    size_t slices = 2 * (size_t)count + 1;
+    lm_page_t *span = lm_span_take(slices, 1, LM_KIND_SAMPLED, NULL);
+    if (span == NULL || !lm_os_protect(lm_span_start(span), slices << LM_SLICE_SHIFT, false)) {
+        if (span != NULL) lm_span_give(span, false);
+        lm_span_give(table, false);
+        return false;
+    }
+    (void)lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
+    lm_sampled.slots = (lm_slot_t *)(void *)lm_span_start(table);
+    if (!zero) memset(lm_sampled.slots, 0, room);
+    lm_sampled.span = span;
+    lm_sampled.count = count;
+    lm_sampled.page_bytes = lm_os_page_bytes();
+    lm_sampled.first = LM_SLOT_NONE;
+    char *base = lm_span_start(span);
+    for (uint32_t slot = 0; slot < count; slot++) {
+        lm_page_t *page = span + 2 * (size_t)slot + 1;
+        memset(page, 0, sizeof *page);
+        page->kind = LM_KIND_SAMPLED;
+        page->slices = 1;
+        lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+        lm_span_map(page, 1, page);
+        enqueue(slot);
+    }
+    /* Release: who reads it without the lock, in a signal handler, finds the rest. */
+    lm_store_release(&lm_sampled.base, base);
+    return true;
+}
+
+bool lm_sampling_start(void) {
+    lm_os_trace_prepare();
+    lm_sampled_lock();
+    bool made = make_slots();
+    lm_sampled_unlock();
+    if (made) lm_os_judge_faults(lm_sampled_judge);
+    return made;
+}
+
+lm_page_t *lm_sampled_near(const void *p, uint32_t *index) {
+    const char *base = lm_load_acquire(&lm_sampled.base); /* acquire: see make_slots */
+    if (base == NULL) return NULL;
+    size_t slice = ((uintptr_t)p - (uintptr_t)base) >> LM_SLICE_SHIFT;
+    if (slice > 2 * (size_t)lm_sampled.count) return NULL;
+    size_t slot = slice / 2;
+    /* A guard is the nearer neighbour's, one that has been used if possible. */
+    if (slice % 2 == 0) {
+        size_t before = slot > 0 ? slot - 1 : slot, after = slot < lm_sampled.count ? slot : before;
+        bool low = (uintptr_t)p % LM_SLICE_BYTES < LM_SLICE_BYTES / 2;
+        slot = low ? before : after;
+        if (lm_sampled.slots[slot].state == LM_SLOT_FRESH) slot = low ? after : before;
+    }
+    *index = (uint32_t)slot;
+    return page_of((uint32_t)slot);
+}
+
+/* ---- Objects ---- */
+
+/* What lies around the object in its pages, as far as it is looked at. */
+static void surroundings(const lm_slot_t *slot, size_t bytes, char **low, char **high) {
+    char *p = slot->object, *end = slot->end;
+    *low = p - slot->start > LM_SAMPLED_FENCE ? p - LM_SAMPLED_FENCE : slot->start;
+    *high = (size_t)(end - p) - bytes > LM_SAMPLED_FENCE ? p + bytes + LM_SAMPLED_FENCE : end;
+}
+
+static void set_object(lm_slot_t *slot, lm_page_t *page, char *p, size_t bytes) {
+    char *low, *high;
+    slot->object = p;
+    page->bytes = bytes;
+    page->block_bytes = (uint32_t)bytes;
+    surroundings(slot, bytes, &low, &high);
+    memset(low, PATTERN, (size_t)(p - low));
+    memset(p + bytes, PATTERN, (size_t)(high - p) - bytes);
+}
+
+ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes) {
+    char *low, *high, *p = slot->object;
+    surroundings(slot, bytes, &low, &high);
+    while (high > p + bytes && (unsigned char)high[-1] == PATTERN) high--;
+    if (high > p + bytes) return high - (p + bytes);
+    while (low < p && (unsigned char)*low == PATTERN) low++;
+    return low - p;
+}
+
+/* Where an object of bytes lies in pages that end there: at their end, or, if left, at a page's begin. */
+static char *place(char *end, size_t bytes, size_t align, bool left) {
+    size_t room = bytes == 0 ? 1 : bytes;
+    if (left) {
+        room = lm_align_up(room, lm_sampled.page_bytes);
+        if (align < lm_sampled.page_bytes) align = lm_sampled.page_bytes;
+    }
+    return (char *)lm_align_down((uintptr_t)end - room, align);
+}
+
+static unsigned thread_of(const lm_heap_t *heap) {
+    return heap != NULL && heap->tid != 0 ? heap->tid : lm_port_thread_id();
+}
+
+static void record(lm_trace_t *trace, const uintptr_t *frames, size_t depth, unsigned thread) {
+    memcpy(trace->frames, frames, depth * sizeof *frames);
+    trace->depth = (uint32_t)depth;
+    trace->thread = thread;
+}
+
+/* Lock held; LM_SLOT_NONE iff there is none, or the system refused. */
+static uint32_t open_slot(size_t bytes, size_t align, bool left) {
+    uint32_t index = lm_sampled.first;
+    if (index == LM_SLOT_NONE) return index;
+    lm_slot_t *slot = &lm_sampled.slots[index];
+    char *whole = slot_start(index), *end = whole + LM_SLICE_BYTES;
+    /* Somebody went on after a bad access there, or in a guard beside it. */
+    if (LM_UNLIKELY(slot->opened))
+        slot->opened = !lm_os_protect(whole - LM_SLICE_BYTES, 3 * LM_SLICE_BYTES, false);
+    if (slot->state == LM_SLOT_FRESH)
+        lm_os_keep_apart(end - lm_sampled.page_bytes, lm_sampled.page_bytes);
+    char *p = place(end, bytes, align, left);
+    char *start = (char *)lm_align_down((uintptr_t)p, lm_sampled.page_bytes);
+    if (slot->opened || !lm_os_protect(start, (size_t)(end - start), true)) return LM_SLOT_NONE;
+    lm_sampled.first = slot->next;
+    slot->start = start;
+    slot->end = end;
+    slot->left = left;
+    set_object(slot, page_of(index), p, bytes);
+    return index;
+}
+
+void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
+    uintptr_t frames[LM_TRACE_FRAMES];
+    if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
+    /* Before the lock: it reads what may be slow to come. */
+    size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
+    /* Who asks for a whole class may rely on what its blocks are aligned to (resize.c). */
+    size_t align = bytes == lm_class_bytes(size_class) ? bytes & -bytes : 16;
+    lm_sampled_lock();
+    uint32_t index = open_slot(bytes, align, random32(heap) % 2 != 0);
+    if (index == LM_SLOT_NONE) {
+        lm_sampled.missed++;
+        lm_sampled_unlock();
+        return NULL;
+    }
+    lm_slot_t *slot = &lm_sampled.slots[index];
+    record(&slot->allocated, frames, depth, thread_of(heap));
+    slot->freed.depth = slot->freed.thread = 0;
+    slot->state = LM_SLOT_USED;
+    lm_sampled.taken++;
+    lm_sampled.live++;
+    lm_sampled.live_bytes += bytes;
+    void *p = slot->object;
+    lm_sampled_unlock();
+    return p;
+}
+
+void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes) {
+    lm_sampled_lock();
+    lm_sampled.live_bytes += bytes - page->bytes;
+    set_object(&lm_sampled.slots[slot_of(page)], page, (char *)p, bytes);
+    lm_sampled_unlock();
+}
+
+void *lm_sampled_mark_new(lm_page_t *page, void *p, size_t bytes) {
+    lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    if (!slot->left) p = place(slot->end, bytes, 16, false);
+    return p;
+}
+
+lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function) {
+    const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    /* Relaxed: who passes an object in use knows it from who allocated it. */
+    if (lm_load_relaxed(&slot->state) == LM_SLOT_USED && slot->object == p) return page;
+    lm_sampled_misuse(slot_of(page), p, function);
+    return NULL;
+}
+
+/* Lock held. Pages behind the first go back: the rest stays, and costs no fault the next time. */
+static void close_slot(lm_slot_t *slot) {
+    char *last = slot->end - lm_sampled.page_bytes;
+    if (slot->start < last) (void)lm_os_purge(slot->start, (size_t)(last - slot->start));
+    /* Refused: it stays open, which hides a use after free, no more. */
+    (void)lm_os_protect(slot->start, (size_t)(slot->end - slot->start), false);
+}
+
+void lm_sampled_free(lm_page_t *page, void *p) {
+    uintptr_t frames[LM_TRACE_FRAMES];
+    uint32_t index = slot_of(page);
+    lm_slot_t *slot = &lm_sampled.slots[index];
+    size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
+    lm_sampled_lock();
+    if (slot->state != LM_SLOT_USED || slot->object != p) {
+        lm_sampled_unlock();
+        lm_sampled_misuse(index, p, "free");
+        return;
+    }
+    ptrdiff_t beyond = lm_sampled_beyond(slot, page->bytes);
+    if (LM_UNLIKELY(beyond != 0)) {
+        lm_sampled_unlock();
+        lm_sampled_damaged(index, beyond);
+        lm_sampled_lock(); /* the policy is to go on */
+    }
+    if (slot->state == LM_SLOT_USED) {
+        record(&slot->freed, frames, depth, thread_of(lm_heap_mine()));
+        lm_store_relaxed(&slot->state, LM_SLOT_FREED);
+        lm_sampled.live--;
+        lm_sampled.live_bytes -= page->bytes;
+        close_slot(slot);
+        enqueue(index);
+    }
+    lm_sampled_unlock();
+}
+
+/* ---- Numbers, check ---- */
+
+size_t lm_sampled_count(size_t *bytes) {
+    lm_sampled_lock();
+    size_t live = lm_sampled.live;
+    *bytes = lm_sampled.live_bytes;
+    lm_sampled_unlock();
+    return live;
+}
+
+void lm_sampling_numbers(lm_sampling_numbers_t *numbers) {
+    lm_sampled_lock();
+    *numbers = (lm_sampling_numbers_t){
+        .rate = lm_load_relaxed(&lm_sampling.rate),
+        .slots = lm_sampled.base != NULL ? lm_sampled.count : 0,
+        .live = lm_sampled.live,
+        .taken = lm_sampled.taken,
+        .missed = lm_sampled.missed,
+        .found = lm_load_relaxed(&lm_sampled.found),
+    };
+    lm_sampled_unlock();
+}
+
+bool lm_sampling_holds(const void *p) {
+    const lm_page_t *page = lm_page_of(p);
+    if (page->kind != LM_KIND_SAMPLED) return false;
+    lm_sampled_lock();
+    const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    bool holds = slot->state == LM_SLOT_USED && slot->object == p;
+    lm_sampled_unlock();
+    return holds;
+}
+
+size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most) {
+    uint32_t index;
+    if (lm_sampled_near(p, &index) == NULL) return 0;
+    lm_sampled_lock();
+    const lm_slot_t *slot = &lm_sampled.slots[index];
+    const lm_trace_t *trace = of_free ? &slot->freed : &slot->allocated;
+    size_t depth = trace->depth < most ? trace->depth : most;
+    memcpy(frames, trace->frames, depth * sizeof *frames);
+    lm_sampled_unlock();
+    return depth;
+}
+
+void lm_sampled_check(void) {
+    lm_sampled_lock();
+    size_t queued = 0, used = 0;
+    for (uint32_t i = 0; lm_sampled.base != NULL && i < lm_sampled.count; i++)
+        used += lm_sampled.slots[i].state == LM_SLOT_USED;
+    for (uint32_t i = lm_sampled.base != NULL ? lm_sampled.first : LM_SLOT_NONE;
+         i != LM_SLOT_NONE && queued <= lm_sampled.count; i = lm_sampled.slots[i].next) {
+        queued++;
+        if (lm_sampled.slots[i].state == LM_SLOT_USED) queued = SIZE_MAX / 2;
+    }
+    if (lm_sampled.base != NULL && (used != lm_sampled.live || queued + used != lm_sampled.count)) {
+        lm_report("loam: sampling invariant broken: %zu slots in use, %zu queued", used, queued);
+        lm_port_abort();
+    }
+    lm_sampled_unlock();
+}

@@ -1,0 +1,57 @@
+/* sampled.h: what sampled.c and sampled_report.c share; nobody else includes it. */
+#ifndef LM_HEAP_SAMPLED_H
+#define LM_HEAP_SAMPLED_H
+
+#include "heap/room.h"
+
+enum { LM_TRACE_FRAMES = 16, LM_SAMPLED_FENCE = 64 };
+#define LM_SLOT_NONE UINT32_MAX
+
+typedef struct lm_trace {
+    uint32_t depth, thread;
+    uintptr_t frames[LM_TRACE_FRAMES];
+} lm_trace_t;
+
+/* The object's size is in the slot's descriptor. */
+typedef struct lm_slot {
+    enum { LM_SLOT_FRESH, LM_SLOT_USED, LM_SLOT_FREED } state;
+    uint32_t next; /* in the queue */
+    bool left;     /* the object begins where a page does */
+    bool opened;   /* pages of it, or guards, were opened after a bad access */
+    char *object;
+    char *start, *end; /* of its pages */
+    lm_trace_t allocated, freed;
+} lm_slot_t;
+
+typedef struct lm_sampled {
+    lm_lock_t lock;  /* for all of it */
+    char *base;      /* atomic: of slice 0; NULL: there are no slots yet */
+    lm_page_t *span; /* descriptor of slice 0; the slots' follow at 1, 3, 5, ... */
+    lm_slot_t *slots;
+    uint32_t count;
+    uint32_t first, last; /* the queue; the one that was freed the longest ago is first */
+    size_t page_bytes;
+    size_t live, live_bytes, taken, missed;
+    size_t found; /* atomic: reports */
+} lm_sampled_t;
+
+extern LM_HIDDEN lm_sampled_t lm_sampled;
+
+/* A sampled object; NULL iff there is no slot. */
+void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class);
+
+/* Whose p is, or the guard that it lies in; NULL iff it is neither. No lock needed. */
+lm_page_t *lm_sampled_near(const void *p, uint32_t *index);
+
+/* How many bytes past the end of an object of that size were written, or, negative, before its start. */
+ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes);
+
+/* ---- sampled_report.c: no lock held ---- */
+
+/* p, in that slot, is no object in use: what the call was wrong about. */
+void lm_sampled_misuse(uint32_t index, const void *p, const char *function);
+/* Found at free: see lm_sampled_beyond. */
+void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond);
+lm_verdict_t lm_sampled_judge(const lm_bad_access_t *access);
+
+#endif

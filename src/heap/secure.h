@@ -1,0 +1,60 @@
+/* secure.h: what a block of the secure build looks like; secure.c and later.c say what is done with it.
+ *
+ *   in use   [ requested bytes | zeros: the slack | canary, with the slack's length in it ]    8 bytes
+ *   free     [ link | zeros ..................................................... | zero ]
+ *
+ * The canary depends on a secret and the block's address, and is never zero: so one look at the last word tells a block
+ * in use from a free one and both from a damaged one, whoever asks. Free blocks are all zero but for their link.
+ */
+#ifndef LM_HEAP_SECURE_H
+#define LM_HEAP_SECURE_H
+
+#include "heap/heap.h"
+
+#if LM_SECURE
+
+/* To divide what is a multiple of a class's size by it, and to see whether it is one: n / (odd << shift) is
+ * n * inverse(odd), modulo 2^32, turned right by shift; other n give numbers that no page has so many blocks for.
+ * Filled in when the first page of the class is made. */
+typedef struct lm_divisor {
+    uint32_t inverse, shift;
+} lm_divisor_t;
+
+extern LM_HIDDEN lm_divisor_t lm_divisors[LM_CLASSES];
+
+/* Number of the block that begins `at` bytes into a page; not below page->carved iff none does. */
+LM_INLINE uint32_t lm_block_index(const lm_page_t *page, uint32_t at) {
+    const lm_divisor_t *by = &lm_divisors[page->size_class];
+    uint32_t n = at * lm_load_relaxed(&by->inverse), turn = lm_load_relaxed(&by->shift);
+    return n >> turn | n << (-turn & 31);
+}
+
+/* Before the first page of that class. */
+void lm_secure_class(unsigned size_class, size_t bytes);
+
+/* As lm_page_carve: n untouched blocks, as a list in random order. */
+lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
+
+/* A freed block that has waited: reports what was written to it. */
+void lm_check_waited(lm_block_t *block, size_t bytes);
+
+/* Of a block of a page, in use or free; no other thread is about to change it. */
+bool lm_block_is_free(const lm_page_t *page, const void *p);
+
+/* ---- later.c ---- */
+
+/* Takes a wiped block that was free'd, for a while. Where there is no room at once, it is made. */
+void lm_later_put(const lm_page_t *page, void *p);
+
+/* All of them go where free without such a wait puts them. For the owner, without locks held. */
+void lm_later_empty(lm_heap_t *heap);
+
+/* In place of a thread that sleeps or is gone: to their pages. The same locks as for lm_foreign_return_sleeper. */
+void lm_later_return(lm_heap_t *heap);
+
+#else
+LM_INLINE void lm_later_empty(lm_heap_t *heap) { (void)heap; }
+LM_INLINE void lm_later_return(lm_heap_t *heap) { (void)heap; }
+#endif
+
+#endif

@@ -1,0 +1,126 @@
+/* linux_numa.c: NUMA nodes and huge pages of the pool (os.h), by Linux.
+ *
+ *   nodes      /sys/devices/system/node/online, a list as "0-3,8"; getcpu says where a thread runs
+ *   binding    mbind, as a preference: a node without memory is no reason to fail
+ *   the pool   /proc/sys/vm/nr_hugepages and its like: mmap with MAP_HUGETLB
+ *
+ * Part of the port, beside linux.c, with its rules: every system call by instruction, and none of libc's. Nothing in
+ * here is asked unless the program, or an option, wants memory of a node or pages of the pool.
+ */
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#if LOAM_OS_FAULTY
+#define PORT(name) lm_linux_##name
+uint64_t PORT(nodes)(void);
+unsigned PORT(node)(void);
+bool PORT(bind)(void *at, size_t bytes, unsigned node);
+bool PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node);
+uint64_t PORT(ms)(void);
+#else
+#define PORT(name) lm_os_##name
+#endif
+
+enum { NODES = 64, HUGE_SHIFT = 26 /* of the logarithm of a page's size in mmap's flags */ };
+
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* In the section that tells a thread inside loam from others: see linux.c. */
+static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
+call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e, intptr_t f) {
+    return lm_syscall(n, a, b, c, d, e, f);
+}
+
+static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+
+/* ---- Nodes ---- */
+
+/* A list of numbers and of ranges of them, as "0-3,8"; 0 iff it is none. */
+static uint64_t parse(const char *text) {
+    uint64_t nodes = 0;
+    unsigned first = NODES, number = 0;
+    for (bool digits = false;; text++) {
+        if (*text >= '0' && *text <= '9') {
+            number = number * 10 + (unsigned)(*text - '0');
+            if (number > NODES) number = NODES;
+            digits = true;
+            continue;
+        }
+        if (!digits) return nodes;
+        if (*text == '-') {
+            first = number;
+        } else {
+            for (unsigned i = first < number ? first : number; i <= number && i < NODES; i++)
+                nodes |= (uint64_t)1 << i;
+            first = NODES;
+            if (*text != ',') return nodes;
+        }
+        number = 0;
+        digits = false;
+    }
+}
+
+uint64_t PORT(nodes)(void) {
+    char text[256];
+    intptr_t file = call(SYS_openat, AT_FDCWD, (intptr_t) "/sys/devices/system/node/online",
+                         O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (failed(file)) return 1;
+    intptr_t bytes = call(SYS_read, file, (intptr_t)text, sizeof text - 1, 0, 0, 0);
+    (void)call(SYS_close, file, 0, 0, 0, 0, 0);
+    text[failed(bytes) ? 0 : bytes] = '\0';
+    uint64_t nodes = parse(text);
+    return nodes != 0 ? nodes : 1;
+}
+
+unsigned PORT(node)(void) {
+    unsigned processor = 0, node = 0;
+    intptr_t got = call(SYS_getcpu, (intptr_t)&processor, (intptr_t)&node, 0, 0, 0, 0);
+    return failed(got) ? 0 : node;
+}
+
+bool PORT(bind)(void *at, size_t bytes, unsigned node) {
+    uint64_t mask = node < NODES ? (uint64_t)1 << node : 0;
+    return !failed(call(SYS_mbind, (intptr_t)at, (intptr_t)bytes, MPOL_PREFERRED, (intptr_t)&mask,
+                        NODES + 1, 0));
+}
+
+/* ---- The pool ---- */
+
+static intptr_t map(void *at, size_t bytes, int flags) {
+    return call(SYS_mmap, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE,
+                flags | MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static bool back(char *at, size_t bytes, size_t page_bytes) {
+    intptr_t got = call(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
+    if (got != -EINVAL) return !failed(got);
+    /* An old kernel. The pages are ours since mmap has promised them. */
+    for (size_t i = 0; i < bytes; i += page_bytes) *(volatile char *)(at + i) = 0;
+    return true;
+}
+
+bool PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node) {
+    /* Without MAP_NORESERVE: what is not to be had is told here, not at the first touch. */
+    intptr_t got = map(at, bytes, MAP_HUGETLB | (int)lm_log2(page_bytes) << HUGE_SHIFT);
+    if (!failed(got)) {
+        if (node >= 0) (void)PORT(bind)(at, bytes, (unsigned)node);
+        if (back((char *)at, bytes, page_bytes)) return true;
+    }
+    (void)map(at, bytes, MAP_NORESERVE); /* it may have been unmapped before it was refused */
+    return false;
+}
+
+uint64_t PORT(ms)(void) {
+    struct timespec now = {0, 0};
+    (void)call(SYS_clock_gettime, CLOCK_MONOTONIC, (intptr_t)&now, 0, 0, 0, 0);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}

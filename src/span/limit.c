@@ -1,0 +1,171 @@
+/* limit.c: how much memory the process may hold, and what happens near the limits (loam/limits.h).
+ *
+ *   held    in use + free and dirty: what loam has of the system. Clean spans cost nothing, and count nothing.
+ *   soft    ─ before it is crossed, what is dirty goes back; then the program is told, once, and whatever becomes
+ *             free goes back at once, until an eighth less is held
+ *   hard    ─ the same, then no: lm_span_take gives NULL, and the layer above collects, asks, tries again
+ *   cgroup  ─ the worker reads how full the fullest of the process's control groups is:
+ *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
+ *
+ * Looked at where clean slices are taken, once a page or large object, under the arena's lock: nothing is counted
+ * anywhere, because clean and dirty slices are already. A control group's limit refuses nothing: the system does.
+ *
+ * It cannot see what allocators of the family reserve for themselves, nor metadata (0.21% of the arena). Nobody tells
+ * it that the group fills while there is no worker, but then nothing is free either. Checked by lm_span_check.
+ */
+#include "span/room.h"
+
+enum {
+    BELOW = 8, /* part of the soft limit: so much less is held before crossing it counts again */
+    FIND_EVERY =
+        256, /* ticks until the control group is looked for again: the process may have been moved */
+    RETRY_EVERY = 64,  /* the same while there is none */
+    LIMITS_EVERY = 16, /* ticks until its limits are read again */
+};
+
+lm_limit_policy_t lm_limit_policy = {SIZE_MAX, SIZE_MAX, LM_CGROUP_IGNORED};
+LM_AT_START bool lm_limit_crossed;
+
+/* Of the control group; the lock is held for a look at it, and only tried for. */
+static LM_AT_START struct {
+    lm_lock_t lock;
+    bool found;
+    uint32_t wait, ticks;   /* until it is looked for; since */
+    size_t used, limit;     /* atomic, as the rest: for the eye */
+    lm_pressure_t pressure; /* atomic */
+} group;
+
+/* Lock held, for these. */
+static size_t held(void) {
+    return lm_arena.slices - lm_space.clean_slices - lm_space.gap_slices - lm_space.moving_slices;
+}
+
+/* In slices; relaxed: a word by itself, which counts from the next look on. */
+static size_t slices_of(const size_t *bytes) { return lm_load_relaxed(bytes) >> LM_SLICE_SHIFT; }
+
+static void calm_down(size_t soft) {
+    /* Relaxed, here and below: who frees meanwhile may purge once too often. */
+    if (lm_space.above && held() + soft / BELOW <= soft) lm_store_relaxed(&lm_space.above, false);
+}
+
+/* Purges until `slices` more are not above `most`, or nothing is left to purge. */
+static void make_room(size_t slices, size_t most) {
+    while (held() + slices > most && lm_space.dirty_slices + lm_space.busy > 0) {
+        if (lm_purge_one(0) > 0) continue;
+        if (lm_space.busy == 0) return; /* the system does not take it back */
+        lm_space_rest();
+    }
+}
+
+bool lm_limit_admits(size_t slices, size_t spared) {
+    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
+    size_t more = slices > spared ? slices - spared : 0;
+    calm_down(soft);
+    make_room(more, soft < hard ? soft : hard);
+    size_t then = held() + more;
+    if (then > hard) {
+        lm_space.refusals++;
+        return false;
+    }
+    if (then > lm_space.held_most) lm_space.held_most = then;
+    if (then > soft && !lm_space.above) {
+        lm_store_relaxed(&lm_space.above, true);
+        lm_space.crossings++;
+        lm_store_relaxed(&lm_limit_crossed,
+                         true); /* relaxed: the numbers are read under the lock */
+    }
+    return true;
+}
+
+bool lm_limit_leaves(size_t slices) {
+    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
+    return held() + slices <= (soft < hard ? soft : hard);
+}
+
+lm_pressure_t lm_limit_pressure(void) {
+    /* Relaxed, both: hints for the next look. */
+    if (lm_load_relaxed(&lm_space.above)) return LM_PRESSURE_HIGH;
+    return lm_load_relaxed(&group.pressure);
+}
+
+/* ---- The control group ---- */
+
+/* Up at 80 and 90 hundredths, down 5 below: what the purge itself gains must not end it. */
+static lm_pressure_t pressure_of(size_t used, size_t limit, lm_pressure_t before) {
+    size_t hundredth = limit / 100 + 1, down = 5;
+    if (used >= hundredth * (before == LM_PRESSURE_HIGH ? 90 - down : 90)) return LM_PRESSURE_HIGH;
+    return used >= hundredth * (before != LM_PRESSURE_NONE ? 80 - down : 80) ? LM_PRESSURE_SOME
+                                                                             : LM_PRESSURE_NONE;
+}
+
+static void group_is(const lm_cgroup_t *cgroup) {
+    lm_pressure_t before = lm_load_relaxed(&group.pressure);
+    lm_store_relaxed(&group.pressure, cgroup->limit == 0
+                                          ? LM_PRESSURE_NONE
+                                          : pressure_of(cgroup->used, cgroup->limit, before));
+    lm_store_relaxed(&group.used, cgroup->used);
+    lm_store_relaxed(&group.limit, cgroup->limit);
+}
+
+/* Group's lock held. */
+static void look_for_group(void) {
+    group.found = lm_os_cgroup_find();
+    group.wait = group.found ? FIND_EVERY : RETRY_EVERY;
+    group.ticks = 0;
+}
+
+static void look_at_group(bool now) {
+    lm_cgroup_t cgroup = {0, 0};
+    if (now || group.wait-- == 0) look_for_group();
+    bool limits = group.ticks++ % LIMITS_EVERY == 0;
+    if (group.found && !lm_os_cgroup_read(limits, &cgroup) && group.wait > RETRY_EVERY)
+        group.wait = RETRY_EVERY; /* it is gone, perhaps */
+    group_is(&cgroup);
+}
+
+static bool wants_group(void) {
+    return lm_load_relaxed(&lm_limit_policy.cgroup) != LM_CGROUP_IGNORED;
+}
+
+bool lm_limit_find_cgroup(void) {
+    lm_lock_take(&group.lock);
+    look_at_group(true);
+    bool found = group.found;
+    lm_lock_give(&group.lock);
+    return found;
+}
+
+void lm_limit_tick(void) {
+    lm_lock_take(&lm_space.lock);
+    calm_down(slices_of(&lm_limit_policy.soft));
+    lm_lock_give(&lm_space.lock);
+    static const lm_cgroup_t none;
+    if (!wants_group()) {
+        if (lm_load_relaxed(&group.limit) != 0) group_is(&none);
+        return;
+    }
+    if (!lm_lock_try(&group.lock)) return; /* somebody is looking */
+    look_at_group(false);
+    lm_lock_give(&group.lock);
+}
+
+/* ---- Numbers, fork ---- */
+
+void lm_limit_stats(lm_limit_stats_t *stats) {
+    lm_lock_take(&lm_space.lock);
+    *stats = (lm_limit_stats_t){
+        .held_bytes = held() << LM_SLICE_SHIFT,
+        .held_bytes_most = lm_space.held_most << LM_SLICE_SHIFT,
+        .crossings = lm_space.crossings,
+        .refusals = lm_space.refusals,
+        .cgroup_used = lm_load_relaxed(&group.used),
+        .cgroup_limit = lm_load_relaxed(&group.limit),
+        .pressure = lm_limit_pressure(),
+    };
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_limit_after_fork(void) {
+    group.wait = 0; /* somebody may have been in the middle of it */
+    lm_lock_reset(&group.lock);
+}

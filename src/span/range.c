@@ -1,0 +1,525 @@
+/* range.c: spans in ranges of memory that are not the arena's own (range.h has the picture).
+ *
+ * Spare spans carry their length at both ends and lie in bins by the logarithm of their size, as the arena's do
+ * (boundary tags). Best fit within the first bin that has one. One kind of free memory: it is never purged, so that
+ * there is no clean and dirty; how far it has ever been used (`touched`) tells what reads as zero.
+ *
+ * It takes the arena's lock. It cannot find much room in a hurry: a bin is walked to its end where its first spans are
+ * all too short.
+ */
+#include "span/room.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { LOOK_IN_BIN = 32, ADDRESS_BITS = 48 };
+
+struct loam_arena lm_ranges[LM_RANGES];
+size_t lm_ranges_open;
+
+static size_t entries; /* atomic: that have ever been in use; those above are empty */
+
+static struct loam_arena *range_of(const lm_page_t *span) { return &lm_ranges[span->range - 1]; }
+
+static size_t index_of(const struct loam_arena *range, const lm_page_t *span) {
+    return (size_t)(span - range->pages);
+}
+
+char *lm_range_span_start(const lm_page_t *span) {
+    const struct loam_arena *range = range_of(span);
+    return (char *)(lm_range_start(range) + (index_of(range, span) << LM_SLICE_SHIFT));
+}
+
+lm_page_t **lm_range_map_of(const lm_page_t *span) {
+    const struct loam_arena *range = range_of(span);
+    return &range->map[index_of(range, span)];
+}
+
+/* ---- The table ---- */
+
+#define FOR_EACH_RANGE(range) \
+    for (struct loam_arena *range = lm_ranges, *end_ = lm_ranges + lm_load_acquire(&entries); \
+         range < end_; range++)
+
+struct loam_arena *lm_range_around(const void *p) {
+    FOR_EACH_RANGE(range) {
+        /* Acquire: the map behind it. One word, so that nobody sees the start of one range with the length of
+         * another. */
+        uint64_t bounds = lm_load_acquire(&range->bounds);
+        uint64_t slice = ((uint64_t)(uintptr_t)p >> LM_SLICE_SHIFT) - (bounds >> 32);
+        if (slice < (uint32_t)bounds) return range;
+    }
+    return NULL;
+}
+
+lm_page_t *lm_range_page_of(const void *p) {
+    const struct loam_arena *range = lm_range_around(p);
+    if (range == NULL) return &lm_nobody;
+    return lm_peek(&range->map[((uintptr_t)p - lm_range_start(range)) >> LM_SLICE_SHIFT]);
+}
+
+/* ---- Spare spans: lock held ---- */
+
+static void count(struct loam_arena *range, size_t slices, bool used) {
+    range->used += used ? slices : 0 - slices;
+    if (range->memory == NULL) lm_space.spare_slices -= used ? slices : 0 - slices;
+}
+
+static void label(struct loam_arena *range, size_t first, size_t slices, lm_kind_t kind) {
+    lm_page_t *head = &range->pages[first], *tail = &range->pages[first + slices - 1];
+    tail->slices = (uint32_t)slices;
+    tail->kind = (uint8_t)kind;
+    head->slices = (uint32_t)slices;
+    head->kind = (uint8_t)kind;
+}
+
+static void add(struct loam_arena *range, size_t first, size_t slices) {
+    lm_page_t *span = &range->pages[first];
+    unsigned bin = lm_log2(slices);
+    lm_list_t *list = &range->bins[bin];
+    label(range, first, slices, LM_KIND_SPARE);
+    /* Lowest first, as far as one comparison can tell: what was never used stays so. */
+    lm_node_t *lowest = list->first;
+    if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span)
+        lm_list_add_first(list, &span->link);
+    else
+        lm_list_add_last(list, &span->link);
+    range->filled |= (uint64_t)1 << bin;
+}
+
+static void unlink_span(struct loam_arena *range, lm_page_t *span) {
+    unsigned bin = lm_log2(span->slices);
+    lm_list_remove(&range->bins[bin], &span->link);
+    if (range->bins[bin].first == NULL) range->filled &= ~((uint64_t)1 << bin);
+}
+
+/* Makes [first, first+slices) spare, merged with its neighbours. */
+static void insert(struct loam_arena *range, size_t first, size_t slices) {
+    count(range, slices, false);
+    if (first > 0 && range->pages[first - 1].kind == LM_KIND_SPARE) {
+        size_t before = range->pages[first - 1].slices;
+        first -= before;
+        slices += before;
+        unlink_span(range, &range->pages[first]);
+    }
+    if (first + slices < lm_range_slices(range) &&
+        range->pages[first + slices].kind == LM_KIND_SPARE) {
+        lm_page_t *after = &range->pages[first + slices];
+        slices += after->slices;
+        unlink_span(range, after);
+    }
+    add(range, first, slices);
+}
+
+static size_t aligned_first(const struct loam_arena *range, const lm_page_t *span, size_t align) {
+    size_t start = lm_range_start(range) >> LM_SLICE_SHIFT;
+    return lm_align_up(start + index_of(range, span), align) - start;
+}
+
+static bool fits(const struct loam_arena *range, const lm_page_t *span, size_t slices,
+                 size_t align) {
+    size_t skipped = aligned_first(range, span, align) - index_of(range, span);
+    return skipped < span->slices && span->slices - skipped >= slices;
+}
+
+static lm_page_t *best_in(const struct loam_arena *range, unsigned bin, size_t slices,
+                          size_t align) {
+    const lm_list_t *list = &range->bins[bin];
+    lm_page_t *best = NULL;
+    unsigned looks = 0;
+    for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+        lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
+        if (fits(range, span, slices, align) && (best == NULL || span->slices < best->slices))
+            best = span;
+        if (++looks >= LOOK_IN_BIN && best != NULL) break;
+    }
+    return best;
+}
+
+static lm_page_t *take(struct loam_arena *range, size_t slices, size_t align, lm_kind_t kind,
+                       bool *zero) {
+    if (range->closing || slices > lm_range_slices(range)) return NULL;
+    uint64_t bins = range->filled & (~(uint64_t)0 << lm_log2(slices));
+    lm_page_t *span = NULL;
+    for (; bins != 0 && span == NULL; bins &= bins - 1)
+        span = best_in(range, lm_lowest_bit(bins), slices, align);
+    if (span == NULL) return NULL;
+    size_t start = index_of(range, span), length = span->slices;
+    size_t first = aligned_first(range, span, align), end = first + slices;
+    unlink_span(range, span);
+    if (first > start) add(range, start, first - start);
+    if (end < start + length) add(range, end, start + length - end);
+    label(range, first, slices, kind);
+    count(range, slices, true);
+    if (zero != NULL) *zero = range->zero && first >= range->touched;
+    if (range->touched < end) range->touched = end;
+    span = &range->pages[first];
+    span->range = (uint8_t)(range - lm_ranges + 1);
+    span->again = 0; /* as in arena.c */
+    return span;
+}
+
+/* ---- Taking and giving ---- */
+
+lm_page_t *lm_range_take(struct loam_arena *range, size_t slices, size_t align_slices,
+                         lm_kind_t kind, bool *zero) {
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *span = take(range, slices, align_slices, kind, zero);
+    lm_lock_give(&lm_space.lock);
+    return span;
+}
+
+lm_page_t *lm_range_take_page(struct loam_arena *range, size_t slices, size_t block_bytes,
+                              bool *zero) {
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *span = take(range, slices, 1, LM_KIND_PAGE, zero);
+    while (span == NULL && --slices << LM_SLICE_SHIFT >= 2 * block_bytes)
+        span = take(range, slices, 1, LM_KIND_PAGE, zero);
+    lm_lock_give(&lm_space.lock);
+    return span;
+}
+
+/* Of ranges that serve everybody and lie on that node. */
+static lm_page_t *take_of_node(int node, size_t slices, size_t align, lm_kind_t kind, bool *zero) {
+    lm_page_t *span = NULL;
+    FOR_EACH_RANGE(range) {
+        if (!range->exclusive && range->node == node && lm_range_slices(range) > 0)
+            span = take(range, slices, align, kind, zero);
+        if (span != NULL) break;
+    }
+    return span;
+}
+
+/* Whether where a thread runs makes a difference. */
+static bool on_nodes(void) {
+    FOR_EACH_RANGE(range) {
+        if (!range->exclusive && range->node != LM_NODE_ANY && lm_range_slices(range) > 0)
+            return true;
+    }
+    return false;
+}
+
+lm_page_t *lm_range_take_near(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *span = NULL;
+    if (on_nodes()) span = take_of_node(lm_node_here(), slices, align_slices, kind, zero);
+    if (span == NULL) span = take_of_node(LM_NODE_ANY, slices, align_slices, kind, zero);
+    lm_lock_give(&lm_space.lock);
+    return span;
+}
+
+lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
+    lm_page_t *span = NULL;
+    lm_lock_take(&lm_space.lock);
+    FOR_EACH_RANGE(range) {
+        if (!range->exclusive && lm_range_slices(range) > 0)
+            span = take(range, slices, align_slices, kind, zero);
+        if (span != NULL) break;
+    }
+    lm_lock_give(&lm_space.lock);
+    return span;
+}
+
+void lm_range_give(lm_page_t *span) {
+    struct loam_arena *range = range_of(span);
+    span->range = 0; /* its descriptor may be the arena's next, inside one */
+    insert(range, index_of(range, span), span->slices);
+}
+
+bool lm_range_extend(lm_page_t *span, size_t slices) {
+    struct loam_arena *range = range_of(span);
+    size_t first = index_of(range, span), end = first + span->slices, want = first + slices;
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *after = end < lm_range_slices(range) ? &range->pages[end] : NULL;
+    bool fit = slices > span->slices && after != NULL && after->kind == LM_KIND_SPARE &&
+               end + after->slices >= want && !range->closing;
+    if (fit) {
+        size_t length = after->slices;
+        unlink_span(range, after);
+        if (end + length > want) add(range, want, end + length - want);
+        count(range, want - end, true);
+        label(range, first, slices, (lm_kind_t)span->kind);
+        if (range->touched < want) range->touched = want;
+    }
+    lm_lock_give(&lm_space.lock);
+    return fit;
+}
+
+void lm_range_shrink(lm_page_t *span, size_t slices) {
+    struct loam_arena *range = range_of(span);
+    size_t first = index_of(range, span), cut = span->slices - slices;
+    if (cut == 0) return;
+    lm_lock_take(&lm_space.lock);
+    label(range, first, slices, (lm_kind_t)span->kind);
+    insert(range, first + slices, cut);
+    lm_lock_give(&lm_space.lock);
+}
+
+/* ---- Beginning and end ---- */
+
+/* An empty entry of the table, lock held; NULL iff there is none. */
+static struct loam_arena *new_entry(void) {
+    for (size_t i = 0; i < LM_RANGES; i++) {
+        if (lm_ranges[i].taken) continue;
+        /* All but the bounds, which are 0, and which others read at any time. */
+        LM_STATIC_ASSERT(offsetof(struct loam_arena, bounds) == 0, "first");
+        memset(&lm_ranges[i].map, 0, sizeof lm_ranges[i] - offsetof(struct loam_arena, map));
+        lm_ranges[i].taken = true;
+        /* Release: its bounds say 0 to who walks so far. */
+        if (i >= entries) lm_store_release(&entries, i + 1);
+        return &lm_ranges[i];
+    }
+    return NULL;
+}
+
+/* Lock held; map and pages are there. */
+static void open_range(struct loam_arena *range, uintptr_t start, size_t slices,
+                       const lm_range_kind_t *kind) {
+    range->node = kind->node;
+    range->zero = kind->zero;
+    range->exclusive = kind->exclusive;
+    range->purges = kind->purges;
+    for (size_t i = 0; i < slices; i++) lm_store_relaxed(&range->map[i], &lm_nobody);
+    /* Release: who finds it finds all of the above. */
+    lm_store_release(&range->bounds, (uint64_t)(start >> LM_SLICE_SHIFT) << 32 | slices);
+    range->used = slices;
+    insert(range, 0, slices);
+    if (!kind->exclusive) lm_store_relaxed(&lm_ranges_open, lm_ranges_open + 1);
+}
+
+static bool overlaps(uintptr_t start, size_t bytes) {
+    uintptr_t arena = lm_arena.base;
+    size_t most = lm_space.slices_most << LM_SLICE_SHIFT;
+    /* Map and descriptors lie below it. */
+    uintptr_t lowest = (uintptr_t)lm_arena.map;
+    if (start < arena + most && lowest < start + bytes) return true;
+    FOR_EACH_RANGE(range) {
+        uintptr_t other = lm_range_start(range);
+        size_t length = lm_range_slices(range) << LM_SLICE_SHIFT;
+        if (start < other + length && other < start + bytes) return true;
+    }
+    return false;
+}
+
+static void give_meta(lm_page_t *span) {
+    lm_lock_take(&lm_space.lock);
+    lm_space.meta_slices -= span->slices;
+    lm_lock_give(&lm_space.lock);
+    lm_span_give(span, true);
+}
+
+static int open_outside(lm_page_t *memory, uintptr_t start, size_t slices,
+                        const lm_range_kind_t *kind, struct loam_arena **range) {
+    if (overlaps(start, slices << LM_SLICE_SHIFT)) return -EEXIST;
+    struct loam_arena *entry = new_entry();
+    if (entry == NULL) return -ENOSPC;
+    entry->memory = memory;
+    entry->pages = (lm_page_t *)(void *)lm_span_start(memory);
+    entry->map = (lm_page_t **)(void *)(entry->pages + slices);
+    open_range(entry, start, slices, kind);
+    *range = entry;
+    return 0;
+}
+
+int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
+                    struct loam_arena **range) {
+    uintptr_t given = (uintptr_t)start, first = lm_align_up(given, LM_SLICE_BYTES);
+    if (start == NULL || first < given || bytes > UINTPTR_MAX - given) return -EINVAL;
+    uintptr_t end = lm_align_down(given + bytes, LM_SLICE_BYTES);
+    if (end <= first || end >> ADDRESS_BITS != 0) return -EINVAL;
+    size_t slices = (end - first) >> LM_SLICE_SHIFT;
+    size_t needed = slices * (sizeof(lm_page_t) + sizeof(lm_page_t *));
+    lm_page_t *memory =
+        lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1, LM_KIND_META, NULL);
+    if (memory == NULL) return -ENOMEM;
+    lm_lock_take(&lm_space.lock);
+    int result = open_outside(memory, first, slices, kind, range);
+    lm_lock_give(&lm_space.lock);
+    if (result < 0) give_meta(memory);
+    return result;
+}
+
+int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct loam_arena **range) {
+    lm_lock_take(&lm_space.lock);
+    struct loam_arena *entry = new_entry();
+    if (entry != NULL) {
+        size_t first = lm_span_slice(span), slices = span->slices;
+        entry->pages = span;
+        entry->map = &lm_arena.map[first];
+        lm_space.meta_slices -= slices;
+        open_range(entry, lm_arena.base + (first << LM_SLICE_SHIFT), slices, kind);
+        *range = entry;
+    }
+    lm_lock_give(&lm_space.lock);
+    return entry != NULL ? 0 : -ENOSPC;
+}
+
+/* Empty; lock held. Makes it what it was before: a META span, whose memory is plain. NULL: that of an outside one is
+ * the user's, and the META span is that of its map. */
+static lm_page_t *take_apart(struct loam_arena *range) {
+    size_t slices = lm_range_slices(range);
+    lm_page_t *span = range->memory != NULL ? range->memory : range->pages;
+    if (range->memory == NULL) {
+        void *start = (void *)lm_range_start(range);
+        size_t bytes = slices << LM_SLICE_SHIFT;
+        if (lm_os_commit(start, bytes, true) != LM_COMMIT_DONE) return NULL;
+        lm_os_no_huge_pages(start, bytes);
+        unlink_span(range, range->pages);
+        lm_space.spare_slices -= slices;
+        lm_space.meta_slices += slices;
+        lm_space_label(lm_span_slice(span), slices, LM_KIND_META);
+    }
+    lm_store_relaxed(&range->bounds, 0);
+    range->taken = false;
+    return span;
+}
+
+int lm_range_destroy(struct loam_arena *range) {
+    lm_lock_take(&lm_space.lock);
+    if (lm_range_slices(range) == 0) {
+        lm_lock_give(&lm_space.lock);
+        return -EINVAL;
+    }
+    if (!range->closing && !range->exclusive) lm_store_relaxed(&lm_ranges_open, lm_ranges_open - 1);
+    range->closing = true;
+    bool busy = range->used > 0 || range->heaps > 0;
+    lm_page_t *span = busy ? NULL : take_apart(range);
+    lm_lock_give(&lm_space.lock);
+    if (span == NULL) return busy ? -EBUSY : -ENOMEM;
+    give_meta(span);
+    return 0;
+}
+
+bool lm_range_hold(struct loam_arena *range) {
+    lm_lock_take(&lm_space.lock);
+    bool held = !range->closing;
+    if (held) range->heaps++;
+    lm_lock_give(&lm_space.lock);
+    return held;
+}
+
+void lm_range_let(struct loam_arena *range) {
+    lm_lock_take(&lm_space.lock);
+    range->heaps--;
+    lm_lock_give(&lm_space.lock);
+}
+
+/* ---- Walks: lock held ---- */
+
+#define FOR_EACH_SPAN(range, i) \
+    for (size_t i = 0; i < lm_range_slices(range); i += (range)->pages[i].slices)
+
+size_t lm_range_purge(void) {
+    size_t slices = 0;
+    FOR_EACH_RANGE(range) {
+        size_t last = 0; /* where the last span in use ends */
+        bool all = true;
+        if (!range->purges) continue;
+        FOR_EACH_SPAN(range, i) {
+            const lm_page_t *span = &range->pages[i];
+            void *start = (void *)(lm_range_start(range) + (i << LM_SLICE_SHIFT));
+            if (span->kind != LM_KIND_SPARE) {
+                last = i + span->slices;
+                continue;
+            }
+            if (i >= range->touched) continue;
+            bool purged = lm_os_purge(start, (size_t)span->slices << LM_SLICE_SHIFT);
+            all = all && purged;
+            if (purged) slices += span->slices;
+        }
+        if (all && range->zero && last < range->touched) range->touched = last;
+    }
+    return slices;
+}
+
+void lm_range_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
+    FOR_EACH_RANGE(range) {
+        if (range->memory == NULL) continue; /* the arena's own walk has met them */
+        FOR_EACH_SPAN(range, i) {
+            if (range->pages[i].kind >= LM_KIND_PAGE) visit(&range->pages[i], context);
+        }
+    }
+}
+
+lm_page_t *lm_range_holding(const void *p) {
+    struct loam_arena *range = lm_range_around(p);
+    if (range == NULL) return NULL;
+    size_t slice = ((uintptr_t)p - lm_range_start(range)) >> LM_SLICE_SHIFT;
+    FOR_EACH_SPAN(range, i) {
+        lm_page_t *span = &range->pages[i];
+        if (slice < i + span->slices) return span->kind >= LM_KIND_PAGE ? span : NULL;
+    }
+    return NULL;
+}
+
+void lm_range_numbers(struct loam_arena *range, lm_range_numbers_t *numbers) {
+    lm_lock_take(&lm_space.lock);
+    size_t slices = lm_range_slices(range), longest = 0;
+    FOR_EACH_SPAN(range, i) {
+        const lm_page_t *span = &range->pages[i];
+        if (span->kind == LM_KIND_SPARE && span->slices > longest) longest = span->slices;
+    }
+    *numbers = (lm_range_numbers_t){.bytes = slices << LM_SLICE_SHIFT,
+                                    .free_bytes = (slices - range->used) << LM_SLICE_SHIFT,
+                                    .longest_bytes = longest << LM_SLICE_SHIFT,
+                                    .heaps = range->heaps};
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_range_stats(lm_span_stats_t *stats) {
+    stats->range_bytes = stats->range_free_bytes = 0;
+    FOR_EACH_RANGE(range) {
+        size_t slices = lm_range_slices(range);
+        stats->range_bytes += slices << LM_SLICE_SHIFT;
+        stats->range_free_bytes += (slices - (slices > 0 ? range->used : 0)) << LM_SLICE_SHIFT;
+    }
+}
+
+static void broken(const char *what, const struct loam_arena *range, size_t slice) {
+    lm_report("loam: range invariant broken: %s at slice %zu of range %zu", what, slice,
+              (size_t)(range - lm_ranges));
+    lm_port_abort();
+}
+
+static void check_range(const struct loam_arena *range) {
+    size_t used = 0, spare = 0;
+    bool before = false;
+    FOR_EACH_SPAN(range, i) {
+        const lm_page_t *span = &range->pages[i], *last = span + span->slices - 1;
+        if (span->slices == 0 || i + span->slices > lm_range_slices(range))
+            broken("length", range, i);
+        if (last->kind != span->kind || last->slices != span->slices)
+            broken("boundary tag", range, i);
+        bool free = span->kind == LM_KIND_SPARE;
+        if (free && before) broken("unmerged neighbours", range, i);
+        if (!free && range_of(span) != range) broken("number", range, i);
+        if (!free && i + span->slices > range->touched) broken("touched", range, i);
+        for (size_t j = 0; free && range->memory == NULL && j < span->slices; j++) {
+            if (span[j].range != 0) broken("number of a spare slice", range, i + j);
+        }
+        used += free ? 0 : span->slices;
+        spare += free;
+        before = free;
+    }
+    for (unsigned bin = 0; bin < LM_RANGE_BINS; bin++) {
+        const lm_list_t *list = &range->bins[bin];
+        if ((list->first != NULL) != ((range->filled >> bin) & 1)) broken("bin bit", range, bin);
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
+            if (span->kind != LM_KIND_SPARE || lm_log2(span->slices) != bin)
+                broken("bin", range, index_of(range, span));
+            spare--;
+        }
+    }
+    if (used != range->used || spare != 0) broken("counts", range, used);
+}
+
+void lm_range_check(void) {
+    size_t inside = 0;
+    FOR_EACH_RANGE(range) {
+        if (lm_range_slices(range) == 0) continue;
+        check_range(range);
+        if (range->memory == NULL) inside += lm_range_slices(range) - range->used;
+    }
+    if (inside != lm_space.spare_slices) broken("count of spare slices", lm_ranges, inside);
+}

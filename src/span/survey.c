@@ -1,0 +1,130 @@
+/* survey.c: looks at every span of the arena: for numbers, for walks, to check its invariant, and around a fork.
+ *
+ * All of it takes the arena's lock, and none of it is on a path that allocates. It cannot say what is inside a span:
+ * heap/survey.c does.
+ */
+#include "span/room.h"
+
+static lm_tally_t in_bytes(const lm_tally_t *slices) {
+    return (lm_tally_t){slices->now << LM_SLICE_SHIFT, slices->most << LM_SLICE_SHIFT,
+                        slices->gone << LM_SLICE_SHIFT};
+}
+
+void lm_span_stats(lm_span_stats_t *stats) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_look_at_mapped();
+    lm_space_cleaned(0);
+    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices + lm_space.spare_slices;
+    *stats = (lm_span_stats_t){
+        .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
+        .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
+        .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
+        .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,
+        .used_bytes = (lm_arena.slices - free_slices) << LM_SLICE_SHIFT,
+        .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
+        .purged_bytes = lm_space.purged_bytes,
+        .purges = lm_space.purges,
+        .reserved = in_bytes(&lm_space.mapped),
+        .committed = in_bytes(&lm_space.committed),
+        .grown = lm_space.grown,
+    };
+    lm_range_stats(stats);
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_forget_peaks(void) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_look_at_mapped();
+    lm_space_cleaned(0);
+    lm_tally_forget(&lm_space.mapped);
+    lm_tally_forget(&lm_space.committed);
+    lm_store_relaxed(&lm_span_counts.large_most, 0);
+    lm_store_relaxed(&lm_span_counts.large_bytes_most, 0);
+    for (unsigned c = 0; c <= UINT8_MAX; c++)
+        lm_store_relaxed(&lm_span_counts.of_class[c].room_most, 0);
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
+    lm_lock_take(&lm_space.lock);
+    for (size_t i = 0; i < lm_arena.slices; i += lm_space_slot(i)->slices) {
+        if (lm_space_slot(i)->kind >= LM_KIND_PAGE) visit(lm_space_slot(i), context);
+    }
+    lm_range_visit(visit, context);
+    lm_lock_give(&lm_space.lock);
+}
+
+lm_page_t *lm_span_holding(const void *p) {
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *found = lm_range_holding(p);
+    size_t slice = lm_slice_of(p);
+    for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += lm_space_slot(i)->slices) {
+        if (slice < i + lm_space_slot(i)->slices && lm_space_slot(i)->kind >= LM_KIND_PAGE) found = lm_space_slot(i);
+    }
+    lm_lock_give(&lm_space.lock);
+    return found;
+}
+
+static void broken(const char *what, size_t slice) {
+    lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
+    lm_port_abort();
+}
+
+void lm_span_check(void) {
+    lm_lock_take(&lm_space.lock);
+    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0;
+    lm_kind_t before = LM_KIND_NONE;
+    for (size_t i = 0; i < lm_arena.slices;) {
+        const lm_page_t *span = lm_space_slot(i);
+        if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
+        const lm_page_t *last = lm_space_slot(i + span->slices - 1);
+        if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
+        if (lm_space_is_free(span)) {
+            if (span->kind == (uint8_t)before) broken("unmerged neighbours", i);
+            *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
+            listed++;
+            aged += span->kind == LM_KIND_DIRTY;
+        }
+        if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
+        if (span->kind == LM_KIND_NONE) gaps += span->slices;
+        before = lm_space_is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
+        i += span->slices;
+    }
+    if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
+    if (pages != lm_space.page_slices) broken("count of pages", pages);
+    if (gaps != lm_space.gap_slices) broken("count of gaps", gaps);
+    for (size_t which = 0; which < LM_FREE_KINDS; which++) {
+        for (size_t bin = 0; bin < LM_BINS; bin++) {
+            lm_list_t *list = &lm_space.bins[which][bin];
+            if ((list->first != NULL) != ((lm_space.filled[which] >> bin) & 1))
+                broken("bin bit", bin);
+            for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+                const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
+                if (lm_space_bin(span->slices) != bin || !lm_space_is_free(span))
+                    broken("bin", lm_span_slice(span));
+                listed--;
+            }
+        }
+    }
+    for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
+        aged--;
+    if (listed != 0 || aged != 0) broken("lists", listed);
+    lm_range_check();
+    lm_lock_give(&lm_space.lock);
+}
+
+void lm_span_lock(void) {
+    lm_lock_take(&lm_space.lock);
+    lm_space_rest(); /* in the child, nobody would finish it */
+}
+void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
+
+void lm_span_after_fork(void) {
+    lm_space.worker = LM_WORKER_OFF;
+    lm_space.stop = lm_space.paused = lm_space.busy = 0;
+    lm_space.moving_slices = 0;
+    lm_limit_after_fork();
+    if (lm_purge_may_work()) lm_purge_boot();
+    lm_os_worker_forget();
+    lm_lock_reset(&lm_space.lock);
+}

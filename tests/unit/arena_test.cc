@@ -1,0 +1,626 @@
+/* arena_test.cc: arenas over memory of the user and of the system: bounds, heaps in them, all that takes pointers.
+ *
+ * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own, which is filled
+ * with a pattern: what loam must not touch, it is found not to have touched.
+ */
+#include "stderr_of.h"
+#include "whole_unit.h"
+
+#include "loam/arena.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <climits>
+#include <random>
+
+namespace {
+
+using unit::free_all;
+using unit::in_thread;
+using unit::kSizes;
+
+constexpr size_t kSlice = LM_SLICE_BYTES, kBytes = 8 << 20;
+
+class Arena : public unit::PausedWorkerTest {
+  protected:
+    void SetUp() override {
+        PausedWorkerTest::SetUp();
+        void *at = mmap(nullptr, kBytes + 2 * kSlice, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(MAP_FAILED, at);
+        mapping_ = static_cast<char *>(at);
+        start_ =
+            reinterpret_cast<char *>(lm_align_up(reinterpret_cast<uintptr_t>(mapping_), kSlice));
+    }
+    void TearDown() override {
+        if (arena_ != nullptr) {
+            lm_heap_collect();
+            lm_span_check();
+            EXPECT_EQ(0, loam_arena_destroy(arena_));
+        }
+        munmap(mapping_, kBytes + 2 * kSlice);
+        PausedWorkerTest::TearDown();
+    }
+    void manage(unsigned flags, size_t bytes = kBytes) {
+        ASSERT_EQ(0, loam_manage_memory(start_, bytes, flags, LOAM_NODE_ANY, &arena_));
+    }
+    bool inside(const void *p) { return loam_arena_contains(arena_, p); }
+    size_t free_bytes() {
+        loam_arena_numbers numbers;
+        loam_arena_usage(arena_, &numbers);
+        return numbers.free_bytes;
+    }
+    /* Errors leave nothing behind. */
+    int refused(void *start, size_t bytes, unsigned flags = 0, int node = LOAM_NODE_ANY) {
+        loam_arena *none = reinterpret_cast<loam_arena *>(this);
+        int result = loam_manage_memory(start, bytes, flags, node, &none);
+        EXPECT_EQ(nullptr, none);
+        lm_span_check();
+        return result;
+    }
+    char *mapping_ = nullptr, *start_ = nullptr;
+    loam_arena *arena_ = nullptr;
+};
+
+/* A heap in the arena, ended with the test's body. */
+struct Heap {
+    explicit Heap(loam_arena *arena, bool spill = false) : heap(loam_heap_create_in(arena, spill)) {
+        EXPECT_NE(nullptr, heap);
+    }
+    ~Heap() { loam_heap_destroy(heap); }
+    void *take(size_t bytes) {
+        void *p = loam_heap_malloc(heap, bytes);
+        EXPECT_NE(nullptr, p) << bytes;
+        if (p != nullptr) memset(p, 0xa5, bytes);
+        return p;
+    }
+    loam_heap *heap;
+};
+
+/* ---- What is taken over ---- */
+
+TEST_F(Arena, RefusesWhatIsNoRange) {
+    EXPECT_EQ(-EINVAL, refused(nullptr, kBytes));
+    EXPECT_EQ(-EINVAL, refused(start_, 0));
+    EXPECT_EQ(-EINVAL, refused(start_, kSlice - 1));
+    EXPECT_EQ(-EINVAL, refused(start_ + 1, kSlice)) << "no whole slice";
+    EXPECT_EQ(-EINVAL, refused(start_ + 1, 2 * kSlice - 2));
+    EXPECT_EQ(-EINVAL, refused(start_, SIZE_MAX)) << "beyond the end of all addresses";
+    EXPECT_EQ(-EINVAL, refused(reinterpret_cast<void *>(UINTPTR_MAX), 1));
+    EXPECT_EQ(-EINVAL, refused(start_, kBytes, 1 << 20)) << "a flag that is none";
+    EXPECT_EQ(-EINVAL, refused(start_, kBytes, LOAM_ARENA_BACKED)) << "of reserved memory only";
+    for (int node : {-2, 63, 64, INT_MAX, INT_MIN})
+        EXPECT_EQ(-EINVAL, refused(start_, kBytes, 0, node)) << node;
+}
+
+TEST_F(Arena, UsesWholeSlicesOnly) {
+    memset(mapping_, 0x5c, kBytes + 2 * kSlice);
+    ASSERT_EQ(0, loam_manage_memory(start_ + 100, 5 * kSlice, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY,
+                                    &arena_));
+    loam_arena_numbers numbers;
+    loam_arena_usage(arena_, &numbers);
+    EXPECT_EQ(start_ + kSlice, numbers.start);
+    EXPECT_EQ(4 * kSlice, numbers.bytes);
+    EXPECT_EQ(4 * kSlice, numbers.free_bytes);
+    EXPECT_EQ(4 * kSlice, numbers.longest_bytes);
+    EXPECT_EQ(int{LOAM_NODE_ANY}, numbers.node);
+    EXPECT_FALSE(inside(start_ + kSlice - 1));
+    EXPECT_TRUE(inside(start_ + kSlice));
+    EXPECT_TRUE(inside(start_ + 5 * kSlice - 1));
+    EXPECT_FALSE(inside(start_ + 5 * kSlice));
+    {
+        Heap heap(arena_);
+        char *p = static_cast<char *>(loam_heap_malloc(heap.heap, 4 * kSlice - LM_TRAILER));
+        EXPECT_EQ(start_ + kSlice, p);
+        EXPECT_EQ(nullptr, loam_heap_malloc(heap.heap, 1)) << "that was all";
+        loam_free(p);
+    }
+    for (char *c = mapping_; c < start_ + kSlice; c++) ASSERT_EQ(0x5c, *c);
+    for (char *c = start_ + 5 * kSlice; c < mapping_ + kBytes + 2 * kSlice; c++)
+        ASSERT_EQ(0x5c, *c);
+}
+
+TEST_F(Arena, RefusesWhatOverlaps) {
+    ASSERT_EQ(0, loam_manage_memory(start_ + kSlice, 4 * kSlice, LOAM_ARENA_EXCLUSIVE,
+                                    LOAM_NODE_ANY, &arena_));
+    EXPECT_EQ(-EEXIST, refused(start_ + kSlice, 4 * kSlice)) << "twice the same";
+    EXPECT_EQ(-EEXIST, refused(start_, 2 * kSlice));
+    EXPECT_EQ(-EEXIST, refused(start_ + 4 * kSlice, 2 * kSlice));
+    EXPECT_EQ(-EEXIST, refused(start_ + 2 * kSlice, kSlice)) << "within";
+    EXPECT_EQ(-EEXIST, refused(start_, kBytes)) << "around";
+    loam_arena *before = nullptr, *behind = nullptr;
+    EXPECT_EQ(0, loam_manage_memory(start_, kSlice, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &before));
+    EXPECT_EQ(0, loam_manage_memory(start_ + 5 * kSlice, kSlice, LOAM_ARENA_EXCLUSIVE,
+                                    LOAM_NODE_ANY, &behind));
+    EXPECT_EQ(0, loam_arena_destroy(before));
+    EXPECT_EQ(0, loam_arena_destroy(behind));
+}
+
+TEST_F(Arena, RefusesMemoryOfLoam) {
+    void *p = loam_malloc(1 << 20);
+    EXPECT_EQ(-EEXIST, refused(p, 1 << 20));
+    uintptr_t base = lm_arena.base;
+    EXPECT_EQ(-EEXIST, refused(reinterpret_cast<void *>(base - kSlice), kSlice)) << "descriptors";
+    EXPECT_EQ(-EEXIST,
+              refused(reinterpret_cast<void *>(base + (lm_arena.slices << 16) + kSlice), kSlice))
+        << "where the arena will grow";
+    loam_free(p);
+}
+
+TEST_F(Arena, HasRoomForSoMany) {
+    std::vector<loam_arena *> made;
+    for (size_t i = 0; i < LM_RANGES; i++) {
+        loam_arena *one = nullptr;
+        ASSERT_EQ(0, loam_manage_memory(start_ + i * kSlice, kSlice, LOAM_ARENA_EXCLUSIVE,
+                                        LOAM_NODE_ANY, &one));
+        made.push_back(one);
+    }
+    EXPECT_EQ(-ENOSPC, refused(start_ + LM_RANGES * kSlice, kSlice));
+    loam_arena *none = nullptr;
+    EXPECT_EQ(-ENOSPC, loam_reserve_memory(kSlice, 0, LOAM_NODE_ANY, &none));
+    EXPECT_EQ(nullptr, none);
+    lm_span_check();
+    for (size_t i = 0; i < made.size(); i += 2) EXPECT_EQ(0, loam_arena_destroy(made[i]));
+    for (size_t i = 1; i < made.size(); i += 2) {
+        EXPECT_TRUE(loam_arena_contains(made[i], start_ + i * kSlice));
+        EXPECT_EQ(0, loam_arena_destroy(made[i]));
+    }
+    EXPECT_EQ(0, loam_arena_destroy(nullptr));
+}
+
+/* ---- Heaps in an arena ---- */
+
+TEST_F(Arena, HoldsTheObjectsOfItsHeap) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    std::vector<void *> taken;
+    for (size_t bytes : kSizes) {
+        void *p = heap.take(bytes);
+        EXPECT_TRUE(inside(p)) << bytes;
+        EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(p) % 16);
+        EXPECT_GE(loam_usable_size(p), bytes);
+        EXPECT_TRUE(loam_heap_contains(heap.heap, p));
+        EXPECT_TRUE(loam_heap_contains(heap.heap, static_cast<char *>(p) + bytes / 2));
+        EXPECT_TRUE(loam_heap_owns(heap.heap, p));
+        EXPECT_FALSE(loam_heap_contains(nullptr, p));
+        taken.push_back(p);
+        void *other = loam_malloc(bytes);
+        EXPECT_FALSE(inside(other)) << "malloc has no part in it";
+        loam_free(other);
+        lm_heap_check();
+        lm_whole_check(heap.heap);
+        lm_span_check();
+    }
+    loam_heap_numbers numbers;
+    loam_heap_usage(heap.heap, &numbers);
+    EXPECT_EQ(std::size(kSizes), numbers.objects);
+    EXPECT_EQ(kBytes - free_bytes(), numbers.committed_bytes);
+    free_all(taken);
+    loam_heap_collect(heap.heap);
+    EXPECT_EQ(kBytes, free_bytes());
+}
+
+TEST_F(Arena, AlignsAndClears) {
+    memset(start_, 0xff, kBytes);
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    for (size_t align = 16; align <= 1 << 20; align *= 4) {
+        void *p = loam_heap_malloc_aligned(heap.heap, 1000, align);
+        ASSERT_TRUE(inside(p)) << align;
+        EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(p) % align);
+        loam_free(p);
+    }
+    for (size_t bytes : kSizes) {
+        auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, bytes));
+        ASSERT_TRUE(inside(p));
+        for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+        memset(p, 0xff, bytes);
+        loam_free(p);
+    }
+}
+
+TEST_F(Arena, KnowsWhatReadsAsZero) {
+    manage(LOAM_ARENA_EXCLUSIVE | LOAM_ARENA_ZERO);
+    for (int round = 0; round < 2; round++) {
+        Heap heap(arena_);
+        for (size_t bytes : kSizes) {
+            auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, bytes));
+            ASSERT_TRUE(inside(p));
+            for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+            memset(p, 0xff, bytes);
+        }
+    }
+}
+
+TEST_F(Arena, SaysNullWhenFull) {
+    manage(LOAM_ARENA_EXCLUSIVE, 16 * kSlice);
+    Heap heap(arena_);
+    std::vector<void *> taken;
+    for (void *p; (p = loam_heap_malloc(heap.heap, 1000)) != nullptr;) taken.push_back(p);
+    EXPECT_GE(taken.size(), 16 * kSlice / 1152 - 16);
+    errno = 0;
+    EXPECT_EQ(nullptr, loam_heap_malloc(heap.heap, 1000));
+    EXPECT_EQ(ENOMEM, errno);
+    EXPECT_EQ(nullptr, loam_heap_malloc(heap.heap, 100000));
+    EXPECT_EQ(nullptr, loam_heap_malloc(heap.heap, 50000));
+    for (void *p : taken) EXPECT_TRUE(inside(p));
+    free_all(taken);
+    void *large = loam_heap_malloc(heap.heap, 14 * kSlice);
+    EXPECT_TRUE(inside(large)) << "empty pages have gone back for it";
+    loam_free(large);
+}
+
+TEST_F(Arena, MakesPagesOfTheSlicesThereAre) {
+    manage(LOAM_ARENA_EXCLUSIVE, 3 * kSlice);
+    Heap heap(arena_);
+    void *p = loam_heap_malloc(heap.heap, 40000 - LM_TRAILER);
+    EXPECT_TRUE(inside(p)) << "a page of that class would have more slices";
+    loam_free(p);
+}
+
+TEST_F(Arena, SpillsWhereThatIsWanted) {
+    manage(LOAM_ARENA_EXCLUSIVE, 16 * kSlice);
+    Heap heap(arena_, true);
+    std::vector<void *> taken;
+    size_t in = 0;
+    for (int i = 0; i < 3000; i++) {
+        taken.push_back(heap.take(1000));
+        in += inside(taken.back());
+    }
+    EXPECT_GT(in, 0u);
+    EXPECT_LT(in, taken.size());
+    void *large = heap.take(40 * kSlice);
+    EXPECT_FALSE(inside(large));
+    lm_whole_check(heap.heap);
+    loam_free(large);
+    free_all(taken);
+}
+
+TEST_F(Arena, ResizesObjects) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    for (size_t bytes : {size_t{40}, size_t{5000}, size_t{100000}, size_t{700000}}) {
+        auto *p = static_cast<unsigned char *>(heap.take(bytes));
+        /* In the heap, up and down. */
+        for (size_t to : {bytes * 3, bytes / 3, bytes * 2, bytes}) {
+            p = static_cast<unsigned char *>(loam_heap_realloc(heap.heap, p, to));
+            ASSERT_TRUE(inside(p)) << to;
+            for (size_t i = 0; i < (to < bytes / 3 ? to : bytes / 3); i++) ASSERT_EQ(0xa5, p[i]);
+        }
+        /* To malloc's memory: out of the arena, unless it stays where it is. */
+        void *wall = heap.take(bytes);
+        auto *q = static_cast<unsigned char *>(loam_realloc(p, bytes * 4));
+        ASSERT_NE(nullptr, q);
+        for (size_t i = 0; i < bytes / 3; i++) ASSERT_EQ(0xa5, q[i]);
+        /* And in again. */
+        q = static_cast<unsigned char *>(loam_heap_realloc(heap.heap, q, bytes / 4));
+        for (size_t i = 0; i < bytes / 4; i++) ASSERT_EQ(0xa5, q[i]);
+        loam_free(q);
+        loam_free(wall);
+        lm_span_check();
+    }
+}
+
+TEST_F(Arena, GrowsLargeObjectsInPlace) {
+    manage(LOAM_ARENA_EXCLUSIVE, 64 * kSlice);
+    Heap heap(arena_);
+    void *p = heap.take(10 * kSlice);
+    EXPECT_EQ(p, loam_expand(p, 60 * kSlice));
+    lm_span_check();
+    lm_whole_check(heap.heap);
+    EXPECT_EQ(nullptr, loam_expand(p, 65 * kSlice)) << "there is no more";
+    EXPECT_EQ(p, loam_expand(p, 3 * kSlice));
+    lm_span_check();
+    lm_whole_check(heap.heap);
+    void *q = heap.take(50 * kSlice);
+    EXPECT_EQ(nullptr, loam_expand(p, 30 * kSlice)) << "somebody lives there";
+    loam_free(p);
+    loam_free(q);
+    EXPECT_EQ(64 * kSlice, free_bytes());
+}
+
+TEST_F(Arena, TakesFreesOfOtherThreads) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    std::vector<void *> taken;
+    for (int i = 0; i < 20000; i++) taken.push_back(heap.take(100));
+    void *large = heap.take(500000);
+    in_thread([&] {
+        free_all(taken);
+        loam_free(large);
+        void *mine = loam_malloc(100);
+        EXPECT_FALSE(inside(mine)) << "what it has freed is not its own";
+        loam_free(mine);
+    });
+    size_t again = 0;
+    for (auto &p : taken) {
+        p = heap.take(100);
+        again += inside(p);
+    }
+    EXPECT_EQ(taken.size(), again);
+    lm_heap_check();
+    free_all(taken);
+    /* The other way: a thread leaves objects behind, and ends. */
+    in_thread([&] {
+        for (auto &p : taken) p = heap.take(64);
+    });
+    free_all(taken);
+    loam_heap_collect(heap.heap);
+    EXPECT_EQ(kBytes, free_bytes());
+}
+
+TEST_F(Arena, FindsMistakes) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    auto *large = static_cast<char *>(heap.take(5 * kSlice));
+    auto *small = static_cast<char *>(heap.take(100));
+    lm_misuse_policy.ignore = true;
+    std::string inside_large = unit::stderr_of([&] { loam_free(large + 64); });
+    std::string unused = unit::stderr_of([&] { loam_free(start_ + kBytes - 64); });
+    std::string outside = unit::stderr_of([&] { loam_free(start_ + kBytes + 64); });
+    lm_misuse_policy.ignore = false;
+    EXPECT_NE("", inside_large);
+    EXPECT_NE("", unused);
+    EXPECT_NE(std::string::npos, outside.find("that loam did not allocate")) << outside;
+    EXPECT_EQ(1, std::count(outside.begin(), outside.end(), '\n'));
+    EXPECT_TRUE(loam_heap_owns(heap.heap, large));
+    loam_free(small);
+    loam_free(large);
+    lm_misuse_policy.ignore = true;
+    EXPECT_NE("", unit::stderr_of([&] { loam_free(large); })) << "a double free";
+    lm_misuse_policy.ignore = false;
+    lm_span_check();
+}
+
+TEST_F(Arena, EndsWithItsHeaps) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    loam_heap *first = loam_heap_create_in(arena_, false),
+              *second = loam_heap_create_in(arena_, false);
+    ASSERT_NE(nullptr, second);
+    loam_arena_numbers numbers;
+    loam_arena_usage(arena_, &numbers);
+    EXPECT_EQ(2u, numbers.heaps);
+    std::vector<void *> taken;
+    for (int i = 0; i < 1000; i++) {
+        taken.push_back(loam_heap_malloc(first, 100));
+        ASSERT_NE(nullptr, loam_heap_malloc(second, 3000)) << "destroyed with its heap";
+    }
+    EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_));
+    errno = 0;
+    EXPECT_EQ(nullptr, loam_heap_create_in(arena_, false)) << "it is closing";
+    EXPECT_EQ(EBUSY, errno);
+    EXPECT_EQ(nullptr, loam_heap_malloc(first, 500000));
+    loam_heap_destroy(second);
+    EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_));
+    loam_heap_delete(first);
+    EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_)) << "objects live on";
+    for (void *p : taken) EXPECT_TRUE(inside(p));
+    free_all(taken);
+    lm_heap_collect();
+    EXPECT_EQ(0, loam_arena_destroy(arena_));
+    arena_ = nullptr;
+    memset(start_, 0x77, kBytes);
+    EXPECT_FALSE(lm_range_around(start_));
+    lm_span_check();
+}
+
+TEST_F(Arena, IsTheThreadsDefault) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    in_thread([&] {
+        Heap heap(arena_);
+        ASSERT_EQ(0, loam_heap_set_default(heap.heap, nullptr));
+        for (size_t bytes : kSizes) {
+            void *p = loam_malloc(bytes);
+            EXPECT_TRUE(inside(p)) << bytes;
+            loam_free(p);
+        }
+    });
+}
+
+TEST_F(Arena, GoesThroughAFork) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    std::vector<void *> taken;
+    for (size_t bytes : kSizes) taken.push_back(heap.take(bytes));
+    pid_t child = fork();
+    ASSERT_NE(-1, child);
+    if (child == 0) {
+        free_all(taken);
+        for (size_t bytes : kSizes) {
+            if (!inside(heap.take(bytes))) _exit(1);
+        }
+        lm_span_check();
+        _exit(0);
+    }
+    int status = 1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    free_all(taken);
+}
+
+/* ---- Arenas for everybody ---- */
+
+TEST_F(Arena, ServesEverybodyFirst) {
+    manage(0);
+    in_thread([&] {
+        std::vector<void *> taken;
+        for (size_t bytes : kSizes) {
+            taken.push_back(loam_malloc(bytes));
+            EXPECT_TRUE(inside(taken.back())) << bytes;
+        }
+        taken.push_back(loam_malloc_aligned_offset(1000, 4096, 16));
+        EXPECT_TRUE(inside(taken.back()));
+        lm_heap_check();
+        lm_span_check();
+        free_all(taken);
+        /* More than it holds. */
+        taken.clear();
+        size_t in = 0;
+        for (size_t i = 0; i < 2 * kBytes / 50000; i++) {
+            taken.push_back(loam_malloc(50000));
+            in += inside(taken.back());
+        }
+        EXPECT_GT(in, kBytes / 65536 / 2);
+        EXPECT_LT(in, taken.size());
+        lm_heap_check();
+        free_all(taken);
+        void *last = loam_malloc(200000);
+        EXPECT_TRUE(inside(last));
+        EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_));
+        void *p = loam_malloc(200000);
+        EXPECT_FALSE(inside(p)) << "closed";
+        loam_free(p);
+        loam_free(last);
+    });
+    lm_heap_collect(); /* what the thread has left */
+    EXPECT_EQ(0, loam_arena_destroy(arena_));
+    EXPECT_EQ(-EINVAL, loam_arena_destroy(arena_)) << "gone";
+    arena_ = nullptr;
+}
+
+TEST_F(Arena, MovesOutAndStays) {
+    manage(0);
+    in_thread([&] {
+        auto *p = static_cast<char *>(loam_malloc(1000000));
+        ASSERT_TRUE(inside(p));
+        memset(p, 0x31, 1000000);
+        p = static_cast<char *>(loam_realloc(p, 3 * kBytes));
+        ASSERT_NE(nullptr, p);
+        EXPECT_FALSE(inside(p));
+        for (size_t i = 0; i < 1000000; i++) ASSERT_EQ(0x31, p[i]);
+        p = static_cast<char *>(loam_realloc(p, 4 * kBytes));
+        for (size_t i = 0; i < 1000000; i++) ASSERT_EQ(0x31, p[i]);
+        lm_span_check();
+        loam_free(p);
+        /* What is free of it was never given away by a move. */
+        memset(start_, 0x32, 1);
+    });
+}
+
+TEST_F(Arena, IsPurgedOnlyWhereThatIsAllowed) {
+    for (unsigned flags : {0u, unsigned{LOAM_ARENA_PURGE}}) {
+        manage(flags | LOAM_ARENA_EXCLUSIVE | LOAM_ARENA_ZERO);
+        {
+            Heap heap(arena_);
+            auto *wall = static_cast<char *>(heap.take(kSlice * 3));
+            auto *p = static_cast<char *>(heap.take(20 * kSlice));
+            loam_free(p);
+            (void)loam_collect();
+            lm_span_check();
+            EXPECT_EQ(flags == 0 && !LM_SECURE ? char(0xa5) : 0, p[5]);
+            for (size_t i = 0; i < 3 * kSlice; i++) ASSERT_EQ(char(0xa5), wall[i]);
+            auto *zero = static_cast<char *>(loam_heap_zalloc(heap.heap, 40 * kSlice));
+            ASSERT_EQ(p, zero);
+            for (size_t i = 0; i < 40 * kSlice; i++) ASSERT_EQ(0, zero[i]);
+        }
+        ASSERT_EQ(0, loam_arena_destroy(arena_));
+        arena_ = nullptr;
+    }
+}
+
+/* ---- Reserved memory ---- */
+
+TEST_F(Arena, ReservesMemory) {
+    loam_arena *none = nullptr;
+    EXPECT_EQ(-EINVAL, loam_reserve_memory(0, 0, LOAM_NODE_ANY, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_memory(kBytes, LOAM_ARENA_ZERO, LOAM_NODE_ANY, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_memory(kBytes, 0, 63, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_memory(SIZE_MAX, 0, LOAM_NODE_ANY, &none));
+    EXPECT_EQ(-ENOMEM, loam_reserve_memory(size_t{1} << 50, 0, LOAM_NODE_ANY, &none));
+    EXPECT_EQ(nullptr, none);
+    for (unsigned flags : {0u, unsigned{LOAM_ARENA_BACKED}, unsigned{LOAM_ARENA_HUGE}}) {
+        ASSERT_EQ(0, loam_reserve_memory(kBytes - 1000, flags | LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY,
+                                         &arena_));
+        EXPECT_EQ(kBytes, free_bytes()) << "whole slices";
+        lm_span_check();
+        {
+            Heap heap(arena_);
+            std::vector<void *> taken;
+            for (size_t bytes : kSizes) {
+                taken.push_back(heap.take(bytes));
+                EXPECT_TRUE(inside(taken.back()));
+                EXPECT_LT(lm_slice_of(taken.back()), lm_arena.slices) << "where free looks first";
+            }
+            lm_span_check();
+            lm_whole_check(heap.heap);
+            lm_span_stats_t stats;
+            lm_span_stats(&stats);
+            EXPECT_EQ(kBytes, stats.range_bytes);
+            EXPECT_EQ(free_bytes(), stats.range_free_bytes);
+            free_all(taken);
+        }
+        loam_arena_numbers numbers;
+        loam_arena_usage(arena_, &numbers);
+        ASSERT_EQ(0, loam_arena_destroy(arena_));
+        arena_ = nullptr;
+        lm_span_check();
+        const char *start = static_cast<const char *>(numbers.start);
+        for (size_t i = 0; i < kBytes; i += 4096) ASSERT_EQ(0, start[i]) << "the arena's again";
+    }
+}
+
+TEST_F(Arena, ReservesHugePagesOrSaysSo) {
+    loam_arena *none = nullptr;
+    constexpr size_t k2M = 2 << 20, k1G = 1 << 30;
+    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(4 << 20, 1, 0, LOAM_NODE_ANY, 0, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k2M, 0, 0, LOAM_NODE_ANY, 0, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k1G, SIZE_MAX / 2, 0, LOAM_NODE_ANY, 0, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k2M, 1, LOAM_ARENA_PURGE, LOAM_NODE_ANY, 0, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k2M, 1, 0, 63, 0, &none));
+    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages_interleave(4096, 1, 0, 0));
+    EXPECT_EQ(nullptr, none);
+    std::string said = unit::stderr_of([&] {
+        EXPECT_EQ(
+            0, loam_reserve_huge_pages(k2M, 3, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, 1000, &arena_));
+    });
+    ASSERT_NE(nullptr, arena_);
+    EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 1) << said;
+    loam_arena_numbers numbers;
+    loam_arena_usage(arena_, &numbers);
+    EXPECT_EQ(3 * k2M, numbers.bytes);
+    EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(numbers.start) % k2M);
+    Heap heap(arena_);
+    auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, 5 << 20));
+    ASSERT_TRUE(inside(p));
+    for (size_t i = 0; i < 5 << 20; i++) ASSERT_EQ(0, p[i]);
+    memset(p, 1, 5 << 20);
+    loam_free(p);
+}
+
+/* ---- Spans by chance ---- */
+
+TEST_F(Arena, KeepsItsInvariantWhateverIsTaken) {
+    manage(LOAM_ARENA_EXCLUSIVE);
+    std::mt19937 random(7);
+    std::vector<lm_page_t *> taken;
+    for (int step = 0; step < 6000; step++) {
+        unsigned what = random() % 8;
+        if (what < 4) {
+            size_t slices = 1 + random() % 9, align = size_t{1} << random() % 4;
+            lm_page_t *span = lm_range_take(arena_, slices, align, LM_KIND_LARGE, nullptr);
+            if (span == nullptr) continue;
+            ASSERT_EQ(slices, span->slices);
+            ASSERT_EQ(0u, reinterpret_cast<uintptr_t>(lm_span_start(span)) % (align * kSlice));
+            memset(lm_span_start(span), static_cast<int>(taken.size()), 16);
+            taken.push_back(span);
+        } else if (!taken.empty()) {
+            lm_page_t *&span = taken[random() % taken.size()];
+            if (what == 4) {
+                (void)lm_span_extend(span, span->slices + 1 + random() % 3);
+            } else if (what == 5) {
+                lm_span_shrink(span, 1 + random() % span->slices);
+            } else {
+                lm_span_give(span, false);
+                span = taken.back();
+                taken.pop_back();
+            }
+        }
+        if (step % 16 == 0) lm_span_check();
+    }
+    for (lm_page_t *span : taken) lm_span_give(span, false);
+    EXPECT_EQ(kBytes, free_bytes());
+}
+
+} // namespace

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""statistics.py: the forms that loam's statistics come in, read by others' parsers and held against each other.
+
+    statistics.py PROGRAM      PROGRAM is works_statistics, whose malloc is loam
+
+The numbers on demand (JSON, mallinfo2, malloc_info's XML) are of one moment and must agree; those at exit, as text
+and as JSON, must be there, add up, and fit into 80 columns.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+OBJECTS, THREADS = 1000, 3
+ROWS = ("small_objects", "small_bytes", "large_objects", "large_bytes", "bytes_in_all", "committed",
+        "reserved", "abandoned", "threads")  # fmt: skip
+WORDS = ("size class", "peak", "total", "freed", "current", "unit", "count", "committed", "reserved",
+         "reset", "threads", "pages", "abandoned", "mmap", "elapsed", "user", "system", "faults",
+         "peak rss")  # fmt: skip
+
+
+def run(program, **options):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOAM_")}
+    environment.update(options)
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr}"
+    return done.stdout, done.stderr
+
+
+def check_row(row, name):
+    assert row["total"] - row["freed"] == row["current"], (name, row)
+    assert row["current"] <= row["peak"] or name == "pages", (name, row)
+
+
+def check_sums(stats):
+    assert stats["version"] == 1
+    for name in ROWS:
+        check_row(stats[name], name)
+    for each in stats["classes"]:
+        check_row(each, each["object_bytes"])
+        assert each["current"] <= each["capacity"], each
+    classes = stats["classes"]
+    for column in ("total", "freed", "current", "peak"):
+        assert sum(c[column] for c in classes) == stats["small_objects"][column], column
+        assert sum(c[column] * c["object_bytes"] for c in classes) == stats["small_bytes"][column]
+    assert sum(c["pages"] for c in classes) == stats["pages"]["current"]
+
+
+def check_work(stats):
+    """What the program is known to have done."""
+    those = [c for c in stats["classes"] if 4000 <= c["object_bytes"] <= 5120]
+    assert sum(c["total"] for c in those) >= OBJECTS * THREADS, those
+    current = sum(c["current"] for c in those)
+    assert OBJECTS * THREADS // 2 <= current <= OBJECTS * THREADS // 2 + 20, those
+    assert stats["threads"]["total"] >= THREADS, stats["threads"]
+    assert stats["large_bytes"]["total"] >= 10 << 20
+    assert stats["elapsed_us"] > 0 and stats["resident_peak"] > 10 << 20
+
+
+def check_others(stats, info, document):
+    assert info["uordblks"] == stats["small_bytes"]["current"], info
+    assert info["hblks"] == stats["large_objects"]["current"], info
+    assert info["hblkhd"] == stats["large_bytes"]["current"], info
+    assert info["keepcost"] == stats["dirty_bytes"], info
+    assert info["fordblks"] == stats["held_bytes"] + stats["dirty_bytes"], info
+    assert info["arena"] + info["hblkhd"] == stats["reserved"]["current"], info
+    heap = ElementTree.fromstring(document).find("heap")
+    totals = {t.get("type"): (int(t.get("count")), int(t.get("size"))) for t in heap.iter("total")}
+    assert totals["mmap"] == (info["hblks"], info["hblkhd"]), totals
+    assert totals["rest"] == (stats["small_objects"]["current"], stats["held_bytes"]), totals
+    system = {s.get("type"): int(s.get("size")) for s in heap.iter("system")}
+    assert system["current"] == stats["reserved"]["current"], system
+    assert system["max"] == stats["reserved"]["peak"], system
+    left = {int(s.get("to")): int(s.get("count")) for s in heap.iter("size")}
+    for each in stats["classes"]:
+        if each["pages"] > 0:
+            assert left[each["object_bytes"]] == each["capacity"] - each["current"], each
+
+
+def main():
+    program = sys.argv[1]
+    out, err = run(program)
+    assert err == "", err
+    demanded, info, document = out.split("===\n")
+    stats = json.loads(demanded)
+    check_sums(stats)
+    check_work(stats)
+    check_others(stats, json.loads(info), document)
+
+    _, err = run(program, LOAM_SHOW_STATS="json")
+    at_exit = json.loads(err)
+    check_sums(at_exit)
+    check_work(at_exit)
+    assert at_exit["large_bytes"]["freed"] >= 10 << 20
+    assert at_exit.keys() == stats.keys()
+
+    _, err = run(program, LOAM_SHOW_STATS="1")
+    for line in err.splitlines():
+        assert len(line) <= 79, line
+    for word in WORDS:
+        assert word in err, f"no '{word}' in:\n{err}"
+
+
+if __name__ == "__main__":
+    main()
