@@ -129,7 +129,8 @@ static void discard(lm_page_t *span) {
 
 bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || lm_is_offset(page) || page->bytes > kept_most) return false;
-    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL) return false; /* it counts, until it has gone */
+    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL)
+        return false; /* it counts, until it has gone */
     LM_PROBE2(large_free, p, page->bytes);
     lm_tools_show(p, page->bytes);
     memset(p, FREE, page->bytes);
@@ -145,7 +146,8 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
 
 bool lm_reuse_rest(bool all) {
     static uint32_t seen; /* the worker's */
-    uint32_t now = lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
+    uint32_t now =
+        lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
     if (now != seen && !all) {
         seen = now;
         return true;

@@ -318,7 +318,8 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
                          bool *zero) {
     size_t room = whole_pages(bytes);
     /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now serves the next). */
-    bool anywhere = (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
+    bool anywhere =
+        (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
     lm_page_t *page = anywhere ? take_again(room, align_slices, zero) : NULL;
     if (page == NULL) page = take_new(whole, room, align_slices, zero);
     if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);

@@ -42,9 +42,10 @@ int main(void) {
     CHECK(malloc_info(0, stream) == 0, "malloc_info");
     CHECK(fclose(stream) == 0, "fclose");
     CHECK(length > 0 && (size_t)length < sizeof json, "%d bytes of JSON", length);
-    snprintf(text, sizeof text,
-             "{\"arena\": %zu, \"hblks\": %zu, \"hblkhd\": %zu, \"uordblks\": %zu, \"fordblks\": %zu, \"keepcost\": %zu}\n",
-             info.arena, info.hblks, info.hblkhd, info.uordblks, info.fordblks, info.keepcost);
+    snprintf(
+        text, sizeof text,
+        "{\"arena\": %zu, \"hblks\": %zu, \"hblkhd\": %zu, \"uordblks\": %zu, \"fordblks\": %zu, \"keepcost\": %zu}\n",
+        info.arena, info.hblks, info.hblkhd, info.uordblks, info.fordblks, info.keepcost);
     works_write(1, json, (size_t)length);
     works_write(1, "===\n", 4);
     works_write(1, text, strlen(text));
