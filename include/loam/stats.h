@@ -15,8 +15,8 @@
  *
  *   not told  of a heap that is destroyed, which objects were in use: what it had ready counts as allocated and freed.
  *
- * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the last
- * loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
+ * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the
+ * last loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
  * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
  */
 #ifndef LOAM_STATS_H

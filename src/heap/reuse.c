@@ -55,7 +55,8 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     }
 }
 
-/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that is. */
+/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that
+ * is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
                                             const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;

@@ -15,8 +15,8 @@
  * every word of the first 64 KiB and the first 64 bytes of each page that was cleared.
  *
  * It cannot find an overflow that jumps over canary and guard, nor a write to the middle of a page of a large freed
- * object; what objects above 1 MiB held past their head can be read again by who gets their memory; those above 8 MiB do
- * not wait.
+ * object; what objects above 1 MiB held past their head can be read again by who gets their memory; those above
+ * 8 MiB do not wait.
  * Invariant: what was cleared of a span in the queue reads as zero, unless it was written after its free.
  */
 #include "heap/room.h"
