@@ -28,9 +28,11 @@ void *lm_too_large(size_t bytes) {
 
 /* What has come back to a page: its own list, or that of others. *count: how many blocks. */
 static lm_block_t *list_of(lm_page_t *page, uint32_t *count) {
-    *count = page->carved - page->live;
-    lm_block_t *list = lm_page_take(page), *tail;
-    if (list != NULL) return list;
+    lm_block_t *list = page->free, *tail;
+    if (list != NULL) {
+        *count = page->carved - page->live;
+        return lm_page_take(page);
+    }
     /* Blocks that others freed counted as outside, and do so in the heap's head as well. */
     *count = lm_remote_take(page, &list, &tail);
     if (*count == 0) return NULL;
@@ -267,12 +269,9 @@ LM_NOINLINE void *lm_block_refill(unsigned size_class) {
     return block;
 }
 
+/* Nobody has a list or a page of class 0, of no bytes: so only here is it asked for. */
 LM_INLINE void *alloc_block(size_t bytes) {
-    if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
     unsigned size_class = lm_class_of(bytes);
-    /* Relaxed: a word by itself. */
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
-        return lm_sampled_slow(bytes, size_class);
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
@@ -283,18 +282,21 @@ LM_INLINE void *alloc_block(size_t bytes) {
         heap->head[size_class] = lm_link_get(block);
         return block;
     }
-    return lm_block_refill(size_class);
+    return LM_LIKELY(size_class != 0) ? lm_block_refill(size_class) : lm_block_alloc(1);
 }
 
 LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");
 
-static LM_NOINLINE void *alloc_large_or_beat(size_t bytes) {
+static LM_NOINLINE void *alloc_unquiet(size_t bytes) {
     if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
-    lm_beat();
+    if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
+    lm_beat_if_asked();
+    /* Relaxed: a word by itself. */
+    if (lm_load_relaxed(&lm_sampling.rate) != 0) return lm_sampled_slow(bytes, lm_class_of(bytes));
     return alloc_block(bytes);
 }
 
 void *lm_block_alloc_slow(size_t bytes) {
-    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_large_or_beat(bytes);
+    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_unquiet(bytes);
     return alloc_block(bytes);
 }

@@ -36,11 +36,12 @@ lm_block_t *lm_page_carve(lm_page_t *page);
 LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;
-    lm_count_again(page, page->carved - page->live);
+    uint32_t carved = page->carved;
+    lm_count_again(page, carved - page->live);
     page->free = NULL;
     page->virgin = false;
     /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
-    lm_store_release(&page->live, page->carved);
+    lm_store_release(&page->live, carved);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return list;
 }

@@ -30,9 +30,8 @@ LM_AT_START bool lm_limit_crossed;
 static LM_AT_START struct {
     lm_lock_t lock;
     bool found;
-    uint32_t wait, ticks;   /* until it is looked for; since */
-    size_t used, limit;     /* atomic, as the rest: for the eye */
-    lm_pressure_t pressure; /* atomic */
+    uint32_t wait, ticks; /* until it is looked for; since */
+    size_t used, limit;   /* atomic: for the eye */
 } group;
 
 /* Lock held, for these. */
@@ -82,12 +81,6 @@ bool lm_limit_leaves(size_t slices) {
     return held() + slices <= (soft < hard ? soft : hard);
 }
 
-lm_pressure_t lm_limit_pressure(void) {
-    /* Relaxed, both: hints for the next look. */
-    if (lm_load_relaxed(&lm_space.above)) return LM_PRESSURE_HIGH;
-    return lm_load_relaxed(&group.pressure);
-}
-
 /* ---- The control group ---- */
 
 /* Up at 80 and 90 hundredths, down 5 below: what the purge itself gains must not end it. */
@@ -99,10 +92,10 @@ static lm_pressure_t pressure_of(size_t used, size_t limit, lm_pressure_t before
 }
 
 static void group_is(const lm_cgroup_t *cgroup) {
-    lm_pressure_t before = lm_load_relaxed(&group.pressure);
-    lm_store_relaxed(&group.pressure, cgroup->limit == 0
-                                          ? LM_PRESSURE_NONE
-                                          : pressure_of(cgroup->used, cgroup->limit, before));
+    lm_pressure_t before = lm_load_relaxed(&lm_space.group_pressure);
+    lm_store_relaxed(&lm_space.group_pressure,
+                     cgroup->limit == 0 ? LM_PRESSURE_NONE
+                                        : pressure_of(cgroup->used, cgroup->limit, before));
     lm_store_relaxed(&group.used, cgroup->used);
     lm_store_relaxed(&group.limit, cgroup->limit);
 }
