@@ -69,7 +69,7 @@ void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
     if (!(word & LM_REMOTE_QUEUED)) notify(page);
 }
 
-static LM_NOINLINE uint32_t take_pushed(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
+uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
     uint64_t word = lm_load_relaxed(&page->remote);
     do {
         if (lm_remote_count(word) == 0) return 0;
@@ -78,12 +78,6 @@ static LM_NOINLINE uint32_t take_pushed(lm_page_t *page, lm_block_t **head, lm_b
     *head = lm_remote_at(page, word >> 48);
     *tail = lm_remote_at(page, word >> 32);
     return lm_remote_count(word);
-}
-
-uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
-    /* Mostly there is nothing, and no registers are saved for that. Relaxed: what comes this moment stays for later. */
-    if (lm_remote_count(lm_load_relaxed(&page->remote)) == 0) return 0;
-    return take_pushed(page, head, tail);
 }
 
 /* ---- Blocks of others ---- */

@@ -56,9 +56,7 @@ static void make_room(size_t slices, size_t most) {
     }
 }
 
-bool lm_limit_admits(size_t slices, size_t spared) {
-    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
-    size_t more = slices > spared ? slices - spared : 0;
+static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
     calm_down(soft);
     make_room(more, soft < hard ? soft : hard);
     size_t then = held() + more;
@@ -73,6 +71,15 @@ bool lm_limit_admits(size_t slices, size_t spared) {
         lm_store_relaxed(&lm_limit_crossed,
                          true); /* relaxed: the numbers are read under the lock */
     }
+    return true;
+}
+
+bool lm_limit_admits(size_t slices, size_t spared) {
+    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
+    size_t more = slices > spared ? slices - spared : 0, then = held() + more;
+    if (LM_UNLIKELY(then > soft || then > hard || lm_space.above))
+        return admits_near(more, soft, hard);
+    if (then > lm_space.held_most) lm_space.held_most = then;
     return true;
 }
 
