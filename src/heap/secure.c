@@ -226,14 +226,12 @@ bool lm_block_is_free(const lm_page_t *page, const void *p) {
 
 /* Whether the bytes before `end`, at most slack, are zero; a block has 8 at least there. */
 LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
+    for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
+        if ((*last_word(end, 0) | *last_word(end - 8, 0)) != 0) return false;
+    }
     if (slack == 0) return true;
     if (LM_LIKELY(slack <= 8)) return *last_word(end, 0) >> (64 - 8 * slack) == 0;
-    if (LM_LIKELY(slack <= 16))
-        return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
-    for (const char *at = end - slack; at < end; at++) {
-        if (*at != 0) return false;
-    }
-    return true;
+    return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
 }
 
 /* Says what is wrong with a block that is. Returns false. */
@@ -295,25 +293,35 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     lm_block_free(p);
 }
 
+/* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
+LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
+    uint32_t at = (uint32_t)((const char *)p - lm_span_start(page));
+    return lm_block_index(page, at) < lm_peek(&page->carved);
+}
+
+/* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
+ * address. 0 bytes: no page. */
 LM_INLINE void free_here(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         free_other(p, size);
         return;
     }
-    /* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
-    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
-    if (LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes;
+    size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
+    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES) && !begins_block(page, p)) {
         free_other(p, size);
         return;
     }
-    size_t bytes = page->block_bytes;
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
     if (LM_UNLIKELY((odd & ~SLACK_MASK) != 0 || slack > bytes - LM_TRAILER ||
                     !slack_is_zero((const char *)last_word(p, bytes), slack))) {
-        (void)damaged(page, p, "free");
+        if (begins_block(page, p))
+            (void)damaged(page, p, "free");
+        else
+            free_other(p, size);
         return;
     }
     if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack)) {
@@ -321,52 +329,37 @@ LM_INLINE void free_here(void *p, size_t size) {
         return;
     }
     wipe(p, bytes);
-    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
-    uint32_t n = later->n;
-    if (LM_UNLIKELY(n >= later->room)) {
-        lm_later_put(page, p);
-        return;
-    }
-    later->block[n] = (lm_block_t *)p;
-    /* Release, free on x86-64: the child of a fork finds what is counted. */
-    lm_store_release(&later->n, n + 1);
+    lm_later(page, p);
 }
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
-/* As for malloc: a short block with a short slack. */
+/* As for malloc: a short block with a short slack. No look at where blocks begin: elsewhere there is no canary of that
+ * address. All bytes that are looked at are of one slice. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         free_other(p, size);
         return;
     }
-    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    size_t bytes = page->block_bytes;
-    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
-    if (LM_UNLIKELY(bytes > SHORT) ||
-        LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes; /* 0 of other spans */
+    if (LM_UNLIKELY(bytes - 16 > SHORT - 16) ||
+        LM_UNLIKELY(((uintptr_t)p & (LM_SLICE_BYTES - 1)) > LM_SLICE_BYTES - SHORT)) {
         free_longer(p, size);
         return;
     }
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
     bool good = (odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0;
-    if (LM_UNLIKELY(!good) || LM_UNLIKELY(slack > bytes - LM_TRAILER) ||
+    if (LM_UNLIKELY(!good) ||
         LM_UNLIKELY(!slack_is_zero((const char *)last_word(p, bytes), slack)) ||
         (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
         return;
     }
     wipe_short(p, bytes);
-    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
-    uint32_t n = later->n;
-    if (LM_UNLIKELY(n >= later->room)) {
-        lm_later_put(page, p);
-        return;
-    }
-    later->block[n] = (lm_block_t *)p;
-    lm_store_release(&later->n, n + 1); /* as in free_here */
+    lm_later(page, p);
 }
 
 void lm_free(void *p) { free_short(p, ANY_SIZE); }

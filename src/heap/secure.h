@@ -43,8 +43,43 @@ bool lm_block_is_free(const lm_page_t *page, const void *p);
 
 /* ---- later.c ---- */
 
-/* Takes a wiped block that was free'd, for a while. Where there is no room at once, it is made. */
-void lm_later_put(const lm_page_t *page, void *p);
+/* The next of a heap's random numbers: the upper half is good. Knuth's, MMIX. */
+LM_INLINE uint64_t lm_later_turn(lm_heap_t *heap) {
+    return heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
+}
+
+/* Puts p into one of the class's places, of which there are some; gives who was there, or NULL. */
+LM_INLINE lm_block_t *lm_later_change(lm_heap_t *heap, unsigned size_class, void *p) {
+    uint64_t turn = lm_later_turn(heap) >> 40;
+    lm_block_t **place = &heap->later[size_class][turn & heap->later_mask[size_class]];
+    lm_block_t *leaves = *place;
+    /* Release, free on x86-64: the child of a fork finds whole lists. */
+    lm_store_release(place, (lm_block_t *)p);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return leaves;
+}
+
+/* To its page, where its first word becomes a link: nobody would see any more that it was written to. Of the other words
+ * malloc does. NULL allowed. */
+LM_INLINE void lm_later_leave(lm_block_t *block) {
+    if (LM_UNLIKELY(block == NULL)) return;
+    if (LM_UNLIKELY(block->next != NULL)) lm_check_waited(block, lm_page_of(block)->block_bytes);
+    lm_block_free(block);
+}
+
+/* The same where there may be none yet: they are made. */
+void lm_later_first(const lm_page_t *page, void *p);
+
+/* Takes a wiped block that was free'd, for a while. */
+LM_INLINE void lm_later(const lm_page_t *page, void *p) {
+    lm_heap_t *heap = lm_heap_self;
+    unsigned size_class = lm_load_relaxed(&page->foreign_class);
+    if (LM_UNLIKELY(heap->later_mask[size_class] == 0)) {
+        lm_later_first(page, p);
+        return;
+    }
+    lm_later_leave(lm_later_change(heap, size_class, p));
+}
 
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);
