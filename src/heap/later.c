@@ -51,7 +51,10 @@ void lm_later_first(const lm_page_t *page, void *p) {
         (void)lm_random(heap);
         grant(heap, size_class, page->block_bytes);
     }
-    lm_later_leave(lm_later_change(heap, size_class, p));
+    lm_block_t *leaves = lm_later_change(heap, size_class, p);
+    if (leaves == NULL) return;
+    lm_check_waited(leaves, page->block_bytes);
+    lm_block_free(leaves);
 }
 
 /* Takes out what is in it. Emptied before that is freed: the child of a fork must not find it in two places. */

@@ -81,10 +81,15 @@ LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
     return ((const word_t *)(const void *)p)[1] == 0 && is_zero_long(p, p + bytes);
 }
 
+/* END bytes. */
+LM_INLINE bool is_zero_end(const char *p) {
+    two_words_t any = PAIR(p) | PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48);
+    return none_set(any | PAIR(p + 64) | PAIR(p + 80) | PAIR(p + 96) | PAIR(p + 112));
+}
+
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
     if (LM_LIKELY(all || bytes <= EACH_WORD)) return is_zero(block, bytes);
-    const char *end = (const char *)block + bytes;
-    return is_zero(block, END) && is_zero_long(end - END - 16, end);
+    return is_zero_short(block, END) && is_zero_end((const char *)block + bytes - END);
 }
 
 LM_INLINE void wipe_short(void *block, size_t bytes) {
@@ -121,9 +126,16 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     wipe(block, bytes);
 }
 
+/* What is longer than SHORT: its ends. */
+LM_INLINE bool has_waited_well(const lm_block_t *block, size_t bytes) {
+    if (block->next != NULL) return false;
+    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes);
+    const char *p = (const char *)block;
+    return is_zero_short(block, SHORT) && is_zero_end(p + bytes - END);
+}
+
 void lm_check_waited(lm_block_t *block, size_t bytes) {
-    if (LM_UNLIKELY(block->next != NULL || !looks_zero(block, bytes, false)))
-        written_after_free(block, bytes, 0);
+    if (LM_UNLIKELY(!has_waited_well(block, bytes))) written_after_free(block, bytes, 0);
 }
 
 /* A block of that size for a request of that many bytes. */
@@ -299,6 +311,20 @@ LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
     return lm_block_index(page, at) < lm_peek(&page->carved);
 }
 
+/* Takes a wiped block that was free'd, for a while. One of the same class may leave, to its page. */
+LM_INLINE void set_aside(const lm_page_t *page, void *p, size_t bytes) {
+    lm_heap_t *heap = lm_heap_self;
+    unsigned size_class = lm_load_relaxed(&page->foreign_class);
+    if (LM_UNLIKELY(heap->later_mask[size_class] == 0)) {
+        lm_later_first(page, p);
+        return;
+    }
+    lm_block_t *leaves = lm_later_change(heap, size_class, p);
+    if (LM_UNLIKELY(leaves == NULL)) return;
+    lm_check_waited(leaves, bytes);
+    lm_block_free(leaves);
+}
+
 /* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
  * address. 0 bytes: no page. */
 LM_INLINE void free_here(void *p, size_t size) {
@@ -329,7 +355,7 @@ LM_INLINE void free_here(void *p, size_t size) {
         return;
     }
     wipe(p, bytes);
-    lm_later(page, p);
+    set_aside(page, p, bytes);
 }
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
@@ -359,7 +385,7 @@ LM_INLINE void free_short(void *p, size_t size) {
         return;
     }
     wipe_short(p, bytes);
-    lm_later(page, p);
+    set_aside(page, p, bytes);
 }
 
 void lm_free(void *p) { free_short(p, ANY_SIZE); }

@@ -35,7 +35,8 @@ void lm_secure_class(unsigned size_class, size_t bytes);
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* A freed block that has waited: reports what was written to it. */
+/* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to the
+ * ends of what is longer than SHORT. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* Of a block of a page, in use or free; no other thread is about to change it. */
@@ -59,27 +60,8 @@ LM_INLINE lm_block_t *lm_later_change(lm_heap_t *heap, unsigned size_class, void
     return leaves;
 }
 
-/* To its page, where its first word becomes a link: nobody would see any more that it was written to. Of the other words
- * malloc does. NULL allowed. */
-LM_INLINE void lm_later_leave(lm_block_t *block) {
-    if (LM_UNLIKELY(block == NULL)) return;
-    if (LM_UNLIKELY(block->next != NULL)) lm_check_waited(block, lm_page_of(block)->block_bytes);
-    lm_block_free(block);
-}
-
-/* The same where there may be none yet: they are made. */
+/* The same for p of that page, where there may be none yet: they are made; who leaves is freed. */
 void lm_later_first(const lm_page_t *page, void *p);
-
-/* Takes a wiped block that was free'd, for a while. */
-LM_INLINE void lm_later(const lm_page_t *page, void *p) {
-    lm_heap_t *heap = lm_heap_self;
-    unsigned size_class = lm_load_relaxed(&page->foreign_class);
-    if (LM_UNLIKELY(heap->later_mask[size_class] == 0)) {
-        lm_later_first(page, p);
-        return;
-    }
-    lm_later_leave(lm_later_change(heap, size_class, p));
-}
 
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);
