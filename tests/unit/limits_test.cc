@@ -309,7 +309,9 @@ TEST(Limits, WhatIsFreeGoesBackBeforeTheSoftOneIsCrossed) {
         }
         EXPECT_EQ(0u, told.calls);
         /* In the secure build what was freed waits, and goes when that is noticed. */
-        if (!LM_SECURE) EXPECT_EQ(0u, numbers().crossings);
+        if (!LM_SECURE) {
+            EXPECT_EQ(0u, numbers().crossings);
+        }
     });
 }
 
