@@ -95,8 +95,6 @@ void *lm_mark(void *p, size_t bytes) {
 }
 
 void *lm_mark_new(void *p, size_t bytes) {
-    lm_page_t *page = lm_page_of(p);
-    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
     memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
     (void)lm_mark(p, bytes);
     lm_tools_undefined(p, bytes);
@@ -221,7 +219,11 @@ static bool size_right(const void *p, size_t bytes, size_t align) {
 void *lm_malloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
-    return p != NULL ? lm_mark_new(p, bytes) : NULL;
+    if (p == NULL) return NULL;
+    /* A sampled object ends with its page; not one that is aligned, which does not come by here. */
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
+    return lm_mark_new(p, bytes);
 }
 
 void *lm_malloc_small(size_t bytes) {

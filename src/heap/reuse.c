@@ -114,13 +114,12 @@ void lm_reuse_check_page(const lm_page_t *page) {
 static lm_page_t *ring[RING];
 static uint32_t turn; /* atomic */
 
-static void discard(lm_page_t *span) {
+static void discard(lm_page_t *span, lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
     size_t bytes = damage(start, start + span->bytes, &first);
     if (bytes > 0) {
         lm_sites_about(start);
-        lm_wrong(LM_WRONG_DAMAGE,
-                 "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
+        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
                  (const void *)start, bytes, (size_t)(first - start), span->bytes);
     }
     lm_tools_show(start, span->bytes);
@@ -140,11 +139,25 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     lm_span_hold(page); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
-    if (old != NULL) discard(old);
+    if (old != NULL) discard(old, LM_WRONG_DAMAGE);
     lm_purge_poke(true);
     return true;
 }
 
+static bool empty(lm_wrong_t wrong) {
+    bool some = false;
+    for (unsigned i = 0; i < RING; i++) {
+        lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL); /* as above */
+        if (span == NULL) continue;
+        discard(span, wrong);
+        some = true;
+    }
+    return some;
+}
+
+bool lm_reuse_unkeep(void) { return empty(LM_WRONG_DAMAGE); }
+
+/* Under the registry's lock: no handler of the program's may be called. */
 bool lm_reuse_rest(bool all) {
     static uint32_t seen; /* the worker's */
     uint32_t now =
@@ -153,19 +166,8 @@ bool lm_reuse_rest(bool all) {
         seen = now;
         return true;
     }
-    (void)lm_reuse_unkeep();
+    (void)empty(LM_WRONG_INSIDE);
     return false;
-}
-
-bool lm_reuse_unkeep(void) {
-    bool some = false;
-    for (unsigned i = 0; i < RING; i++) {
-        lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL); /* as above */
-        if (span == NULL) continue;
-        discard(span);
-        some = true;
-    }
-    return some;
 }
 
 #endif
