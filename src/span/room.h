@@ -57,7 +57,8 @@ LM_INLINE bool lm_space_is_free(const lm_page_t *span) {
 
 /* The bin for spans of that size. */
 LM_INLINE size_t lm_space_bin(size_t slices) {
-    if (slices - 1 < LM_EXACT_BINS) return slices - 1; /* one comparison, after which gcc does not think of bin -1 */
+    /* In this form the sanitizers' gcc does not think of a bin before the first. */
+    if (slices - 1 < LM_EXACT_BINS) return slices - 1;
     unsigned log2 = lm_log2(slices);
     size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
     return bin < LM_BINS ? bin : LM_BINS - 1;
