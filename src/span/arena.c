@@ -321,19 +321,25 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     return span;
 }
 
+/* Where there are ranges for everybody: near ones, the arena, the others. */
+static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slices, lm_kind_t kind,
+                                               size_t block_bytes, bool crowded, bool *zero) {
+    lm_page_t *span = lm_range_take_near(slices, align_slices, kind, zero);
+    if (span == NULL) span = take(slices, align_slices, kind, block_bytes, crowded, 0, zero);
+    return span != NULL ? span : lm_range_take_far(slices, align_slices, kind, zero);
+}
+
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
     /* Relaxed: one that comes this moment serves the next. */
-    bool ranges = kind != LM_KIND_META && LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0);
-    lm_page_t *span = ranges ? lm_range_take_near(slices, align_slices, kind, zero) : NULL;
-    if (span == NULL) span = take(slices, align_slices, kind, 0, false, 0, zero);
-    return span == NULL && ranges ? lm_range_take_far(slices, align_slices, kind, zero) : span;
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind != LM_KIND_META)
+        return take_with_ranges(slices, align_slices, kind, 0, false, zero);
+    return take(slices, align_slices, kind, 0, false, 0, zero);
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    bool ranges = LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0); /* as above */
-    lm_page_t *span = ranges ? lm_range_take_near(slices, 1, LM_KIND_PAGE, zero) : NULL;
-    if (span == NULL) span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
-    return span == NULL && ranges ? lm_range_take_far(slices, 1, LM_KIND_PAGE, zero) : span;
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) /* as above */
+        return take_with_ranges(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
 /* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
@@ -387,10 +393,19 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     lm_purge_poke(false);
 }
 
-void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry =
-        LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)] : lm_range_map_of(span);
+static void map(lm_page_t **entry, size_t slices, lm_page_t *page) {
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
+}
+
+static LM_NOINLINE void map_in_range(lm_page_t *span, size_t slices, lm_page_t *page) {
+    map(lm_range_map_of(span), slices, page);
+}
+
+void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
+    if (LM_UNLIKELY(span->range != 0))
+        map_in_range(span, slices, page); /* apart, so that no registers are saved for it */
+    else
+        map(&lm_arena.map[lm_span_slice(span)], slices, page);
 }
 
 /* Where free spans in a row from `from` end, looking no further than needed to reach `to`. */

@@ -8,6 +8,8 @@
  * each doubling. */
 enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 2 };
 
+typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
+
 typedef struct lm_space {
     lm_lock_t lock; /* protects everything in here, and every descriptor of a free span */
     uint64_t filled[LM_FREE_KINDS]; /* a bit for each bin that is not empty */
@@ -42,7 +44,8 @@ typedef struct lm_space {
     size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */
     size_t held_most;     /* slices; limit.c, as what follows */
     size_t crossings, refusals;
-    bool above; /* atomic: the soft limit, and not yet well below it again */
+    bool above;                   /* atomic: the soft limit, and not yet well below it again */
+    lm_pressure_t group_pressure; /* atomic: of the control group */
 } lm_space_t;
 
 extern lm_space_t lm_space;
@@ -158,8 +161,11 @@ bool lm_limit_admits(size_t slices, size_t spared);
 bool lm_limit_leaves(size_t slices);
 
 /* limit.c: what the process is near to: its worker purges accordingly. No lock needed. */
-typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
-lm_pressure_t lm_limit_pressure(void);
+/* Relaxed, both: hints for the next look. */
+LM_INLINE lm_pressure_t lm_limit_pressure(void) {
+    return lm_load_relaxed(&lm_space.above) ? LM_PRESSURE_HIGH
+                                            : lm_load_relaxed(&lm_space.group_pressure);
+}
 
 /* limit.c: the worker's look at these, once a tick; no lock held. */
 void lm_limit_tick(void);
