@@ -290,6 +290,10 @@ typedef struct lm_limit_stats {
 
 void lm_limit_stats(lm_limit_stats_t *stats);
 
+/* After a crossing, once what can be collected has been: whether more than the soft limit is held still, and then both
+ * in bytes. If not, it was no crossing, and the next is one. */
+bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes);
+
 /* ---- Numbers, checks, fork ---- */
 
 typedef struct lm_span_stats {
