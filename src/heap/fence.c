@@ -3,12 +3,12 @@
  *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
  *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
  *
- * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has one (reuse.c),
- * but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to the byte,
- * underflows that reach the block before, at the latest when that one is freed, double frees while the block is free,
- * and a wrong size at a sized delete. A large object has a second such word where its span ends, which an underflow of
- * the next span meets. It cannot find what jumps over fence and word. Invariant: a word is either valid or was
- * overwritten; it is read and written whole, because who frees a block looks at the one before.
+ * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has
+ * one (reuse.c), but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to
+ * the byte, underflows that reach the block before, at the latest when that one is freed, double frees while the block
+ * is free, and a wrong size at a sized delete. A large object has a second such word where its span ends, which an
+ * underflow of the next span meets. It cannot find what jumps over fence and word. Invariant: a word is either valid or
+ * was overwritten; it is read and written whole, because who frees a block looks at the one before.
  */
 #include "heap/room.h"
 
@@ -95,8 +95,6 @@ void *lm_mark(void *p, size_t bytes) {
 }
 
 void *lm_mark_new(void *p, size_t bytes) {
-    lm_page_t *page = lm_page_of(p);
-    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
     memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
     (void)lm_mark(p, bytes);
     lm_tools_undefined(p, bytes);
@@ -221,7 +219,11 @@ static bool size_right(const void *p, size_t bytes, size_t align) {
 void *lm_malloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
-    return p != NULL ? lm_mark_new(p, bytes) : NULL;
+    if (p == NULL) return NULL;
+    /* A sampled object ends with its page; not one that is aligned, which does not come by here. */
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
+    return lm_mark_new(p, bytes);
 }
 
 void *lm_malloc_small(size_t bytes) {

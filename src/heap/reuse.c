@@ -55,7 +55,8 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     }
 }
 
-/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that is. */
+/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that
+ * is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
                                             const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
@@ -113,13 +114,12 @@ void lm_reuse_check_page(const lm_page_t *page) {
 static lm_page_t *ring[RING];
 static uint32_t turn; /* atomic */
 
-static void discard(lm_page_t *span) {
+static void discard(lm_page_t *span, lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
     size_t bytes = damage(start, start + span->bytes, &first);
     if (bytes > 0) {
         lm_sites_about(start);
-        lm_wrong(LM_WRONG_DAMAGE,
-                 "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
+        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
                  (const void *)start, bytes, (size_t)(first - start), span->bytes);
     }
     lm_tools_show(start, span->bytes);
@@ -129,7 +129,8 @@ static void discard(lm_page_t *span) {
 
 bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || lm_is_offset(page) || page->bytes > kept_most) return false;
-    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL) return false; /* it counts, until it has gone */
+    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL)
+        return false; /* it counts, until it has gone */
     LM_PROBE2(large_free, p, page->bytes);
     lm_tools_show(p, page->bytes);
     memset(p, FREE, page->bytes);
@@ -138,31 +139,35 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     lm_span_hold(page); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
-    if (old != NULL) discard(old);
+    if (old != NULL) discard(old, LM_WRONG_DAMAGE);
     lm_purge_poke(true);
     return true;
 }
 
-bool lm_reuse_rest(bool all) {
-    static uint32_t seen; /* the worker's */
-    uint32_t now = lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
-    if (now != seen && !all) {
-        seen = now;
-        return true;
-    }
-    (void)lm_reuse_unkeep();
-    return false;
-}
-
-bool lm_reuse_unkeep(void) {
+static bool empty(lm_wrong_t wrong) {
     bool some = false;
     for (unsigned i = 0; i < RING; i++) {
         lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL); /* as above */
         if (span == NULL) continue;
-        discard(span);
+        discard(span, wrong);
         some = true;
     }
     return some;
+}
+
+bool lm_reuse_unkeep(void) { return empty(LM_WRONG_DAMAGE); }
+
+/* Under the registry's lock: no handler of the program's may be called. */
+bool lm_reuse_rest(bool all) {
+    static uint32_t seen; /* the worker's */
+    uint32_t now =
+        lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
+    if (now != seen && !all) {
+        seen = now;
+        return true;
+    }
+    (void)empty(LM_WRONG_INSIDE);
+    return false;
 }
 
 #endif

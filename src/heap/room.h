@@ -191,7 +191,8 @@ void lm_large_keep(lm_page_t *page, bool touch);
 /* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
 void *lm_large_refit(lm_page_t *page, void *p, size_t bytes);
 lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);
-/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's held. */
+/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's
+ * held. */
 bool lm_large_let_go(bool all);
 /* Slices that may be used. */
 size_t lm_large_slices(const lm_page_t *page);

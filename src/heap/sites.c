@@ -44,6 +44,7 @@ static trace_t *traces; /* [0] is nobody's */
 
 static LM_TLS bool inside;       /* dladdr's own calls of malloc */
 static LM_TLS const void *about; /* what the next report is about */
+static const void *about_of_worker; /* the same; the worker has no storage of its own */
 
 static uint64_t mixed(uint64_t value) {
     value *= 0x9e3779b97f4a7c15u;
@@ -154,6 +155,17 @@ uint32_t lm_sites_of(const void *p) {
 
 /* ---- Reports ---- */
 
+/* libc knows names, but not the worker. */
+static void name(lm_line_t *line, uintptr_t place) {
+    if (lm_os_worker_self()) {
+        lm_line_add(line, "%p", (void *)place);
+        return;
+    }
+    inside = true;
+    lm_os_trace_name(line, place);
+    inside = false;
+}
+
 void lm_sites_report(uint32_t number) {
     trace_t trace = {0};
     lm_lock_take(&lock);
@@ -161,16 +173,16 @@ void lm_sites_report(uint32_t number) {
     lm_lock_give(&lock);
     for (uint32_t i = 0; i < trace.depth; i++) {
         lm_line_t line = {0};
-        inside = true;
-        lm_os_trace_name(&line, trace.places[i]);
-        inside = false;
+        name(&line, trace.places[i]);
         lm_report("loam:     #%u %s", i, line.text);
     }
 }
 
+static const void **about_here(void) { return lm_os_worker_self() ? &about_of_worker : &about; }
+
 static void report_more(void) {
-    const void *object = about;
-    about = NULL;
+    const void **place = about_here(), *object = *place;
+    *place = NULL;
     if (object == NULL) return;
     lm_lock_take(&lock);
     const entry_t *found = find(object);
@@ -184,7 +196,7 @@ static void report_more(void) {
     lm_sites_report(entry.freed);
 }
 
-void lm_sites_about(const void *p) { about = p; }
+void lm_sites_about(const void *p) { *about_here() = p; }
 
 void lm_sites_record(unsigned depth) {
     inside = true;

@@ -52,7 +52,7 @@ void make_dirty(size_t mib) {
         memset(blocks.back(), 0xa5, kMib);
     }
     for (void *p : blocks) loam_free(p);
-    if (LM_SECURE) lm_heap_collect(); /* the last ones wait: secure_large.c */
+    if (LM_GUARD_LINKS) lm_heap_collect(); /* the last ones wait: secure_large.c, reuse.c */
 }
 
 TEST(PurgeRefused, NothingIsLostAndMoreIsTriedLater) {

@@ -1,5 +1,5 @@
-/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every byte of a freed block,
- * large objects that wait, pages that go back, call sites and the list of what is in use. Reports are read, and
+/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every byte of a freed
+ * block, large objects that wait, pages that go back, call sites and the list of what is in use. Reports are read, and
  * the program goes on (LOAM_ON_ERROR=ignore). */
 #include "stderr_of.h"
 
@@ -11,6 +11,7 @@ extern "C" {
 #include "heap/room.h"
 }
 
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -117,6 +118,22 @@ TEST_F(Debug, ALargeObjectWaitsAndIsLookedAt) {
         << said;
     EXPECT_EQ("", stderr_of([] { (void)loam_collect(); })) << "told once";
     loam_free(other);
+}
+
+/* It has no thread-local storage, and libc does not know it: who says all this must need neither. */
+TEST_F(Debug, TheWorkerLooksAtWhatRests) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    lm_sites_record(4);
+    char *p = hidden(loam_malloc(300000));
+    loam_free(p);
+    p[200000] ^= 1;
+    std::string said = stderr_of([] { std::this_thread::sleep_for(std::chrono::seconds(1)); });
+    EXPECT_NE(
+        std::string::npos,
+        said.find(text("loam: write after free of %p: 1 byte(s) from byte %zu on", p, 200000)))
+        << said;
+    EXPECT_NE(std::string::npos, said.find(text("loam:   %p was allocated by thread ", p))) << said;
+    EXPECT_NE(std::string::npos, said.find("loam:     #0 0x")) << said;
 }
 
 TEST_F(Debug, APageIsLookedAtBeforeItGoesBack) {
