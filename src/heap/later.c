@@ -60,7 +60,8 @@ void lm_later_first(const lm_page_t *page, void *p) {
 /* Takes out what is in it. Emptied before that is freed: the child of a fork must not find it in two places. */
 static lm_block_t *take(lm_block_t **place) {
     lm_block_t *block = *place;
-    lm_store_release(place, NULL); /* release, free on x86-64: in this order, as seen by that child */
+    lm_store_release(place,
+                     NULL); /* release, free on x86-64: in this order, as seen by that child */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return block;
 }
