@@ -35,8 +35,8 @@ void lm_secure_class(unsigned size_class, size_t bytes);
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to the
- * ends of what is longer than SHORT. */
+/* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to
+ * the ends of what is longer than SHORT. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* Of a block of a page, in use or free; no other thread is about to change it. */
