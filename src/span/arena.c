@@ -277,6 +277,16 @@ static size_t shorter(size_t slices, size_t block_bytes) {
     return 0;
 }
 
+/* The system gives no more: what is being purged comes back soon, and a dirty span and its clean neighbour are one when
+ * both are clean. Gives the lock up meanwhile. */
+static LM_COLD lm_page_t *scrape_together(size_t wanted, size_t slices, size_t spared) {
+    if (lm_space.busy == 0 && lm_space.dirty_slices + lm_space.clean_slices < wanted) return NULL;
+    while (lm_purge_one(0) > 0) {}
+    lm_space_rest();
+    lm_page_t *span = find(LM_KIND_DIRTY, wanted); /* others may have been there */
+    return span == NULL && lm_limit_admits(slices, spared) ? lm_space_clean(wanted) : span;
+}
+
 /* spared: slices that become clean soon, because their pages move here. */
 static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
                             bool crowded, size_t spared, bool *zero) {
@@ -296,7 +306,10 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
             span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
         }
     }
-    if (span == NULL && lm_limit_admits(slices, spared)) span = lm_space_clean(wanted);
+    if (span == NULL && lm_limit_admits(slices, spared)) {
+        span = lm_space_clean(wanted);
+        if (LM_UNLIKELY(span == NULL)) span = scrape_together(wanted, slices, spared);
+    }
     if (span != NULL) {
         lm_space.moving_slices += spared;
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
