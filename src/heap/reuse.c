@@ -60,6 +60,9 @@ LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const uns
                                             const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
     const uint64_t *last = (const uint64_t *)(const void *)to;
+    while (last - word >= 4 && (word[0] & word[1] & word[2] & word[3]) == FREES &&
+           (word[0] | word[1] | word[2] | word[3]) == FREES)
+        word += 4;
     while (word < last && *word == FREES) word++;
     if (word == last) return 0;
     const unsigned char *byte = (const unsigned char *)word;
