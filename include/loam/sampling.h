@@ -9,10 +9,10 @@
  *     [ no access | ........ object ][ no access | object ........ ][ no access ]
  *
  * What is found, and when: reading or writing past the end or before the start, where the object lies at that edge
- * (half of them each), and any access after free while the slot is remembered: at the access. Writes on the other side: when it is
- * freed. Double and invalid frees: at the call. The report says what, by how many bytes, and where the access,
- * the allocation and the free were made (module and offset, for addr2line -e). Then the access is made again, so that
- * the core dump shows it; with LOAM_ON_ERROR=ignore its page is opened, and the program goes on.
+ * (half of them each), and any access after free while the slot is remembered: at the access. Writes on the other
+ * side: when it is freed. Double and invalid frees: at the call. The report says what, by how many bytes, and where
+ * the access, the allocation and the free were made (module and offset, for addr2line -e). Then the access is made
+ * again, so that the core dump shows it; with LOAM_ON_ERROR=ignore its page is opened, and the program goes on.
  *
  * It cannot find what happens to allocations that are not sampled: all above 64 KiB, those of first-class heaps, and
  * those for which no slot is free (LOAM_GUARD_SAMPLING_SLOTS). loam_heap_contains and loam_heap_visit do not know
@@ -53,8 +53,8 @@ LOAM_API int loam_sampling_holds(const void *p) LOAM_NOEXCEPT;
 
 /* Where the sampled object that p points into, or to the guards of, was allocated; of_free: freed, where it was and
  * nobody has its slot since. Writes at most `most` return addresses, at most 16, the caller's of malloc or free first.
- * Returns how many, 0 iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first line;
- * may be called in them, in a handler of SIGSEGV as well. */
+ * Returns how many, 0 iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first
+ * line; may be called in them, in a handler of SIGSEGV as well. */
 LOAM_API size_t loam_sampling_trace(const void *p, int of_free, void **frames,
                                     size_t most) LOAM_NOEXCEPT;
 

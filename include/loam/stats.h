@@ -15,8 +15,8 @@
  *
  *   not told  of a heap that is destroyed, which objects were in use: what it had ready counts as allocated and freed.
  *
- * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the last
- * loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
+ * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the
+ * last loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
  * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
  */
 #ifndef LOAM_STATS_H
@@ -52,29 +52,33 @@ typedef struct loam_stats_t {
 
     loam_stats_class of_class[LOAM_STATS_CLASSES]; /* objects to 64 KiB, by size */
     loam_stats_count small_objects, small_bytes;   /* sums of these */
-    loam_stats_count large_objects, large_bytes;   /* of more than 64 KiB; growing in place counts as allocated */
+    loam_stats_count large_objects,
+        large_bytes; /* of more than 64 KiB; growing in place counts as allocated */
     loam_stats_count bytes_in_all;
 
-    loam_stats_count committed; /* bytes that memory may be behind: in use, or freed and not purged yet */
-    loam_stats_count reserved;  /* bytes of addresses; committed ones are among them */
-    uint64_t metadata_bytes;    /* of addresses for loam's own descriptors */
-    uint64_t held_bytes;        /* in pages, not in use */
-    uint64_t dirty_bytes;       /* in no page and no object, not purged yet */
-    uint64_t purged_bytes;      /* given back to the system while the addresses stayed: "reset" */
-    uint64_t purges;            /* in so many calls */
+    loam_stats_count
+        committed; /* bytes that memory may be behind: in use, or freed and not purged yet */
+    loam_stats_count reserved; /* bytes of addresses; committed ones are among them */
+    uint64_t metadata_bytes;   /* of addresses for loam's own descriptors */
+    uint64_t held_bytes;       /* in pages, not in use */
+    uint64_t dirty_bytes;      /* in no page and no object, not purged yet */
+    uint64_t purged_bytes;     /* given back to the system while the addresses stayed: "reset" */
+    uint64_t purges;           /* in so many calls */
 
-    loam_stats_count pages;     /* of objects of one size class; peak: bytes_in_all has it, here it is 0 */
+    loam_stats_count
+        pages; /* of objects of one size class; peak: bytes_in_all has it, here it is 0 */
     loam_stats_count abandoned; /* pages whose thread has ended, until another takes them */
     loam_stats_count threads;   /* that allocate; the process's first too */
-    uint64_t heaps;             /* made for threads and parts of first-class heaps; they are used again */
-    uint64_t arena_grown;       /* times that the range of addresses got longer */
+    uint64_t heaps;       /* made for threads and parts of first-class heaps; they are used again */
+    uint64_t arena_grown; /* times that the range of addresses got longer */
     uint64_t arenas_bytes, arenas_free_bytes; /* of the arenas of loam/arena.h: in all, free */
 
     uint64_t system_calls, mmaps, munmaps, madvises, commits; /* loam's own, all since the start */
 
-    uint64_t elapsed_us, user_us, system_us; /* user and system: of the whole process, since it began */
-    uint64_t faults, disk_faults;            /* page faults of the process, without and with reading a disk */
-    uint64_t resident_bytes, resident_peak;  /* of the process; 0: the system does not say */
+    uint64_t elapsed_us, user_us,
+        system_us;                /* user and system: of the whole process, since it began */
+    uint64_t faults, disk_faults; /* page faults of the process, without and with reading a disk */
+    uint64_t resident_bytes, resident_peak; /* of the process; 0: the system does not say */
 } loam_stats_t;
 
 /* Fills in the first `bytes` bytes of *stats, sizeof(loam_stats_t) as the caller knows it. 0, or -EINVAL iff stats is

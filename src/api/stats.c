@@ -27,7 +27,8 @@ void lm_stats_take(lm_stats_t *stats) {
 /* What had been freed then, of each row of the struct that is one of counts; behind it what is only counted up. */
 enum { ROWS_MOST = LOAM_STATS_CLASSES + 16 };
 static struct {
-    uint64_t freed[ROWS_MOST];    /* atomic, relaxed: whoever reads between two of them gets some of each */
+    uint64_t
+        freed[ROWS_MOST]; /* atomic, relaxed: whoever reads between two of them gets some of each */
     uint64_t purged_bytes, purges, began_us;
 } base;
 

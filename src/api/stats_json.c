@@ -42,7 +42,8 @@ static void write_classes(const out_t *out, const loam_stats_t *stats) {
     send(out, &last);
 }
 
-#define ROW(name) {#name, offsetof(loam_stats_t, name)}
+#define ROW(name) \
+    { #name, offsetof(loam_stats_t, name) }
 
 void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *context) {
     static const struct {
@@ -51,10 +52,12 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
     } rows[] = {ROW(small_objects), ROW(small_bytes), ROW(large_objects), ROW(large_bytes),
                 ROW(bytes_in_all),  ROW(committed),   ROW(reserved),      ROW(pages),
                 ROW(abandoned),     ROW(threads)},
-      numbers[] = {ROW(metadata_bytes), ROW(held_bytes),     ROW(dirty_bytes),   ROW(purged_bytes),
-                   ROW(purges),         ROW(heaps),          ROW(arena_grown),   ROW(arenas_bytes), ROW(arenas_free_bytes), ROW(system_calls),
-                   ROW(mmaps),          ROW(munmaps),        ROW(madvises),      ROW(commits),
-                   ROW(elapsed_us),     ROW(user_us),        ROW(system_us),     ROW(faults),
+      numbers[] = {ROW(metadata_bytes), ROW(held_bytes),     ROW(dirty_bytes),
+                   ROW(purged_bytes),   ROW(purges),         ROW(heaps),
+                   ROW(arena_grown),    ROW(arenas_bytes),   ROW(arenas_free_bytes),
+                   ROW(system_calls),   ROW(mmaps),          ROW(munmaps),
+                   ROW(madvises),       ROW(commits),        ROW(elapsed_us),
+                   ROW(user_us),        ROW(system_us),      ROW(faults),
                    ROW(disk_faults),    ROW(resident_bytes), ROW(resident_peak)};
     const char *from = (const char *)stats;
     out_t out = {sink, context};

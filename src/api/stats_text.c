@@ -97,7 +97,7 @@ static LM_NOINLINE void print_heading(const char *name, const char *last) {
 }
 
 static LM_NOINLINE void print_objects(const char *name, const loam_stats_count *bytes,
-                          const loam_stats_count *objects) {
+                                      const loam_stats_count *objects) {
     lm_line_t line = begin(name);
     add_row(&line, bytes, 1, add_bytes);
     pad(&line, NAME + 4 * COLUMN + UNIT);

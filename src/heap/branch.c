@@ -170,7 +170,7 @@ static void disown(lm_heap_t *branch) {
         lm_heap_part_with_all(branch);
         branch->retired = false;
     } else {
-        lm_remote_drain(branch);
+        lm_heap_take_in(branch);
         lm_heap_return_handed_out(branch);
         lm_page_trim(branch);
         lm_branch_each_page(branch, give_to, &nobody);

@@ -43,7 +43,8 @@ void lm_secret_make(void) {
 
 lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
     if (LM_LIKELY(next == NULL)) return NULL;
-    if ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL) return (lm_block_t *)(uintptr_t)next;
+    if ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL)
+        return (lm_block_t *)(uintptr_t)next;
     lm_sites_about(block);
     lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
              (const void *)block, lm_page_of(block)->block_bytes);

@@ -49,8 +49,9 @@ static void less_ready(const lm_heap_t *heap, lm_heap_stats_t *stats) {
         }
 #if LM_SECURE
         /* Freed, as far as the program knows. */
-        for (uint32_t i = 0; i < heap->later[c].n; i++)
-            less(stats, lm_page_of(heap->later[c].block[i])->size_class, 1);
+        for (uint32_t i = 0; i < LM_LATER_MOST; i++) {
+            if (heap->later[c][i] != NULL) less(stats, c, 1);
+        }
 #endif
     }
 }

@@ -3,12 +3,12 @@
  *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
  *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
  *
- * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has one (reuse.c),
- * but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to the byte,
- * underflows that reach the block before, at the latest when that one is freed, double frees while the block is free,
- * and a wrong size at a sized delete. A large object has a second such word where its span ends, which an underflow of
- * the next span meets. It cannot find what jumps over fence and word. Invariant: a word is either valid or was
- * overwritten; it is read and written whole, because who frees a block looks at the one before.
+ * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has
+ * one (reuse.c), but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to
+ * the byte, underflows that reach the block before, at the latest when that one is freed, double frees while the block
+ * is free, and a wrong size at a sized delete. A large object has a second such word where its span ends, which an
+ * underflow of the next span meets. It cannot find what jumps over fence and word. Invariant: a word is either valid or
+ * was overwritten; it is read and written whole, because who frees a block looks at the one before.
  */
 #include "heap/room.h"
 

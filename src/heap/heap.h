@@ -39,13 +39,8 @@ typedef struct lm_foreign {
 } lm_foreign_t;
 
 #if LM_SECURE
-enum { LM_LATER_MOST = 15 };
-/* Freed blocks of one class that wait before they are used again (later.c). The owner's alone, without the lock, but
- * see lm_later_return. */
-typedef struct LM_ALIGNED(128) lm_later {
-    uint32_t n, room;
-    lm_block_t *block[LM_LATER_MOST];
-} lm_later_t;
+/* Places for freed blocks of one class that wait before they are used again (later.c). */
+enum { LM_LATER_MOST = 16 };
 #endif
 
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
@@ -97,9 +92,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
 
 #if LM_SECURE
+    /* Blocks that wait (later.c): the owner's alone, without the lock, but see lm_later_return. */
     uint64_t random;
-    size_t later_bytes; /* that may wait */
-    lm_later_t later[LM_CLASSES];
+    size_t later_bytes; /* granted */
+    uint8_t later_mask[LM_CLASSES]; /* places granted, less 1; 0: none */
+    lm_block_t *later[LM_CLASSES][LM_LATER_MOST];
 #endif
 
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */

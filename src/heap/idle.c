@@ -225,8 +225,18 @@ static bool kept_in_vain(lm_heap_t *heap) {
     return ticks >= KEEP_TICKS;
 }
 
+/* A page that was about to be told of a free when its thread ended waits with that thread's heap, for the news. */
+static bool kept_or_told(lm_heap_t *heap) {
+    /* Relaxed: what comes this moment is taken the next time. */
+    return kept(heap) ||
+           (!lm_load_relaxed(&heap->active) && lm_load_relaxed(&heap->notified) != NULL);
+}
+
 static void unkeep(lm_heap_t *heap) {
-    if (heap->kept) lm_heap_unkeep(heap);
+    if (heap->kept)
+        lm_heap_unkeep(heap);
+    else if (!heap->active)
+        lm_remote_drain(heap);
 }
 
 static bool unkeep_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
@@ -235,7 +245,7 @@ void lm_idle_unkeep(void) {
     /* In a handler of the program's before fork: the heaps are locked, and not for us. */
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
     lm_lock_take(&lm_registry_lock);
-    (void)pass(kept, unkeep_each);
+    (void)pass(kept_or_told, unkeep_each);
     lm_lock_give(&lm_registry_lock);
 }
 

@@ -2,9 +2,9 @@
  *
  *   every span ──> blocks whose word says "in use" ──> list in memory of its own ──> groups ──> the largest, printed
  *
- * The debug build's words say so by themselves: no list of free blocks is walked, of whichever thread. Other threads may
- * go on meanwhile; what they do is seen or not. It cannot tell whether anything still points to an object, so that what
- * a program keeps on purpose to its end is listed, too.
+ * The debug build's words say so by themselves: no list of free blocks is walked, of whichever thread. Other threads
+ * may go on meanwhile; what they do is seen or not. It cannot tell whether anything still points to an object, so that
+ * what a program keeps on purpose to its end is listed, too.
  */
 #include "heap/room.h"
 

@@ -98,6 +98,11 @@ static LM_COLD void look_behind(lm_heap_t *heap) {
     }
 }
 
+void lm_heap_take_in(lm_heap_t *heap) {
+    lm_remote_drain(heap);
+    if (heap->left_behind > 0) look_behind(heap);
+}
+
 /* Memory that has been used before, of this heap. */
 static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = fullest(heap, size_class);

@@ -55,7 +55,8 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     }
 }
 
-/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that is. */
+/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that
+ * is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
                                             const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
@@ -131,7 +132,8 @@ static void discard(lm_page_t *span, lm_wrong_t wrong) {
 
 bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || lm_is_offset(page) || page->bytes > kept_most) return false;
-    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL) return false; /* it counts, until it has gone */
+    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL)
+        return false; /* it counts, until it has gone */
     LM_PROBE2(large_free, p, page->bytes);
     lm_tools_show(p, page->bytes);
     memset(p, FREE, page->bytes);
@@ -161,7 +163,8 @@ bool lm_reuse_unkeep(void) { return empty(LM_WRONG_DAMAGE); }
 /* Under the registry's lock: no handler of the program's may be called. */
 bool lm_reuse_rest(bool all) {
     static uint32_t seen; /* the worker's */
-    uint32_t now = lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
+    uint32_t now =
+        lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
     if (now != seen && !all) {
         seen = now;
         return true;

@@ -191,7 +191,8 @@ void lm_large_keep(lm_page_t *page, bool touch);
 /* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
 void *lm_large_refit(lm_page_t *page, void *p, size_t bytes);
 lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);
-/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's held. */
+/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's
+ * held. */
 bool lm_large_let_go(bool all);
 /* Slices that may be used. */
 size_t lm_large_slices(const lm_page_t *page);
@@ -448,6 +449,10 @@ void lm_heap_part_with_all(lm_heap_t *heap);
 /* A block of that class from a given heap; heap lock not held. */
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class);
 
+/* Takes in what others freed, on all pages: those too that the worker was told of while the owner slept, and could not
+ * take. Heap lock held. */
+void lm_heap_take_in(lm_heap_t *heap);
+
 /* Puts the list in head[] back into its page; every list of blocks of other pages than the current one, which would
  * keep those from being empty. Heap lock held. */
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
@@ -530,7 +535,7 @@ void lm_count_sum(lm_heap_stats_t *stats);
 /* What the worker does once a tick: see lm_purge_collect_idle. */
 bool lm_idle_collect(bool last);
 
-/* Takes what the heaps of ended threads were left with for the next ones. No lock held. */
+/* Takes what the heaps of ended threads were left with for the next ones, or for frees on their way. No lock held. */
 void lm_idle_unkeep(void);
 
 extern lm_lock_t lm_registry_lock;

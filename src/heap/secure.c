@@ -81,10 +81,15 @@ LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
     return ((const word_t *)(const void *)p)[1] == 0 && is_zero_long(p, p + bytes);
 }
 
+/* END bytes. */
+LM_INLINE bool is_zero_end(const char *p) {
+    two_words_t any = PAIR(p) | PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48);
+    return none_set(any | PAIR(p + 64) | PAIR(p + 80) | PAIR(p + 96) | PAIR(p + 112));
+}
+
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
     if (LM_LIKELY(all || bytes <= EACH_WORD)) return is_zero(block, bytes);
-    const char *end = (const char *)block + bytes;
-    return is_zero(block, END) && is_zero_long(end - END - 16, end);
+    return is_zero_short(block, END) && is_zero_end((const char *)block + bytes - END);
 }
 
 LM_INLINE void wipe_short(void *block, size_t bytes) {
@@ -121,9 +126,16 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     wipe(block, bytes);
 }
 
+/* What is longer than SHORT: its ends. */
+LM_INLINE bool has_waited_well(const lm_block_t *block, size_t bytes) {
+    if (block->next != NULL) return false;
+    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes);
+    const char *p = (const char *)block;
+    return is_zero_short(block, SHORT) && is_zero_end(p + bytes - END);
+}
+
 void lm_check_waited(lm_block_t *block, size_t bytes) {
-    if (LM_UNLIKELY(block->next != NULL || !looks_zero(block, bytes, false)))
-        written_after_free(block, bytes, 0);
+    if (LM_UNLIKELY(!has_waited_well(block, bytes))) written_after_free(block, bytes, 0);
 }
 
 /* A block of that size for a request of that many bytes. */
@@ -226,14 +238,12 @@ bool lm_block_is_free(const lm_page_t *page, const void *p) {
 
 /* Whether the bytes before `end`, at most slack, are zero; a block has 8 at least there. */
 LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
+    for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
+        if ((*last_word(end, 0) | *last_word(end - 8, 0)) != 0) return false;
+    }
     if (slack == 0) return true;
     if (LM_LIKELY(slack <= 8)) return *last_word(end, 0) >> (64 - 8 * slack) == 0;
-    if (LM_LIKELY(slack <= 16))
-        return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
-    for (const char *at = end - slack; at < end; at++) {
-        if (*at != 0) return false;
-    }
-    return true;
+    return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
 }
 
 /* Says what is wrong with a block that is. Returns false. */
@@ -295,25 +305,49 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     lm_block_free(p);
 }
 
+/* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
+LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
+    uint32_t at = (uint32_t)((const char *)p - lm_span_start(page));
+    return lm_block_index(page, at) < lm_peek(&page->carved);
+}
+
+/* Takes a wiped block that was free'd, for a while. One of the same class may leave, to its page. */
+LM_INLINE void set_aside(const lm_page_t *page, void *p, size_t bytes) {
+    lm_heap_t *heap = lm_heap_self;
+    unsigned size_class = lm_load_relaxed(&page->foreign_class);
+    if (LM_UNLIKELY(heap->later_mask[size_class] == 0)) {
+        lm_later_first(page, p);
+        return;
+    }
+    lm_block_t *leaves = lm_later_change(heap, size_class, p);
+    if (LM_UNLIKELY(leaves == NULL)) return;
+    lm_check_waited(leaves, bytes);
+    lm_block_free(leaves);
+}
+
+/* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
+ * address. 0 bytes: no page. */
 LM_INLINE void free_here(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         free_other(p, size);
         return;
     }
-    /* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
-    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
-    if (LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes;
+    size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
+    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES) && !begins_block(page, p)) {
         free_other(p, size);
         return;
     }
-    size_t bytes = page->block_bytes;
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
     if (LM_UNLIKELY((odd & ~SLACK_MASK) != 0 || slack > bytes - LM_TRAILER ||
                     !slack_is_zero((const char *)last_word(p, bytes), slack))) {
-        (void)damaged(page, p, "free");
+        if (begins_block(page, p))
+            (void)damaged(page, p, "free");
+        else
+            free_other(p, size);
         return;
     }
     if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack)) {
@@ -321,52 +355,37 @@ LM_INLINE void free_here(void *p, size_t size) {
         return;
     }
     wipe(p, bytes);
-    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
-    uint32_t n = later->n;
-    if (LM_UNLIKELY(n >= later->room)) {
-        lm_later_put(page, p);
-        return;
-    }
-    later->block[n] = (lm_block_t *)p;
-    /* Release, free on x86-64: the child of a fork finds what is counted. */
-    lm_store_release(&later->n, n + 1);
+    set_aside(page, p, bytes);
 }
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
-/* As for malloc: a short block with a short slack. */
+/* As for malloc: a short block with a short slack. No look at where blocks begin: elsewhere there is no canary of that
+ * address. All bytes that are looked at are of one slice. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         free_other(p, size);
         return;
     }
-    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    size_t bytes = page->block_bytes;
-    uint32_t at = (uint32_t)((char *)p - lm_span_start(page));
-    if (LM_UNLIKELY(bytes > SHORT) ||
-        LM_UNLIKELY(lm_block_index(page, at) >= lm_peek(&page->carved))) {
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes; /* 0 of other spans */
+    if (LM_UNLIKELY(bytes - 16 > SHORT - 16) ||
+        LM_UNLIKELY(((uintptr_t)p & (LM_SLICE_BYTES - 1)) > LM_SLICE_BYTES - SHORT)) {
         free_longer(p, size);
         return;
     }
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
     bool good = (odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0;
-    if (LM_UNLIKELY(!good) || LM_UNLIKELY(slack > bytes - LM_TRAILER) ||
+    if (LM_UNLIKELY(!good) ||
         LM_UNLIKELY(!slack_is_zero((const char *)last_word(p, bytes), slack)) ||
         (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
         return;
     }
     wipe_short(p, bytes);
-    lm_later_t *later = &lm_heap_self->later[lm_peek(&page->foreign_class)];
-    uint32_t n = later->n;
-    if (LM_UNLIKELY(n >= later->room)) {
-        lm_later_put(page, p);
-        return;
-    }
-    later->block[n] = (lm_block_t *)p;
-    lm_store_release(&later->n, n + 1); /* as in free_here */
+    set_aside(page, p, bytes);
 }
 
 void lm_free(void *p) { free_short(p, ANY_SIZE); }

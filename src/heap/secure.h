@@ -35,7 +35,8 @@ void lm_secure_class(unsigned size_class, size_t bytes);
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* A freed block that has waited: reports what was written to it. */
+/* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to the
+ * ends of what is longer than SHORT. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* Of a block of a page, in use or free; no other thread is about to change it. */
@@ -43,8 +44,24 @@ bool lm_block_is_free(const lm_page_t *page, const void *p);
 
 /* ---- later.c ---- */
 
-/* Takes a wiped block that was free'd, for a while. Where there is no room at once, it is made. */
-void lm_later_put(const lm_page_t *page, void *p);
+/* The next of a heap's random numbers: the upper half is good. Knuth's, MMIX. */
+LM_INLINE uint64_t lm_later_turn(lm_heap_t *heap) {
+    return heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
+}
+
+/* Puts p into one of the class's places, of which there are some; gives who was there, or NULL. */
+LM_INLINE lm_block_t *lm_later_change(lm_heap_t *heap, unsigned size_class, void *p) {
+    uint64_t turn = lm_later_turn(heap) >> 40;
+    lm_block_t **place = &heap->later[size_class][turn & heap->later_mask[size_class]];
+    lm_block_t *leaves = *place;
+    /* Release, free on x86-64: the child of a fork finds whole lists. */
+    lm_store_release(place, (lm_block_t *)p);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return leaves;
+}
+
+/* The same for p of that page, where there may be none yet: they are made; who leaves is freed. */
+void lm_later_first(const lm_page_t *page, void *p);
 
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);

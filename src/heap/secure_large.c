@@ -15,8 +15,8 @@
  * every word of the first 64 KiB and the first 64 bytes of each page that was cleared.
  *
  * It cannot find an overflow that jumps over canary and guard, nor a write to the middle of a page of a large freed
- * object; what objects above 1 MiB held past their head can be read again by who gets their memory; those above 8 MiB do
- * not wait.
+ * object; what objects above 1 MiB held past their head can be read again by who gets their memory; those above
+ * 8 MiB do not wait.
  * Invariant: what was cleared of a span in the queue reads as zero, unless it was written after its free.
  */
 #include "heap/room.h"
@@ -318,7 +318,8 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
                          bool *zero) {
     size_t room = whole_pages(bytes);
     /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now serves the next). */
-    bool anywhere = (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
+    bool anywhere =
+        (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
     lm_page_t *page = anywhere ? take_again(room, align_slices, zero) : NULL;
     if (page == NULL) page = take_new(whole, room, align_slices, zero);
     if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);

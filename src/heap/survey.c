@@ -31,8 +31,9 @@ static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
 
 void lm_heap_stats(lm_heap_stats_t *stats) {
     memset(stats, 0, sizeof *stats);
-    lm_idle_unkeep();                               /* what ended threads have left ready would count as in use */
-    if (lm_heap_mine() != NULL) (void)lm_heap_get(); /* it may be parked, and the worker in its lists */
+    lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
+    if (lm_heap_mine() != NULL)
+        (void)lm_heap_get(); /* it may be parked, and the worker in its lists */
     lm_span_visit(count_span, stats);
     size_t sampled_bytes, sampled = lm_sampled_count(&sampled_bytes);
     stats->small_blocks += sampled;

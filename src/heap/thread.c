@@ -378,17 +378,24 @@ static bool heap_ended(void *value, unsigned rounds) {
 
 void lm_heap_collect(void) {
     (void)lm_reuse_unkeep();
-    lm_idle_unkeep();
     (void)lm_large_let_go(true);
     lm_heap_t *heap = lm_heap_mine();
-    if (heap == NULL) return;
+    if (heap == NULL) {
+        lm_idle_unkeep();
+        return;
+    }
     (void)lm_heap_get(); /* it may be parked */
     lm_later_empty(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);
     lm_heap_return_handed_out(heap);
-    lm_remote_drain(heap);
+    lm_biased_leave(&heap->lock);
+    /* In this order: the heaps of ended threads take in what was sent home above, and send home what is ours. The
+     * worker has the registry's lock while it sends: what it had in its hands has arrived, too. */
+    lm_idle_unkeep();
+    lm_biased_enter(&heap->lock);
+    lm_heap_take_in(heap);
     lm_page_trim(heap);
     lm_biased_leave(&heap->lock);
 }

@@ -75,7 +75,7 @@ void lm_whole_collect(struct loam_heap *whole) {
         lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, sibling);
         if (branch->main != NULL && branch->main != own) continue;
         lm_biased_enter(&branch->lock);
-        lm_remote_drain(branch);
+        lm_heap_take_in(branch);
         lm_heap_return_handed_out(branch);
         lm_page_trim(branch);
         lm_biased_leave(&branch->lock);

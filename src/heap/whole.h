@@ -29,8 +29,8 @@ struct loam_heap {
     bool crossed;         /* atomic: `soft` was, and nobody has been told */
     loam_heap_told *told; /* nobody is in the heap when these change */
     void *context;
-    lm_lock_t late_lock; /* of the next; before heaps' locks */
-    lm_heap_t *late;     /* for threads that have ended but go on */
+    lm_lock_t late_lock;                     /* of the next; before heaps' locks */
+    lm_heap_t *late;                         /* for threads that have ended but go on */
     uint64_t large_total, large_bytes_total; /* atomic: of large objects, ever */
     uint64_t *handed; /* atomic, by class: blocks of pages that have gone; NULL: not needed yet */
     struct loam_arena *arena; /* where its memory comes from; NULL: from everywhere */

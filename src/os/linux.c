@@ -1,7 +1,7 @@
 /* linux.c: the promises of os.h kept by Linux (x86-64 and aarch64, kernel 4.17 or newer).
  *
- * With linux_fault.c and linux_trace.c the only files of the project that know Linux. Every system call is made by instruction, not by
- * libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
+ * With the other linux_*.c the only file of the project that knows Linux. Every system call is made by instruction,
+ * not by libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
  * clone, membarrier, mremap, mprotect and mincore only while the program has not shut itself in (see override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
  * protector for the same reason.

@@ -6,8 +6,8 @@
  *                                          dump, or the program's handler, finds it where it happened
  *
  * Installed only when somebody wants to judge (heap/sampled.c). It runs on the program's alternate stack where there
- * is one, calls nothing that could take a lock, and passes on as if it had not been there: the same signal mask, the same
- * arguments. It does not see who installs a handler later: then that one is called, and this one is not, unless it
+ * is one, calls nothing that could take a lock, and passes on as if it had not been there: the same signal mask, the
+ * same arguments. It does not see who installs a handler later: then that one is called, and this one is not, unless it
  * is passed on to. Signals sent by kill are none of its business, and passed on.
  */
 #define _GNU_SOURCE 1 /* names of registers */

@@ -410,8 +410,8 @@ static bool is_ours(uintptr_t pc) {
     static uintptr_t from, to; /* atomic; every thread finds the same */
     if (lm_load_relaxed(&to) == 0) {
         struct dl_find_object object;
-        bool known = find_object((uintptr_t)is_ours, &object) &&
-                     object.dlfo_link_map != NULL && *object.dlfo_link_map->l_name != '\0';
+        bool known = find_object((uintptr_t)is_ours, &object) && object.dlfo_link_map != NULL &&
+                     *object.dlfo_link_map->l_name != '\0';
         lm_store_relaxed(&from, known ? (uintptr_t)object.dlfo_map_start : 0);
         lm_store_relaxed(&to, known ? (uintptr_t)object.dlfo_map_end : 1);
     }

@@ -193,7 +193,8 @@ static lm_commit_t grow_in_place(size_t slices) {
 static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
-    if (end > 0 && lm_space_slot(end - 1)->kind == LM_KIND_CLEAN) there = lm_space_slot(end - 1)->slices;
+    if (end > 0 && lm_space_slot(end - 1)->kind == LM_KIND_CLEAN)
+        there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
     lm_commit_t got = grow_in_place(slices - there);
     for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
@@ -219,11 +220,13 @@ void lm_space_settle(lm_page_t *span) {
         lm_space_remove(span);
         /* Release: who still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
-        lm_os_release(lm_span_start(lm_space_slot(first)), slices << LM_SLICE_SHIFT, lm_space.reserved);
+        lm_os_release(lm_span_start(lm_space_slot(first)), slices << LM_SLICE_SHIFT,
+                      lm_space.reserved);
         purge_within(lm_space_slot(first), lm_space_slot(end));
         purge_within(lm_arena.map + first, lm_arena.map + end);
     } else if (slices >= SETTLE_LEAST) {
-        purge_within(lm_space_slot(first + 1), lm_space_slot(end - 1)); /* only the ends say something */
+        purge_within(lm_space_slot(first + 1),
+                     lm_space_slot(end - 1)); /* only the ends say something */
     }
 }
 
@@ -276,7 +279,7 @@ static size_t shorter(size_t slices, size_t block_bytes) {
 
 /* spared: slices that become clean soon, because their pages move here. */
 static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
-                       bool crowded, size_t spared, bool *zero) {
+                            bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
@@ -392,7 +395,8 @@ void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
 
 /* Where free spans in a row from `from` end, looking no further than needed to reach `to`. */
 static size_t free_until(size_t from, size_t to) {
-    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from))) from += lm_space_slot(from)->slices;
+    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from)))
+        from += lm_space_slot(from)->slices;
     return from;
 }
 

@@ -5,8 +5,9 @@
  *
  * A guard is the end of a large span, a page at least: the rest of the last slice behind the object, or more slices; as
  * the caller draws their number, objects lie at distances that nobody can foretell. It is made by one system call and
- * stays while the span goes from object to object; the descriptor counts its bytes (`bias`). Each takes an entry or two in the kernel's list of maps, of which a process has 65,530: so
- * there are 16,384 guards at most, and what comes after these has canaries only (heap/secure_large.c).
+ * stays while the span goes from object to object; the descriptor counts its bytes (`bias`). Each takes an entry or two
+ * in the kernel's list of maps, of which a process has 65,530: so there are 16,384 guards at most, and what comes after
+ * these has canaries only (heap/secure_large.c).
  *
  * It cannot put guards between the blocks of a page, nor between two pages: that would be a call for each 64 KiB.
  * Invariant: spans that are free, and all but large ones, are accessible to their end.

@@ -190,8 +190,8 @@ bool lm_purge_may_work(void) {
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
-    size_t used = lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices -
-                  lm_space.spare_slices;
+    size_t used =
+        lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + used / 8;
     if (lm_space.dirty_slices <= most || never()) return;
     while (lm_purge_one(0) > 0) {}

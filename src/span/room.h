@@ -35,8 +35,8 @@ typedef struct lm_space {
     size_t purged_bytes, purges;
     lm_tally_t mapped, committed; /* slices; `now` is set when it is looked at */
     size_t grown;                 /* times that the arena got longer */
-    size_t purged_lately;  /* slices, the older the less */
-    size_t retaken_lately; /* those of them for which memory was taken anew */
+    size_t purged_lately;         /* slices, the older the less */
+    size_t retaken_lately;        /* those of them for which memory was taken anew */
 
     size_t gap_slices;    /* strangers' memory that the arena has stepped over */
     size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */

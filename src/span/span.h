@@ -296,10 +296,11 @@ typedef struct lm_span_stats {
     size_t arena_bytes;    /* mapped slices */
     size_t metadata_bytes; /* map and descriptors behind them */
     size_t dirty_bytes, clean_bytes, used_bytes, meta_bytes;
-    size_t purged_bytes, purges; /* since the start */
+    size_t purged_bytes, purges;    /* since the start */
     lm_tally_t reserved, committed; /* bytes: of addresses; of those that memory may be behind */
     size_t grown;                   /* times that the arena got longer */
-    size_t range_bytes, range_free_bytes; /* of ranges; those inside the arena count above as well */
+    size_t range_bytes,
+        range_free_bytes; /* of ranges; those inside the arena count above as well */
 } lm_span_stats_t;
 
 void lm_span_stats(lm_span_stats_t *stats);

@@ -59,7 +59,8 @@ lm_page_t *lm_span_holding(const void *p) {
     lm_page_t *found = lm_range_holding(p);
     size_t slice = lm_slice_of(p);
     for (size_t i = 0; slice < lm_arena.slices && i <= slice; i += lm_space_slot(i)->slices) {
-        if (slice < i + lm_space_slot(i)->slices && lm_space_slot(i)->kind >= LM_KIND_PAGE) found = lm_space_slot(i);
+        if (slice < i + lm_space_slot(i)->slices && lm_space_slot(i)->kind >= LM_KIND_PAGE)
+            found = lm_space_slot(i);
     }
     lm_lock_give(&lm_space.lock);
     return found;

@@ -4,6 +4,8 @@
  * in every form that takes them; what happens when the system refuses memory is in faulty/. Contents at random:
  * model_test.cc.
  */
+#include "effort.h"
+
 #include <gtest/gtest.h>
 #include <loam/malloc.h>
 
@@ -332,6 +334,7 @@ const std::vector<Shape> kShapes = {
     {262144, 65536}};
 
 TEST(Offset, EveryShapeAndSize) {
+    EFFORT_ONE_THREAD();
     for (const Shape &shape : kShapes) {
         for (size_t size :
              {size_t{0}, size_t{1}, size_t{24}, size_t{100}, size_t{1000}, size_t{5000},

@@ -6,6 +6,7 @@
  * prints its seed; MODEL_SEED=<number> in the environment runs that one alone. It cannot see memory that is lost:
  * forms_test.cc.
  */
+#include "effort.h"
 #include "model/twin.h"
 
 #include <gtest/gtest.h>
@@ -27,13 +28,7 @@ using model::Object;
 using model::Random;
 using model::Twin;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kOperations = 4000;
-#elif defined(LOAM_DEBUG) && LOAM_DEBUG
-constexpr unsigned kOperations = 10000;
-#else
-constexpr unsigned kOperations = 30000;
-#endif
+constexpr unsigned kOperations = effort::fewer(30000);
 constexpr size_t kLive = 300;
 
 struct Held {
@@ -349,6 +344,7 @@ std::vector<uint64_t> seeds(unsigned fixed) {
 }
 
 TEST(ApiModel, OneThread) {
+    EFFORT_ONE_THREAD();
     for (uint64_t seed : seeds(5)) {
         run_program(seed, 1);
         if (HasFatalFailure()) return;

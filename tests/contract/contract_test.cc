@@ -1,5 +1,6 @@
 // contract_test.cc: what holds for every allocator of the family, over every source, checked or not; contract.h says
 // what that is.
+#include "effort.h"
 #include "program.h"
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 namespace {
 
 using namespace contract;
+
+constexpr uint64_t kSeeds = effort::kSlowness == 1 ? 8 : 3;
 
 #if defined(__SANITIZE_ADDRESS__)
 #define UNDER_ASAN 1
@@ -56,7 +59,7 @@ TEST_P(Contract, ObjectsAreAlignedApartAndKeepWhatTheyHold) {
 }
 
 TEST_P(Contract, RandomPrograms) {
-    for (uint64_t seed = 1; seed <= 8; seed++) {
+    for (uint64_t seed = 1; seed <= kSeeds; seed++) {
         SCOPED_TRACE(seed);
         Set set(GetParam(), nullptr);
         ASSERT_NE(set.a, nullptr);

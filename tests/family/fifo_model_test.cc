@@ -1,10 +1,13 @@
 // fifo_model_test.cc: random programs of fifo_program.h, on FIFOs of every kind.
+#include "effort.h"
 #include "fifo_program.h"
 
 namespace {
 
+constexpr uint64_t kSeeds = effort::kSlowness == 1 ? 12 : 4;
+
 void programs(unsigned flags, size_t page_bytes, size_t spares, size_t most_bytes = SIZE_MAX) {
-    for (uint64_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= kSeeds; seed++) {
         SCOPED_TRACE(seed);
         loam_fifo_options options = {};
         options.page_bytes = page_bytes;

@@ -1,5 +1,5 @@
-/* sampling_test.cc: the system protects no pages, or has no memory for slots: allocations go unsampled, and nothing else.
- */
+/* sampling_test.cc: the system protects no pages, or has no memory for slots: allocations go unsampled, and nothing
+ * else. */
 #include "child.h"
 
 #include <loam/loam.h>

@@ -15,7 +15,6 @@ namespace {
 using libc_test::hide;
 using libc_test::kDebugBuild;
 using libc_test::kSecureBuild;
-using libc_test::kSecureBuild;
 using libc_test::sizes_of_every_kind;
 using libc_test::symbol;
 

@@ -10,6 +10,7 @@
  * every test. With one thread it repeats exactly, with several only the operations do, not their
  * interleaving.
  */
+#include "effort.h"
 #include "user.h"
 
 #include <gtest/gtest.h>
@@ -26,15 +27,7 @@ using model::Object;
 using model::Random;
 using model::Twin;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kSlowness = 8;
-#elif defined(LOAM_DEBUG) && LOAM_DEBUG
-constexpr unsigned kSlowness = 3;
-#else
-constexpr unsigned kSlowness = 1;
-#endif
-
-constexpr unsigned kOperations = 60000 / kSlowness;
+constexpr unsigned kOperations = effort::fewer(60000);
 constexpr size_t kLiveObjects = 600;            /* of a thread */
 constexpr size_t kLiveBytes = size_t{96} << 20; /* of all threads */
 
@@ -226,6 +219,7 @@ std::vector<uint64_t> seeds(unsigned fixed) {
 }
 
 TEST(Model, OneThread) {
+    EFFORT_ONE_THREAD();
     for (uint64_t seed : seeds(5)) {
         run_program(seed, 1, 1, kOperations);
         if (HasFatalFailure()) return;

@@ -46,6 +46,8 @@ constexpr unsigned kSlowness = STRESS_SANITIZED ? 10 : 1;
 class Clock {
   public:
     bool running() const { return std::chrono::steady_clock::now() < end_; }
+    /* And until that many rounds are done, however busy the machine is: a test that saw fewer has seen too little. */
+    bool running(uint64_t rounds, uint64_t least) const { return rounds < least || running(); }
 
   private:
     std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + kDuration;

@@ -1,5 +1,5 @@
-/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every byte of a freed block,
- * large objects that wait, pages that go back, call sites and the list of what is in use. Reports are read, and
+/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every byte of a freed
+ * block, large objects that wait, pages that go back, call sites and the list of what is in use. Reports are read, and
  * the program goes on (LOAM_ON_ERROR=ignore). */
 #include "stderr_of.h"
 

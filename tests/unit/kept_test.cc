@@ -172,6 +172,46 @@ TEST_F(Kept, CollectingTakesThemAll) {
     EXPECT_EQ(0u, heaps_kept());
 }
 
+/* Somebody pushes to a page and is about to tell its heap, when its thread ends: the page stays with the heap. */
+TEST_F(Kept, CollectingTakesPagesThatWaitedForNews) {
+    std::vector<void *> taken;
+    lm_heap_t *heap = nullptr;
+    lm_page_t *page = nullptr, *news = nullptr;
+    in_thread([&] {
+        taken = blocks(600, kBytes); /* two pages */
+        heap = lm_heap_self;
+        page = lm_page_of(taken[0]);
+        auto *block = static_cast<lm_block_t *>(taken[0]);
+        lm_given(block);
+        lm_remote_push(nullptr, page, block, block, 1);
+        news = lm_exchange_acquire(&heap->notified, nullptr);
+        EXPECT_EQ(page, news);
+    });
+    lm_idle_unkeep();
+    EXPECT_EQ(1u, heap->pages);
+    lm_store_release(&heap->notified, news);
+    free_blocks(taken, 1, taken.size());
+    EXPECT_EQ(1u, heap->pages) << "now all its blocks are back";
+    lm_heap_collect();
+    EXPECT_EQ(0u, heap->pages);
+}
+
+/* The worker takes the news of frees from a thread that rests, and cannot take the blocks in. */
+TEST_F(Kept, CollectingLooksBehindTheWorker) {
+    in_thread([] {
+        std::vector<void *> taken = blocks(600, kBytes);
+        in_thread([&] { free_blocks(taken, 0, 100); });
+        while (lm_heap_self->left_behind == 0) {
+            ASSERT_EQ(2u, lm_heap_self->pages);
+            (void)lm_idle_collect(true);
+        }
+        free_blocks(taken, 100, taken.size());
+        EXPECT_EQ(2u, lm_heap_self->pages) << "nobody knows that the first is empty";
+        lm_heap_collect();
+        EXPECT_EQ(0u, lm_heap_self->pages);
+    });
+}
+
 TEST_F(Kept, WithoutAWorkerNothingIsKept) {
     lm_purge_policy.worker = false;
     lm_heap_t *heap = come_and_go();

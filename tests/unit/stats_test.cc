@@ -63,7 +63,8 @@ class Stats : public unit::HeapTest {
     }
 };
 
-constexpr size_t kBytes = 64; /* of a class that nothing else here allocates from between two snapshots */
+constexpr size_t kBytes =
+    64; /* of a class that nothing else here allocates from between two snapshots */
 
 TEST_F(Stats, CountsWhatOneThreadAllocatesAndFrees) {
     in_thread([] {
@@ -218,7 +219,8 @@ TEST_F(Stats, AResizedLargeObjectIsOne) {
 
 TEST_F(Stats, CountsObjectsAtAnOffset) {
     auto before = now();
-    void *p = loam_malloc_aligned_offset(100, 64, 8), *q = loam_malloc_aligned_offset(200000, 64, 8);
+    void *p = loam_malloc_aligned_offset(100, 64, 8),
+         *q = loam_malloc_aligned_offset(200000, 64, 8);
     ASSERT_TRUE(p != nullptr && q != nullptr);
     auto after = now();
     EXPECT_EQ(1u, after->small_objects.total - before->small_objects.total);
@@ -311,7 +313,8 @@ TEST_F(Stats, JsonIsCutToTheBuffer) {
         EXPECT_GE(loam_stats_json(&part[0], room), 100);
         EXPECT_EQ(room - 1, strlen(part.c_str()));
         EXPECT_EQ('x', part[room]);
-        EXPECT_EQ(text.substr(0, room < 30 ? room - 1 : 30), part.substr(0, room < 30 ? room - 1 : 30));
+        EXPECT_EQ(text.substr(0, room < 30 ? room - 1 : 30),
+                  part.substr(0, room < 30 ? room - 1 : 30));
     }
 }
 
@@ -332,9 +335,9 @@ TEST_F(Stats, TheTextHasTheSeedsRows) {
         EXPECT_LE(line.size(), 80u) << line;
         all += line;
     }
-    for (const char *word : {"peak", "total", "freed", "current", "unit", "count", "committed", "reserved",
-                             "reset", "threads", "abandoned", "pages", "mmap", "elapsed", "user", "system",
-                             "faults", "rss", "peak rss"})
+    for (const char *word : {"peak", "total", "freed", "current", "unit", "count", "committed",
+                             "reserved", "reset", "threads", "abandoned", "pages", "mmap",
+                             "elapsed", "user", "system", "faults", "rss", "peak rss"})
         EXPECT_NE(std::string::npos, all.find(word)) << word;
 }
 

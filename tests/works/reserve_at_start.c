@@ -29,7 +29,8 @@ static size_t run(char *a, char *b, size_t *free_kib, int *lines, char *text, si
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d: %.200s", a, status, text);
     size_t all = 0, left = 0;
     const char *row = strstr(text, "\"arenas_bytes\": ");
-    CHECK(row != NULL && sscanf(row, "\"arenas_bytes\": %zu,\n \"arenas_free_bytes\": %zu", &all, &left) == 2,
+    CHECK(row != NULL &&
+              sscanf(row, "\"arenas_bytes\": %zu,\n \"arenas_free_bytes\": %zu", &all, &left) == 2,
           "no numbers of arenas: %.200s", text);
     size_t kib = all / WORKS_KIB;
     *free_kib = left / WORKS_KIB;

@@ -3,8 +3,8 @@
  *
  * Catches: forms that contradict each other; text that is no JSON or no XML; nothing at exit.
  *
- * statistics.py runs it, and reads what it writes: loam_stats_json, malloc_info and mallinfo2, taken one after the other
- * by a single thread that allocates nothing between; and what LOAM_SHOW_STATS prints at exit.
+ * statistics.py runs it, and reads what it writes: loam_stats_json, malloc_info and mallinfo2, taken one after the
+ * other by a single thread that allocates nothing between; and what LOAM_SHOW_STATS prints at exit.
  */
 #include "works.h"
 
@@ -43,7 +43,8 @@ int main(void) {
     CHECK(fclose(stream) == 0, "fclose");
     CHECK(length > 0 && (size_t)length < sizeof json, "%d bytes of JSON", length);
     snprintf(text, sizeof text,
-             "{\"arena\": %zu, \"hblks\": %zu, \"hblkhd\": %zu, \"uordblks\": %zu, \"fordblks\": %zu, \"keepcost\": %zu}\n",
+             "{\"arena\": %zu, \"hblks\": %zu, \"hblkhd\": %zu, "
+             "\"uordblks\": %zu, \"fordblks\": %zu, \"keepcost\": %zu}\n",
              info.arena, info.hblks, info.hblkhd, info.uordblks, info.fordblks, info.keepcost);
     works_write(1, json, (size_t)length);
     works_write(1, "===\n", 4);
