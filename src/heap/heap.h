@@ -229,7 +229,7 @@ LM_INLINE void lm_block_free(void *p) {
 /* align is a power of two. */
 void *lm_malloc_aligned(size_t bytes, size_t align);
 
-/* lm_block_alloc's block at a multiple of align, a power of two. Takes back either from who has written into all of it. */
+/* lm_block_alloc's block at a multiple of align, a power of two. Takes back either, whatever was written there. */
 #if LM_GUARD_LINKS
 void *lm_block_alloc_aligned(size_t bytes, size_t align);
 void lm_block_give_back(void *p);
