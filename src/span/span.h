@@ -87,6 +87,9 @@ typedef struct LM_ALIGNED(128) lm_page {
         size_t bytes; /* large: usable bytes */
         size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
     };
+#if LM_SECURE
+    uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
+#endif
 } lm_page_t;
 
 LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
