@@ -4,7 +4,7 @@
  *             1 MiB or more: pages of blocks to 128 bytes, and never of others
  *
  * What was once a page of small blocks is never again one of larger ones, a large object, or loam's own: a pointer that
- * is used after its object was freed meets an object of the same group, and an overflow at a page's end as a rule one of
+ * is used after its object was freed meets one of the same group, and an overflow at a page's end as a rule one of
  * them, too. A group takes memory from what is nobody's, CHUNK slices at a time, and keeps it: free spans of different
  * groups have bins of their own and do not merge. Purged ones cost addresses alone.
  *
