@@ -80,6 +80,11 @@ void lm_later_empty(lm_heap_t *heap) {
     heap->later_bytes = 0;
 }
 
+bool lm_later_waits(void) {
+    const lm_heap_t *heap = lm_heap_mine();
+    return heap != NULL && heap->later_bytes > 0;
+}
+
 void lm_later_return(lm_heap_t *heap) {
     if (heap->later_bytes == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {

@@ -240,8 +240,10 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
 LM_INLINE void *from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
-    if (LM_UNLIKELY(lm_load_relaxed(&heap->special) != 0)) {
-        if (heap->special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);
+    /* Relaxed: who deletes a heap may set it at any time; what it says of a branch, never changes. */
+    unsigned special = lm_load_relaxed(&heap->special);
+    if (LM_UNLIKELY(special != 0)) {
+        if (special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);
         lm_whole_part_with_retired(heap);
     }
     /* Starting a heap may have allocated already. */

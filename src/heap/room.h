@@ -311,6 +311,8 @@ void lm_tools_undefined(const void *p, size_t bytes);
 void lm_tools_new(const void *p, size_t bytes);
 void lm_tools_resized(const void *p, size_t before, size_t bytes);
 void lm_tools_freed(const void *p);
+/* Of so many bytes, freed or not: its heap is destroyed. */
+void lm_tools_dropped(const void *block, size_t bytes);
 /* Between the two the calling thread may read what is hidden; they nest. */
 void lm_tools_pause(void);
 void lm_tools_resume(void);
@@ -323,6 +325,7 @@ LM_INLINE void lm_tools_resized(const void *p, size_t before, size_t bytes) {
     (void)p, (void)before, (void)bytes;
 }
 LM_INLINE void lm_tools_freed(const void *p) { (void)p; }
+LM_INLINE void lm_tools_dropped(const void *block, size_t bytes) { (void)block, (void)bytes; }
 LM_INLINE void lm_tools_pause(void) {}
 LM_INLINE void lm_tools_resume(void) {}
 #endif

@@ -66,11 +66,15 @@ void lm_later_first(const lm_page_t *page, void *p);
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);
 
+/* Whether some of the calling thread's may wait. */
+bool lm_later_waits(void);
+
 /* In place of a thread that sleeps or is gone: to their pages. The same locks as for lm_foreign_return_sleeper. */
 void lm_later_return(lm_heap_t *heap);
 
 #else
 LM_INLINE void lm_later_empty(lm_heap_t *heap) { (void)heap; }
+LM_INLINE bool lm_later_waits(void) { return false; }
 LM_INLINE void lm_later_return(lm_heap_t *heap) { (void)heap; }
 #endif
 

@@ -1,8 +1,8 @@
 /* limit.c: how much memory the process may hold, and what happens near the limits (loam/limits.h).
  *
  *   held    in use + free and dirty: what loam has of the system. Clean spans cost nothing, and count nothing.
- *   soft    ─ before it is crossed, what is dirty goes back; then the program is told, once, and whatever becomes
- *             free goes back at once, until an eighth less is held
+ *   soft    ─ before it is crossed, what is dirty goes back; then the layer above collects, and if that is not enough
+ *             the program is told, once, and whatever becomes free goes back at once, until an eighth less is held
  *   hard    ─ the same, then no: lm_span_take gives NULL, and the layer above collects, asks, tries again
  *   cgroup  ─ the worker reads how full the fullest of the process's control groups is:
  *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
@@ -81,6 +81,20 @@ bool lm_limit_admits(size_t slices, size_t spared) {
         return admits_near(more, soft, hard);
     if (then > lm_space.held_most) lm_space.held_most = then;
     return true;
+}
+
+bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
+    lm_lock_take(&lm_space.lock);
+    *held_bytes = held() << LM_SLICE_SHIFT;
+    *soft_bytes = lm_load_relaxed(&lm_limit_policy.soft); /* it may be changed at any time */
+    bool still = *held_bytes > *soft_bytes;
+    /* Otherwise it would have to fall by an eighth first, and nobody be told if it rises instead. */
+    if (!still && lm_space.above) {
+        lm_store_relaxed(&lm_space.above, false);
+        lm_space.crossings--;
+    }
+    lm_lock_give(&lm_space.lock);
+    return still;
 }
 
 bool lm_limit_leaves(size_t slices) {
