@@ -3,7 +3,7 @@
  *   slow path   lm_beating? ──> count, call the program's deferred free
  *               allocate
  *               lm_limit_crossed? ──> collect, purge, tell the program
- *   no memory   once: deferred free (force), and under a hard limit collect, purge
+ *   no memory   once: deferred free (force), and under a hard limit collect, purge; what waits in checked builds
  *               out-of-memory handler, again and again ──> NULL
  *
  * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
@@ -11,6 +11,7 @@
  * take from their sources: they come to the arena without a malloc.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum { COLLECTED = 1 << 30 }; /* in the number of tries */
 
@@ -23,12 +24,8 @@ LM_COLD void lm_limit_answer(void) {
     if (!lm_told_may() || !lm_exchange_acquire(&lm_limit_crossed, false)) return;
     lm_heap_collect();
     (void)lm_purge_all();
-    lm_limit_stats_t stats;
-    lm_limit_stats(&stats);
-    size_t soft =
-        lm_load_relaxed(&lm_limit_policy.soft); /* relaxed: it may be taken away at any time */
-    /* Unless what was collected was enough. */
-    if (soft < stats.held_bytes) lm_limit_told(stats.held_bytes, soft);
+    size_t held, soft;
+    if (lm_limit_still_crossed(&held, &soft)) lm_limit_told(held, soft);
 }
 
 /* What can be had without the program: false iff there was nothing to do. */
@@ -37,7 +34,7 @@ static bool collect(void) {
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
     waited |= lm_purge_await(); /* what the worker has in its hands is nobody's to take */
-    if (!asked && !limited) return waited;
+    if (!asked && !limited && !lm_later_waits()) return waited;
     lm_heap_collect();
     /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */
     if (limited && lm_purge_may_work()) (void)lm_idle_collect(true);

@@ -94,7 +94,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
 #if LM_SECURE
     /* Blocks that wait (later.c): the owner's alone, without the lock, but see lm_later_return. */
     uint64_t random;
-    size_t later_bytes; /* granted */
+    size_t later_bytes;             /* granted */
     uint8_t later_mask[LM_CLASSES]; /* places granted, less 1; 0: none */
     lm_block_t *later[LM_CLASSES][LM_LATER_MOST];
 #endif

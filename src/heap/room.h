@@ -36,11 +36,12 @@ lm_block_t *lm_page_carve(lm_page_t *page);
 LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;
-    lm_count_again(page, page->carved - page->live);
+    uint32_t carved = page->carved;
+    lm_count_again(page, carved - page->live);
     page->free = NULL;
     page->virgin = false;
     /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
-    lm_store_release(&page->live, page->carved);
+    lm_store_release(&page->live, carved);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return list;
 }
@@ -241,9 +242,8 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class);
 /* The rest of the slow path, where the current page has no list: a block, or NULL with errno ENOMEM. */
 void *lm_block_refill(unsigned size_class);
 
-/* A heap was refilled with that list: cuts it before the block that a sample is due for. count: blocks in it,
- * where they are the current page's. Heap lock held. */
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t count);
+/* A heap was refilled with that list: cuts it before the block that a sample is due for. Heap lock held. */
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list);
 
 void lm_sampled_free(lm_page_t *page, void *p);
 /* page; NULL, after a report, iff p is no sampled object in use. */
