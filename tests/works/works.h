@@ -40,8 +40,10 @@
 /* What the debug build keeps of freed large objects before their memory goes back, at most (heap/reuse.c). */
 #if LOAM_DEBUG
 #define WORKS_KEPT ((size_t)16 << 20)
+#define WORKS_SLOWNESS 2u /* limits are for release builds, as ctest's are */
 #else
 #define WORKS_KEPT ((size_t)0)
+#define WORKS_SLOWNESS 1u
 #endif
 #define WORKS_KIB ((size_t)1024)
 #define WORKS_MIB ((size_t)1024 * 1024)
@@ -298,7 +300,7 @@ static inline void works_expect_ok(int status, const char *what) {
 /* Ends this process by SIGALRM after so many seconds: a deadlock becomes a failure with a name. */
 static inline void works_limit(unsigned seconds) {
     signal(SIGALRM, SIG_DFL);
-    alarm(seconds);
+    alarm(seconds * WORKS_SLOWNESS);
 }
 
 /* The path of this very program, for those that start themselves again. */
