@@ -204,26 +204,12 @@ static waiting_t take_out(unsigned i) {
     return one;
 }
 
-/* No lock held. What the system lets us make accessible no more stays ours. */
-static void give_back(const waiting_t *one) {
+/* No lock held. What the system lets us make accessible no more stays ours. rested: see lm_span_give. */
+static void give_back(const waiting_t *one, bool rested) {
     bool whole;
     (void)untouched(one, false, &whole);
     if (!lm_span_unguard(one->page)) return;
-    lm_span_give(one->page, false);
-}
-
-/* Takes the oldest out while the condition holds. */
-static bool give_back_oldest(bool (*due)(void)) {
-    bool any = false;
-    for (;;) {
-        lm_lock_take(&queue.lock);
-        bool more = queue.n > 0 && due();
-        waiting_t one = more ? take_out(0) : (waiting_t){0};
-        lm_lock_give(&queue.lock);
-        if (!more) return any;
-        give_back(&one);
-        any = true;
-    }
+    lm_span_give(one->page, rested);
 }
 
 static bool there(void) { return true; }
@@ -232,6 +218,20 @@ static bool full(void) {
     return queue.bytes > (queue.n <= YOUNG ? YOUNG_BYTES : bytes_most());
 }
 static bool old(void) { return queue.tick - queue.each[0].tick >= TICKS; }
+
+/* Takes the oldest out while the condition holds. Unless room is wanted for others, nobody has wanted it for long. */
+static bool give_back_oldest(bool (*due)(void)) {
+    bool any = false;
+    for (;;) {
+        lm_lock_take(&queue.lock);
+        bool more = queue.n > 0 && due();
+        waiting_t one = more ? take_out(0) : (waiting_t){0};
+        lm_lock_give(&queue.lock);
+        if (!more) return any;
+        give_back(&one, due != full);
+        any = true;
+    }
+}
 
 bool lm_large_let_go(bool all) {
     lm_lock_take(&queue.lock);
