@@ -297,8 +297,11 @@ static void apply(option_name_t option) {
     case OPTION_RESERVE_HUGE_OS_PAGES_AT:
     case OPTION_RESERVE_LARGE_OS_PAGES:
     case OPTION_RESERVE_OS_MEMORY:
-    case OPTION_RESERVE_TIMEOUT:
-    case OPTION_GUARD_SAMPLING: PUT(lm_sampling.rate, (uint32_t)value); break;
+    case OPTION_RESERVE_TIMEOUT: break;
+    case OPTION_GUARD_SAMPLING:
+        PUT(lm_sampling.rate, (uint32_t)value);
+        if (value > 0) lm_quiet_end();
+        break;
     case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:

@@ -24,12 +24,8 @@ LM_COLD void lm_limit_answer(void) {
     if (!lm_told_may() || !lm_exchange_acquire(&lm_limit_crossed, false)) return;
     lm_heap_collect();
     (void)lm_purge_all();
-    lm_limit_stats_t stats;
-    lm_limit_stats(&stats);
-    size_t soft =
-        lm_load_relaxed(&lm_limit_policy.soft); /* relaxed: it may be taken away at any time */
-    /* Unless what was collected was enough. */
-    if (soft < stats.held_bytes) lm_limit_told(stats.held_bytes, soft);
+    size_t held, soft;
+    if (lm_limit_still_crossed(&held, &soft)) lm_limit_told(held, soft);
 }
 
 /* What can be had without the program: false iff there was nothing to do. */

@@ -46,16 +46,17 @@ void lm_whole_gain(struct loam_heap *whole, lm_page_t *page) {
 }
 
 void lm_whole_lose(lm_page_t *page) {
-    struct loam_heap *whole = lm_load_relaxed(&page->whole);
+    /* Acquire: as in lm_large_free, which may have seen what is not there any more. */
+    struct loam_heap *whole = lm_load_acquire(&page->whole);
     if (whole == NULL) return;
     lm_lock_take(&whole->lock);
-    bool still = page->whole == whole; /* it may be deleted at this moment */
-    if (still) {
+    if (page->whole == whole) { /* it may be deleted at this moment */
         lm_list_remove(&whole->large, &page->link);
         lm_store_relaxed(&page->whole, NULL);
+        /* Under the lock: once that is let go, another heap may be in its place. */
+        lm_whole_uncount(whole, lm_large_slices(page));
     }
     lm_lock_give(&whole->lock);
-    if (still) lm_whole_uncount(whole, lm_large_slices(page));
 }
 
 void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,

@@ -1,8 +1,8 @@
 /* limit.c: how much memory the process may hold, and what happens near the limits (loam/limits.h).
  *
  *   held    in use + free and dirty: what loam has of the system. Clean spans cost nothing, and count nothing.
- *   soft    ─ before it is crossed, what is dirty goes back; then the program is told, once, and whatever becomes
- *             free goes back at once, until an eighth less is held
+ *   soft    ─ before it is crossed, what is dirty goes back; then the layer above collects, and if that is not enough
+ *             the program is told, once, and whatever becomes free goes back at once, until an eighth less is held
  *   hard    ─ the same, then no: lm_span_take gives NULL, and the layer above collects, asks, tries again
  *   cgroup  ─ the worker reads how full the fullest of the process's control groups is:
  *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
@@ -30,9 +30,8 @@ LM_AT_START bool lm_limit_crossed;
 static LM_AT_START struct {
     lm_lock_t lock;
     bool found;
-    uint32_t wait, ticks;   /* until it is looked for; since */
-    size_t used, limit;     /* atomic, as the rest: for the eye */
-    lm_pressure_t pressure; /* atomic */
+    uint32_t wait, ticks; /* until it is looked for; since */
+    size_t used, limit;   /* atomic: for the eye */
 } group;
 
 /* Lock held, for these. */
@@ -57,9 +56,7 @@ static void make_room(size_t slices, size_t most) {
     }
 }
 
-bool lm_limit_admits(size_t slices, size_t spared) {
-    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
-    size_t more = slices > spared ? slices - spared : 0;
+static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
     calm_down(soft);
     make_room(more, soft < hard ? soft : hard);
     size_t then = held() + more;
@@ -77,15 +74,32 @@ bool lm_limit_admits(size_t slices, size_t spared) {
     return true;
 }
 
+bool lm_limit_admits(size_t slices, size_t spared) {
+    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
+    size_t more = slices > spared ? slices - spared : 0, then = held() + more;
+    if (LM_UNLIKELY(then > soft || then > hard || lm_space.above))
+        return admits_near(more, soft, hard);
+    if (then > lm_space.held_most) lm_space.held_most = then;
+    return true;
+}
+
+bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
+    lm_lock_take(&lm_space.lock);
+    *held_bytes = held() << LM_SLICE_SHIFT;
+    *soft_bytes = lm_load_relaxed(&lm_limit_policy.soft); /* it may be changed at any time */
+    bool still = *held_bytes > *soft_bytes;
+    /* Otherwise it would have to fall by an eighth first, and nobody be told if it rises instead. */
+    if (!still && lm_space.above) {
+        lm_store_relaxed(&lm_space.above, false);
+        lm_space.crossings--;
+    }
+    lm_lock_give(&lm_space.lock);
+    return still;
+}
+
 bool lm_limit_leaves(size_t slices) {
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
     return held() + slices <= (soft < hard ? soft : hard);
-}
-
-lm_pressure_t lm_limit_pressure(void) {
-    /* Relaxed, both: hints for the next look. */
-    if (lm_load_relaxed(&lm_space.above)) return LM_PRESSURE_HIGH;
-    return lm_load_relaxed(&group.pressure);
 }
 
 /* ---- The control group ---- */
@@ -99,10 +113,10 @@ static lm_pressure_t pressure_of(size_t used, size_t limit, lm_pressure_t before
 }
 
 static void group_is(const lm_cgroup_t *cgroup) {
-    lm_pressure_t before = lm_load_relaxed(&group.pressure);
-    lm_store_relaxed(&group.pressure, cgroup->limit == 0
-                                          ? LM_PRESSURE_NONE
-                                          : pressure_of(cgroup->used, cgroup->limit, before));
+    lm_pressure_t before = lm_load_relaxed(&lm_space.group_pressure);
+    lm_store_relaxed(&lm_space.group_pressure,
+                     cgroup->limit == 0 ? LM_PRESSURE_NONE
+                                        : pressure_of(cgroup->used, cgroup->limit, before));
     lm_store_relaxed(&group.used, cgroup->used);
     lm_store_relaxed(&group.limit, cgroup->limit);
 }

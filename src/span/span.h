@@ -87,6 +87,9 @@ typedef struct LM_ALIGNED(128) lm_page {
         size_t bytes; /* large: usable bytes */
         size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
     };
+#if LM_SECURE
+    uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
+#endif
 } lm_page_t;
 
 LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
@@ -292,6 +295,10 @@ typedef struct lm_limit_stats {
 } lm_limit_stats_t;
 
 void lm_limit_stats(lm_limit_stats_t *stats);
+
+/* After a crossing, once what can be collected has been: whether more than the soft limit is held still, and then both
+ * in bytes. If not, it was no crossing, and the next is one. */
+bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes);
 
 /* ---- Numbers, checks, fork ---- */
 

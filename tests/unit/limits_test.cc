@@ -295,6 +295,31 @@ TEST(Limits, TheSoftOneTellsOnceACrossing) {
     }
 }
 
+/* What the thread's heap kept was enough the first time: that is no crossing, and the next is told. */
+TEST(Limits, TheSoftOneTellsAlsoAfterCollectingWasEnough) {
+    alone([] {
+        loam_limit_register(note, &told);
+        void *most = loam_malloc(200 * kMiB); /* what is kept is less than an eighth */
+        size_t before = above(0);
+        for (size_t bytes = 64; bytes <= 60000; bytes += bytes / 8) loam_free(loam_malloc(bytes));
+        size_t kept = numbers().held - before;
+        ASSERT_GT(kept, 2 * kMiB);
+        std::vector<void *> all(64);
+        size_t n = 0, soft = numbers().held + 4 * kMiB;
+        ASSERT_EQ(0, loam_limit_set(soft, 0));
+        while (numbers().held <= soft - kMiB) all[n++] = loam_malloc(kMiB);
+        for (int i = 0; i < 2; i++) all[n++] = loam_malloc(kMiB); /* collects */
+        EXPECT_LT(numbers().held, soft);
+        EXPECT_EQ(0u, told.calls);
+        EXPECT_EQ(0u, numbers().crossings);
+        while (n < all.size()) all[n++] = loam_malloc(kMiB);
+        EXPECT_EQ(1u, told.calls);
+        EXPECT_EQ(1u, numbers().crossings);
+        for (void *p : all) loam_free(p);
+        loam_free(most);
+    });
+}
+
 TEST(Limits, WhatIsFreeGoesBackBeforeTheSoftOneIsCrossed) {
     alone([] {
         loam_limit_register(note, &told);
