@@ -310,7 +310,7 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
     lm_span_no_guard(page);
     if (page->range != 0 || !guarded) return page;
     /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the object's. */
-    size_t apart = clean && lm_span_may_guard() ? lm_span_random(APART_MOST) : 0;
+    size_t apart = clean && lm_span_may_waste() ? lm_span_random(APART_MOST) : 0;
     if (apart > 0 && !lm_span_extend(page, slices + apart)) apart = 0;
     if (!lm_span_guard(page, room) && apart > 0) lm_span_shrink(page, slices);
     return page;
