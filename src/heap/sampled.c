@@ -283,7 +283,8 @@ static void set_object(lm_slot_t *slot, lm_page_t *page, char *p, size_t bytes) 
     char *low, *high;
     slot->object = p;
     page->bytes = bytes;
-    page->block_bytes = (uint32_t)bytes;
+    /* The secure build's free looks before an object that ends where a block of these would. */
+    page->block_bytes = LM_SECURE ? 0 : (uint32_t)bytes;
     surroundings(slot, bytes, &low, &high);
     memset(low, PATTERN, (size_t)(p - low));
     memset(p + bytes, PATTERN, (size_t)(high - p) - bytes);

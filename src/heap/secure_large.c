@@ -204,26 +204,12 @@ static waiting_t take_out(unsigned i) {
     return one;
 }
 
-/* No lock held. What the system lets us make accessible no more stays ours. */
-static void give_back(const waiting_t *one) {
+/* No lock held. What the system lets us make accessible no more stays ours. rested: see lm_span_give. */
+static void give_back(const waiting_t *one, bool rested) {
     bool whole;
     (void)untouched(one, false, &whole);
     if (!lm_span_unguard(one->page)) return;
-    lm_span_give(one->page, false);
-}
-
-/* Takes the oldest out while the condition holds. */
-static bool give_back_oldest(bool (*due)(void)) {
-    bool any = false;
-    for (;;) {
-        lm_lock_take(&queue.lock);
-        bool more = queue.n > 0 && due();
-        waiting_t one = more ? take_out(0) : (waiting_t){0};
-        lm_lock_give(&queue.lock);
-        if (!more) return any;
-        give_back(&one);
-        any = true;
-    }
+    lm_span_give(one->page, rested);
 }
 
 static bool there(void) { return true; }
@@ -232,6 +218,20 @@ static bool full(void) {
     return queue.bytes > (queue.n <= YOUNG ? YOUNG_BYTES : bytes_most());
 }
 static bool old(void) { return queue.tick - queue.each[0].tick >= TICKS; }
+
+/* Takes the oldest out while the condition holds. Unless room is wanted for others, nobody has wanted it for long. */
+static bool give_back_oldest(bool (*due)(void)) {
+    bool any = false;
+    for (;;) {
+        lm_lock_take(&queue.lock);
+        bool more = queue.n > 0 && due();
+        waiting_t one = more ? take_out(0) : (waiting_t){0};
+        lm_lock_give(&queue.lock);
+        if (!more) return any;
+        give_back(&one, due != full);
+        any = true;
+    }
+}
 
 bool lm_large_let_go(bool all) {
     lm_lock_take(&queue.lock);
@@ -310,7 +310,7 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
     lm_span_no_guard(page);
     if (page->range != 0 || !guarded) return page;
     /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the object's. */
-    size_t apart = clean && lm_span_may_guard() ? lm_span_random(APART_MOST) : 0;
+    size_t apart = clean && lm_span_may_waste() ? lm_span_random(APART_MOST) : 0;
     if (apart > 0 && !lm_span_extend(page, slices + apart)) apart = 0;
     if (!lm_span_guard(page, room) && apart > 0) lm_span_shrink(page, slices);
     return page;

@@ -315,11 +315,17 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
  * both are clean. Gives the lock up meanwhile. */
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
+    lm_store_relaxed(&lm_space.scarce, true);
     if (lm_space.busy == 0 && lm_space.dirty_slices + lm_space.clean_slices < wanted) return NULL;
     while (lm_purge_one(0) > 0) {}
     lm_space_rest();
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
-    return span == NULL && lm_limit_admits(slices, spared) ? clean(group, wanted) : span;
+    if (span != NULL || !lm_limit_admits(slices, spared)) return span;
+    span = clean(group, wanted);
+#if LM_SECURE
+    if (span == NULL && lm_group_forget()) span = clean(group, wanted);
+#endif
+    return span;
 }
 
 /* spared: slices that become clean soon, because their pages move here. */

@@ -8,8 +8,9 @@
  * them, too. A group takes memory from what is nobody's, CHUNK slices at a time, and keeps it: free spans of different
  * groups have bins of their own and do not merge. Purged ones cost addresses alone.
  *
- * It cannot keep that up where there is no more memory: then a group takes what large objects have left. Its addresses
- * do not go back to the system, not even at the arena's end. In other builds all memory is of one group.
+ * It cannot keep that up where there is no more memory: then a group takes what large objects have left, and at last
+ * what all groups have purged is nobody's again. Until then its addresses do not go back to the system, not even at the
+ * arena's end. In other builds all memory is of one group.
  * Invariant: lm_span_check: both ends of a free span name its group; neighbours of one kind and group are merged.
  */
 #include "span/room.h"
@@ -25,6 +26,19 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
     lm_space_remove(span);
     lm_space_set_group(first, group);
     return lm_space_insert(first, slices, kind, stamp);
+}
+
+bool lm_group_forget(void) {
+    bool any = false;
+    for (unsigned group = LM_GROUP_LARGE + 1; group < LM_GROUPS; group++) {
+        const lm_list_t *bins = lm_space.bins[lm_free_kind(LM_KIND_CLEAN, (lm_group_t)group)];
+        for (size_t bin = 0; bin < LM_BINS; bin++) {
+            for (; bins[bin].first != NULL; any = true)
+                (void)lm_group_claim(LM_GROUP_LARGE,
+                                     LM_CONTAINER(bins[bin].first, lm_page_t, link));
+        }
+    }
+    return any;
 }
 
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {

@@ -36,7 +36,11 @@ bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden
 
 void lm_span_no_guard(lm_page_t *span) { span->bias = 0; }
 
-bool lm_span_may_guard(void) { return lm_span_at_large() && lm_span_guards() < GUARDS_MOST; }
+bool lm_span_may_waste(void) {
+    /* Relaxed: a guess. */
+    return lm_span_at_large() && lm_span_guards() < GUARDS_MOST &&
+           !lm_load_relaxed(&lm_space.scarce);
+}
 
 bool lm_span_guard(lm_page_t *span, size_t from) {
     size_t bytes = lm_span_room(span) - from;

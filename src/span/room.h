@@ -58,6 +58,7 @@ typedef struct lm_space {
     size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */
     size_t held_most;     /* slices; limit.c, as what follows */
     size_t crossings, refusals;
+    bool scarce;                  /* atomic: the system has given no more, once */
     bool above;                   /* atomic: the soft limit, and not yet well below it again */
     lm_pressure_t group_pressure; /* atomic: of the control group */
 } lm_space_t;
@@ -156,6 +157,8 @@ lm_page_t *lm_space_clean(size_t slices);
  * there is no memory; the free span as a whole, as a part of what is returned. */
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices);
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
+/* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
+bool lm_group_forget(void);
 #endif
 
 /* The first slice of the span whose address is a multiple of so many slices. */

@@ -193,8 +193,8 @@ LM_INLINE size_t lm_span_room(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;
 }
 
-/* Whether another is possible: a guess. */
-bool lm_span_may_guard(void);
+/* Whether another is possible, and addresses are not scarce: a guess. */
+bool lm_span_may_waste(void);
 
 /* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
  * cannot: all guards are in use, or the system refused. */
