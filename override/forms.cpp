@@ -38,9 +38,9 @@ inline void any_delete(void *p) noexcept {
     else
         ::operator delete(p);
 }
-/* What is told of an object's size holds only where the object is ours. */
+/* What is told of an object's size holds only where the object is ours; the release build does not look at it. */
 inline void any_delete(void *p, size_t size) noexcept {
-    if (LM_LIKELY(delete_is_ours() && new_is_ours()))
+    if (LM_GUARD_LINKS && delete_is_ours() && new_is_ours())
         lm_free_sized(p, size);
     else
         any_delete(p);
@@ -52,7 +52,7 @@ inline void any_delete(void *p, std::align_val_t align) noexcept {
         ::operator delete(p, align);
 }
 inline void any_delete(void *p, size_t size, std::align_val_t align) noexcept {
-    if (LM_LIKELY(aligned_delete_is_ours() && aligned_new_is_ours()))
+    if (LM_GUARD_LINKS && aligned_delete_is_ours() && aligned_new_is_ours())
         lm_free_aligned_sized(p, size_t(align), size);
     else
         any_delete(p, align);

@@ -34,7 +34,9 @@ enum { LOAM_SMALL_MOST = 1024 };
 /* Takes an object back, whichever function of this header gave it; NULL is allowed and does nothing. */
 LOAM_API void loam_free(void *p) LOAM_NOEXCEPT;
 
-/* The same where the caller still knows what it asked for (C23). */
+/* The same where the caller still knows what it asked for (C23): size as given to the function that allocated or last
+ * resized p, align likewise. The release build looks at neither; the secure and the debug build report another size
+ * than was asked for, and an object that is not aligned so. */
 LOAM_API void loam_free_sized(void *p, size_t size) LOAM_NOEXCEPT;
 LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_NOEXCEPT;
 

@@ -293,13 +293,16 @@ static void apply(option_name_t option) {
     case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;
     case OPTION_USE_NUMA_NODES: PUT(lm_nodes_most, (uint32_t)value); break;
-    case OPTION_GUARD_SAMPLING: PUT(lm_sampling.rate, (uint32_t)value); break;
-    case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
-    case OPTION_RESERVE_HUGE_OS_PAGES: /* lm_options_reserve */
+    case OPTION_RESERVE_HUGE_OS_PAGES: /* below */
     case OPTION_RESERVE_HUGE_OS_PAGES_AT:
     case OPTION_RESERVE_LARGE_OS_PAGES:
     case OPTION_RESERVE_OS_MEMORY:
-    case OPTION_RESERVE_TIMEOUT:
+    case OPTION_RESERVE_TIMEOUT: break;
+    case OPTION_GUARD_SAMPLING:
+        PUT(lm_sampling.rate, (uint32_t)value);
+        if (value > 0) lm_quiet_end();
+        break;
+    case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS: /* asked for where it is needed */
     case OPTION_VERBOSE:
     case OPTION_METER:

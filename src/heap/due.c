@@ -3,7 +3,7 @@
  *   slow path   lm_beating? ──> count, call the program's deferred free
  *               allocate
  *               lm_limit_crossed? ──> collect, purge, tell the program
- *   no memory   once: deferred free (force), and under a hard limit collect, purge
+ *   no memory   once: deferred free (force), and under a hard limit collect, purge; what waits in checked builds
  *               out-of-memory handler, again and again ──> NULL
  *
  * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
@@ -11,6 +11,7 @@
  * take from their sources: they come to the arena without a malloc.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 enum { COLLECTED = 1 << 30 }; /* in the number of tries */
 
@@ -32,7 +33,7 @@ static bool collect(void) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
-    if (!asked && !limited) return waited;
+    if (!asked && !limited && !lm_later_waits()) return waited;
     lm_heap_collect();
     /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */
     if (limited && lm_purge_may_work()) (void)lm_idle_collect(true);

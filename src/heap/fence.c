@@ -202,7 +202,8 @@ static bool size_right(const void *p, size_t bytes, size_t align) {
         return true;
     }
     if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED) return true;
-    bool aligned = !lm_is_pow2(align) || (uintptr_t)p % align == 0;
+    /* At an offset it is p plus that which is aligned. */
+    bool aligned = lm_is_offset(page) || !lm_is_pow2(align) || (uintptr_t)p % align == 0;
     if ((requested == bytes || bytes == ANY_SIZE) && aligned) return true;
     lm_sites_about(p);
     if (!aligned)

@@ -94,7 +94,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
 #if LM_SECURE
     /* Blocks that wait (later.c): the owner's alone, without the lock, but see lm_later_return. */
     uint64_t random;
-    size_t later_bytes; /* granted */
+    size_t later_bytes;             /* granted */
     uint8_t later_mask[LM_CLASSES]; /* places granted, less 1; 0: none */
     lm_block_t *later[LM_CLASSES][LM_LATER_MOST];
 #endif
@@ -226,10 +226,17 @@ LM_INLINE void lm_block_free(void *p) {
     if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
 }
 
-/* Takes back what lm_block_alloc gave to somebody who has written into all of it. */
+/* align is a power of two. */
+void *lm_malloc_aligned(size_t bytes, size_t align);
+
+/* lm_block_alloc's block at a multiple of align, a power of two. Takes back either, whatever was written there. */
 #if LM_GUARD_LINKS
+void *lm_block_alloc_aligned(size_t bytes, size_t align);
 void lm_block_give_back(void *p);
 #else
+LM_INLINE void *lm_block_alloc_aligned(size_t bytes, size_t align) {
+    return lm_malloc_aligned(bytes, align);
+}
 LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }
 #endif
 
@@ -256,9 +263,6 @@ void *lm_calloc(size_t bytes);
 void *lm_zalloc(size_t bytes);
 /* The same for at most LM_SMALL_MOST; as lm_malloc_small. */
 void *lm_zalloc_small(size_t bytes);
-
-/* align is a power of two. */
-void *lm_malloc_aligned(size_t bytes, size_t align);
 
 /* An object p with (p + offset) % align == 0; lm_free and all below take it as any other. */
 void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset);

@@ -60,7 +60,8 @@ void lm_later_first(const lm_page_t *page, void *p) {
 /* Takes out what is in it. Emptied before that is freed: the child of a fork must not find it in two places. */
 static lm_block_t *take(lm_block_t **place) {
     lm_block_t *block = *place;
-    lm_store_release(place, NULL); /* release, free on x86-64: in this order, as seen by that child */
+    lm_store_release(place,
+                     NULL); /* release, free on x86-64: in this order, as seen by that child */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return block;
 }
@@ -77,6 +78,11 @@ void lm_later_empty(lm_heap_t *heap) {
         heap->later_mask[c] = 0;
     }
     heap->later_bytes = 0;
+}
+
+bool lm_later_waits(void) {
+    const lm_heap_t *heap = lm_heap_mine();
+    return heap != NULL && heap->later_bytes > 0;
 }
 
 void lm_later_return(lm_heap_t *heap) {

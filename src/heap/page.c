@@ -75,7 +75,7 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
 }
 
 /* As many as there are already: a thread that wants three blocks does not pay for a page of them. */
-lm_block_t *lm_page_carve(lm_page_t *page) {
+LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
     size_t bytes = page->block_bytes, more = page->carved * bytes;
     if (more < CARVE_LEAST) more = CARVE_LEAST;
     if (more > CARVE_MOST) more = CARVE_MOST;
@@ -83,7 +83,7 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     if (left == 0) return NULL;
     if (n == 0) n = 1;
     if (n > left) n = left;
-    char *first = lm_span_start(page) + page->carved * bytes;
+    char *first = start + page->carved * bytes;
     lm_carved(page, first, n);
 #if LM_SECURE
     lm_block_t *list = lm_carve_shuffled(page, first, n);
@@ -99,6 +99,16 @@ lm_block_t *lm_page_carve(lm_page_t *page) {
     lm_store_relaxed(&page->live, page->live + n);
     page->virgin = page->fresh && !LOAM_DEBUG;
     return list;
+}
+
+static LM_NOINLINE lm_block_t *carve_in_range(lm_page_t *page) {
+    return carve(page, lm_range_span_start(page));
+}
+
+lm_block_t *lm_page_carve(lm_page_t *page) {
+    /* Apart: mostly nothing is called here, and so no registers are saved. */
+    if (LM_UNLIKELY(page->range != 0)) return carve_in_range(page);
+    return carve(page, (char *)(lm_arena.base + (lm_span_slice(page) << LM_SLICE_SHIFT)));
 }
 
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n) {

@@ -26,17 +26,24 @@ void *lm_too_large(size_t bytes) {
     return lm_no_memory();
 }
 
-/* What has come back to a page: its own list, or that of others. *count: how many blocks. */
-static lm_block_t *list_of(lm_page_t *page, uint32_t *count) {
-    *count = page->carved - page->live;
-    lm_block_t *list = lm_page_take(page), *tail;
-    if (list != NULL) return list;
-    /* Blocks that others freed counted as outside, and do so in the heap's head as well. */
-    *count = lm_remote_take(page, &list, &tail);
-    if (*count == 0) return NULL;
-    lm_count_again(page, *count);
+/* What others have freed of a page. */
+static LM_NOINLINE lm_block_t *list_of_remote(lm_page_t *page) {
+    lm_block_t *list, *tail;
+    /* These blocks counted as outside, and do so in the heap's head as well. */
+    uint32_t count = lm_remote_take(page, &list, &tail);
+    if (count == 0) return NULL;
+    lm_count_again(page, count);
     page->virgin = false;
     return list;
+}
+
+/* What has come back to a page: its own list, or that of others. */
+LM_INLINE lm_block_t *list_of(lm_page_t *page) {
+    lm_block_t *list = lm_page_take(page);
+    /* Relaxed: what comes this moment stays for later. */
+    if (list != NULL || LM_LIKELY(lm_remote_count(lm_load_relaxed(&page->remote)) == 0))
+        return list;
+    return list_of_remote(page);
 }
 
 static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
@@ -167,15 +174,14 @@ static void searched(lm_foreign_t *class, bool found) {
     class->skip = class->pause;
 }
 
-/* *count: blocks in the list, unless it is handed out. */
-static lm_block_t *refill(lm_heap_t *heap, unsigned size_class, uint32_t *count) {
+static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
     bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
     class->handed_out = false;
     if (page != NULL) {
-        list = list_of(page, count);
+        list = list_of(page);
         if (list != NULL) return list;
     }
     for (;;) {
@@ -193,11 +199,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class, uint32_t *count)
             return list;
         }
         if (page != NULL) {
-            uint32_t carved = page->carved;
-            if (other == NULL && (list = lm_page_carve(page)) != NULL) {
-                *count = page->carved - carved;
-                return list;
-            }
+            if (other == NULL && (list = lm_page_carve(page)) != NULL) return list;
             if (page->carved < page->capacity)
                 lm_page_to_partial(heap, page);
             else
@@ -214,7 +216,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class, uint32_t *count)
         lm_store_relaxed(&page->owner,
                          heap->token); /* it may be left over from the heap's last thread */
         heap->current[size_class] = page;
-        list = list_of(page, count);
+        list = list_of(page);
         if (list != NULL) return list;
     }
 }
@@ -226,10 +228,9 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     /* The common heap keeps its lists: all calls come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {
-        uint32_t count = 0;
-        block = refill(heap, size_class, &count);
+        block = refill(heap, size_class);
         if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
-            lm_sampled_limit(heap, size_class, block, count);
+            lm_sampled_limit(heap, size_class, block);
     }
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
     lm_biased_leave(&heap->lock);
@@ -274,12 +275,9 @@ LM_NOINLINE void *lm_block_refill(unsigned size_class) {
     return block;
 }
 
+/* Nobody has a list or a page of class 0, of no bytes: so only here is it asked for. */
 LM_INLINE void *alloc_block(size_t bytes) {
-    if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
     unsigned size_class = lm_class_of(bytes);
-    /* Relaxed: a word by itself. */
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
-        return lm_sampled_slow(bytes, size_class);
     lm_heap_t *heap = lm_heap_self;
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
@@ -290,18 +288,21 @@ LM_INLINE void *alloc_block(size_t bytes) {
         heap->head[size_class] = lm_link_get(block);
         return block;
     }
-    return lm_block_refill(size_class);
+    return LM_LIKELY(size_class != 0) ? lm_block_refill(size_class) : lm_block_alloc(1);
 }
 
 LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");
 
-static LM_NOINLINE void *alloc_large_or_beat(size_t bytes) {
+static LM_NOINLINE void *alloc_unquiet(size_t bytes) {
     if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
-    lm_beat();
+    if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
+    lm_beat_if_asked();
+    /* Relaxed: a word by itself. */
+    if (lm_load_relaxed(&lm_sampling.rate) != 0) return lm_sampled_slow(bytes, lm_class_of(bytes));
     return alloc_block(bytes);
 }
 
 void *lm_block_alloc_slow(size_t bytes) {
-    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_large_or_beat(bytes);
+    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_unquiet(bytes);
     return alloc_block(bytes);
 }

@@ -84,6 +84,15 @@ void *lm_zalloc_small(size_t bytes) {
 #endif
 }
 
+#if LM_GUARD_LINKS
+void *lm_block_alloc_aligned(size_t bytes, size_t align) {
+    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST - bytes) return lm_too_large(bytes);
+    unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(bytes, align) : 0;
+    if (size_class == 0) return lm_large_alloc(bytes, align, NULL);
+    return lm_block_alloc(lm_class_bytes(size_class));
+}
+#endif
+
 /* Not marked yet; *zero as for lm_large_alloc. */
 LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)

@@ -61,6 +61,9 @@ LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const uns
                                             const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from;
     const uint64_t *last = (const uint64_t *)(const void *)to;
+    while (last - word >= 4 && (word[0] & word[1] & word[2] & word[3]) == FREES &&
+           (word[0] | word[1] | word[2] | word[3]) == FREES)
+        word += 4;
     while (word < last && *word == FREES) word++;
     if (word == last) return 0;
     const unsigned char *byte = (const unsigned char *)word;
@@ -102,9 +105,15 @@ void *lm_taken(void *block) {
 
 void lm_reuse_check_page(const lm_page_t *page) {
     /* Otherwise a heap is destroyed, and its objects with it, which nobody touches. */
-    size_t blocks = has_pattern(page) && lm_page_outside(page) == 0 ? page->carved : 0;
-    for (size_t i = 0; i < blocks; i++)
-        look_at(LM_WRONG_INSIDE, page, lm_span_start(page) + i * page->block_bytes);
+    bool whole = lm_page_outside(page) == 0;
+    size_t blocks = has_pattern(page) && (whole || LM_TOOLS) ? page->carved : 0;
+    for (size_t i = 0; i < blocks; i++) {
+        const char *block = lm_span_start(page) + i * page->block_bytes;
+        if (whole)
+            look_at(LM_WRONG_INSIDE, page, block);
+        else
+            lm_tools_dropped(block, page->block_bytes);
+    }
     lm_tools_show(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
 }
 

@@ -36,11 +36,12 @@ lm_block_t *lm_page_carve(lm_page_t *page);
 LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     lm_block_t *list = page->free;
     if (list == NULL) return NULL;
-    lm_count_again(page, page->carved - page->live);
+    uint32_t carved = page->carved;
+    lm_count_again(page, carved - page->live);
     page->free = NULL;
     page->virgin = false;
     /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
-    lm_store_release(&page->live, page->carved);
+    lm_store_release(&page->live, carved);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return list;
 }
@@ -241,9 +242,8 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class);
 /* The rest of the slow path, where the current page has no list: a block, or NULL with errno ENOMEM. */
 void *lm_block_refill(unsigned size_class);
 
-/* A heap was refilled with that list: cuts it before the block that a sample is due for. count: blocks in it,
- * where they are the current page's. Heap lock held. */
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t count);
+/* A heap was refilled with that list: cuts it before the block that a sample is due for. Heap lock held. */
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list);
 
 void lm_sampled_free(lm_page_t *page, void *p);
 /* page; NULL, after a report, iff p is no sampled object in use. */
@@ -311,6 +311,8 @@ void lm_tools_undefined(const void *p, size_t bytes);
 void lm_tools_new(const void *p, size_t bytes);
 void lm_tools_resized(const void *p, size_t before, size_t bytes);
 void lm_tools_freed(const void *p);
+/* Of so many bytes, freed or not: its heap is destroyed. */
+void lm_tools_dropped(const void *block, size_t bytes);
 /* Between the two the calling thread may read what is hidden; they nest. */
 void lm_tools_pause(void);
 void lm_tools_resume(void);
@@ -323,6 +325,7 @@ LM_INLINE void lm_tools_resized(const void *p, size_t before, size_t bytes) {
     (void)p, (void)before, (void)bytes;
 }
 LM_INLINE void lm_tools_freed(const void *p) { (void)p; }
+LM_INLINE void lm_tools_dropped(const void *block, size_t bytes) { (void)block, (void)bytes; }
 LM_INLINE void lm_tools_pause(void) {}
 LM_INLINE void lm_tools_resume(void) {}
 #endif

@@ -35,8 +35,8 @@ void lm_secure_class(unsigned size_class, size_t bytes);
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to the
- * ends of what is longer than SHORT. */
+/* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to
+ * the ends of what is longer than SHORT. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* Of a block of a page, in use or free; no other thread is about to change it. */
@@ -66,11 +66,15 @@ void lm_later_first(const lm_page_t *page, void *p);
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);
 
+/* Whether some of the calling thread's may wait. */
+bool lm_later_waits(void);
+
 /* In place of a thread that sleeps or is gone: to their pages. The same locks as for lm_foreign_return_sleeper. */
 void lm_later_return(lm_heap_t *heap);
 
 #else
 LM_INLINE void lm_later_empty(lm_heap_t *heap) { (void)heap; }
+LM_INLINE bool lm_later_waits(void) { return false; }
 LM_INLINE void lm_later_return(lm_heap_t *heap) { (void)heap; }
 #endif
 

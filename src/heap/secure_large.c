@@ -10,6 +10,8 @@
  * guard until others were freed after it. Then an object of nearly its size may have it as it is: that costs no system
  * call. What was written meanwhile is no zero: seen then, or when the span leaves the queue for the arena.
  *
+ * The tail of one that becomes shorter is cleared as well.
+ *
  * What a clear is: memset to 1 MiB, and of larger objects the first 64 KiB; where next to nothing of it is in memory,
  * the memory is given to the system instead, whatever the size. What a look is: every word up to 128 KiB; above that
  * every word of the first 64 KiB and the first 64 bytes of each page that was cleared.
@@ -307,10 +309,10 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
     if (zero != NULL) *zero = clean;
     lm_span_no_guard(page);
     if (page->range != 0 || !guarded) return page;
-    /* Not of memory that was used: it would be lost to the guard. */
-    size_t apart = clean ? lm_span_random(APART_MOST) : 0;
-    if (apart > 0) (void)lm_span_extend(page, slices + apart);
-    (void)lm_span_guard(page, room);
+    /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the object's. */
+    size_t apart = clean && lm_span_may_guard() ? lm_span_random(APART_MOST) : 0;
+    if (apart > 0 && !lm_span_extend(page, slices + apart)) apart = 0;
+    if (!lm_span_guard(page, room) && apart > 0) lm_span_shrink(page, slices);
     return page;
 }
 
@@ -326,10 +328,17 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
     return page;
 }
 
-/* What grows will grow again: without a call for each step. */
-static bool make_room(lm_page_t *page, size_t room, bool grows) {
+/* What an object held that becomes shorter: as much of it as of a freed one. */
+static void clear_tail(lm_page_t *page, size_t from, size_t to) {
+    if (from < to) memset(lm_span_start(page) + from, 0, to - from > CLEAR_MOST ? HEAD : to - from);
+}
+
+/* What grows will grow again: without a call for each step. before: what it had room for. */
+static bool make_room(lm_page_t *page, size_t room, size_t before) {
+    bool grows = room > before;
     size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
     if (slices < page->slices) {
+        clear_tail(page, slices << LM_SLICE_SHIFT, before);
         lm_span_unfill(page, slices);
         lm_span_shrink(page, slices);
     } else if (slices > page->slices && !lm_span_extend(page, slices)) {
@@ -348,7 +357,7 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes) {
         if (room > before) return NULL;
         fits = true;
     }
-    if (!fits && !make_room(page, room, room > before)) {
+    if (!fits && !make_room(page, room, before)) {
         (void)lm_span_guard(page, before);
         lm_large_mark(page, had); /* without a guard, there is more to look at */
         return NULL;

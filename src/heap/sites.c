@@ -42,8 +42,8 @@ static entry_t *tables[TABLES_MOST];
 static unsigned count;
 static trace_t *traces; /* [0] is nobody's */
 
-static LM_TLS bool inside;       /* dladdr's own calls of malloc */
-static LM_TLS const void *about; /* what the next report is about */
+static LM_TLS bool inside;          /* dladdr's own calls of malloc */
+static LM_TLS const void *about;    /* what the next report is about */
 static const void *about_of_worker; /* the same; the worker has no storage of its own */
 
 static uint64_t mixed(uint64_t value) {

@@ -77,6 +77,13 @@ void lm_tools_freed(const void *p) {
     (void)p;
 }
 
+void lm_tools_dropped(const void *block, size_t bytes) {
+    size_t requested;
+    if (lm_word_get((const char *)block + bytes, &requested) == LM_STATE_USED)
+        lm_tools_freed(block);
+    lm_tools_show(block, bytes);
+}
+
 void lm_tools_pause(void) {
 #if LOAM_VALGRIND
     VALGRIND_DISABLE_ERROR_REPORTING;

@@ -71,7 +71,7 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
     /* Huge pages from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
-    void *chunk = align <= unit ? lm_block_alloc(bytes) : lm_malloc_aligned(bytes, align);
+    void *chunk = align <= unit ? lm_block_alloc(bytes) : lm_block_alloc_aligned(bytes, align);
     if (chunk != NULL) *got = bytes;
     return chunk;
 }

@@ -98,7 +98,7 @@ void lm_blocks_threads_end(loam_blocks *blocks) {
     for (loam_blocks_cache *cache = blocks->caches, *next; cache != NULL; cache = next) {
         next = cache->next;
         *cache->place = NULL;
-        lm_block_give_back(cache);
+        lm_free(cache);
     }
     blocks->caches = NULL;
     if (blocks->slot != UINT32_MAX) places_taken &= ~((uint64_t)1 << blocks->slot);
@@ -139,12 +139,12 @@ static bool thread_ended(void *value, unsigned rounds) {
         *cache->link = cache->next;
         if (cache->next != NULL) cache->next->link = cache->link;
         give_lock(cache->blocks);
-        lm_block_give_back(cache);
+        lm_free(cache);
     }
     loam_blocks_caches = nowhere;
     ended = true;
     lm_lock_give(&tables_lock);
-    lm_block_give_back(table);
+    lm_free(table);
     return false;
 }
 
@@ -154,7 +154,7 @@ static bool table_made(void) {
     loam_blocks_cache **table = (loam_blocks_cache **)lm_calloc(PLACES * sizeof *table);
     if (table == NULL) return false;
     if (!lm_thread_on_exit(thread_ended, table)) {
-        lm_block_give_back(table);
+        lm_free(table);
         return false;
     }
     loam_blocks_caches = table;

@@ -20,6 +20,7 @@ bool lm_linux_bind(void *at, size_t bytes, unsigned node);
 bool lm_linux_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
 uint64_t lm_linux_ms(void);
 bool lm_linux_protect(void *at, size_t bytes, bool allow);
+bool lm_linux_unguard(void *at, size_t bytes, bool shut_in);
 
 /* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
 static struct {
@@ -154,4 +155,9 @@ uint64_t lm_os_ms(void) { return lm_linux_ms() + passed_ms; }
 bool lm_os_protect(void *at, size_t bytes, bool allow) {
     expect_units("protect", at, bytes, lm_os_page_bytes());
     return !fails(LM_FAULT_PROTECT) && lm_linux_protect(at, bytes, allow);
+}
+
+bool lm_os_unguard(void *at, size_t bytes, bool shut_in) {
+    expect_units("unguard", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_PROTECT) && lm_linux_unguard(at, bytes, shut_in);
 }

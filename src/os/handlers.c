@@ -103,9 +103,11 @@ bool lm_beating;
 size_t lm_quiet_most = LM_QUIET_MOST;
 
 /* Relaxed, both: from the next slow path on will do. */
+void lm_quiet_end(void) { lm_store_relaxed(&lm_quiet_most, 0); }
+
 static void start_beating(void) {
-    lm_store_relaxed(&lm_quiet_most, 0);
     lm_store_relaxed(&lm_beating, true);
+    lm_quiet_end();
 }
 
 void loam_deferred_free_register(loam_deferred_handler handler, void *argument) {

@@ -31,6 +31,7 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
 bool PORT(purge)(void *at, size_t bytes);
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool PORT(protect)(void *at, size_t bytes, bool allow);
+bool PORT(unguard)(void *at, size_t bytes, bool shut_in);
 bool PORT(worker_start)(void (*entry)(void));
 #else
 #define PORT(name) lm_os_##name
@@ -165,7 +166,7 @@ bool lm_os_resident(const void *at) {
 }
 
 size_t lm_os_resident_pages(const void *at, size_t bytes) {
-    unsigned char pages[512]; /* the worker's stack is small */
+    unsigned char pages[512] = {0}; /* by the call; the worker's stack is small */
     size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
     for (uintptr_t from = (uintptr_t)at; left > 0;) {
         size_t n = left < sizeof pages ? left : sizeof pages;
@@ -178,7 +179,7 @@ size_t lm_os_resident_pages(const void *at, size_t bytes) {
     return count;
 }
 
-bool lm_os_unguard(void *at, size_t bytes, bool shut_in) {
+bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
     if (shut_in) return !failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
     return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE));
 }

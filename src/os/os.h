@@ -272,10 +272,12 @@ bool lm_room_made(size_t bytes, unsigned *tries);
 /* Whether slow paths of malloc are counted, and some of them interrupted: atomic. */
 extern LM_HIDDEN bool lm_beating;
 
-/* The same as a size, for malloc, which looks at that anyway: blocks of more bytes are large, or to be counted. 0, or
- * that; atomic. */
+/* The same as a size, for malloc, which looks at that anyway: blocks of more bytes are large, or to be counted, or
+ * sampled (heap/sampled.c). 0, or that; atomic. */
 enum { LM_QUIET_MOST = 65536 };
 extern LM_HIDDEN size_t lm_quiet_most;
+/* From now on it is 0. */
+void lm_quiet_end(void);
 
 /* Counts a slow path of the calling thread's, and calls the deferred free of the program's, if there is one. force:
  * does not count. Without locks, in a thread of the program's; keeps errno. Whether it was called. */

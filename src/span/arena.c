@@ -39,7 +39,7 @@ static void account(lm_kind_t kind, size_t slices, bool add) {
 
 void lm_space_remove(lm_page_t *span) {
     lm_kind_t kind = (lm_kind_t)span->kind;
-    size_t bin = lm_space_bin(span->slices), which = lm_free_kind(kind);
+    size_t bin = lm_space_bin(span->slices), which = lm_free_kind(kind, lm_space_group(span));
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_list_remove(list, &span->link);
     if (list->first == NULL) lm_space.filled[which] &= ~((uint64_t)1 << bin);
@@ -47,11 +47,13 @@ void lm_space_remove(lm_page_t *span) {
     account(kind, span->slices, false);
 }
 
-static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
+static void add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp) {
     lm_page_t *span = lm_space_slot(first);
-    size_t bin = lm_space_bin(slices), which = lm_free_kind(kind);
+    size_t bin = lm_space_bin(slices), which = lm_free_kind(kind, group);
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_space_label(first, slices, kind);
+    lm_space_set_group(first, group);
+    lm_space_set_group(first + slices - 1, group);
     /* Lowest first, as far as one comparison can tell. */
     lm_node_t *lowest = list->first;
     if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span) {
@@ -67,9 +69,16 @@ static void add(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     account(kind, slices, true);
 }
 
+/* Of an end of a free span. */
+LM_INLINE bool is_free_as(size_t slice, lm_kind_t kind, lm_group_t group) {
+    const lm_page_t *end = lm_space_slot(slice);
+    return end->kind == kind && lm_space_group(end) == group;
+}
+
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     size_t own = slices;
-    if (first > 0 && lm_space_slot(first - 1)->kind == kind) {
+    lm_group_t group = lm_space_group(lm_space_slot(first));
+    if (first > 0 && is_free_as(first - 1, kind, group)) {
         size_t before = lm_space_slot(first - 1)->slices;
         lm_page_t *span = lm_space_slot(first - before);
         if (before > own) stamp = span->stamp;
@@ -77,19 +86,19 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
         first -= before;
         slices += before;
     }
-    if (first + slices < lm_arena.slices && lm_space_slot(first + slices)->kind == kind) {
+    if (first + slices < lm_arena.slices && is_free_as(first + slices, kind, group)) {
         lm_page_t *span = lm_space_slot(first + slices);
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
         slices += span->slices;
     }
-    add(first, slices, kind, stamp);
+    add(first, slices, kind, group, stamp);
     return lm_space_slot(first);
 }
 
-/* The best free span of that kind with at least so many slices, NULL iff there is none. */
-static lm_page_t *find(lm_kind_t kind, size_t slices) {
-    size_t which = lm_free_kind(kind), bin = lm_space_bin(slices);
+/* The best free span of that kind and group with at least so many slices, NULL iff there is none. */
+static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
+    size_t which = lm_free_kind(kind, group), bin = lm_space_bin(slices);
     if (bin >= LM_EXACT_BINS) {
         /* Spans of one bin differ in size here. */
         lm_list_t *list = &lm_space.bins[which][bin];
@@ -175,6 +184,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     lm_space.grown++;
     if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
     lm_space.gap_slices += gap;
+    lm_space_set_group(start, LM_GROUP_LARGE);
     lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
     return LM_COMMIT_DONE;
 }
@@ -193,7 +203,7 @@ static lm_commit_t grow_in_place(size_t slices) {
 static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
-    if (end > 0 && lm_space_slot(end - 1)->kind == LM_KIND_CLEAN)
+    if (end > 0 && is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
         there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
     lm_commit_t got = grow_in_place(slices - there);
@@ -214,7 +224,8 @@ static void purge_within(void *from, void *to) {
 
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
-    if (end == lm_arena.slices && slices >= GROW_LEAST) {
+    bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
+    if (goes && end == lm_arena.slices && slices >= GROW_LEAST) {
         lm_space_look_at_mapped();
         lm_space.mapped.gone += slices;
         lm_space_remove(span);
@@ -235,20 +246,22 @@ void lm_space_settle(lm_page_t *span) {
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
     size_t start = lm_span_slice(span), length = span->slices;
     lm_kind_t was = (lm_kind_t)span->kind;
+    lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
-    if (first > start) add(start, first - start, was, stamp);
+    if (first > start) add(start, first - start, was, group, stamp);
     size_t end = first + slices;
-    if (end < start + length) add(end, start + length - end, was, stamp);
+    if (end < start + length) add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
+    lm_space_set_group(first, group);
     if (was == LM_KIND_CLEAN) lm_purge_retaken(slices);
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
     if (kind == LM_KIND_PAGE) lm_space.page_slices += slices;
 }
 
 lm_page_t *lm_space_clean(size_t slices) {
-    lm_page_t *span = find(LM_KIND_CLEAN, slices);
-    return span == NULL && grow(slices) ? find(LM_KIND_CLEAN, slices) : span;
+    lm_page_t *span = find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
+    return span == NULL && grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices) : span;
 }
 
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
@@ -258,16 +271,16 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
 
 /* A clean span that fits but is too short for a huge page and does not grow with the arena: left alone, such
  * holes would spread over more and more addresses. NULL iff there is none. */
-static lm_page_t *hole(size_t slices) {
-    lm_page_t *span = find(LM_KIND_CLEAN, slices);
+static lm_page_t *hole(lm_group_t group, size_t slices) {
+    lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
     if (span == NULL || span->slices >= LM_HUGE_SPAN) return NULL;
     return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
 }
 
 /* The longest dirty span of fewer slices, cut to what holds at least two blocks and leaves an eighth at most
  * unused; 0 iff there is none. */
-static size_t shorter(size_t slices, size_t block_bytes) {
-    uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY)];
+static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
+    uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY, group)];
     filled &= ((uint64_t)1 << lm_space_bin(slices)) - 1;
     if (filled == 0) return 0;
     for (size_t n = lm_log2(filled) + 1; n << LM_SLICE_SHIFT >= 2 * block_bytes; n--) {
@@ -277,6 +290,38 @@ static size_t shorter(size_t slices, size_t block_bytes) {
     return 0;
 }
 
+/* What was nobody's becomes the group's. */
+static lm_page_t *dirty_of_nobody(lm_group_t group, size_t slices) {
+    lm_page_t *span = find(LM_KIND_DIRTY, LM_GROUP_LARGE, slices);
+#if LM_SECURE
+    if (group != LM_GROUP_LARGE && span != NULL) return lm_group_claim(group, span);
+#endif
+    (void)group;
+    return span;
+}
+
+static lm_page_t *clean(lm_group_t group, size_t slices) {
+#if LM_SECURE
+    if (group != LM_GROUP_LARGE) {
+        lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
+        return span != NULL ? span : lm_group_grow(group, slices);
+    }
+#endif
+    (void)group;
+    return lm_space_clean(slices);
+}
+
+/* The system gives no more: what is being purged comes back soon, and a dirty span and its clean neighbour are one when
+ * both are clean. Gives the lock up meanwhile. */
+static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
+                                          size_t spared) {
+    if (lm_space.busy == 0 && lm_space.dirty_slices + lm_space.clean_slices < wanted) return NULL;
+    while (lm_purge_one(0) > 0) {}
+    lm_space_rest();
+    lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
+    return span == NULL && lm_limit_admits(slices, spared) ? clean(group, wanted) : span;
+}
+
 /* spared: slices that become clean soon, because their pages move here. */
 static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
                             bool crowded, size_t spared, bool *zero) {
@@ -284,19 +329,26 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
         return NULL;
     size_t wanted = slices + align_slices - 1;
+    lm_group_t group = lm_space_group_for(kind, block_bytes);
     lm_lock_take(&lm_space.lock);
-    lm_page_t *span = find(LM_KIND_DIRTY, wanted);
+    lm_page_t *span = find(LM_KIND_DIRTY, group, wanted);
     bool backed = false;
-    size_t fewer = span == NULL && block_bytes > 0 ? shorter(slices, block_bytes) : 0;
-    if (fewer > 0) span = find(LM_KIND_DIRTY, slices = fewer);
+    size_t fewer = span == NULL && block_bytes > 0 ? shorter(group, slices, block_bytes) : 0;
+    if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
     if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
-        span = hole(wanted);
+        span = hole(group, wanted);
         while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back()) {
             backed = true;
-            span = find(LM_KIND_DIRTY, wanted); /* others may have been faster */
+            span = dirty_of_nobody(group, wanted); /* others may have been faster */
         }
     }
-    if (span == NULL && lm_limit_admits(slices, spared)) span = lm_space_clean(wanted);
+    if (span == NULL && lm_limit_admits(slices, spared)) {
+        span = clean(group, wanted);
+        if (LM_UNLIKELY(span == NULL)) span = scrape_together(group, wanted, slices, spared);
+    }
+#if LM_SECURE
+    if (span == NULL && group != LM_GROUP_LARGE) span = dirty_of_nobody(group, wanted);
+#endif
     if (span != NULL) {
         lm_space.moving_slices += spared;
         if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
@@ -321,19 +373,25 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     return span;
 }
 
+/* Where there are ranges for everybody: near ones, the arena, the others. */
+static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slices, lm_kind_t kind,
+                                               size_t block_bytes, bool crowded, bool *zero) {
+    lm_page_t *span = lm_range_take_near(slices, align_slices, kind, zero);
+    if (span == NULL) span = take(slices, align_slices, kind, block_bytes, crowded, 0, zero);
+    return span != NULL ? span : lm_range_take_far(slices, align_slices, kind, zero);
+}
+
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
     /* Relaxed: one that comes this moment serves the next. */
-    bool ranges = kind != LM_KIND_META && LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0);
-    lm_page_t *span = ranges ? lm_range_take_near(slices, align_slices, kind, zero) : NULL;
-    if (span == NULL) span = take(slices, align_slices, kind, 0, false, 0, zero);
-    return span == NULL && ranges ? lm_range_take_far(slices, align_slices, kind, zero) : span;
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind != LM_KIND_META)
+        return take_with_ranges(slices, align_slices, kind, 0, false, zero);
+    return take(slices, align_slices, kind, 0, false, 0, zero);
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    bool ranges = LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0); /* as above */
-    lm_page_t *span = ranges ? lm_range_take_near(slices, 1, LM_KIND_PAGE, zero) : NULL;
-    if (span == NULL) span = take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
-    return span == NULL && ranges ? lm_range_take_far(slices, 1, LM_KIND_PAGE, zero) : span;
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) /* as above */
+        return take_with_ranges(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
+    return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
 /* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
@@ -387,15 +445,26 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
     lm_purge_poke(false);
 }
 
-void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
-    lm_page_t **entry =
-        LM_LIKELY(span->range == 0) ? &lm_arena.map[lm_span_slice(span)] : lm_range_map_of(span);
+static void map(lm_page_t **entry, size_t slices, lm_page_t *page) {
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&entry[i], page);
 }
 
-/* Where free spans in a row from `from` end, looking no further than needed to reach `to`. */
+static LM_NOINLINE void map_in_range(lm_page_t *span, size_t slices, lm_page_t *page) {
+    map(lm_range_map_of(span), slices, page);
+}
+
+void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
+    if (LM_UNLIKELY(span->range != 0))
+        map_in_range(span, slices, page); /* apart, so that no registers are saved for it */
+    else
+        map(&lm_arena.map[lm_span_slice(span)], slices, page);
+}
+
+/* Where free spans in a row from `from` end that a large one may grow into, looking no further than needed to reach
+ * `to`. */
 static size_t free_until(size_t from, size_t to) {
-    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from)))
+    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from)) &&
+           lm_space_group(lm_space_slot(from)) == LM_GROUP_LARGE)
         from += lm_space_slot(from)->slices;
     return from;
 }
@@ -440,6 +509,7 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
     lm_space_label(first, slices, (lm_kind_t)span->kind);
+    lm_space_set_group(first + slices, lm_space_group(span));
     lm_space_insert(first + slices, cut, LM_KIND_DIRTY, lm_space.tick);
     lm_purge_inline();
     lm_lock_give(&lm_space.lock);

@@ -36,6 +36,8 @@ bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden
 
 void lm_span_no_guard(lm_page_t *span) { span->bias = 0; }
 
+bool lm_span_may_guard(void) { return lm_span_at_large() && lm_span_guards() < GUARDS_MOST; }
+
 bool lm_span_guard(lm_page_t *span, size_t from) {
     size_t bytes = lm_span_room(span) - from;
     if (bytes == 0 || span->range != 0 || !lm_span_at_large()) return false;
@@ -52,7 +54,10 @@ bool lm_span_guard(lm_page_t *span, size_t from) {
 
 bool lm_span_unguard(lm_page_t *span) {
     if (span->bias == 0) return true;
-    if (!lm_os_unguard(lm_span_start(span) + lm_span_room(span), span->bias, !lm_span_at_large()))
+    char *at = lm_span_start(span) + lm_span_room(span);
+    /* A guard holds nothing: what one call refuses the other may do. */
+    if (!(lm_span_at_large() && lm_os_unguard(at, span->bias, false)) &&
+        !lm_os_unguard(at, span->bias, true))
         return false;
     span->bias = 0;
     (void)lm_add_relaxed(&guards, (uint32_t)-1);

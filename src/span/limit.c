@@ -30,9 +30,8 @@ LM_AT_START bool lm_limit_crossed;
 static LM_AT_START struct {
     lm_lock_t lock;
     bool found;
-    uint32_t wait, ticks;   /* until it is looked for; since */
-    size_t used, limit;     /* atomic, as the rest: for the eye */
-    lm_pressure_t pressure; /* atomic */
+    uint32_t wait, ticks; /* until it is looked for; since */
+    size_t used, limit;   /* atomic: for the eye */
 } group;
 
 /* Lock held, for these. */
@@ -57,9 +56,7 @@ static void make_room(size_t slices, size_t most) {
     }
 }
 
-bool lm_limit_admits(size_t slices, size_t spared) {
-    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
-    size_t more = slices > spared ? slices - spared : 0;
+static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
     calm_down(soft);
     make_room(more, soft < hard ? soft : hard);
     size_t then = held() + more;
@@ -74,6 +71,15 @@ bool lm_limit_admits(size_t slices, size_t spared) {
         lm_store_relaxed(&lm_limit_crossed,
                          true); /* relaxed: the numbers are read under the lock */
     }
+    return true;
+}
+
+bool lm_limit_admits(size_t slices, size_t spared) {
+    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
+    size_t more = slices > spared ? slices - spared : 0, then = held() + more;
+    if (LM_UNLIKELY(then > soft || then > hard || lm_space.above))
+        return admits_near(more, soft, hard);
+    if (then > lm_space.held_most) lm_space.held_most = then;
     return true;
 }
 
@@ -96,12 +102,6 @@ bool lm_limit_leaves(size_t slices) {
     return held() + slices <= (soft < hard ? soft : hard);
 }
 
-lm_pressure_t lm_limit_pressure(void) {
-    /* Relaxed, both: hints for the next look. */
-    if (lm_load_relaxed(&lm_space.above)) return LM_PRESSURE_HIGH;
-    return lm_load_relaxed(&group.pressure);
-}
-
 /* ---- The control group ---- */
 
 /* Up at 80 and 90 hundredths, down 5 below: what the purge itself gains must not end it. */
@@ -113,10 +113,10 @@ static lm_pressure_t pressure_of(size_t used, size_t limit, lm_pressure_t before
 }
 
 static void group_is(const lm_cgroup_t *cgroup) {
-    lm_pressure_t before = lm_load_relaxed(&group.pressure);
-    lm_store_relaxed(&group.pressure, cgroup->limit == 0
-                                          ? LM_PRESSURE_NONE
-                                          : pressure_of(cgroup->used, cgroup->limit, before));
+    lm_pressure_t before = lm_load_relaxed(&lm_space.group_pressure);
+    lm_store_relaxed(&lm_space.group_pressure,
+                     cgroup->limit == 0 ? LM_PRESSURE_NONE
+                                        : pressure_of(cgroup->used, cgroup->limit, before));
     lm_store_relaxed(&group.used, cgroup->used);
     lm_store_relaxed(&group.limit, cgroup->limit);
 }

@@ -156,8 +156,9 @@ static bool wanted(void) {
 
 void lm_purge_poke(bool idle) {
     /* Relaxed: a guess; what it misses, the next free sees. */
-    size_t least = lm_limit_pressure() == LM_PRESSURE_HIGH ? 1 : START_SLICES;
-    if (!idle && (lm_load_relaxed(&lm_space.dirty_slices) < least || never())) return;
+    size_t dirty = lm_load_relaxed(&lm_space.dirty_slices);
+    bool few = dirty < START_SLICES && (dirty == 0 || lm_limit_pressure() != LM_PRESSURE_HIGH);
+    if (!idle && (few || never())) return;
     /* What sleeping and ended threads have is asked for once: see work. */
     if (idle) __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&lm_space.worker, __ATOMIC_SEQ_CST) == LM_WORKER_ON &&

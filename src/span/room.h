@@ -4,9 +4,25 @@
 
 #include "span/span.h"
 
-/* Two kinds of free spans, each with bins by size: one for each size up to 32 slices, then two for
+/* Groups of memory (group.c): one but in secure builds. */
+#if LM_SECURE
+typedef enum lm_group {
+    LM_GROUP_LARGE, /* large objects, and what is nobody's yet */
+    LM_GROUP_META,
+    LM_GROUP_TINY,   /* blocks to 128 bytes */
+    LM_GROUP_SMALL,  /* to 1 KiB */
+    LM_GROUP_MEDIUM, /* the others */
+    LM_GROUPS
+} lm_group_t;
+#else
+typedef enum lm_group { LM_GROUP_LARGE, LM_GROUPS } lm_group_t;
+#endif
+
+/* Two kinds of free spans in each group, each with bins by size: one for each size up to 32 slices, then two for
  * each doubling. */
-enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 2 };
+enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 2 * LM_GROUPS };
+
+typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
 
 typedef struct lm_space {
     lm_lock_t lock; /* protects everything in here, and every descriptor of a free span */
@@ -42,7 +58,8 @@ typedef struct lm_space {
     size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */
     size_t held_most;     /* slices; limit.c, as what follows */
     size_t crossings, refusals;
-    bool above; /* atomic: the soft limit, and not yet well below it again */
+    bool above;                   /* atomic: the soft limit, and not yet well below it again */
+    lm_pressure_t group_pressure; /* atomic: of the control group */
 } lm_space_t;
 
 extern lm_space_t lm_space;
@@ -57,7 +74,8 @@ LM_INLINE bool lm_space_is_free(const lm_page_t *span) {
 
 /* The bin for spans of that size. */
 LM_INLINE size_t lm_space_bin(size_t slices) {
-    if (slices <= LM_EXACT_BINS) return slices - 1;
+    /* In this form the sanitizers' gcc does not think of a bin before the first. */
+    if (slices - 1 < LM_EXACT_BINS) return slices - 1;
     unsigned log2 = lm_log2(slices);
     size_t bin = LM_EXACT_BINS + 2 * (log2 - 5) + ((slices >> (log2 - 1)) & 1);
     return bin < LM_BINS ? bin : LM_BINS - 1;
@@ -68,9 +86,44 @@ LM_INLINE void lm_space_look_at_mapped(void) {
     lm_tally_look(&lm_space.mapped);
 }
 
-LM_INLINE size_t lm_free_kind(lm_kind_t kind) { return kind == LM_KIND_DIRTY ? 1 : 0; }
+/* The memory of a span in use, or of a free one. */
+LM_INLINE lm_group_t lm_space_group(const lm_page_t *span) {
+#if LM_SECURE
+    return (lm_group_t)span->group;
+#else
+    (void)span;
+    return LM_GROUP_LARGE;
+#endif
+}
 
-/* Makes [first, first+slices) a free span of that kind, merged with its neighbours. stamp is for dirty
+LM_INLINE void lm_space_set_group(size_t slice, lm_group_t group) {
+#if LM_SECURE
+    lm_space_slot(slice)->group = (uint8_t)group;
+#else
+    (void)slice, (void)group;
+#endif
+}
+
+LM_INLINE size_t lm_free_kind(lm_kind_t kind, lm_group_t group) {
+    return 2 * (size_t)group + (kind == LM_KIND_DIRTY);
+}
+
+/* The group of a span for blocks of so many bytes (0: it is none), or of that kind. */
+LM_INLINE lm_group_t lm_space_group_for(lm_kind_t kind, size_t block_bytes) {
+#if LM_SECURE
+    if (block_bytes > 0)
+        return block_bytes <= 128    ? LM_GROUP_TINY
+               : block_bytes <= 1024 ? LM_GROUP_SMALL
+                                     : LM_GROUP_MEDIUM;
+    return kind == LM_KIND_META ? LM_GROUP_META : LM_GROUP_LARGE;
+#else
+    (void)kind, (void)block_bytes;
+    return LM_GROUP_LARGE;
+#endif
+}
+
+/* Makes [first, first+slices) a free span of that kind, of the group that the first slot says, merged with its
+ * neighbours. stamp is for dirty
  * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
  * Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
@@ -95,8 +148,15 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
 /* Cuts [first, first+slices) out of the free span, which covers it. */
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind);
 
-/* A clean span of at least so many slices, from a grown arena if need be; NULL iff there is no memory. */
+/* A clean span of at least so many slices, nobody's, from a grown arena if need be; NULL iff there is no memory. */
 lm_page_t *lm_space_clean(size_t slices);
+
+#if LM_SECURE
+/* group.c: makes some of the memory that is nobody's the group's: a clean span of at least so many slices, NULL iff
+ * there is no memory; the free span as a whole, as a part of what is returned. */
+lm_page_t *lm_group_grow(lm_group_t group, size_t slices);
+lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
+#endif
 
 /* The first slice of the span whose address is a multiple of so many slices. */
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
@@ -157,8 +217,11 @@ bool lm_limit_admits(size_t slices, size_t spared);
 bool lm_limit_leaves(size_t slices);
 
 /* limit.c: what the process is near to: its worker purges accordingly. No lock needed. */
-typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
-lm_pressure_t lm_limit_pressure(void);
+/* Relaxed, both: hints for the next look. */
+LM_INLINE lm_pressure_t lm_limit_pressure(void) {
+    return lm_load_relaxed(&lm_space.above) ? LM_PRESSURE_HIGH
+                                            : lm_load_relaxed(&lm_space.group_pressure);
+}
 
 /* limit.c: the worker's look at these, once a tick; no lock held. */
 void lm_limit_tick(void);

@@ -87,6 +87,9 @@ typedef struct LM_ALIGNED(128) lm_page {
         size_t bytes; /* large: usable bytes */
         size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
     };
+#if LM_SECURE
+    uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
+#endif
 } lm_page_t;
 
 LM_STATIC_ASSERT(sizeof(lm_page_t) == 128, "two cache lines");
@@ -189,6 +192,9 @@ void lm_span_unhold(lm_page_t *span);
 LM_INLINE size_t lm_span_room(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;
 }
+
+/* Whether another is possible: a guess. */
+bool lm_span_may_guard(void);
 
 /* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
  * cannot: all guards are in use, or the system refused. */

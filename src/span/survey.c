@@ -74,21 +74,24 @@ static void broken(const char *what, size_t slice) {
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
     size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0;
-    lm_kind_t before = LM_KIND_NONE;
+    const lm_page_t *before = NULL; /* the span before, if it is free */
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = lm_space_slot(i);
         if (span->slices == 0 || i + span->slices > lm_arena.slices) broken("length", i);
         const lm_page_t *last = lm_space_slot(i + span->slices - 1);
         if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
         if (lm_space_is_free(span)) {
-            if (span->kind == (uint8_t)before) broken("unmerged neighbours", i);
+            if (lm_space_group(last) != lm_space_group(span)) broken("group", i);
+            if (before != NULL && before->kind == span->kind &&
+                lm_space_group(before) == lm_space_group(span))
+                broken("unmerged neighbours", i);
             *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
         }
         if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
         if (span->kind == LM_KIND_NONE) gaps += span->slices;
-        before = lm_space_is_free(span) ? (lm_kind_t)span->kind : LM_KIND_NONE;
+        before = lm_space_is_free(span) ? span : NULL;
         i += span->slices;
     }
     if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
@@ -101,7 +104,8 @@ void lm_span_check(void) {
                 broken("bin bit", bin);
             for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
                 const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
-                if (lm_space_bin(span->slices) != bin || !lm_space_is_free(span))
+                if (lm_space_bin(span->slices) != bin || !lm_space_is_free(span) ||
+                    lm_free_kind((lm_kind_t)span->kind, lm_space_group(span)) != which)
                     broken("bin", lm_span_slice(span));
                 listed--;
             }

@@ -264,6 +264,9 @@ class Model {
     }
     /* The same for one that was moved: its first bytes are what is left of it. */
     static void expect_whole(const Object &object, size_t bytes) {
+        if (bytes == 0) return;
+        if (object.at[0] == object.stamp && memcmp(object.at, object.at + 1, bytes - 1) == 0)
+            return;
         for (size_t i = 0; i < bytes; i++) {
             if (object.at[i] != object.stamp) {
                 ADD_FAILURE() << "byte " << i << " of " << object.bytes << " has changed";

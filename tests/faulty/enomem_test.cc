@@ -341,6 +341,34 @@ TEST(Enomem, NoPurgeAtAll) {
     EXPECT_EQ(0u, found.refused);
 }
 
+#if LM_SECURE
+/* Guards, too: canaries do without. */
+TEST(Enomem, NoGuardAtAll) {
+    Found found = run_with(LM_FAULT_PROTECT, 1, LM_FAULT_ALWAYS, false);
+    EXPECT_GT(found.failures, 0u);
+    EXPECT_EQ(0u, found.refused);
+}
+
+/* A guard that cannot be taken away stays, and its span with it; the object is copied where it grows. */
+TEST(Enomem, GuardsThatStay) {
+    for (size_t first : {2u, 5u, 10u, 20u}) {
+        Found seen = in_child([=](Found &found) {
+            lm_purge_policy.worker = false;
+            lm_faulty_fail(LM_FAULT_PROTECT, first, LM_FAULT_ALWAYS);
+            Workload workload(found);
+            workload.run();
+            workload.run();
+            loam_collect();
+            found.failures = lm_faulty_failures(LM_FAULT_PROTECT);
+            EXPECT_LT(lm_span_guards(), first);
+            lm_span_check();
+        });
+        EXPECT_GT(seen.failures, 0u);
+        EXPECT_EQ(0u, seen.refused);
+    }
+}
+#endif
+
 TEST(Enomem, NoPlaceForTheArena) {
     Found found = run_with(LM_FAULT_PLACE, 1, 7, false);
     EXPECT_EQ(7u, found.failures);

@@ -41,9 +41,22 @@ static int clean(void) {
     loam_free(off);
     loam_heap *heap = loam_heap_create();
     for (int i = 0; i < 100; i++) memset(loam_heap_malloc(heap, 700), i, 700);
+    loam_free(loam_heap_malloc(heap, 700));
+    memset(loam_heap_malloc(heap, 100000), 1, 100000);
     loam_heap_destroy(heap);
-    char *last = loam_malloc(300000);
-    last = loam_expand(last, 299000) != NULL ? last : NULL;
+    /* What the family takes is no object, wherever it lies; what lies there later is one. */
+    loam_source *pages = loam_pages();
+    size_t got[3];
+    char *chunk[] = {pages->get(pages, 8000000, 16, &got[0]),
+                     pages->get(pages, 100000, 8192, &got[1]),
+                     pages->get(pages, 10000, 8192, &got[2])};
+    for (int i = 0; i < 3; i++) {
+        memset(chunk[i], 1, got[i]);
+        pages->put(pages, chunk[i], got[i]);
+    }
+    (void)loam_collect();
+    char *last = loam_malloc(3000000);
+    (void)loam_expand(last, 2999000);
     loam_free(last);
     return 0;
 }

@@ -3,12 +3,9 @@
  * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own, which is filled
  * with a pattern: what loam must not touch, it is found not to have touched.
  */
+#include "arena_unit.h"
 #include "stderr_of.h"
-#include "whole_unit.h"
 
-#include "loam/arena.h"
-
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -17,67 +14,13 @@
 
 namespace {
 
+using Arena = unit::ArenaTest;
 using unit::free_all;
+using unit::Heap;
 using unit::in_thread;
+using unit::kBytes;
 using unit::kSizes;
-
-constexpr size_t kSlice = LM_SLICE_BYTES, kBytes = 8 << 20;
-
-class Arena : public unit::PausedWorkerTest {
-  protected:
-    void SetUp() override {
-        PausedWorkerTest::SetUp();
-        void *at = mmap(nullptr, kBytes + 2 * kSlice, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        ASSERT_NE(MAP_FAILED, at);
-        mapping_ = static_cast<char *>(at);
-        start_ =
-            reinterpret_cast<char *>(lm_align_up(reinterpret_cast<uintptr_t>(mapping_), kSlice));
-    }
-    void TearDown() override {
-        if (arena_ != nullptr) {
-            lm_heap_collect();
-            lm_span_check();
-            EXPECT_EQ(0, loam_arena_destroy(arena_));
-        }
-        munmap(mapping_, kBytes + 2 * kSlice);
-        PausedWorkerTest::TearDown();
-    }
-    void manage(unsigned flags, size_t bytes = kBytes) {
-        ASSERT_EQ(0, loam_manage_memory(start_, bytes, flags, LOAM_NODE_ANY, &arena_));
-    }
-    bool inside(const void *p) { return loam_arena_contains(arena_, p); }
-    size_t free_bytes() {
-        loam_arena_numbers numbers;
-        loam_arena_usage(arena_, &numbers);
-        return numbers.free_bytes;
-    }
-    /* Errors leave nothing behind. */
-    int refused(void *start, size_t bytes, unsigned flags = 0, int node = LOAM_NODE_ANY) {
-        loam_arena *none = reinterpret_cast<loam_arena *>(this);
-        int result = loam_manage_memory(start, bytes, flags, node, &none);
-        EXPECT_EQ(nullptr, none);
-        lm_span_check();
-        return result;
-    }
-    char *mapping_ = nullptr, *start_ = nullptr;
-    loam_arena *arena_ = nullptr;
-};
-
-/* A heap in the arena, ended with the test's body. */
-struct Heap {
-    explicit Heap(loam_arena *arena, bool spill = false) : heap(loam_heap_create_in(arena, spill)) {
-        EXPECT_NE(nullptr, heap);
-    }
-    ~Heap() { loam_heap_destroy(heap); }
-    void *take(size_t bytes) {
-        void *p = loam_heap_malloc(heap, bytes);
-        EXPECT_NE(nullptr, p) << bytes;
-        if (p != nullptr) memset(p, 0xa5, bytes);
-        return p;
-    }
-    loam_heap *heap;
-};
+using unit::kSlice;
 
 /* ---- What is taken over ---- */
 
@@ -438,155 +381,6 @@ TEST_F(Arena, GoesThroughAFork) {
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
     free_all(taken);
-}
-
-/* ---- Arenas for everybody ---- */
-
-TEST_F(Arena, ServesEverybodyFirst) {
-    manage(0);
-    in_thread([&] {
-        std::vector<void *> taken;
-        for (size_t bytes : kSizes) {
-            taken.push_back(loam_malloc(bytes));
-            EXPECT_TRUE(inside(taken.back())) << bytes;
-        }
-        taken.push_back(loam_malloc_aligned_offset(1000, 4096, 16));
-        EXPECT_TRUE(inside(taken.back()));
-        lm_heap_check();
-        lm_span_check();
-        free_all(taken);
-        /* More than it holds. */
-        taken.clear();
-        size_t in = 0;
-        for (size_t i = 0; i < 2 * kBytes / 50000; i++) {
-            taken.push_back(loam_malloc(50000));
-            in += inside(taken.back());
-        }
-        EXPECT_GT(in, kBytes / 65536 / 2);
-        EXPECT_LT(in, taken.size());
-        lm_heap_check();
-        free_all(taken);
-        void *last = loam_malloc(200000);
-        EXPECT_TRUE(inside(last));
-        EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_));
-        void *p = loam_malloc(200000);
-        EXPECT_FALSE(inside(p)) << "closed";
-        loam_free(p);
-        loam_free(last);
-    });
-    lm_heap_collect(); /* what the thread has left */
-    EXPECT_EQ(0, loam_arena_destroy(arena_));
-    EXPECT_EQ(-EINVAL, loam_arena_destroy(arena_)) << "gone";
-    arena_ = nullptr;
-}
-
-TEST_F(Arena, MovesOutAndStays) {
-    manage(0);
-    in_thread([&] {
-        auto *p = static_cast<char *>(loam_malloc(1000000));
-        ASSERT_TRUE(inside(p));
-        memset(p, 0x31, 1000000);
-        p = static_cast<char *>(loam_realloc(p, 3 * kBytes));
-        ASSERT_NE(nullptr, p);
-        EXPECT_FALSE(inside(p));
-        for (size_t i = 0; i < 1000000; i++) ASSERT_EQ(0x31, p[i]);
-        p = static_cast<char *>(loam_realloc(p, 4 * kBytes));
-        for (size_t i = 0; i < 1000000; i++) ASSERT_EQ(0x31, p[i]);
-        lm_span_check();
-        loam_free(p);
-        /* What is free of it was never given away by a move. */
-        memset(start_, 0x32, 1);
-    });
-}
-
-TEST_F(Arena, IsPurgedOnlyWhereThatIsAllowed) {
-    for (unsigned flags : {0u, unsigned{LOAM_ARENA_PURGE}}) {
-        manage(flags | LOAM_ARENA_EXCLUSIVE | LOAM_ARENA_ZERO);
-        {
-            Heap heap(arena_);
-            auto *wall = static_cast<char *>(heap.take(kSlice * 3));
-            auto *p = static_cast<char *>(heap.take(20 * kSlice));
-            loam_free(p);
-            (void)loam_collect();
-            lm_span_check();
-            EXPECT_EQ(flags == 0 && !LM_SECURE ? char(0xa5) : 0, p[5]);
-            for (size_t i = 0; i < 3 * kSlice; i++) ASSERT_EQ(char(0xa5), wall[i]);
-            auto *zero = static_cast<char *>(loam_heap_zalloc(heap.heap, 40 * kSlice));
-            ASSERT_EQ(p, zero);
-            for (size_t i = 0; i < 40 * kSlice; i++) ASSERT_EQ(0, zero[i]);
-        }
-        ASSERT_EQ(0, loam_arena_destroy(arena_));
-        arena_ = nullptr;
-    }
-}
-
-/* ---- Reserved memory ---- */
-
-TEST_F(Arena, ReservesMemory) {
-    loam_arena *none = nullptr;
-    EXPECT_EQ(-EINVAL, loam_reserve_memory(0, 0, LOAM_NODE_ANY, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_memory(kBytes, LOAM_ARENA_ZERO, LOAM_NODE_ANY, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_memory(kBytes, 0, 63, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_memory(SIZE_MAX, 0, LOAM_NODE_ANY, &none));
-    EXPECT_EQ(-ENOMEM, loam_reserve_memory(size_t{1} << 50, 0, LOAM_NODE_ANY, &none));
-    EXPECT_EQ(nullptr, none);
-    for (unsigned flags : {0u, unsigned{LOAM_ARENA_BACKED}, unsigned{LOAM_ARENA_HUGE}}) {
-        ASSERT_EQ(0, loam_reserve_memory(kBytes - 1000, flags | LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY,
-                                         &arena_));
-        EXPECT_EQ(kBytes, free_bytes()) << "whole slices";
-        lm_span_check();
-        {
-            Heap heap(arena_);
-            std::vector<void *> taken;
-            for (size_t bytes : kSizes) {
-                taken.push_back(heap.take(bytes));
-                EXPECT_TRUE(inside(taken.back()));
-                EXPECT_LT(lm_slice_of(taken.back()), lm_arena.slices) << "where free looks first";
-            }
-            lm_span_check();
-            lm_whole_check(heap.heap);
-            lm_span_stats_t stats;
-            lm_span_stats(&stats);
-            EXPECT_EQ(kBytes, stats.range_bytes);
-            EXPECT_EQ(free_bytes(), stats.range_free_bytes);
-            free_all(taken);
-        }
-        loam_arena_numbers numbers;
-        loam_arena_usage(arena_, &numbers);
-        ASSERT_EQ(0, loam_arena_destroy(arena_));
-        arena_ = nullptr;
-        lm_span_check();
-        const char *start = static_cast<const char *>(numbers.start);
-        for (size_t i = 0; i < kBytes; i += 4096) ASSERT_EQ(0, start[i]) << "the arena's again";
-    }
-}
-
-TEST_F(Arena, ReservesHugePagesOrSaysSo) {
-    loam_arena *none = nullptr;
-    constexpr size_t k2M = 2 << 20, k1G = 1 << 30;
-    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(4 << 20, 1, 0, LOAM_NODE_ANY, 0, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k2M, 0, 0, LOAM_NODE_ANY, 0, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k1G, SIZE_MAX / 2, 0, LOAM_NODE_ANY, 0, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k2M, 1, LOAM_ARENA_PURGE, LOAM_NODE_ANY, 0, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages(k2M, 1, 0, 63, 0, &none));
-    EXPECT_EQ(-EINVAL, loam_reserve_huge_pages_interleave(4096, 1, 0, 0));
-    EXPECT_EQ(nullptr, none);
-    std::string said = unit::stderr_of([&] {
-        EXPECT_EQ(
-            0, loam_reserve_huge_pages(k2M, 3, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, 1000, &arena_));
-    });
-    ASSERT_NE(nullptr, arena_);
-    EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 1) << said;
-    loam_arena_numbers numbers;
-    loam_arena_usage(arena_, &numbers);
-    EXPECT_EQ(3 * k2M, numbers.bytes);
-    EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(numbers.start) % k2M);
-    Heap heap(arena_);
-    auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, 5 << 20));
-    ASSERT_TRUE(inside(p));
-    for (size_t i = 0; i < 5 << 20; i++) ASSERT_EQ(0, p[i]);
-    memset(p, 1, 5 << 20);
-    loam_free(p);
 }
 
 /* ---- Spans by chance ---- */

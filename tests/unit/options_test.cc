@@ -270,6 +270,15 @@ TEST_F(Options, EachRow) {
     }
 }
 
+TEST_F(Options, ReservingIsNotSampling) {
+    EXPECT_EQ("", read({"LOAM_RESERVE_TIMEOUT=5s", "LOAM_RESERVE_OS_MEMORY=1MiB"}));
+    EXPECT_EQ(0u, lm_sampling.rate);
+    EXPECT_EQ(size_t{LM_QUIET_MOST}, lm_quiet_most);
+    EXPECT_EQ("", read({"LOAM_GUARD_SAMPLING=5000"}));
+    EXPECT_EQ(5000u, lm_sampling.rate);
+    EXPECT_EQ(0u, lm_quiet_most) << "malloc's slow path looks whether a sample is due";
+}
+
 TEST_F(Options, TheProgramsString) {
     EXPECT_EQ("", read_program("purge_delay=2s, ON_ERROR=ignore ,\n\tPurge_Thread = 0,,"));
     EXPECT_EQ(2000u, lm_purge_policy.delay_ms);

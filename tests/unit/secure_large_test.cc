@@ -41,6 +41,18 @@ TEST(SecureLarge, OneByteTooManyIsSeenAtFreeAndAtRealloc) {
     lm_free(p);
 }
 
+TEST(SecureLarge, WhatBecomesShorterLeavesNothingBehind) {
+    char *p = object(2 * kBytes), *next = object(kBytes);
+    ASSERT_EQ(p, lm_realloc(p, kBytes / 2));
+    lm_page_t *page = lm_page_of(p);
+    size_t span = size_t{page->slices} << LM_SLICE_SHIFT;
+    ASSERT_LT(span, kBytes);
+    for (size_t i = span; i < 2 * kBytes; i++) ASSERT_EQ(0, p[i]) << i;
+    lm_free(p);
+    lm_free(next);
+    lm_heap_collect(); /* the next test counts guards */
+}
+
 TEST(SecureLarge, FreedOnesWaitAreClearedAndComeBackAsTheyWere) {
     char *first = object(kBytes);
     lm_free(first);

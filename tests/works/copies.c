@@ -271,8 +271,8 @@ static void children(const char *self, char *preload) {
     static const char *const real[] = {
         "ls -lR /etc >/dev/null 2>&1; true",
         "seq 20000 | sort -R | sort -n | tail -n 1 | grep -qx 20000",
-        "command -v python3 >/dev/null || exit 0; python3 -c 'import json, re; "
-        "assert json.loads(json.dumps(list(range(9999))))[-1] == 9998'",
+        ("command -v python3 >/dev/null || exit 0; python3 -c 'import json, re; "
+         "assert json.loads(json.dumps(list(range(9999))))[-1] == 9998'"),
     };
     char *plain[] = {preload, (char *)"PATH=/usr/bin:/bin", NULL};
     for (size_t i = 0; i < sizeof real / sizeof *real; i++) {

@@ -23,6 +23,13 @@
 #include <semaphore.h>
 
 enum { idle_ms = 1000, start_allowance_mib = 4 };
+/* The debug build's worker reads every free block before its page goes back: on a machine with other work, not always
+   within the second. */
+#if LOAM_DEBUG
+enum { grace_ms = 4000 };
+#else
+enum { grace_ms = 0 };
+#endif
 
 typedef enum pattern { small_blocks, large_blocks, mixed_sizes, random_order } pattern;
 
@@ -168,6 +175,8 @@ int main(int argc, char **argv) {
     size_t start = works_rss_bytes(), start_own = works_anonymous_bytes();
     round_of(bytes, argv[2]);
     works_sleep_ms(idle_ms);
+    for (int ms = 0; ms < grace_ms && works_anonymous_bytes() > start_own + start / 20; ms += 50)
+        works_sleep_ms(50);
     size_t end = works_rss_bytes(), end_own = works_anonymous_bytes();
     for (size_t t = 0; t < 2; t++) {
         ask(t, order_end, 0, 0);

@@ -143,7 +143,7 @@ static int work(void) {
     }
     for (int k = 0; k < kinds; k++) { /* and after all the other sizes have been everywhere */
         size_t last = use_up(sizes[k], &chain);
-        CHECK(last >= first[k] / 10 * 7,
+        CHECK(last >= first[k] / 10 * 8,
               "blocks of %zu bytes (0: mixed): %zu KiB at first, %zu KiB after other sizes",
               sizes[k], first[k] / 1024, last / 1024);
         give_all(chain, true);

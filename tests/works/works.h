@@ -145,18 +145,37 @@ static inline size_t works_random_size(uint64_t *state) {
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* Writes every byte with a pattern of its own place and `seed`, so that two blocks that overlap
-   spoil each other. */
+/* Every byte has a pattern of its own place and `seed`, so that two blocks that overlap spoil each other:
+   seed + i * 7 + i / 256. Eight at a time: much of these tests' time is spent here. */
+static inline uint64_t works_pattern(size_t i, uint64_t seed) {
+    const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080, steps = 0x312a231c150e0700;
+    uint64_t first = ((seed + i * 7 + (i >> 8)) & 0xff) * ones;
+    return ((first & ~tops) + (steps & ~tops)) ^ ((first ^ steps) & tops);
+}
+
 static inline void works_fill(void *block, size_t bytes, uint64_t seed) {
     unsigned char *p = (unsigned char *)block;
-    for (size_t i = 0; i < bytes; i++) p[i] = (unsigned char)(seed + i * 7 + (i >> 8));
+    size_t i = 0;
+    uint64_t pattern;
+    for (; bytes - i >= 8; i += 8) {
+        pattern = works_pattern(i, seed);
+        memcpy(p + i, &pattern, 8);
+    }
+    pattern = works_pattern(i, seed);
+    memcpy(p + i, &pattern, bytes - i);
 }
 
 static inline bool works_filled(const void *block, size_t bytes, uint64_t seed) {
     const unsigned char *p = (const unsigned char *)block;
-    for (size_t i = 0; i < bytes; i++)
-        if (p[i] != (unsigned char)(seed + i * 7 + (i >> 8))) return false;
-    return true;
+    size_t i = 0;
+    uint64_t pattern, there;
+    for (; bytes - i >= 8; i += 8) {
+        pattern = works_pattern(i, seed);
+        memcpy(&there, p + i, 8);
+        if (there != pattern) return false;
+    }
+    pattern = works_pattern(i, seed);
+    return memcmp(p + i, &pattern, bytes - i) == 0;
 }
 
 /* Makes every page of a block resident; cheap enough for a gibibyte. */

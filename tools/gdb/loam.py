@@ -188,8 +188,9 @@ class Arena:
         """In a secure build: freed blocks that are not to be used again at once."""
         if not any(field.name == "later" for field in heap.type.fields()):
             return []
-        later = heap["later"][size_class]
-        return [number(later["block"][i]) for i in range(int(later["n"]))]
+        places = heap["later"][size_class]
+        blocks = [number(places[i]) for i in range(places.type.range()[1] + 1)]
+        return [block for block in blocks if block != 0]
 
     def ready(self):
         """Blocks that are out of their pages and in nobody's hands: in lists of threads, or between them."""

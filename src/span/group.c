@@ -1,0 +1,48 @@
+/* group.c: secure builds keep memory of objects of different sizes apart.
+ *
+ *   arena   [ tiny ........ | small ....... | large, nobody's ... | meta | tiny ... | large ... ]
+ *             1 MiB or more: pages of blocks to 128 bytes, and never of others
+ *
+ * What was once a page of small blocks is never again one of larger ones, a large object, or loam's own: a pointer that
+ * is used after its object was freed meets one of the same group, and an overflow at a page's end as a rule one of
+ * them, too. A group takes memory from what is nobody's, CHUNK slices at a time, and keeps it: free spans of different
+ * groups have bins of their own and do not merge. Purged ones cost addresses alone.
+ *
+ * It cannot keep that up where there is no more memory: then a group takes what large objects have left. Its addresses
+ * do not go back to the system, not even at the arena's end. In other builds all memory is of one group.
+ * Invariant: lm_span_check: both ends of a free span name its group; neighbours of one kind and group are merged.
+ */
+#include "span/room.h"
+
+#if LM_SECURE
+
+enum { CHUNK = 16 }; /* slices: 1 MiB */
+
+lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
+    size_t first = lm_span_slice(span), slices = span->slices;
+    lm_kind_t kind = (lm_kind_t)span->kind;
+    uint32_t stamp = span->stamp;
+    lm_space_remove(span);
+    lm_space_set_group(first, group);
+    return lm_space_insert(first, slices, kind, stamp);
+}
+
+lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
+    size_t length = slices > CHUNK ? slices : CHUNK;
+    lm_page_t *span = lm_space_clean(length);
+    if (span == NULL) span = lm_space_clean(length = slices);
+    if (span == NULL) return NULL;
+    size_t first = lm_span_slice(span), rest = span->slices - length;
+    lm_space_remove(span);
+    /* Its slots may say anything: neither part must merge with what the other one was. */
+    if (rest > 0) lm_space_label(first + length, rest, LM_KIND_BUSY);
+    lm_space_set_group(first, group);
+    span = lm_space_insert(first, length, LM_KIND_CLEAN, 0);
+    if (rest > 0) {
+        lm_space_set_group(first + length, LM_GROUP_LARGE);
+        lm_space_insert(first + length, rest, LM_KIND_CLEAN, 0);
+    }
+    return span;
+}
+
+#endif
