@@ -113,7 +113,8 @@ void expect_lines(const std::string &said) {
 bool is_bad(const std::string &entry) {
     std::string said;
     (void)read({entry}, &said);
-    return said.find("default") != std::string::npos || said.find("unknown") != std::string::npos;
+    return said.find(" used\n") != std::string::npos ||
+           said.find("unknown option") != std::string::npos;
 }
 
 } // namespace
