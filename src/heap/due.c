@@ -33,7 +33,6 @@ static bool collect(void) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
-    waited |= lm_purge_await(); /* what the worker has in its hands is nobody's to take */
     if (!asked && !limited && !lm_later_waits()) return waited;
     lm_heap_collect();
     /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */

@@ -209,14 +209,6 @@ size_t lm_purge_all(void) {
     return slices << LM_SLICE_SHIFT;
 }
 
-bool lm_purge_await(void) {
-    lm_lock_take(&lm_space.lock);
-    bool busy = lm_space.busy > 0;
-    lm_space_rest();
-    lm_lock_give(&lm_space.lock);
-    return busy;
-}
-
 void lm_purge_pause(void) {
     lm_lock_take(&lm_space.lock);
     lm_space.paused++;

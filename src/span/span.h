@@ -252,9 +252,6 @@ bool lm_purge_may_work(void);
 /* Purges every dirty span now, whatever its age. Returns the bytes given back. */
 size_t lm_purge_all(void);
 
-/* Waits until what others are purging may be taken; false iff there was nothing. */
-bool lm_purge_await(void);
-
 /* Between the two there is no worker: pause waits until it has ended. They may nest, in any thread. */
 void lm_purge_pause(void);
 void lm_purge_resume(void);
