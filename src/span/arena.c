@@ -19,7 +19,8 @@ enum {
     GROW_LEAST = 16,       /* slices: 1 MiB */
     GROW_MOST = 512,       /* 32 MiB */
     LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
-    SETTLE_LEAST = 256,    /* slices whose descriptors are worth a purge */
+    /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all that goes back. */
+    SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
     SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
 };
 

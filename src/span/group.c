@@ -5,8 +5,8 @@
  *
  * What was once a page of small blocks is never again one of larger ones, a large object, or loam's own: a pointer that
  * is used after its object was freed meets one of the same group, and an overflow at a page's end as a rule one of
- * them, too. A group takes memory from what is nobody's, CHUNK slices at a time, and keeps it: free spans of different
- * groups have bins of their own and do not merge. Purged ones cost addresses alone.
+ * them, too. A group takes runs of memory from what is nobody's, a sixteenth of the arena at a time, and keeps them: free
+ * spans of different groups have bins of their own and do not merge. Purged ones cost addresses alone.
  *
  * It cannot keep that up where there is no more memory: then a group takes what large objects have left, and at last
  * what all groups have purged is nobody's again. Until then its addresses do not go back to the system, not even at the
@@ -17,7 +17,7 @@
 
 #if LM_SECURE
 
-enum { CHUNK = 16 }; /* slices: 1 MiB */
+enum { CHUNK_LEAST = 16, CHUNK_MOST = 512 }; /* slices: 1 and 32 MiB */
 
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices;
@@ -42,7 +42,10 @@ bool lm_group_forget(void) {
 }
 
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
-    size_t length = slices > CHUNK ? slices : CHUNK;
+    size_t length = lm_arena.slices / 16; /* as the arena grows: few runs, and few ends of runs */
+    if (length < CHUNK_LEAST) length = CHUNK_LEAST;
+    if (length > CHUNK_MOST) length = CHUNK_MOST;
+    if (length < slices) length = slices;
     lm_page_t *span = lm_space_clean(length);
     if (span == NULL) span = lm_space_clean(length = slices);
     if (span == NULL) return NULL;
