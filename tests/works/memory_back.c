@@ -34,9 +34,9 @@ enum { grace_ms = 0 };
 /* What the secure build keeps of a peak besides: addresses stay with their group of sizes, 8 bytes of the map for each
    64 KiB. */
 #if LOAM_SECURE
-enum { kept_of = 65536 / 8 };
+enum { kept_a_slice = 8 };
 #else
-enum { kept_of = 0 };
+enum { kept_a_slice = 0 };
 #endif
 
 typedef enum pattern { small_blocks, large_blocks, mixed_sizes, random_order } pattern;
@@ -183,8 +183,7 @@ int main(int argc, char **argv) {
     size_t start = works_rss_bytes(), start_own = works_anonymous_bytes();
     round_of(bytes, argv[2]);
     works_sleep_ms(idle_ms);
-    size_t allowed = start / 20;
-    if (kept_of > 0) allowed += bytes / kept_of;
+    size_t allowed = start / 20 + bytes / 65536 * kept_a_slice;
     for (int ms = 0; ms < grace_ms && works_anonymous_bytes() > start_own + allowed; ms += 50)
         works_sleep_ms(50);
     size_t end = works_rss_bytes(), end_own = works_anonymous_bytes();
