@@ -326,7 +326,7 @@ LM_INLINE void set_aside(const lm_page_t *page, void *p, size_t bytes) {
 }
 
 /* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
- * address. 0 bytes: no page. */
+ * address. Fewer bytes than a word: no page (0), or a sampled object, with pages that must not be read around it. */
 LM_INLINE void free_here(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
@@ -336,7 +336,9 @@ LM_INLINE void free_here(void *p, size_t size) {
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     size_t bytes = page->block_bytes;
     size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
-    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES) && !begins_block(page, p)) {
+    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - sizeof(word_t)) >
+                    LM_SLICE_BYTES - sizeof(word_t)) &&
+        !begins_block(page, p)) {
         free_other(p, size);
         return;
     }

@@ -3,10 +3,10 @@
  *   objects of   malloc ─┐                          each list a user of tests/model/user.h, all with one twin;
  *                zalloc ─┤ the thread's own heap,   any thread frees what any has made, and threads pass a baton
  *                        │ or the one it has chosen
- *                heaps ──┴ up to three, that come and go
+ *                heaps ──┴ up to three, that come and go; the last lies in an arena, and spills
  *
  * What heap_fuzz.cc leaves out: heaps that are made, chosen, limited, deleted and destroyed; growth in place, zeroed
- * growth, alignment at an offset, copies. The oracle knows of each object in which heap it has to be, and of each heap
+ * growth, alignment at an offset, copies, arenas, sampled objects, a soft limit that is crossed. The oracle knows of each object in which heap it has to be, and of each heap
  * how many objects a walk has to find. After every program nothing may be left.
  *
  * It cannot see races; the system refuses nothing here.
@@ -21,7 +21,12 @@ extern "C" {
 #include "heap/room.h"
 }
 
+#include <loam/arena.h>
+#include <loam/limits.h>
+#include <loam/options.h>
+
 #include <memory>
+#include <string>
 
 namespace {
 
@@ -37,6 +42,8 @@ class Program {
         for (auto &user : users_) user = std::make_unique<User>(twin_);
     }
     ~Program() {
+        sample(0);
+        limit(0);
         for (size_t heap = 0; heap < kHeaps; heap++) end_heap(heap, choices_.below(2) == 0);
         turn_ = 0;
         for (auto &user : users_) {
@@ -75,9 +82,13 @@ class Program {
         switch (what) {
         case 0: turn_ = choices_.below(kThreads); return;
         case 1: return end_thread();
-        case 2: return list >= 2 ? end_heap(list - 2, choices_.below(2) == 0) : check();
+        case 2:
+            if (list >= 2) return end_heap(list - 2, choices_.below(2) == 0);
+            return list == 0 ? check() : limit(limited_ ? 0 : size_t{1} << 20);
         case 3: return choose(list);
-        case 4: return list >= 2 ? look_into(list - 2) : (void)loam_collect();
+        case 4:
+            if (list >= 2) return look_into(list - 2);
+            return list == 0 ? (void)loam_collect() : sample(sampled_ ? 0 : 3);
         case 5: return (void)lm_idle_collect(choices_.below(4) == 0);
         default: break;
         }
@@ -166,8 +177,31 @@ class Program {
         }
     }
 
+    void sample(size_t rate) {
+        sampled_ = rate != 0;
+        if (loam_option_set("guard_sampling", std::to_string(rate).c_str()) != 0)
+            fuzz::expect("no such rate");
+    }
+
+    /* Soft: it refuses nothing. */
+    void limit(size_t bytes) {
+        limited_ = bytes != 0;
+        if (loam_limit_set(bytes, 0) != 0) fuzz::expect("no such limit");
+    }
+
+    static loam_arena *arena() {
+        static loam_arena *made = [] {
+            loam_arena *one = nullptr;
+            if (loam_reserve_memory(size_t{2} << 20, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &one) !=
+                0)
+                fuzz::expect("no arena");
+            return one;
+        }();
+        return made;
+    }
+
     void make_heap(size_t heap) {
-        heaps_[heap] = loam_heap_create();
+        heaps_[heap] = heap + 1 < kHeaps ? loam_heap_create() : loam_heap_create_in(arena(), true);
         if (heaps_[heap] == nullptr) fuzz::expect("no heap");
         users_[2 + heap]->heap = heaps_[heap];
     }
@@ -245,6 +279,7 @@ class Program {
     size_t chosen_[kThreads] = {kHeaps, kHeaps, kHeaps}; /* kHeaps: none */
     std::unique_ptr<model::Baton> threads_[kThreads - 1];
     size_t turn_ = 0;
+    bool sampled_ = false, limited_ = false;
     uint64_t seeds_ = 0;
 };
 

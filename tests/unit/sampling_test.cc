@@ -99,7 +99,7 @@ TEST_F(Sampling, NoPlaceOfABatchIsLeftOut) {
 }
 
 TEST_F(Sampling, SizesAndAlignmentsAreAsEver) {
-    for (size_t bytes : {0, 1, 15, 16, 17, 100, 4095, 4096, 4097, 30000, 65000}) {
+    for (size_t bytes : {0, 1, 4, 7, 15, 16, 17, 100, 4095, 4096, 4097, 30000, 65000}) {
         for (int i = 0; i < 8; i++) {
             char *p = sampled(bytes);
             ASSERT_TRUE(loam_sampling_holds(p)) << bytes;
