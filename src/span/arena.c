@@ -21,7 +21,7 @@ enum {
     LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
     /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all that goes back. */
     SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
-    SKIPS = 8,             /* strangers in our way that we step over, twice as far each time */
+    SKIPS = 8, /* strangers in our way that we step over, twice as far each time */
 };
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
@@ -305,7 +305,9 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
 #if LM_SECURE
     if (group != LM_GROUP_LARGE) {
         lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
-        return span != NULL ? span : lm_group_grow(group, slices);
+        if (span == NULL) span = lm_group_grow(group, slices);
+        /* Before it is purged: the system, which gives no more, would get the arena's end. */
+        return span != NULL ? span : dirty_of_nobody(group, slices);
     }
 #endif
     (void)group;
@@ -343,7 +345,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     size_t fewer = span == NULL && block_bytes > 0 ? shorter(group, slices, block_bytes) : 0;
     if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
     if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
-        span = hole(group, wanted);
+        if (lm_limit_admits(slices, spared)) span = hole(group, wanted);
         while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back()) {
             backed = true;
             span = dirty_of_nobody(group, wanted); /* others may have been faster */
