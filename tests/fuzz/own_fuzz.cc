@@ -6,8 +6,9 @@
  *                heaps ──┴ up to three, that come and go; the last lies in an arena, and spills
  *
  * What heap_fuzz.cc leaves out: heaps that are made, chosen, limited, deleted and destroyed; growth in place, zeroed
- * growth, alignment at an offset, copies, arenas, sampled objects, a soft limit that is crossed. The oracle knows of each object in which heap it has to be, and of each heap
- * how many objects a walk has to find. After every program nothing may be left.
+ * growth, alignment at an offset, copies, arenas, sampled objects, a soft limit that is crossed. The oracle knows of
+ * each object in which heap it has to be, and of each heap how many objects a walk has to find. After every program
+ * nothing may be left.
  *
  * It cannot see races; the system refuses nothing here.
  */
