@@ -198,7 +198,8 @@ TEST_F(Kept, CollectingTakesPagesThatWaitedForNews) {
 
 /* The worker takes the news of frees from a thread that rests, and cannot take the blocks in. */
 TEST_F(Kept, CollectingLooksBehindTheWorker) {
-    if (LM_TSAN) GTEST_SKIP() << "a look at a sleeper's stack, which ThreadSanitizer cannot know of";
+    if (LM_TSAN)
+        GTEST_SKIP() << "a look at a sleeper's stack, which ThreadSanitizer cannot know of";
     in_thread([] {
         std::vector<void *> taken = blocks(600, kBytes);
         in_thread([&] { free_blocks(taken, 0, 100); });
