@@ -5,8 +5,8 @@
  *
  * What was once a page of small blocks is never again one of larger ones, a large object, or loam's own: a pointer that
  * is used after its object was freed meets one of the same group, and an overflow at a page's end as a rule one of
- * them, too. A group takes runs of memory from what is nobody's, a sixteenth of the arena at a time, and keeps them: free
- * spans of different groups have bins of their own and do not merge. Purged ones cost addresses alone.
+ * them, too. A group takes runs of memory from what is nobody's, a sixteenth of the arena at a time, and keeps them:
+ * free spans of different groups have bins of their own and do not merge. Purged ones cost addresses alone.
  *
  * It cannot keep that up where there is no more memory: then a group takes what large objects have left, and at last
  * what all groups have purged is nobody's again. Until then its addresses do not go back to the system, not even at the
