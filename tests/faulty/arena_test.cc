@@ -11,6 +11,7 @@ extern "C" {
 #include "os/faulty.h"
 }
 
+#include "unit/own_mapping.h"
 #include "unit/stderr_of.h"
 
 #include <sys/mman.h>
@@ -249,8 +250,8 @@ TEST_F(Machine, StopsWhenTimeIsUp) {
 /* ---- Refusals ---- */
 
 TEST_F(Machine, LosesNothingWhereItRefuses) {
-    void *at = mmap(nullptr, 1 << 22, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(MAP_FAILED, at);
+    void *at = unit::own_mapping(1 << 22);
+    ASSERT_NE(nullptr, at);
     lm_span_stats_t before, after;
     lm_span_stats(&before);
     loam_arena *arena = nullptr;

@@ -6,6 +6,7 @@
 #ifndef LOAM_TESTS_UNIT_ARENA_UNIT_H
 #define LOAM_TESTS_UNIT_ARENA_UNIT_H
 
+#include "own_mapping.h"
 #include "whole_unit.h"
 
 #include "loam/arena.h"
@@ -22,10 +23,8 @@ class ArenaTest : public PausedWorkerTest {
   protected:
     void SetUp() override {
         PausedWorkerTest::SetUp();
-        void *at = mmap(nullptr, kBytes + 2 * kSlice, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        ASSERT_NE(MAP_FAILED, at);
-        mapping_ = static_cast<char *>(at);
+        mapping_ = own_mapping(kBytes + 2 * kSlice);
+        ASSERT_NE(nullptr, mapping_);
         start_ =
             reinterpret_cast<char *>(lm_align_up(reinterpret_cast<uintptr_t>(mapping_), kSlice));
     }
