@@ -205,15 +205,8 @@ LM_INLINE void *lm_block_alloc_small(size_t bytes) {
     return LM_LIKELY(block != NULL) ? block : lm_block_alloc_slow(bytes);
 }
 
-/* Takes back what lm_block_alloc gave; NULL allowed. */
-LM_INLINE void lm_block_free(void *p) {
-    lm_given(p);
-    size_t slice = lm_slice_of(p);
-    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
-        lm_free_foreign(p);
-        return;
-    }
-    lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+/* From where the page is known. */
+LM_INLINE void lm_block_free_on(void *p, lm_page_t *page) {
     /* The word equals our token iff we wrote it. */
     if (LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token())) {
         lm_block_free_slow(p, page);
@@ -224,6 +217,17 @@ LM_INLINE void lm_block_free(void *p) {
     /* Release, which is free on x86-64: a fork at this point finds a list that hangs together. */
     lm_store_release(&page->free, block);
     if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
+}
+
+/* Takes back what lm_block_alloc gave; NULL allowed. */
+LM_INLINE void lm_block_free(void *p) {
+    lm_given(p);
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
+        lm_free_foreign(p);
+        return;
+    }
+    lm_block_free_on(p, lm_peek(&lm_arena.map[slice]));
 }
 
 /* align is a power of two. */

@@ -287,23 +287,11 @@ void lm_block_free_slow(void *p, lm_page_t *page) {
         free_slower(p, page);
 }
 
-/* As lm_block_free from where it has found the page. */
-static void free_in_range(void *p, lm_page_t *page) {
-    if (lm_peek(&page->owner) != lm_thread_token()) {
-        lm_block_free_slow(p, page);
-        return;
-    }
-    lm_block_t *block = (lm_block_t *)p;
-    lm_link_set(block, page->free);
-    lm_store_release(&page->free, block);
-    if (LM_UNLIKELY(lm_count_down(&page->live))) lm_page_event(page);
-}
-
 void lm_free_foreign(void *p) {
     if (p == NULL) return;
     lm_page_t *page = lm_range_page_of(p);
     if (page->kind != LM_KIND_NONE)
-        free_in_range(p, page);
+        lm_block_free_on(p, page);
     else
         lm_misuse("free of a pointer that loam did not allocate: %p (", p);
 }

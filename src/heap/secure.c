@@ -246,6 +246,14 @@ LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
     return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
 }
 
+/* Whether canary and slack of a block with so much room are as they were left. */
+LM_INLINE bool ends_well(const void *p, size_t room, size_t *slack) {
+    uint64_t odd = *last_word(p, room) ^ canary_of(p);
+    *slack = odd >> SLACK_SHIFT;
+    return (odd & ~SLACK_MASK) == 0 && *slack <= room - LM_TRAILER &&
+           slack_is_zero((const char *)last_word(p, room), *slack);
+}
+
 /* Says what is wrong with a block that is. Returns false. */
 static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *function) {
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
@@ -267,12 +275,8 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
 
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
-    size_t room = lm_block_room(page, p);
-    uint64_t odd = *last_word(p, room) ^ canary_of(p);
-    size_t slack = odd >> SLACK_SHIFT;
-    bool good = (odd & ~SLACK_MASK) == 0 && slack <= room - LM_TRAILER;
-    if (LM_LIKELY(good && slack_is_zero((const char *)last_word(p, room), slack))) return true;
-    return damaged(page, p, function);
+    size_t slack;
+    return LM_LIKELY(ends_well(p, lm_block_room(page, p), &slack)) || damaged(page, p, function);
 }
 
 /* ---- Free ---- */
@@ -326,7 +330,7 @@ LM_INLINE void set_aside(const lm_page_t *page, void *p, size_t bytes) {
 }
 
 /* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
- * address. Fewer bytes than a word: no page (0), or a sampled object, with pages that must not be read around it. */
+ * address. 0 bytes: no page. */
 LM_INLINE void free_here(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
@@ -336,16 +340,12 @@ LM_INLINE void free_here(void *p, size_t size) {
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     size_t bytes = page->block_bytes;
     size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
-    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - sizeof(word_t)) >
-                    LM_SLICE_BYTES - sizeof(word_t)) &&
-        !begins_block(page, p)) {
+    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES) && !begins_block(page, p)) {
         free_other(p, size);
         return;
     }
-    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
-    size_t slack = odd >> SLACK_SHIFT;
-    if (LM_UNLIKELY((odd & ~SLACK_MASK) != 0 || slack > bytes - LM_TRAILER ||
-                    !slack_is_zero((const char *)last_word(p, bytes), slack))) {
+    size_t slack;
+    if (LM_UNLIKELY(!ends_well(p, bytes, &slack))) {
         if (begins_block(page, p))
             (void)damaged(page, p, "free");
         else
