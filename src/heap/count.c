@@ -8,6 +8,7 @@
  * in its lists: nobody may follow these but that thread.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 #include <string.h>
 
@@ -47,12 +48,8 @@ static void less_ready(const lm_heap_t *heap, lm_heap_stats_t *stats) {
             less(stats, of, 1);
             stats->of_class[of].total--;
         }
-#if LM_SECURE
         /* Freed, as far as the program knows. */
-        for (uint32_t i = 0; i < LM_LATER_MOST; i++) {
-            if (heap->later[c][i] != NULL) less(stats, c, 1);
-        }
-#endif
+        less(stats, c, lm_later_count(heap, c));
     }
 }
 
@@ -62,8 +59,11 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     lm_lock_take(&lm_registry_lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         size_t away = lm_transfer_blocks(c);
-        for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
-            away += listed(&LM_CONTAINER(n, lm_heap_t, link)->foreign[c]);
+        for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
+            const lm_heap_t *heap = LM_CONTAINER(n, lm_heap_t, link);
+            away += listed(&heap->foreign[c]);
+            stats->of_class[c].total += lm_later_reused(heap, c);
+        }
         stats->of_class[c].total += lm_load_relaxed(&lm_span_counts.of_class[c].handed);
         less(stats, c, away);
     }

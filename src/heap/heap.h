@@ -39,8 +39,18 @@ typedef struct lm_foreign {
 } lm_foreign_t;
 
 #if LM_SECURE
-/* Places for freed blocks of one class that wait before they are used again (later.c). */
-enum { LM_LATER_MOST = 16 };
+/* Freed blocks of one class that wait before they are used again (later.c). All of it is the owner's alone, without the
+ * lock, but see lm_later_return; `taken` and `left`, atomic, are read by who asks for statistics. */
+enum { LM_LATER_MOST = 32, LM_LATER_PLACES = 1216 };
+typedef struct lm_later {
+    size_t ready,
+        taken;      /* numbers of places: from `taken` to `ready` malloc may have what is in them */
+    size_t left;    /* of those taken: not by malloc */
+    uint8_t most;   /* ready at most; 0: none wait */
+    uint8_t mask;   /* mask + 1 more must wait, a power of two */
+    uint8_t last;   /* last + 1 places, a power of two */
+    uint16_t first; /* of later_place[] */
+} lm_later_t;
 #endif
 
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
@@ -92,11 +102,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_foreign_t foreign[LM_CLASSES]; /* without the lock, but see lm_foreign_return_sleeper */
 
 #if LM_SECURE
-    /* Blocks that wait (later.c): the owner's alone, without the lock, but see lm_later_return. */
     uint64_t random;
-    size_t later_bytes;             /* granted */
-    uint8_t later_mask[LM_CLASSES]; /* places granted, less 1; 0: none */
-    lm_block_t *later[LM_CLASSES][LM_LATER_MOST];
+    size_t later_bytes; /* granted */
+    unsigned later_places;
+    lm_later_t later[LM_CLASSES];
+    lm_block_t *later_place[LM_LATER_PLACES];
 #endif
 
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */

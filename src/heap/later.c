@@ -1,23 +1,28 @@
-/* later.c: freed blocks of the secure build wait, in random places, before malloc may have them again.
+/* later.c: freed blocks of the secure build wait, in random order, before malloc may have them again.
  *
- *   free ──> [ block |   | block | ... ]      places for each class in the thread's heap
- *                 │ chosen at random: who is in it leaves
- *                 └──> lm_block_free: page, other thread's page, ...
+ *               taken            ready           ready + mask + 1
+ *   malloc <────── [ block | block | block | block |   | block ] <── free: where one of the youngest was, which moves
+ *                  └── malloc may ──┘ └── must wait, 8 ──┘           to the end; no room: the ready ones leave,
+ *                                                                    to page, other thread's page, ...
  *
- * So an address that was just freed does not come back at once, and which comes back when nobody can foretell. What
- * waits is wiped already, so that a double free and a write meanwhile are seen. Blocks of any thread wait here; those
- * of first-class heaps do not, which may be destroyed. It holds back at most LM_LATER_MOST blocks of a class or BYTES,
- * but LEAST, and about BYTES_ALL in all for a thread; to its page a block that waits is in use. How long one waits is
- * chance: one free of its class at least, as many as there are places on average.
+ * A ring for each class in the thread's heap. So an address that was just freed does not come back at once, and which
+ * comes back when nobody can foretell. What waits is wiped already, so that a double free and a write meanwhile are
+ * seen. Malloc takes the next that has waited from here, before it looks into lists of pages: most blocks never go
+ * back to their page. Blocks of any thread wait here; those of first-class heaps do not, which may be destroyed.
+ * It holds back at most LM_LATER_MOST blocks of a class or BYTES, but LEAST and one, and about BYTES_ALL in all for a
+ * thread; to its page a block that waits is in use. How long one waits is chance: one free of its class at least, as
+ * many as must wait on average. While somebody counts allocations (lm_quiet_most) malloc takes none.
  * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. A block that
  * is between its place and its page while another thread forks is lost to the child.
+ * Invariant: ready - taken <= mask; places from `taken` to the end hold free blocks of the class, or NULL.
  */
+#include "heap/count.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 
 #if LM_SECURE
 
-enum { LEAST = 2, BYTES = 16384, BYTES_ALL = 512 * 1024 };
+enum { WAIT = 8, LEAST = 2, BYTES = 8192, BYTES_ALL = 256 * 1024 };
 
 uint64_t lm_random(lm_heap_t *heap) {
     /* Nobody else's: only the owner, or who has the heap's lock, comes here. */
@@ -30,16 +35,47 @@ uint64_t lm_random(lm_heap_t *heap) {
     return x ^ x << 17;
 }
 
-/* Places: a power of two. */
 static void grant(lm_heap_t *heap, unsigned size_class, size_t bytes) {
-    size_t places = LM_LATER_MOST;
-    while (places * bytes > BYTES && places > LEAST) places /= 2;
-    if (heap->later_bytes + places * bytes > BYTES_ALL) places = LEAST;
+    /* Relaxed: a number. */
+    bool many = lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many);
+    size_t places = LM_LATER_MOST, most = many ? BYTES / 4 : BYTES;
+    while (places * bytes > most && places > LEAST) places /= 2;
+    if (heap->later_bytes + places * bytes > (many ? BYTES_ALL / 8 : BYTES_ALL)) places = LEAST;
     heap->later_bytes += places * bytes;
-    heap->later_mask[size_class] = (uint8_t)(places - 1);
+    size_t wait = places / 2 < WAIT ? places / 2 : WAIT;
+    unsigned first = heap->later_places;
+    heap->later_places += (unsigned)places;
+    LM_ASSERT(heap->later_places <= LM_LATER_PLACES); /* if all classes have some */
+    memset(&heap->later_place[first], 0, places * sizeof *heap->later_place);
+    heap->later[size_class] = (lm_later_t){.most = (uint8_t)(places - wait),
+                                           .mask = (uint8_t)(wait - 1),
+                                           .last = (uint8_t)(places - 1),
+                                           .first = (uint16_t)first};
 }
 
-void lm_later_first(const lm_page_t *page, void *p) {
+/* The first n places are empty, whatever they say. Before anything in them is freed: the child of a fork must not find
+ * it in two places. Returns the number of the first. */
+LM_INLINE size_t take(lm_later_t *later, size_t n) {
+    size_t taken = later->taken;
+    lm_store_relaxed(&later->left, later->left + n);
+    lm_store_release(&later->taken, taken + n); /* release, free on x86-64: for that child */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return taken;
+}
+
+/* The n that have waited longest. */
+static void leave(lm_heap_t *heap, unsigned size_class, size_t n) {
+    lm_later_t *later = &heap->later[size_class];
+    size_t bytes = lm_class_bytes(size_class), first = take(later, n);
+    for (size_t i = first; i != first + n; i++) {
+        lm_block_t *block = *lm_later_place(heap, later, i);
+        if (block == NULL) continue;
+        lm_check_waited(block, bytes);
+        lm_block_free(block);
+    }
+}
+
+void lm_later_make_room(const lm_page_t *page, void *p) {
     lm_heap_t *heap = lm_heap_get();
     unsigned size_class = lm_load_relaxed(&page->foreign_class);
     if (LM_UNLIKELY(heap == NULL) || size_class == 0) {
@@ -47,37 +83,44 @@ void lm_later_first(const lm_page_t *page, void *p) {
         return;
     }
     heap = heap->main;
-    if (heap->later_mask[size_class] == 0) {
+    lm_later_t *later = &heap->later[size_class];
+    if (later->most == 0) {
         (void)lm_random(heap);
         grant(heap, size_class, page->block_bytes);
+    } else if (later->ready - later->taken >= later->most) {
+        leave(heap, size_class, later->most);
     }
-    lm_block_t *leaves = lm_later_change(heap, size_class, p);
-    if (leaves == NULL) return;
-    lm_check_waited(leaves, page->block_bytes);
-    lm_block_free(leaves);
+    if (LM_UNLIKELY(!lm_later_put(heap, size_class, p))) lm_block_free(p);
 }
 
-/* Takes out what is in it. Emptied before that is freed: the child of a fork must not find it in two places. */
-static lm_block_t *take(lm_block_t **place) {
-    lm_block_t *block = *place;
-    lm_store_release(place,
-                     NULL); /* release, free on x86-64: in this order, as seen by that child */
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return block;
+/* Places in use, by blocks or NULL. */
+LM_INLINE size_t waiting(const lm_later_t *later) {
+    return later->most != 0 ? later->ready + later->mask + 1 - later->taken : 0;
+}
+
+size_t lm_later_count(const lm_heap_t *heap, unsigned size_class) {
+    const lm_later_t *later = &heap->later[size_class];
+    size_t count = 0, end = later->taken + waiting(later);
+    for (size_t i = later->taken; i != end; i++)
+        count += heap->later_place[later->first + (i & later->last)] != NULL;
+    return count;
+}
+
+static void end_class(lm_heap_t *heap, unsigned size_class) {
+    lm_count_others(size_class, lm_later_reused(heap, size_class));
+    heap->later[size_class] = (lm_later_t){.most = 0};
 }
 
 void lm_later_empty(lm_heap_t *heap) {
     if (heap->later_bytes == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        for (unsigned i = 0; heap->later_mask[c] != 0 && i <= heap->later_mask[c]; i++) {
-            lm_block_t *block = take(&heap->later[c][i]);
-            if (block == NULL) continue;
-            lm_check_waited(block, lm_class_bytes(c));
-            lm_block_free(block);
-        }
-        heap->later_mask[c] = 0;
+        lm_later_t *later = &heap->later[c];
+        if (later->most == 0) continue;
+        leave(heap, c, waiting(later));
+        end_class(heap, c);
     }
     heap->later_bytes = 0;
+    heap->later_places = 0;
 }
 
 bool lm_later_waits(void) {
@@ -88,17 +131,21 @@ bool lm_later_waits(void) {
 void lm_later_return(lm_heap_t *heap) {
     if (heap->later_bytes == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_later_t *later = &heap->later[c];
+        if (later->most == 0) continue;
         lm_block_t *list = NULL;
-        for (unsigned i = 0; i < LM_LATER_MOST; i++) {
-            lm_block_t *block = take(&heap->later[c][i]);
+        size_t n = waiting(later), first = take(later, n);
+        for (size_t i = first; i != first + n; i++) {
+            lm_block_t *block = *lm_later_place(heap, later, i);
             if (block == NULL) continue;
             lm_link_set(block, list);
             list = block;
         }
         lm_foreign_send(NULL, list);
-        heap->later_mask[c] = 0;
+        end_class(heap, c);
     }
     heap->later_bytes = 0;
+    heap->later_places = 0;
 }
 
 #endif

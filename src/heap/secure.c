@@ -20,9 +20,11 @@
 
 enum {
     EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
-    SHORT = 128,      /* or less: handled without a loop */
-    END = SHORT,      /* of larger ones: so many at both ends */
+    SHORT = 64,       /* or less: handled without a loop */
+    LOOPED = 512,     /* or less: wiped without a call */
+    END = 128,        /* of larger ones: so many at both ends */
     SLACK_SHIFT = 40,
+    REACH = 512,
 };
 /* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
 #define SLACK_MASK ((uint64_t)0xffff << SLACK_SHIFT)
@@ -30,6 +32,7 @@ enum {
 
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
 typedef uint64_t __attribute__((may_alias)) word_t;
+typedef two_words_t __attribute__((aligned(1))) two_words_anywhere_t;
 
 /* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
 LM_INLINE uint64_t canary_of(const void *p) {
@@ -50,66 +53,65 @@ LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
 
 LM_INLINE bool none_set(two_words_t any) { return (any[0] | any[1]) == 0; }
 
-/* From 16 on. */
-static LM_NOINLINE bool is_zero_long(const char *p, const char *end) {
-    two_words_t any = {0, 0};
-    const char *at = p + 16;
-    for (; at + 64 <= end; at += 64)
-        any |= PAIR(at) | PAIR(at + 16) | PAIR(at + 32) | PAIR(at + 48);
-    for (; at < end; at += 16) any |= PAIR(at);
+LM_INLINE two_words_t four_pairs(const char *p) {
+    return PAIR(p) | PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48);
+}
+
+/* Sizes differ from call to call, and a branch that depends on them costs as much as all the rest: of up to SHORT bytes
+ * four pairs are looked at and written, from both ends, of which some may be the same. So far in: */
+LM_INLINE size_t in_from(size_t least, size_t bytes) { return (size_t)(bytes >= least) << 4; }
+
+/* A block of at most SHORT bytes. linked: but for the first word, from 32 bytes on. */
+LM_INLINE bool is_zero_short(const lm_block_t *block, size_t bytes, bool linked) {
+    const char *p = (const char *)block, *last = p + bytes - 16;
+    two_words_t any = linked ? (two_words_t){0, ((const word_t *)(const void *)p)[1]} : PAIR(p);
+    any |= PAIR(p + (linked ? 16 : in_from(32, bytes)));
+    return none_set(any | PAIR(last - in_from(48, bytes)) | PAIR(last));
+}
+
+/* A longer one, but for its first pair. */
+LM_INLINE bool is_zero_long(const lm_block_t *block, size_t bytes) {
+    const char *p = (const char *)block, *last = p + bytes - 64;
+    two_words_t any = four_pairs(last);
+    for (const char *at = p + 16; at < last; at += 64) any |= four_pairs(at);
     return none_set(any);
 }
 
-/* A free block of at most SHORT, but for its link. */
-LM_INLINE bool is_zero_short(const lm_block_t *block, size_t bytes) {
-    const char *p = (const char *)block, *end = p + bytes;
-    uint64_t second = ((const word_t *)(const void *)p)[1];
-    if (bytes <= 16) return second == 0;
-    two_words_t any = PAIR(end - 16);
-    if (bytes > 32) {
-        any |= PAIR(p + 16) | PAIR(end - 32);
-        if (LM_UNLIKELY(bytes > 64)) {
-            any |= PAIR(p + 32) | PAIR(p + 48) | PAIR(end - 64) | PAIR(end - 48);
-        }
-    }
-    return (any[0] | any[1] | second) == 0;
+LM_INLINE uint64_t second_word(const lm_block_t *block) {
+    return ((const word_t *)(const void *)block)[1];
 }
 
+/* A free block, but for its link. */
 LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
-    const char *p = (const char *)block;
-    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes);
-    return ((const word_t *)(const void *)p)[1] == 0 && is_zero_long(p, p + bytes);
-}
-
-/* END bytes. */
-LM_INLINE bool is_zero_end(const char *p) {
-    two_words_t any = PAIR(p) | PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48);
-    return none_set(any | PAIR(p + 64) | PAIR(p + 80) | PAIR(p + 96) | PAIR(p + 112));
+    if (LM_UNLIKELY(bytes == 16)) return second_word(block) == 0;
+    if (bytes <= SHORT) return is_zero_short(block, bytes, true);
+    return second_word(block) == 0 && is_zero_long(block, bytes);
 }
 
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
     if (LM_LIKELY(all || bytes <= EACH_WORD)) return is_zero(block, bytes);
-    return is_zero_short(block, END) && is_zero_end((const char *)block + bytes - END);
+    const char *end = (const char *)block + bytes;
+    return is_zero_short(block, END, true) &&
+           none_set(four_pairs(end - END) | four_pairs(end - 64));
 }
 
-LM_INLINE void wipe_short(void *block, size_t bytes) {
-    char *p = (char *)block, *end = p + bytes;
+LM_INLINE void wipe_four(char *p) {
     two_words_t zero = {0, 0};
-    PAIR(p) = zero;
-    PAIR(end - 16) = zero;
-    if (bytes <= 32) return;
-    PAIR(p + 16) = zero;
-    PAIR(end - 32) = zero;
-    if (bytes <= 64) return;
-    PAIR(p + 32) = PAIR(p + 48) = zero;
-    PAIR(end - 64) = PAIR(end - 48) = zero;
+    PAIR(p) = PAIR(p + 16) = PAIR(p + 32) = PAIR(p + 48) = zero;
 }
 
 LM_INLINE void wipe(void *block, size_t bytes) {
-    if (LM_LIKELY(bytes <= SHORT))
-        wipe_short(block, bytes);
-    else
+    char *p = (char *)block, *last = p + bytes - 16;
+    if (LM_LIKELY(bytes <= SHORT)) {
+        size_t in = in_from(32, bytes);
+        two_words_t zero = {0, 0};
+        PAIR(p) = PAIR(p + in) = PAIR(last - in) = PAIR(last) = zero;
+    } else if (LM_LIKELY(bytes <= LOOPED)) {
+        for (char *at = p; at < last - 48; at += 64) wipe_four(at);
+        wipe_four(last - 48);
+    } else {
         memset(block, 0, bytes);
+    }
 }
 
 /* ---- Malloc ---- */
@@ -128,10 +130,11 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
 
 /* What is longer than SHORT: its ends. */
 LM_INLINE bool has_waited_well(const lm_block_t *block, size_t bytes) {
-    if (block->next != NULL) return false;
-    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes);
-    const char *p = (const char *)block;
-    return is_zero_short(block, SHORT) && is_zero_end(p + bytes - END);
+    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes, false);
+    const char *p = (const char *)block, *end = p + bytes;
+    two_words_t any = four_pairs(p) | four_pairs(end - 64);
+    if (bytes >= END) any |= four_pairs(p + 64) | four_pairs(end - END);
+    return none_set(any);
 }
 
 void lm_check_waited(lm_block_t *block, size_t bytes) {
@@ -165,16 +168,38 @@ static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
     return p != NULL ? begin_any(p, bytes, all, true) : NULL;
 }
 
+/* The next that has waited, if there is one and nobody counts allocations: then all come from lists of pages. */
+LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
+    lm_heap_t *heap = lm_heap_self;
+    lm_later_t *later = &heap->later[size_class];
+    size_t taken = later->taken;
+    if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return NULL;
+    lm_block_t *block = *lm_later_place(heap, later, taken);
+    /* Relaxed, both: read by who asks for statistics. */
+    if (LM_UNLIKELY(block == NULL)) lm_store_relaxed(&later->left, later->left + 1);
+    lm_store_relaxed(&later->taken, taken + 1);
+    return block;
+}
+
+LM_INLINE void *malloc_of(unsigned size_class, size_t size, size_t bytes, bool all) {
+    lm_block_t *block = lm_block_pop(size_class);
+    return LM_LIKELY(block != NULL) ? begin(block, size, bytes, all) : malloc_slow(bytes, all);
+}
+
+LM_INLINE void *malloc_small(size_t bytes, bool all) {
+    size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
+    lm_block_t *block = pop_waited((unsigned)(size >> 4), bytes);
+    if (LM_UNLIKELY(block == NULL)) return malloc_of((unsigned)(size >> 4), size, bytes, all);
+    if (LM_UNLIKELY(block->next != NULL)) written_after_free(block, size, 0);
+    return begin(block, size, bytes, all);
+}
+
 /* all: every word of it must be zero. */
 LM_INLINE void *malloc_here(size_t bytes, bool all) {
-    if (LM_LIKELY(bytes <= LM_SMALL_MOST - LM_TRAILER)) {
-        size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
-        lm_block_t *block = lm_block_pop(size >> 4);
-        if (LM_LIKELY(block != NULL)) return begin(block, size, bytes, all);
-    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) {
+    if (LM_LIKELY(bytes <= LM_SMALL_MOST - LM_TRAILER)) return malloc_small(bytes, all);
+    if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) {
         unsigned size_class = lm_class_medium(bytes + LM_TRAILER);
-        lm_block_t *block = lm_block_pop(size_class);
-        if (LM_LIKELY(block != NULL)) return begin(block, lm_class_bytes(size_class), bytes, all);
+        return malloc_of(size_class, lm_class_bytes(size_class), bytes, all);
     }
     return malloc_slow(bytes, all);
 }
@@ -184,15 +209,28 @@ static LM_NOINLINE void *malloc_other(size_t bytes) { return malloc_here(bytes, 
 /* What is short and as it should be, without a call: all else begins anew. */
 void *lm_malloc(size_t bytes) {
     size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
-    if (LM_UNLIKELY(bytes > SHORT - LM_TRAILER)) return malloc_other(bytes);
+    if (LM_UNLIKELY(bytes > LM_SMALL_MOST - LM_TRAILER)) return malloc_other(bytes);
     lm_heap_t *heap = lm_heap_self;
-    lm_block_t *block = heap->head[size >> 4];
-    if (LM_UNLIKELY(block == NULL)) return malloc_slow(bytes, false);
-    lm_block_t *next = lm_link_decoded(block);
-    if (LM_UNLIKELY(!lm_link_leads(next)) && next != NULL) return malloc_other(bytes);
-    if (LM_UNLIKELY(!is_zero_short(block, size))) return malloc_other(bytes);
-    heap->head[size >> 4] = next;
-    block->next = NULL;
+    lm_later_t *later = &heap->later[size >> 4];
+    size_t taken = later->taken;
+    lm_block_t *block;
+    if (LM_LIKELY(taken != later->ready) && LM_LIKELY(bytes <= lm_load_relaxed(&lm_quiet_most))) {
+        block = *lm_later_place(heap, later, taken);
+        if (LM_UNLIKELY(block == NULL)) return malloc_other(bytes);
+        if (LM_UNLIKELY(!(size <= SHORT ? is_zero_short(block, size, false)
+                                        : (block->next == NULL && second_word(block) == 0 &&
+                                           is_zero_long(block, size)))))
+            return malloc_other(bytes);
+        lm_store_relaxed(&later->taken, taken + 1);
+    } else {
+        block = heap->head[size >> 4];
+        if (LM_UNLIKELY(block == NULL)) return malloc_slow(bytes, false);
+        lm_block_t *next = lm_link_decoded(block);
+        if (LM_UNLIKELY(!lm_link_leads(next)) && next != NULL) return malloc_other(bytes);
+        if (LM_UNLIKELY(!is_zero(block, size))) return malloc_other(bytes);
+        heap->head[size >> 4] = next;
+        block->next = NULL;
+    }
     set_trailer(block, size, size - LM_TRAILER - bytes);
     return block;
 }
@@ -244,6 +282,15 @@ LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
     if (slack == 0) return true;
     if (LM_LIKELY(slack <= 8)) return *last_word(end, 0) >> (64 - 8 * slack) == 0;
     return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
+}
+
+/* The same of at most 15 bytes before the canary, without a branch; reads 16 there. */
+LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
+        [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    const two_words_anywhere_t *mask =
+        (const two_words_anywhere_t *)(const void *)(none_then_all + slack);
+    return none_set(*mask & *(const two_words_anywhere_t *)(const void *)last_word(p, bytes - 16));
 }
 
 /* Whether canary and slack of a block with so much room are as they were left. */
@@ -315,18 +362,10 @@ LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
     return lm_block_index(page, at) < lm_peek(&page->carved);
 }
 
-/* Takes a wiped block that was free'd, for a while. One of the same class may leave, to its page. */
-LM_INLINE void set_aside(const lm_page_t *page, void *p, size_t bytes) {
-    lm_heap_t *heap = lm_heap_self;
-    unsigned size_class = lm_load_relaxed(&page->foreign_class);
-    if (LM_UNLIKELY(heap->later_mask[size_class] == 0)) {
-        lm_later_first(page, p);
-        return;
-    }
-    lm_block_t *leaves = lm_later_change(heap, size_class, p);
-    if (LM_UNLIKELY(leaves == NULL)) return;
-    lm_check_waited(leaves, bytes);
-    lm_block_free(leaves);
+/* Takes a wiped block that was free'd, for a while. */
+LM_INLINE void set_aside(const lm_page_t *page, void *p) {
+    if (LM_UNLIKELY(!lm_later_put(lm_heap_self, lm_load_relaxed(&page->foreign_class), p)))
+        lm_later_make_room(page, p);
 }
 
 /* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
@@ -357,7 +396,7 @@ LM_INLINE void free_here(void *p, size_t size) {
         return;
     }
     wipe(p, bytes);
-    set_aside(page, p, bytes);
+    set_aside(page, p);
 }
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
@@ -372,22 +411,22 @@ LM_INLINE void free_short(void *p, size_t size) {
     }
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     size_t bytes = page->block_bytes; /* 0 of other spans */
-    if (LM_UNLIKELY(bytes - 16 > SHORT - 16) ||
-        LM_UNLIKELY(((uintptr_t)p & (LM_SLICE_BYTES - 1)) > LM_SLICE_BYTES - SHORT)) {
+    if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
+        LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
+                    LM_SLICE_BYTES - 16 - LM_SMALL_MOST)) {
         free_longer(p, size);
         return;
     }
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     size_t slack = odd >> SLACK_SHIFT;
-    bool good = (odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0;
-    if (LM_UNLIKELY(!good) ||
-        LM_UNLIKELY(!slack_is_zero((const char *)last_word(p, bytes), slack)) ||
+    if (LM_UNLIKELY((odd & ~((uint64_t)15 << SLACK_SHIFT)) != 0) ||
+        LM_UNLIKELY(!short_slack_is_zero(p, bytes, slack)) ||
         (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
         return;
     }
-    wipe_short(p, bytes);
-    set_aside(page, p, bytes);
+    wipe(p, bytes);
+    set_aside(page, p);
 }
 
 void lm_free(void *p) { free_short(p, ANY_SIZE); }
@@ -439,23 +478,27 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
     lm_store_relaxed(&lm_divisors[size_class].inverse, inverse);
 }
 
-/* Block 0 of a page comes last of its run: then there is a block with a canary before the others. */
+/* Each time one of the next REACH bytes, or of four blocks, at random: what is made together lies near together. Block 0
+ * of a page comes last of its run: then there is a block with a canary before the others. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     size_t bytes = page->block_bytes;
     if (!page->fresh) memset(first, 0, n * bytes);
     uint16_t order[256];
     uint64_t random = lm_random(page->heap);
-    uint32_t fixed = first == lm_span_start(page);
+    uint32_t fixed = first == lm_span_start(page),
+             reach = bytes < REACH / 4 ? REACH / (uint32_t)bytes : 4;
     for (uint32_t i = 0; i < n; i++) order[i] = (uint16_t)i;
-    for (uint32_t i = n - 1; i > fixed; i--) {
+    for (uint32_t i = fixed; i + 1 < n; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
-        uint32_t j = fixed + (uint32_t)((random >> 33) * (i - fixed + 1) >> 31);
+        uint32_t among = n - i < reach ? n - i : reach;
+        uint32_t j = i + (uint32_t)((random >> 33) * among >> 31);
         uint16_t other = order[j];
         order[j] = order[i];
         order[i] = other;
     }
     lm_block_t *list = NULL;
-    for (uint32_t i = 0; i < n; i++) {
+    if (fixed == 1) lm_link_set(list = (lm_block_t *)(void *)first, NULL);
+    for (uint32_t i = n; i-- > fixed;) {
         lm_block_t *block = (lm_block_t *)(void *)(first + order[i] * bytes);
         lm_link_set(block, list);
         list = block;

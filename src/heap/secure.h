@@ -49,19 +49,33 @@ LM_INLINE uint64_t lm_later_turn(lm_heap_t *heap) {
     return heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
 }
 
-/* Puts p into one of the class's places, of which there are some; gives who was there, or NULL. */
-LM_INLINE lm_block_t *lm_later_change(lm_heap_t *heap, unsigned size_class, void *p) {
-    uint64_t turn = lm_later_turn(heap) >> 40;
-    lm_block_t **place = &heap->later[size_class][turn & heap->later_mask[size_class]];
-    lm_block_t *leaves = *place;
-    /* Release, free on x86-64: the child of a fork finds whole lists. */
-    lm_store_release(place, (lm_block_t *)p);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return leaves;
+LM_INLINE lm_block_t **lm_later_place(lm_heap_t *heap, const lm_later_t *later, size_t number) {
+    return &heap->later_place[later->first + (number & later->last)];
 }
 
-/* The same for p of that page, where there may be none yet: they are made; who leaves is freed. */
-void lm_later_first(const lm_page_t *page, void *p);
+/* Puts p into one of the class's youngest places, whose block becomes the youngest; false iff there is no room. */
+LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned size_class, void *p) {
+    lm_later_t *later = &heap->later[size_class];
+    size_t ready = later->ready, mask = later->mask;
+    if (LM_UNLIKELY(ready - later->taken >= later->most)) return false;
+    size_t youngest = ready + mask + 1;
+    lm_block_t **place = lm_later_place(heap, later, youngest - (lm_later_turn(heap) >> 40 & mask));
+    *lm_later_place(heap, later, youngest) = *place;
+    /* Release, free on x86-64: in this order, as seen by the child of a fork. */
+    lm_store_release(place, (lm_block_t *)p);
+    lm_store_release(&later->ready, ready + 1);
+    return true;
+}
+
+/* The same for p of that page, where there may be no room yet: some leave. */
+void lm_later_make_room(const lm_page_t *page, void *p);
+
+/* How many of the class wait; how many malloc has taken since they began to. */
+size_t lm_later_count(const lm_heap_t *heap, unsigned size_class);
+LM_INLINE size_t lm_later_reused(const lm_heap_t *heap, unsigned size_class) {
+    const lm_later_t *later = &heap->later[size_class];
+    return lm_load_relaxed(&later->taken) - lm_load_relaxed(&later->left);
+}
 
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);
@@ -76,6 +90,12 @@ void lm_later_return(lm_heap_t *heap);
 LM_INLINE void lm_later_empty(lm_heap_t *heap) { (void)heap; }
 LM_INLINE bool lm_later_waits(void) { return false; }
 LM_INLINE void lm_later_return(lm_heap_t *heap) { (void)heap; }
+LM_INLINE size_t lm_later_count(const lm_heap_t *heap, unsigned size_class) {
+    return (void)heap, (void)size_class, 0;
+}
+LM_INLINE size_t lm_later_reused(const lm_heap_t *heap, unsigned size_class) {
+    return (void)heap, (void)size_class, 0;
+}
 #endif
 
 #endif

@@ -188,8 +188,10 @@ class Arena:
         """In a secure build: freed blocks that are not to be used again at once."""
         if not any(field.name == "later" for field in heap.type.fields()):
             return []
-        places = heap["later"][size_class]
-        blocks = [number(places[i]) for i in range(places.type.range()[1] + 1)]
+        later, place = heap["later"][size_class], heap["later_place"]
+        taken, last, first = number(later["taken"]), number(later["last"]), number(later["first"])
+        end = number(later["ready"]) + number(later["mask"]) + 1 if number(later["most"]) != 0 else taken
+        blocks = [number(place[first + (i & last)]) for i in range(taken, end)]
         return [block for block in blocks if block != 0]
 
     def ready(self):
