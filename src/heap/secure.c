@@ -206,7 +206,7 @@ LM_INLINE void *malloc_here(size_t bytes, bool all) {
 
 static LM_NOINLINE void *malloc_other(size_t bytes) { return malloc_here(bytes, false); }
 
-/* What is short and as it should be, without a call: all else begins anew. */
+/* What is small and as it should be, without a call: all else begins anew. */
 void *lm_malloc(size_t bytes) {
     size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
     if (LM_UNLIKELY(bytes > LM_SMALL_MOST - LM_TRAILER)) return malloc_other(bytes);
@@ -401,7 +401,7 @@ LM_INLINE void free_here(void *p, size_t size) {
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
-/* As for malloc: a short block with a short slack. No look at where blocks begin: elsewhere there is no canary of that
+/* As for malloc: a small block. No look at where blocks begin: elsewhere there is no canary of that
  * address. All bytes that are looked at are of one slice. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slice = lm_slice_of(p);

@@ -1,0 +1,171 @@
+/* later_test.cc: freed blocks of the secure build wait, in random order, and come back to malloc from there. */
+#include "heap_unit.h"
+
+extern "C" {
+#include "heap/secure.h"
+}
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace {
+
+#if LM_SECURE
+
+constexpr size_t kBytes = 40, kSize = 48; /* with the canary */
+
+class Later : public unit::HeapTest {};
+
+size_t waiting() { return lm_later_count(lm_heap_self->main, lm_class_of(kSize)); }
+
+uint64_t ever_allocated() {
+    lm_heap_stats_t stats;
+    lm_heap_stats(&stats);
+    return stats.of_class[lm_class_of(kSize)].total;
+}
+
+TEST_F(Later, NoBlockComesBackAtOnce) {
+    unit::in_thread([] {
+        for (size_t bytes : {1, 40, 120, 500, 1000, 3000, 20000}) {
+            for (int i = 0; i < 2000; i++) {
+                void *p = lm_malloc(bytes);
+                lm_free(p);
+                void *next = lm_malloc(bytes);
+                EXPECT_NE(p, next) << bytes;
+                lm_free(next);
+            }
+        }
+    });
+}
+
+TEST_F(Later, ALoneFreedBlockIsNotMet) {
+    unit::in_thread([] {
+        void *first = lm_malloc(kBytes);
+        lm_free(first);
+        std::vector<void *> taken;
+        for (int i = 0; i < 1000; i++) {
+            taken.push_back(lm_malloc(kBytes));
+            EXPECT_NE(first, taken.back());
+        }
+        EXPECT_EQ(1u, waiting());
+        for (void *p : taken) lm_free(p);
+    });
+}
+
+TEST_F(Later, PairsGoRoundWithoutTheirPage) {
+    unit::in_thread([] {
+        for (int i = 0; i < 100; i++) lm_free(lm_malloc(kBytes));
+        lm_page_t *page = lm_heap_self->current[lm_class_of(kSize)];
+        ASSERT_NE(nullptr, page);
+        uint32_t live = page->live;
+        std::map<void *, int> times;
+        for (int i = 0; i < 10000; i++) {
+            void *p = lm_malloc(kBytes);
+            times[p]++;
+            lm_free(p);
+        }
+        EXPECT_EQ(live, page->live) << "no block has gone to its page or come from it";
+        EXPECT_LE(times.size(), size_t{LM_LATER_MOST});
+        EXPECT_GE(times.size(), 8u);
+    });
+}
+
+/* How many frees lie between a free and the malloc that gets the block: chance, never none. */
+TEST_F(Later, HowLongABlockWaitsIsChance) {
+    unit::in_thread([] {
+        std::map<void *, int> freed_at;
+        std::map<int, int> waits;
+        for (int i = 0; i < 20000; i++) {
+            void *p = lm_malloc(kBytes);
+            auto before = freed_at.find(p);
+            if (before != freed_at.end()) waits[i - before->second]++;
+            freed_at[p] = i;
+            lm_free(p);
+        }
+        EXPECT_GE(waits.begin()->first, 2) << "one free at least";
+        EXPECT_GE(waits.size(), 20u) << "and then as it comes";
+        for (auto [wait, times] : waits) EXPECT_LT(times, 10000) << wait;
+    });
+}
+
+TEST_F(Later, AllocationsFromThereAreCounted) {
+    unit::in_thread([] {
+        for (int i = 0; i < 100; i++) lm_free(lm_malloc(kBytes));
+        uint64_t before = ever_allocated();
+        for (int i = 0; i < 10000; i++) lm_free(lm_malloc(kBytes));
+        EXPECT_EQ(before + 10000, ever_allocated());
+        lm_heap_collect();
+        EXPECT_EQ(before + 10000, ever_allocated()) << "and stay so when none waits any more";
+        EXPECT_EQ(0u, waiting());
+        for (int i = 0; i < 1000; i++) lm_free(lm_malloc(kBytes));
+        EXPECT_EQ(before + 11000, ever_allocated());
+    });
+}
+
+TEST_F(Later, WhileSomebodyCountsNoneIsTaken) {
+    unit::in_thread([] {
+        for (int i = 0; i < 100; i++) lm_free(lm_malloc(kBytes));
+        std::vector<void *> freed;
+        for (int i = 0; i < 8; i++) freed.push_back(lm_malloc(kBytes));
+        for (void *p : freed) lm_free(p);
+        size_t waited = waiting();
+        size_t quiet = lm_quiet_most;
+        lm_quiet_most = 0;
+        std::vector<void *> taken;
+        for (int i = 0; i < 100; i++) taken.push_back(lm_malloc(kBytes));
+        EXPECT_EQ(waited, waiting());
+        lm_quiet_most = quiet;
+        for (void *p : taken) lm_free(p);
+    });
+}
+
+/* What another thread made waits here as well, and is this thread's to use. */
+TEST_F(Later, BlocksOfOtherThreadsComeBackHere) {
+    std::vector<void *> theirs;
+    std::thread maker([&] {
+        for (int i = 0; i < 100; i++) theirs.push_back(lm_malloc(kBytes));
+    });
+    maker.join();
+    unit::in_thread([&] {
+        for (size_t i = 0; i < 24; i++) lm_free(theirs[i]);
+        std::set<void *> first(theirs.begin(), theirs.begin() + 24);
+        int again = 0;
+        std::vector<void *> taken;
+        for (int i = 0; i < 64; i++) {
+            taken.push_back(lm_malloc(kBytes));
+            again += first.count(taken.back()) > 0;
+        }
+        EXPECT_GE(again, 8);
+        for (void *p : taken) lm_free(p);
+        for (size_t i = 24; i < theirs.size(); i++) lm_free(theirs[i]);
+    });
+}
+
+/* Blocks of a fresh page: in no order that can be foretold, and near to each other all the same. */
+TEST_F(Later, NewBlocksComeInRandomOrderNearTogether) {
+    unit::in_thread([] {
+        std::vector<uintptr_t> at;
+        for (int i = 0; i < 1000; i++) at.push_back((uintptr_t)lm_malloc(kBytes));
+        int rising = 0, adjacent = 0, near = 0;
+        for (size_t i = 1; i < at.size(); i++) {
+            intptr_t step = (intptr_t)(at[i] - at[i - 1]);
+            rising += step > 0;
+            adjacent += step == (intptr_t)kSize;
+            near += std::abs(step) <= 1024;
+        }
+        EXPECT_GT(rising, 300);
+        EXPECT_LT(rising, 800);
+        EXPECT_LT(adjacent, 250) << "the next one is rarely the next one's neighbour";
+        EXPECT_GT(near, 850);
+        for (uintptr_t p : at) lm_free((void *)p);
+    });
+}
+
+#else
+
+TEST(Later, OnlyInTheSecureBuild) { GTEST_SKIP() << "the other builds use freed blocks at once"; }
+
+#endif
+
+} // namespace
