@@ -478,8 +478,8 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
     lm_store_relaxed(&lm_divisors[size_class].inverse, inverse);
 }
 
-/* Each time one of the next REACH bytes, or of four blocks, at random: what is made together lies near together. Block 0
- * of a page comes last of its run: then there is a block with a canary before the others. */
+/* Each time one of the next REACH bytes, or of four blocks, at random: what is made together lies near together. Block
+ * 0 of a page comes last of its run: then there is a block with a canary before the others. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     size_t bytes = page->block_bytes;
     if (!page->fresh) memset(first, 0, n * bytes);
