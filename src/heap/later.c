@@ -9,10 +9,10 @@
  * comes back when nobody can foretell. What waits is wiped already, so that a double free and a write meanwhile are
  * seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages: most blocks
  * never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any thread wait
- * here; those of first-class heaps do not, which may be destroyed. It holds back at most LM_LATER_MOST blocks of a class
- * or BYTES, but LEAST, and about BYTES_ALL in all for a thread; less where threads are many. To its page a block that
- * waits is in use. How long one waits is chance: one free of its class at least, as many as must wait on average. While
- * somebody counts allocations (lm_quiet_most) malloc takes none.
+ * here; those of first-class heaps do not, which may be destroyed.
+ * It holds back at most LM_LATER_MOST blocks of a class or BYTES, but LEAST, and about BYTES_ALL in all for a thread;
+ * less where threads are many. To its page a block that waits is in use. How long one waits is chance: one free of its
+ * class at least, as many as must wait on average. While somebody counts allocations (lm_quiet_most) malloc takes none.
  * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. A block that
  * is between its place and its page while another thread forks is lost to the child.
  * Invariant: ready - taken <= most, most + mask + 1 == places; those from `taken` to the end hold free blocks of the

@@ -1,11 +1,11 @@
 /* secure.c: malloc and free of the secure build (preset secure): what they look at, and what they leave.
  *
- *   malloc   pop ──> is all of it zero? ──> canary                    no: written after free, damaged list
+ *   malloc   later.c, or pop ──> is all of it zero? ──> canary        no: written after free, damaged list
  *   free     block's begin? ──> canary? ──> slack zero? ──> wipe ──> later.c ──> lm_block_free
  *               │ no                │ zero: double free; else overflow, or underflow of the next
  *               └──> checked.c
  *
- * For programs that run with data or code that nobody trusts: it costs some ten nanoseconds a call. Blocks come
+ * For programs that run with data or code that nobody trusts: it costs five to ten nanoseconds a call. Blocks come
  * zeroed, so calloc has nothing to clear. Objects at an offset have the canary, too; large ones are large.c's.
  * It cannot see an overflow that jumps over the canary, nor one before it is looked at: at free, realloc, or where
  * the next block's owner frees. Of blocks above EACH_WORD it looks for writes after free in both ends only, unless they
