@@ -201,7 +201,7 @@ def choose_tasks(options):
     tasks, absent = [], []
     quick = not options.full
     if options.suite in ("micro", "all"):
-        folder = Path(options.programs_dir)
+        folder = Path(options.programs_dir).resolve()  # runs have folders of their own
         more = workloads.micro(folder, quick, options.threads, options.scale, options.seed)
         tasks, absent = tasks + more[0], absent + more[1]
     if options.suite in ("real", "all"):

@@ -133,6 +133,14 @@ class WholeRuns(InAFolder):
         self.assertLessEqual(max(len(line) for line in shown.stdout.splitlines()
                                  if not line.startswith(("files", "left out"))), 80)  # fmt: skip
 
+    def test_programs_are_found_from_where_one_stands(self):
+        places = {"--programs-dir": PROGRAMS, "--loam": LOAM}
+        near = [word for name in places for word in (name, os.path.relpath(places[name], self.folder))]
+        names = ("--allocators", "glibc,loam") if os.path.exists(LOAM) else ()
+        shown = self.run_out(*SMALL, "--rounds", "1", *names, *near, cwd=self.folder)
+        self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
+        self.assertEqual({row["status"] for row in self.rows()}, {"ok"})
+
     def test_bad_allocators_are_named_and_the_rest_runs(self):
         if not CRASHING:
             self.skipTest("BENCH_CRASHING_MALLOC does not name the library (run by ctest)")
