@@ -103,7 +103,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 #if LM_SECURE
     uint64_t random;
-    size_t later_bytes; /* granted */
+    size_t later_bytes; /* granted, to classes of more places than the least */
     unsigned later_places;
     lm_later_t later[LM_CLASSES];
     lm_block_t *later_place[LM_LATER_PLACES];

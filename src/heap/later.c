@@ -10,9 +10,10 @@
  * seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages: most blocks
  * never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any thread wait
  * here; those of first-class heaps do not, which may be destroyed.
- * It holds back at most LM_LATER_MOST blocks of a class or BYTES, but LEAST, and about BYTES_ALL in all for a thread;
- * less where threads are many. To its page a block that waits is in use. How long one waits is chance: one free of its
- * class at least, as many as must wait on average. While somebody counts allocations (lm_quiet_most) malloc takes none.
+ * It holds back at most LM_LATER_MOST blocks of a class or BYTES, but LEAST, and BYTES_ALL in all for a thread, less
+ * where threads are many (those of LEAST apart). To its page a block that waits is in use. How long one waits is
+ * chance: one free of its class at least, as many as must wait on average. While somebody counts allocations
+ * (lm_quiet_most) malloc takes none.
  * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. A block that
  * is between its place and its page while another thread forks is lost to the child.
  * Invariant: ready - taken <= most, most + mask + 1 == places; those from `taken` to the end hold free blocks of the
@@ -43,16 +44,19 @@ static void grant(lm_heap_t *heap, unsigned size_class, size_t bytes) {
     size_t places = LM_LATER_MOST, most = many ? BYTES / 4 : BYTES;
     while (places * bytes > most && places > LEAST) places /= 2;
     if (heap->later_bytes + places * bytes > (many ? BYTES_ALL / 8 : BYTES_ALL)) places = LEAST;
-    heap->later_bytes += places * bytes;
+    if (places > LEAST) heap->later_bytes += places * bytes;
     size_t wait = places / 2 < WAIT ? places / 2 : WAIT;
     unsigned first = heap->later_places;
     heap->later_places += (unsigned)places;
     LM_ASSERT(heap->later_places <= LM_LATER_PLACES); /* if all classes have some */
     memset(&heap->later_place[first], 0, places * sizeof *heap->later_place);
-    heap->later[size_class] = (lm_later_t){.most = (uint8_t)(places - wait),
-                                           .mask = (uint8_t)(wait - 1),
-                                           .last = (uint8_t)(places - 1),
-                                           .first = (uint16_t)first};
+    lm_later_t *later = &heap->later[size_class];
+    later->ready = later->taken = later->left = 0;
+    later->mask = (uint8_t)(wait - 1);
+    later->last = (uint8_t)(places - 1);
+    later->first = (uint16_t)first;
+    /* Release, free on x86-64: what the child of a fork finds hangs together. */
+    lm_store_release(&later->most, (uint8_t)(places - wait));
 }
 
 /* The first n places are empty, whatever they say. Before anything in them is freed: the child of a fork must not find
@@ -108,13 +112,18 @@ size_t lm_later_count(const lm_heap_t *heap, unsigned size_class) {
     return count;
 }
 
+/* They are empty. */
 static void end_class(lm_heap_t *heap, unsigned size_class) {
+    lm_later_t *later = &heap->later[size_class];
     lm_count_others(size_class, lm_later_reused(heap, size_class));
-    heap->later[size_class] = (lm_later_t){.most = 0};
+    later->most = 0;
+    lm_store_release(&later->left, 0); /* release: as in grant */
+    lm_store_release(&later->taken, 0);
+    lm_store_release(&later->ready, 0);
 }
 
 void lm_later_empty(lm_heap_t *heap) {
-    if (heap->later_bytes == 0) return;
+    if (heap->later_places == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_later_t *later = &heap->later[c];
         if (later->most == 0) continue;
@@ -127,11 +136,11 @@ void lm_later_empty(lm_heap_t *heap) {
 
 bool lm_later_waits(void) {
     const lm_heap_t *heap = lm_heap_mine();
-    return heap != NULL && heap->later_bytes > 0;
+    return heap != NULL && heap->later_places > 0;
 }
 
 void lm_later_return(lm_heap_t *heap) {
-    if (heap->later_bytes == 0) return;
+    if (heap->later_places == 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_later_t *later = &heap->later[c];
         if (later->most == 0) continue;

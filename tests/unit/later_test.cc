@@ -120,6 +120,24 @@ TEST_F(Later, WhileSomebodyCountsNoneIsTaken) {
     });
 }
 
+/* A thread that frees some of every size has places enough, in whatever order. */
+TEST_F(Later, ThereArePlacesForAllClasses) {
+    for (bool down : {false, true}) {
+        unit::in_thread([down] {
+            for (unsigned i = 1; i < LM_CLASSES; i++) {
+                unsigned size_class = down ? LM_CLASSES - i : i;
+                std::vector<void *> taken;
+                for (int n = 0; n < 40; n++)
+                    taken.push_back(lm_malloc(lm_class_bytes(size_class) - LM_TRAILER));
+                for (void *p : taken) lm_free(p);
+                EXPECT_GT(lm_later_count(lm_heap_self, size_class), 0u) << size_class;
+            }
+            EXPECT_LE(lm_heap_self->later_places, unsigned{LM_LATER_PLACES});
+            EXPECT_GT(lm_heap_self->later_places, 2u * LM_CLASSES);
+        });
+    }
+}
+
 /* What another thread made waits here as well, and is this thread's to use. */
 TEST_F(Later, BlocksOfOtherThreadsComeBackHere) {
     std::vector<void *> theirs;
