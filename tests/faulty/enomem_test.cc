@@ -161,9 +161,9 @@ class Workload {
         }
     }
 
-    /* Whether something in use begins behind it, so that it cannot grow where it is: right there, or after single slices
-     * (a dirty and a clean one do not merge), which large objects cannot fill. Objects; in the secure build also what
-     * waits there after its free, and memory of another group. */
+    /* Whether something in use begins behind it, so that it cannot grow where it is: right there, or after single
+     * slices, which large objects cannot fill (a dirty and a clean one do not merge). Objects; in the secure build also
+     * what waits there after its free, and memory of another group. */
     static bool shut_in(const Object &object) {
         const lm_page_t *page = lm_page_of(object.p), *end = lm_arena.pages + lm_arena.slices;
         const lm_page_t *behind = page + page->slices;
