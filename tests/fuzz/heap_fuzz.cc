@@ -6,6 +6,7 @@
  *
  * One object list for all: whoever's turn it is frees what anybody has allocated. Threads pass a baton, so that one
  * input is one interleaving. The operating system refuses on command (os/faulty.h), and only then a call may fail.
+ * Now and then the statistics are held against the twin's numbers.
  * After every program nothing may be left: every block is freed, threads end, and the heap says that nothing is in use
  * and gives all memory back.
  *
@@ -23,6 +24,10 @@ extern "C" {
 #include "os/faulty.h"
 }
 
+#include <loam/stats.h>
+
+#include <algorithm>
+#include <cstring>
 #include <memory>
 
 namespace {
@@ -208,8 +213,45 @@ class Program {
         turn_ = 0;
     }
     void check() {
-        on_turn([] { lm_heap_check(); });
+        on_turn([this] {
+            lm_heap_check();
+            look_at_statistics();
+        });
         lm_span_check();
+    }
+
+    static void adds_up(const loam_stats_count &row, const char *what) {
+        if (row.total - row.freed != row.current || row.peak < row.current) {
+            fuzz::expect(std::string("statistics do not add up: ") + what);
+        }
+    }
+    /* What other threads have ready counts as in use: never less than the twin has. */
+    void look_at_statistics() {
+        loam_stats_t stats;
+        if (loam_stats_get(&stats, sizeof stats) != 0) expect("no statistics");
+        loam_stats_count sum{};
+        for (const loam_stats_class &each : stats.of_class) {
+            adds_up(each.objects, "a class");
+            if (each.objects.current > each.capacity) expect("more objects than fit");
+            sum.current += each.objects.current;
+            sum.total += each.objects.total;
+        }
+        if (sum.current != stats.small_objects.current || sum.total != stats.small_objects.total) {
+            expect("classes and their sum");
+        }
+        adds_up(stats.large_objects, "large objects");
+        adds_up(stats.large_bytes, "large bytes");
+        adds_up(stats.committed, "committed");
+        adds_up(stats.threads, "threads");
+        if (stats.small_objects.current + stats.large_objects.current < user_.live().size() ||
+            stats.small_bytes.current + stats.large_bytes.current < user_.bytes()) {
+            expect("fewer objects or bytes in the statistics than there are");
+        }
+        /* Cut off anywhere, it is text. */
+        std::vector<char> text(1 + user_.bytes() % 500, 'x');
+        int length = loam_stats_json(text.data(), text.size());
+        size_t fits = std::min(text.size() - 1, static_cast<size_t>(length));
+        if (length <= 0 || strnlen(text.data(), text.size()) != fits) expect("statistics in JSON");
     }
     static void expect(const std::string &wrong) { fuzz::expect(wrong); }
 
