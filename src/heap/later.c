@@ -14,8 +14,8 @@
  * where threads are many (those of LEAST apart). To its page a block that waits is in use. How long one waits is
  * chance: one free of its class at least, as many as must wait on average. While somebody counts allocations
  * (lm_quiet_most) malloc takes none.
- * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. A block that
- * is between its place and its page while another thread forks is lost to the child.
+ * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. Blocks that
+ * are between their places and their pages while another thread forks are lost to the child.
  * Invariant: ready - taken <= most, most + mask + 1 == places; those from `taken` to the end hold free blocks of the
  * class, or NULL, and no block is in two of them.
  */
