@@ -34,6 +34,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
 #endif
 #if LM_SECURE
     lm_secure_class(size_class, block_bytes);
+    zero = lm_secure_page_begin(page, size_class, zero);
 #endif
     page->free = NULL;
     page->live = 0;
@@ -189,6 +190,9 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
         return;
     }
     lm_page_unlink(heap, page);
+#if LM_SECURE
+    lm_secure_page_end(page);
+#endif
     lm_page_discard(page, heap->parked);
     heap->pages--;
 }

@@ -22,7 +22,7 @@ enum {
     EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
     SHORT = 64,       /* or less: handled without a loop */
     LOOPED = 512,     /* or less: wiped without a call */
-    END = 128,        /* of larger ones: so many at both ends */
+    END = 128,        /* of larger ones: so many at the end, and SHORT at the begin */
     SLACK_SHIFT = 40,
     REACH = 512,
 };
@@ -88,11 +88,15 @@ LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
     return second_word(block) == 0 && is_zero_long(block, bytes);
 }
 
-LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
-    if (LM_LIKELY(all || bytes <= EACH_WORD)) return is_zero(block, bytes);
+/* Both ends of a longer one, but for its link. */
+LM_INLINE bool ends_zero(const lm_block_t *block, size_t bytes) {
     const char *end = (const char *)block + bytes;
-    return is_zero_short(block, END, true) &&
+    return is_zero_short(block, SHORT, true) &&
            none_set(four_pairs(end - END) | four_pairs(end - 64));
+}
+
+LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
+    return LM_LIKELY(all || bytes <= EACH_WORD) ? is_zero(block, bytes) : ends_zero(block, bytes);
 }
 
 LM_INLINE void wipe_four(char *p) {
@@ -128,17 +132,10 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     wipe(block, bytes);
 }
 
-/* What is longer than SHORT: its ends. */
-LM_INLINE bool has_waited_well(const lm_block_t *block, size_t bytes) {
-    if (LM_LIKELY(bytes <= SHORT)) return is_zero_short(block, bytes, false);
-    const char *p = (const char *)block, *end = p + bytes;
-    two_words_t any = four_pairs(p) | four_pairs(end - 64);
-    if (bytes >= END) any |= four_pairs(p + 64) | four_pairs(end - END);
-    return none_set(any);
-}
-
 void lm_check_waited(lm_block_t *block, size_t bytes) {
-    if (LM_UNLIKELY(!has_waited_well(block, bytes))) written_after_free(block, bytes, 0);
+    if (LM_UNLIKELY(block->next != NULL) ||
+        (bytes > EACH_WORD && LM_UNLIKELY(!ends_zero(block, bytes))))
+        written_after_free(block, bytes, 0);
 }
 
 /* A block of that size for a request of that many bytes. */
@@ -476,6 +473,20 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
     /* Relaxed: all threads write the same, and who has a block of such a page has synchronised with its maker. */
     lm_store_relaxed(&lm_divisors[size_class].shift, shift);
     lm_store_relaxed(&lm_divisors[size_class].inverse, inverse);
+}
+
+/* Its free blocks are zero, so that a page of the same class need not clear them; and what was written to them since
+ * then is found by malloc. Pages of one slice only: of longer ones another could begin in the middle. */
+bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
+    if (page->range != 0) return zero; /* has descriptors of its own */
+    bool wiped = page->slices == 1 && page->wiped_class == size_class;
+    for (size_t i = 0; i < page->slices; i++) page[i].wiped_class = 0;
+    return zero || wiped;
+}
+
+void lm_secure_page_end(lm_page_t *page) {
+    bool all = page->fresh || page->carved == page->capacity;
+    if (page->range == 0 && page->slices == 1 && all) page->wiped_class = page->size_class;
 }
 
 /* Each time one of the next REACH bytes, or of four blocks, at random: what is made together lies near together. Block

@@ -32,11 +32,16 @@ LM_INLINE uint32_t lm_block_index(const lm_page_t *page, uint32_t at) {
 /* Before the first page of that class. */
 void lm_secure_class(unsigned size_class, size_t bytes);
 
+/* A page that was just taken, of memory that reads as zero or may not: whether all of it is as free blocks of the class
+ * are, but for their links. One whose blocks are all free goes back. */
+bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero);
+void lm_secure_page_end(lm_page_t *page);
+
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
 /* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to
- * the ends of what is longer than SHORT. */
+ * the ends of large ones. All else malloc sees, should it want the block. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* Of a block of a page, in use or free; no other thread is about to change it. */

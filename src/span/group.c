@@ -24,6 +24,7 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
     lm_kind_t kind = (lm_kind_t)span->kind;
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
+    for (size_t i = 0; i < slices; i++) lm_space_slot(first + i)->wiped_class = 0;
     lm_space_set_group(first, group);
     return lm_space_insert(first, slices, kind, stamp);
 }

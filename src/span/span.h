@@ -89,6 +89,9 @@ typedef struct LM_ALIGNED(128) lm_page {
     };
 #if LM_SECURE
     uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
+    /* Pages that are gone: all of this slice is as free blocks of that class are, 0: perhaps not. Holds while the slice
+     * is its group's; read by lm_secure_page_begin. */
+    uint8_t wiped_class;
 #endif
 } lm_page_t;
 

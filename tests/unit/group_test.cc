@@ -1,12 +1,15 @@
 /* group_test.cc: memory of objects of different sizes is apart in the secure build. */
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 #include <set>
 #include <vector>
 
 extern "C" {
 #include "heap/heap.h"
+#include "span/room.h"
 }
 
 namespace {
@@ -109,6 +112,57 @@ TEST(Group, SpansOfAllGroupsAtRandomHangTogether) {
     }
     for (void *p : objects) lm_free(p);
     lm_heap_collect();
+    lm_span_check();
+}
+
+/* Pages that come back to their class are not cleared again: of all others, everything must be. */
+TEST(Group, WhateverWasThereBeforeIsZero) {
+    std::mt19937 random(11);
+    static const size_t kSizes[] = {8, 40, 48, 104, 120, 200, 600, 1000, 1500, 7000, 9000, 40000};
+    for (int round = 0; round < 120; round++) {
+        size_t size = kSizes[random() % std::size(kSizes)];
+        std::vector<char> zero(size, 0);
+        std::vector<void *> objects;
+        for (size_t bytes = random() % 500000; objects.size() * size < bytes;) {
+            void *p = random() % 2 == 0 ? lm_malloc(size) : lm_calloc(size);
+            ASSERT_NE(nullptr, p);
+            ASSERT_EQ(0, memcmp(p, zero.data(), size)) << size << " in round " << round;
+            objects.push_back(memset(p, 0xff, size));
+        }
+        if (random() % 8 == 0) lm_purge_all();
+        std::shuffle(objects.begin(), objects.end(), random);
+        for (void *p : objects) lm_free(p);
+        if (random() % 4 == 0) lm_heap_collect();
+    }
+}
+
+void write_into_a_page_that_went() {
+    std::vector<char *> objects;
+    for (int i = 0; i < 40000; i++) objects.push_back(static_cast<char *>(lm_malloc(40)));
+    for (char *p : objects) lm_free(p);
+    lm_heap_collect();
+    char *p = objects[objects.size() / 2];
+    if (lm_page_of(p)->kind == LM_KIND_PAGE) abort(); /* not what is meant */
+    p[20] = 1;
+    for (int i = 0; i < 200000; i++) (void)lm_malloc(40);
+}
+
+TEST(Group, AWriteToAPageThatWentIsSeenInTheNext) {
+    EXPECT_DEATH(write_into_a_page_that_went(), "write after free of 0x[0-9a-f]+: 1 byte");
+}
+
+TEST(Group, OfWhatWasNobodysNothingIsKnown) {
+    enum { SLICES = 4 };
+    lm_page_t *span = lm_span_take(SLICES, 1, LM_KIND_LARGE, nullptr);
+    ASSERT_NE(nullptr, span);
+    lm_purge_all();
+    for (size_t i = 0; i < SLICES; i++) span[i].wiped_class = 3;
+    lm_span_give(span, false);
+    lm_lock_take(&lm_space.lock);
+    EXPECT_EQ(LM_KIND_DIRTY, span->kind);
+    (void)lm_group_claim(LM_GROUP_TINY, span);
+    for (size_t i = 0; i < SLICES; i++) EXPECT_EQ(0, span[i].wiped_class) << i;
+    lm_lock_give(&lm_space.lock);
     lm_span_check();
 }
 
