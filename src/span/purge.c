@@ -29,6 +29,7 @@ enum {
     TICK_LEAST_MS = 10,
     LINGER_TICKS = 20,  /* how long the worker waits for threads that are about to sleep */
     INLINE_SLICES = 64, /* without a worker: dirty slices that are always allowed, 4 MiB */
+    HURRY_SLICES = 16,  /* the same of other groups, when one takes clean ones, 1 MiB */
 };
 
 lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
@@ -113,11 +114,41 @@ void lm_space_rest(void) {
     }
 }
 
+/* Slices not free. */
+static size_t used(void) {
+    return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
+}
+
+static size_t spared(void) { return HURRY_SLICES + used() / 16; }
+
+void lm_purge_hurry(void) {
+    if (lm_space.dirty_slices <= spared() || lm_space.worker != LM_WORKER_ON || never() ||
+        (int32_t)(lm_space.tick - lm_space.hurry_next) < 0)
+        return;
+    lm_space.hurry_next = lm_space.tick + lm_purge_ticks();
+    lm_store_relaxed(&lm_space.hurried, true); /* relaxed: looked at again with the lock held */
+    lm_os_wake(&lm_space.stop);
+}
+
+static void work_in_a_hurry(void) {
+    size_t purged = 0, part = 1;
+    lm_lock_take(&lm_space.lock);
+    lm_store_relaxed(&lm_space.hurried, false);
+    while (lm_space.stop == 0 && part > 0 && lm_space.dirty_slices > spared())
+        purged += part = lm_purge_one(0);
+    remember(purged);
+    lm_lock_give(&lm_space.lock);
+}
+
 static void work(void) {
     bool more = true;
     LM_PROBE(worker_start);
     for (unsigned lingered = 0; more; lingered++) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
+        if (lm_load_relaxed(&lm_space.hurried)) { /* no tick: those count how long threads rest */
+            work_in_a_hurry();
+            lm_os_wait(&lm_space.stop, 0, tick_ms());
+        }
         /* Not only once it has decided to end: then it must not wait for locks any more. */
         bool last = lm_load_relaxed(&lm_space.stop) != 0 || lingered >= LINGER_TICKS;
         /* Sequentially consistent, here and below: who calls later is seen below, or sees that we end. */
@@ -191,9 +222,7 @@ bool lm_purge_may_work(void) {
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
-    size_t used =
-        lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
-    size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + used / 8;
+    size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + used() / 8;
     if (lm_space.dirty_slices <= most || never()) return;
     while (lm_purge_one(0) > 0) {}
 }

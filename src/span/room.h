@@ -45,6 +45,8 @@ typedef struct lm_space {
     unsigned process;      /* the one that may have a worker; 0: any, before the start */
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
+    bool hurried;          /* atomic: the worker shall purge at once */
+    uint32_t hurry_next;   /* tick before which it does not again */
     unsigned busy;         /* spans being purged without the lock */
     size_t huge_rest;      /* atomic: slices before the next huge page: the last one was slow */
     size_t huge_pause;     /* how many it was, the last time; 0: the last one was fast */
@@ -234,6 +236,10 @@ void lm_limit_after_fork(void);
 
 /* purge.c: notes that clean memory was taken, which what was purged might have served. */
 void lm_purge_retaken(size_t slices);
+
+/* purge.c: clean memory is about to be taken while other groups may hold much that is dirty: the worker shall purge it
+ * now, unless it did lately. */
+void lm_purge_hurry(void);
 
 /* purge.c: purges in the caller's thread when no worker may do it and too much is dirty. Gives the
  * lock up meanwhile. */
