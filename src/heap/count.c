@@ -62,7 +62,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
         for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
             const lm_heap_t *heap = LM_CONTAINER(n, lm_heap_t, link);
             away += listed(&heap->foreign[c]);
-            stats->of_class[c].total += lm_later_reused(heap, c);
+            if (c < LM_SMALL_CLASSES) stats->of_class[c].total += lm_later_reused(heap, c);
         }
         stats->of_class[c].total += lm_load_relaxed(&lm_span_counts.of_class[c].handed);
         less(stats, c, away);

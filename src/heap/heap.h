@@ -39,9 +39,15 @@ typedef struct lm_foreign {
 } lm_foreign_t;
 
 #if LM_SECURE
-/* Freed blocks of one class that wait before they are used again (later.c). All of it is the owner's alone, without the
- * lock, but see lm_later_return; `taken` and `left`, atomic, are read by who asks for statistics. */
-enum { LM_LATER_MOST = 32, LM_LATER_PLACES = 1216 };
+/* Freed blocks of one small class, or of all others, that wait before they are used again (later.c). All of it is the
+ * owner's alone, without the lock, but see lm_later_return; `taken` and `left`, atomic, are read by who asks for
+ * statistics. */
+enum {
+    LM_LATER_OTHERS = LM_SMALL_CLASSES,
+    LM_LATER_RINGS,
+    LM_LATER_MOST = 32,
+    LM_LATER_PLACES = 1032
+};
 typedef struct lm_later {
     size_t ready,
         taken;      /* numbers of places: from `taken` to `ready` malloc may have what is in them */
@@ -103,9 +109,9 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 #if LM_SECURE
     uint64_t random;
-    size_t later_bytes; /* granted, to classes of more places than the least */
+    size_t later_bytes; /* granted, to small classes of more places than the least */
     unsigned later_places;
-    lm_later_t later[LM_CLASSES];
+    lm_later_t later[LM_LATER_RINGS];
     lm_block_t *later_place[LM_LATER_PLACES];
 #endif
 

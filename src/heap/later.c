@@ -5,19 +5,19 @@
  *                  └── malloc may ──┘ └── must wait, 8 ──┘           to the end; no room: the ready ones leave,
  *                                                                    to page, other thread's page, ...
  *
- * A ring for each class in the thread's heap. So an address that was just freed does not come back at once, and which
- * comes back when nobody can foretell. What waits is wiped already, so that a double free and a write meanwhile are
- * seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages: most blocks
- * never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any thread wait
- * here; those of first-class heaps do not, which may be destroyed.
- * It holds back at most LM_LATER_MOST blocks of a class or BYTES, but LEAST, and BYTES_ALL in all for a thread, less
- * where threads are many (those of LEAST apart). To its page a block that waits is in use. How long one waits is
- * chance: one free of its class at least, as many as must wait on average. While somebody counts allocations
- * (lm_quiet_most) malloc takes none.
+ * The thread's heap has a ring for each small class, and one for all others. So an address that was just freed does not
+ * come back at once, and which comes back when nobody can foretell. What waits is wiped already, so that a double free
+ * and a write meanwhile are seen. Malloc takes the next small one that has waited from here, before it looks into lists
+ * of pages: most blocks never go back to theirs. Larger ones do: else pages of few blocks would stay for one each.
+ * Blocks of any thread wait here; those of first-class heaps do not, which may be destroyed.
+ * It holds back at most LM_LATER_MOST blocks of a small class or BYTES, but LEAST, and BYTES_ALL in all for a thread
+ * (those of LEAST apart); OTHERS of the larger ones; less where threads are many. To its page a block that waits is in
+ * use: more of them would keep more pages. How long one waits is chance: one free of its ring at least, as many as must
+ * wait on average. While somebody counts allocations (lm_quiet_most) malloc takes none.
  * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. Blocks that
  * are between their places and their pages while another thread forks are lost to the child.
  * Invariant: ready - taken <= most, most + mask + 1 == places; those from `taken` to the end hold free blocks of the
- * class, or NULL, and no block is in two of them.
+ * classes, or NULL, and no block is in two of them.
  */
 #include "heap/count.h"
 #include "heap/room.h"
@@ -25,7 +25,7 @@
 
 #if LM_SECURE
 
-enum { WAIT = 8, LEAST = 2, BYTES = 8192, BYTES_ALL = 256 * 1024 };
+enum { WAIT = 8, LEAST = 2, OTHERS = 8, BYTES = 8192, BYTES_ALL = 256 * 1024 };
 
 uint64_t lm_random(lm_heap_t *heap) {
     /* Nobody else's: only the owner, or who has the heap's lock, comes here. */
@@ -38,19 +38,26 @@ uint64_t lm_random(lm_heap_t *heap) {
     return x ^ x << 17;
 }
 
-static void grant(lm_heap_t *heap, unsigned size_class, size_t bytes) {
-    /* Relaxed: a number. */
-    bool many = lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many);
+/* How many blocks of a small class may wait. */
+static size_t places_for(lm_heap_t *heap, size_t bytes, bool many) {
     size_t places = LM_LATER_MOST, most = many ? BYTES / 4 : BYTES;
     while (places * bytes > most && places > LEAST) places /= 2;
     if (heap->later_bytes + places * bytes > (many ? BYTES_ALL / 8 : BYTES_ALL)) places = LEAST;
     if (places > LEAST) heap->later_bytes += places * bytes;
-    size_t wait = places / 2 < WAIT ? places / 2 : WAIT;
+    return places;
+}
+
+static void grant(lm_heap_t *heap, unsigned ring) {
+    /* Relaxed: a number. */
+    bool many = lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many);
+    size_t others = many ? OTHERS / 2 : OTHERS,
+           places = ring == LM_LATER_OTHERS ? others : places_for(heap, lm_class_bytes(ring), many),
+           wait = places / 2 < WAIT ? places / 2 : WAIT;
     unsigned first = heap->later_places;
     heap->later_places += (unsigned)places;
-    LM_ASSERT(heap->later_places <= LM_LATER_PLACES); /* if all classes have some */
+    LM_ASSERT(heap->later_places <= LM_LATER_PLACES); /* if all rings have some */
     memset(&heap->later_place[first], 0, places * sizeof *heap->later_place);
-    lm_later_t *later = &heap->later[size_class];
+    lm_later_t *later = &heap->later[ring];
     later->ready = later->taken = later->left = 0;
     later->mask = (uint8_t)(wait - 1);
     later->last = (uint8_t)(places - 1);
@@ -70,33 +77,33 @@ LM_INLINE size_t take(lm_later_t *later, size_t n) {
 }
 
 /* The n that have waited longest. */
-static void leave(lm_heap_t *heap, unsigned size_class, size_t n) {
-    lm_later_t *later = &heap->later[size_class];
-    size_t bytes = lm_class_bytes(size_class), first = take(later, n);
+static void leave(lm_heap_t *heap, unsigned ring, size_t n) {
+    lm_later_t *later = &heap->later[ring];
+    size_t bytes = lm_class_bytes(ring), first = take(later, n);
     for (size_t i = first; i != first + n; i++) {
         lm_block_t *block = *lm_later_place(heap, later, i);
         if (block == NULL) continue;
-        lm_check_waited(block, bytes);
+        lm_check_waited(block, ring == LM_LATER_OTHERS ? lm_page_of(block)->block_bytes : bytes);
         lm_block_free(block);
     }
 }
 
 void lm_later_make_room(const lm_page_t *page, void *p) {
     lm_heap_t *heap = lm_heap_get();
-    unsigned size_class = lm_load_relaxed(&page->foreign_class);
+    unsigned size_class = lm_load_relaxed(&page->foreign_class), ring = lm_later_ring(size_class);
     if (LM_UNLIKELY(heap == NULL) || size_class == 0) {
         lm_block_free(p);
         return;
     }
     heap = heap->main;
-    lm_later_t *later = &heap->later[size_class];
+    lm_later_t *later = &heap->later[ring];
     if (later->most == 0) {
         (void)lm_random(heap);
-        grant(heap, size_class, page->block_bytes);
+        grant(heap, ring);
     } else if (later->ready - later->taken >= later->most) {
-        leave(heap, size_class, later->most);
+        leave(heap, ring, later->most);
     }
-    if (LM_UNLIKELY(!lm_later_put(heap, size_class, p))) lm_block_free(p);
+    if (LM_UNLIKELY(!lm_later_put(heap, ring, p))) lm_block_free(p);
 }
 
 /* Places in use, by blocks or NULL. */
@@ -105,17 +112,21 @@ LM_INLINE size_t waiting(const lm_later_t *later) {
 }
 
 size_t lm_later_count(const lm_heap_t *heap, unsigned size_class) {
-    const lm_later_t *later = &heap->later[size_class];
+    unsigned ring = lm_later_ring(size_class);
+    const lm_later_t *later = &heap->later[ring];
     size_t count = 0, end = later->taken + waiting(later);
-    for (size_t i = later->taken; i != end; i++)
-        count += heap->later_place[later->first + (i & later->last)] != NULL;
+    for (size_t i = later->taken; i != end; i++) {
+        const lm_block_t *block = heap->later_place[later->first + (i & later->last)];
+        count += block != NULL &&
+                 (ring != LM_LATER_OTHERS || lm_page_of(block)->size_class == size_class);
+    }
     return count;
 }
 
 /* They are empty. */
-static void end_class(lm_heap_t *heap, unsigned size_class) {
-    lm_later_t *later = &heap->later[size_class];
-    lm_count_others(size_class, lm_later_reused(heap, size_class));
+static void end_ring(lm_heap_t *heap, unsigned ring) {
+    lm_later_t *later = &heap->later[ring];
+    if (ring != LM_LATER_OTHERS) lm_count_others(ring, lm_later_reused(heap, ring));
     later->most = 0;
     lm_store_release(&later->left, 0); /* release: as in grant */
     lm_store_release(&later->taken, 0);
@@ -124,11 +135,11 @@ static void end_class(lm_heap_t *heap, unsigned size_class) {
 
 void lm_later_empty(lm_heap_t *heap) {
     if (heap->later_places == 0) return;
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        lm_later_t *later = &heap->later[c];
+    for (unsigned r = 1; r < LM_LATER_RINGS; r++) {
+        lm_later_t *later = &heap->later[r];
         if (later->most == 0) continue;
-        leave(heap, c, waiting(later));
-        end_class(heap, c);
+        leave(heap, r, waiting(later));
+        end_ring(heap, r);
     }
     heap->later_bytes = 0;
     heap->later_places = 0;
@@ -141,8 +152,8 @@ bool lm_later_waits(void) {
 
 void lm_later_return(lm_heap_t *heap) {
     if (heap->later_places == 0) return;
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        lm_later_t *later = &heap->later[c];
+    for (unsigned r = 1; r < LM_LATER_RINGS; r++) {
+        lm_later_t *later = &heap->later[r];
         if (later->most == 0) continue;
         lm_block_t *list = NULL;
         size_t n = waiting(later), first = take(later, n);
@@ -153,7 +164,7 @@ void lm_later_return(lm_heap_t *heap) {
             list = block;
         }
         lm_foreign_send(NULL, list);
-        end_class(heap, c);
+        end_ring(heap, r);
     }
     heap->later_bytes = 0;
     heap->later_places = 0;

@@ -359,9 +359,10 @@ LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
     return lm_block_index(page, at) < lm_peek(&page->carved);
 }
 
-/* Takes a wiped block that was free'd, for a while. */
-LM_INLINE void set_aside(const lm_page_t *page, void *p) {
-    if (LM_UNLIKELY(!lm_later_put(lm_heap_self, lm_load_relaxed(&page->foreign_class), p)))
+/* Takes a wiped block that was free'd, for a while; small: it is. */
+LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
+    unsigned size_class = lm_load_relaxed(&page->foreign_class);
+    if (LM_UNLIKELY(!lm_later_put(lm_heap_self, small ? size_class : lm_later_ring(size_class), p)))
         lm_later_make_room(page, p);
 }
 
@@ -393,7 +394,7 @@ LM_INLINE void free_here(void *p, size_t size) {
         return;
     }
     wipe(p, bytes);
-    set_aside(page, p);
+    set_aside(page, p, false);
 }
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
@@ -423,7 +424,7 @@ LM_INLINE void free_short(void *p, size_t size) {
         return;
     }
     wipe(p, bytes);
-    set_aside(page, p);
+    set_aside(page, p, true);
 }
 
 void lm_free(void *p) { free_short(p, ANY_SIZE); }
@@ -486,6 +487,7 @@ bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
 
 void lm_secure_page_end(lm_page_t *page) {
     bool all = page->fresh || page->carved == page->capacity;
+    if (lm_is_offset(page)) all = false; /* its blocks keep their shifts */
     if (page->range == 0 && page->slices == 1 && all) page->wiped_class = page->size_class;
 }
 

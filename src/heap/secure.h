@@ -54,13 +54,18 @@ LM_INLINE uint64_t lm_later_turn(lm_heap_t *heap) {
     return heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
 }
 
+/* The number of the ring in which blocks of a class wait. */
+LM_INLINE unsigned lm_later_ring(unsigned size_class) {
+    return size_class < LM_LATER_OTHERS ? size_class : (unsigned)LM_LATER_OTHERS;
+}
+
 LM_INLINE lm_block_t **lm_later_place(lm_heap_t *heap, const lm_later_t *later, size_t number) {
     return &heap->later_place[later->first + (number & later->last)];
 }
 
-/* Puts p into one of the class's youngest places, whose block becomes the youngest; false iff there is no room. */
-LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned size_class, void *p) {
-    lm_later_t *later = &heap->later[size_class];
+/* Puts p into one of the ring's youngest places, whose block becomes the youngest; false iff there is no room. */
+LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned ring, void *p) {
+    lm_later_t *later = &heap->later[ring];
     size_t ready = later->ready, mask = later->mask;
     if (LM_UNLIKELY(ready - later->taken >= later->most)) return false;
     size_t youngest = ready + mask + 1;
@@ -75,7 +80,7 @@ LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned size_class, void *p) {
 /* The same for p of that page, where there may be no room yet: some leave. */
 void lm_later_make_room(const lm_page_t *page, void *p);
 
-/* How many of the class wait; how many malloc has taken since they began to. */
+/* How many of the class wait; of a small class: how many malloc has taken since they began to. */
 size_t lm_later_count(const lm_heap_t *heap, unsigned size_class);
 LM_INLINE size_t lm_later_reused(const lm_heap_t *heap, unsigned size_class) {
     const lm_later_t *later = &heap->later[size_class];

@@ -133,9 +133,28 @@ TEST_F(Later, ThereArePlacesForAllClasses) {
                 EXPECT_GT(lm_later_count(lm_heap_self, size_class), 0u) << size_class;
             }
             EXPECT_LE(lm_heap_self->later_places, unsigned{LM_LATER_PLACES});
-            EXPECT_GT(lm_heap_self->later_places, 2u * LM_CLASSES);
+            EXPECT_GT(lm_heap_self->later_places, 2u * LM_LATER_RINGS);
         });
     }
+}
+
+/* Blocks above 1 KiB wait together, so that few pages stay for them. */
+TEST_F(Later, LargerOnesWaitTogether) {
+    unit::in_thread([] {
+        std::vector<void *> taken;
+        for (unsigned c = LM_SMALL_CLASSES; c < LM_CLASSES; c++) {
+            for (int n = 0; n < 3; n++) taken.push_back(lm_malloc(lm_class_bytes(c) - LM_TRAILER));
+        }
+        for (void *p : taken) lm_free(p);
+        size_t wait = 0;
+        for (unsigned c = LM_SMALL_CLASSES; c < LM_CLASSES; c++)
+            wait += lm_later_count(lm_heap_self, c);
+        EXPECT_GE(wait, 2u);
+        EXPECT_LE(wait, 8u);
+        lm_heap_collect();
+        for (unsigned c = LM_SMALL_CLASSES; c < LM_CLASSES; c++)
+            EXPECT_EQ(0u, lm_later_count(lm_heap_self, c));
+    });
 }
 
 /* What another thread made waits here as well, and is this thread's to use. */

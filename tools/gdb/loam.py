@@ -185,8 +185,12 @@ class Arena:
         return where
 
     def waiting(self, heap, size_class):
-        """In a secure build: freed blocks that are not to be used again at once."""
+        """In a secure build: freed blocks that are not to be used again at once, by ring: of a small size class, or of
+        all that are larger."""
         if not any(field.name == "later" for field in heap.type.fields()):
+            return []
+        rings = heap["later"].type.range()[1] + 1
+        if size_class >= rings:
             return []
         later, place = heap["later"][size_class], heap["later_place"]
         taken, last, first = number(later["taken"]), number(later["last"]), number(later["first"])
