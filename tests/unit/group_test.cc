@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 extern "C" {
@@ -163,6 +165,24 @@ TEST(Group, OfWhatWasNobodysNothingIsKnown) {
     (void)lm_group_claim(LM_GROUP_TINY, span);
     for (size_t i = 0; i < SLICES; i++) EXPECT_EQ(0, span[i].wiped_class) << i;
     lm_lock_give(&lm_space.lock);
+    lm_span_check();
+}
+
+/* The delay alone would take a minute. */
+TEST(Group, WhatOthersHoldGoesWhenOneTakesNewMemory) {
+    lm_purge_policy.delay_ms = 60000;
+    used_by(48, 16 << 20);
+    size_t dirty = lm_load_relaxed(&lm_space.dirty_slices);
+    ASSERT_GT(dirty, 200u);
+    lm_lock_take(&lm_space.lock);
+    lm_space.hurry_next = lm_space.tick;
+    lm_lock_give(&lm_space.lock);
+    std::vector<void *> objects;
+    for (int i = 0; i < 1000; i++) objects.push_back(lm_malloc(8000));
+    for (int i = 0; i < 1000 && lm_load_relaxed(&lm_space.dirty_slices) > dirty / 2; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_LE(lm_load_relaxed(&lm_space.dirty_slices), dirty / 2);
+    for (void *p : objects) lm_free(p);
     lm_span_check();
 }
 
