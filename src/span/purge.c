@@ -14,8 +14,8 @@
  *
  * Near a limit of the process's or of its control group's, spans wait shorter, or not at all (limit.c).
  *
- * Where memory is in groups (secure builds), what one has freed is of no use to another: when one takes clean memory and
- * much is dirty, the worker is woken at once.
+ * Where memory is in groups (secure builds), what one has freed is of no use to another: when one takes clean memory
+ * and much is dirty, the worker is woken at once.
  *
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *
