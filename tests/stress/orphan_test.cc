@@ -129,11 +129,16 @@ TEST_F(Orphans, HeirsGrowWhatTheyInherit) {
     }
 }
 
-/* Resident bytes once nothing is live and what is free had its time to be purged (300 ms). */
-size_t resident_at_rest(Shelf<4096> &shelf) {
+/* Resident bytes once nothing is live and what is free had its time to be purged (300 ms): where they are more than
+ * `most`, up to 15 s, because on a busy machine the worker may be late. */
+size_t resident_at_rest(Shelf<4096> &shelf, size_t most) {
     shelf.clear();
-    std::this_thread::sleep_for(std::chrono::milliseconds(800));
-    return resident_bytes();
+    size_t resident = SIZE_MAX;
+    for (int i = 0; i == 0 || (resident > most && i < 18); i++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        resident = resident_bytes();
+    }
+    return resident;
 }
 
 /* What a thread's end costs must not add up: threads that allocate and free across each other. */
@@ -152,9 +157,9 @@ TEST_F(Orphans, HundredThousandThreadsLeaveNothing) {
                 if (Block *other = shelf.swap(random.below(256), block)) free_block(other);
             }
         });
-        if (started + kAtOnce == kFirst) after_first = resident_at_rest(shelf);
+        if (started + kAtOnce == kFirst) after_first = resident_at_rest(shelf, SIZE_MAX);
     }
-    size_t at_end = resident_at_rest(shelf);
+    size_t at_end = resident_at_rest(shelf, after_first + after_first / 10);
     printf("resident after %u threads: %zu KiB, after %u: %zu KiB\n", kFirst, after_first / 1024,
            kThreads, at_end / 1024);
     if (!STRESS_SANITIZED) {

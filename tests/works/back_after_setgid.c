@@ -10,7 +10,7 @@
  */
 #include "works.h"
 
-enum { freed_mib = 200, wait_ms = 15000 };
+enum { freed_mib = 200 };
 
 /* Frees freed_mib MiB, waits, lets `change` happen, and waits until the memory is gone. */
 static void expect_back(uint64_t pause_ms, int (*change)(void), const char *name) {
@@ -21,16 +21,10 @@ static void expect_back(uint64_t pause_ms, int (*change)(void), const char *name
     free(block);
     works_sleep_ms(pause_ms);
     CHECK(change() == 0, "%s: %s", name, strerror(errno));
-    size_t allowed = full - freed_mib * WORKS_MIB / 100 * 95;
-    size_t rss = works_rss_bytes();
-    uint64_t end = works_now_ms() + wait_ms;
-    while (rss > allowed && works_now_ms() < end) {
-        works_sleep_ms(50);
-        rss = works_rss_bytes();
-    }
-    CHECK(rss <= allowed,
-          "%s %u ms after freeing %d MiB: %d s later %zu MiB of %zu MiB are still resident", name,
-          (unsigned)pause_ms, freed_mib, wait_ms / 1000, rss / WORKS_MIB, full / WORKS_MIB);
+    size_t allowed = full - freed_mib * WORKS_MIB / 100 * 95,
+           rss = works_settled(works_rss_bytes, allowed);
+    CHECK(rss <= allowed, "%s %u ms after freeing %d MiB: %zu MiB of %zu MiB are still resident",
+          name, (unsigned)pause_ms, freed_mib, rss / WORKS_MIB, full / WORKS_MIB);
 }
 
 /* To what they are: anybody may. */

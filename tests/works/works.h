@@ -273,6 +273,15 @@ static inline size_t works_anonymous_bytes(void) {
     return kib * 1024;
 }
 
+/* One of these two, once it says at most so many: what is free goes back when the worker gets to run, which on a busy
+   machine may be late. After 15 s whatever it says. */
+static inline size_t works_settled(size_t (*bytes)(void), size_t most) {
+    uint64_t end = works_now_ms() + 15000;
+    size_t now = bytes();
+    for (; now > most && works_now_ms() < end; now = bytes()) works_sleep_ms(50);
+    return now;
+}
+
 static inline int works_thread_count(void) {
     return (int)works_proc_number("/proc/self/status", "\nThreads:");
 }
