@@ -427,7 +427,7 @@ TEST(Offset, ForkTakesTheLock) {
     std::thread forks([&] {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(60);
             loam_free(loam_malloc_aligned_offset(100, 64, 16));
             _exit(0);
         }
@@ -462,7 +462,7 @@ TEST(Offset, InTheChildOfAFork) {
     for (int i = 0; i < 50 && !HasFailure(); i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(60);
             for (int n = 0; n < 100; n++) loam_free(loam_malloc_aligned_offset(100, 64, 16));
             bool right = all_zero(mine, 100);
             loam_free(mine);

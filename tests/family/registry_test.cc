@@ -155,7 +155,7 @@ TEST(Registry, LivesThroughFork) {
     for (int i = 0; i < 200 && hung == 0; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20); /* ends it if it waits for a thread that is not here */
+            alarm(60); /* ends it if it waits for a thread that is not here */
             loam_entry entry;
             lm_entry_init(&entry, &kSound, "child", false);
             bool good = names().size() <= 2 && names()[0] == "child";
@@ -191,7 +191,7 @@ TEST(Registry, ForkHandlersMayUseIt) {
     names();
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(60);
         _exit(names().empty() ? 0 : 1);
     }
     armed = false;

@@ -105,7 +105,7 @@ TEST(SamplingStress, ChildrenOfForksSampleToo) {
         pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
-            alarm(20);
+            alarm(60);
             loam_sampling_numbers numbers;
             size_t bad = 0;
             for (uint64_t i = 0; i < 2000; i++) {

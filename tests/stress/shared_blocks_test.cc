@@ -208,7 +208,7 @@ TEST_F(SharedBlocks, Fork) {
             break;
         }
         if (child == 0) {
-            alarm(20); /* a lock that nobody gives back */
+            alarm(60); /* a lock that nobody gives back */
             Random random(77);
             /* No malloc here: a sanitizer's may be locked by a thread that is not there. */
             static Block *held[2000];

@@ -334,7 +334,7 @@ TEST_F(SharedPool, AForkFindsItWhole) {
         pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
-            alarm(20);
+            alarm(60);
             size_t objects = shared.objects(); /* what the lost threads had, included */
             std::set<void *> all{before};
             for (int i = 0; i < 1000; i++) {

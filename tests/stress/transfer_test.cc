@@ -147,7 +147,7 @@ TEST_F(Transfer, OneWayThroughTheCache) {
 }
 
 [[noreturn]] void child(Table &table, uint64_t seed) {
-    alarm(30);
+    alarm(60);
     Random random(seed);
     std::vector<Block *> mine;
     for (unsigned i = 0; i < 6000 / kSlowness; i++) {
