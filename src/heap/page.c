@@ -29,19 +29,21 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
+    size_t bytes = slices << LM_SLICE_SHIFT;
 #if LM_GUARD_LINKS
     lm_secret_make();
 #endif
 #if LM_SECURE
     lm_secure_class(size_class, block_bytes);
     zero = lm_secure_page_begin(page, size_class, zero);
+    bytes = lm_span_mark(page);
 #endif
     page->free = NULL;
     page->live = 0;
     page->bias = 0;
     page->block_bytes = (uint32_t)block_bytes;
     page->carved = 0;
-    page->capacity = (uint16_t)((slices << LM_SLICE_SHIFT) / block_bytes);
+    page->capacity = (uint16_t)(bytes / block_bytes);
     page->size_class = (uint8_t)size_class;
     page->foreign_class = (uint8_t)size_class;
     page->place = LM_AT_NOWHERE;

@@ -366,8 +366,8 @@ LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
         lm_later_make_room(page, p);
 }
 
-/* Where a block begins is looked at only if a block at p could leave the slice: elsewhere there is no canary of that
- * address. 0 bytes: no page. */
+/* Where a block begins is looked at only if a block at p could leave the slice, or reach into a guard: elsewhere there
+ * is no canary of that address. 0 bytes: no page. */
 LM_INLINE void free_here(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
@@ -377,7 +377,8 @@ LM_INLINE void free_here(void *p, size_t size) {
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     size_t bytes = page->block_bytes;
     size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
-    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES) && !begins_block(page, p)) {
+    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES - LM_MARK_BYTES) &&
+        !begins_block(page, p)) {
         free_other(p, size);
         return;
     }
@@ -400,7 +401,7 @@ LM_INLINE void free_here(void *p, size_t size) {
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
 /* As for malloc: a small block. No look at where blocks begin: elsewhere there is no canary of that
- * address. All bytes that are looked at are of one slice. */
+ * address. All bytes that are looked at are of one slice, and of no guard. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
@@ -411,7 +412,7 @@ LM_INLINE void free_short(void *p, size_t size) {
     size_t bytes = page->block_bytes; /* 0 of other spans */
     if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
         LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
-                    LM_SLICE_BYTES - 16 - LM_SMALL_MOST)) {
+                    LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST)) {
         free_longer(p, size);
         return;
     }

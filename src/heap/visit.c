@@ -120,8 +120,12 @@ static bool visit_page(lm_page_t *page, loam_heap_area_visitor *area,
                        loam_heap_object_visitor *block, void *context) {
     used_t used;
     find_used(&used, page);
-    loam_heap_area here = {lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT,
-                           page->block_bytes - LM_TRAILER, used.count, page->capacity};
+    size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
+#if LM_SECURE
+    bytes = lm_span_room(page);
+#endif
+    loam_heap_area here = {lm_span_start(page), bytes, page->block_bytes - LM_TRAILER, used.count,
+                           page->capacity};
     if (!area(&here, context)) return false;
     for (size_t i = 0; block != NULL && i < page->carved; i++) {
         void *p = lm_span_start(page) + i * page->block_bytes;
@@ -182,7 +186,7 @@ bool lm_whole_owns(const struct loam_heap *whole, const void *p) {
 /* ---- The invariant ---- */
 
 static bool sum_up(const loam_heap_area *area, void *context) {
-    *(size_t *)context += area->bytes;
+    *(size_t *)context += lm_align_up(area->bytes, LM_SLICE_BYTES); /* a guard counts */
     return true;
 }
 

@@ -21,6 +21,7 @@ bool lm_linux_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
 uint64_t lm_linux_ms(void);
 bool lm_linux_protect(void *at, size_t bytes, bool allow);
 bool lm_linux_unguard(void *at, size_t bytes, bool shut_in);
+bool lm_linux_mark(void *at, size_t bytes);
 
 /* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
 static struct {
@@ -160,4 +161,9 @@ bool lm_os_protect(void *at, size_t bytes, bool allow) {
 bool lm_os_unguard(void *at, size_t bytes, bool shut_in) {
     expect_units("unguard", at, bytes, lm_os_page_bytes());
     return !fails(LM_FAULT_PROTECT) && lm_linux_unguard(at, bytes, shut_in);
+}
+
+bool lm_os_mark(void *at, size_t bytes) {
+    expect_units("mark", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_PROTECT) && lm_linux_mark(at, bytes);
 }

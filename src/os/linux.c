@@ -32,6 +32,7 @@ bool PORT(purge)(void *at, size_t bytes);
 bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool PORT(protect)(void *at, size_t bytes, bool allow);
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in);
+bool PORT(mark)(void *at, size_t bytes);
 bool PORT(worker_start)(void (*entry)(void));
 #else
 #define PORT(name) lm_os_##name
@@ -182,6 +183,19 @@ size_t lm_os_resident_pages(const void *at, size_t bytes) {
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
     if (shut_in) return !failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
     return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE));
+}
+
+#ifndef MADV_GUARD_INSTALL /* Linux 6.13 */
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+bool PORT(mark)(void *at, size_t bytes) {
+    return !failed(call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_GUARD_INSTALL));
+}
+
+bool lm_os_unmark(void *at, size_t bytes) {
+    return !failed(call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_GUARD_REMOVE));
 }
 
 void lm_os_back_huge(void *at) {

@@ -62,6 +62,14 @@ size_t lm_os_resident_pages(const void *at, size_t bytes);
 /* Allows every access to what lm_os_protect forbade. shut_in: with mmap alone; then what it held is gone. */
 bool lm_os_unguard(void *at, size_t bytes, bool shut_in);
 
+/* From now on who reads or writes in [at, at+bytes) of private memory, multiples of lm_os_page_bytes(), ends the
+ * program; what it holds is gone. lm_os_purge leaves it so. No entry in the system's map, unlike lm_os_protect. false
+ * iff the system cannot: Linux before 6.13, locked memory. */
+bool lm_os_mark(void *at, size_t bytes);
+
+/* Ends that for all in [at, at+bytes); the rest of it is left as it is. */
+bool lm_os_unmark(void *at, size_t bytes);
+
 /* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
  * if the system has one at hand. Later it makes no other there. */
 void lm_os_back_huge(void *at);

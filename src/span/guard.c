@@ -1,16 +1,26 @@
-/* guard.c: what the secure build puts between large spans.
+/* guard.c: what the secure build puts behind spans.
  *
- *   slices [ object ......... | ....... guard | guard ][ object ... | ..... guard ][ ...
- *                                ^ no access from here to the end of the span
+ *   large spans      [ object ......... | ....... guard | guard ][ object ... | ..... guard ][ ...
+ *                                          ^ no access from here to the end of the span
+ *   pages of blocks  [ block | block | ..... | block |.|guard][ block | block ...
+ *                                                        4 KiB
  *
- * A guard is the end of a large span, a page at least: the rest of the last slice behind the object, or more slices; as
- * the caller draws their number, objects lie at distances that nobody can foretell. It is made by one system call and
- * stays while the span goes from object to object; the descriptor counts its bytes (`bias`). Each takes an entry or two
- * in the kernel's list of maps, of which a process has 65,530: so there are 16,384 guards at most, and what comes after
- * these has canaries only (heap/secure_large.c).
+ * A large span's guard is its end, a system's page at least: the rest of the last slice behind the object, or more
+ * slices; as the caller draws their number, objects lie at distances that nobody can foretell. It is made by one system
+ * call and stays while the span goes from object to object; the descriptor counts its bytes (`bias`). Each takes an
+ * entry or two in the kernel's list of maps, of which a process has 65,530: so there are 16,384 guards at most, and
+ * what comes after these has canaries only (heap/secure_large.c).
  *
- * It cannot put guards between the blocks of a page, nor between two pages: that would be a call for each 64 KiB.
- * Invariant: spans that are free, and all but large ones, are accessible to their end.
+ * A page's guard is a mark in the system's page table, not an entry in its map: Linux has that from 6.13 on. One call
+ * makes it, a twentieth of what the page's faults cost. It outlives the page, until the memory is purged: pages that
+ * come and go on the same slices make no call. Where a page ends elsewhere than those before it, what they left in its
+ * middle goes. Where the system has none, or refuses one, pages have none from then on, and their blocks go to the end.
+ * A guard splits a huge page, so that pages of blocks get those only if the program's user wants them always: then they
+ * have no guards.
+ *
+ * It cannot put guards between the blocks of a page.
+ * Invariant: dirty spans are accessible but for the last LM_MARK_BYTES of slices that are `marked`, pages but for that
+ * of their last slice, large spans but for their guard; clean spans and what is loam's own are so throughout.
  */
 #include "span/room.h"
 
@@ -66,6 +76,50 @@ bool lm_span_unguard(lm_page_t *span) {
     span->bias = 0;
     (void)lm_add_relaxed(&guards, (uint32_t)-1);
     return true;
+}
+
+/* ---- Pages of blocks ---- */
+
+bool lm_page_guards = true;
+static bool no_marks; /* atomic: the system has none */
+
+/* Relaxed, all: words by themselves. */
+bool lm_span_marks(void) {
+    return lm_load_relaxed(&lm_page_guards) && !lm_load_relaxed(&no_marks) &&
+           lm_load_relaxed(&lm_huge_policy.when) != LM_HUGE_ALWAYS &&
+           lm_os_page_bytes() <= LM_MARK_BYTES;
+}
+
+size_t lm_span_mark(lm_page_t *page) {
+    size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
+    if (page->range != 0) return bytes; /* a user's memory, with descriptors of its own */
+    bool wanted = lm_span_marks();
+    lm_page_t *last = page + page->slices - 1;
+    if (page != last || !wanted) lm_space_unmark(lm_span_slice(page), page->slices - wanted);
+    if (!wanted) return bytes;
+    if (!last->marked) {
+        if (!lm_os_mark(lm_span_start(page) + bytes - LM_MARK_BYTES, LM_MARK_BYTES)) {
+            lm_store_relaxed(&no_marks, true);
+            return bytes;
+        }
+        last->marked = true;
+    }
+    return bytes - LM_MARK_BYTES;
+}
+
+void lm_space_unmark(size_t first, size_t slices) {
+    if (lm_space_group(lm_space_slot(first)) < LM_GROUP_TINY) return;
+    bool any = false;
+    for (size_t i = first; i < first + slices; i++) {
+        if (!lm_space_slot(i)->marked) continue;
+        lm_space_slot(i)->marked = false;
+        any = true;
+    }
+    if (!any) return;
+    void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
+    /* Nothing there is in use: what one call refuses the other may do. */
+    if (!lm_os_unmark(at, slices << LM_SLICE_SHIFT))
+        (void)lm_os_unguard(at, slices << LM_SLICE_SHIFT, true);
 }
 
 bool (*lm_span_let_go)(void);

@@ -95,6 +95,9 @@ size_t lm_purge_one(uint32_t ticks) {
         lm_lock_give(&lm_space.lock);
         LM_PROBE2(purge, lm_span_start(span), slices << LM_SLICE_SHIFT);
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
+#if LM_SECURE
+        lm_space_unmark(first, slices);
+#endif
         lm_lock_take(&lm_space.lock);
         lm_space.busy--;
         if (purged) lm_space_cleaned(slices);

@@ -92,6 +92,8 @@ typedef struct LM_ALIGNED(128) lm_page {
     /* Pages that are gone: all of this slice is as free blocks of that class are, 0: perhaps not. Holds while the slice
      * is its group's; read by lm_secure_page_begin. */
     uint8_t wiped_class;
+    bool
+        marked; /* the last LM_MARK_BYTES of this slice are a guard (guard.c): of any span of a group of blocks */
 #endif
 } lm_page_t;
 
@@ -191,9 +193,21 @@ void lm_span_unhold(lm_page_t *span);
 /* ---- Guards (guard.c), of the secure build ---- */
 
 #if LM_SECURE
-/* Bytes of the span before its guard: all, where it has none. */
+/* Bytes of a page's guard. */
+enum { LM_MARK_BYTES = 4096 };
+
+/* Makes the end of a page of blocks that was just taken inaccessible, and all of it before accessible. Returns the
+ * bytes before the guard: all, where it has none. */
+size_t lm_span_mark(lm_page_t *page);
+/* Whether pages will have such guards: neither the system nor a wish of the user's is against it, as far as known. */
+bool lm_span_marks(void);
+extern bool lm_page_guards; /* atomic: wanted */
+
+/* Bytes of a page or a large span before its guard: all, where it has none. */
 LM_INLINE size_t lm_span_room(const lm_page_t *span) {
-    return ((size_t)span->slices << LM_SLICE_SHIFT) - span->bias;
+    size_t mark = span[span->slices - 1].marked ? LM_MARK_BYTES : 0;
+    return ((size_t)span->slices << LM_SLICE_SHIFT) -
+           (span->kind == LM_KIND_PAGE ? mark : span->bias);
 }
 
 /* Whether another is possible, and addresses are not scarce: a guess. */

@@ -71,6 +71,18 @@ static void broken(const char *what, size_t slice) {
     lm_port_abort();
 }
 
+#if LM_SECURE
+/* Guards of pages are where guard.c says. */
+static void check_marks(const lm_page_t *span) {
+    bool waits = (span->kind == LM_KIND_DIRTY || span->kind == LM_KIND_BUSY) &&
+                 lm_space_group(span) >= LM_GROUP_TINY;
+    for (uint32_t i = 0; i < span->slices && !waits; i++) {
+        bool last = span->kind == LM_KIND_PAGE && span->range == 0 && i + 1 == span->slices;
+        if (span[i].marked && !last) broken("guard", lm_span_slice(span + i));
+    }
+}
+#endif
+
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
     size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0;
@@ -89,6 +101,9 @@ void lm_span_check(void) {
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
         }
+#if LM_SECURE
+        check_marks(span);
+#endif
         if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
         if (span->kind == LM_KIND_NONE) gaps += span->slices;
         before = lm_space_is_free(span) ? span : NULL;

@@ -17,9 +17,11 @@ using unit::in_thread;
 
 class Heap : public unit::HeapTest {};
 
-constexpr size_t kBytes = 512; /* a page has 128 of them, 16 wake it */
-constexpr size_t kBlocks = 128;
+constexpr size_t kBytes = 512; /* a page has 128 of them or a few less, 16 wake it */
 constexpr size_t kWake = 16;
+
+/* Blocks in a page of that class. */
+size_t in_a_page() { return unit::blocks_in_page(kBytes); }
 
 TEST_F(Heap, ComesWithTheFirstBlock) {
     in_thread([] {
@@ -50,7 +52,7 @@ TEST_F(Heap, PagesAreCarvedAsNeeded) {
         std::vector<void *> taken = blocks(1, kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
         EXPECT_EQ(kBytes, page->block_bytes);
-        EXPECT_EQ(kBlocks, page->capacity);
+        EXPECT_EQ(in_a_page(), page->capacity);
         EXPECT_EQ(LM_AT_CURRENT, page->place);
         if (!LM_SECURE) {
             EXPECT_EQ(lm_span_start(page), taken[0]);
@@ -145,14 +147,14 @@ TEST_F(Heap, NothingIsClassOne) {
 
 TEST_F(Heap, AFullPageSleepsUntilSomeBlocksAreBack) {
     in_thread([] {
-        std::vector<void *> taken = blocks(kBlocks, kBytes);
+        std::vector<void *> taken = blocks(in_a_page(), kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
         EXPECT_EQ(LM_AT_CURRENT, page->place) << "nobody has noticed yet";
         void *next = lm_block_alloc(kBytes);
         EXPECT_NE(page, lm_page_of(next));
         EXPECT_EQ(LM_AT_FULL, page->place);
         EXPECT_EQ(kWake, page->live);
-        EXPECT_EQ(kBlocks - kWake, page->bias);
+        EXPECT_EQ(in_a_page() - kWake, page->bias);
         lm_heap_check();
         free_blocks(taken, 0, kWake - 1);
         EXPECT_EQ(LM_AT_FULL, page->place);
@@ -160,45 +162,44 @@ TEST_F(Heap, AFullPageSleepsUntilSomeBlocksAreBack) {
         free_blocks(taken, kWake - 1, kWake);
         EXPECT_EQ(LM_AT_PARTIAL, page->place);
         EXPECT_EQ(0u, page->bias);
-        EXPECT_EQ(kBlocks - kWake, page->live);
+        EXPECT_EQ(in_a_page() - kWake, page->live);
         lm_heap_check();
         lm_block_free(next);
-        free_blocks(taken, kWake, kBlocks);
+        free_blocks(taken, kWake, in_a_page());
     });
 }
 
 TEST_F(Heap, PagesOfLargeBlocksWakeAtAQuarter) {
     in_thread([] {
-        std::vector<void *> taken = blocks(8, 65536); /* eight in a page */
+        size_t n = unit::blocks_in_page(65536), wake = n / 4; /* eight, or seven */
+        std::vector<void *> taken = blocks(n, 65536);
         lm_page_t *page = lm_page_of(taken[0]);
-        EXPECT_EQ(8u, page->capacity);
+        EXPECT_EQ(n, page->capacity);
         void *next = lm_block_alloc(65536);
         EXPECT_EQ(LM_AT_FULL, page->place);
-        lm_block_free(taken[2]);
+        free_blocks(taken, 0, wake - 1);
         EXPECT_EQ(LM_AT_FULL, page->place);
-        lm_block_free(taken[5]);
+        free_blocks(taken, wake - 1, wake);
         EXPECT_EQ(LM_AT_PARTIAL, page->place);
         lm_block_free(next);
-        free_blocks(taken, 0, 2);
-        free_blocks(taken, 3, 5);
-        free_blocks(taken, 6, 8);
+        free_blocks(taken, wake, n);
     });
 }
 
 TEST_F(Heap, ASleepingPageIsUsedBeforeMemoryIsTakenAnew) {
     in_thread([] {
-        std::vector<void *> taken = blocks(3 * kBlocks, kBytes);
-        lm_page_t *first = lm_page_of(taken[0]), *second = lm_page_of(taken[kBlocks]);
+        std::vector<void *> taken = blocks(3 * in_a_page(), kBytes);
+        lm_page_t *first = lm_page_of(taken[0]), *second = lm_page_of(taken[in_a_page()]);
         ASSERT_EQ(LM_AT_FULL, first->place);
         ASSERT_EQ(LM_AT_FULL, second->place);
-        lm_block_free(taken[kBlocks + 5]);
+        lm_block_free(taken[in_a_page() + 5]);
         EXPECT_EQ(LM_AT_FULL, second->place) << "too few to wake it";
         size_t pages = lm_heap_self->pages;
         void *p = lm_block_alloc(kBytes);
-        EXPECT_EQ(taken[kBlocks + 5], p);
+        EXPECT_EQ(taken[in_a_page() + 5], p);
         EXPECT_EQ(LM_AT_CURRENT, second->place);
         EXPECT_EQ(0u, second->bias);
-        EXPECT_EQ(kBlocks, second->live);
+        EXPECT_EQ(in_a_page(), second->live);
         EXPECT_EQ(LM_AT_FULL, first->place);
         EXPECT_EQ(pages, lm_heap_self->pages);
         lm_heap_check();
@@ -214,14 +215,14 @@ TEST_F(Heap, ASleepingPageIsUsedBeforeMemoryIsTakenAnew) {
 TEST_F(Heap, EachSleepingPageIsLookedAtInTheEnd) {
     in_thread([] {
         constexpr size_t kPages = 30; /* more than one look sees */
-        std::vector<void *> taken = blocks(kPages * kBlocks, kBytes), more;
-        lm_block_free(taken[(kPages - 3) * kBlocks]);
-        for (size_t i = 0; i < 6 * kBlocks; i++) {
+        std::vector<void *> taken = blocks(kPages * in_a_page(), kBytes), more;
+        lm_block_free(taken[(kPages - 3) * in_a_page()]);
+        for (size_t i = 0; i < 6 * in_a_page(); i++) {
             more.push_back(lm_block_alloc(kBytes));
-            if (more.back() == taken[(kPages - 3) * kBlocks]) break;
+            if (more.back() == taken[(kPages - 3) * in_a_page()]) break;
         }
-        EXPECT_EQ(taken[(kPages - 3) * kBlocks], more.back());
-        taken[(kPages - 3) * kBlocks] = nullptr;
+        EXPECT_EQ(taken[(kPages - 3) * in_a_page()], more.back());
+        taken[(kPages - 3) * in_a_page()] = nullptr;
         lm_heap_check();
         free_blocks(taken);
         free_blocks(more);
@@ -230,18 +231,18 @@ TEST_F(Heap, EachSleepingPageIsLookedAtInTheEnd) {
 
 TEST_F(Heap, AnEmptyPageIsGivenBack) {
     in_thread([] {
-        std::vector<void *> taken = blocks(kBlocks + 1, kBytes);
+        std::vector<void *> taken = blocks(in_a_page() + 1, kBytes);
         size_t pages = lm_heap_self->pages;
         lm_span_stats_t before, after;
         lm_span_stats(&before);
-        free_blocks(taken, 0, kBlocks);
+        free_blocks(taken, 0, in_a_page());
         lm_span_stats(&after);
         EXPECT_EQ(&lm_nobody, lm_page_of(taken[0]));
         EXPECT_EQ(pages - 1, lm_heap_self->pages);
         EXPECT_EQ(before.used_bytes - LM_SLICE_BYTES, after.used_bytes);
-        EXPECT_NE(&lm_nobody, lm_page_of(taken[kBlocks]));
+        EXPECT_NE(&lm_nobody, lm_page_of(taken[in_a_page()]));
         lm_heap_check();
-        lm_block_free(taken[kBlocks]);
+        lm_block_free(taken[in_a_page()]);
     });
 }
 
@@ -277,13 +278,13 @@ TEST_F(Heap, CollectingKeepsWhatIsInUse) {
 
 TEST_F(Heap, TheFullestPageIsUsedFirst) {
     in_thread([] {
-        std::vector<void *> taken = blocks(4 * kBlocks, kBytes);
+        std::vector<void *> taken = blocks(4 * in_a_page(), kBytes);
         lm_page_t *page[4];
-        for (size_t i = 0; i < 4; i++) page[i] = lm_page_of(taken[i * kBlocks]);
+        for (size_t i = 0; i < 4; i++) page[i] = lm_page_of(taken[i * in_a_page()]);
         /* Of the first three, the second keeps most; the fourth is current, and full. */
         free_blocks(taken, 0, 60);
-        free_blocks(taken, kBlocks, kBlocks + 20);
-        free_blocks(taken, 2 * kBlocks, 2 * kBlocks + 90);
+        free_blocks(taken, in_a_page(), in_a_page() + 20);
+        free_blocks(taken, 2 * in_a_page(), 2 * in_a_page() + 90);
         std::vector<void *> more = blocks(20, kBytes);
         for (void *p : more) EXPECT_EQ(page[1], lm_page_of(p));
         void *next = lm_block_alloc(kBytes);
@@ -291,9 +292,9 @@ TEST_F(Heap, TheFullestPageIsUsedFirst) {
         lm_heap_check();
         lm_block_free(next);
         free_blocks(more);
-        free_blocks(taken, 60, kBlocks);
-        free_blocks(taken, kBlocks + 20, 2 * kBlocks);
-        free_blocks(taken, 2 * kBlocks + 90, 4 * kBlocks);
+        free_blocks(taken, 60, in_a_page());
+        free_blocks(taken, in_a_page() + 20, 2 * in_a_page());
+        free_blocks(taken, 2 * in_a_page() + 90, 4 * in_a_page());
     });
 }
 
@@ -301,7 +302,7 @@ TEST_F(Heap, IdleCurrentPagesGoWhenTheHeapShrinks) {
     in_thread([] {
         for (unsigned c = 40; c < 60; c++) lm_block_free(lm_block_alloc(lm_class_bytes(c)));
         EXPECT_EQ(20u, lm_heap_self->pages);
-        std::vector<void *> taken = blocks(40 * kBlocks, kBytes);
+        std::vector<void *> taken = blocks(40 * in_a_page(), kBytes);
         EXPECT_GE(lm_heap_self->pages, 59u);
         free_blocks(taken);
         size_t idle = 0;

@@ -34,7 +34,10 @@ template <typename Body> void in_thread(Body body) {
 
 class HeapTest : public testing::Test {
   protected:
-    void SetUp() override { lm_purge_allow(false); }
+    void SetUp() override {
+        lm_purge_allow(false);
+        in_thread([] { lm_block_free(lm_block_alloc(16)); }); /* see blocks_in_page */
+    }
     void TearDown() override {
         lm_heap_collect(); /* what ended threads have left */
         lm_purge_all();
@@ -61,6 +64,15 @@ class PausedWorkerTest : public HeapTest {
         HeapTest::TearDown();
     }
 };
+
+/* How many blocks a page of that class has: a few less where pages end in guards, which is known once there was one. */
+inline size_t blocks_in_page(size_t block_bytes) {
+    size_t bytes = lm_class_slices(block_bytes) << LM_SLICE_SHIFT;
+#if LM_SECURE
+    if (lm_span_marks()) bytes -= LM_MARK_BYTES;
+#endif
+    return bytes / block_bytes;
+}
 
 /* n blocks of so many bytes. */
 inline std::vector<void *> blocks(size_t n, size_t bytes) {

@@ -19,7 +19,9 @@ bool is_orphan(const lm_page_t *page) {
 }
 
 constexpr size_t kBytes = 1536; /* a class that nothing else here uses */
-constexpr size_t kBlocks = 42;  /* in a page */
+
+/* Blocks in a page of that class. */
+size_t in_a_page() { return unit::blocks_in_page(kBytes); }
 
 TEST_F(Orphan, EmptyPagesDoNotOutliveTheirThread) {
     void *p = nullptr;
@@ -101,13 +103,13 @@ TEST_F(Orphan, WhoFreesABlockOwnsIt) {
 
 TEST_F(Orphan, FullPagesWaitOutsideTheList) {
     std::vector<void *> taken;
-    in_thread([&] { taken = blocks(kBlocks, kBytes); });
+    in_thread([&] { taken = blocks(in_a_page(), kBytes); });
     lm_page_t *page = lm_page_of(taken[0]);
-    ASSERT_EQ(page, lm_page_of(taken[kBlocks - 1]));
-    ASSERT_EQ(kBlocks, page->capacity);
+    ASSERT_EQ(page, lm_page_of(taken[in_a_page() - 1]));
+    ASSERT_EQ(in_a_page(), page->capacity);
     EXPECT_TRUE(is_orphan(page));
     EXPECT_EQ(LM_AT_NOWHERE, page->place);
-    EXPECT_EQ(kBlocks, page->live);
+    EXPECT_EQ(in_a_page(), page->live);
     EXPECT_EQ(0u, page->bias);
     in_thread([&] {
         void *p = lm_block_alloc(kBytes);
@@ -116,7 +118,7 @@ TEST_F(Orphan, FullPagesWaitOutsideTheList) {
         lm_block_free(taken[0]);
         EXPECT_EQ(LM_AT_PARTIAL, page->place);
         EXPECT_EQ(lm_thread_token(), page->owner);
-        free_blocks(taken, 1, kBlocks);
+        free_blocks(taken, 1, in_a_page());
         lm_heap_check();
     });
 }
@@ -124,19 +126,19 @@ TEST_F(Orphan, FullPagesWaitOutsideTheList) {
 /* A thread without a heap frees: the page stays nobody's, and its block can be had again. */
 TEST_F(Orphan, FreedByAThreadWithoutAHeap) {
     std::vector<void *> taken;
-    in_thread([&] { taken = blocks(kBlocks, kBytes); });
+    in_thread([&] { taken = blocks(in_a_page(), kBytes); });
     lm_page_t *page = lm_page_of(taken[0]);
     lm_block_t *block = static_cast<lm_block_t *>(taken[5]);
     lm_remote_push(nullptr, page, block, block, 1);
     EXPECT_TRUE(is_orphan(page));
     EXPECT_EQ(LM_AT_ORPHANS, page->place);
-    EXPECT_EQ(kBlocks - 1, page->live);
+    EXPECT_EQ(in_a_page() - 1, page->live);
     in_thread([&] {
         EXPECT_EQ(taken[5], lm_block_alloc(kBytes));
         free_blocks(taken, 0, 30);
     });
     EXPECT_TRUE(is_orphan(page));
-    for (size_t i = 30; i < kBlocks; i++) {
+    for (size_t i = 30; i < in_a_page(); i++) {
         block = static_cast<lm_block_t *>(taken[i]);
         lm_remote_push(nullptr, page, block, block, 1);
     }

@@ -23,8 +23,11 @@ class Remote : public unit::HeapTest {};
 
 uint32_t count(const lm_page_t *page) { return lm_remote_count(lm_load_acquire(&page->remote)); }
 
-constexpr size_t kBytes = 128; /* a page has 512, a list 128 at most */
+constexpr size_t kBytes = 128; /* a list has 128 at most */
 constexpr unsigned kClass = 8;
+
+/* Blocks in a page of that class. */
+size_t in_a_page() { return unit::blocks_in_page(kBytes); }
 
 lm_foreign_t &foreign(unsigned c = kClass) { return lm_heap_self->foreign[c]; }
 
@@ -169,7 +172,7 @@ TEST_F(Remote, TheyAreSortedByPages) {
         std::vector<void *> rest;
         while (by_page.size() < kPages) {
             by_page.emplace_back(blocks(8, 8192));
-            std::vector<void *> more = blocks(8, 8192); /* sixteen in a page */
+            std::vector<void *> more = blocks(unit::blocks_in_page(8192) - 8, 8192); /* the rest */
             rest.insert(rest.end(), more.begin(), more.end());
         }
         in_thread([&] {
@@ -205,7 +208,7 @@ TEST_F(Remote, WhatHasBecomeOursIsTakenIn) {
         while (step.load() < n) std::this_thread::yield();
     };
     owner = std::thread([&] {
-        taken = blocks(512, kBytes);
+        taken = blocks(in_a_page(), kBytes);
         step = 1;
         await(2);
     });
@@ -222,9 +225,9 @@ TEST_F(Remote, WhatHasBecomeOursIsTakenIn) {
         ASSERT_EQ(lm_thread_token(), page->owner) << "an orphan becomes ours at once";
         lm_heap_collect();
         EXPECT_EQ(0u, lm_remote_count(page->remote));
-        EXPECT_EQ(512u - 101, page->live);
+        EXPECT_EQ(in_a_page() - 101, page->live);
         lm_heap_check();
-        free_blocks(taken, 101, 512);
+        free_blocks(taken, 101, in_a_page());
         lm_heap_collect();
         EXPECT_EQ(0u, lm_heap_self->pages);
     });
@@ -292,11 +295,11 @@ TEST_F(Remote, OwnFreedBlocksComeFirst) {
     in_thread([] {
         std::vector<void *> taken = blocks(40, kBytes);
         in_thread([&] {
-            std::vector<void *> own = blocks(2 * 512, kBytes);
-            lm_page_t *first = lm_page_of(own[0]), *second = lm_page_of(own[512]);
+            std::vector<void *> own = blocks(2 * in_a_page(), kBytes);
+            lm_page_t *first = lm_page_of(own[0]), *second = lm_page_of(own[in_a_page()]);
             free_blocks(own, 0, 200); /* wakes the first page */
             ASSERT_EQ(LM_AT_PARTIAL, first->place);
-            free_blocks(own, 512, 520);
+            free_blocks(own, in_a_page(), in_a_page() + 8);
             ASSERT_EQ(LM_AT_CURRENT, second->place);
             free_blocks(taken);
             std::vector<void *> more = blocks(8, kBytes);
@@ -311,8 +314,8 @@ TEST_F(Remote, OwnFreedBlocksComeFirst) {
             free_blocks(last);
             free_blocks(then);
             free_blocks(more);
-            free_blocks(own, 200, 512);
-            free_blocks(own, 520, 1024);
+            free_blocks(own, 200, in_a_page());
+            free_blocks(own, in_a_page() + 8, 2 * in_a_page());
         });
     });
 }
@@ -409,7 +412,7 @@ TEST_F(Remote, TheCurrentPageGoesWithoutTheList) {
 TEST_F(Remote, TheOwnerUsesThemAgain) {
     in_thread([] {
         /* The whole page, so that the next malloc needs what comes back. */
-        std::vector<void *> taken = blocks(512, kBytes);
+        std::vector<void *> taken = blocks(in_a_page(), kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
         in_thread([&] { free_blocks(taken, 100, 200); });
         std::set<void *> back(taken.begin() + 100, taken.begin() + 200);
@@ -421,29 +424,29 @@ TEST_F(Remote, TheOwnerUsesThemAgain) {
         lm_heap_check();
         free_blocks(more);
         free_blocks(taken, 0, 100);
-        free_blocks(taken, 200, 512);
+        free_blocks(taken, 200, in_a_page());
     });
 }
 
 TEST_F(Remote, AFullPageWakesUp) {
     in_thread([] {
-        std::vector<void *> taken = blocks(512, kBytes), next = blocks(1, kBytes);
+        std::vector<void *> taken = blocks(in_a_page(), kBytes), next = blocks(1, kBytes);
         lm_page_t *page = lm_page_of(taken[0]);
         EXPECT_EQ(LM_AT_FULL, page->place);
         in_thread([&] { free_blocks(taken, 0, 40); });
         EXPECT_EQ(LM_AT_FULL, page->place);
         lm_heap_collect();
         EXPECT_EQ(LM_AT_PARTIAL, page->place);
-        EXPECT_EQ(512u - 40, page->live);
+        EXPECT_EQ(in_a_page() - 40, page->live);
         lm_heap_check();
-        free_blocks(taken, 40, 512);
+        free_blocks(taken, 40, in_a_page());
         free_blocks(next);
     });
 }
 
 TEST_F(Remote, APageThatOthersEmptiedIsGivenBack) {
     in_thread([] {
-        std::vector<void *> taken = blocks(512, kBytes), next = blocks(1, kBytes);
+        std::vector<void *> taken = blocks(in_a_page(), kBytes), next = blocks(1, kBytes);
         in_thread([&] { free_blocks(taken); });
         EXPECT_EQ(2u, lm_heap_self->pages);
         lm_heap_collect();
@@ -455,9 +458,9 @@ TEST_F(Remote, APageThatOthersEmptiedIsGivenBack) {
 
 TEST_F(Remote, HalfByTheOwnerHalfByTheOther) {
     in_thread([] {
-        std::vector<void *> taken = blocks(512, kBytes), next = blocks(1, kBytes);
+        std::vector<void *> taken = blocks(in_a_page(), kBytes), next = blocks(1, kBytes);
         in_thread([&] { free_blocks(taken, 0, 256); });
-        free_blocks(taken, 256, 512);
+        free_blocks(taken, 256, in_a_page());
         lm_heap_check();
         lm_heap_collect();
         EXPECT_EQ(&lm_nobody, lm_page_of(taken[0]));

@@ -1,0 +1,186 @@
+/* guard_test.cc: pages of blocks of the secure build end in a guard, where the system has such. */
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <loam/options.h>
+
+extern "C" {
+#include "heap/room.h"
+#include "span/room.h"
+}
+
+namespace {
+
+#if LM_SECURE
+
+constexpr int kInstall = 102; /* MADV_GUARD_INSTALL */
+
+/* Asked of the system itself, by touching one: emulators say yes to whatever they do not know. */
+bool system_has_them() {
+    void *p = mmap(nullptr, 8192, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int ends[2];
+    if (p == MAP_FAILED || madvise(p, 4096, kInstall) != 0 || pipe(ends) != 0) return false;
+    bool made = write(ends[1], p, 1) < 0; /* the system itself cannot read it */
+    close(ends[0]);
+    close(ends[1]);
+    munmap(p, 8192);
+    return made;
+}
+
+#define NEEDS_GUARDS() \
+    if (!system_has_them()) GTEST_SKIP() << "the system has no guard regions (Linux 6.13)"
+
+/* All blocks of a page of that size. */
+struct Full {
+    std::vector<char *> blocks;
+    lm_page_t *page = nullptr;
+    size_t size;
+
+    explicit Full(size_t bytes) : size(bytes - LM_TRAILER) {
+        std::map<lm_page_t *, std::vector<char *>> of_page;
+        for (int n = 0; n < 20000 && page == nullptr; n++) {
+            char *p = static_cast<char *>(lm_malloc(size));
+            if (p == nullptr) break;
+            std::vector<char *> &blocks_there = of_page[lm_page_of(p)];
+            blocks_there.push_back(p);
+            if (blocks_there.size() == lm_page_of(p)->capacity) page = lm_page_of(p);
+        }
+        if (page != nullptr) blocks.swap(of_page[page]);
+        for (auto &other : of_page) {
+            for (char *p : other.second) lm_free(p);
+        }
+    }
+    ~Full() {
+        for (char *p : blocks) lm_free(p);
+        lm_heap_collect();
+    }
+    Full(const Full &) = delete;
+
+    char *start() const { return lm_span_start(page); }
+    char *end() const { return start() + (size_t{page->slices} << LM_SLICE_SHIFT); }
+};
+
+TEST(Guard, APageOfBlocksEndsInOne) {
+    NEEDS_GUARDS();
+    for (size_t bytes : {16, 48, 1024, 4096, 10240, 65536}) {
+        Full full(bytes);
+        ASSERT_NE(nullptr, full.page) << bytes;
+        ASSERT_EQ(full.page->capacity, full.blocks.size()) << bytes;
+        for (char *p : full.blocks) {
+            ASSERT_LE(p + bytes, full.end() - LM_MARK_BYTES) << bytes;
+            memset(p, 1, full.size);
+        }
+        volatile char *guard = full.end() - LM_MARK_BYTES;
+        EXPECT_EXIT(guard[0] = 1, testing::KilledBySignal(SIGSEGV), "") << bytes;
+        EXPECT_EXIT((void)guard[LM_MARK_BYTES - 1], testing::KilledBySignal(SIGSEGV), "") << bytes;
+        lm_span_check();
+    }
+}
+
+TEST(Guard, ALongOverflowEndsThere) {
+    NEEDS_GUARDS();
+    char *p = static_cast<char *>(lm_malloc(40));
+    EXPECT_EXIT(memset(p, 1, 200000), testing::KilledBySignal(SIGSEGV), "");
+    lm_free(p);
+}
+
+TEST(Guard, AFreeThereIsReported) {
+    Full full(48);
+    ASSERT_NE(nullptr, full.page);
+    ASSERT_EQ(size_t{1}, full.page->slices);
+    for (size_t back : {16, 64, 2048, 4080, 4096, 4112, 5008, 5120}) {
+        char *p = full.end() - back;
+        if (p < full.end() - LM_MARK_BYTES && (p - full.start()) % 48 == 0) continue;
+        EXPECT_DEATH(lm_free(p), "misaligned pointer") << back;
+        EXPECT_DEATH((void)lm_realloc(p, 100), "misaligned pointer") << back;
+        EXPECT_DEATH(lm_free_sized(p, 40), "misaligned pointer") << back;
+    }
+}
+
+/* Slices that have had guards, and are dirty. */
+void used_before() {
+    Full full(3072);
+    ASSERT_NE(nullptr, full.page);
+    EXPECT_EQ(system_has_them(), full.page[full.page->slices - 1].marked);
+}
+
+/* What pages left on slices in the middle of a longer one is gone; the longer one's is where it ends. */
+TEST(Guard, PagesOfOtherLengthsFollow) {
+    for (int round = 0; round < 20; round++) {
+        for (size_t bytes : {1152, 65536, 20480, 2048, 8192, 40960}) {
+            std::vector<char *> objects;
+            for (size_t n = 0; n < (size_t{2} << 20); n += bytes) {
+                objects.push_back(static_cast<char *>(lm_malloc(bytes - LM_TRAILER)));
+                ASSERT_NE(nullptr, objects.back());
+                memset(objects.back(), round, bytes - LM_TRAILER);
+            }
+            for (char *p : objects) lm_free(p);
+            if (round % 2 == 0) lm_heap_collect();
+            lm_span_check();
+        }
+    }
+}
+
+/* Purged memory is accessible throughout, and what is made of it has guards anew. */
+TEST(Guard, PurgedMemoryHasNone) {
+    NEEDS_GUARDS();
+    for (int round = 0; round < 3; round++) {
+        Full full(4096);
+        ASSERT_NE(nullptr, full.page);
+        EXPECT_TRUE(full.page[full.page->slices - 1].marked);
+        volatile char *guard = full.end() - LM_MARK_BYTES;
+        EXPECT_EXIT(guard[0] = 1, testing::KilledBySignal(SIGSEGV), "");
+        size_t slice = lm_span_slice(full.page);
+        for (char *p : full.blocks) lm_free(p);
+        full.blocks.clear();
+        lm_heap_collect();
+        lm_purge_all();
+        lm_span_check();
+        EXPECT_FALSE(lm_space_is_free(lm_space_slot(slice)) && lm_space_slot(slice)->marked);
+    }
+}
+
+/* All of a page is there, and all of it holds blocks. */
+void expect_none() {
+    Full full(3072);
+    ASSERT_NE(nullptr, full.page);
+    EXPECT_FALSE(full.page[full.page->slices - 1].marked);
+    EXPECT_EQ((size_t{full.page->slices} << LM_SLICE_SHIFT) / 3072, full.page->capacity);
+    for (char *p : full.blocks) memset(p, 1, full.size);
+    volatile char *last = full.end() - 1; /* nobody's */
+    EXPECT_EQ(0, *last);
+    lm_span_check();
+}
+
+TEST(Guard, WhoWantsHugePagesAlwaysHasNone) {
+    lm_huge_when_t was = lm_huge_policy.when;
+    lm_huge_policy.when = LM_HUGE_ALWAYS;
+    expect_none();
+    lm_huge_policy.when = was;
+}
+
+TEST(Guard, NoneByOption) {
+    used_before();
+    ASSERT_EQ(0, loam_option_set("PAGE_GUARDS", "0"));
+    expect_none();
+    ASSERT_EQ(0, loam_option_set("PAGE_GUARDS", "1"));
+    used_before();
+}
+
+#else
+
+TEST(Guard, OnlyInTheSecureBuild) {
+    GTEST_SKIP() << "pages end where their blocks do in this build";
+}
+
+#endif
+
+} // namespace
