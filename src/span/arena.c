@@ -351,8 +351,10 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
             span = dirty_of_nobody(group, wanted); /* others may have been faster */
         }
     }
+#if LM_SECURE
     /* What other groups hold is of no use here: rather that it goes than that both are held. */
-    if (LM_GROUPS > 1 && span == NULL) lm_purge_hurry();
+    if (span == NULL) lm_purge_hurry();
+#endif
     if (span == NULL && lm_limit_admits(slices, spared)) {
         span = clean(group, wanted);
         if (LM_UNLIKELY(span == NULL)) span = scrape_together(group, wanted, slices, spared);

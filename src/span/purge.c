@@ -125,6 +125,8 @@ static size_t used(void) {
     return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
 }
 
+#if LM_SECURE
+
 static size_t spared(void) { return HURRY_SLICES + used() / 16; }
 
 void lm_purge_hurry(void) {
@@ -146,15 +148,19 @@ static void work_in_a_hurry(void) {
     lm_lock_give(&lm_space.lock);
 }
 
+#endif
+
 static void work(void) {
     bool more = true;
     LM_PROBE(worker_start);
     for (unsigned lingered = 0; more; lingered++) {
         lm_os_wait(&lm_space.stop, 0, tick_ms());
+#if LM_SECURE
         if (lm_load_relaxed(&lm_space.hurried)) { /* no tick: those count how long threads rest */
             work_in_a_hurry();
             lm_os_wait(&lm_space.stop, 0, tick_ms());
         }
+#endif
         /* Not only once it has decided to end: then it must not wait for locks any more. */
         bool last = lm_load_relaxed(&lm_space.stop) != 0 || lingered >= LINGER_TICKS;
         /* Sequentially consistent, here and below: who calls later is seen below, or sees that we end. */

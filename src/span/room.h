@@ -45,11 +45,13 @@ typedef struct lm_space {
     unsigned process;      /* the one that may have a worker; 0: any, before the start */
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
-    bool hurried;          /* atomic: the worker shall purge at once */
-    uint32_t hurry_next;   /* tick before which it does not again */
-    unsigned busy;         /* spans being purged without the lock */
-    size_t huge_rest;      /* atomic: slices before the next huge page: the last one was slow */
-    size_t huge_pause;     /* how many it was, the last time; 0: the last one was fast */
+#if LM_SECURE
+    bool hurried;        /* atomic: the worker shall purge at once */
+    uint32_t hurry_next; /* tick before which it does not again */
+#endif
+    unsigned busy;     /* spans being purged without the lock */
+    size_t huge_rest;  /* atomic: slices before the next huge page: the last one was slow */
+    size_t huge_pause; /* how many it was, the last time; 0: the last one was fast */
     size_t purged_bytes, purges;
     lm_tally_t mapped, committed; /* slices; `now` is set when it is looked at */
     size_t grown;                 /* times that the arena got longer */

@@ -17,6 +17,7 @@ COMMANDS = [
     "loam heap", "loam blocks", "loam page in_use", "loam page (char*)in_use+5", "loam page freed",
     "loam page freed_elsewhere", "loam page never_used", "loam page large", "loam page (char*)large+70000",
     "loam page theirs", "loam page many[80]", "loam page &on_stack", "loam page lm_arena.base + 65536*lm_arena.slices",
+    "loam page in_range", "loam page large_in_range", "loam page free_in_range",
     "loam page of_heap", "loam page large_of_heap", "print *(struct loam_heap *)heap",
     "print lm_arena", "print *lm_heap_self", "print *lm_arena.map[((unsigned long)in_use - lm_arena.base) >> 16]",
     "print *lm_arena.map[((unsigned long)large - lm_arena.base) >> 16]",
@@ -24,8 +25,8 @@ COMMANDS = [
 PROGRAM = SCRIPT = None
 DEBUG = "--debug" in sys.argv
 SECURE = "--secure" in sys.argv
-# Of the large object of 300000 B, and of both together: the secure build, which looks behind them, is exact.
-USABLE, USABLE_KIB = (300000, 390) if SECURE else (303104, 396)
+# Of the large object of 300000 B, and of all together: the secure build, which looks behind them, is exact.
+USABLE, USABLE_KIB = (300000, 488) if SECURE else (303104, 496)
 
 
 def gdb(*arguments):
@@ -96,7 +97,7 @@ class Gdb(unittest.TestCase):
         self.expect("loam page lm_arena.base + 65536*lm_arena.slices", r"^0x\w+: not loam's")
 
     def test_the_heaps(self):
-        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 448 KiB.*\n(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
+        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 448 KiB.*\n(range .*\n)?(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
         self.expect("loam heap", r"heap 0x\w+: thread 2, 1 pages")
 
     def test_the_blocks(self):
@@ -104,13 +105,21 @@ class Gdb(unittest.TestCase):
         self.expect("loam blocks", r"\n +20480 +1 +1 +9\b")
         self.expect("loam blocks", r"\n +3072 +1 +1 +21\b")
         self.expect("loam blocks", r"\n +1(12|28) +1 +1 +\d+\b")
-        self.expect("loam blocks", rf"large objects: 2, {USABLE_KIB} KiB")
+        self.expect("loam blocks", rf"large objects: 3, {USABLE_KIB} KiB")
 
     def test_a_first_class_heap(self):
         self.expect("loam heap", r"heap 0x\w+: branch of loam_heap 0x\w+, thread 1, 1 pages")
         self.expect("loam page of_heap", r": in use, byte 0 .*\n.*owned by branch of loam_heap 0x\w+, thread 1 \(heap")
         self.expect("loam page large_of_heap", r": in use, byte 0 of a large object of \d+ B at 0x\w+.*, of loam_heap 0x")
         self.expect(COMMANDS[-5], r"= first-class heap of 192 KiB")
+
+    def test_a_range_of_the_users_memory(self):
+        self.expect("loam heap", r"\nrange 0x\w+: 512 KiB, large 128 KiB, page 64 KiB, spare 320 KiB\n")
+        self.expect("loam page in_range", r": in use, byte 0 of block \d+ .*\n  size class 2(08|24) B, page 0x\w+ of 64 KiB, "
+                    r"owned by branch of loam_heap 0x\w+, thread 1 \(heap")
+        self.expect("loam page large_in_range", r": in use, byte 0 of a large object of \d+ B at 0x\w+.*, of loam_heap 0x")
+        self.expect("loam page free_in_range", r": free, spare, a span of 320 KiB at 0x")
+        self.expect("loam blocks", r"\n +2(08|24) +1 +1 +\d+\b")
 
     @unittest.skipUnless(DEBUG, "only the debug build keeps what was requested")
     def test_what_was_requested(self):

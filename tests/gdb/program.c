@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+_Alignas(65536) static char memory[8 << 16]; /* of the user's, for an arena of its own */
+void *in_range, *large_in_range, *free_in_range = memory + (7 << 16);
 void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs, *of_heap,
     *large_of_heap;
 loam_heap *heap;
@@ -35,6 +37,12 @@ int main(void) {
     heap = loam_heap_create();
     of_heap = loam_heap_malloc(heap, 20);
     large_of_heap = loam_heap_malloc(heap, 100000);
+    loam_arena *arena;
+    if (loam_manage_memory(memory, sizeof memory, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena) != 0)
+        return 1;
+    loam_heap *other_heap = loam_heap_create_in(arena, false);
+    in_range = loam_heap_malloc(other_heap, 200);
+    large_in_range = loam_heap_malloc(other_heap, 100000);
     for (int i = 0; i < 100; i++) many[i] = loam_malloc(500);
     freed_elsewhere = many[7];
     pthread_barrier_init(&barrier, NULL, 2);
@@ -46,6 +54,7 @@ int main(void) {
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
     loam_heap_destroy(heap);
+    loam_heap_destroy(other_heap);
     loam_free(in_use);
     loam_free(last);
     loam_free(large);

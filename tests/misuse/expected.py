@@ -5,7 +5,8 @@
     expected.py ... --accept     writes what it stops now into expected/secure.txt: with the change that causes it
 
 expected/<kind>.txt has a line for each counted case that the build stops, in every run (judge.py), and one
-with "chance" before it for each that it stops in some, or that crashes late: nobody meant that. A listed case
+with "chance" before it for each that it stops in some, or that crashes late: nobody meant that. "guards" stands before
+those that are stopped where the system has guard regions (Linux 6.13), which elsewhere are of chance. A listed case
 that survives, or crashes late now, is a failure. A case that is not listed and is stopped now, in MANY runs
 in a row, is one, too: so the list goes up, and what has been gained cannot be lost unseen.
 Cases of chance may do either.
@@ -13,6 +14,7 @@ Exit: 0 as listed; 1 not; 2 wrong use.
 """
 
 import argparse
+import mmap
 import os
 import sys
 
@@ -21,24 +23,35 @@ import judge
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNS = 3
 MANY = 40
+GUARDS = "guards"
+MADV_GUARD_INSTALL = 102
 
 
 def read(path):
-    """({cases that are stopped}, {cases of chance})"""
-    stopped, chance = set(), set()
+    """{cases that are stopped}, {of chance}, {stopped by guards}"""
+    stopped, chance, guards = set(), set(), set()
     with open(path, encoding="utf-8") as file:
         for line in file:
             words = line.split("#")[0].split()
             if words:
-                (chance if words[0] == judge.CHANCE else stopped).add(words[-1])
-    return stopped, chance
+                {judge.CHANCE: chance, GUARDS: guards}.get(words[0], stopped).add(words[-1])
+    return stopped, chance, guards
+
+
+def system_has_guards():
+    with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page:
+        try:
+            page.madvise(MADV_GUARD_INSTALL)
+            return True
+        except OSError:
+            return False
 
 
 def meant(result):
     return result.verdict == judge.STOPPED and not result.crash
 
 
-def write(path, kind, results):
+def write(path, kind, results, guards):
     stopped = [each.case.id for each in results if meant(each)]
     chance = [
         each.case.id for each in results
@@ -46,7 +59,7 @@ def write(path, kind, results):
     ]  # fmt: skip
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"# What the {kind} build stops, of {len(results)} cases; written by expected.py --accept.\n")
-        file.writelines(f"{name}\n" for name in stopped)
+        file.writelines(f"{GUARDS + ' ' if name in guards else ''}{name}\n" for name in stopped)
         file.writelines(f"{judge.CHANCE} {name}\n" for name in chance)
     print(f"{path}: {len(stopped)} stopped, {len(chance)} by chance, of {len(results)}")
 
@@ -89,9 +102,10 @@ def main():
         return judge.judge(some, judge.environment(args.library), runs)
 
     if args.accept:
-        write(path, args.kind, judged(cases, MANY))
+        write(path, args.kind, judged(cases, MANY), read(path)[2] if os.path.exists(path) else set())
         return 0
-    stopped, chance = read(path)
+    stopped, chance, guards = read(path)
+    (stopped if system_has_guards() else chance).update(guards)
     problems = list(compare(cases, stopped, chance, judged))
     for problem in problems:
         print(problem)

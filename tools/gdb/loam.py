@@ -1,7 +1,8 @@
 """loam.py: shows gdb loam's heap, in a running process or a core file.
 
     (gdb) source <prefix>/share/loam/gdb/loam.py
-    (gdb) loam heap              the arena, each thread's heap, and branches of first-class heaps
+    (gdb) loam heap              the arena, ranges of memory that is not its own, each thread's heap, and branches of
+                                 first-class heaps
     (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or free
     (gdb) loam blocks            blocks in use, by size class
 
@@ -115,11 +116,46 @@ class Links:
             address = self.next(address, link)
 
 
+class Place:
+    """Slices in a row, with their map and descriptors: the arena, or a range outside it (span/range.h)."""
+
+    def __init__(self, name, base, slices, pages, page_of_slice):
+        self.name, self.base, self.slices, self.pages, self.map = name, base, slices, pages, page_of_slice
+        self.first, self.each = number(pages), pages.dereference().type.sizeof
+
+    def has(self, page):
+        return 0 <= number(page.address) - self.first < self.slices * self.each
+
+    def start(self, page):
+        return self.base + ((number(page.address) - self.first) // self.each << SLICE_SHIFT)
+
+    def slice_of(self, address):
+        """Its number, or None where the address lies elsewhere."""
+        slice_number = (address - self.base) >> SLICE_SHIFT
+        return slice_number if 0 <= slice_number < self.slices else None
+
+    def spans(self):
+        slice_number = 0
+        while slice_number < self.slices:
+            span = self.pages[slice_number]
+            yield span
+            slice_number += max(1, int(span["slices"]))
+
+
+def ranges():
+    """Those outside the arena: what lies inside it is told by the arena's own map and descriptors."""
+    table = symbol("lm_ranges")
+    for i in range(table.type.range()[1] + 1):
+        bounds = number(table[i]["bounds"])
+        if bounds != 0 and number(table[i]["memory"]) != 0:
+            yield Place("range", bounds >> 32 << SLICE_SHIFT, bounds & 0xFFFFFFFF, table[i]["pages"], table[i]["map"])
+
+
 class Arena:
     def __init__(self):
         arena = symbol("lm_arena")
-        self.base, self.slices = number(arena["base"]), int(arena["slices"])
-        self.pages, self.map = arena["pages"], arena["map"]
+        own = Place("arena", number(arena["base"]), int(arena["slices"]), arena["pages"], arena["map"])
+        self.places = [own, *ranges()]
         self.links = Links()
         self.threads = threads_by_token()
 
@@ -138,22 +174,20 @@ class Arena:
         return f"thread {self.threads[token]}" if token in self.threads else f"a thread that gdb does not see ({token:#x})"
 
     def start(self, page):
-        return self.base + ((number(page.address) - number(self.pages)) // page.type.sizeof << SLICE_SHIFT)
+        return next(place.start(page) for place in self.places if place.has(page))
 
     def page_of(self, address):
         """The page whose blocks lie at this address, or None."""
-        slice_number = (address - self.base) >> SLICE_SHIFT
-        if not 0 <= slice_number < self.slices:
-            return None
-        page = self.map[slice_number].dereference()
-        return page if kind_name(page) in ("page", "large") else None
+        for place in self.places:
+            slice_number = place.slice_of(address)
+            if slice_number is not None:
+                page = place.map[slice_number].dereference()
+                return page if kind_name(page) in ("page", "large") else None
+        return None
 
     def spans(self):
-        slice_number = 0
-        while slice_number < self.slices:
-            span = self.pages[slice_number]
-            yield span
-            slice_number += max(1, int(span["slices"]))
+        for place in self.places:
+            yield from place.spans()
 
     def span_of(self, address):
         for span in self.spans():
@@ -236,22 +270,24 @@ class Loam(gdb.Command):
 
 
 class LoamHeap(gdb.Command):
-    """loam heap: the arena, and each thread's heap."""
+    """loam heap: the arena, ranges outside it, and each thread's heap."""
 
     def __init__(self):
         super().__init__("loam heap", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
         arena = Arena()
-        slices, pages = {}, {}
-        for span in arena.spans():
-            kind = kind_name(span)
-            slices[kind] = slices.get(kind, 0) + int(span["slices"])
-            if kind == "page":
-                heap = number(span["heap"])
-                pages[heap] = pages.get(heap, 0) + 1
-        print(f"arena {arena.base:#x}: {size_text(arena.slices << SLICE_SHIFT)}" + "".join(
-            f", {kind} {size_text(count << SLICE_SHIFT)}" for kind, count in sorted(slices.items())))
+        pages = {}
+        for place in arena.places:
+            slices = {}
+            for span in place.spans():
+                kind = kind_name(span)
+                slices[kind] = slices.get(kind, 0) + int(span["slices"])
+                if kind == "page":
+                    heap = number(span["heap"])
+                    pages[heap] = pages.get(heap, 0) + 1
+            print(f"{place.name} {place.base:#x}: {size_text(place.slices << SLICE_SHIFT)}" + "".join(
+                f", {kind} {size_text(count << SLICE_SHIFT)}" for kind, count in sorted(slices.items())))
         for heap in arena.heaps():
             state = ", parked" if bool(heap["parked"]) else ", kept for the next" if bool(heap["kept"]) else ""
             print(f"heap {number(heap.address):#x}: {arena.thread_of(heap)}{state}, "
