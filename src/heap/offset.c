@@ -46,6 +46,10 @@ static front_t *front_of(const lm_page_t *page, const void *p) {
 }
 
 bool lm_offset_is_object(const lm_page_t *page, const void *p) {
+    /* Behind the blocks that there are may be a guard. */
+    if (page->kind == LM_KIND_PAGE &&
+        (size_t)((const char *)p - lm_span_start(page)) / page->block_bytes >= page->carved)
+        return false;
     const front_t *front = front_of(page, p);
     return (front->shift & ~FREED) == (size_t)((const char *)p - (const char *)front);
 }

@@ -23,6 +23,17 @@ LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_byt
     return lm_span_take_page(slices, block_bytes, crowded, zero);
 }
 
+#if LM_SECURE
+/* A page that cannot be used comes and goes, with nothing in it. */
+static LM_COLD lm_page_t *give_up(lm_page_t *page) {
+    page->size_class = 0;
+    page->carved = page->capacity = 0;
+    lm_count_page(page);
+    lm_span_give(page, false);
+    return NULL;
+}
+#endif
+
 static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
@@ -35,8 +46,9 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
 #endif
 #if LM_SECURE
     lm_secure_class(size_class, block_bytes);
-    zero = lm_secure_page_begin(page, size_class, zero);
     bytes = lm_span_mark(page);
+    if (LM_UNLIKELY(bytes == 0)) return give_up(page);
+    zero = lm_secure_page_begin(page, size_class, zero);
 #endif
     page->free = NULL;
     page->live = 0;

@@ -22,6 +22,7 @@ uint64_t lm_linux_ms(void);
 bool lm_linux_protect(void *at, size_t bytes, bool allow);
 bool lm_linux_unguard(void *at, size_t bytes, bool shut_in);
 bool lm_linux_mark(void *at, size_t bytes);
+bool lm_linux_unmark(void *at, size_t bytes);
 
 /* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
 static struct {
@@ -166,4 +167,9 @@ bool lm_os_unguard(void *at, size_t bytes, bool shut_in) {
 bool lm_os_mark(void *at, size_t bytes) {
     expect_units("mark", at, bytes, lm_os_page_bytes());
     return !fails(LM_FAULT_PROTECT) && lm_linux_mark(at, bytes);
+}
+
+bool lm_os_unmark(void *at, size_t bytes) {
+    expect_units("unmark", at, bytes, lm_os_page_bytes());
+    return !fails(LM_FAULT_UNMARK) && lm_linux_unmark(at, bytes);
 }

@@ -22,6 +22,7 @@ typedef enum lm_fault {
     LM_FAULT_BIND,
     LM_FAULT_POOL,
     LM_FAULT_PROTECT,
+    LM_FAULT_UNMARK,
     LM_FAULT_ANY, /* all of the above, counted together */
     LM_FAULT_KINDS,
 } lm_fault_t;

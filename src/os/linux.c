@@ -33,6 +33,7 @@ bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
 bool PORT(protect)(void *at, size_t bytes, bool allow);
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in);
 bool PORT(mark)(void *at, size_t bytes);
+bool PORT(unmark)(void *at, size_t bytes);
 bool PORT(worker_start)(void (*entry)(void));
 #else
 #define PORT(name) lm_os_##name
@@ -194,7 +195,7 @@ bool PORT(mark)(void *at, size_t bytes) {
     return !failed(call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_GUARD_INSTALL));
 }
 
-bool lm_os_unmark(void *at, size_t bytes) {
+bool PORT(unmark)(void *at, size_t bytes) {
     return !failed(call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_GUARD_REMOVE));
 }
 

@@ -284,11 +284,16 @@ static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
     uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY, group)];
     filled &= ((uint64_t)1 << lm_space_bin(slices)) - 1;
     if (filled == 0) return 0;
-    for (size_t n = lm_log2(filled) + 1; n << LM_SLICE_SHIFT >= 2 * block_bytes; n--) {
-        size_t bytes = n << LM_SLICE_SHIFT;
+#if LM_SECURE
+    size_t guard = lm_span_marks() ? LM_MARK_BYTES : 0;
+#else
+    const size_t guard = 0;
+#endif
+    for (size_t n = lm_log2(filled) + 1;; n--) {
+        size_t bytes = (n << LM_SLICE_SHIFT) - guard;
+        if (n == 0 || bytes < 2 * block_bytes) return 0;
         if (bytes % block_bytes <= bytes / 8) return n;
     }
-    return 0;
 }
 
 /* What was nobody's becomes the group's. */

@@ -95,7 +95,9 @@ size_t lm_span_mark(lm_page_t *page) {
     if (page->range != 0) return bytes; /* a user's memory, with descriptors of its own */
     bool wanted = lm_span_marks();
     lm_page_t *last = page + page->slices - 1;
-    if (page != last || !wanted) lm_space_unmark(lm_span_slice(page), page->slices - wanted);
+    if ((page != last || !wanted) &&
+        LM_UNLIKELY(!lm_space_unmark(lm_span_slice(page), page->slices - wanted)))
+        return 0;
     if (!wanted) return bytes;
     if (!last->marked) {
         if (!lm_os_mark(lm_span_start(page) + bytes - LM_MARK_BYTES, LM_MARK_BYTES)) {
@@ -107,19 +109,24 @@ size_t lm_span_mark(lm_page_t *page) {
     return bytes - LM_MARK_BYTES;
 }
 
-void lm_space_unmark(size_t first, size_t slices) {
-    if (lm_space_group(lm_space_slot(first)) < LM_GROUP_TINY) return;
+bool lm_space_unmark(size_t first, size_t slices) {
+    if (lm_space_group(lm_space_slot(first)) < LM_GROUP_TINY) return true;
     bool any = false;
+    for (size_t i = first; i < first + slices && !any; i++) any = lm_space_slot(i)->marked;
+    if (LM_LIKELY(!any)) return true;
+    void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
+    size_t bytes = slices << LM_SLICE_SHIFT;
+    if (!lm_os_unmark(at, bytes)) {
+        /* Nothing there is in use: what one call refuses the other may do. */
+        if (!lm_os_unguard(at, bytes, true)) return false;
+        lm_os_no_huge_pages(at, bytes);
+    }
     for (size_t i = first; i < first + slices; i++) {
         if (!lm_space_slot(i)->marked) continue;
         lm_space_slot(i)->marked = false;
-        any = true;
+        lm_space_slot(i)->wiped_class = 0; /* what lay behind the last block then was not */
     }
-    if (!any) return;
-    void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
-    /* Nothing there is in use: what one call refuses the other may do. */
-    if (!lm_os_unmark(at, slices << LM_SLICE_SHIFT))
-        (void)lm_os_unguard(at, slices << LM_SLICE_SHIFT, true);
+    return true;
 }
 
 bool (*lm_span_let_go)(void);

@@ -161,8 +161,9 @@ lm_page_t *lm_space_clean(size_t slices);
  * there is no memory; the free span as a whole, as a part of what is returned. */
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices);
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
-/* guard.c: no slice of a busy span, or of the caller's own, ends in a guard any longer. No lock needed. */
-void lm_space_unmark(size_t first, size_t slices);
+/* guard.c: no slice of a busy span, or of the caller's own, ends in a guard any longer. false iff the system refused.
+ * No lock needed. */
+bool lm_space_unmark(size_t first, size_t slices);
 /* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
 bool lm_group_forget(void);
 #endif

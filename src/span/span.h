@@ -197,7 +197,7 @@ void lm_span_unhold(lm_page_t *span);
 enum { LM_MARK_BYTES = 4096 };
 
 /* Makes the end of a page of blocks that was just taken inaccessible, and all of it before accessible. Returns the
- * bytes before the guard: all, where it has none. */
+ * bytes before the guard: all, where it has none; 0 iff the system refused to make the rest accessible. */
 size_t lm_span_mark(lm_page_t *page);
 /* Whether pages will have such guards: neither the system nor a wish of the user's is against it, as far as known. */
 bool lm_span_marks(void);
@@ -205,9 +205,10 @@ extern bool lm_page_guards; /* atomic: wanted */
 
 /* Bytes of a page or a large span before its guard: all, where it has none. */
 LM_INLINE size_t lm_span_room(const lm_page_t *span) {
-    size_t mark = span[span->slices - 1].marked ? LM_MARK_BYTES : 0;
-    return ((size_t)span->slices << LM_SLICE_SHIFT) -
-           (span->kind == LM_KIND_PAGE ? mark : span->bias);
+    size_t guard = span->bias;
+    if (span->kind == LM_KIND_PAGE)
+        guard = span->range == 0 && span[span->slices - 1].marked ? LM_MARK_BYTES : 0;
+    return ((size_t)span->slices << LM_SLICE_SHIFT) - guard;
 }
 
 /* Whether another is possible, and addresses are not scarce: a guess. */
@@ -341,7 +342,7 @@ void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context)
 /* The span in use that p lies in, NULL iff there is none. Walks the arena: for reports. */
 lm_page_t *lm_span_holding(const void *p);
 
-/* Walks the invariant above; aborts with a line on what is broken. */
+/* Walks the invariant above; aborts with a line on what is broken. Secure builds: while nobody makes a page. */
 void lm_span_check(void);
 
 /* For fork: no span is being purged while the lock is held so. */

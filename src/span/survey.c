@@ -78,7 +78,7 @@ static void check_marks(const lm_page_t *span) {
                  lm_space_group(span) >= LM_GROUP_TINY;
     for (uint32_t i = 0; i < span->slices && !waits; i++) {
         bool last = span->kind == LM_KIND_PAGE && span->range == 0 && i + 1 == span->slices;
-        if (span[i].marked && !last) broken("guard", lm_span_slice(span + i));
+        if (!last && span[i].marked) broken("guard", lm_span_slice(span + i));
     }
 }
 #endif

@@ -39,6 +39,8 @@ def read(path):
 
 
 def system_has_guards():
+    if mmap.PAGESIZE > 4096:
+        return False  # loam makes none then
     with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page:
         try:
             page.madvise(MADV_GUARD_INSTALL)

@@ -36,7 +36,10 @@ class HeapTest : public testing::Test {
   protected:
     void SetUp() override {
         lm_purge_allow(false);
+#if LM_SECURE
         in_thread([] { lm_block_free(lm_block_alloc(16)); }); /* see blocks_in_page */
+        lm_heap_collect();
+#endif
     }
     void TearDown() override {
         lm_heap_collect(); /* what ended threads have left */
