@@ -71,7 +71,12 @@ public class Work {
     public static void main(String[] args) throws Exception {
         Files.write(Path.of(System.getenv("MAPS_COPY")), Files.readAllBytes(Path.of("/proc/self/maps")));
 
-        ExecutorService pool = Executors.newFixedThreadPool(4);
+        // Daemons: if something is thrown here, the program ends.
+        ExecutorService pool = Executors.newFixedThreadPool(4, work -> {
+            Thread thread = new Thread(work);
+            thread.setDaemon(true);
+            return thread;
+        });
         List<Future<Long>> results = new ArrayList<>();
         for (int i = 0; i < 8; i++) { int seed = i; results.add(pool.submit(() -> churn(seed))); }
         for (int i = 0; i < 4; i++) { int seed = i; results.add(pool.submit(() -> direct(seed))); }
@@ -113,6 +118,10 @@ public class Work {
 }
 """
 
+# Direct buffers go when the collector comes to them: by default as many bytes are allowed as of heap, and a machine with
+# other work may be late with 120 MiB of them.
+DIRECT = "-XX:MaxDirectMemorySize=512m"
+
 HEAPS = (
     ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
     ["-XX:+UseG1GC", "-XX:NativeMemoryTracking=summary"],
@@ -130,7 +139,7 @@ def test(bench):
     preload.expect(len(classes["plain"]) >= 4, f"class files: {sorted(classes['plain'])}")
     preload.expect(classes["plain"] == classes["loam"], "javac writes other class files under the preload")
     for options in HEAPS:
-        out = bench.twice([java, "-Xmx96m", *options, "Work"], options[0], cwd=bench.path("loam"))
+        out = bench.twice([java, "-Xmx96m", DIRECT, *options, "Work"], options[0], cwd=bench.path("loam"))
         preload.expect(out.endswith(b"end\n"), "the program did not reach its end")
     bench.answers([java, "-Xmx32m", "-version"], ["libjvm.so", "libjli.so"])
 
