@@ -124,11 +124,11 @@ static bool samples(const lm_heap_t *heap) {
     return heap->main == heap && heap != &lm_heap_common && heap->whole == NULL;
 }
 
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t made) {
     if (!samples(heap) || heap->sample_rate == 0) return;
     bool others = heap->foreign[size_class].handed_out;
-    uint32_t count = 0;
-    for (lm_block_t *b = list; b != NULL; b = lm_link_get(b)) count++;
+    uint32_t count = made;
+    for (lm_block_t *b = made == 0 ? list : NULL; b != NULL; b = lm_link_get(b)) count++;
     uint32_t n = allowed(heap, size_class, count);
     if (n >= count) return;
     lm_block_t *rest = cut(list, n);
