@@ -228,15 +228,9 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     /* The common heap keeps its lists: all calls come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {
-        /* Relaxed: a word by itself. */
-        bool samples = LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0);
-        const lm_page_t *page = heap->current[size_class];
-        uint32_t carved = samples && page != NULL ? page->carved : 0;
         block = refill(heap, size_class);
-        if (samples && block != NULL) {
-            bool same = page != NULL && page == heap->current[size_class];
-            lm_sampled_limit(heap, size_class, block, same ? page->carved - carved : 0);
-        }
+        if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && block != NULL)
+            lm_sampled_limit(heap, size_class, block);
     }
     if (block != NULL) heap->head[size_class] = lm_link_get(block);
     lm_biased_leave(&heap->lock);

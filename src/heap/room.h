@@ -242,9 +242,8 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class);
 /* The rest of the slow path, where the current page has no list: a block, or NULL with errno ENOMEM. */
 void *lm_block_refill(unsigned size_class);
 
-/* A heap was refilled with that list, of so many blocks that were just made (0: of others): cuts it before the block
- * that a sample is due for. Heap lock held. */
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t made);
+/* A heap was refilled with that list: cuts it before the block that a sample is due for. Heap lock held. */
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list);
 
 void lm_sampled_free(lm_page_t *page, void *p);
 /* page; NULL, after a report, iff p is no sampled object in use. */

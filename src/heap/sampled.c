@@ -124,12 +124,27 @@ static bool samples(const lm_heap_t *heap) {
     return heap->main == heap && heap != &lm_heap_common && heap->whole == NULL;
 }
 
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list, uint32_t made) {
+/* Blocks in a list that the heap was refilled with: of other threads, or of the page. */
+static uint32_t length_of(const lm_block_t *list, const lm_page_t *page, bool others) {
+#if !LM_SECURE
+    /* Those that were just made lie side by side, up to the last that there is. */
+    if (!others && page->virgin) {
+        const char *end = lm_span_start(page) + (size_t)page->carved * page->block_bytes;
+        return (uint32_t)((size_t)(end - (const char *)list) / page->block_bytes);
+    }
+#else
+    (void)page, (void)others;
+#endif
+    uint32_t count = 0;
+    for (; list != NULL; list = lm_link_get(list)) count++;
+    return count;
+}
+
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
     if (!samples(heap) || heap->sample_rate == 0) return;
     bool others = heap->foreign[size_class].handed_out;
-    uint32_t count = made;
-    for (lm_block_t *b = made == 0 ? list : NULL; b != NULL; b = lm_link_get(b)) count++;
-    uint32_t n = allowed(heap, size_class, count);
+    uint32_t count = length_of(list, heap->current[size_class], others),
+             n = allowed(heap, size_class, count);
     if (n >= count) return;
     lm_block_t *rest = cut(list, n);
     if (others) {
