@@ -41,7 +41,7 @@ static lm_huge_when_t when(void) { return lm_load_relaxed(&lm_huge_policy.when);
 bool lm_huge_due(size_t slices, bool crowded) {
     if (slices > WANTED_MOST || when() == LM_HUGE_NEVER) return false;
 #if LM_SECURE
-    if (when() == LM_HUGE_AUTO && lm_span_marks()) return false; /* a guard splits it */
+    if (lm_span_marks()) return false; /* a guard splits it */
 #endif
     if (when() == LM_HUGE_ALWAYS) return true;
     size_t page_bytes = lm_space.page_slices << LM_SLICE_SHIFT;

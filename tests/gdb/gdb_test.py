@@ -57,7 +57,8 @@ class Gdb(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         core = Path(folder.name) / "core"
         # gdb leaves out of its core files what follows a guard in the same map.
-        said = gdb("set environment LOAM_PAGE_GUARDS 0", "break stop_here", "run", *asked(), f"generate-core-file {core}", "kill", PROGRAM)
+        said = gdb("set environment LOAM_PAGE_GUARDS 0", "break stop_here", "run", *asked(),
+                   f"generate-core-file {core}", "kill", PROGRAM)
         cls.live, cls.said = answers(said), said
         cls.dead = answers(gdb(*asked(), PROGRAM, core))
 
