@@ -40,8 +40,8 @@ typedef struct lm_foreign {
 
 #if LM_SECURE
 /* Freed blocks of one small class, or of all others, that wait before they are used again (later.c). All of it is the
- * owner's alone, without the lock, but see lm_later_return; `taken` and `left`, atomic, are read by who asks for
- * statistics. */
+ * owner's alone, without the lock, but see lm_later_return; `taken` and later_left[], atomic, are read by who asks
+ * for statistics. */
 enum {
     LM_LATER_OTHERS = LM_SMALL_CLASSES,
     LM_LATER_RINGS,
@@ -50,12 +50,11 @@ enum {
 };
 typedef struct lm_later {
     size_t ready,
-        taken;      /* numbers of places: from `taken` to `ready` malloc may have what is in them */
-    size_t left;    /* of those taken: not by malloc */
-    uint8_t most;   /* ready at most; 0: none wait */
-    uint8_t mask;   /* mask + 1 more must wait, a power of two */
-    uint8_t last;   /* last + 1 places, a power of two */
-    uint16_t first; /* of later_place[] */
+        taken; /* numbers of places: from `taken` to `ready` malloc may have what is in them */
+    lm_block_t **places; /* some of later_place[] */
+    uint8_t most;        /* ready at most; 0: none wait */
+    uint8_t mask;        /* mask + 1 more must wait, a power of two */
+    uint8_t last;        /* last + 1 places, a power of two */
 } lm_later_t;
 #endif
 
@@ -109,9 +108,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 #if LM_SECURE
     uint64_t random;
-    size_t later_bytes; /* granted, to small classes of more places than the least */
+    uint64_t later_coins; /* random bits, and a set one above them */
+    size_t later_bytes;   /* granted, to small classes of more places than the least */
     unsigned later_places;
     lm_later_t later[LM_LATER_RINGS];
+    size_t later_left[LM_LATER_RINGS]; /* of those taken: not by malloc */
     lm_block_t *later_place[LM_LATER_PLACES];
 #endif
 

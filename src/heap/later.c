@@ -31,8 +31,8 @@ uint64_t lm_random(lm_heap_t *heap) {
     /* Nobody else's: only the owner, or who has the heap's lock, comes here. */
     if (LM_UNLIKELY(heap->random == 0))
         heap->random = (lm_load_relaxed(&lm_secret) ^ (uintptr_t)heap) * 0xbf58476d1ce4e5b9u;
-    /* xorshift, Marsaglia 2003, of a counter that lm_later_turn moves on, too. */
-    uint64_t x = lm_later_turn(heap);
+    /* xorshift, Marsaglia 2003, of Knuth's, MMIX, whose upper half is good. */
+    uint64_t x = heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
     x ^= x << 13;
     x ^= x >> 7;
     return x ^ x << 17;
@@ -56,21 +56,22 @@ static void grant(lm_heap_t *heap, unsigned ring) {
     unsigned first = heap->later_places;
     heap->later_places += (unsigned)places;
     LM_ASSERT(heap->later_places <= LM_LATER_PLACES); /* if all rings have some */
-    memset(&heap->later_place[first], 0, places * sizeof *heap->later_place);
     lm_later_t *later = &heap->later[ring];
-    later->ready = later->taken = later->left = 0;
+    memset(&heap->later_place[first], 0, places * sizeof *later->places);
+    later->ready = later->taken = heap->later_left[ring] = 0;
     later->mask = (uint8_t)(wait - 1);
     later->last = (uint8_t)(places - 1);
-    later->first = (uint16_t)first;
+    later->places = &heap->later_place[first];
     /* Release, free on x86-64: what the child of a fork finds hangs together. */
     lm_store_release(&later->most, (uint8_t)(places - wait));
 }
 
 /* The first n places are empty, whatever they say. Before anything in them is freed: the child of a fork must not find
  * it in two places. Returns the number of the first. */
-LM_INLINE size_t take(lm_later_t *later, size_t n) {
+LM_INLINE size_t take(lm_heap_t *heap, unsigned ring, size_t n) {
+    lm_later_t *later = &heap->later[ring];
     size_t taken = later->taken;
-    lm_store_relaxed(&later->left, later->left + n);
+    lm_store_relaxed(&heap->later_left[ring], heap->later_left[ring] + n);
     lm_store_release(&later->taken, taken + n); /* release, free on x86-64: for that child */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return taken;
@@ -79,9 +80,9 @@ LM_INLINE size_t take(lm_later_t *later, size_t n) {
 /* The n that have waited longest. */
 static void leave(lm_heap_t *heap, unsigned ring, size_t n) {
     lm_later_t *later = &heap->later[ring];
-    size_t bytes = lm_class_bytes(ring), first = take(later, n);
+    size_t bytes = lm_class_bytes(ring), first = take(heap, ring, n);
     for (size_t i = first; i != first + n; i++) {
-        lm_block_t *block = *lm_later_place(heap, later, i);
+        lm_block_t *block = *lm_later_place(later, i);
         if (block == NULL) continue;
         lm_check_waited(block, ring == LM_LATER_OTHERS ? lm_page_of(block)->block_bytes : bytes);
         lm_block_free(block);
@@ -97,12 +98,11 @@ void lm_later_make_room(const lm_page_t *page, void *p) {
     }
     heap = heap->main;
     lm_later_t *later = &heap->later[ring];
-    if (later->most == 0) {
-        (void)lm_random(heap);
+    if (!lm_later_has_coins(heap)) heap->later_coins = lm_random(heap) | (uint64_t)1 << 63;
+    if (later->most == 0)
         grant(heap, ring);
-    } else if (later->ready - later->taken >= later->most) {
+    else if (later->ready - later->taken >= later->most)
         leave(heap, ring, later->most);
-    }
     if (LM_UNLIKELY(!lm_later_put(heap, ring, p))) lm_block_free(p);
 }
 
@@ -116,7 +116,7 @@ size_t lm_later_count(const lm_heap_t *heap, unsigned size_class) {
     const lm_later_t *later = &heap->later[ring];
     size_t count = 0, end = later->taken + waiting(later);
     for (size_t i = later->taken; i != end; i++) {
-        const lm_block_t *block = heap->later_place[later->first + (i & later->last)];
+        const lm_block_t *block = *lm_later_place(later, i);
         count += block != NULL &&
                  (ring != LM_LATER_OTHERS || lm_page_of(block)->size_class == size_class);
     }
@@ -128,7 +128,7 @@ static void end_ring(lm_heap_t *heap, unsigned ring) {
     lm_later_t *later = &heap->later[ring];
     if (ring != LM_LATER_OTHERS) lm_count_others(ring, lm_later_reused(heap, ring));
     later->most = 0;
-    lm_store_release(&later->left, 0); /* release: as in grant */
+    lm_store_release(&heap->later_left[ring], 0); /* release: as in grant */
     lm_store_release(&later->taken, 0);
     lm_store_release(&later->ready, 0);
 }
@@ -156,9 +156,9 @@ void lm_later_return(lm_heap_t *heap) {
         lm_later_t *later = &heap->later[r];
         if (later->most == 0) continue;
         lm_block_t *list = NULL;
-        size_t n = waiting(later), first = take(later, n);
+        size_t n = waiting(later), first = take(heap, r, n);
         for (size_t i = first; i != first + n; i++) {
-            lm_block_t *block = *lm_later_place(heap, later, i);
+            lm_block_t *block = *lm_later_place(later, i);
             if (block == NULL) continue;
             lm_link_set(block, list);
             list = block;

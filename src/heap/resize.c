@@ -6,6 +6,7 @@
  * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
  */
 #include "heap/room.h"
+#include "heap/secure.h"
 
 #include <errno.h>
 #include <string.h>
@@ -124,21 +125,10 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     return lm_mark(p, bytes);
 }
 
-/* Blocks stay while at least half of them is used: a move would cost more than it saves. */
-static bool worth_staying(size_t have, size_t bytes) { return bytes <= have && bytes >= have / 2; }
-
 static bool stays(const lm_page_t *page, size_t bytes) {
     size_t have = page->block_bytes, whole = bytes + LM_TRAILER;
-    return page->kind == LM_KIND_PAGE && worth_staying(have, whole) &&
+    return page->kind == LM_KIND_PAGE && lm_worth_staying(have, whole) &&
            LM_LIKELY(!lm_is_offset(page));
-}
-
-/* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will grow
- * again: an eighth more than it has, so that the copies add up to a multiple of the last size, not to its
- * square. Who grows by more than that has room of its own, and gets what it asks for. */
-static size_t with_room(size_t have, size_t bytes) {
-    size_t roomy = have + have / 8;
-    return bytes > have && bytes < roomy && roomy <= LM_BLOCK_MOST - LM_TRAILER ? roomy : bytes;
 }
 
 /* into: where a copy goes; NULL: wherever the thread's malloc allocates. */
@@ -152,7 +142,7 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
     }
     bool fits = whole <= lm_block_room(page, p);
     int error = fits ? errno : 0;
-    size_t roomy = with_room(have, bytes);
+    size_t roomy = lm_with_room(have, bytes);
     void *other = into == NULL ? lm_malloc(roomy) : lm_whole_malloc(into, roomy);
     if (other == NULL && fits) {
         errno = error;
@@ -169,6 +159,10 @@ static LM_NOINLINE void *resize_anywhere(lm_page_t *page, void *p, size_t bytes)
 }
 
 void *lm_realloc(void *p, size_t bytes) {
+#if LM_SECURE
+    void *there;
+    if (LM_LIKELY(lm_realloc_short(p, bytes, &there))) return there;
+#endif
     lm_page_t *page = lm_page_checked(p, "realloc");
     if (page == NULL) return lm_no_memory();
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
@@ -212,7 +206,7 @@ void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offs
     if (large && offset % align == 0 && align <= LM_SLICE_BYTES && !lm_is_offset(page))
         return lm_realloc(p, bytes);
     if (right &&
-        (page->kind == LM_KIND_LARGE ? large : worth_staying(lm_block_room(page, p), whole))) {
+        (page->kind == LM_KIND_LARGE ? large : lm_worth_staying(lm_block_room(page, p), whole))) {
         if (fit(page, p, whole)) return lm_mark(p, bytes);
     }
     int error = errno;

@@ -348,6 +348,19 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 }
 #endif
 
+/* Blocks stay while at least half of them is used: a move would cost more than it saves. */
+LM_INLINE bool lm_worth_staying(size_t have, size_t bytes) {
+    return bytes <= have && bytes >= have / 2;
+}
+
+/* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will grow
+ * again: an eighth more than it has, so that the copies add up to a multiple of the last size, not to its
+ * square. Who grows by more than that has room of its own, and gets what it asks for. */
+LM_INLINE size_t lm_with_room(size_t have, size_t bytes) {
+    size_t roomy = have + have / 8;
+    return bytes > have && bytes < roomy && roomy <= LM_BLOCK_MOST - LM_TRAILER ? roomy : bytes;
+}
+
 #if LOAM_DEBUG
 /* fence.c: the word that ends a block, or a large object's span; *requested: of the last user. */
 typedef enum lm_state { LM_STATE_BROKEN, LM_STATE_USED, LM_STATE_FREED } lm_state_t;

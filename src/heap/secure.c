@@ -16,6 +16,7 @@
 
 #if LM_SECURE
 
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -24,7 +25,9 @@ enum {
     LOOPED = 512,     /* or less: wiped without a call */
     END = 128,        /* of larger ones: so many at the end, and SHORT at the begin */
     SLACK_SHIFT = 40,
-    REACH = 512,
+    AMONG = 4,          /* new blocks come in random order: each is one of so many */
+    AMONG_SMALLEST = 8, /* of blocks of at most SMALLEST bytes */
+    SMALLEST = 32,
 };
 /* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
 #define SLACK_MASK ((uint64_t)0xffff << SLACK_SHIFT)
@@ -171,9 +174,10 @@ LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
     lm_later_t *later = &heap->later[size_class];
     size_t taken = later->taken;
     if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return NULL;
-    lm_block_t *block = *lm_later_place(heap, later, taken);
+    lm_block_t *block = *lm_later_place(later, taken);
     /* Relaxed, both: read by who asks for statistics. */
-    if (LM_UNLIKELY(block == NULL)) lm_store_relaxed(&later->left, later->left + 1);
+    size_t *left = &heap->later_left[size_class];
+    if (LM_UNLIKELY(block == NULL)) lm_store_relaxed(left, *left + 1);
     lm_store_relaxed(&later->taken, taken + 1);
     return block;
 }
@@ -212,7 +216,7 @@ void *lm_malloc(size_t bytes) {
     size_t taken = later->taken;
     lm_block_t *block;
     if (LM_LIKELY(taken != later->ready) && LM_LIKELY(bytes <= lm_load_relaxed(&lm_quiet_most))) {
-        block = *lm_later_place(heap, later, taken);
+        block = *lm_later_place(later, taken);
         if (LM_UNLIKELY(block == NULL)) return malloc_other(bytes);
         if (LM_UNLIKELY(!(size <= SHORT ? is_zero_short(block, size, false)
                                         : (block->next == NULL && second_word(block) == 0 &&
@@ -400,31 +404,35 @@ LM_INLINE void free_here(void *p, size_t size) {
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
-/* As for malloc: a small block. No look at where blocks begin: elsewhere there is no canary of that
- * address. All bytes that are looked at are of one slice, and of no guard. */
+/* Whether p is a small block in use, as it should be; with a slack of at most 15 bytes, as malloc leaves. No look at
+ * where blocks begin: elsewhere there is no canary of that address. All bytes that are looked at are of one slice, and
+ * of no guard. */
+LM_INLINE bool is_short(const lm_page_t *page, const void *p, size_t *slack) {
+    size_t bytes = page->block_bytes; /* 0 of other spans */
+    if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
+        LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
+                    LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST))
+        return false;
+    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
+    *slack = odd >> SLACK_SHIFT;
+    return LM_LIKELY((odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0) &&
+           LM_LIKELY(short_slack_is_zero(p, bytes, *slack));
+}
+
+/* As for malloc: a small block. */
 LM_INLINE void free_short(void *p, size_t size) {
-    size_t slice = lm_slice_of(p);
+    size_t slice = lm_slice_of(p), slack;
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
         free_other(p, size);
         return;
     }
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    size_t bytes = page->block_bytes; /* 0 of other spans */
-    if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
-        LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
-                    LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST)) {
+    if (LM_UNLIKELY(!is_short(page, p, &slack)) ||
+        (size != ANY_SIZE && LM_UNLIKELY(size != page->block_bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
         return;
     }
-    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
-    size_t slack = odd >> SLACK_SHIFT;
-    if (LM_UNLIKELY((odd & ~((uint64_t)15 << SLACK_SHIFT)) != 0) ||
-        LM_UNLIKELY(!short_slack_is_zero(p, bytes, slack)) ||
-        (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))) {
-        free_longer(p, size);
-        return;
-    }
-    wipe(p, bytes);
+    wipe(p, page->block_bytes);
     set_aside(page, p, true);
 }
 
@@ -464,6 +472,41 @@ void lm_block_give_back(void *p) {
     lm_block_free(p);
 }
 
+/* ---- Realloc ---- */
+
+/* Of a block with `have` bytes requested: so many now, in place. */
+LM_INLINE void *fit_short(void *p, size_t size, size_t have, size_t bytes) {
+    if (bytes < have) memset((char *)p + bytes, 0, have - bytes);
+    set_trailer(p, size, size - LM_TRAILER - bytes);
+    return p;
+}
+
+bool lm_realloc_short(void *p, size_t bytes, void **there) {
+    size_t slice = lm_slice_of(p), slack, whole = bytes + LM_TRAILER;
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices)) || bytes > LM_SMALL_MOST - LM_TRAILER)
+        return false;
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    if (LM_UNLIKELY(!is_short(page, p, &slack))) return false;
+    size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
+    if (lm_worth_staying(size, whole)) {
+        *there = fit_short(p, size, have, bytes);
+        return true;
+    }
+    int error = errno;
+    size_t roomy = lm_with_room(have, bytes);
+    void *other = lm_malloc(roomy);
+    if (LM_UNLIKELY(other == NULL)) {
+        *there = whole <= size ? fit_short(p, size, have, bytes) : NULL;
+        if (whole <= size) errno = error; /* it was to shrink: too large will do */
+        return true;
+    }
+    memcpy(other, p, have < bytes ? have : bytes);
+    wipe(p, size);
+    set_aside(page, p, true);
+    *there = roomy == bytes ? other : lm_mark(other, bytes);
+    return true;
+}
+
 /* ---- Pages ---- */
 
 lm_divisor_t lm_divisors[LM_CLASSES];
@@ -481,9 +524,12 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
  * then is found by malloc. Pages of one slice only: of longer ones another could begin in the middle. */
 bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
     if (page->range != 0) return zero; /* has descriptors of its own */
-    bool wiped = page->slices == 1 && page->wiped_class == size_class;
-    for (size_t i = 0; i < page->slices; i++) page[i].wiped_class = 0;
-    return zero || wiped;
+    bool wiped = page->slices == 1 && page->wiped_class == size_class, wholly = true;
+    for (size_t i = 0; i < page->slices; i++) {
+        wholly = wholly && page[i].wiped_class == LM_WIPED_WHOLLY;
+        page[i].wiped_class = 0;
+    }
+    return zero || wiped || wholly;
 }
 
 void lm_secure_page_end(lm_page_t *page) {
@@ -492,30 +538,24 @@ void lm_secure_page_end(lm_page_t *page) {
     if (page->range == 0 && page->slices == 1 && all) page->wiped_class = page->size_class;
 }
 
-/* Each time one of the next REACH bytes, or of four blocks, at random: what is made together lies near together. Block
- * 0 of a page comes last of its run: then there is a block with a canary before the others. */
+/* From the end on, each time one of a few blocks at random, in whose place comes the next: what is made together lies
+ * near together. Block 0 of a page comes last of its run: then there is a block with a canary before the others. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     size_t bytes = page->block_bytes;
     if (!page->fresh) memset(first, 0, n * bytes);
-    uint16_t order[256];
     uint64_t random = lm_random(page->heap);
-    uint32_t fixed = first == lm_span_start(page),
-             reach = bytes < REACH / 4 ? REACH / (uint32_t)bytes : 4;
-    for (uint32_t i = 0; i < n; i++) order[i] = (uint16_t)i;
-    for (uint32_t i = fixed; i + 1 < n; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
-        uint32_t among = n - i < reach ? n - i : reach;
-        uint32_t j = i + (uint32_t)((random >> 33) * among >> 31);
-        uint16_t other = order[j];
-        order[j] = order[i];
-        order[i] = other;
-    }
-    lm_block_t *list = NULL;
+    uint32_t fixed = first == lm_span_start(page), left = 0,
+             most = bytes <= SMALLEST ? AMONG_SMALLEST : AMONG;
+    lm_block_t *among[AMONG_SMALLEST], *list = NULL;
     if (fixed == 1) lm_link_set(list = (lm_block_t *)(void *)first, NULL);
-    for (uint32_t i = n; i-- > fixed;) {
-        lm_block_t *block = (lm_block_t *)(void *)(first + order[i] * bytes);
-        lm_link_set(block, list);
-        list = block;
+    char *at = first + n * bytes, *end = first + fixed * bytes;
+    while (left < most && at > end) among[left++] = (lm_block_t *)(void *)(at -= bytes);
+    while (left > 0) {
+        random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
+        lm_block_t **one = &among[(random >> 33) * left >> 31];
+        lm_link_set(*one, list);
+        list = *one;
+        *one = at > end ? (lm_block_t *)(void *)(at -= bytes) : among[--left];
     }
     return list;
 }

@@ -40,6 +40,10 @@ void lm_secure_page_end(lm_page_t *page);
 /* As lm_page_carve: n untouched blocks, as a list in random order. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
+/* realloc of a small block, for a size that is small, too: *there is what it returns. false iff p is none, or damaged,
+ * or the size is not: nothing was done. */
+bool lm_realloc_short(void *p, size_t bytes, void **there);
+
 /* A freed block that has waited: reports what was written to its first word, which is about to become a link, and to
  * the ends of large ones. All else malloc sees, should it want the block. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
@@ -49,42 +53,42 @@ bool lm_block_is_free(const lm_page_t *page, const void *p);
 
 /* ---- later.c ---- */
 
-/* The next of a heap's random numbers: the upper half is good. Knuth's, MMIX. */
-LM_INLINE uint64_t lm_later_turn(lm_heap_t *heap) {
-    return heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
-}
-
 /* The number of the ring in which blocks of a class wait. */
 LM_INLINE unsigned lm_later_ring(unsigned size_class) {
     return size_class < LM_LATER_OTHERS ? size_class : (unsigned)LM_LATER_OTHERS;
 }
 
-LM_INLINE lm_block_t **lm_later_place(lm_heap_t *heap, const lm_later_t *later, size_t number) {
-    return &heap->later_place[later->first + (number & later->last)];
+LM_INLINE lm_block_t **lm_later_place(const lm_later_t *later, size_t number) {
+    return &later->places[number & later->last];
 }
 
-/* Puts p into one of the ring's youngest places, whose block becomes the youngest; false iff there is no room. */
+LM_INLINE bool lm_later_has_coins(const lm_heap_t *heap) { return heap->later_coins > 3; }
+
+/* Puts p into one of the ring's four youngest places, whose block becomes the youngest: few, so that what is freed
+ * together comes back near together. false iff there is no room, or there are no coins. */
 LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned ring, void *p) {
     lm_later_t *later = &heap->later[ring];
-    size_t ready = later->ready, mask = later->mask;
-    if (LM_UNLIKELY(ready - later->taken >= later->most)) return false;
-    size_t youngest = ready + mask + 1;
-    lm_block_t **place = lm_later_place(heap, later, youngest - (lm_later_turn(heap) >> 40 & mask));
-    *lm_later_place(heap, later, youngest) = *place;
+    size_t ready = later->ready, youngest = ready + later->mask + 1;
+    if (LM_UNLIKELY(ready - later->taken >= later->most) || LM_UNLIKELY(!lm_later_has_coins(heap)))
+        return false;
+    uint64_t coins = heap->later_coins;
+    heap->later_coins = coins >> 2;
+    lm_block_t **place = lm_later_place(later, youngest - (coins & later->mask & 3));
+    *lm_later_place(later, youngest) = *place;
     /* Release, free on x86-64: in this order, as seen by the child of a fork. */
     lm_store_release(place, (lm_block_t *)p);
     lm_store_release(&later->ready, ready + 1);
     return true;
 }
 
-/* The same for p of that page, where there may be no room yet: some leave. */
+/* The same for p of that page, where there may be no room yet, so that some leave, or no coins. */
 void lm_later_make_room(const lm_page_t *page, void *p);
 
 /* How many of the class wait; of a small class: how many malloc has taken since they began to. */
 size_t lm_later_count(const lm_heap_t *heap, unsigned size_class);
 LM_INLINE size_t lm_later_reused(const lm_heap_t *heap, unsigned size_class) {
-    const lm_later_t *later = &heap->later[size_class];
-    return lm_load_relaxed(&later->taken) - lm_load_relaxed(&later->left);
+    return lm_load_relaxed(&heap->later[size_class].taken) -
+           lm_load_relaxed(&heap->later_left[size_class]);
 }
 
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */

@@ -296,15 +296,13 @@ static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
     }
 }
 
+#if LM_SECURE
 /* What was nobody's becomes the group's. */
 static lm_page_t *dirty_of_nobody(lm_group_t group, size_t slices) {
     lm_page_t *span = find(LM_KIND_DIRTY, LM_GROUP_LARGE, slices);
-#if LM_SECURE
-    if (group != LM_GROUP_LARGE && span != NULL) return lm_group_claim(group, span);
-#endif
-    (void)group;
-    return span;
+    return span != NULL ? lm_group_claim(group, span) : NULL;
 }
+#endif
 
 static lm_page_t *clean(lm_group_t group, size_t slices) {
 #if LM_SECURE
@@ -351,9 +349,9 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
     if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
         if (lm_limit_admits(slices, spared)) span = hole(group, wanted);
-        while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back()) {
+        while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back(group)) {
             backed = true;
-            span = dirty_of_nobody(group, wanted); /* others may have been faster */
+            span = find(LM_KIND_DIRTY, group, wanted); /* others may have been faster */
         }
     }
 #if LM_SECURE

@@ -29,6 +29,15 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
     return lm_space_insert(first, slices, kind, stamp);
 }
 
+void lm_group_backed(lm_group_t group, size_t first, size_t slices) {
+    for (size_t i = 0; i < slices; i++) {
+        lm_page_t *slot = lm_space_slot(first + i);
+        slot->backed = true;
+        slot->wiped_class = LM_WIPED_WHOLLY;
+    }
+    lm_space_set_group(first, group);
+}
+
 bool lm_group_forget(void) {
     bool any = false;
     for (unsigned group = LM_GROUP_LARGE + 1; group < LM_GROUPS; group++) {

@@ -15,12 +15,12 @@
  * makes it, a twentieth of what the page's faults cost. It outlives the page, until the memory is purged: pages that
  * come and go on the same slices make no call. Where a page ends elsewhere than those before it, what they left in its
  * middle goes. Where the system has none, or refuses one, pages have none from then on, and their blocks go to the end.
- * A guard splits a huge page, so that pages of blocks get those only if the program's user wants them always: then they
- * have no guards.
+ * A guard splits a huge page. So where one backs slices (huge.c: once there is much memory in blocks), pages have none.
  *
  * It cannot put guards between the blocks of a page.
  * Invariant: dirty spans are accessible but for the last LM_MARK_BYTES of slices that are `marked`, pages but for that
- * of their last slice, large spans but for their guard; clean spans and what is loam's own are so throughout.
+ * of their last slice, large spans but for their guard; clean spans and what is loam's own are so throughout. Slices
+ * that are `backed` are never marked.
  */
 #include "span/room.h"
 
@@ -86,15 +86,14 @@ static bool no_marks; /* atomic: the system has none */
 /* Relaxed, all: words by themselves. */
 bool lm_span_marks(void) {
     return lm_load_relaxed(&lm_page_guards) && !lm_load_relaxed(&no_marks) &&
-           lm_load_relaxed(&lm_huge_policy.when) != LM_HUGE_ALWAYS &&
            lm_os_page_bytes() <= LM_MARK_BYTES;
 }
 
 size_t lm_span_mark(lm_page_t *page) {
     size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
     if (page->range != 0) return bytes; /* a user's memory, with descriptors of its own */
-    bool wanted = lm_span_marks();
     lm_page_t *last = page + page->slices - 1;
+    bool wanted = !last->backed && lm_span_marks();
     if ((page != last || !wanted) &&
         LM_UNLIKELY(!lm_space_unmark(lm_span_slice(page), page->slices - wanted)))
         return 0;
@@ -126,6 +125,13 @@ bool lm_space_unmark(size_t first, size_t slices) {
         lm_space_slot(i)->marked = false;
         lm_space_slot(i)->wiped_class = 0; /* what lay behind the last block then was not */
     }
+    return true;
+}
+
+bool lm_space_purged(size_t first, size_t slices) {
+    if (lm_space_group(lm_space_slot(first)) < LM_GROUP_TINY) return true;
+    if (!lm_space_unmark(first, slices)) return false;
+    for (size_t i = first; i < first + slices; i++) lm_space_slot(i)->backed = false;
     return true;
 }
 

@@ -40,9 +40,6 @@ static lm_huge_when_t when(void) { return lm_load_relaxed(&lm_huge_policy.when);
 
 bool lm_huge_due(size_t slices, bool crowded) {
     if (slices > WANTED_MOST || when() == LM_HUGE_NEVER) return false;
-#if LM_SECURE
-    if (lm_span_marks()) return false; /* a guard splits it */
-#endif
     if (when() == LM_HUGE_ALWAYS) return true;
     size_t page_bytes = lm_space.page_slices << LM_SLICE_SHIFT;
     if (!crowded || page_bytes < lm_load_relaxed(&lm_huge_policy.least_bytes)) return false;
@@ -60,7 +57,7 @@ void lm_huge_took(uint64_t us) {
     lm_store_relaxed(&lm_space.huge_rest, pause);
 }
 
-bool lm_huge_back(void) {
+bool lm_huge_back(lm_group_t group) {
     lm_page_t *span = lm_space_clean(LM_HUGE_SPAN);
     if (span == NULL) return false;
     size_t first = lm_space_aligned(span, LM_HUGE_SLICES);
@@ -75,6 +72,10 @@ bool lm_huge_back(void) {
     lm_lock_take(&lm_space.lock);
     lm_space.busy--;
     lm_huge_took(end - start);
+#if LM_SECURE
+    lm_group_backed(group, first, LM_HUGE_SLICES);
+#endif
+    (void)group;
     lm_space_insert(first, LM_HUGE_SLICES, LM_KIND_DIRTY, lm_space.tick);
     return true;
 }

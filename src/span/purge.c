@@ -96,7 +96,7 @@ size_t lm_purge_one(uint32_t ticks) {
         LM_PROBE2(purge, lm_span_start(span), slices << LM_SLICE_SHIFT);
         bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
 #if LM_SECURE
-        purged &= lm_space_unmark(first, slices);
+        purged = purged && lm_space_purged(first, slices);
 #endif
         lm_lock_take(&lm_space.lock);
         lm_space.busy--;

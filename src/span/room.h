@@ -164,6 +164,10 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
 /* guard.c: no slice of a busy span, or of the caller's own, ends in a guard any longer. false iff the system refused.
  * No lock needed. */
 bool lm_space_unmark(size_t first, size_t slices);
+/* The same, once they were purged: they may have guards again. */
+bool lm_space_purged(size_t first, size_t slices);
+/* group.c: clean slices that were nobody's, and that a huge page backs now, are the group's. */
+void lm_group_backed(lm_group_t group, size_t first, size_t slices);
 /* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
 bool lm_group_forget(void);
 #endif
@@ -187,9 +191,9 @@ bool lm_huge_due(size_t slices, bool crowded);
 /* huge.c: notes how long one took: after a slow one, none is due for a while. */
 void lm_huge_took(uint64_t us);
 
-/* huge.c: makes 2 MiB of clean memory resident, as a dirty span. false iff there are none. Gives the
+/* huge.c: makes 2 MiB of clean memory resident, as a dirty span of the group. false iff there are none. Gives the
  * lock up meanwhile. */
-bool lm_huge_back(void);
+bool lm_huge_back(lm_group_t group);
 
 /* range.c: gives a range's span back. */
 void lm_range_give(lm_page_t *span);

@@ -89,11 +89,12 @@ typedef struct LM_ALIGNED(128) lm_page {
     };
 #if LM_SECURE
     uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
-    /* Pages that are gone: all of this slice is as free blocks of that class are, 0: perhaps not. Holds while the slice
-     * is its group's; read by lm_secure_page_begin. */
+    /* Where no page is: all of this slice is as free blocks of that class are; LM_WIPED_WHOLLY: zero; 0: perhaps
+     * neither. Holds while the slice is its group's; read by lm_secure_page_begin. */
     uint8_t wiped_class;
-    bool
-        marked; /* the last LM_MARK_BYTES of this slice are a guard (guard.c): of any span of a group of blocks */
+    /* The last LM_MARK_BYTES of this slice are a guard (guard.c); it was backed by a huge page, and has none. Both: of
+     * any span of a group of blocks, until it is purged. */
+    bool marked, backed;
 #endif
 } lm_page_t;
 
@@ -196,10 +197,15 @@ void lm_span_unhold(lm_page_t *span);
 /* Bytes of a page's guard. */
 enum { LM_MARK_BYTES = 4096 };
 
-/* Makes the end of a page of blocks that was just taken inaccessible, and all of it before accessible. Returns the
- * bytes before the guard: all, where it has none; 0 iff the system refused to make the rest accessible. */
+/* A slice's wiped_class that is no class. */
+enum { LM_WIPED_WHOLLY = 255 };
+
+/* Makes the end of a page of blocks that was just taken inaccessible, unless a huge page backs it, and all of it before
+ * accessible. Returns the bytes before the guard: all, where it has none; 0 iff the system refused to make the rest
+ * accessible. */
 size_t lm_span_mark(lm_page_t *page);
-/* Whether pages will have such guards: neither the system nor a wish of the user's is against it, as far as known. */
+/* Whether pages have such guards where no huge page is: neither the system nor a wish of the user's is against it, as
+ * far as known. */
 bool lm_span_marks(void);
 extern bool lm_page_guards; /* atomic: wanted */
 

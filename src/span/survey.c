@@ -72,13 +72,15 @@ static void broken(const char *what, size_t slice) {
 }
 
 #if LM_SECURE
-/* Guards of pages are where guard.c says. */
+/* Guards of pages, and what has none, are where guard.c says. */
 static void check_marks(const lm_page_t *span) {
     bool waits = (span->kind == LM_KIND_DIRTY || span->kind == LM_KIND_BUSY) &&
                  lm_space_group(span) >= LM_GROUP_TINY;
-    for (uint32_t i = 0; i < span->slices && !waits; i++) {
-        bool last = span->kind == LM_KIND_PAGE && span->range == 0 && i + 1 == span->slices;
-        if (!last && span[i].marked) broken("guard", lm_span_slice(span + i));
+    bool page = span->kind == LM_KIND_PAGE && span->range == 0;
+    for (uint32_t i = 0; i < span->slices; i++) {
+        bool guard = waits || (page && i + 1 == span->slices), backed = waits || page;
+        if ((span[i].marked && !guard) || (span[i].backed && (!backed || span[i].marked)))
+            broken("guard", lm_span_slice(span + i));
     }
 }
 #endif

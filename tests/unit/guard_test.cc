@@ -4,9 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include <loam/malloc.h>
@@ -179,11 +181,66 @@ void expect_none() {
     lm_span_check();
 }
 
-TEST(Guard, WhoWantsHugePagesAlwaysHasNone) {
+/* Pages of blocks of 3 KiB that were made now. */
+std::vector<std::unique_ptr<Full>> some_pages() {
+    std::vector<std::unique_ptr<Full>> pages;
+    for (int i = 0; i < 60; i++) {
+        pages.push_back(std::make_unique<Full>(3072));
+        EXPECT_NE(nullptr, pages.back()->page);
+    }
+    return pages;
+}
+
+/* What a huge page backs has no guards, which would split it; once it was purged it has them again. */
+TEST(Guard, WhatAHugePageBacksHasNone) {
     lm_huge_when_t was = lm_huge_policy.when;
     lm_huge_policy.when = LM_HUGE_ALWAYS;
-    expect_none();
+    lm_huge_took(0);
+    std::vector<lm_page_t *> backed;
+    {
+        auto pages = some_pages();
+        for (const auto &full : pages) {
+            lm_page_t *last = full->page + full->page->slices - 1;
+            EXPECT_EQ(lm_span_marks() && !last->backed, last->marked);
+            size_t room =
+                (size_t{full->page->slices} << LM_SLICE_SHIFT) - (last->marked ? LM_MARK_BYTES : 0);
+            EXPECT_EQ(room / 3072, full->page->capacity);
+            if (!last->backed) continue;
+            backed.push_back(last);
+            for (char *p : full->blocks) memset(p, 1, full->size);
+            volatile char *end = full->end() - 1; /* nobody's */
+            EXPECT_EQ(0, *end);
+        }
+        lm_span_check();
+    }
+    EXPECT_GE(backed.size(), 16u);
     lm_huge_policy.when = was;
+    lm_purge_all();
+    lm_span_check();
+    for (lm_page_t *slice : backed) EXPECT_FALSE(slice->backed);
+    used_before();
+}
+
+/* Memory of a huge page is zero, and is not cleared again; once it was used it is. */
+TEST(Guard, WhatAHugePageBacksIsZero) {
+    lm_huge_when_t was = lm_huge_policy.when;
+    lm_huge_policy.when = LM_HUGE_ALWAYS;
+    for (size_t bytes : {3072, 2048, 3072, 20480, 2048}) {
+        lm_huge_took(0);
+        std::vector<char *> blocks;
+        for (size_t n = 0; n < (size_t{5} << 20); n += bytes) {
+            blocks.push_back(static_cast<char *>(lm_malloc(bytes - LM_TRAILER)));
+            ASSERT_NE(nullptr, blocks.back());
+            ASSERT_TRUE(std::all_of(blocks.back(), blocks.back() + bytes - LM_TRAILER,
+                                    [](char c) { return c == 0; }));
+            memset(blocks.back(), 1, bytes - LM_TRAILER);
+        }
+        for (char *p : blocks) lm_free(p);
+        lm_heap_collect();
+        lm_span_check();
+    }
+    lm_huge_policy.when = was;
+    lm_purge_all();
 }
 
 /* Blocks of that size, all memory of many pages, which then are free. */

@@ -23,9 +23,6 @@ class Huge : public testing::Test {
     void SetUp() override {
         lm_purge_allow(false);
         lm_purge_all();
-#if LM_SECURE
-        lm_page_guards = false; /* they would split huge pages, which then are not made */
-#endif
         ASSERT_EQ(0u, lm_space.page_slices);
     }
     void TearDown() override {

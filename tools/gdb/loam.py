@@ -226,10 +226,10 @@ class Arena:
         rings = heap["later"].type.range()[1] + 1
         if size_class >= rings:
             return []
-        later, place = heap["later"][size_class], heap["later_place"]
-        taken, last, first = number(later["taken"]), number(later["last"]), number(later["first"])
+        later = heap["later"][size_class]
+        taken, last = number(later["taken"]), number(later["last"])
         end = number(later["ready"]) + number(later["mask"]) + 1 if number(later["most"]) != 0 else taken
-        blocks = [number(place[first + (i & last)]) for i in range(taken, end)]
+        blocks = [number(later["places"][i & last]) for i in range(taken, end)]
         return [block for block in blocks if block != 0]
 
     def ready(self):
