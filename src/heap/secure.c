@@ -492,12 +492,13 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
         *there = fit_short(p, size, have, bytes);
         return true;
     }
-    int error = errno;
+    bool fits = whole <= size;
+    int error = fits ? errno : 0;
     size_t roomy = lm_with_room(have, bytes);
     void *other = lm_malloc(roomy);
     if (LM_UNLIKELY(other == NULL)) {
-        *there = whole <= size ? fit_short(p, size, have, bytes) : NULL;
-        if (whole <= size) errno = error; /* it was to shrink: too large will do */
+        if (fits) errno = error; /* it was to shrink: too large will do */
+        *there = fits ? fit_short(p, size, have, bytes) : NULL;
         return true;
     }
     memcpy(other, p, have < bytes ? have : bytes);
