@@ -6,11 +6,11 @@
  *                                                                    to page, other thread's page, ...
  *
  * The thread's heap has a ring for each small class, and one for all others. So an address that was just freed does not
- * come back at once, and which comes back when nobody can foretell; but of the youngest four only, because what a
- * program frees together it will use together. What waits is wiped already, so that a double free
- * and a write meanwhile are seen. Malloc takes the next small one that has waited from here, before it looks into lists
- * of pages: most blocks never go back to theirs. Larger ones do: else pages of few blocks would stay for one each.
- * Blocks of any thread wait here; those of first-class heaps do not, which may be destroyed.
+ * come back at once, and which comes back when nobody can foretell; but only the youngest four change places, because
+ * what a program frees together it uses together. What waits is wiped already, so that a double free and a write
+ * meanwhile are seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages:
+ * most blocks never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any
+ * thread wait here; those of first-class heaps do not, which may be destroyed.
  * It holds back at most LM_LATER_MOST blocks of a small class or BYTES, but LEAST, and BYTES_ALL in all for a thread
  * (those of LEAST apart); OTHERS of the larger ones; less where threads are many. To its page a block that waits is in
  * use: more of them would keep more pages. How long one waits is chance: one free of its ring at least, as many as must
