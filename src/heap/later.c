@@ -32,8 +32,8 @@ uint64_t lm_random(lm_heap_t *heap) {
     /* Nobody else's: only the owner, or who has the heap's lock, comes here. */
     if (LM_UNLIKELY(heap->random == 0))
         heap->random = (lm_load_relaxed(&lm_secret) ^ (uintptr_t)heap) * 0xbf58476d1ce4e5b9u;
-    /* xorshift, Marsaglia 2003, of Knuth's, MMIX, whose upper half is good. */
-    uint64_t x = heap->random = heap->random * 6364136223846793005u + 1442695040888963407u;
+    /* xorshift, Marsaglia 2003, for the lower half. */
+    uint64_t x = heap->random = lm_random_after(heap->random);
     x ^= x << 13;
     x ^= x >> 7;
     return x ^ x << 17;

@@ -552,7 +552,7 @@ lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     char *at = first + n * bytes, *end = first + fixed * bytes;
     while (left < most && at > end) among[left++] = (lm_block_t *)(void *)(at -= bytes);
     while (left > 0) {
-        random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's, MMIX */
+        random = lm_random_after(random);
         lm_block_t **one = &among[(random >> 33) * left >> 31];
         lm_link_set(*one, list);
         list = *one;

@@ -53,6 +53,11 @@ bool lm_block_is_free(const lm_page_t *page, const void *p);
 
 /* ---- later.c ---- */
 
+/* The random number after x: its upper half is good. Knuth's, MMIX. */
+LM_INLINE uint64_t lm_random_after(uint64_t x) {
+    return x * 6364136223846793005u + 1442695040888963407u;
+}
+
 /* The number of the ring in which blocks of a class wait. */
 LM_INLINE unsigned lm_later_ring(unsigned size_class) {
     return size_class < LM_LATER_OTHERS ? size_class : (unsigned)LM_LATER_OTHERS;

@@ -78,9 +78,10 @@ static void check_marks(const lm_page_t *span) {
                  lm_space_group(span) >= LM_GROUP_TINY;
     bool page = span->kind == LM_KIND_PAGE && span->range == 0;
     for (uint32_t i = 0; i < span->slices; i++) {
-        bool guard = waits || (page && i + 1 == span->slices), backed = waits || page;
-        if ((span[i].marked && !guard) || (span[i].backed && (!backed || span[i].marked)))
-            broken("guard", lm_span_slice(span + i));
+        bool guard = waits || (page && i + 1 == span->slices);
+        if (span[i].marked && !guard) broken("guard", lm_span_slice(span + i));
+        if (span[i].backed && (span[i].marked || !(waits || page)))
+            broken("huge page", lm_span_slice(span + i));
     }
 }
 #endif
