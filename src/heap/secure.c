@@ -404,30 +404,37 @@ LM_INLINE void free_here(void *p, size_t size) {
 
 static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
-/* Whether p is a small block in use, as it should be; with a slack of at most 15 bytes, as malloc leaves. No look at
- * where blocks begin: elsewhere there is no canary of that address. All bytes that are looked at are of one slice, and
- * of no guard. */
-LM_INLINE bool is_short(const lm_page_t *page, const void *p, size_t *slack) {
+/* The page of p, a small block in use, as it should be; with a slack of at most 15 bytes, as malloc leaves. NULL iff it
+ * is none. No look at where blocks begin: elsewhere there is no canary of that address. All bytes that are looked at
+ * are of one slice, and of no guard. */
+LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
     size_t bytes = page->block_bytes; /* 0 of other spans */
     if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
         LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
                     LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST))
-        return false;
+        return NULL;
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     *slack = odd >> SLACK_SHIFT;
     return LM_LIKELY((odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0) &&
-           LM_LIKELY(short_slack_is_zero(p, bytes, *slack));
+                   LM_LIKELY(short_slack_is_zero(p, bytes, *slack))
+               ? page
+               : NULL;
+}
+
+size_t lm_requested_short(const void *p) {
+    size_t slack;
+    const lm_page_t *page = short_page(p, &slack);
+    return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : SIZE_MAX;
 }
 
 /* As for malloc: a small block. */
 LM_INLINE void free_short(void *p, size_t size) {
-    size_t slice = lm_slice_of(p), slack;
-    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
-        free_other(p, size);
-        return;
-    }
-    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    if (LM_UNLIKELY(!is_short(page, p, &slack)) ||
+    size_t slack;
+    const lm_page_t *page = short_page(p, &slack);
+    if (LM_UNLIKELY(page == NULL) ||
         (size != ANY_SIZE && LM_UNLIKELY(size != page->block_bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
         return;
@@ -482,11 +489,9 @@ LM_INLINE void *fit_short(void *p, size_t size, size_t have, size_t bytes) {
 }
 
 bool lm_realloc_short(void *p, size_t bytes, void **there) {
-    size_t slice = lm_slice_of(p), slack, whole = bytes + LM_TRAILER;
-    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices)) || bytes > LM_SMALL_MOST - LM_TRAILER)
-        return false;
-    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    if (LM_UNLIKELY(!is_short(page, p, &slack))) return false;
+    size_t slack, whole = bytes + LM_TRAILER;
+    const lm_page_t *page = short_page(p, &slack);
+    if (LM_UNLIKELY(page == NULL) || bytes > LM_SMALL_MOST - LM_TRAILER) return false;
     size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
     if (lm_worth_staying(size, whole)) {
         *there = fit_short(p, size, have, bytes);
