@@ -294,6 +294,11 @@ static void apply(option_name_t option) {
         PUT(lm_page_guards, value == 1);
 #endif
         break;
+    case OPTION_RANDOM_ORDER:
+#if LM_SECURE
+        PUT(lm_order, (lm_order_t)value);
+#endif
+        break;
     case OPTION_LIMIT_SOFT: PUT(lm_limit_policy.soft, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;

@@ -55,7 +55,13 @@ typedef struct lm_later {
     uint8_t most;        /* ready at most; 0: none wait */
     uint8_t mask;        /* mask + 1 more must wait, a power of two */
     uint8_t last;        /* last + 1 places, a power of two */
+    uint8_t among;       /* so many before the youngest may be asked to become it */
+    bool in_order;       /* none of them is */
 } lm_later_t;
+
+/* AUTO: in random order where a class has few blocks. */
+typedef enum lm_order { LM_ORDER_KEPT, LM_ORDER_RANDOM, LM_ORDER_AUTO } lm_order_t;
+extern lm_order_t lm_order; /* atomic: changed by any thread, at any time */
 #endif
 
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */

@@ -7,7 +7,8 @@
  *
  * The thread's heap has a ring for each small class, and one for all others. So an address that was just freed does not
  * come back at once, and which comes back when nobody can foretell; but only the youngest four change places, because
- * what a program frees together it uses together. What waits is wiped already, so that a double free and a write
+ * what a program frees together it uses together, and where blocks of the class are many none do (secure.c, lm_order).
+ * What waits is wiped already, so that a double free and a write
  * meanwhile are seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages:
  * most blocks never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any
  * thread wait here; those of first-class heaps do not, which may be destroyed.
@@ -39,6 +40,12 @@ uint64_t lm_random(lm_heap_t *heap) {
     return x ^ x << 17;
 }
 
+void lm_later_keep_order(lm_heap_t *heap, unsigned ring, bool in_order) {
+    lm_later_t *later = &heap->later[ring];
+    later->in_order = in_order;
+    later->among = in_order ? 0 : later->mask & 3;
+}
+
 /* How many blocks of a small class may wait. */
 static size_t places_for(lm_heap_t *heap, size_t bytes, bool many) {
     size_t places = LM_LATER_MOST, most = many ? BYTES / 4 : BYTES;
@@ -63,6 +70,7 @@ static void grant(lm_heap_t *heap, unsigned ring) {
     later->mask = (uint8_t)(wait - 1);
     later->last = (uint8_t)(places - 1);
     later->places = &heap->later_place[first];
+    lm_later_keep_order(heap, ring, later->in_order);
     /* Release, free on x86-64: what the child of a fork finds hangs together. */
     lm_store_release(&later->most, (uint8_t)(places - wait));
 }

@@ -275,8 +275,13 @@ bool lm_block_is_free(const lm_page_t *page, const void *p) {
     return *last_word(p, page->block_bytes) == 0;
 }
 
-/* Whether the bytes before `end`, at most slack, are zero; a block has 8 at least there. */
-LM_INLINE bool slack_is_zero(const char *end, size_t slack) {
+/* Whether so many bytes before the canary are zero; 8 more lie before them, or are. */
+LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    const char *end = (const char *)last_word(p, bytes);
+    for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
+        const two_words_anywhere_t *at = (const two_words_anywhere_t *)(const void *)(end - 64);
+        if (!none_set(at[0] | at[1] | at[2] | at[3])) return false;
+    }
     for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
         if ((*last_word(end, 0) | *last_word(end - 8, 0)) != 0) return false;
     }
@@ -294,12 +299,11 @@ LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
     return none_set(*mask & *(const two_words_anywhere_t *)(const void *)last_word(p, bytes - 16));
 }
 
-/* Whether canary and slack of a block with so much room are as they were left. */
-LM_INLINE bool ends_well(const void *p, size_t room, size_t *slack) {
+/* Whether the canary of a block with so much room is as it was left, and the slack's length can be. */
+LM_INLINE bool has_canary(const void *p, size_t room, size_t *slack) {
     uint64_t odd = *last_word(p, room) ^ canary_of(p);
     *slack = odd >> SLACK_SHIFT;
-    return (odd & ~SLACK_MASK) == 0 && *slack <= room - LM_TRAILER &&
-           slack_is_zero((const char *)last_word(p, room), *slack);
+    return (odd & ~SLACK_MASK) == 0 && *slack <= room - LM_TRAILER;
 }
 
 /* Says what is wrong with a block that is. Returns false. */
@@ -323,8 +327,9 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
 
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
-    size_t slack;
-    return LM_LIKELY(ends_well(p, lm_block_room(page, p), &slack)) || damaged(page, p, function);
+    size_t room = lm_block_room(page, p), slack;
+    return (LM_LIKELY(has_canary(p, room, &slack)) && LM_LIKELY(slack_is_zero(p, room, slack))) ||
+           damaged(page, p, function);
 }
 
 /* ---- Free ---- */
@@ -370,30 +375,39 @@ LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
         lm_later_make_room(page, p);
 }
 
-/* Where a block begins is looked at only if a block at p could leave the slice, or reach into a guard: elsewhere there
- * is no canary of that address. 0 bytes: no page. */
-LM_INLINE void free_here(void *p, size_t size) {
+/* The page of p, a block in use, whose slack may be damaged; NULL iff it is none, or its canary is. Where a block
+ * begins is looked at only if one at p could leave the slice, or reach into a guard: elsewhere there is no canary of
+ * that address. */
+LM_INLINE const lm_page_t *page_in_use(const void *p, size_t *slack) {
     size_t slice = lm_slice_of(p);
-    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) {
-        free_other(p, size);
-        return;
-    }
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    size_t bytes = page->block_bytes;
+    size_t bytes = page->block_bytes; /* 0 of other spans */
     size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
     if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES - LM_MARK_BYTES) &&
-        !begins_block(page, p)) {
+        !begins_block(page, p))
+        return NULL;
+    return LM_LIKELY(has_canary(p, bytes, slack)) ? page : NULL;
+}
+
+static LM_NOINLINE void free_unlike(void *p, size_t size) {
+    size_t slice = lm_slice_of(p);
+    const lm_page_t *page =
+        slice < lm_peek(&lm_arena.slices) ? lm_peek(&lm_arena.map[slice]) : NULL;
+    if (page != NULL && begins_block(page, p))
+        (void)damaged(page, p, "free");
+    else
         free_other(p, size);
-        return;
-    }
+}
+
+static LM_NOINLINE void free_longer(void *p, size_t size) {
     size_t slack;
-    if (LM_UNLIKELY(!ends_well(p, bytes, &slack))) {
-        if (begins_block(page, p))
-            (void)damaged(page, p, "free");
-        else
-            free_other(p, size);
+    const lm_page_t *page = page_in_use(p, &slack);
+    if (LM_UNLIKELY(page == NULL) || LM_UNLIKELY(!slack_is_zero(p, page->block_bytes, slack))) {
+        free_unlike(p, size);
         return;
     }
+    size_t bytes = page->block_bytes;
     if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack)) {
         of_other_size(page, p, size);
         return;
@@ -401,8 +415,6 @@ LM_INLINE void free_here(void *p, size_t size) {
     wipe(p, bytes);
     set_aside(page, p, false);
 }
-
-static LM_NOINLINE void free_longer(void *p, size_t size) { free_here(p, size); }
 
 /* The page of p, a small block in use, as it should be; with a slack of at most 15 bytes, as malloc leaves. NULL iff it
  * is none. No look at where blocks begin: elsewhere there is no canary of that address. All bytes that are looked at
@@ -424,9 +436,10 @@ LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack) {
                : NULL;
 }
 
-size_t lm_requested_short(const void *p) {
+size_t lm_requested_in_use(const void *p) {
     size_t slack;
     const lm_page_t *page = short_page(p, &slack);
+    if (LM_UNLIKELY(page == NULL)) page = page_in_use(p, &slack);
     return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : SIZE_MAX;
 }
 
@@ -544,14 +557,29 @@ void lm_secure_page_end(lm_page_t *page) {
     if (page->range == 0 && page->slices == 1 && all) page->wiped_class = page->size_class;
 }
 
+lm_order_t lm_order = LM_ORDER_AUTO;
+
+/* What a program has many of it goes through in the order in which it made them, and waits for each that does not lie
+ * behind the one before. */
+static bool keeps_order(const lm_heap_t *heap, unsigned size_class) {
+    lm_order_t order = lm_load_relaxed(&lm_order); /* relaxed: a word by itself */
+    if (order != LM_ORDER_AUTO || size_class >= LM_SMALL_CLASSES) return order == LM_ORDER_KEPT;
+    return heap->full[size_class].first != NULL || heap->partial[size_class].first != NULL;
+}
+
 /* From the end on, each time one of a few blocks at random, in whose place comes the next: what is made together lies
  * near together. Block 0 of a page comes last of its run: then there is a block with a canary before the others. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     size_t bytes = page->block_bytes;
     if (!page->fresh) memset(first, 0, n * bytes);
-    uint64_t random = lm_random(page->heap);
+    lm_heap_t *heap = page->heap;
+    bool in_order = keeps_order(heap, page->size_class);
+    lm_later_keep_order(heap, lm_later_ring(page->size_class), in_order);
+    uint64_t random = lm_random(heap);
     uint32_t fixed = first == lm_span_start(page), left = 0,
-             most = bytes <= SMALLEST ? AMONG_SMALLEST : AMONG;
+             most = in_order            ? 1
+                    : bytes <= SMALLEST ? AMONG_SMALLEST
+                                        : AMONG;
     lm_block_t *among[AMONG_SMALLEST], *list = NULL;
     if (fixed == 1) lm_link_set(list = (lm_block_t *)(void *)first, NULL);
     char *at = first + n * bytes, *end = first + fixed * bytes;

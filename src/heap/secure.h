@@ -37,11 +37,11 @@ void lm_secure_class(unsigned size_class, size_t bytes);
 bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero);
 void lm_secure_page_end(lm_page_t *page);
 
-/* As lm_page_carve: n untouched blocks, as a list in random order. */
+/* As lm_page_carve: n untouched blocks, as a list in random order, unless their class has many (lm_order). */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* Bytes requested of a small block in use; SIZE_MAX iff p is none, or damaged, or shrank. */
-size_t lm_requested_short(const void *p);
+/* Bytes requested of a block in use, whose slack may be damaged; SIZE_MAX iff p is none, or its canary is. */
+size_t lm_requested_in_use(const void *p);
 
 /* realloc of a small block, for a size that is small, too: *there is what it returns. false iff p is none, or damaged,
  * or the size is not: nothing was done. */
@@ -73,7 +73,7 @@ LM_INLINE lm_block_t **lm_later_place(const lm_later_t *later, size_t number) {
 LM_INLINE bool lm_later_has_coins(const lm_heap_t *heap) { return heap->later_coins > 3; }
 
 /* Puts p into one of the ring's four youngest places, whose block becomes the youngest: few, so that what is freed
- * together comes back near together. false iff there is no room, or there are no coins. */
+ * together comes back near together; or behind all. false iff there is no room, or there are no coins. */
 LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned ring, void *p) {
     lm_later_t *later = &heap->later[ring];
     size_t ready = later->ready, youngest = ready + later->mask + 1;
@@ -81,13 +81,16 @@ LM_INLINE bool lm_later_put(lm_heap_t *heap, unsigned ring, void *p) {
         return false;
     uint64_t coins = heap->later_coins;
     heap->later_coins = coins >> 2;
-    lm_block_t **place = lm_later_place(later, youngest - (coins & later->mask & 3));
+    lm_block_t **place = lm_later_place(later, youngest - (coins & later->among));
     *lm_later_place(later, youngest) = *place;
     /* Release, free on x86-64: in this order, as seen by the child of a fork. */
     lm_store_release(place, (lm_block_t *)p);
     lm_store_release(&later->ready, ready + 1);
     return true;
 }
+
+/* Whether blocks wait in the order of their frees from now on. For who may carve the heap's pages. */
+void lm_later_keep_order(lm_heap_t *heap, unsigned ring, bool in_order);
 
 /* The same for p of that page, where there may be no room yet, so that some leave, or no coins. */
 void lm_later_make_room(const lm_page_t *page, void *p);

@@ -1,5 +1,6 @@
 /* later_test.cc: freed blocks of the secure build wait, in random order, and come back to malloc from there. */
 #include "heap_unit.h"
+#include "loam/options.h"
 
 extern "C" {
 #include "heap/secure.h"
@@ -179,24 +180,84 @@ TEST_F(Later, BlocksOfOtherThreadsComeBackHere) {
     });
 }
 
+/* How many of each hundred lie right behind the one before. */
+int adjacent(const std::vector<uintptr_t> &at, size_t from = 0) {
+    size_t n = 0;
+    for (size_t i = from + 1; i < at.size(); i++) n += at[i] - at[i - 1] == kSize;
+    return (int)(100 * n / (at.size() - from));
+}
+
+std::vector<uintptr_t> taken(size_t count) {
+    std::vector<uintptr_t> at;
+    while (at.size() < count) at.push_back((uintptr_t)lm_malloc(kBytes));
+    return at;
+}
+
+void freed(const std::vector<uintptr_t> &at) {
+    for (uintptr_t p : at) lm_free((void *)p);
+}
+
 /* Blocks of a fresh page: in no order that can be foretold, and near to each other all the same. */
 TEST_F(Later, NewBlocksComeInRandomOrderNearTogether) {
     unit::in_thread([] {
-        std::vector<uintptr_t> at;
-        for (int i = 0; i < 1000; i++) at.push_back((uintptr_t)lm_malloc(kBytes));
-        int rising = 0, adjacent = 0, near = 0;
+        std::vector<uintptr_t> at = taken(1000);
+        int rising = 0, near = 0;
         for (size_t i = 1; i < at.size(); i++) {
             intptr_t step = (intptr_t)(at[i] - at[i - 1]);
             rising += step > 0;
-            adjacent += step == (intptr_t)kSize;
             near += std::abs(step) <= 1024;
         }
         EXPECT_GT(rising, 300);
         EXPECT_LT(rising, 800);
-        EXPECT_LT(adjacent, 250) << "the next one is rarely the next one's neighbour";
+        EXPECT_LT(adjacent(at), 25) << "the next one is rarely the next one's neighbour";
         EXPECT_GT(near, 850);
-        for (uintptr_t p : at) lm_free((void *)p);
+        freed(at);
     });
+}
+
+/* How many of each hundred that were freed in a row come back in a row. */
+int in_order_of_frees() {
+    std::vector<uintptr_t> at = taken(400), again;
+    std::map<uintptr_t, size_t> number;
+    size_t in_a_row = 0;
+    for (size_t i = 0; i < at.size(); i++) {
+        number[at[i]] = i;
+        lm_free((void *)at[i]);
+        again.push_back((uintptr_t)lm_malloc(kBytes));
+    }
+    for (size_t i = 1; i < again.size(); i++)
+        in_a_row += number.count(again[i - 1]) && number.count(again[i]) &&
+                    number[again[i]] == number[again[i - 1]] + 1;
+    freed(again);
+    return (int)(100 * in_a_row / again.size());
+}
+
+constexpr size_t kPage = 65536 / kSize;
+
+TEST_F(Later, WhatIsManyComesInOrder) {
+    unit::in_thread([] {
+        std::vector<uintptr_t> at = taken(6 * kPage);
+        EXPECT_GT(adjacent(at, 2 * kPage), 95);
+        EXPECT_GT(in_order_of_frees(), 95);
+        ASSERT_EQ(0, loam_option_set("RANDOM_ORDER", "1"));
+        std::vector<uintptr_t> random = taken(3 * kPage);
+        EXPECT_LT(adjacent(random, kPage), 25);
+        EXPECT_LT(in_order_of_frees(), 60);
+        ASSERT_EQ(0, loam_option_set("RANDOM_ORDER", "auto"));
+        freed(at);
+        freed(random);
+    });
+}
+
+TEST_F(Later, NoRandomOrderByOption) {
+    ASSERT_EQ(0, loam_option_set("RANDOM_ORDER", "0"));
+    unit::in_thread([] {
+        std::vector<uintptr_t> at = taken(1000);
+        EXPECT_GT(adjacent(at), 95);
+        EXPECT_GT(in_order_of_frees(), 95);
+        freed(at);
+    });
+    ASSERT_EQ(0, loam_option_set("RANDOM_ORDER", "auto"));
 }
 
 #else
