@@ -289,16 +289,13 @@ static void apply(option_name_t option) {
     case OPTION_PURGE_THREAD: PUT(lm_purge_policy.worker, value == 1); break;
     case OPTION_LARGE_OS_PAGES: PUT(lm_huge_policy.when, (lm_huge_when_t)value); break;
     case OPTION_LARGE_OS_PAGES_AFTER: PUT(lm_huge_policy.least_bytes, value); break;
-    case OPTION_PAGE_GUARDS:
 #if LM_SECURE
-        PUT(lm_page_guards, value == 1);
+    case OPTION_PAGE_GUARDS: PUT(lm_page_guards, value == 1); break;
+    case OPTION_RANDOM_ORDER: PUT(lm_order, (lm_order_t)value); break;
+#else
+    case OPTION_PAGE_GUARDS: /* of the secure build */
+    case OPTION_RANDOM_ORDER: break;
 #endif
-        break;
-    case OPTION_RANDOM_ORDER:
-#if LM_SECURE
-        PUT(lm_order, (lm_order_t)value);
-#endif
-        break;
     case OPTION_LIMIT_SOFT: PUT(lm_limit_policy.soft, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;
