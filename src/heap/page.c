@@ -40,15 +40,16 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = take(heap, slices, block_bytes, heap->full[size_class].first != NULL, &zero);
     if (page == NULL) return NULL;
     slices = page->slices;
-    size_t bytes = slices << LM_SLICE_SHIFT;
 #if LM_GUARD_LINKS
     lm_secret_make();
 #endif
 #if LM_SECURE
     lm_secure_class(size_class, block_bytes);
-    bytes = lm_span_mark(page);
+    size_t bytes = lm_span_mark(page);
     if (LM_UNLIKELY(bytes == 0)) return give_up(page);
     zero = lm_secure_page_begin(page, size_class, zero);
+#else
+    size_t bytes = slices << LM_SLICE_SHIFT;
 #endif
     page->free = NULL;
     page->live = 0;

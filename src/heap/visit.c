@@ -120,9 +120,10 @@ static bool visit_page(lm_page_t *page, loam_heap_area_visitor *area,
                        loam_heap_object_visitor *block, void *context) {
     used_t used;
     find_used(&used, page);
-    size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
 #if LM_SECURE
-    bytes = lm_span_room(page);
+    size_t bytes = lm_span_room(page);
+#else
+    size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
 #endif
     loam_heap_area here = {lm_span_start(page), bytes, page->block_bytes - LM_TRAILER, used.count,
                            page->capacity};
