@@ -7,8 +7,8 @@
  *
  * The thread's heap has a ring for each small class, and one for all others. So an address that was just freed does not
  * come back at once, and which comes back when nobody can foretell; but only the youngest four change places, because
- * what a program frees together it uses together, and where blocks of the class are many none do (secure.c, lm_order).
- * What waits is wiped already, so that a double free and a write
+ * what a program frees together it uses together, and where blocks of the class are many none do (secure_page.c,
+ * lm_order). What waits is wiped already, so that a double free and a write
  * meanwhile are seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages:
  * most blocks never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any
  * thread wait here; those of first-class heaps do not, which may be destroyed.

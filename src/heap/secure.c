@@ -21,13 +21,10 @@
 
 enum {
     EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
-    SHORT = 64,       /* or less: handled without a loop */
-    LOOPED = 512,     /* or less: wiped without a call */
-    END = 128,        /* of larger ones: so many at the end, and SHORT at the begin */
+    END = 128,        /* of larger ones: so many at the end, and 64 at the begin */
+    FOUR = 64,        /* or less: looked at and wiped as four pairs of words */
+    EIGHT = 128,      /* or less: as eight */
     SLACK_SHIFT = 40,
-    AMONG = 4,          /* new blocks come in random order: each is one of so many */
-    AMONG_SMALLEST = 8, /* of blocks of at most SMALLEST bytes */
-    SMALLEST = 32,
 };
 /* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
 #define SLACK_MASK ((uint64_t)0xffff << SLACK_SHIFT)
@@ -61,24 +58,50 @@ LM_INLINE two_words_t four_pairs(const char *p) {
     return PAIR(p) | PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48);
 }
 
-/* Sizes differ from call to call, and a branch that depends on them costs as much as all the rest: of up to SHORT bytes
- * four pairs are looked at and written, from both ends, of which some may be the same. So far in: */
-LM_INLINE size_t in_from(size_t least, size_t bytes) { return (size_t)(bytes >= least) << 4; }
+LM_INLINE two_words_t eight_pairs(const char *p) { return four_pairs(p) | four_pairs(p + 64); }
 
-/* A block of at most SHORT bytes. linked: but for the first word, from 32 bytes on. */
-LM_INLINE bool is_zero_short(const lm_block_t *block, size_t bytes, bool linked) {
-    const char *p = (const char *)block, *last = p + bytes - 16;
-    two_words_t any = linked ? (two_words_t){0, ((const word_t *)(const void *)p)[1]} : PAIR(p);
-    any |= PAIR(p + (linked ? 16 : in_from(32, bytes)));
-    return none_set(any | PAIR(last - in_from(48, bytes)) | PAIR(last));
+LM_INLINE void wipe_four(char *p) {
+    two_words_t zero = {0, 0};
+    PAIR(p) = PAIR(p + 16) = PAIR(p + 32) = PAIR(p + 48) = zero;
 }
 
-/* A longer one, but for its first pair. */
-LM_INLINE bool is_zero_long(const lm_block_t *block, size_t bytes) {
-    const char *p = (const char *)block, *last = p + bytes - 64;
-    two_words_t any = four_pairs(last);
-    for (const char *at = p + 16; at < last; at += 64) any |= four_pairs(at);
+/* Sizes differ from call to call, and a branch that foretells them wrongly costs as much as all the rest. So there are
+ * few: of up to FOUR bytes four pairs are looked at and written, of up to EIGHT eight, of longer ones sixteen and what
+ * lies between, from both ends, of which some may be the same. With four the inner ones lie so far from the outer: */
+LM_INLINE size_t inner(size_t bytes) { return (size_t)(bytes >= 32) << 4; }
+
+LM_INLINE bool is_zero_from(const void *from, size_t bytes) {
+    const char *p = (const char *)from, *last = p + bytes - 16;
+    two_words_t any;
+    if (LM_LIKELY(bytes <= FOUR)) {
+        size_t in = inner(bytes);
+        any = PAIR(p) | PAIR(p + in) | PAIR(last - in) | PAIR(last);
+    } else if (LM_LIKELY(bytes <= EIGHT)) {
+        any = four_pairs(p) | four_pairs(last - 48);
+    } else {
+        any = eight_pairs(p) | eight_pairs(last - 112);
+        for (const char *at = p + 128; at < last - 112; at += 128) any |= eight_pairs(at);
+    }
     return none_set(any);
+}
+
+LM_INLINE void wipe_short(void *block, size_t bytes) {
+    char *p = (char *)block, *last = p + bytes - 16;
+    if (LM_LIKELY(bytes <= FOUR)) {
+        size_t in = inner(bytes);
+        two_words_t zero = {0, 0};
+        PAIR(p) = PAIR(p + in) = PAIR(last - in) = PAIR(last) = zero;
+    } else {
+        wipe_four(p);
+        wipe_four(last - 48);
+    }
+}
+
+LM_INLINE void wipe(void *block, size_t bytes) {
+    if (LM_LIKELY(bytes <= EIGHT))
+        wipe_short(block, bytes);
+    else
+        memset(block, 0, bytes);
 }
 
 LM_INLINE uint64_t second_word(const lm_block_t *block) {
@@ -87,39 +110,19 @@ LM_INLINE uint64_t second_word(const lm_block_t *block) {
 
 /* A free block, but for its link. */
 LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
-    if (LM_UNLIKELY(bytes == 16)) return second_word(block) == 0;
-    if (bytes <= SHORT) return is_zero_short(block, bytes, true);
-    return second_word(block) == 0 && is_zero_long(block, bytes);
+    return second_word(block) == 0 &&
+           (LM_UNLIKELY(bytes == 16) || is_zero_from((const char *)block + 16, bytes - 16));
 }
 
 /* Both ends of a longer one, but for its link. */
 LM_INLINE bool ends_zero(const lm_block_t *block, size_t bytes) {
-    const char *end = (const char *)block + bytes;
-    return is_zero_short(block, SHORT, true) &&
-           none_set(four_pairs(end - END) | four_pairs(end - 64));
+    const char *p = (const char *)block;
+    return second_word(block) == 0 && none_set(PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48)) &&
+           none_set(eight_pairs(p + bytes - END));
 }
 
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
     return LM_LIKELY(all || bytes <= EACH_WORD) ? is_zero(block, bytes) : ends_zero(block, bytes);
-}
-
-LM_INLINE void wipe_four(char *p) {
-    two_words_t zero = {0, 0};
-    PAIR(p) = PAIR(p + 16) = PAIR(p + 32) = PAIR(p + 48) = zero;
-}
-
-LM_INLINE void wipe(void *block, size_t bytes) {
-    char *p = (char *)block, *last = p + bytes - 16;
-    if (LM_LIKELY(bytes <= SHORT)) {
-        size_t in = in_from(32, bytes);
-        two_words_t zero = {0, 0};
-        PAIR(p) = PAIR(p + in) = PAIR(last - in) = PAIR(last) = zero;
-    } else if (LM_LIKELY(bytes <= LOOPED)) {
-        for (char *at = p; at < last - 48; at += 64) wipe_four(at);
-        wipe_four(last - 48);
-    } else {
-        memset(block, 0, bytes);
-    }
 }
 
 /* ---- Malloc ---- */
@@ -219,10 +222,7 @@ void *lm_malloc(size_t bytes) {
     if (LM_LIKELY(taken != later->ready) && LM_LIKELY(bytes <= lm_load_relaxed(&lm_quiet_most))) {
         block = *lm_later_place(later, taken);
         if (LM_UNLIKELY(block == NULL)) return malloc_other(bytes);
-        if (LM_UNLIKELY(!(size <= SHORT ? is_zero_short(block, size, false)
-                                        : (block->next == NULL && second_word(block) == 0 &&
-                                           is_zero_long(block, size)))))
-            return malloc_other(bytes);
+        if (LM_UNLIKELY(!is_zero_from(block, size))) return malloc_other(bytes);
         lm_store_relaxed(&later->taken, taken + 1);
     } else {
         block = heap->head[size >> 4];
@@ -444,6 +444,12 @@ size_t lm_requested_in_use(const void *p) {
     return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : SIZE_MAX;
 }
 
+/* A small one of more than EIGHT bytes, as it should be. */
+static LM_NOINLINE void free_medium(const lm_page_t *page, void *p) {
+    memset(p, 0, page->block_bytes);
+    set_aside(page, p, true);
+}
+
 /* As for malloc: a small block. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slack;
@@ -453,7 +459,11 @@ LM_INLINE void free_short(void *p, size_t size) {
         free_longer(p, size);
         return;
     }
-    wipe(p, page->block_bytes);
+    if (LM_UNLIKELY(page->block_bytes > EIGHT)) {
+        free_medium(page, p);
+        return;
+    }
+    wipe_short(p, page->block_bytes);
     set_aside(page, p, true);
 }
 
@@ -525,74 +535,6 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
     set_aside(page, p, true);
     *there = roomy == bytes ? other : lm_mark(other, bytes);
     return true;
-}
-
-/* ---- Pages ---- */
-
-lm_divisor_t lm_divisors[LM_CLASSES];
-
-void lm_secure_class(unsigned size_class, size_t bytes) {
-    uint32_t shift = (uint32_t)__builtin_ctzl(bytes), odd = (uint32_t)(bytes >> shift);
-    uint32_t inverse = odd; /* right in 3 bits; each step doubles them */
-    for (int i = 0; i < 4; i++) inverse *= 2 - odd * inverse;
-    /* Relaxed: all threads write the same, and who has a block of such a page has synchronised with its maker. */
-    lm_store_relaxed(&lm_divisors[size_class].shift, shift);
-    lm_store_relaxed(&lm_divisors[size_class].inverse, inverse);
-}
-
-/* Its free blocks are zero, so that a page of the same class need not clear them; and what was written to them since
- * then is found by malloc. Pages of one slice only: of longer ones another could begin in the middle. */
-bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
-    if (page->range != 0) return zero; /* has descriptors of its own */
-    bool wiped = page->slices == 1 && page->wiped_class == size_class, wholly = true;
-    for (size_t i = 0; i < page->slices; i++) {
-        wholly = wholly && page[i].wiped_class == LM_WIPED_WHOLLY;
-        page[i].wiped_class = 0;
-    }
-    return zero || wiped || wholly;
-}
-
-void lm_secure_page_end(lm_page_t *page) {
-    bool all = page->fresh || page->carved == page->capacity;
-    if (lm_is_offset(page)) all = false; /* its blocks keep their shifts */
-    if (page->range == 0 && page->slices == 1 && all) page->wiped_class = page->size_class;
-}
-
-lm_order_t lm_order = LM_ORDER_AUTO;
-
-/* What a program has many of it goes through in the order in which it made them, and waits for each that does not lie
- * behind the one before. */
-static bool keeps_order(const lm_heap_t *heap, unsigned size_class) {
-    lm_order_t order = lm_load_relaxed(&lm_order); /* relaxed: a word by itself */
-    if (order != LM_ORDER_AUTO || size_class >= LM_SMALL_CLASSES) return order == LM_ORDER_KEPT;
-    return heap->full[size_class].first != NULL || heap->partial[size_class].first != NULL;
-}
-
-/* From the end on, each time one of a few blocks at random, in whose place comes the next: what is made together lies
- * near together. Block 0 of a page comes last of its run: then there is a block with a canary before the others. */
-lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
-    size_t bytes = page->block_bytes;
-    if (!page->fresh) memset(first, 0, n * bytes);
-    lm_heap_t *heap = page->heap;
-    bool in_order = keeps_order(heap, page->size_class);
-    lm_later_keep_order(heap, lm_later_ring(page->size_class), in_order);
-    uint64_t random = lm_random(heap);
-    uint32_t fixed = first == lm_span_start(page), left = 0,
-             most = in_order            ? 1
-                    : bytes <= SMALLEST ? AMONG_SMALLEST
-                                        : AMONG;
-    lm_block_t *among[AMONG_SMALLEST], *list = NULL;
-    if (fixed == 1) lm_link_set(list = (lm_block_t *)(void *)first, NULL);
-    char *at = first + n * bytes, *end = first + fixed * bytes;
-    while (left < most && at > end) among[left++] = (lm_block_t *)(void *)(at -= bytes);
-    while (left > 0) {
-        random = lm_random_after(random);
-        lm_block_t **one = &among[(random >> 33) * left >> 31];
-        lm_link_set(*one, list);
-        list = *one;
-        *one = at > end ? (lm_block_t *)(void *)(at -= bytes) : among[--left];
-    }
-    return list;
 }
 
 #endif

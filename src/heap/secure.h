@@ -1,4 +1,4 @@
-/* secure.h: what a block of the secure build looks like; secure.c and later.c say what is done with it.
+/* secure.h: what a block of the secure build looks like; secure.c, secure_page.c and later.c say what is done with it.
  *
  *   in use   [ requested bytes | zeros: the slack | canary, with the slack's length in it ]    8 bytes
  *   free     [ link | zeros ..................................................... | zero ]

@@ -1,0 +1,145 @@
+/* secure_test.cc: blocks of the secure build: each byte that a freed one had is wiped, and watched until it is used. */
+#include "heap_unit.h"
+#include "loam/handlers.h"
+
+extern "C" {
+#include "heap/secure.h"
+}
+
+#include <cstring>
+#include <string>
+
+namespace {
+
+#if LM_SECURE
+
+/* Reports are kept, and the program goes on. */
+class Secure : public unit::HeapTest {
+  protected:
+    void SetUp() override {
+        HeapTest::SetUp();
+        lm_misuse_policy.ignore = true;
+        loam_error_register(keep, this);
+    }
+    void TearDown() override {
+        loam_error_register(nullptr, nullptr);
+        lm_misuse_policy.ignore = false;
+        HeapTest::TearDown();
+    }
+
+    /* What is said when p, which was freed and then written to at that place, is given out again. */
+    std::string said_of(const char *p, size_t bytes) {
+        said_.clear();
+        std::vector<void *> others;
+        void *got = lm_malloc(bytes);
+        for (int i = 0; i < 2000 && got != p; i++) { /* what waits comes after frees only */
+            if (i % 2 == 0)
+                lm_free(got);
+            else
+                others.push_back(got);
+            got = lm_malloc(bytes);
+        }
+        EXPECT_EQ(p, got);
+        for (void *each : others) lm_free(each);
+        return said_;
+    }
+
+    static std::string written(const char *p, size_t at) {
+        char line[100];
+        snprintf(line, sizeof line, "write after free of %p: 1 byte(s) from byte %zu on",
+                 static_cast<const void *>(p), at);
+        return line;
+    }
+
+  private:
+    static void keep(int, const char *line, void *self) {
+        static_cast<Secure *>(self)->said_ += line;
+    }
+    std::string said_;
+};
+
+char *hidden(void *p) {
+    __asm__ volatile("" : "+r"(p) : : "memory");
+    return static_cast<char *>(p);
+}
+
+/* All small sizes of blocks, and each place at which one of their words or pairs begins or ends. */
+TEST_F(Secure, EachByteOfAFreedBlockIsWatched) {
+    unit::in_thread([this] {
+        for (size_t size = 16; size <= LM_SMALL_MOST; size += 16) {
+            size_t bytes = size - LM_TRAILER;
+            for (size_t at = 0; at < size; at += size <= 272 || at % 16 != 0 ? 1 : 7) {
+                char *p = hidden(lm_malloc(bytes));
+                lm_free(p);
+                p[at] = 1;
+                std::string said = said_of(p, bytes);
+                ASSERT_NE(std::string::npos, said.find(written(p, at)))
+                    << size << " at " << at << ": " << said;
+                for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0, p[i]) << size << " at " << at;
+                lm_free(p);
+            }
+        }
+    });
+}
+
+/* The same where the block is back in its page's list. Its first word is a link: another's report. */
+TEST_F(Secure, EachByteOfAListedBlockIsWatched) {
+    unit::in_thread([this] {
+        for (size_t size = 16; size <= 272; size += 16) {
+            size_t bytes = size - LM_TRAILER;
+            void *stays = lm_malloc(bytes); /* or the page would leave */
+            for (size_t at = 8; at < size; at++) {
+                char *p = hidden(lm_malloc(bytes));
+                lm_free(p);
+                lm_later_empty(lm_heap_self->main);
+                p[at] = 1;
+                std::string said = said_of(p, bytes);
+                ASSERT_NE(std::string::npos, said.find(written(p, at)))
+                    << size << " at " << at << ": " << said;
+                lm_free(p);
+            }
+            lm_free(stays);
+        }
+    });
+}
+
+TEST_F(Secure, EachByteOfABlockIsWiped) {
+    unit::in_thread([] {
+        for (size_t size = 16; size <= LM_BLOCK_MOST; size += size < 1280 ? 16 : size / 4) {
+            size_t bytes = size - LM_TRAILER;
+            char *p = hidden(memset(lm_malloc(bytes), 0xff, bytes));
+            size_t room = lm_page_of(p)->block_bytes;
+            lm_free(p);
+            for (size_t at = 0; at < room; at++) ASSERT_EQ(0, p[at]) << size << " at " << at;
+        }
+    });
+}
+
+/* Of blocks above 1 KiB: the ends, but for calloc. */
+TEST_F(Secure, TheEndsOfALongerBlockAreWatched) {
+    unit::in_thread([this] {
+        for (size_t size : {1280u, 4096u, 20480u}) {
+            size_t bytes = size - LM_TRAILER;
+            for (size_t i = 0; i < 192; i++) {
+                char *p = hidden(lm_malloc(bytes));
+                size_t room = lm_page_of(p)->block_bytes, at = i < 64 ? i : room - 192 + i;
+                lm_free(p);
+                p[at] = 1;
+                std::string said = said_of(p, bytes);
+                ASSERT_NE(std::string::npos, said.find(written(p, at)))
+                    << size << " at " << at << ": " << said;
+                lm_free(p);
+            }
+        }
+    });
+}
+
+#else
+
+TEST(Secure, OnlyInTheSecureBuild) {
+    GTEST_SKIP() << "other builds neither wipe freed blocks nor, but for debug, look at them";
+}
+
+#endif
+
+} // namespace
