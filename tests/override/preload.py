@@ -284,11 +284,13 @@ class Bench:
         self.check_maps(copy.read_text(errors="replace"), name, preload)
 
     def mapped_in(self, pid, user=None, preload=True):
-        """The same, of a running process."""
+        """The same, of a running process. ProcessLookupError: it has ended, or is about to."""
         try:
             text = pathlib.Path("/proc", str(pid), "maps").read_text(errors="replace")
         except PermissionError:  # root without CAP_SYS_PTRACE: ask as the one who runs it
             text = self.run(["cat", f"/proc/{pid}/maps"], preload=False, user=user).out.decode()
+        if not text:  # memory goes first, then the process
+            raise ProcessLookupError(f"process {pid} has no memory any more")
         self.check_maps(text, f"process {pid}", preload)
 
     def check_maps(self, text, what, preload):

@@ -4,6 +4,7 @@ Needs no particular malloc: whatever LOAM_LIB names is preloaded into a shell an
 """
 
 import os
+import subprocess
 
 import preload
 
@@ -42,6 +43,15 @@ def test(bench):
     finds("a preload that failed", lambda: bench.mapped("without", True), "not mapped")
     finds("a preload not wanted", lambda: bench.mapped("with", False), "is mapped")
     finds("no copy of maps", lambda: bench.mapped("nothing"), "no copy")
+
+    # an ended process is no failed preload
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        bench.mapped_in(ended.pid)
+        raise preload.Failed("the maps of an ended process were not missed")
+    except ProcessLookupError:
+        ended.wait()
 
     # who answers malloc
     bench.answers(["cat", "/dev/null"], ["cat"])
