@@ -66,8 +66,8 @@ LM_INLINE void wipe_four(char *p) {
 }
 
 /* Sizes differ from call to call, and a branch that foretells them wrongly costs as much as all the rest. So there are
- * few: of up to FOUR bytes four pairs are looked at and written, of up to EIGHT eight, of longer ones sixteen and what
- * lies between, from both ends, of which some may be the same. With four the inner ones lie so far from the outer: */
+ * few: of up to FOUR bytes four pairs are looked at and written, of up to EIGHT eight, of longer ones sixteen, 32 and 64,
+ * from both ends, of which some may be the same. With four the inner ones lie so far from the outer: */
 LM_INLINE size_t inner(size_t bytes) { return (size_t)(bytes >= 32) << 4; }
 
 LM_INLINE bool is_zero_from(const void *from, size_t bytes) {
@@ -80,7 +80,12 @@ LM_INLINE bool is_zero_from(const void *from, size_t bytes) {
         any = four_pairs(p) | four_pairs(last - 48);
     } else {
         any = eight_pairs(p) | eight_pairs(last - 112);
-        for (const char *at = p + 128; at < last - 112; at += 128) any |= eight_pairs(at);
+        if (bytes > 256) any |= eight_pairs(p + 128) | eight_pairs(last - 240);
+        if (bytes > 512) {
+            any |= eight_pairs(p + 256) | eight_pairs(last - 368);
+            any |= eight_pairs(p + 384) | eight_pairs(last - 496);
+        }
+        for (const char *at = p + 512; at < last - 496; at += 128) any |= eight_pairs(at);
     }
     return none_set(any);
 }
