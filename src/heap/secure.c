@@ -66,7 +66,7 @@ LM_INLINE void wipe_four(char *p) {
 }
 
 /* Sizes differ from call to call, and a branch that foretells them wrongly costs as much as all the rest. So there are
- * few: of up to FOUR bytes four pairs are looked at and written, of up to EIGHT eight, of longer ones sixteen, 32 and 64,
+ * few: of up to FOUR bytes four pairs are looked at and written, of up to EIGHT eight, of longer ones 16, 32 and 64,
  * from both ends, of which some may be the same. With four the inner ones lie so far from the outer: */
 LM_INLINE size_t inner(size_t bytes) { return (size_t)(bytes >= 32) << 4; }
 
