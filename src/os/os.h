@@ -140,11 +140,12 @@ typedef struct lm_bad_access {
 typedef enum lm_verdict {
     LM_VERDICT_OTHER, /* nothing of ours: what the program had before is done */
     LM_VERDICT_AGAIN, /* mended: the access is to be tried again */
-    LM_VERDICT_END,   /* told: what the program had before is done with the same access */
+    LM_VERDICT_END,   /* told: likewise, and the same access is not judged again */
 } lm_verdict_t;
 
 /* From now on judge is called for each access to memory that may not be accessed, in the thread that made it, in a
- * signal handler. Who installs a handler for these signals later takes them away; another call takes them back. */
+ * signal handler. Who installs a handler for these signals later takes them away; another call takes them back, from
+ * eight different handlers at most, and passes on to that handler: which may pass on to who was there before it. */
 void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
 
 /* Before the first trace; may allocate. Without it a trace has one address. */

@@ -4,8 +4,9 @@
  *
  * Catches: a report that is missing, names the wrong object, or comes at the wrong place; a process that
  * does not end by the signal that it would have ended by; a handler of the program's that is no longer
- * called, before or after; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a fork in
- * which sampling is stuck.
+ * called, before or after, or on another stack than it asked for, or that calls loam's which calls it without end;
+ * sampling that ends with its first report; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a
+ * fork in which sampling is stuck.
  *
  * The program runs itself once for each case, with every allocation sampled, and reads what the child
  * wrote. Where an object lies, at the right edge of its page or the left one, is up to chance: a
@@ -129,6 +130,99 @@ static void own_later(void) {
     _exit(3);
 }
 
+static struct sigaction older;
+
+static void passes_on(int number, siginfo_t *information, void *context) {
+    called = called + 1;
+    if (called > 1) works_say("called again");
+    if (called > 100) _exit(1);
+    older.sa_sigaction(number, information, context);
+}
+
+static void puts_back(int number, siginfo_t *information, void *context) {
+    (void)information, (void)context;
+    called = called + 1;
+    if (called > 1) works_say("called again");
+    if (called > 100) _exit(1);
+    sigaction(number, &older, NULL);
+}
+
+/* One that knows who was there before, with sampling taken back: there is an end to it, and it is the signal. */
+static void chain(void (*handler)(int, siginfo_t *, void *), int times) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO;
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    for (int i = 0; i < times; i++) {
+        sigaction(SIGSEGV, &action, &older);
+        CHECK((older.sa_flags & SA_SIGINFO) != 0, "not ours");
+        CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    }
+}
+
+static void chain_call(void) {
+    chain(passes_on, 1);
+    free_write();
+}
+static void chain_call_twice(void) {
+    chain(passes_on, 2);
+    free_write();
+}
+static void chain_put_back(void) {
+    chain(puts_back, 1);
+    free_write();
+}
+static void chain_own(void) {
+    chain(passes_on, 1);
+    *(volatile char *)mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
+}
+
+/* A handler that asks for no alternate stack has none. */
+static void own_deep(int number) {
+    char much[64 * 1024];
+    memset(much, number, sizeof much);
+    sink = much[number];
+    _exit(3);
+}
+
+static void own_stack(void) {
+    char *small = mmap(NULL, 7 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(small + 3 * page, 4 * page, PROT_READ | PROT_WRITE);
+    stack_t stack = {.ss_sp = small + 3 * page, .ss_size = 4 * page};
+    sigaltstack(&stack, NULL);
+    signal(SIGSEGV, own_deep);
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    free_write();
+}
+
+/* One that is called once only; then the system's way, after a report. */
+static void own_once(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = own;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigaction(SIGSEGV, &action, NULL);
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    touch_nothing();
+    CHECK(called == 1, "not called");
+    free_write();
+}
+
+/* Who recovers hears of the next one, too. */
+static void own_often(void) {
+    signal(SIGSEGV, own);
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    loam_sampling_numbers numbers;
+    for (int i = 1; i <= 20; i++) {
+        if (sigsetjmp(back, 1) == 0) free_write();
+        loam_sampling_get(&numbers);
+        CHECK(called == i && numbers.found == (size_t)i, "%d calls, %zu reports", (int)called,
+              numbers.found);
+    }
+    _exit(3);
+}
+
 /* Sent, not made: nothing to judge. */
 static void sent(void) {
     give(sampled(true));
@@ -212,6 +306,15 @@ static const struct {
      "0 byte(s) into the freed object", ""},
     {"own_before", own_before, 0, "overflow: write at", "1 byte(s) past the end of", ""},
     {"own_later", own_later, 0, "overflow: write at", "1 byte(s) past the end of", ""},
+    {"chain_call", chain_call, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
+    {"chain_call_twice", chain_call_twice, SIGSEGV, "use after free: write at",
+     "loam:   freed by thread", ""},
+    {"chain_put_back", chain_put_back, SIGSEGV, "use after free: write at",
+     "loam:   freed by thread", ""},
+    {"chain_own", chain_own, SIGSEGV, NULL, NULL, ""},
+    {"own_stack", own_stack, 0, "use after free: write at", "loam:   freed by thread", ""},
+    {"own_once", own_once, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
+    {"own_often", own_often, 0, "use after free: write at", "loam:   freed by thread", ""},
     {"sent", sent, SIGSEGV, NULL, NULL, ""},
     {"goes_on", goes_on, 0, "double free of", "use after free: write", "LOAM_ON_ERROR=ignore"},
     {"in_child", in_child, 0, "overflow: write at", "1 byte(s) past the end of", ""},
@@ -241,6 +344,11 @@ static void try(size_t i) {
     }
     CHECK(strstr(text, cases[i].text) != NULL, "%s: no \"%s\" in: %s", name, cases[i].text, text);
     CHECK(strstr(text, cases[i].more) != NULL, "%s: no \"%s\" in: %s", name, cases[i].more, text);
+    if (cases[i].signal != 0) {
+        const char *first = strstr(text, cases[i].text);
+        CHECK(strstr(first + 1, cases[i].text) == NULL, "%s: told twice: %s", name, text);
+        CHECK(strstr(text, "called again") == NULL, "%s: called again: %s", name, text);
+    }
     const char *by = strstr(text, "loam:   allocated by thread");
     CHECK(by != NULL, "%s: not who allocated it: %s", name, text);
     by = strstr(by, "loam:     #0 ");
