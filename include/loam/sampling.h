@@ -55,7 +55,8 @@ LOAM_API void loam_sampling_get(loam_sampling_numbers *numbers) LOAM_NOEXCEPT;
 LOAM_API int loam_sampling_holds(const void *p) LOAM_NOEXCEPT;
 
 /* Where the sampled object that p points into, or to the guards of, was allocated; of_free: freed, where it was and
- * nobody has its slot since. Writes at most `most` return addresses, at most 16, the caller's of malloc or free first.
+ * nobody has its slot since. Writes at most `most` return addresses, at most 16, the caller's of malloc or free first:
+ * of each, the byte before is the call's (reports name that).
  * Returns how many, 0 iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first
  * line; may be called in them, in a handler of SIGSEGV as well. */
 LOAM_API size_t loam_sampling_trace(const void *p, int of_free, void **frames,

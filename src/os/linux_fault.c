@@ -72,13 +72,14 @@ static void end(int number, const siginfo_t *info, bool ignored) {
 }
 
 /* To what was before the level; we stay installed, for the next access, if the handler returns or jumps. */
-static void pass_on(int number, int level, siginfo_t *info, void *context) {
+static void pass_on(int number, int level, bool told, siginfo_t *info, void *context) {
     int kind = number == SIGBUS;
     const struct sigaction *old = level >= 0 ? &levels[kind][level].before : NULL;
     bool function = old != NULL && is_function(old);
     if (function && (old->sa_flags & (int)SA_RESETHAND) != 0)
         /* Relaxed: a word by itself; who finds it set finds the system's way, as if it had been put back. */
         function = !__atomic_exchange_n(&levels[kind][level].spent, true, __ATOMIC_RELAXED);
+    if (!function && told) lm_port_report_begin(); /* as lm_port_abort does */
     if (!function)
         end(number, info, old != NULL && !is_function(old) && old->sa_handler == SIG_IGN);
     else if ((old->sa_flags & SA_SIGINFO) != 0)
@@ -123,7 +124,7 @@ static LM_NOINLINE void handle(int number, int level, siginfo_t *info, void *con
     if (verdict == LM_VERDICT_AGAIN) return;
     passing_t outer = mine.passing;
     mine.passing = (passing_t){context, frame, level};
-    pass_on(number, level, info, context);
+    pass_on(number, level, verdict == LM_VERDICT_END, info, context);
     mine.passing = outer;
     if (verdict == LM_VERDICT_END && level == mine.level) mine.returned = true;
 }

@@ -5,7 +5,8 @@
  * Catches: a report that is missing, names the wrong object, or comes at the wrong place; a process that
  * does not end by the signal that it would have ended by; a handler of the program's that is no longer
  * called, before or after, or on another stack than it asked for, or that calls loam's which calls it without end;
- * sampling that ends with its first report; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a
+ * sampling that ends with its first report; reports of several threads that are mixed; a trace that names what comes
+ * after a call; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a
  * fork in which sampling is stuck.
  *
  * The program runs itself once for each case, with every allocation sampled, and reads what the child
@@ -16,6 +17,7 @@
 
 #include <loam/sampling.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <sys/resource.h>
 
@@ -223,6 +225,64 @@ static void own_often(void) {
     _exit(3);
 }
 
+/* The offset that a report must name for a return address: of the call before it. */
+static void expect(void *back) {
+    Dl_info info;
+    CHECK(dladdr(back, &info) != 0, "dladdr");
+    works_say("expect +0x%lx", (unsigned long)((char *)back - (char *)info.dli_fbase) - 1);
+}
+
+static void lines(void) {
+    volatile char *p = sampled(true);
+    void *frames[1];
+    give(p);
+    CHECK(loam_sampling_trace((void *)(uintptr_t)p, 0, frames, 1) == 1, "no trace");
+    expect(frames[0]);
+    CHECK(loam_sampling_trace((void *)(uintptr_t)p, 1, frames, 1) == 1, "no trace");
+    expect(frames[0]);
+    p[5] = 1;
+}
+
+enum { at_once = 6 };
+static pthread_barrier_t barrier;
+
+static void *access_at_once(void *argument) {
+    volatile char *p = sampled(argument == &barrier);
+    give(p);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 20; i++) {
+        if (i > 0) give(p = sampled(true));
+        p[5] = 1;
+    }
+    return NULL;
+}
+
+/* Many threads' reports, which the parent takes apart. */
+static void together(void) {
+    pthread_t threads[at_once];
+    pthread_barrier_init(&barrier, NULL, at_once);
+    for (size_t i = 0; i < at_once; i++)
+        pthread_create(&threads[i], NULL, access_at_once, &barrier);
+    for (size_t i = 0; i < at_once; i++) pthread_join(threads[i], NULL);
+    _exit(3);
+}
+
+static void ends_together(void) { together(); }
+
+/* Each report is of one thread, from its first line to the next one's. */
+static void check_apart(const char *name, const char *text) {
+    static const char access[] = "loam:   the access by thread ";
+    for (const char *at = text; (at = strstr(at, "loam: use after free")) != NULL;) {
+        const char *by = strstr(at, "(thread "), *next = strstr(at + 1, "loam: use after free");
+        const char *second = strstr(at, access), *last = strstr(at, "loam:   freed by");
+        CHECK(by != NULL && second != NULL && last != NULL && (next == NULL || last < next) &&
+                  (next == NULL || second < next) &&
+                  atoi(by + 8) == atoi(second + sizeof access - 1),
+              "%s: mixed: %s", name, at);
+        at++;
+    }
+}
+
 /* Sent, not made: nothing to judge. */
 static void sent(void) {
     give(sampled(true));
@@ -315,6 +375,11 @@ static const struct {
     {"own_stack", own_stack, 0, "use after free: write at", "loam:   freed by thread", ""},
     {"own_once", own_once, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
     {"own_often", own_often, 0, "use after free: write at", "loam:   freed by thread", ""},
+    {"lines", lines, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
+    {"together", together, 0, "use after free: write at", "loam:   freed by thread",
+     "LOAM_ON_ERROR=ignore"},
+    {"ends_together", ends_together, SIGSEGV, "use after free: write at", "loam:   freed by thread",
+     ""},
     {"sent", sent, SIGSEGV, NULL, NULL, ""},
     {"goes_on", goes_on, 0, "double free of", "use after free: write", "LOAM_ON_ERROR=ignore"},
     {"in_child", in_child, 0, "overflow: write at", "1 byte(s) past the end of", ""},
@@ -344,7 +409,14 @@ static void try(size_t i) {
     }
     CHECK(strstr(text, cases[i].text) != NULL, "%s: no \"%s\" in: %s", name, cases[i].text, text);
     CHECK(strstr(text, cases[i].more) != NULL, "%s: no \"%s\" in: %s", name, cases[i].more, text);
-    if (cases[i].signal != 0) {
+    check_apart(name, text);
+    for (const char *at = text; (at = strstr(at, "expect +0x")) != NULL; at++) {
+        char offset[32] = "";
+        snprintf(offset, sizeof offset, "%.*s", (int)strcspn(at + 7, "\n"), at + 7);
+        CHECK(strstr(strstr(at, "use after free"), offset) != NULL, "%s: no %s: %s", name, offset,
+              text);
+    }
+    if (cases[i].signal != 0 && cases[i].run != ends_together) {
         const char *first = strstr(text, cases[i].text);
         CHECK(strstr(first + 1, cases[i].text) == NULL, "%s: told twice: %s", name, text);
         CHECK(strstr(text, "called again") == NULL, "%s: called again: %s", name, text);
