@@ -312,6 +312,7 @@ static void apply(option_name_t option) {
         PUT(lm_sampling.rate, (uint32_t)value);
         if (value > 0) lm_quiet_end();
         break;
+    case OPTION_GUARD_SAMPLING_EXACT: PUT(lm_sampling.exact, value == 1); break;
     case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS:
     case OPTION_SHOW_LEAKS: /* only the debug build has something to say */

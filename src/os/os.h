@@ -166,8 +166,8 @@ size_t lm_os_trace(uintptr_t *frames, size_t most);
 /* The same of a thread that was interrupted there: its place comes first, plus one, as if it were a return address too:
  * of each of them the byte before belongs to the instruction that is meant. */
 size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most);
-/* Adds what the call before a return address is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for handlers of
- * signals. */
+/* Adds what the call before a return address is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for
+ * handlers of signals. */
 void lm_os_trace_name(lm_line_t *line, uintptr_t address);
 /* The file that an address was loaded from and the address in that; NULL iff unknown. Takes no lock. */
 const char *lm_os_module(uintptr_t address, uintptr_t *offset);

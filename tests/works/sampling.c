@@ -15,6 +15,7 @@
  */
 #include "works.h"
 
+#include <loam/malloc.h>
 #include <loam/sampling.h>
 
 #include <pthread.h>
@@ -69,6 +70,45 @@ static void other_side(void) {
     p[-2] = 1;
     give(p);
 }
+/* An aligned object, or one of calloc's, has its exact size: what is written right behind it is found when it is freed,
+   at the latest. */
+static void slack(char *p, size_t bytes) {
+    CHECK(loam_sampling_holds(p), "not sampled");
+    CHECK(loam_usable_size(p) == bytes, "%zu usable", loam_usable_size(p));
+    p[bytes] = 1;
+    give(p);
+}
+static void slack_64(void) { slack(memalign(64, 100), 100); }
+static void slack_page(void) { slack(memalign(page, 100), 100); }
+static void slack_calloc(void) { slack(calloc(1, 100), 100); }
+
+/* Their end is that of their page as well, as far as their alignment allows. */
+static void at_edges(void) {
+    int edges[4] = {0, 0, 0, 0};
+    for (int i = 0; i < tries; i++) {
+        char *of[4] = {malloc(112), calloc(1, 112), memalign(32, 96), memalign(16, 112)};
+        for (int k = 0; k < 4; k++) {
+            CHECK(loam_sampling_holds(of[k]), "not sampled");
+            edges[k] += (uintptr_t)(of[k] + (k == 2 ? 96 : 112)) % page == 0;
+            give(of[k]);
+        }
+    }
+    for (int k = 0; k < 4; k++)
+        CHECK(edges[k] > 0 || sysconf(_SC_PAGESIZE) != page, "%d is at no edge", k);
+    _exit(3);
+}
+
+static void exact_write(void) {
+    for (int i = 0; i < tries; i++) {
+        volatile size_t odd = 13;
+        volatile char *p = malloc(odd);
+        CHECK(loam_sampling_holds((void *)(uintptr_t)p), "not sampled");
+        if ((uintptr_t)(p + odd) % page == 0) p[odd] = 1;
+        give(p);
+    }
+    SKIP("no sampled object at the edge wanted: pages are larger here");
+}
+
 static void by_realloc(void) {
     volatile char *p = sampled(true), *q = realloc((void *)(uintptr_t)p, 64);
     CHECK(q != p, "a sampled object moves");
@@ -362,6 +402,15 @@ static const struct {
     {"free_realloc", free_realloc, SIGABRT, "realloc after free of", "loam:   freed by thread", ""},
     {"other_side", other_side, SIGABRT, "underflow of",
      "2 byte(s) before 32 requested (found at free", ""},
+    {"slack_64", slack_64, SIGABRT, "overflow of", "1 byte(s) past 100 requested (found at free",
+     ""},
+    {"slack_page", slack_page, SIGABRT, "overflow of",
+     "1 byte(s) past 100 requested (found at free", ""},
+    {"slack_calloc", slack_calloc, SIGABRT, "overflow of",
+     "1 byte(s) past 100 requested (found at free", ""},
+    {"at_edges", at_edges, 0, NULL, NULL, ""},
+    {"exact_write", exact_write, SIGSEGV, "overflow: write at",
+     "1 byte(s) past the end of the object", "LOAM_GUARD_SAMPLING_EXACT=1"},
     {"by_realloc", by_realloc, SIGSEGV, "use after free: write at",
      "0 byte(s) into the freed object", ""},
     {"own_before", own_before, 0, "overflow: write at", "1 byte(s) past the end of", ""},
