@@ -9,15 +9,21 @@
  *     [ no access | ........ object ][ no access | object ........ ][ no access ]
  *
  * What is found, and when: reading or writing past the end or before the start, where the object lies at that edge
- * (half of them each), and any access after free while the slot is remembered: at the access. Writes on the other
- * side: when it is freed. Double and invalid frees: at the call. The report says what, by how many bytes, and where
- * the access, the allocation and the free were made (module and offset, for addr2line -e). Then the access is made
- * again, so that the core dump shows it; with LOAM_ON_ERROR=ignore its page is opened, and the program goes on.
+ * (half of them each), and any access after free while the slot is remembered: at the access. Objects are aligned to
+ * 16, so an object that ends at the edge ends up to 15 bytes before it if its size is no multiple of 16: a read of
+ * these is not found (but with LOAM_GUARD_SAMPLING_EXACT), a write is when it is freed. So are writes on
+ * the other side, up to 64 bytes off. Double and invalid frees: at the call. The report says what, by how many bytes,
+ * and where the access, the allocation and the free were made (module and offset, for addr2line -e). Then the
+ * program's handler is called, or, without one, the access is made again, so that the core dump shows it; with
+ * LOAM_ON_ERROR=ignore its page is opened, and the program goes on.
  *
- * It cannot find what happens to allocations that are not sampled: all above 64 KiB, those of first-class heaps, and
+ * It cannot find accesses that a system call makes (read, recv): these fail with EFAULT, or are short. Nor
+ * what happens to allocations that are not sampled: all above 64 KiB, those of first-class heaps, and
  * those for which no slot is free (LOAM_GUARD_SAMPLING_SLOTS). loam_heap_contains and loam_heap_visit do not know
- * sampled objects. It takes SIGSEGV and SIGBUS when the first sample is taken: what the program had is called for all
- * other accesses; who sets a handler later takes them away, and gets no reports, but for those of calls.
+ * sampled objects. It takes SIGSEGV and SIGBUS when the first sample is taken: the handler that the program had is
+ * called for all other accesses, and after a report, with the same arguments, signal mask and stack; sampling goes on
+ * if it recovers by siglongjmp. Who sets a handler later takes the signals away, and gets no reports, but for those of
+ * calls, while samples are taken as before.
  * Source: src/heap/sampled.c. Guide: docs/guide/sampling.md.
  */
 #ifndef LOAM_SAMPLING_H
@@ -31,8 +37,9 @@ LOAM_BEGIN
 
 /* From now on about one in rate allocations of each thread is sampled, 0: none, at most 1,000,000,000. The same as
  * loam_option_set("guard_sampling"); and it makes the slots and takes the signals at once, again if somebody else
- * has them. 0; -EINVAL iff rate is too large, -ENOMEM iff there is no memory for the slots: nothing has changed then.
- * Any thread. Objects that are sampled already stay so. */
+ * has them, whom it passes on to (up to eight different handlers; the next one keeps them). 0; -EINVAL iff rate is too
+ * large, -ENOMEM iff there is no memory for the slots: nothing has changed then. Any thread. Objects that are sampled
+ * already stay so. */
 LOAM_API int loam_sampling_set(size_t rate) LOAM_NOEXCEPT;
 
 /* Numbers of the process. */
@@ -52,7 +59,8 @@ LOAM_API void loam_sampling_get(loam_sampling_numbers *numbers) LOAM_NOEXCEPT;
 LOAM_API int loam_sampling_holds(const void *p) LOAM_NOEXCEPT;
 
 /* Where the sampled object that p points into, or to the guards of, was allocated; of_free: freed, where it was and
- * nobody has its slot since. Writes at most `most` return addresses, at most 16, the caller's of malloc or free first.
+ * nobody has its slot since. Writes at most `most` return addresses, at most 16, the caller's of malloc or free first:
+ * of each, the byte before is the call's (reports name that).
  * Returns how many, 0 iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first
  * line; may be called in them, in a handler of SIGSEGV as well. */
 LOAM_API size_t loam_sampling_trace(const void *p, int of_free, void **frames,

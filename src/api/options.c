@@ -279,6 +279,9 @@ static lm_line_t wanted_text(const option_t *option, size_t factor) {
         __atomic_store_n(&(place), (convert), __ATOMIC_SEQ_CST); \
     } while (value != __atomic_load_n(&values[option], __ATOMIC_SEQ_CST))
 
+/* Relaxed: a word by itself. */
+static size_t get(option_name_t option) { return lm_load_relaxed(&values[option]); }
+
 static void apply(option_name_t option) {
     size_t value;
     switch (option) {
@@ -309,11 +312,14 @@ static void apply(option_name_t option) {
         PUT(lm_sampling.rate, (uint32_t)value);
         if (value > 0) lm_quiet_end();
         break;
+    case OPTION_GUARD_SAMPLING_EXACT: PUT(lm_sampling.exact, value == 1); break;
     case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
-    case OPTION_SHOW_STATS: /* asked for where it is needed */
-    case OPTION_VERBOSE:
+    case OPTION_SHOW_STATS:
+    case OPTION_SHOW_LEAKS: /* only the debug build has something to say */
+        if (get(option) != 0 && (LOAM_DEBUG || option != OPTION_SHOW_LEAKS)) lm_os_message_keep();
+        break;
+    case OPTION_VERBOSE: /* asked for where it is needed */
     case OPTION_METER:
-    case OPTION_SHOW_LEAKS:
     case OPTION_RECORD_SITES: /* start_sites */
     case OPTION_COUNT: break;
     }
@@ -325,9 +331,6 @@ static void set(option_name_t option, size_t value, source_t source) {
     __atomic_store_n(&values[option], value, __ATOMIC_SEQ_CST); /* as in PUT */
     apply(option);
 }
-
-/* Relaxed: a word by itself. */
-static size_t get(option_name_t option) { return lm_load_relaxed(&values[option]); }
 
 /* Both of the limits; 0: none. */
 static bool limits_agree(size_t soft, size_t hard) {

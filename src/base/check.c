@@ -105,9 +105,15 @@ static void line_end(lm_line_t *line, lm_wrong_t wrong) {
 #endif
     /* Relaxed, both: words by themselves. */
     if (!taken && !lm_load_relaxed(&lm_misuse_policy.quiet)) {
+#if LM_HOSTED
+        lm_port_report_begin();
+#endif
         line_write(line);
         void (*more)(void) = lm_load_acquire(&lm_misuse_more); /* acquire: what it looks into */
         if (more != NULL) more();
+#if LM_HOSTED
+        lm_port_report_end();
+#endif
     }
     if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort();
 }

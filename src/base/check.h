@@ -101,6 +101,12 @@ typedef enum lm_told { LM_TOLD_NOBODY, LM_TOLD, LM_TOLD_LATER } lm_told_t;
 lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line);
 #endif
 unsigned lm_port_thread_id(void);
+#if LM_HOSTED
+/* Around lines that belong together, so that those of other threads do not come between: waits for these, at most a
+ * second. They nest; for signal handlers, and under any lock. */
+void lm_port_report_begin(void);
+void lm_port_report_end(void);
+#endif
 /* Locks of the whole process. WALK is held as long as all allocators are looked into: who takes it holds no other
  * lock. LIST is held for some instructions, in which nobody takes another: it may be taken inside any lock. */
 typedef enum lm_port_lock { LM_PORT_WALK, LM_PORT_LIST, LM_PORT_LOCKS } lm_port_lock_t;

@@ -221,9 +221,9 @@ void *lm_malloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (p == NULL) return NULL;
-    /* A sampled object ends with its page; not one that is aligned, which does not come by here. */
+    /* Without the trailer; one that is aligned does not come by here (resize.c). */
     lm_page_t *page = lm_page_of(p);
-    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_mark_new(page, p, bytes);
+    if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
     return lm_mark_new(p, bytes);
 }
 

@@ -382,6 +382,7 @@ LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
 typedef struct lm_sampling {
     uint32_t rate;  /* about one of so many allocations is sampled; 0: none */
     uint32_t slots; /* how many there will be; read when the first are made */
+    bool exact;     /* objects end with their page to the byte */
 } lm_sampling_t;
 
 extern LM_HIDDEN lm_sampling_t lm_sampling;

@@ -50,7 +50,8 @@ LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
     if (LM_UNLIKELY(p == NULL)) return NULL;
     /* Never used: only the link of the free list has been written. Only the owner can know: the common
      * heap's pages may have moved on. */
-    const lm_page_t *page = lm_page_of(p);
+    lm_page_t *page = lm_page_of(p);
+    if (LM_TRAILER > 0 && page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
     bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
     size_t most =
         LM_TRAILER > 0 || !all ? bytes : page->block_bytes; /* a sampled object has it, too */
@@ -98,6 +99,13 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
 }
 #endif
 
+/* A sampled object has the size that was asked for, not that of its class. */
+static LM_NOINLINE void *place_sampled(void *p, size_t bytes, size_t align) {
+    lm_page_t *page = p != NULL ? lm_page_of(p) : NULL;
+    bool sampled = page != NULL && page->kind == LM_KIND_SAMPLED;
+    return sampled ? lm_sampled_place(page, p, bytes, align) : p;
+}
+
 /* Not marked yet; *zero as for lm_large_alloc. */
 LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
@@ -106,7 +114,9 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
     if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
     if (zero != NULL) *zero = false;
-    return lm_block_alloc(lm_class_bytes(size_class));
+    void *p = lm_block_alloc(lm_class_bytes(size_class));
+    /* Relaxed: a word by itself. */
+    return LM_LIKELY(lm_load_relaxed(&lm_sampling.rate) == 0) ? p : place_sampled(p, bytes, align);
 }
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {

@@ -250,8 +250,8 @@ void lm_sampled_free(lm_page_t *page, void *p);
 lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function);
 /* Says what was really requested of an object that has room for more. */
 void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
-/* The same for one that is new, and moved for it. */
-void *lm_sampled_mark_new(lm_page_t *page, void *p, size_t bytes);
+/* The same for one that is new, and moved to where it ends with its page, at a multiple of align: where it is now. */
+void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align);
 
 void lm_sampled_check(void); /* the invariant */
 /* Objects in use, and their bytes. */

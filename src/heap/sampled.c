@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-lm_sampling_t lm_sampling = {0, 256};
+lm_sampling_t lm_sampling = {0, 256, false};
 LM_AT_START lm_sampled_t lm_sampled;
 
 enum { PATTERN = 0xb7 };
@@ -314,6 +314,12 @@ ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes) {
     return low - p;
 }
 
+/* What every object is aligned to; with LOAM_GUARD_SAMPLING_EXACT only what one of just that size can need. */
+static size_t least_align(size_t bytes) {
+    size_t exact = bytes == 0 ? 1 : (bytes | 16) & (0 - (bytes | 16));
+    return lm_load_relaxed(&lm_sampling.exact) ? exact : 16; /* relaxed: a word by itself */
+}
+
 /* Where an object of bytes lies in pages that end there: at their end, or, if left, at a page's begin. */
 static char *place(char *end, size_t bytes, size_t align, bool left) {
     size_t room = bytes == 0 ? 1 : bytes;
@@ -362,7 +368,7 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     /* Before the lock: it reads what may be slow to come. */
     size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
     /* Who asks for a whole class may rely on what its blocks are aligned to (resize.c). */
-    size_t align = bytes == lm_class_bytes(size_class) ? bytes & -bytes : 16;
+    size_t align = bytes == lm_class_bytes(size_class) ? bytes & -bytes : least_align(bytes);
     lm_sampled_lock();
     uint32_t index = open_slot(bytes, align, random32(heap) % 2 != 0);
     if (index == LM_SLOT_NONE) {
@@ -389,9 +395,11 @@ void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes) {
     lm_sampled_unlock();
 }
 
-void *lm_sampled_mark_new(lm_page_t *page, void *p, size_t bytes) {
-    lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
-    if (!slot->left) p = place(slot->end, bytes, 16, false);
+void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
+    const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    size_t least = least_align(bytes);
+    if (!slot->left) p = place(slot->end, bytes, align > least ? align : least, false);
+    lm_sampled_mark(page, p, bytes);
     return p;
 }
 

@@ -16,24 +16,27 @@ enum { PATIENCE = 1000 };
 
 /* ---- Lines ---- */
 
+/* Whether more is to be said; if so, a report has begun. */
 static bool say_line(lm_wrong_t wrong, lm_line_t *line) {
     (void)lm_add_relaxed(&lm_sampled.found, 1);
     lm_line_add(line, "thread %u)", lm_port_thread_id());
     if (lm_port_tell(wrong, line) != LM_TOLD_NOBODY) return false;
     if (lm_load_relaxed(&lm_misuse_policy.quiet)) return false; /* relaxed: a word by itself */
+    lm_port_report_begin();
     lm_report("%s", line->text);
     return true;
 }
 
+/* Return addresses: said are those of the calls before them, as in other reports (lm_os_trace_name). */
 static void say_frames(const char *what, unsigned thread, const uintptr_t *frames, size_t depth) {
     lm_report("loam:   %s by thread %u:", what, thread);
     for (size_t i = 0; i < depth; i++) {
-        uintptr_t offset = 0;
-        const char *module = lm_os_module(frames[i], &offset);
+        uintptr_t offset = 0, call = frames[i] - 1;
+        const char *module = lm_os_module(call, &offset);
         if (module != NULL)
             lm_report("loam:     #%zu %s+0x%lx", i, module, offset);
         else
-            lm_report("loam:     #%zu %p", i, (void *)frames[i]);
+            lm_report("loam:     #%zu %p", i, (void *)call);
     }
 }
 
@@ -50,6 +53,7 @@ static void end_call(bool said, const lm_slot_t *slot) {
         size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
         say_frames("the call", lm_port_thread_id(), frames, depth);
         say_life(slot);
+        lm_port_report_end();
     }
     if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort(); /* relaxed: as above */
 }
@@ -119,6 +123,7 @@ static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, siz
     size_t depth = lm_os_trace_from(&access->place, frames, LM_TRACE_FRAMES);
     say_frames("the access", lm_port_thread_id(), frames, depth);
     say_life(&copy);
+    lm_port_report_end();
     return true;
 }
 

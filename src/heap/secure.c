@@ -158,13 +158,13 @@ LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
     return block;
 }
 
-/* moves: a sampled object may be put where it ends with its page; not one that is aligned. */
+/* moves: a sampled object is to be put where it ends with its page; one that is aligned has been (resize.c). */
 static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
         return begin((lm_block_t *)p, page->block_bytes, bytes, all);
     if (page->kind == LM_KIND_SAMPLED)
-        p = memset(moves ? lm_sampled_mark_new(page, p, bytes) : p, 0, bytes);
+        p = memset(moves ? lm_sampled_place(page, p, bytes, 1) : p, 0, bytes);
     return lm_mark(p, bytes);
 }
 

@@ -126,9 +126,12 @@ static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
 static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
 #if LOAM_METER /* by the names that are metered, as heap_put does */
-    void *chunk = align <= 16 ? loam_malloc(bytes) : loam_malloc_aligned(bytes, align);
+    void *chunk =
+        align <= 16 && bytes % 16 == 0 ? loam_malloc(bytes) : loam_malloc_aligned(bytes, align);
 #else
-    void *chunk = align <= 16 ? lm_malloc(bytes) : lm_malloc_aligned(bytes, align);
+    /* What is no multiple of 16 may lie at none (LOAM_GUARD_SAMPLING_EXACT). */
+    void *chunk =
+        align <= 16 && bytes % 16 == 0 ? lm_malloc(bytes) : lm_malloc_aligned(bytes, align);
 #endif
     if (chunk != NULL) *got = lm_usable_size(chunk);
     return chunk;

@@ -517,10 +517,6 @@ bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top) {
 
 /* ---- What base/check.h asks of the port ---- */
 
-void lm_port_write_error(const char *text, size_t bytes) {
-    (void)call3(SYS_write, 2, (intptr_t)text, (intptr_t)bytes);
-}
-
 #if LOAM_METER
 intptr_t lm_os_write(int file, const char *text, size_t bytes) {
     return call3(SYS_write, file, (intptr_t)text, (intptr_t)bytes);
@@ -531,4 +527,7 @@ unsigned lm_os_process(void) { return (unsigned)call1(SYS_getpid, 0); }
 
 unsigned lm_port_thread_id(void) { return (unsigned)call1(SYS_gettid, 0); }
 
-void lm_port_abort(void) { abort(); }
+void lm_port_abort(void) {
+    lm_port_report_begin(); /* another thread's report ends first, and no more begins */
+    abort();
+}

@@ -451,9 +451,8 @@ LM_NOINLINE size_t lm_os_trace(uintptr_t *frames, size_t most) {
 
 size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most) {
     if (most == 0) return 0;
-    frames[0] = place->pc;
     lm_place_t at = *place;
-    at.pc++; /* as if it were a return address: up to here the program has run */
+    frames[0] = ++at.pc;
     if (!up(&at, stack_end(at.sp))) return 1;
     return 1 + walk(&at, frames + 1, most - 1);
 }

@@ -120,6 +120,14 @@ bool lm_os_protect(void *at, size_t bytes, bool allow);
  * again and again is not joined and split each time, which is two thirds of the price. */
 void lm_os_keep_apart(void *at, size_t bytes);
 
+/* ---- Messages (linux_message.c; lines go through lm_port_write_error, base/check.h) ---- */
+
+/* Remembers which file standard error is: from now on lines go there, and to no file that comes to have its number by
+ * chance. At the start, before there are other threads. */
+void lm_os_message_begin(void);
+/* Keeps a way there that is not closed with it: lines at exit are due. */
+void lm_os_message_keep(void);
+
 /* ---- Faults and traces (linux_fault.c, linux_trace.c) ---- */
 
 /* A moment of a thread: where it is, and where its stack is. */
@@ -140,11 +148,12 @@ typedef struct lm_bad_access {
 typedef enum lm_verdict {
     LM_VERDICT_OTHER, /* nothing of ours: what the program had before is done */
     LM_VERDICT_AGAIN, /* mended: the access is to be tried again */
-    LM_VERDICT_END,   /* told: what the program had before is done with the same access */
+    LM_VERDICT_END,   /* told: likewise, and the same access is not judged again */
 } lm_verdict_t;
 
 /* From now on judge is called for each access to memory that may not be accessed, in the thread that made it, in a
- * signal handler. Who installs a handler for these signals later takes them away; another call takes them back. */
+ * signal handler. Who installs a handler for these signals later takes them away; another call takes them back, from
+ * eight different handlers at most, and passes on to that handler: which may pass on to who was there before it. */
 void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
 
 /* Before the first trace; may allocate. Without it a trace has one address. */
@@ -154,10 +163,11 @@ void lm_os_trace_prepare(void);
  * library are left out. Reads the program's call frame information, and remembers what it read: no lock, no
  * allocation, may be called in signal handlers. Ends where that information does. Returns how many. */
 size_t lm_os_trace(uintptr_t *frames, size_t most);
-/* The same of a thread that was interrupted there: its place comes first. */
+/* The same of a thread that was interrupted there: its place comes first, plus one, as if it were a return address too:
+ * of each of them the byte before belongs to the instruction that is meant. */
 size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most);
-/* Adds what the place of a call is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for handlers of
- * signals. */
+/* Adds what the call before a return address is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for
+ * handlers of signals. */
 void lm_os_trace_name(lm_line_t *line, uintptr_t address);
 /* The file that an address was loaded from and the address in that; NULL iff unknown. Takes no lock. */
 const char *lm_os_module(uintptr_t address, uintptr_t *offset);

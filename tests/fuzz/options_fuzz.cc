@@ -80,6 +80,7 @@ void expect_policies() {
     expect_policy("LIMIT_HARD", limit(lm_limit_policy.hard));
     expect_policy("USE_NUMA_NODES", lm_nodes_most);
     expect_policy("GUARD_SAMPLING", lm_sampling.rate);
+    expect_policy("GUARD_SAMPLING_EXACT", lm_sampling.exact);
     expect_policy("GUARD_SAMPLING_SLOTS", lm_sampling.slots);
     if (value_of("ON_ERROR") != (lm_misuse_policy.ignore ? "ignore" : "abort"))
         fuzz::expect("another policy than ON_ERROR");

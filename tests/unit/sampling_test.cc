@@ -125,6 +125,33 @@ TEST_F(Sampling, SizesAndAlignmentsAreAsEver) {
     }
 }
 
+/* Nothing in a program but what asks for it relies on more than its size. */
+TEST_F(Sampling, ExactObjectsEndWithTheirPage) {
+    ASSERT_EQ(loam_option_set("guard_sampling_exact", "1"), 0);
+    for (size_t bytes : {1, 2, 7, 8, 12, 24, 31, 100, 4095, 5001}) {
+        size_t align = bytes & (0 - bytes), ends = 0;
+        for (int i = 0; i < 40; i++) {
+            for (char *p : {sampled(bytes), static_cast<char *>(loam_calloc(1, bytes))}) {
+                EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % (align < 16 ? align : 16), 0u) << bytes;
+                ends += (reinterpret_cast<uintptr_t>(p) + bytes) % 4096 == 0;
+                EXPECT_EQ(loam_usable_size(p), bytes);
+                loam_free(p);
+            }
+            for (size_t least : {8, 16, 64}) {
+                void *p = loam_malloc_aligned(bytes, least);
+                EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % least, 0u) << bytes;
+                memset(p, 1, bytes);
+                loam_free(p);
+            }
+        }
+        EXPECT_TRUE(ends > 10 || lm_os_page_bytes() > 4096) << bytes;
+    }
+    EXPECT_EQ(loam_option_set("guard_sampling_exact", "0"), 0);
+    char *p = sampled(7);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 16, 0u);
+    loam_free(p);
+}
+
 TEST_F(Sampling, ZeroesAreZeroes) {
     for (int round = 0; round < 600; round++) { /* slots come again */
         auto *p = static_cast<unsigned char *>(loam_calloc(10, 30));

@@ -4,8 +4,10 @@
  *
  * Catches: a report that is missing, names the wrong object, or comes at the wrong place; a process that
  * does not end by the signal that it would have ended by; a handler of the program's that is no longer
- * called, before or after; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a fork in
- * which sampling is stuck.
+ * called, before or after, or on another stack than it asked for, or that calls loam's which calls it without end;
+ * sampling that ends with its first report; reports of several threads that are mixed; a trace that names what comes
+ * after a call; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a
+ * fork in which sampling is stuck.
  *
  * The program runs itself once for each case, with every allocation sampled, and reads what the child
  * wrote. Where an object lies, at the right edge of its page or the left one, is up to chance: a
@@ -13,8 +15,10 @@
  */
 #include "works.h"
 
+#include <loam/malloc.h>
 #include <loam/sampling.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <sys/resource.h>
 
@@ -66,6 +70,45 @@ static void other_side(void) {
     p[-2] = 1;
     give(p);
 }
+/* An aligned object, or one of calloc's, has its exact size: what is written right behind it is found when it is freed,
+   at the latest. */
+static void slack(char *p, size_t bytes) {
+    CHECK(loam_sampling_holds(p), "not sampled");
+    CHECK(loam_usable_size(p) == bytes, "%zu usable", loam_usable_size(p));
+    p[bytes] = 1;
+    give(p);
+}
+static void slack_64(void) { slack(memalign(64, 100), 100); }
+static void slack_page(void) { slack(memalign(page, 100), 100); }
+static void slack_calloc(void) { slack(calloc(1, 100), 100); }
+
+/* Their end is that of their page as well, as far as their alignment allows. */
+static void at_edges(void) {
+    int edges[4] = {0, 0, 0, 0};
+    for (int i = 0; i < tries; i++) {
+        char *of[4] = {malloc(112), calloc(1, 112), memalign(32, 96), memalign(16, 112)};
+        for (int k = 0; k < 4; k++) {
+            CHECK(loam_sampling_holds(of[k]), "not sampled");
+            edges[k] += (uintptr_t)(of[k] + (k == 2 ? 96 : 112)) % page == 0;
+            give(of[k]);
+        }
+    }
+    for (int k = 0; k < 4; k++)
+        CHECK(edges[k] > 0 || sysconf(_SC_PAGESIZE) != page, "%d is at no edge", k);
+    _exit(3);
+}
+
+static void exact_write(void) {
+    for (int i = 0; i < tries; i++) {
+        volatile size_t odd = 13;
+        volatile char *p = malloc(odd);
+        CHECK(loam_sampling_holds((void *)(uintptr_t)p), "not sampled");
+        if ((uintptr_t)(p + odd) % page == 0) p[odd] = 1;
+        give(p);
+    }
+    SKIP("no sampled object at the edge wanted: pages are larger here");
+}
+
 static void by_realloc(void) {
     volatile char *p = sampled(true), *q = realloc((void *)(uintptr_t)p, 64);
     CHECK(q != p, "a sampled object moves");
@@ -127,6 +170,157 @@ static void own_later(void) {
     if (sigsetjmp(back, 1) == 0) overflow_write();
     CHECK(called == 3, "not called after the report");
     _exit(3);
+}
+
+static struct sigaction older;
+
+static void passes_on(int number, siginfo_t *information, void *context) {
+    called = called + 1;
+    if (called > 1) works_say("called again");
+    if (called > 100) _exit(1);
+    older.sa_sigaction(number, information, context);
+}
+
+static void puts_back(int number, siginfo_t *information, void *context) {
+    (void)information, (void)context;
+    called = called + 1;
+    if (called > 1) works_say("called again");
+    if (called > 100) _exit(1);
+    sigaction(number, &older, NULL);
+}
+
+/* One that knows who was there before, with sampling taken back: there is an end to it, and it is the signal. */
+static void chain(void (*handler)(int, siginfo_t *, void *), int times) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO;
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    for (int i = 0; i < times; i++) {
+        sigaction(SIGSEGV, &action, &older);
+        CHECK((older.sa_flags & SA_SIGINFO) != 0, "not ours");
+        CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    }
+}
+
+static void chain_call(void) {
+    chain(passes_on, 1);
+    free_write();
+}
+static void chain_call_twice(void) {
+    chain(passes_on, 2);
+    free_write();
+}
+static void chain_put_back(void) {
+    chain(puts_back, 1);
+    free_write();
+}
+static void chain_own(void) {
+    chain(passes_on, 1);
+    *(volatile char *)mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
+}
+
+/* A handler that asks for no alternate stack has none. */
+static void own_deep(int number) {
+    char much[64 * 1024];
+    memset(much, number, sizeof much);
+    sink = much[number];
+    _exit(3);
+}
+
+static void own_stack(void) {
+    char *small = mmap(NULL, 7 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(small + 3 * page, 4 * page, PROT_READ | PROT_WRITE);
+    stack_t stack = {.ss_sp = small + 3 * page, .ss_size = 4 * page};
+    sigaltstack(&stack, NULL);
+    signal(SIGSEGV, own_deep);
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    free_write();
+}
+
+/* One that is called once only; then the system's way, after a report. */
+static void own_once(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = own;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigaction(SIGSEGV, &action, NULL);
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    touch_nothing();
+    CHECK(called == 1, "not called");
+    free_write();
+}
+
+/* Who recovers hears of the next one, too. */
+static void own_often(void) {
+    signal(SIGSEGV, own);
+    CHECK(loam_sampling_set(1) == 0, "loam_sampling_set");
+    loam_sampling_numbers numbers;
+    for (int i = 1; i <= 20; i++) {
+        if (sigsetjmp(back, 1) == 0) free_write();
+        loam_sampling_get(&numbers);
+        CHECK(called == i && numbers.found == (size_t)i, "%d calls, %zu reports", (int)called,
+              numbers.found);
+    }
+    _exit(3);
+}
+
+/* The offset that a report must name for a return address: of the call before it. */
+static void expect(void *back) {
+    Dl_info info;
+    CHECK(dladdr(back, &info) != 0, "dladdr");
+    works_say("expect +0x%lx", (unsigned long)((char *)back - (char *)info.dli_fbase) - 1);
+}
+
+static void lines(void) {
+    volatile char *p = sampled(true);
+    void *frames[1];
+    give(p);
+    CHECK(loam_sampling_trace((void *)(uintptr_t)p, 0, frames, 1) == 1, "no trace");
+    expect(frames[0]);
+    CHECK(loam_sampling_trace((void *)(uintptr_t)p, 1, frames, 1) == 1, "no trace");
+    expect(frames[0]);
+    p[5] = 1;
+}
+
+enum { at_once = 6 };
+static pthread_barrier_t barrier;
+
+static void *access_at_once(void *argument) {
+    volatile char *p = sampled(argument == &barrier);
+    give(p);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 20; i++) {
+        if (i > 0) give(p = sampled(true));
+        p[5] = 1;
+    }
+    return NULL;
+}
+
+/* Many threads' reports, which the parent takes apart. */
+static void together(void) {
+    pthread_t threads[at_once];
+    pthread_barrier_init(&barrier, NULL, at_once);
+    for (size_t i = 0; i < at_once; i++)
+        pthread_create(&threads[i], NULL, access_at_once, &barrier);
+    for (size_t i = 0; i < at_once; i++) pthread_join(threads[i], NULL);
+    _exit(3);
+}
+
+static void ends_together(void) { together(); }
+
+/* Each report is of one thread, from its first line to the next one's. */
+static void check_apart(const char *name, const char *text) {
+    static const char access[] = "loam:   the access by thread ";
+    for (const char *at = text; (at = strstr(at, "loam: use after free")) != NULL;) {
+        const char *by = strstr(at, "(thread "), *next = strstr(at + 1, "loam: use after free");
+        const char *second = strstr(at, access), *last = strstr(at, "loam:   freed by");
+        CHECK(by != NULL && second != NULL && last != NULL && (next == NULL || last < next) &&
+                  (next == NULL || second < next) &&
+                  atoi(by + 8) == atoi(second + sizeof access - 1),
+              "%s: mixed: %s", name, at);
+        at++;
+    }
 }
 
 /* Sent, not made: nothing to judge. */
@@ -208,10 +402,33 @@ static const struct {
     {"free_realloc", free_realloc, SIGABRT, "realloc after free of", "loam:   freed by thread", ""},
     {"other_side", other_side, SIGABRT, "underflow of",
      "2 byte(s) before 32 requested (found at free", ""},
+    {"slack_64", slack_64, SIGABRT, "overflow of", "1 byte(s) past 100 requested (found at free",
+     ""},
+    {"slack_page", slack_page, SIGABRT, "overflow of",
+     "1 byte(s) past 100 requested (found at free", ""},
+    {"slack_calloc", slack_calloc, SIGABRT, "overflow of",
+     "1 byte(s) past 100 requested (found at free", ""},
+    {"at_edges", at_edges, 0, NULL, NULL, ""},
+    {"exact_write", exact_write, SIGSEGV, "overflow: write at",
+     "1 byte(s) past the end of the object", "LOAM_GUARD_SAMPLING_EXACT=1"},
     {"by_realloc", by_realloc, SIGSEGV, "use after free: write at",
      "0 byte(s) into the freed object", ""},
     {"own_before", own_before, 0, "overflow: write at", "1 byte(s) past the end of", ""},
     {"own_later", own_later, 0, "overflow: write at", "1 byte(s) past the end of", ""},
+    {"chain_call", chain_call, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
+    {"chain_call_twice", chain_call_twice, SIGSEGV, "use after free: write at",
+     "loam:   freed by thread", ""},
+    {"chain_put_back", chain_put_back, SIGSEGV, "use after free: write at",
+     "loam:   freed by thread", ""},
+    {"chain_own", chain_own, SIGSEGV, NULL, NULL, ""},
+    {"own_stack", own_stack, 0, "use after free: write at", "loam:   freed by thread", ""},
+    {"own_once", own_once, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
+    {"own_often", own_often, 0, "use after free: write at", "loam:   freed by thread", ""},
+    {"lines", lines, SIGSEGV, "use after free: write at", "loam:   freed by thread", ""},
+    {"together", together, 0, "use after free: write at", "loam:   freed by thread",
+     "LOAM_ON_ERROR=ignore"},
+    {"ends_together", ends_together, SIGSEGV, "use after free: write at", "loam:   freed by thread",
+     ""},
     {"sent", sent, SIGSEGV, NULL, NULL, ""},
     {"goes_on", goes_on, 0, "double free of", "use after free: write", "LOAM_ON_ERROR=ignore"},
     {"in_child", in_child, 0, "overflow: write at", "1 byte(s) past the end of", ""},
@@ -241,6 +458,18 @@ static void try(size_t i) {
     }
     CHECK(strstr(text, cases[i].text) != NULL, "%s: no \"%s\" in: %s", name, cases[i].text, text);
     CHECK(strstr(text, cases[i].more) != NULL, "%s: no \"%s\" in: %s", name, cases[i].more, text);
+    check_apart(name, text);
+    for (const char *at = text; (at = strstr(at, "expect +0x")) != NULL; at++) {
+        char offset[32] = "";
+        snprintf(offset, sizeof offset, "%.*s", (int)strcspn(at + 7, "\n"), at + 7);
+        CHECK(strstr(strstr(at, "use after free"), offset) != NULL, "%s: no %s: %s", name, offset,
+              text);
+    }
+    if (cases[i].signal != 0 && cases[i].run != ends_together) {
+        const char *first = strstr(text, cases[i].text);
+        CHECK(strstr(first + 1, cases[i].text) == NULL, "%s: told twice: %s", name, text);
+        CHECK(strstr(text, "called again") == NULL, "%s: called again: %s", name, text);
+    }
     const char *by = strstr(text, "loam:   allocated by thread");
     CHECK(by != NULL, "%s: not who allocated it: %s", name, text);
     by = strstr(by, "loam:     #0 ");
