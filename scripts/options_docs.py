@@ -118,8 +118,10 @@ SOURCES = (
 
 INTRODUCTION = (
     "What can be chosen of loam without building it anew. Later ones of these count more than earlier ones:",
-    "Times are whole numbers with ms, s or min; sizes with KiB, MiB, GiB or TiB, or none for bytes. What is not "
-    "understood (unknown names, values out of range, an option given twice) costs one line on standard error; nothing "
+    "Times are whole numbers with ms, s or min, or none for ms; sizes with KiB, MiB, GiB or TiB, or none for bytes: K or KB, "
+    "M or MB and so on are the same, powers of two all of them, and B is bytes. Where 0 and 1 are values, so are no, false, off and "
+    "yes, true, on. Units and words are taken in any case of letters. What is not understood (unknown names, values out of "
+    "range, an option given twice) costs one line on standard error; nothing "
     "else changes. A process with more rights than its caller (set-user-ID, file capabilities) does not look at the "
     "environment. A program's string is found in every program that is linked with loam; for a preloaded libloam.so, "
     "the program has to export it (`cc -rdynamic`).",

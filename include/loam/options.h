@@ -9,11 +9,13 @@
  * more rights than its caller (set-user-ID and the like) does not look at the environment; its own string counts.
  *
  * All functions may be called by any thread at any time, without locks. Names are without LOAM_, in any case of
- * letters. Values are texts: 0 or 1, one of some words, or a whole number, with a unit or in the least one: 300, 300ms,
- * 2s, 1min; 65536, 64KiB, 16MiB, 1GiB. Nothing here allocates. It cannot undo what an option has done already: memory
- * that went back stays away.
+ * letters. Values are texts, in any case as well: 0 or 1 (also no, yes, false, true, off, on), one of some words, or a
+ * whole number, with a unit or in the least one: 300, 300ms, 2s, 1min; 65536, 64KiB, 16MiB, 1GiB, or 16MB, 16M, which
+ * are binary all the same. Nothing here allocates. It cannot undo what an option has done already: memory that went
+ * back stays away.
  *
- * Invariant: loam_option_set takes what loam_option_get gives. Source: src/api/options.def, src/api/options.c.
+ * Invariant: loam_option_set takes what loam_option_get gives by the same name, and nothing changes by it. Source:
+ * src/api/options.def, src/api/options.c.
  */
 #ifndef LOAM_OPTIONS_H
 #define LOAM_OPTIONS_H
