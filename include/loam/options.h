@@ -33,9 +33,10 @@ LOAM_BEGIN
  * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). */
 LOAM_API extern const char *loam_config;
 
-/* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or -EBUSY
- * iff it counts at the start only, and the program has started. Takes effect with what other threads do next. Cost:
- * some hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
+/* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or
+ * -ENOTSUP iff only another build of loam can do that (in this one the option is 0, or an empty path), or -EBUSY iff it
+ * counts at the start only, and the program has started. Takes effect with what other threads do next. Cost: some
+ * hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
 LOAM_API int loam_option_set(const char *name, const char *value) LOAM_NOEXCEPT;
 
 /* Writes the option's value as a text with a 0 behind it, in at most bytes bytes. The text's length, 0 for an empty

@@ -14,6 +14,7 @@ typedef struct lm_option {
     lm_unit_t unit;
     bool path;
     int when;
+    const char *missing; /* why values other than 0 are none in this build; NULL: they are */
     const char *sentence;
 } lm_option_t;
 

@@ -35,14 +35,30 @@ typedef enum option_name {
 
 enum { ANYTIME, START };
 
+/* Which builds have what, and what others say of it. */
+enum { IN_ANY = 1, IN_DEBUG = LOAM_DEBUG, IN_SECURE = LM_SECURE, IN_METER = LOAM_METER > 1 };
+#define ONLY(build) (IN_##build ? NULL : BUT_##build)
+#define BUT_ANY NULL
+#define BUT_DEBUG "only the debug build can (cmake -DLOAM_DEBUG=ON)"
+#define BUT_SECURE "only the secure build can (cmake -DLOAM_SECURE=ON)"
+#define BUT_METER "this library was built without it (cmake -DLOAM_METER=2)"
+
 static const lm_option_t table[OPTION_COUNT] = {
-#define SWITCH(name, initial, when, sentence, text) \
-    {#name, initial, 0, 1, "0|1", LM_UNIT_NONE, false, when, sentence},
-#define NUMBER(name, unit, initial, least, most, when, sentence, text) \
-    {#name, initial, least, most, NULL, LM_UNIT_##unit, false, when, sentence},
-#define CHOICE(name, initial, words, when, sentence, text) \
-    {#name, initial, 0, 0, words, LM_UNIT_NONE, false, when, sentence},
-#define PATH(name, when, sentence, text) {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, when, sentence},
+#define SWITCH(name, initial, when, build, sentence, text) \
+    {#name,   IN_##build ? initial : 0, 0, 1, "0|1", LM_UNIT_NONE, false, when, ONLY(build), \
+     sentence},
+#define NUMBER(name, unit, initial, least, most, when, build, sentence, text) \
+    { \
+        #name,       IN_##build ? initial : 0, \
+        least,       most, \
+        NULL,        LM_UNIT_##unit, \
+        false,       when, \
+        ONLY(build), sentence},
+#define CHOICE(name, initial, words, when, build, sentence, text) \
+    {#name,   IN_##build ? initial : 0, 0, 0, words, LM_UNIT_NONE, false, when, ONLY(build), \
+     sentence},
+#define PATH(name, when, build, sentence, text) \
+    {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, when, ONLY(build), sentence},
 #define ALIAS(name, ...)
 #include "api/options.def"
 #undef SWITCH
@@ -81,9 +97,9 @@ static const char *const prefixes[] = {"", "loam_config: ", "LOAM_", ""};
 
 static size_t values[OPTION_COUNT] = {
 /* atomic */
-#define SWITCH(name, initial, ...) initial,
-#define NUMBER(name, unit, initial, ...) initial,
-#define CHOICE(name, initial, ...) initial,
+#define SWITCH(name, initial, when, build, ...) IN_##build ? initial : 0,
+#define NUMBER(name, unit, initial, least, most, when, build, ...) IN_##build ? initial : 0,
+#define CHOICE(name, initial, words, when, build, ...) IN_##build ? initial : 0,
 #define PATH(name, ...) 0,
 #define ALIAS(name, ...)
 #include "api/options.def"
@@ -243,7 +259,11 @@ static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
     /* A constructor that ran before ours may have called. */
     if (sources[option] == BY_CALL || !counts(reading, option, name, factor != 0)) return;
     if (lm_option_parse(&table[option], factor, value, &number)) {
-        set_piece(option, value, number, reading->source);
+        if (number != 0 && table[option].missing != NULL)
+            lm_report("loam: %s%s ignored: %s", prefix, lm_option_show(name).text,
+                      table[option].missing);
+        else
+            set_piece(option, value, number, reading->source);
         return;
     }
     /* What counts instead: what was set before. */
@@ -296,8 +316,6 @@ static void start_rows(void) {
     if (get(OPTION_METER) == 0) return;
 #if LOAM_METER > 1
     (void)loam_meter_start(rows_path);
-#else
-    lm_report("loam: LOAM_METER ignored: this library was built without it (cmake -DLOAM_METER=2)");
 #endif
 }
 
@@ -320,10 +338,6 @@ static void look_at_limits(void) {
 static void start_sites(void) {
 #if LOAM_DEBUG
     if (get(OPTION_RECORD_SITES) != 0) lm_sites_record((unsigned)get(OPTION_RECORD_SITES));
-#else
-    if (get(OPTION_RECORD_SITES) != 0 || get(OPTION_SHOW_LEAKS) != 0)
-        lm_report("loam: LOAM_%s ignored: only the debug build can (cmake -DLOAM_DEBUG=ON)",
-                  get(OPTION_RECORD_SITES) != 0 ? "RECORD_SITES" : "SHOW_LEAKS");
 #endif
 }
 
@@ -369,6 +383,7 @@ int loam_option_set(const char *name, const char *value) {
     if (name == NULL || value == NULL || !find(lm_piece(name), true, &option, &factor))
         return -EINVAL;
     if (!lm_option_parse(&table[option], factor, lm_piece(value), &number)) return -EINVAL;
+    if (number != 0 && table[option].missing != NULL) return -ENOTSUP;
     if (table[option].when == START && started) return -EBUSY;
     if (option == OPTION_LIMIT_SOFT && !limits_agree(number, get(OPTION_LIMIT_HARD)))
         return -EINVAL;
