@@ -30,7 +30,8 @@ LOAM_BEGIN
  *
  * Pairs of name and value with commas between, spaces allowed around them; NULL or "" are as without it. Read before
  * main. Where libloam.so is linked, or loam statically, that is all; a program that is to be found by a preloaded
- * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). */
+ * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). A file
+ * that does without this header may define an array, const char loam_config[] = "...", as well. */
 LOAM_API extern const char *loam_config;
 
 /* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or

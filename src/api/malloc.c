@@ -19,7 +19,7 @@ extern __attribute__((weak)) const char *loam_config;
 __attribute__((constructor(101))) static void boot(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
     lm_stats_begin();
-    lm_options_read(&loam_config != NULL ? loam_config : NULL, environment);
+    lm_options_read(lm_options_text(&loam_config), environment);
     lm_heap_boot();
     lm_options_reserve();
 }

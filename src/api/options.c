@@ -282,6 +282,18 @@ static lm_piece_t trimmed(lm_piece_t piece) {
     return piece;
 }
 
+/* No pointer of a program is seven characters long: its bits from 48 on are 0. A shorter array sets no option, but must
+ * not be followed as a pointer either. */
+const char *lm_options_text(const void *config) {
+    if (config == NULL) return NULL;
+    size_t texts = 0;
+    const unsigned char *c = config;
+    while (texts < 7 && (blank((char)c[texts]) || (c[texts] >= ' ' && c[texts] <= '~'))) texts++;
+    const char *pointer;
+    memcpy(&pointer, config, sizeof pointer);
+    return texts == 7 || (pointer != NULL && !lm_os_mapped(pointer)) ? config : pointer;
+}
+
 static void read_program(const char *config) {
     reading_t reading = {.source = BY_PROGRAM};
     while (*config != '\0') {
