@@ -24,10 +24,10 @@ VERSION = ROOT / "include/loam/types.h"
 WIDTH = 140
 
 FIELDS = {
-    "SWITCH": "name initial when sentence text",
-    "NUMBER": "name unit initial least most when sentence text",
-    "CHOICE": "name initial words when sentence text",
-    "PATH": "name when sentence text",
+    "SWITCH": "name initial when build sentence text",
+    "NUMBER": "name unit initial least most when build sentence text",
+    "CHOICE": "name initial words when build sentence text",
+    "PATH": "name when build sentence text",
     "ALIAS": "name of factor sentence",
 }
 UNITS = {"BYTES": (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)), "MS": (("ms", 1),)}
@@ -40,6 +40,7 @@ class Row:
     sentence: str
     text: str = ""
     when: str = ""
+    build: str = ""
     unit: str = ""
     words: str = "0|1"
     of: str = ""
@@ -118,8 +119,10 @@ SOURCES = (
 
 INTRODUCTION = (
     "What can be chosen of loam without building it anew. Later ones of these count more than earlier ones:",
-    "Times are whole numbers with ms, s or min; sizes with KiB, MiB, GiB or TiB, or none for bytes. What is not "
-    "understood (unknown names, values out of range, an option given twice) costs one line on standard error; nothing "
+    "Times are whole numbers with ms, s or min, or none for ms; sizes with KiB, MiB, GiB or TiB, or none for bytes: K or KB, "
+    "M or MB and so on are the same, powers of two all of them, and B is bytes. Where 0 and 1 are values, so are no, false, off and "
+    "yes, true, on. Units and words are taken in any case of letters. What is not understood (unknown names, values out of "
+    "range, an option given twice, what only another build of loam can do) costs one line on standard error; nothing "
     "else changes. A process with more rights than its caller (set-user-ID, file capabilities) does not look at the "
     "environment. A program's string is found in every program that is linked with loam; for a preloaded libloam.so, "
     "the program has to export it (`cc -rdynamic`).",
@@ -178,7 +181,7 @@ def guide(table):
         "",
         "char delay[32];",
         'loam_option_get("purge_delay", delay, sizeof delay);     /* its length, or -EINVAL, -ENOSPC */',
-        'loam_option_set("page_reset", "0");                      /* 0, or -EINVAL, -EBUSY: too late */',
+        'loam_option_set("page_reset", "0");                      /* 0, or -EINVAL, -EBUSY: too late, -ENOTSUP */',
         "loam_options_print();                                    /* all of them, a line each */",
         "```",
         "",
@@ -259,7 +262,7 @@ def manual(table):
         ".PP",
         *filled("Names are without `LOAM_`, in any case of letters. The first two return a negative errno where they "
                 "fail: `EINVAL` for an unknown name or a value out of range, `EBUSY` for an option that is read at the "
-                "start only, `ENOSPC` where the value does not fit."),
+                "start only, `ENOTSUP` for what this build cannot do, `ENOSPC` where the value does not fit."),
         ".SH SEE ALSO",
         ".BR malloc (3),",
         ".BR mallopt (3),",

@@ -9,11 +9,13 @@
  * more rights than its caller (set-user-ID and the like) does not look at the environment; its own string counts.
  *
  * All functions may be called by any thread at any time, without locks. Names are without LOAM_, in any case of
- * letters. Values are texts: 0 or 1, one of some words, or a whole number, with a unit or in the least one: 300, 300ms,
- * 2s, 1min; 65536, 64KiB, 16MiB, 1GiB. Nothing here allocates. It cannot undo what an option has done already: memory
- * that went back stays away.
+ * letters. Values are texts, in any case as well: 0 or 1 (also no, yes, false, true, off, on), one of some words, or a
+ * whole number, with a unit or in the least one: 300, 300ms, 2s, 1min; 65536, 64KiB, 16MiB, 1GiB, or 16MB, 16M, which
+ * are binary all the same. Nothing here allocates. It cannot undo what an option has done already: memory that went
+ * back stays away.
  *
- * Invariant: loam_option_set takes what loam_option_get gives. Source: src/api/options.def, src/api/options.c.
+ * Invariant: loam_option_set takes what loam_option_get gives by the same name, and nothing changes by it. Source:
+ * src/api/options.def, src/api/options.c.
  */
 #ifndef LOAM_OPTIONS_H
 #define LOAM_OPTIONS_H
@@ -28,12 +30,14 @@ LOAM_BEGIN
  *
  * Pairs of name and value with commas between, spaces allowed around them; NULL or "" are as without it. Read before
  * main. Where libloam.so is linked, or loam statically, that is all; a program that is to be found by a preloaded
- * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). */
+ * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). A file
+ * that does without this header may define an array, const char loam_config[] = "...", as well. */
 LOAM_API extern const char *loam_config;
 
-/* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or -EBUSY
- * iff it counts at the start only, and the program has started. Takes effect with what other threads do next. Cost:
- * some hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
+/* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or
+ * -ENOTSUP iff only another build of loam can do that (in this one the option is 0, or an empty path), or -EBUSY iff it
+ * counts at the start only, and the program has started. Takes effect with what other threads do next. Cost: some
+ * hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
 LOAM_API int loam_option_set(const char *name, const char *value) LOAM_NOEXCEPT;
 
 /* Writes the option's value as a text with a 0 behind it, in at most bytes bytes. The text's length, 0 for an empty

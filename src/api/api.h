@@ -20,6 +20,10 @@
 /* loam_calloc, but for what is beyond the bytes asked for: that stays as it is. */
 void *lm_libc_calloc(size_t count, size_t size);
 
+/* The text of a program's loam_config, given where that lies: of a pointer to a text what it points to, and of an array
+ * of characters, which nothing but the header keeps programs from defining, the array. May be NULL. */
+const char *lm_options_text(const void *config);
+
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);
 

@@ -20,7 +20,7 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
     (void)argc, (void)argv;
     lm_stats_begin();
     lm_os_message_begin();
-    lm_options_read(&loam_config != NULL ? loam_config : NULL, environment);
+    lm_options_read(lm_options_text(&loam_config), environment);
     lm_heap_boot();
     lm_options_reserve();
 }

@@ -12,6 +12,7 @@
  */
 #include "loam/options.h"
 #include "api/api.h"
+#include "api/option_text.h"
 #include "loam/meter.h"
 
 #include <errno.h>
@@ -32,27 +33,32 @@ typedef enum option_name {
     OPTION_COUNT
 } option_name_t;
 
-typedef enum unit { UNIT_NONE, UNIT_MS, UNIT_BYTES } unit_t;
 enum { ANYTIME, START };
 
-typedef struct option {
-    const char *name;
-    size_t initial, least, most;
-    const char *words; /* "a|b|c"; NULL: a number, or a path */
-    unit_t unit;
-    bool path;
-    int when;
-    const char *sentence;
-} option_t;
+/* Which builds have what, and what others say of it. */
+enum { IN_ANY = 1, IN_DEBUG = LOAM_DEBUG, IN_SECURE = LM_SECURE, IN_METER = LOAM_METER > 1 };
+#define ONLY(build) (IN_##build ? NULL : BUT_##build)
+#define BUT_ANY NULL
+#define BUT_DEBUG "only the debug build can (cmake -DLOAM_DEBUG=ON)"
+#define BUT_SECURE "only the secure build can (cmake -DLOAM_SECURE=ON)"
+#define BUT_METER "this library was built without it (cmake -DLOAM_METER=2)"
 
-static const option_t table[OPTION_COUNT] = {
-#define SWITCH(name, initial, when, sentence, text) \
-    {#name, initial, 0, 1, "0|1", UNIT_NONE, false, when, sentence},
-#define NUMBER(name, unit, initial, least, most, when, sentence, text) \
-    {#name, initial, least, most, NULL, UNIT_##unit, false, when, sentence},
-#define CHOICE(name, initial, words, when, sentence, text) \
-    {#name, initial, 0, 0, words, UNIT_NONE, false, when, sentence},
-#define PATH(name, when, sentence, text) {#name, 0, 0, 0, NULL, UNIT_NONE, true, when, sentence},
+static const lm_option_t table[OPTION_COUNT] = {
+#define SWITCH(name, initial, when, build, sentence, text) \
+    {#name,   IN_##build ? initial : 0, 0, 1, "0|1", LM_UNIT_NONE, false, when, ONLY(build), \
+     sentence},
+#define NUMBER(name, unit, initial, least, most, when, build, sentence, text) \
+    { \
+        #name,       IN_##build ? initial : 0, \
+        least,       most, \
+        NULL,        LM_UNIT_##unit, \
+        false,       when, \
+        ONLY(build), sentence},
+#define CHOICE(name, initial, words, when, build, sentence, text) \
+    {#name,   IN_##build ? initial : 0, 0, 0, words, LM_UNIT_NONE, false, when, ONLY(build), \
+     sentence},
+#define PATH(name, when, build, sentence, text) \
+    {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, when, ONLY(build), sentence},
 #define ALIAS(name, ...)
 #include "api/options.def"
 #undef SWITCH
@@ -91,9 +97,9 @@ static const char *const prefixes[] = {"", "loam_config: ", "LOAM_", ""};
 
 static size_t values[OPTION_COUNT] = {
 /* atomic */
-#define SWITCH(name, initial, ...) initial,
-#define NUMBER(name, unit, initial, ...) initial,
-#define CHOICE(name, initial, ...) initial,
+#define SWITCH(name, initial, when, build, ...) IN_##build ? initial : 0,
+#define NUMBER(name, unit, initial, least, most, when, build, ...) IN_##build ? initial : 0,
+#define CHOICE(name, initial, words, when, build, ...) IN_##build ? initial : 0,
 #define PATH(name, ...) 0,
 #define ALIAS(name, ...)
 #include "api/options.def"
@@ -110,161 +116,13 @@ static LM_AT_START bool started;
 __attribute__((used)) static const char *const boots = &lm_boots;
 
 /* The one that is a text; changed before main only. */
-static char rows_path[1024];
+static char rows_path[LM_OPTION_PATH];
 
-/* ---- Texts ---- */
-
-/* A piece of a text: the environment's end with a 0, the program's with a comma. */
-typedef struct piece {
-    const char *text;
-    size_t length;
-} piece_t;
-
-static piece_t whole(const char *text) { return (piece_t){text, strlen(text)}; }
-
-/* As it may be shown: short, and nothing that moves a terminal's cursor. */
-typedef struct shown {
-    char text[48];
-} shown_t;
-
-static shown_t show(piece_t piece) {
-    shown_t shown;
-    size_t most = sizeof shown.text - 4, n = piece.length < most ? piece.length : most;
-    for (size_t i = 0; i < n; i++) {
-        char c = piece.text[i];
-        shown.text[i] = c >= ' ' && c <= '~' ? c : '?';
-    }
-    memcpy(shown.text + n, piece.length > most ? "..." : "", piece.length > most ? 4 : 1);
-    return shown;
-}
-
-static char upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
-
-static bool same(piece_t piece, const char *name, bool any_case) {
-    for (size_t i = 0; i < piece.length; i++) {
-        if (name[i] == '\0' || (any_case ? upper(piece.text[i]) : piece.text[i]) != name[i])
-            return false;
-    }
-    return name[piece.length] == '\0';
-}
-
-typedef struct suffix {
-    const char *text;
-    size_t factor;
-} suffix_t;
-
-/* The largest first. */
-static const suffix_t suffixes_of_bytes[] = {{"TiB", (size_t)1 << 40},
-                                             {"GiB", (size_t)1 << 30},
-                                             {"MiB", (size_t)1 << 20},
-                                             {"KiB", (size_t)1 << 10},
-                                             {"", 1}};
-static const suffix_t suffixes_of_ms[] = {{"min", 60000}, {"s", 1000}, {"ms", 1}, {"", 1}};
-static const suffix_t no_suffix[] = {{"", 1}};
-
-static const suffix_t *suffixes_of(unit_t unit) {
-    return unit == UNIT_BYTES ? suffixes_of_bytes : unit == UNIT_MS ? suffixes_of_ms : no_suffix;
-}
-
-static void add_number(lm_line_t *line, unit_t unit, size_t number) {
-    const suffix_t *suffix = suffixes_of(unit);
-    if (unit == UNIT_MS)
-        suffix += 2; /* as the table has it: to be compared at a glance */
-    else
-        while (*suffix->text != '\0' && (number == 0 || number % suffix->factor != 0)) suffix++;
-    lm_line_add(line, "%zu%s", number / suffix->factor, suffix->text);
-}
-
-/* The number-th of "a|b|c"; length 0 iff there are not so many. */
-static piece_t word(const char *words, size_t number) {
-    for (; number > 0 && *words != '\0'; words++) number -= *words == '|';
-    return (piece_t){words, strcspn(words, "|")};
-}
-
-/* Value `number` of an option. */
-static lm_line_t value_text(const option_t *option, size_t number) {
+/* Value `number` of an option, by the name that has this factor. */
+static lm_line_t value_text(const lm_option_t *option, size_t factor, size_t number) {
+    if (!option->path) return lm_option_text(option, factor, number);
     lm_line_t line = {0};
-    if (option->path)
-        lm_line_add(&line, "%s", number != 0 ? rows_path : "");
-    else if (option->words == NULL)
-        add_number(&line, option->unit, number);
-    else
-        lm_line_add(&line, "%s", show(word(option->words, number)).text);
-    return line;
-}
-
-/* ---- Parsing ---- */
-
-/* Whole numbers with a suffix of their unit, if any. false iff it is none, or too large for a word. */
-static bool parse_number(piece_t piece, unit_t unit, size_t *number) {
-    size_t i = 0, value = 0;
-    for (; i < piece.length && piece.text[i] >= '0' && piece.text[i] <= '9'; i++) {
-        size_t digit = (size_t)(piece.text[i] - '0');
-        if (value > (SIZE_MAX - digit) / 10) return false;
-        value = value * 10 + digit;
-    }
-    if (i == 0) return false;
-    piece_t rest = {piece.text + i, piece.length - i};
-    for (const suffix_t *suffix = suffixes_of(unit);; suffix++) {
-        if (same(rest, suffix->text, false)) return lm_mul(value, suffix->factor, number);
-        if (*suffix->text == '\0') return false;
-    }
-}
-
-static bool parse_words(piece_t piece, const char *words, size_t *number) {
-    for (size_t i = 0;; i++) {
-        piece_t one = word(words, i);
-        if (one.length == 0) return false;
-        if (one.length != piece.length || memcmp(one.text, piece.text, one.length) != 0) continue;
-        *number = i;
-        return true;
-    }
-}
-
-/* Before main only. */
-static bool take_path(piece_t piece, size_t *number) {
-    if (piece.length >= sizeof rows_path) return false;
-    for (size_t i = 0; i < piece.length; i++) {
-        if ((unsigned char)piece.text[i] < ' ' || piece.text[i] == 127) return false;
-    }
-    memcpy(rows_path, piece.text, piece.length);
-    rows_path[piece.length] = '\0';
-    *number = piece.length > 0;
-    return true;
-}
-
-/* factor: of an alias, or 0. */
-static bool parse_value(const option_t *option, size_t factor, piece_t piece, size_t *number) {
-    if (option->path) return take_path(piece, number);
-    if (option->words != NULL) return parse_words(piece, option->words, number);
-    size_t value;
-    if (!parse_number(piece, factor > 1 ? UNIT_NONE : option->unit, &value)) return false;
-    if (factor > 1 && !lm_mul(value, factor, &value)) return false;
-    *number = value;
-    return value >= option->least && value <= option->most;
-}
-
-/* What would have been a value: "0 or 1", "a time from 0ms to 5ms". */
-static lm_line_t wanted_text(const option_t *option, size_t factor) {
-    lm_line_t line = {0};
-    if (option->path) {
-        lm_line_add(&line, "a path of at most %zu printable characters", sizeof rows_path - 1);
-    } else if (option->words != NULL) {
-        for (size_t i = 0; word(option->words, i).length > 0; i++) {
-            if (i > 0) lm_line_add(&line, word(option->words, i + 1).length > 0 ? ", " : " or ");
-            lm_line_add(&line, "%s", show(word(option->words, i)).text);
-        }
-    } else {
-        bool plain = factor > 1;
-        unit_t unit = plain ? UNIT_NONE : option->unit;
-        lm_line_add(&line, "a %s from ",
-                    unit == UNIT_MS      ? "time"
-                    : unit == UNIT_BYTES ? "size"
-                                         : "number");
-        add_number(&line, unit, plain ? option->least / factor : option->least);
-        lm_line_add(&line, " to ");
-        add_number(&line, unit, plain ? option->most / factor : option->most);
-    }
+    lm_line_add(&line, "%s", number != 0 ? rows_path : "");
     return line;
 }
 
@@ -315,8 +173,8 @@ static void apply(option_name_t option) {
     case OPTION_GUARD_SAMPLING_EXACT: PUT(lm_sampling.exact, value == 1); break;
     case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS:
-    case OPTION_SHOW_LEAKS: /* only the debug build has something to say */
-        if (get(option) != 0 && (LOAM_DEBUG || option != OPTION_SHOW_LEAKS)) lm_os_message_keep();
+    case OPTION_SHOW_LEAKS:
+        if (get(option) != 0) lm_os_message_keep();
         break;
     case OPTION_VERBOSE: /* asked for where it is needed */
     case OPTION_METER:
@@ -332,6 +190,15 @@ static void set(option_name_t option, size_t value, source_t source) {
     apply(option);
 }
 
+/* What was parsed; a path is kept, before main. */
+static void set_piece(option_name_t option, lm_piece_t piece, size_t value, source_t source) {
+    if (table[option].path) {
+        memcpy(rows_path, piece.text, piece.length);
+        rows_path[piece.length] = '\0';
+    }
+    set(option, value, source);
+}
+
 /* Both of the limits; 0: none. */
 static bool limits_agree(size_t soft, size_t hard) {
     return soft == 0 || hard == 0 || soft <= hard;
@@ -340,15 +207,15 @@ static bool limits_agree(size_t soft, size_t hard) {
 /* ---- Sources before main ---- */
 
 /* Finds an option by its name or another; false iff there is none. factor: 0, or that of the other name. */
-static bool find(piece_t name, bool any_case, option_name_t *option, size_t *factor) {
+static bool find(lm_piece_t name, bool any_case, option_name_t *option, size_t *factor) {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (!same(name, table[i].name, any_case)) continue;
+        if (!lm_piece_same(name, table[i].name, any_case)) continue;
         *option = (option_name_t)i;
         *factor = 0;
         return true;
     }
     for (size_t i = 0; i < ALIASES; i++) {
-        if (!same(name, aliases[i].name, any_case)) continue;
+        if (!lm_piece_same(name, aliases[i].name, any_case)) continue;
         *option = aliases[i].of;
         *factor = aliases[i].factor;
         return true;
@@ -359,74 +226,92 @@ static bool find(piece_t name, bool any_case, option_name_t *option, size_t *fac
 /* What a source has said so far. */
 typedef struct reading {
     source_t source;
-    piece_t given[OPTION_COUNT]; /* names, as they stood there */
+    lm_piece_t given[OPTION_COUNT]; /* names, as they stood there */
     bool by_alias[OPTION_COUNT];
 } reading_t;
 
 /* Whether an option is given for the first time in this source, or by its own name after another one. */
-static bool counts(reading_t *reading, option_name_t option, piece_t name, bool alias) {
+static bool counts(reading_t *reading, option_name_t option, lm_piece_t name, bool alias) {
     const char *prefix = prefixes[reading->source];
-    piece_t before = reading->given[option];
+    lm_piece_t before = reading->given[option];
     bool again = before.text != NULL, better = again && !alias && reading->by_alias[option];
     if (again && alias == reading->by_alias[option])
-        lm_report("loam: %s%s is given more than once: the first counts", prefix, show(name).text);
+        lm_report("loam: %s%s is given more than once: the first counts", prefix,
+                  lm_option_show(name).text);
     else if (again)
         lm_report("loam: %s%s ignored: %s%s is given as well", prefix,
-                  show(better ? before : name).text, reading->source == BY_PROGRAM ? "" : prefix,
-                  show(better ? name : before).text);
+                  lm_option_show(better ? before : name).text,
+                  reading->source == BY_PROGRAM ? "" : prefix,
+                  lm_option_show(better ? name : before).text);
     if (again && !better) return false;
     reading->given[option] = name;
     reading->by_alias[option] = alias;
     return true;
 }
 
-static void read_pair(reading_t *reading, piece_t name, piece_t value) {
+static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
     const char *prefix = prefixes[reading->source];
     option_name_t option;
     size_t factor, number;
     if (!find(name, reading->source == BY_PROGRAM, &option, &factor)) {
         lm_report("loam: %sunknown option %s%s ignored",
                   reading->source == BY_PROGRAM ? prefix : "",
-                  reading->source == BY_PROGRAM ? "" : prefix, show(name).text);
+                  reading->source == BY_PROGRAM ? "" : prefix, lm_option_show(name).text);
         return;
     }
     /* A constructor that ran before ours may have called. */
     if (sources[option] == BY_CALL || !counts(reading, option, name, factor != 0)) return;
-    if (parse_value(&table[option], factor, value, &number)) {
-        set(option, number, reading->source);
+    if (lm_option_parse(&table[option], factor, value, &number)) {
+        if (number != 0 && table[option].missing != NULL)
+            lm_report("loam: %s%s ignored: %s", prefix, lm_option_show(name).text,
+                      table[option].missing);
+        else
+            set_piece(option, value, number, reading->source);
         return;
     }
     /* What counts instead: what was set before. */
     size_t kept = get(option);
-    lm_report("loam: %s%s=%s: not %s; %s%s used", prefix, show(name).text, show(value).text,
-              wanted_text(&table[option], factor).text,
+    lm_report("loam: %s%s=%s: not %s; %s%s used", prefix, lm_option_show(name).text,
+              lm_option_show(value).text, lm_option_wanted(&table[option], factor).text,
               sources[option] == BY_DEFAULT ? "default " : "",
-              table[option].path && kept == 0 ? "none" : value_text(&table[option], kept).text);
+              table[option].path && kept == 0 ? "none" : value_text(&table[option], 0, kept).text);
 }
 
 static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-static piece_t trimmed(piece_t piece) {
+static lm_piece_t trimmed(lm_piece_t piece) {
     while (piece.length > 0 && blank(piece.text[0])) piece.text++, piece.length--;
     while (piece.length > 0 && blank(piece.text[piece.length - 1])) piece.length--;
     return piece;
 }
 
+/* No pointer of a program is seven characters long: its bits from 48 on are 0. A shorter array sets no option, but must
+ * not be followed as a pointer either. */
+const char *lm_options_text(const void *config) {
+    if (config == NULL) return NULL;
+    size_t texts = 0;
+    const unsigned char *c = config;
+    while (texts < 7 && (blank((char)c[texts]) || (c[texts] >= ' ' && c[texts] <= '~'))) texts++;
+    const char *pointer;
+    memcpy(&pointer, config, sizeof pointer);
+    return texts == 7 || (pointer != NULL && !lm_os_mapped(pointer)) ? config : pointer;
+}
+
 static void read_program(const char *config) {
     reading_t reading = {.source = BY_PROGRAM};
     while (*config != '\0') {
-        piece_t pair = trimmed((piece_t){config, strcspn(config, ",")});
+        lm_piece_t pair = trimmed((lm_piece_t){config, strcspn(config, ",")});
         config += strcspn(config, ",");
         if (*config == ',') config++;
         if (pair.length == 0) continue;
         const char *equals = memchr(pair.text, '=', pair.length);
         if (equals == NULL) {
-            lm_report("loam: loam_config: %s ignored: it has no value", show(pair).text);
+            lm_report("loam: loam_config: %s ignored: it has no value", lm_option_show(pair).text);
             continue;
         }
         size_t length = (size_t)(equals - pair.text);
-        read_pair(&reading, trimmed((piece_t){pair.text, length}),
-                  trimmed((piece_t){equals + 1, pair.length - length - 1}));
+        read_pair(&reading, trimmed((lm_piece_t){pair.text, length}),
+                  trimmed((lm_piece_t){equals + 1, pair.length - length - 1}));
     }
 }
 
@@ -437,7 +322,7 @@ static void read_environment(char **environment) {
         if (strncmp(*entry, PREFIX, sizeof PREFIX - 1) != 0) continue;
         const char *name = *entry + sizeof PREFIX - 1, *equals = strchr(name, '=');
         if (equals == NULL) continue;
-        read_pair(&reading, (piece_t){name, (size_t)(equals - name)}, whole(equals + 1));
+        read_pair(&reading, (lm_piece_t){name, (size_t)(equals - name)}, lm_piece(equals + 1));
     }
 }
 
@@ -446,8 +331,6 @@ static void start_rows(void) {
     if (get(OPTION_METER) == 0) return;
 #if LOAM_METER > 1
     (void)loam_meter_start(rows_path);
-#else
-    lm_report("loam: LOAM_METER ignored: this library was built without it (cmake -DLOAM_METER=2)");
 #endif
 }
 
@@ -456,8 +339,8 @@ static void look_at_limits(void) {
     size_t soft = get(OPTION_LIMIT_SOFT), hard = get(OPTION_LIMIT_HARD);
     if (!limits_agree(soft, hard)) {
         lm_report("loam: LOAM_LIMIT_SOFT=%s ignored: it is above LOAM_LIMIT_HARD=%s",
-                  value_text(&table[OPTION_LIMIT_SOFT], soft).text,
-                  value_text(&table[OPTION_LIMIT_HARD], hard).text);
+                  value_text(&table[OPTION_LIMIT_SOFT], 0, soft).text,
+                  value_text(&table[OPTION_LIMIT_HARD], 0, hard).text);
         set(OPTION_LIMIT_SOFT, 0, BY_DEFAULT);
     }
     if (get(OPTION_LIMIT_CGROUP) == LM_CGROUP_IGNORED || lm_limit_find_cgroup()) return;
@@ -470,10 +353,6 @@ static void look_at_limits(void) {
 static void start_sites(void) {
 #if LOAM_DEBUG
     if (get(OPTION_RECORD_SITES) != 0) lm_sites_record((unsigned)get(OPTION_RECORD_SITES));
-#else
-    if (get(OPTION_RECORD_SITES) != 0 || get(OPTION_SHOW_LEAKS) != 0)
-        lm_report("loam: LOAM_%s ignored: only the debug build can (cmake -DLOAM_DEBUG=ON)",
-                  get(OPTION_RECORD_SITES) != 0 ? "RECORD_SITES" : "SHOW_LEAKS");
 #endif
 }
 
@@ -481,12 +360,12 @@ static void print_verbose(void) {
     const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
     lm_print("loam: version %s, %s build", LOAM_VERSION_TEXT, build);
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const option_t *option = &table[i];
+        const lm_option_t *option = &table[i];
         if (get((option_name_t)i) == option->initial) continue;
         lm_print("loam: LOAM_%s=%s (%s; default %s)", option->name,
-                 value_text(option, get((option_name_t)i)).text,
+                 value_text(option, 0, get((option_name_t)i)).text,
                  source_names[lm_load_relaxed(&sources[i])],
-                 option->path ? "none" : value_text(option, option->initial).text);
+                 option->path ? "none" : value_text(option, 0, option->initial).text);
     }
 }
 
@@ -516,14 +395,16 @@ void lm_options_reserve(void) {
 int loam_option_set(const char *name, const char *value) {
     option_name_t option;
     size_t factor, number;
-    if (name == NULL || value == NULL || !find(whole(name), true, &option, &factor)) return -EINVAL;
+    if (name == NULL || value == NULL || !find(lm_piece(name), true, &option, &factor))
+        return -EINVAL;
+    if (!lm_option_parse(&table[option], factor, lm_piece(value), &number)) return -EINVAL;
+    if (number != 0 && table[option].missing != NULL) return -ENOTSUP;
     if (table[option].when == START && started) return -EBUSY;
-    if (!parse_value(&table[option], factor, whole(value), &number)) return -EINVAL;
     if (option == OPTION_LIMIT_SOFT && !limits_agree(number, get(OPTION_LIMIT_HARD)))
         return -EINVAL;
     if (option == OPTION_LIMIT_HARD && !limits_agree(get(OPTION_LIMIT_SOFT), number))
         return -EINVAL;
-    set(option, number, BY_CALL);
+    set_piece(option, lm_piece(value), number, BY_CALL);
     if (started && (option == OPTION_PURGE_THREAD || option == OPTION_PAGE_RESET))
         lm_purge_changed();
     return 0;
@@ -541,10 +422,11 @@ bool lm_options_limit(size_t soft, size_t hard) {
 int loam_option_get(const char *name, char *value, size_t bytes) {
     option_name_t option;
     size_t factor;
-    if (name == NULL || value == NULL || !find(whole(name), true, &option, &factor)) return -EINVAL;
+    if (name == NULL || value == NULL || !find(lm_piece(name), true, &option, &factor))
+        return -EINVAL;
     bool path = table[option].path && get(option) != 0;
     lm_line_t line = {0};
-    if (!path) line = value_text(&table[option], get(option));
+    if (!path) line = value_text(&table[option], factor, get(option));
     const char *text = path ? rows_path : line.text;
     size_t length = strlen(text);
     if (length >= bytes) return -ENOSPC;
@@ -559,7 +441,7 @@ const char *loam_option_name(size_t index) {
 void loam_options_print(void) {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         lm_print("LOAM_%s=%s (%s): %s", table[i].name,
-                 value_text(&table[i], get((option_name_t)i)).text,
+                 value_text(&table[i], 0, get((option_name_t)i)).text,
                  source_names[lm_load_relaxed(&sources[i])], table[i].sentence);
     }
 }

@@ -377,6 +377,15 @@ bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.con
 
 bool lm_os_secure(void) { return getauxval(AT_SECURE) != 0; }
 
+bool lm_os_mapped(const void *address) {
+    unsigned char resident;
+    int before = errno;
+    uintptr_t page = (uintptr_t)address & -(uintptr_t)lm_os_page_bytes();
+    bool none = mincore((void *)page, 1, &resident) != 0 && errno == ENOMEM;
+    errno = before;
+    return !none;
+}
+
 uint64_t lm_os_random(void) {
     /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. And where this code lies,
      * which another copy of loam in the process does not share. Nothing of a thread. */

@@ -207,6 +207,9 @@ void lm_os_worker_forget(void);
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
 
+/* false iff there is certainly nothing at this address. Keeps errno. */
+bool lm_os_mapped(const void *address);
+
 /* 64 random bits, good enough to place memory with: the same whenever, and by whichever thread, they are asked for. */
 uint64_t lm_os_random(void);
 

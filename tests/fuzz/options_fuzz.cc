@@ -1,11 +1,20 @@
-/* options_fuzz.cc: bytes as an environment, read by lm_options_read.
+/* options_fuzz.cc: bytes as an environment and a program's string, read by lm_options_read, and as calls after that.
  *
  *   entry \0 entry \0 ...     run.py gives libFuzzer the options' names and words, from src/api/options.def
+ *   @name=value, ...          the program's string, the first that there is
+ *   !name=value               loam_option_set
  *
  * The oracle: it comes back; each line that it says is at most 255 bytes long, printable and loam's; what is complained
  * of has the default, as if neither it nor what stood before it under the same name were there; and the same entries
  * read twice say and set the same. What is set is what loam_option_get says of each option, and the policies that
  * options.c fills have to be that and nothing else.
+ *
+ * With a program's string, what the environment sets is as if there were none, and all else as if there were no
+ * environment. A call says nothing; refused, it changes nothing; taken, it changes that option alone, to what the
+ * environment would have made of the same text, and takes what loam_option_get then gives by the same name, which
+ * changes nothing. What it refuses, the environment complains of.
+ *
+ * It cannot see whether a value means what it says, but for these two ways being of one opinion: unit/options_test.cc.
  */
 #include "fuzz.h"
 
@@ -16,20 +25,36 @@ extern "C" {
 }
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 namespace {
 
-std::vector<std::string> entries_of(const uint8_t *bytes, size_t count) {
-    std::vector<std::string> entries;
-    for (size_t at = 0; at < count && entries.size() < 16; at++) {
+struct Input {
+    std::vector<std::string> entries, calls;
+    std::string config;
+};
+
+std::string upper(std::string text) {
+    for (char &c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    return text;
+}
+
+Input input_of(const uint8_t *bytes, size_t count) {
+    Input input;
+    for (size_t at = 0; at < count && input.entries.size() + input.calls.size() < 16; at++) {
         std::string entry;
         while (at < count && bytes[at] != 0) entry += static_cast<char>(bytes[at++]);
         /* A file of the fuzzer's choice is not to be written. */
-        if (entry.rfind("LOAM_METER=", 0) == 0) continue;
-        entries.push_back(entry);
+        if (upper(entry).find("METER") != std::string::npos) continue;
+        if (entry[0] == '@' && input.config.empty())
+            input.config = entry.substr(1);
+        else if (entry[0] == '!')
+            input.calls.push_back(entry.substr(1));
+        else
+            input.entries.push_back(entry);
     }
-    return entries;
+    return input;
 }
 
 /* The value of each option, in the table's order. */
@@ -86,11 +111,11 @@ void expect_policies() {
         fuzz::expect("another policy than ON_ERROR");
 }
 
-Settings read(std::vector<std::string> entries, std::string *said) {
+Settings read(std::vector<std::string> entries, std::string *said, const char *config = nullptr) {
     std::vector<char *> environment;
     for (std::string &entry : entries) environment.push_back(&entry[0]);
     environment.push_back(nullptr);
-    *said = unit::stderr_of([&] { lm_options_read(nullptr, environment.data()); });
+    *said = unit::stderr_of([&] { lm_options_read(config, environment.data()); });
     expect_policies();
     return all_settings();
 }
@@ -118,10 +143,89 @@ bool is_bad(const std::string &entry) {
            said.find("unknown option") != std::string::npos;
 }
 
+void try_program(const Input &input) {
+    const char *config = input.config.c_str();
+    std::string said, again;
+    Settings bare = read({}, &said), environment = read(input.entries, &said);
+    Settings program = read({}, &said, config), both = read(input.entries, &said, config);
+    expect_lines(said);
+    if (both != read(input.entries, &again, config) || said != again)
+        fuzz::expect("not the same twice, with a program's string");
+    for (size_t i = 0; i < bare.size(); i++) {
+        std::string name = loam_option_name(i);
+        if (name == "LIMIT_SOFT") continue; /* gives way to the other's LIMIT_HARD */
+        bool set = environment[i] != bare[i];
+        if (both[i] != environment[i] && (set || both[i] != program[i]))
+            fuzz::expect(name + " is " + both[i] + ": by the environment " + environment[i] +
+                         ", by the program's string " + program[i]);
+    }
+}
+
+struct Call {
+    std::string name, value, now; /* now: by its name, iff it was taken */
+    int result;
+};
+
+int set(const Call &call) {
+    int result = 0;
+    std::string said =
+        unit::stderr_of([&] { result = loam_option_set(call.name.c_str(), call.value.c_str()); });
+    if (!said.empty()) fuzz::expect("a call has said " + said);
+    expect_policies();
+    return result;
+}
+
+void make_call(Call *call) {
+    Settings before = all_settings();
+    call->result = set(*call);
+    Settings after = all_settings();
+    if (call->result != 0) {
+        if (before != after) fuzz::expect("refused, and set: " + call->name + "=" + call->value);
+        return;
+    }
+    call->now = value_of(call->name.c_str());
+    size_t changed = 0;
+    for (size_t i = 0; i < before.size(); i++) changed += before[i] != after[i];
+    if (changed > 1) fuzz::expect(call->name + "=" + call->value + " has set others");
+    if (set({call->name, call->now, "", 0}) != 0 || all_settings() != after)
+        fuzz::expect(call->name + "=" + call->now + " is got, and is not what it sets");
+}
+
+/* What the environment makes of the same. */
+void compare(const Call &call) {
+    std::string name = upper(call.name), entry = "LOAM_" + name + "=" + call.value;
+    bool bad = is_bad(entry);
+    if (call.result == 0) {
+        if (bad || value_of(call.name.c_str()) != call.now)
+            fuzz::expect(call.name + "=" + call.value + " is " + call.now + " by a call only");
+    } else if (call.result == -EINVAL) {
+        bool limit = name.rfind("LIMIT_", 0) == 0; /* by the other's value, perhaps */
+        if (!bad && !limit) fuzz::expect(call.name + "=" + call.value + " is nothing by a call");
+    } else if (call.result == -ENOTSUP || call.result == -EBUSY) {
+        if (bad) fuzz::expect(call.name + "=" + call.value + " is no value, and not that is said");
+    } else {
+        fuzz::expect(call.name + "=" + call.value + " gives " + std::to_string(call.result));
+    }
+}
+
+void try_calls(const Input &input) {
+    std::string said;
+    (void)read(input.entries, &said, input.config.c_str());
+    std::vector<Call> calls;
+    for (const std::string &text : input.calls) {
+        size_t equals = text.find('=');
+        if (equals == std::string::npos) continue;
+        calls.push_back({text.substr(0, equals), text.substr(equals + 1), "", 0});
+        make_call(&calls.back());
+    }
+    for (const Call &call : calls) compare(call);
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
-    std::vector<std::string> entries = entries_of(bytes, count);
+    Input input = input_of(bytes, count);
+    const std::vector<std::string> &entries = input.entries;
     std::string said, again, good_said;
     Settings settings = read(entries, &said);
     expect_lines(said);
@@ -137,6 +241,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     Settings without = read(good, &good_said);
     if (!twice && settings != without)
         fuzz::expect("a bad value is not as if it were not there: " + said);
+    if (!input.config.empty()) try_program(input);
+    if (!input.calls.empty()) try_calls(input);
 
     Settings bare = read({}, &said);
     lm_options_read(nullptr, nullptr);

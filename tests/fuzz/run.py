@@ -32,9 +32,11 @@ def dictionary(options, folder):
     """The options' names and words as a dictionary of libFuzzer's, from the table that makes the parser."""
     text = Path(options).read_text(encoding="utf-8")
     names = re.findall(r"^[A-Z_]+\((\w+),", text, re.M)
-    words = [word for line in re.findall(r"^CHOICE\((.*)\)$", text, re.M) for word in re.findall(r'"(\w+)"', line)]
+    words = {word for row in re.findall(r'^CHOICE\(\w+, \d+,\s*"([^"]*)"', text, re.M) for word in row.split("|")}
     file = Path(folder) / "options.dict"
-    file.write_text("".join(f'"{word}"\n' for word in [f"LOAM_{name}=" for name in names] + words), encoding="utf-8")
+    entries = [f"{before}{name}=" for name in names for before in ("LOAM_", "!", "@")]  # options_fuzz.cc
+    units = ["ms", "min", "KiB", "MB", "G", "true", "off"]
+    file.write_text("".join(f'"{word}"\n' for word in [*entries, *sorted(words), *units]), encoding="utf-8")
     return file
 
 

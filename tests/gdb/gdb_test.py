@@ -18,6 +18,11 @@ COMMANDS = [
     "loam page freed_elsewhere", "loam page never_used", "loam page large", "loam page (char*)large+70000",
     "loam page theirs", "loam page many[80]", "loam page &on_stack", "loam page lm_arena.base + 65536*lm_arena.slices",
     "loam page in_range", "loam page large_in_range", "loam page free_in_range",
+    "loam page at_offset", "loam page (char*)at_offset+5", "loam page offset_freed", "loam page large_at_offset",
+    "loam page (char*)large_at_offset+90000", "loam page large_freed", "loam page sampled", "loam page (char*)sampled+5",
+    "loam page sampled_freed", "loam page (char*)lm_sampled.base+100", "loam page (char*)lm_sampled.base+65536*7+5", "loam page",
+    "loam page nosuch", "loam page \"text\"", "loam heap all", "loam blocks all", "print *(lm_block_t *)many[3]",
+    "print *(lm_block_t *)in_use", "print *(lm_block_t *)freed",
     "loam page of_heap", "loam page large_of_heap", "print *(struct loam_heap *)heap",
     "print lm_arena", "print *lm_heap_self", "print *lm_arena.map[((unsigned long)in_use - lm_arena.base) >> 16]",
     "print *lm_arena.map[((unsigned long)large - lm_arena.base) >> 16]",
@@ -26,7 +31,7 @@ PROGRAM = SCRIPT = None
 DEBUG = "--debug" in sys.argv
 SECURE = "--secure" in sys.argv
 # Of the large object of 300000 B, and of all together: the secure build, which looks behind them, is exact.
-USABLE, USABLE_KIB = (300000, 488) if SECURE else (303104, 496)
+USABLE, USABLE_KIB = (300000, 585) if SECURE else (303104, 596)
 
 
 def gdb(*arguments):
@@ -98,7 +103,7 @@ class Gdb(unittest.TestCase):
         self.expect("loam page lm_arena.base + 65536*lm_arena.slices", r"^0x\w+: not loam's")
 
     def test_the_heaps(self):
-        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 448 KiB.*\n(range .*\n)?(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
+        self.expect("loam heap", r"^arena 0x\w+: \d+ KiB, .*large 576 KiB.*\n(range .*\n)?(heap .*\n)*heap 0x\w+: thread 1, 3 pages")
         self.expect("loam heap", r"heap 0x\w+: thread 2, 1 pages")
 
     def test_the_blocks(self):
@@ -106,7 +111,7 @@ class Gdb(unittest.TestCase):
         self.expect("loam blocks", r"\n +20480 +1 +1 +9\b")
         self.expect("loam blocks", r"\n +3072 +1 +1 +21\b")
         self.expect("loam blocks", r"\n +1(12|28) +1 +1 +\d+\b")
-        self.expect("loam blocks", rf"large objects: 3, {USABLE_KIB} KiB")
+        self.expect("loam blocks", rf"large objects: 4, {USABLE_KIB} KiB")
 
     def test_a_first_class_heap(self):
         self.expect("loam heap", r"heap 0x\w+: branch of loam_heap 0x\w+, thread 1, 1 pages")
@@ -121,6 +126,42 @@ class Gdb(unittest.TestCase):
         self.expect("loam page large_in_range", r": in use, byte 0 of a large object of \d+ B at 0x\w+.*, of loam_heap 0x")
         self.expect("loam page free_in_range", r": free, spare, a span of 320 KiB at 0x")
         self.expect("loam blocks", r"\n +2(08|24) +1 +1 +\d+\b")
+
+    def test_objects_at_an_offset(self):
+        of = r"the object at 0x\w+ in block \d+ of \d+ at 0x\w+"
+        self.expect("loam page at_offset", rf": in use, byte 0 of {of}(, 700 B requested)?\n.*, owned by no thread: it is for objects at an offset")
+        self.expect("loam page (char*)at_offset+5", rf": in use, byte 5 of {of}")
+        self.expect("loam page offset_freed", rf": free, byte 0 of {of}")
+        requested = ", 100000 B requested" if DEBUG else "$"
+        self.expect("loam page large_at_offset", rf": in use, byte 0 of a large object of \d+ B at (0x\w+){requested}")
+        self.expect("loam page (char*)large_at_offset+90000", rf": in use, byte 90000 of a large object of \d+ B at 0x\w+{requested}")
+
+    def test_a_large_object_that_waits(self):
+        waits = rf": free, waits before its memory is used again, byte 0 of a large object of {90112 if DEBUG else 90000} B at 0x"
+        self.expect("loam page large_freed", waits if DEBUG or SECURE else r": free, dirty, a span of ")
+        if DEBUG or SECURE:
+            self.expect("loam heap", r"^arena 0x.*, waiting \d+ KiB\n")
+
+    def test_sampled_objects(self):
+        who = r"by thread \d+ \(LWP \d+\):\n(    #.*\n)*    #\d+ 0x\w+ in main at \S*program.c:\d+\n"
+        self.expect("loam page sampled", rf": in use, byte 0 of a sampled object of 800 B at 0x\w+, slot 0 of 4\n  allocated {who}")
+        self.expect("loam page (char*)sampled+5", r": in use, byte 5 of a sampled object of 800 B at 0x\w+, slot 0 of 4\n")
+        self.expect("loam page sampled_freed", rf": free, byte 0 of a sampled object of 801 B at 0x\w+, slot 1 of 4\n"
+                    rf"  allocated {who}(    #.*\n)*  freed {who}")
+        self.expect("loam page (char*)lm_sampled.base+100", r": a guard, \d+ B before a sampled object of 800 B")
+        self.expect("loam page (char*)lm_sampled.base+65536*7+5", r": never used, slot 3 of 4 of sampled objects")
+        self.expect("loam blocks", r"\nsampled objects: 1, 800 B")
+
+    def test_what_is_wrong_is_a_line(self):
+        for command in ("loam page", "loam page nosuch", "loam page \"text\"", "loam heap all", "loam blocks all"):
+            self.expect(command, r"^loam: [^\n]*$")
+        self.expect("loam page nosuch", r"^loam: nosuch is no address: No symbol")
+
+    def test_the_link_of_a_free_block(self):
+        self.expect("print *(lm_block_t *)many[3]", r"= block, (free(, held by thread \d+)?|freed by another thread)(, next 0x\w+|, waits.*: it has no link)$"
+                    if not SECURE else r"= block, free")
+        self.expect("print *(lm_block_t *)in_use", r"= block, in use: it has no link$")
+        self.expect("print *(lm_block_t *)freed", r"= block, free, waits in thread 1: it has no link$" if SECURE else r"= block, free, next 0x\w+$")
 
     @unittest.skipUnless(DEBUG, "only the debug build keeps what was requested")
     def test_what_was_requested(self):

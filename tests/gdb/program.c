@@ -7,11 +7,13 @@
 
 _Alignas(65536) static char memory[8 << 16]; /* of the user's, for an arena of its own */
 void *in_range, *large_in_range, *free_in_range = memory + (7 << 16);
-void *in_use, *freed, *freed_elsewhere, *never_used, *large, *own, *theirs, *of_heap,
-    *large_of_heap;
+void *in_use, *at_offset, *offset_freed, *large_at_offset, *large_freed, *sampled, *sampled_freed,
+    *freed, *freed_elsewhere, *never_used, *large, *own, *theirs, *of_heap, *large_of_heap;
 loam_heap *heap;
 void *many[100];
 int on_stack;
+
+const char *loam_config = "guard_sampling_slots=4";
 
 __attribute__((noinline)) void stop_here(void) { __asm__ volatile("" ::: "memory"); }
 
@@ -50,12 +52,26 @@ int main(void) {
     if (pthread_create(&thread, NULL, other, NULL) != 0) return 1;
     pthread_barrier_wait(&barrier);
     loam_free(freed);
+    at_offset = loam_malloc_aligned_offset(700, 64, 8);
+    offset_freed = loam_malloc_aligned_offset(700, 64, 8);
+    large_at_offset = loam_malloc_aligned_offset(100000, 64, 8);
+    large_freed = loam_malloc(90000);
+    loam_sampling_set(1);
+    sampled = loam_malloc(800);
+    sampled_freed = loam_malloc(801);
+    loam_free(sampled_freed);
+    loam_sampling_set(0);
+    loam_free(offset_freed);
+    loam_free(large_freed);
     stop_here();
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
     loam_heap_destroy(heap);
     loam_heap_destroy(other_heap);
     loam_free(in_use);
+    loam_free(at_offset);
+    loam_free(large_at_offset);
+    loam_free(sampled);
     loam_free(last);
     loam_free(large);
     for (int i = 60; i < 100; i++) loam_free(many[i]);

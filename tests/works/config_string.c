@@ -2,8 +2,11 @@
  * config_string.c - options from a string in the program: found where the program is linked with
  * loam, where loam is linked into it, and by a preloaded loam if the program exports the string.
  *
+ * With CONFIG_ARRAY the string is an array, with CONFIG_SHORT one that is no longer than a pointer.
+ *
  * Catches: a string that is not found, or found but read after the environment instead of before;
- * mistakes in it that stop the program; a program without the string that does not start.
+ * an array that is followed as a pointer; mistakes in it that stop the program; a program without
+ * the string that does not start.
  *
  *     config_string [library [hidden]]     library: to be preloaded; hidden: it cannot see the string
  *
@@ -11,9 +14,20 @@
  */
 #include "works.h"
 
-#include <loam/options.h>
+#if !defined(CONFIG_ARRAY) && !defined(CONFIG_SHORT)
+#include <loam/options.h> /* with it an array does not compile */
+#endif
 
-const char *loam_config = "purge_delay=7s, show_errors=0,nonsense=1,verbose=1";
+#define OPTIONS "purge_delay=7s, show_errors=0,nonsense=1,verbose=1"
+#ifdef CONFIG_ARRAY
+extern const char loam_config[];
+const char loam_config[] = OPTIONS;
+#elif defined(CONFIG_SHORT)
+extern const char loam_config[];
+_Alignas(8) const char loam_config[8] = "a=1";
+#else
+const char *loam_config = OPTIONS;
+#endif
 
 #define UNKNOWN "loam: loam_config: unknown option nonsense ignored\n"
 #define ERRORS "loam: LOAM_SHOW_ERRORS=0 (program; default 1)\n"
@@ -51,6 +65,10 @@ int main(int argc, char **argv) {
     } else {
         works_require_loam();
     }
+#ifdef CONFIG_SHORT
+    expect(library, NULL, "loam: loam_config: unknown option a ignored\n", NULL);
+    return 0;
+#endif
     if (argc > 2) {
         expect(library, NULL, "", NULL);
         expect(library, "LOAM_VERBOSE=1", "", "loam: LOAM_VERBOSE=1 (environment; default 0)\n");

@@ -15,10 +15,16 @@
 
 #if LOAM_DEBUG
 #define BUILD "debug"
+#define OF_ANOTHER_BUILD "LOAM_RANDOM_ORDER"
+#define ANOTHER_BUILD "SECURE"
 #elif LOAM_SECURE
 #define BUILD "secure"
 #else
 #define BUILD "release"
+#endif
+#if !LOAM_DEBUG
+#define OF_ANOTHER_BUILD "LOAM_SHOW_LEAKS"
+#define ANOTHER_BUILD "DEBUG"
 #endif
 
 /* One start: the environment, what the started program does (NULL: allocate and free), what it must
@@ -80,8 +86,8 @@ static const row rows[] = {
     {.options = {"LOAM_VERBOSE=2"},
      .begins = "loam: LOAM_VERBOSE=2: not ",
      .ends = "default 0 used\n"},
-    {.options = {"LOAM_VERBOSE=yes"},
-     .begins = "loam: LOAM_VERBOSE=yes: not ",
+    {.options = {"LOAM_VERBOSE=maybe"},
+     .begins = "loam: LOAM_VERBOSE=maybe: not ",
      .ends = "default 0 used\n"},
     {.options = {"LOAM_SHOW_STATS=-"},
      .begins = "loam: LOAM_SHOW_STATS=-: not ",
@@ -98,6 +104,12 @@ static const row rows[] = {
     {.options = {"LOAM_ON_ERROR=aborted"},
      .begins = "loam: LOAM_ON_ERROR=aborted: not ",
      .ends = "default abort used\n"},
+
+    /* what another build has */
+    {.options = {OF_ANOTHER_BUILD "=0"}, .exact = ""},
+    {.options = {OF_ANOTHER_BUILD "=1"},
+     .begins = "loam: " OF_ANOTHER_BUILD " ignored: only the ",
+     .ends = " build can (cmake -DLOAM_" ANOTHER_BUILD "=ON)\n"},
 
     /* the options do what they say */
     {.options = {"LOAM_VERBOSE=1"}, .exact = VERBOSE_LINES("")},

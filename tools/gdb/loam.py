@@ -3,10 +3,11 @@
     (gdb) source <prefix>/share/loam/gdb/loam.py
     (gdb) loam heap              the arena, ranges of memory that is not its own, each thread's heap, and branches of
                                  first-class heaps
-    (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or free
-    (gdb) loam blocks            blocks in use, by size class
+    (gdb) loam page ADDRESS      what lies there: which page, class, block and owner; in use or free; of sampled objects
+                                 who allocated and freed them
+    (gdb) loam blocks            blocks in use, by size class; large and sampled objects
 
-and prints lm_heap_t, lm_page_t and lm_arena_t in a line each. It only reads memory, and calls nothing. It needs the
+and prints lm_heap_t, lm_page_t, lm_block_t and lm_arena_t in a line each. It only reads memory, and calls nothing. It needs the
 library's debug information. What a thread is in the middle of may be counted wrongly by a block; of a library whose
 free lists are encoded (debug, secure) the key is read as well, and blocks count as unknown where that does not work.
 """
@@ -15,7 +16,9 @@ import gdb
 
 SLICE_SHIFT = 16  # LM_SLICE_SHIFT in span/span.h
 CLASSES = 113  # LM_CLASSES in heap/classes.h
+OWNER_OFFSET, OWNER_COMMON = 2, 3  # LM_OWNER_* in span/span.h
 OWNER_LEAST = 16  # thread tokens are not below
+OFFSET_FREED = 1 << 63  # FREED in heap/offset.c
 
 
 def symbol(name):
@@ -28,6 +31,19 @@ def symbol(name):
 
 def number(value):
     return int(value) & 0xFFFFFFFFFFFFFFFF
+
+
+def address_of(argument):
+    """What the user's expression means as an address."""
+    try:
+        return number(gdb.parse_and_eval(argument))
+    except gdb.error as error:
+        raise gdb.GdbError(f"loam: {argument} is no address: {error}")
+
+
+def no_arguments(command, argument):
+    if argument:
+        raise gdb.GdbError(f"loam: {command} takes no argument")
 
 
 def word_at(address):
@@ -68,6 +84,25 @@ def request_text(page, start, block):
     if tag not in (0x5A11, 0xDEAD):
         return ", its end is overwritten or is loam's own"
     return f", {word >> 16} B {'requested' if tag == 0x5A11 else 'requested before it was freed'}"
+
+
+def offset_of(page, block):
+    """Where in its block an object at an offset begins, freed or not (heap/offset.c); None of other pages."""
+    if number(page["owner"]) != OWNER_OFFSET:
+        return None
+    try:
+        return word_at(block + 8) & ~OFFSET_FREED
+    except gdb.MemoryError:
+        return None
+
+
+def place_text(pc):
+    """Of a return address: the function and line that called."""
+    symbol = gdb.execute(f"info symbol {pc - 1:#x}", to_string=True).strip()
+    name = symbol.split(" + ")[0] if not symbol.startswith("No symbol") else "?"
+    line = gdb.find_pc_line(pc - 1)
+    at = f" at {line.symtab.filename}:{line.line}" if line.symtab is not None and line.line else ""
+    return f"{pc:#x} in {name}{at}"
 
 
 def threads_by_token():
@@ -158,6 +193,7 @@ class Arena:
         self.places = [own, *ranges()]
         self.links = Links()
         self.threads = threads_by_token()
+        self.waiting_large = self.large_that_wait()
 
     def thread_of(self, heap):
         """Whose a heap is; a branch of a first-class heap is said to be one."""
@@ -184,6 +220,32 @@ class Arena:
                 page = place.map[slice_number].dereference()
                 return page if kind_name(page) in ("page", "large") else None
         return None
+
+    @staticmethod
+    def large_that_wait():
+        """Freed large objects whose memory is not to be used again at once, by address: their bytes. They count as
+        loam's own meanwhile."""
+        spans = []
+        try:  # debug: heap/reuse.c
+            ring = gdb.parse_and_eval("'reuse.c'::ring")
+            spans = [ring[i] for i in range(ring.type.range()[1] + 1) if number(ring[i]) != 0]
+        except gdb.error:
+            pass
+        try:  # secure: heap/secure_large.c
+            queue = gdb.parse_and_eval("'secure_large.c'::queue")
+            spans += [queue["each"][i]["page"] for i in range(int(queue["n"]))]
+        except gdb.error:
+            pass
+        arena, waiting = symbol("lm_arena"), {}
+        for span in spans:  # of a range none waits
+            slice_number = (number(span) - number(arena["pages"])) // span.dereference().type.sizeof
+            waiting[number(arena["base"]) + (slice_number << SLICE_SHIFT)] = int(span.dereference()["bytes"])
+        return waiting
+
+    def kind_of(self, span):
+        """Its kind's name, or waiting."""
+        kind = kind_name(span)
+        return "waiting" if kind == "meta" and self.start(span) in self.waiting_large else kind
 
     def spans(self):
         for place in self.places:
@@ -252,14 +314,82 @@ class Arena:
         return where
 
 
+class Sampled:
+    """Objects between guard pages (heap/sampled.h)."""
+
+    def __init__(self):
+        self.all = symbol("lm_sampled")
+        self.base, self.count = number(self.all["base"]), int(self.all["count"])
+
+    def slot_of(self, address):
+        """The slot that an address lies in, or whose guard it is; None where it is neither: lm_sampled_near."""
+        if self.base == 0 or not 0 <= address - self.base < (2 * self.count + 1) << SLICE_SHIFT:
+            return None
+        slice_number = (address - self.base) >> SLICE_SHIFT
+        slot = slice_number // 2
+        if slice_number % 2 == 0:
+            before = max(slot - 1, 0)
+            after = min(slot, self.count - 1)
+            low = address & ((1 << SLICE_SHIFT) - 1) < 1 << (SLICE_SHIFT - 1)
+            slot, other = (before, after) if low else (after, before)
+            if self.state(slot) == 0:
+                slot = other
+        return slot
+
+    def state(self, slot):
+        return int(self.all["slots"][slot]["state"])
+
+    def show(self, address, index):
+        slot = self.all["slots"][index]
+        where = f"slot {index} of {self.count}"
+        if self.state(index) == 0:
+            print(f"{address:#x}: never used, {where} of sampled objects")
+            return
+        start, count = number(slot["object"]), int(self.all["span"][2 * index + 1]["bytes"])
+        at, guard = address - start, (address - self.base) >> SLICE_SHIFT & 1 == 0
+        state = "a guard" if guard else "in use" if self.state(index) == 1 else "free"
+        part = f"{-at} B before" if at < 0 else f"byte {at} of" if at < count or at == 0 else f"{at - count} B behind the end of"
+        print(f"{address:#x}: {state}, {part} a sampled object of {count} B at "
+              f"{start:#x}, {where}")
+        self.trace("allocated", slot["allocated"])
+        if self.state(index) != 1:
+            self.trace("freed", slot["freed"])
+
+    @staticmethod
+    def trace(done, trace):
+        tid = int(trace["thread"])
+        known = {thread.ptid[1]: thread.num for thread in gdb.selected_inferior().threads()}
+        print(f"  {done} by {f'thread {known[tid]}' if tid in known else 'a thread that has ended'} (LWP {tid}):")
+        for i in range(int(trace["depth"])):
+            print(f"    #{i} {place_text(number(trace['frames'][i]))}")
+
+
 def owner_text(arena, page):
     owner = number(page["owner"])
+    if owner == OWNER_OFFSET:
+        return "no thread: it is for objects at an offset"
+    if owner == OWNER_COMMON:
+        return f"all threads (heap {number(symbol('lm_heap_common').address):#x})"
     # A thread's own heap and its branches have the same token: the page's own heap first.
     own = [page["heap"].dereference()] if number(page["heap"]) != 0 else []
     for heap in [*own, *arena.heaps()]:
         if owner >= OWNER_LEAST and number(heap["token"]) == owner and bool(heap["active"]):
             return f"{arena.thread_of(heap)} (heap {number(heap.address):#x})"
     return "nobody: its thread has ended"
+
+
+def block_state(arena, page, address):
+    """Of the block of a page that an address lies in."""
+    start, each = arena.start(page), int(page["block_bytes"])
+    index = (address - start) // each
+    block = start + index * each
+    if index >= int(page["capacity"]):
+        return "behind the last block"
+    if index >= int(page["carved"]):
+        return "never used"
+    if not arena.links.known:
+        return "unknown"
+    return arena.free_of_page(page).get(block) or arena.ready().get(block) or "in use"
 
 
 class Loam(gdb.Command):
@@ -276,12 +406,13 @@ class LoamHeap(gdb.Command):
         super().__init__("loam heap", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
+        no_arguments("heap", argument)
         arena = Arena()
         pages = {}
         for place in arena.places:
             slices = {}
             for span in place.spans():
-                kind = kind_name(span)
+                kind = arena.kind_of(span)
                 slices[kind] = slices.get(kind, 0) + int(span["slices"])
                 if kind == "page":
                     heap = number(span["heap"])
@@ -303,7 +434,12 @@ class LoamPage(gdb.Command):
     def invoke(self, argument, from_tty):
         if not argument:
             raise gdb.GdbError("loam: page of what? loam page ADDRESS")
-        arena, address = Arena(), number(gdb.parse_and_eval(argument))
+        address = address_of(argument)
+        arena, sampled = Arena(), Sampled()
+        slot = sampled.slot_of(address)
+        if slot is not None:
+            sampled.show(address, slot)
+            return
         page = arena.page_of(address)
         if page is None:
             span = arena.span_of(address)
@@ -311,6 +447,10 @@ class LoamPage(gdb.Command):
                 print(f"{address:#x}: not loam's")
             elif kind_name(span) == "large":
                 self.large(arena, address, span)
+            elif arena.kind_of(span) == "waiting":
+                start = arena.start(span)
+                print(f"{address:#x}: free, waits before its memory is used again, byte {address - start} of a large object "
+                      f"of {arena.waiting_large[start]} B at {start:#x}")
             else:
                 text = {"meta": "loam's own", "damaged": "damaged"}.get(kind_name(span), f"free, {kind_name(span)}")
                 print(f"{address:#x}: {text}, a span of {size_text(int(span['slices']) << SLICE_SHIFT)} at "
@@ -322,11 +462,17 @@ class LoamPage(gdb.Command):
 
     @staticmethod
     def large(arena, address, page):
-        start, usable = arena.start(page), int(page["bytes"])
-        state = "in use" if address < start + usable else "behind its end"
-        request = request_text(page, start, start) if kind_name(page) == "large" and number(page["owner"]) == 1 else ""
+        span, usable = arena.start(page), int(page["bytes"])
+        state = "in use" if address < span + usable else "behind its end"
+        request = request_text(page, span, span)
         whole = number(page["whole"])
         of = f", of loam_heap {whole:#x}" if whole != 0 else ""
+        shift = offset_of(page, span)
+        start = span + (shift or 0)
+        usable -= start - span
+        if address < start:
+            print(f"{address:#x}: loam's own, {start - address} B before a large object of {usable} B at {start:#x}")
+            return
         print(f"{address:#x}: {state}, byte {address - start} of a large object of {usable} B at {start:#x}{request}{of}")
 
     @staticmethod
@@ -334,28 +480,26 @@ class LoamPage(gdb.Command):
         start, each = arena.start(page), int(page["block_bytes"])
         index = (address - start) // each
         block = start + index * each
-        if index >= int(page["capacity"]):
-            state = "behind the last block"
-        elif index >= int(page["carved"]):
-            state = "never used"
-        elif not arena.links.known:
-            state = "unknown"
-        else:
-            state = arena.free_of_page(page).get(block) or arena.ready().get(block) or "in use"
+        state = block_state(arena, page, address)
         made = index < int(page["carved"])
         request = request_text(page, start, block) if made else ""
-        print(f"{address:#x}: {state}, byte {address - block} of block {index} of {int(page['capacity'])} at {block:#x}{request}")
+        shift = offset_of(page, block) if made else None
+        what, of = address - block, f"block {index} of {int(page['capacity'])} at {block:#x}"
+        if shift is not None and 16 <= shift < each and address >= block + shift:
+            what, of = address - block - shift, f"the object at {block + shift:#x} in {of}"
+        print(f"{address:#x}: {state}, byte {what} of {of}{request}")
         print(f"  size class {each} B, page {start:#x} of {size_text(int(page['slices']) << SLICE_SHIFT)}, owned by "
               f"{owner_text(arena, page)}")
 
 
 class LoamBlocks(gdb.Command):
-    """loam blocks: blocks in use, by size class, and large objects."""
+    """loam blocks: blocks in use, by size class, and large and sampled objects."""
 
     def __init__(self):
         super().__init__("loam blocks", gdb.COMMAND_DATA)
 
     def invoke(self, argument, from_tty):
+        no_arguments("blocks", argument)
         arena = Arena()
         pages, used, room = {}, {}, {}
         large = large_bytes = 0
@@ -379,6 +523,9 @@ class LoamBlocks(gdb.Command):
         for each in sorted(pages):
             print(f"{each:>8} {pages[each]:>8} {used[each]:>8} {room[each]:>8}")
         print(f"large objects: {large}, {size_text(large_bytes)}")
+        sampled = symbol("lm_sampled")
+        if number(sampled["base"]) != 0:
+            print(f"sampled objects: {int(sampled['live'])}, {size_text(int(sampled['live_bytes']))}")
 
 
 class HeapPrinter:
@@ -405,6 +552,30 @@ class PagePrinter:
         return f"{kind} span of {slices} slices{what}"
 
 
+class BlockPrinter:
+    """A free block's link, decoded; where no free block lies, its word is no link."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        word = number(self.value["next"])
+        if self.value.address is None:
+            return f"block, next {word:#x} as it is kept"
+        address = number(self.value.address)
+        links = Links()
+        if not links.known:
+            return f"block, next {word:#x} as it is kept: the key cannot be read"
+        arena = Arena()
+        page = arena.page_of(address)
+        if page is None or kind_name(page) != "page":
+            return "block in no page of blocks: it has no link"
+        state = block_state(arena, page, address)
+        if not state.startswith("free") or ", waits" in state:
+            return f"block, {state}: it has no link"
+        return f"block, {state}, next {links.next(address, word):#x}"
+
+
 class WholePrinter:
     def __init__(self, value):
         self.value = value
@@ -425,7 +596,7 @@ class ArenaPrinter:
 
 def printers():
     collection = gdb.printing.RegexpCollectionPrettyPrinter("loam")
-    for name, printer in (("heap", HeapPrinter), ("page", PagePrinter), ("arena", ArenaPrinter)):
+    for name, printer in (("heap", HeapPrinter), ("page", PagePrinter), ("block", BlockPrinter), ("arena", ArenaPrinter)):
         collection.add_printer(name, f"^lm_{name}(_t)?$", printer)
     collection.add_printer("whole", "^loam_heap$", WholePrinter)
     return collection

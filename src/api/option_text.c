@@ -1,0 +1,183 @@
+/* option_text.c: numbers with units, words, switches and paths of options.def, from texts and into them.
+ *
+ *   "2s"  "512MiB"  "512M"  "on"  "ignore"   ── lm_option_parse ──>   a number   ── lm_option_text ──>   "2000ms"  ...
+ *
+ * It allocates nothing, and knows no option's present value. It cannot take fractions.
+ *
+ * Invariant: lm_option_parse makes of lm_option_text's text the number that it was made of (Options.EachRow).
+ */
+#include "api/option_text.h"
+
+#include <string.h>
+
+/* ---- Pieces ---- */
+
+lm_piece_t lm_piece(const char *text) { return (lm_piece_t){text, strlen(text)}; }
+
+lm_shown_t lm_option_show(lm_piece_t piece) {
+    lm_shown_t shown;
+    size_t most = sizeof shown.text - 4, n = piece.length < most ? piece.length : most;
+    for (size_t i = 0; i < n; i++) {
+        char c = piece.text[i];
+        shown.text[i] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    memcpy(shown.text + n, piece.length > most ? "..." : "", piece.length > most ? 4 : 1);
+    return shown;
+}
+
+static char upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
+
+bool lm_piece_same(lm_piece_t piece, const char *name, bool any_case) {
+    for (size_t i = 0; i < piece.length; i++) {
+        char a = piece.text[i], b = name[i];
+        if (b == '\0' || (any_case ? upper(a) != upper(b) : a != b)) return false;
+    }
+    return name[piece.length] == '\0';
+}
+
+/* ---- Numbers ---- */
+
+typedef struct suffix {
+    const char *text;
+    size_t factor;
+} suffix_t;
+
+/* The largest first. */
+static const suffix_t suffixes_of_bytes[] = {{"TiB", (size_t)1 << 40},
+                                             {"GiB", (size_t)1 << 30},
+                                             {"MiB", (size_t)1 << 20},
+                                             {"KiB", (size_t)1 << 10},
+                                             {"", 1}};
+static const suffix_t suffixes_of_ms[] = {{"min", 60000}, {"s", 1000}, {"ms", 1}, {"", 1}};
+static const suffix_t no_suffix[] = {{"", 1}};
+
+static const suffix_t *suffixes_of(lm_unit_t unit) {
+    return unit == LM_UNIT_BYTES ? suffixes_of_bytes
+           : unit == LM_UNIT_MS  ? suffixes_of_ms
+                                 : no_suffix;
+}
+
+static void add_number(lm_line_t *line, lm_unit_t unit, size_t number) {
+    const suffix_t *suffix = suffixes_of(unit);
+    if (unit == LM_UNIT_MS)
+        suffix += 2; /* as the table has it: to be compared at a glance */
+    else
+        while (*suffix->text != '\0' && (number == 0 || number % suffix->factor != 0)) suffix++;
+    lm_line_add(line, "%zu%s", number / suffix->factor, suffix->text);
+}
+
+/* Of bytes also "M" and "MB" for "MiB", and "B": people write limits as other programs take them. */
+static bool is_suffix(lm_piece_t piece, lm_unit_t unit, const suffix_t *suffix) {
+    if (lm_piece_same(piece, suffix->text, true)) return true;
+    if (unit != LM_UNIT_BYTES) return false;
+    if (*suffix->text == '\0') return lm_piece_same(piece, "B", true);
+    char shorter[] = {suffix->text[0], 'B', '\0'};
+    if (lm_piece_same(piece, shorter, true)) return true;
+    shorter[1] = '\0';
+    return lm_piece_same(piece, shorter, true);
+}
+
+/* Whole numbers with a suffix of their unit, or, without, of `plain` each. false iff it is none, or too large for a
+ * word. */
+static bool parse_number(lm_piece_t piece, lm_unit_t unit, size_t plain, size_t *number) {
+    size_t i = 0, value = 0;
+    for (; i < piece.length && piece.text[i] >= '0' && piece.text[i] <= '9'; i++) {
+        size_t digit = (size_t)(piece.text[i] - '0');
+        if (value > (SIZE_MAX - digit) / 10) return false;
+        value = value * 10 + digit;
+    }
+    if (i == 0) return false;
+    lm_piece_t rest = {piece.text + i, piece.length - i};
+    if (rest.length == 0) return lm_mul(value, plain, number);
+    for (const suffix_t *suffix = suffixes_of(unit);; suffix++) {
+        if (is_suffix(rest, unit, suffix)) return lm_mul(value, suffix->factor, number);
+        if (*suffix->text == '\0') return false;
+    }
+}
+
+/* ---- Words ---- */
+
+/* The number-th of "a|b|c"; length 0 iff there are not so many. */
+static lm_piece_t word(const char *words, size_t number) {
+    for (; number > 0 && *words != '\0'; words++) number -= *words == '|';
+    return (lm_piece_t){words, strcspn(words, "|")};
+}
+
+static bool parse_words(lm_piece_t piece, const char *words, size_t *number) {
+    static const char *const others[] = {"no", "yes", "false", "true", "off", "on"};
+    for (size_t i = 0;; i++) {
+        lm_shown_t one = lm_option_show(word(words, i));
+        if (*one.text == '\0') break;
+        if (!lm_piece_same(piece, one.text, true)) continue;
+        *number = i;
+        return true;
+    }
+    if (strncmp(words, "0|1", 3) != 0) return false;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (!lm_piece_same(piece, others[i], true)) continue;
+        *number = i % 2;
+        return true;
+    }
+    return false;
+}
+
+/* ---- Any of these ---- */
+
+static bool is_path(lm_piece_t piece) {
+    if (piece.length >= LM_OPTION_PATH) return false;
+    for (size_t i = 0; i < piece.length; i++) {
+        if ((unsigned char)piece.text[i] < ' ' || piece.text[i] == 127) return false;
+    }
+    return true;
+}
+
+bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece, size_t *number) {
+    if (option->path) {
+        *number = piece.length > 0;
+        return is_path(piece);
+    }
+    if (option->words != NULL) return parse_words(piece, option->words, number);
+    size_t value;
+    if (!parse_number(piece, option->unit, factor > 1 ? factor : 1, &value)) return false;
+    *number = value;
+    return value >= option->least && value <= option->most;
+}
+
+lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number) {
+    lm_line_t line = {0};
+    if (option->words != NULL) {
+        lm_line_add(&line, "%s", lm_option_show(word(option->words, number)).text);
+    } else if (factor <= 1) {
+        add_number(&line, option->unit, number);
+    } else if (number % factor == 0) {
+        lm_line_add(&line, "%zu", number / factor);
+    } else { /* a plain number would count factors */
+        add_number(&line, option->unit, number);
+        if (option->unit == LM_UNIT_BYTES && number % 1024 != 0) lm_line_add(&line, "B");
+    }
+    return line;
+}
+
+lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor) {
+    lm_line_t line = {0};
+    if (option->path) {
+        lm_line_add(&line, "a path of at most %zu printable characters",
+                    (size_t)LM_OPTION_PATH - 1);
+    } else if (option->words != NULL) {
+        for (size_t i = 0; word(option->words, i).length > 0; i++) {
+            if (i > 0) lm_line_add(&line, word(option->words, i + 1).length > 0 ? ", " : " or ");
+            lm_line_add(&line, "%s", lm_option_show(word(option->words, i)).text);
+        }
+    } else {
+        bool plain = factor > 1;
+        lm_unit_t unit = plain ? LM_UNIT_NONE : option->unit;
+        lm_line_add(&line, "a %s from ",
+                    unit == LM_UNIT_MS      ? "time"
+                    : unit == LM_UNIT_BYTES ? "size"
+                                            : "number");
+        add_number(&line, unit, plain ? option->least / factor : option->least);
+        lm_line_add(&line, " to ");
+        add_number(&line, unit, plain ? option->most / factor : option->most);
+    }
+    return line;
+}

@@ -1,0 +1,51 @@
+/* option_text.h: options' values as texts: what is parsed, and what is said of them. For options.c alone. */
+#ifndef LM_OPTION_TEXT_H
+#define LM_OPTION_TEXT_H
+
+#include "api/api.h"
+
+typedef enum lm_unit { LM_UNIT_NONE, LM_UNIT_MS, LM_UNIT_BYTES } lm_unit_t;
+
+/* A row of options.def. */
+typedef struct lm_option {
+    const char *name;
+    size_t initial, least, most;
+    const char *words; /* "a|b|c"; NULL: a number, or a path */
+    lm_unit_t unit;
+    bool path;
+    int when;
+    const char *missing; /* why values other than 0 are none in this build; NULL: they are */
+    const char *sentence;
+} lm_option_t;
+
+/* A piece of a text: the environment's end with a 0, the program's with a comma. */
+typedef struct lm_piece {
+    const char *text;
+    size_t length;
+} lm_piece_t;
+
+lm_piece_t lm_piece(const char *text);
+
+/* any_case: of letters. */
+bool lm_piece_same(lm_piece_t piece, const char *name, bool any_case);
+
+/* As it may be shown: short, and nothing that moves a terminal's cursor. */
+typedef struct lm_shown {
+    char text[48];
+} lm_shown_t;
+
+lm_shown_t lm_option_show(lm_piece_t piece);
+
+/* The most bytes of a path, with the 0 behind it. */
+enum { LM_OPTION_PATH = 1024 };
+
+/* factor: of an alias, or 0. Of a path, whether it is one: number is 0 for an empty one, else 1. */
+bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece, size_t *number);
+
+/* Value `number` of an option that is no path, as lm_option_parse takes it by the same name. */
+lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number);
+
+/* What would have been a value: "0 or 1", "a time from 0ms to 5ms". */
+lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor);
+
+#endif
