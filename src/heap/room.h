@@ -551,6 +551,10 @@ void lm_count_sum(lm_heap_stats_t *stats);
 /* What the worker does once a tick: see lm_purge_collect_idle. */
 bool lm_idle_collect(bool last);
 
+/* The same for who is short of memory: from all threads at once, also those that have run a slow path a moment ago. No
+ * lock held, and not by who is inside fork. */
+void lm_idle_collect_now(void);
+
 /* Takes what the heaps of ended threads were left with for the next ones, or for frees on their way. No lock held. */
 void lm_idle_unkeep(void);
 

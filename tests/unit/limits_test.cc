@@ -1,5 +1,7 @@
 /* limits_test.cc: the process's soft and hard limit: what is counted, what is refused, who is told and how often; and
  * the options that say the same. Each case that allocates is a process of its own: what is held is the process's. */
+#include "own_mapping.h"
+#include "sleepers.h"
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>
@@ -230,6 +232,51 @@ TEST(Limits, TheOutOfMemoryHandlerHasItsSay) {
         EXPECT_EQ(nullptr, loam_malloc(25 * kMiB));
         EXPECT_EQ(2u, asked);
         loam_free(p);
+    });
+}
+
+/* What a thread that has just been busy owns, and others have freed, is there at the first refusal: no tick of the
+ * worker's need pass first. */
+template <typename Take> void frees_all_of_a_sleeper(size_t small, Take take) {
+    unit::Helper sleeper;
+    std::vector<void *> all(small / 200);
+    sleeper.run([&] {
+        for (void *&one : all) ASSERT_NE(nullptr, one = take(200));
+    });
+    for (void *one : all) loam_free(one);
+    void *p = take(small);
+    EXPECT_NE(nullptr, p) << "at the first try";
+    loam_free(p);
+}
+
+TEST(Limits, WhatIsFreeInPagesOfOthersIsCollectedAtOnce) {
+    alone([] {
+        ASSERT_EQ(0, loam_limit_set(0, above(36 * kMiB)));
+        frees_all_of_a_sleeper(24 * kMiB, loam_malloc);
+    });
+}
+
+TEST(Limits, AlsoForAHeapOfItsOwnLimit) {
+    alone([] {
+        static loam_heap *heap;
+        heap = loam_heap_create();
+        loam_heap_set_limits(heap, SIZE_MAX, 36 * kMiB, nullptr, nullptr);
+        frees_all_of_a_sleeper(24 * kMiB, [](size_t n) { return loam_heap_malloc(heap, n); });
+        loam_heap_destroy(heap);
+    });
+}
+
+TEST(Limits, AlsoInAFullArena) {
+    alone([] {
+        static loam_heap *heap;
+        char *own = unit::own_mapping(36 * kMiB);
+        loam_arena *arena;
+        ASSERT_EQ(0,
+                  loam_manage_memory(own, 36 * kMiB, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena));
+        heap = loam_heap_create_in(arena, false);
+        frees_all_of_a_sleeper(24 * kMiB, [](size_t n) { return loam_heap_malloc(heap, n); });
+        loam_heap_destroy(heap);
+        EXPECT_EQ(0, loam_arena_destroy(arena));
     });
 }
 
