@@ -143,11 +143,9 @@ void lm_span_lock(void) {
 void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 
 void lm_span_after_fork(void) {
-    lm_space.worker = LM_WORKER_OFF;
-    lm_space.stop = lm_space.paused = lm_space.busy = 0;
+    lm_space.busy = 0;
     lm_space.moving_slices = 0;
     lm_limit_after_fork();
-    if (lm_purge_may_work()) lm_purge_boot();
-    lm_os_worker_forget();
+    lm_purge_after_fork();
     lm_lock_reset(&lm_space.lock);
 }
