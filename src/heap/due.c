@@ -3,8 +3,8 @@
  *   slow path   lm_beating? ──> count, call the program's deferred free
  *               allocate
  *               lm_limit_crossed? ──> collect, purge, tell the program
- *   no memory   once: deferred free (force), collect, from other threads too; under a hard limit purge; what waits in
- *               checked builds
+ *   no memory   once: deferred free (force), collect, from other threads too; under a hard limit purge, and tell of
+ *               the soft one; what waits in checked builds
  *               out-of-memory handler, again and again ──> NULL
  *
  * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
@@ -41,6 +41,7 @@ static bool collect(void) {
     if (idle) lm_idle_collect_now();
     /* Where the system has no more, what goes back to it might not come again. */
     if (limited) (void)lm_purge_all();
+    lm_limit_answer_if_crossed(); /* whom that tells may free something */
     return true;
 }
 

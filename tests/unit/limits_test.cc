@@ -342,6 +342,73 @@ TEST(Limits, TheSoftOneTellsOnceACrossing) {
     }
 }
 
+/* Set below what is in use: a crossing, told in the next slow path, and what is freed goes back at once. */
+TEST(Limits, ASoftOneBelowWhatIsHeld) {
+    for (bool by_option : {false, true}) {
+        alone([by_option] {
+            loam_limit_register(note, &told);
+            size_t before = above(0);
+            void *p = loam_malloc(40 * kMiB);
+            size_t soft = before + 8 * kMiB;
+            if (by_option) {
+                ASSERT_EQ(0, loam_option_set("limit_soft", std::to_string(soft).c_str()));
+            } else {
+                ASSERT_EQ(0, loam_limit_set(soft, 0));
+            }
+            EXPECT_EQ(1u, numbers().crossings);
+            EXPECT_EQ(LOAM_PRESSURE_HIGH, numbers().pressure);
+            EXPECT_EQ(0u, told.calls);
+            void *q = loam_malloc(200 * kMiB / 1024);
+            EXPECT_EQ(1u, told.calls);
+            EXPECT_GT(told.held, soft);
+            ASSERT_EQ(0, loam_limit_set(before + 80 * kMiB, 0));
+            EXPECT_EQ(LOAM_PRESSURE_NONE, numbers().pressure) << "not of this one";
+            ASSERT_EQ(0, loam_limit_set(soft, 0));
+            EXPECT_EQ(2u, numbers().crossings);
+            loam_free(p);
+            loam_free(q);
+        });
+    }
+}
+
+TEST(Limits, AHardOneBelowWhatIsHeld) {
+    alone([] {
+        if (LM_TSAN) return; /* no worker */
+        loam_limit_register(note, &told);
+        size_t before = above(0);
+        void *p = loam_malloc(40 * kMiB);
+        lm_limit_policy.soft = before + 8 * kMiB; /* as if nobody had looked */
+        lm_limit_policy.hard = before + 16 * kMiB;
+        EXPECT_EQ(nullptr, loam_malloc(kMiB));
+        EXPECT_EQ(1u, numbers().crossings);
+        EXPECT_EQ(1u, told.calls) << "who may make room";
+        loam_free(p);
+        bool gone = false;
+        for (int i = 0; i < 1000 && !gone; i++) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            gone = numbers().held <= before + 8 * kMiB;
+        }
+        EXPECT_TRUE(gone) << "at once";
+    });
+}
+
+TEST(Limits, WhatIsFreeGoesBackWhenOneIsSet) {
+    alone([] {
+        loam_limit_register(note, &told);
+        ASSERT_EQ(0, loam_option_set("purge_delay", "3600s"));
+        size_t before = above(0);
+        loam_free(loam_malloc(40 * kMiB));
+        ASSERT_EQ(0, loam_limit_set(before + 8 * kMiB, 0));
+        if (!LM_SECURE) { /* there it waits, and goes when that is noticed */
+            EXPECT_LE(numbers().held, before + 8 * kMiB);
+            EXPECT_EQ(0u, numbers().crossings);
+        }
+        loam_free(loam_malloc(200000));
+        EXPECT_EQ(0u, told.calls);
+        EXPECT_EQ(0u, numbers().crossings);
+    });
+}
+
 /* What the thread's heap kept was enough the first time: that is no crossing, and the next is told. */
 TEST(Limits, TheSoftOneTellsAlsoAfterCollectingWasEnough) {
     alone([] {
