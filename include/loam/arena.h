@@ -58,8 +58,10 @@ typedef enum loam_arena_flags {
  * 64 KiB at multiples of 64 KiB are used, what is before and behind them is not touched. node: where it lies; only
  * said, not made so. *arena (which may be NULL for one that is never ended) is the arena.
  * 0; -EINVAL: no whole slice, an unknown flag, no such node; -EEXIST: it overlaps an arena, or memory that is loam's
- * own (a block that malloc gave, too), or lies where it would grow, if it could not reserve addresses; -ENOMEM;
- * -ENOSPC: 64 arenas. Takes time by slices, 136 bytes written of each. */
+ * own (a block that malloc gave, too), or lies where it would grow, if it could not reserve addresses; -EFAULT: a part of it is
+ * not mapped, or its first or last word cannot be read and written (the system is asked; the pages in between are taken
+ * on trust, and so are gaps where the program has shut itself in); -ENOMEM; -ENOSPC: 64 arenas. Takes time by slices,
+ * 136 bytes written of each; the first and the last page of it become resident. */
 LOAM_API int loam_manage_memory(void *start, size_t bytes, unsigned flags, int node,
                                 loam_arena **arena) LOAM_NOEXCEPT;
 

@@ -54,7 +54,8 @@ typedef struct lm_range_kind {
 /* Errors of these are negative errno values. */
 
 /* Takes over [start, start + bytes), whole slices of it: readable, writable, private to loam until it is destroyed.
- * -EINVAL: not a whole slice, or no address; -EEXIST: overlaps another range or where the arena may grow; -ENOMEM:
+ * -EINVAL: not a whole slice, or no address; -EEXIST: overlaps another range or where the arena may grow; -EFAULT: it
+ * is not mapped, or its first or last word cannot be read and written; -ENOMEM:
  * none for the map; -ENOSPC: LM_RANGES are in use. */
 int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
                     struct loam_arena **range);
