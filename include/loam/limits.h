@@ -10,7 +10,8 @@
  *
  * What is counted is what loam holds of the system: pages of blocks and large objects, in whole slices of 64 KiB,
  * touched or not, and what is free but has not gone back yet. Not counted: stacks, libraries, what the program maps
- * itself, what allocators of the family reserve (loam_source_reserve), and loam's tables (0.21%). A thread has a page,
+ * itself, also where it lends that to
+ * loam (loam_manage_memory), what allocators of the family reserve (loam_source_reserve), and loam's tables (0.21%). A thread has a page,
  * 64 KiB and more, for each size class that it uses: limits below some MiB are coarse. Both limits are looked at when
  * loam takes slices, and never on the fast paths. What is in use already when a limit is set stays: what is free
  * goes back at once, and if more than the soft one is held then, that is a crossing.

@@ -254,8 +254,9 @@ void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
 void *lm_sampled_mark_new(lm_page_t *page, void *p, size_t bytes);
 
 void lm_sampled_check(void); /* the invariant */
-/* Objects in use, and their bytes. */
-size_t lm_sampled_count(size_t *bytes);
+/* Objects, and their bytes, in use and ever. From now on the most of each is looked for anew. */
+void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes);
+void lm_sampled_forget_peaks(void);
 
 void lm_sampled_lock(void);
 void lm_sampled_unlock(void);

@@ -38,6 +38,7 @@ void lm_span_forget_peaks(void) {
     lm_space_cleaned(0);
     lm_tally_forget(&lm_space.mapped);
     lm_tally_forget(&lm_space.committed);
+    lm_store_relaxed(&lm_span_counts.pages_most, 0);
     lm_store_relaxed(&lm_span_counts.large_most, 0);
     lm_store_relaxed(&lm_span_counts.large_bytes_most, 0);
     for (unsigned c = 0; c <= UINT8_MAX; c++)
