@@ -58,14 +58,14 @@ typedef enum loam_arena_flags {
  * 64 KiB at multiples of 64 KiB are used, what is before and behind them is not touched. node: where it lies; only
  * said, not made so. *arena (which may be NULL for one that is never ended) is the arena.
  * 0; -EINVAL: no whole slice, an unknown flag, no such node; -EEXIST: it overlaps an arena, or memory that is loam's
- * own (a block that malloc gave, too), or lies where it would grow, if it could not reserve addresses; -EFAULT: a part of it is
- * not mapped, or its first or last word cannot be read and written (the system is asked; the pages in between are taken
- * on trust, and so are gaps where the program has shut itself in); -ENOMEM; -ENOSPC: 64 arenas. Takes time by slices,
- * 136 bytes written of each; the first and the last page of it become resident. */
+ * own (a block that malloc gave, too), or lies where it would grow, if it could not reserve addresses; -EFAULT: a part
+ * of it is not mapped, or its first or last word cannot be read and written (the system is asked; the pages in between
+ * are taken on trust, and so are gaps where the program has shut itself in); -ENOMEM; -ENOSPC: 64 arenas. Takes time by
+ * slices, 136 bytes written of each; the first and the last page of it become resident. */
 LOAM_API int loam_manage_memory(void *start, size_t bytes, unsigned flags, int node,
                                 loam_arena **arena) LOAM_NOEXCEPT;
 
-/* ---- Memory of the system ---- */
+/* ---- Memory of the system: held as a whole, used or not, for the limits (loam/limits.h), which may refuse it ---- */
 
 /* An arena of at least so many bytes (a multiple of 64 KiB is used), of that node if it has as many. Addresses, unless
  * LOAM_ARENA_BACKED. 0; -EINVAL: no bytes, flag or node such as this; -ENOMEM; -ENOSPC. */
@@ -91,13 +91,13 @@ LOAM_API int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count,
 
 /* As loam_heap_create, of a heap whose memory is the arena's. spill: where the arena is full, memory comes from
  * elsewhere; otherwise functions return NULL then, with errno ENOMEM, after empty pages have gone back. NULL also, with
- * errno EBUSY, iff loam_arena_destroy was called for the arena. loam_heap_delete leaves objects in the arena: free
- * places in pages with such an object may serve others, until the page is empty. */
+ * errno EBUSY, iff loam_arena_destroy was called for the arena, and with EINVAL iff arena is NULL. loam_heap_delete
+ * leaves objects in the arena: free places in pages with such an object may serve others, until the page is empty. */
 LOAM_API LOAM_NODISCARD loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) LOAM_NOEXCEPT;
 
 /* ---- Numbers, end ---- */
 
-/* Whether p, any pointer, lies in the arena. */
+/* Whether p, any pointer, lies in the arena; in NULL nothing does. */
 LOAM_API bool loam_arena_contains(const loam_arena *arena, const void *p) LOAM_NOEXCEPT;
 
 typedef struct loam_arena_numbers {
@@ -109,7 +109,7 @@ typedef struct loam_arena_numbers {
     int node;             /* LOAM_NODE_ANY: none */
 } loam_arena_numbers;
 
-/* A snapshot; takes time by the pieces of the arena. */
+/* A snapshot; takes time by the pieces of the arena. Of NULL: zeros, and no node. */
 LOAM_API void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) LOAM_NOEXCEPT;
 
 /* Ends the arena: from this call on nothing new is put into it, whatever comes back. 0: it is gone; a managed range is

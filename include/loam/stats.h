@@ -107,7 +107,7 @@ LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 
 /* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it does not fit. Returns
  * the length of the whole text without that 0, as snprintf does: 32 KiB hold it always. buffer may be NULL where bytes
- * is 0. Names are those of the struct; classes are a list of objects, those never used left out; "library" and "build"
+ * is 0, otherwise that is -EINVAL. Names are those of the struct; classes are a list of objects, those never used left out; "library" and "build"
  * (release, debug, secure) say whose numbers they are. */
 LOAM_API int loam_stats_json(char *buffer, size_t bytes) LOAM_NOEXCEPT;
 

@@ -42,6 +42,7 @@ int loam_reserve_memory(size_t bytes, unsigned flags, int node, loam_arena **are
                          .huge = (flags & LOAM_ARENA_HUGE) != 0,
                          .kind = kind_of(flags, node)};
     int result = lm_range_reserve(&want, &made);
+    lm_limit_answer_if_crossed();
     return given(result, made, arena);
 }
 
@@ -61,6 +62,7 @@ int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int
         return given(-EINVAL, NULL, arena);
     want.kind = kind_of(flags, node);
     int result = lm_range_reserve(&want, &made);
+    lm_limit_answer_if_crossed();
     return given(result, made, arena);
 }
 
@@ -69,19 +71,29 @@ int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned
     lm_reserve_t want;
     if (!huge(&want, page_bytes, count, timeout_ms)) return -EINVAL;
     want.kind = kind_of(0, LM_NODE_ANY);
-    return lm_range_reserve_on_nodes(&want, nodes);
+    int result = lm_range_reserve_on_nodes(&want, nodes);
+    lm_limit_answer_if_crossed();
+    return result;
 }
 
 loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) {
+    if (arena == NULL) {
+        errno = EINVAL;
+        return NULL;
+    }
     errno = EBUSY; /* the heap says ENOMEM where that is the reason */
     return lm_whole_create_in(arena, spill);
 }
 
 bool loam_arena_contains(const loam_arena *arena, const void *p) {
-    return ((uintptr_t)p - lm_range_start(arena)) >> LM_SLICE_SHIFT < lm_range_slices(arena);
+    return arena != NULL &&
+           ((uintptr_t)p - lm_range_start(arena)) >> LM_SLICE_SHIFT < lm_range_slices(arena);
 }
 
 void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) {
+    if (numbers == NULL) return;
+    *numbers = (loam_arena_numbers){.node = LOAM_NODE_ANY};
+    if (arena == NULL) return;
     lm_range_numbers_t range;
     lm_range_numbers(arena, &range);
     *numbers = (loam_arena_numbers){.start = (void *)lm_range_start(arena),

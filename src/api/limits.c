@@ -21,6 +21,7 @@ static size_t limit(const size_t *bytes) {
 }
 
 void loam_limit_get(loam_limits *limits) {
+    if (limits == NULL) return;
     lm_limit_stats_t stats;
     lm_limit_stats(&stats);
     *limits = (loam_limits){

@@ -6,6 +6,7 @@
  */
 #include "api/api.h"
 
+#include <errno.h>
 #include <string.h>
 
 typedef struct out {
@@ -101,6 +102,7 @@ static void into_buffer(void *context, const char *text, size_t length) {
 }
 
 int loam_stats_json(char *buffer, size_t bytes) {
+    if (buffer == NULL && bytes > 0) return -EINVAL;
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);
     buffer_t out = {buffer, bytes > 0 ? bytes - 1 : 0, 0};

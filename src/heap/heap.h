@@ -310,6 +310,13 @@ bool lm_expand(void *p, size_t bytes);
 /* What malloc(bytes) would really offer, at least. */
 size_t lm_good_size(size_t bytes);
 
+/* Collects and tells the program, after memory was taken that may have crossed the soft limit. No lock held. */
+void lm_limit_answer(void);
+LM_INLINE void lm_limit_answer_if_crossed(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed)))
+        lm_limit_answer(); /* relaxed: from the next one on will do */
+}
+
 /* The calling thread gives back what it holds ready, and what ended threads have left; other threads are not
  * touched. */
 void lm_heap_collect(void);

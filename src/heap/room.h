@@ -533,12 +533,6 @@ LM_INLINE void lm_beat_if_asked(void) {
         lm_beat(); /* relaxed: from the next one on will do */
 }
 
-/* Collects and tells the program, after memory was taken that may have crossed the soft limit. */
-void lm_limit_answer(void);
-LM_INLINE void lm_limit_answer_if_crossed(void) {
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed))) lm_limit_answer(); /* relaxed: likewise */
-}
-
 /* lm_room_made, after what loam itself can do: as there. */
 bool lm_room_found(size_t bytes, unsigned *tries);
 

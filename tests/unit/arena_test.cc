@@ -38,6 +38,22 @@ TEST_F(Arena, RefusesWhatIsNoRange) {
         EXPECT_EQ(-EINVAL, refused(start_, kBytes, 0, node)) << node;
 }
 
+TEST_F(Arena, IsNone) {
+    errno = 0;
+    EXPECT_EQ(nullptr, loam_heap_create_in(nullptr, false));
+    EXPECT_EQ(EINVAL, errno);
+    EXPECT_FALSE(loam_arena_contains(nullptr, start_));
+    EXPECT_FALSE(loam_arena_contains(nullptr, nullptr));
+    loam_arena_numbers numbers;
+    memset(&numbers, 1, sizeof numbers);
+    loam_arena_usage(nullptr, &numbers);
+    EXPECT_EQ(0u, numbers.bytes + numbers.free_bytes + numbers.longest_bytes + numbers.heaps);
+    EXPECT_EQ(nullptr, numbers.start);
+    EXPECT_EQ(int{LOAM_NODE_ANY}, numbers.node);
+    loam_arena_usage(nullptr, nullptr);
+    EXPECT_EQ(0, loam_arena_destroy(nullptr));
+}
+
 /* The next malloc would end the program. What can be used stays as it is. */
 TEST_F(Arena, RefusesWhatCannotBeWritten) {
     memset(start_, 0x5c, kBytes);

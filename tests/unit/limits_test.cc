@@ -106,6 +106,7 @@ TEST(Limits, SettingThem) {
     EXPECT_EQ(0, loam_limit_set(0, size_t{1} << 50));
     EXPECT_EQ(0, loam_limit_set(0, 0));
     EXPECT_EQ(0u, numbers().soft + numbers().hard);
+    loam_limit_get(nullptr);
 }
 
 std::string read_options(std::vector<std::string> entries) {
@@ -406,6 +407,29 @@ TEST(Limits, WhatIsFreeGoesBackWhenOneIsSet) {
         loam_free(loam_malloc(200000));
         EXPECT_EQ(0u, told.calls);
         EXPECT_EQ(0u, numbers().crossings);
+    });
+}
+
+/* Reserved memory is held as a whole from then on: refused, or told of, where it is asked for. */
+TEST(Limits, ReservedMemoryCountsWhenItIsReserved) {
+    alone([] {
+        loam_limit_register(note, &told);
+        size_t before = above(0);
+        ASSERT_EQ(0, loam_limit_set(before + 16 * kMiB, before + 64 * kMiB));
+        loam_arena *arena = nullptr;
+        EXPECT_EQ(-ENOMEM,
+                  loam_reserve_memory(80 * kMiB, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena));
+        EXPECT_EQ(nullptr, arena);
+        EXPECT_EQ(0u, told.calls);
+        ASSERT_EQ(0, loam_reserve_memory(32 * kMiB, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena));
+        EXPECT_EQ(1u, told.calls);
+        EXPECT_GE(told.held, before + 32 * kMiB);
+        size_t with = numbers().held;
+        loam_heap *heap = loam_heap_create_in(arena, false);
+        EXPECT_NE(nullptr, loam_heap_malloc(heap, 20 * kMiB));
+        EXPECT_LE(numbers().held, with + kMiB) << "not twice";
+        loam_heap_destroy(heap);
+        EXPECT_EQ(0, loam_arena_destroy(arena));
     });
 }
 

@@ -95,6 +95,11 @@ TEST_F(Stats, CountsWhatOneThreadAllocatesAndFrees) {
     });
 }
 
+TEST_F(Stats, AsJsonNowhere) {
+    EXPECT_EQ(-EINVAL, loam_stats_json(nullptr, 100));
+    EXPECT_GT(loam_stats_json(nullptr, 0), 100);
+}
+
 /* Objects that lie on pages of their own are in no class's row, and in one of their own. */
 TEST_F(Stats, CountsSampledObjects) {
     in_thread([] {
