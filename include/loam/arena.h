@@ -75,15 +75,16 @@ LOAM_API int loam_reserve_memory(size_t bytes, unsigned flags, int node,
 /* An arena of count huge pages of page_bytes (2 MiB or 1 GiB), of that node if it has them, resident at once and never
  * given back before loam_arena_destroy. They come from the system's pool (/proc/sys/vm/nr_hugepages and its like).
  * Where that has too few, pages of 2 MiB are taken instead of 1 GiB, and then memory that may get transparent huge
- * pages as it is touched; one line says so. A page of 1 GiB can take the system seconds: timeout_ms (0: none) is
- * looked at before each page but the first. Flags: LOAM_ARENA_EXCLUSIVE.
- * 0: all is there, in pages of whichever size; -ETIMEDOUT: *arena is as large as there was time for, NULL if for
- * nothing; -EINVAL, -ENOMEM, -ENOSPC: *arena is NULL. */
+ * pages as it is touched; one line says so, to the output handler or standard error, unless LOAM_SHOW_ERRORS is 0. An
+ * arena without any page of the pool is as one with LOAM_ARENA_PURGE. A page of 1 GiB can take the system seconds:
+ * timeout_ms (0: none) is looked at before each page but the first. Flags: LOAM_ARENA_EXCLUSIVE.
+ * 0: all is there, in pages of whichever size; -ETIMEDOUT: *arena is as large as there was time for, in
+ * pages of either size; -EINVAL, -ENOMEM, -ENOSPC: *arena is NULL. */
 LOAM_API int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int node,
                                      unsigned timeout_ms, loam_arena **arena) LOAM_NOEXCEPT;
 
-/* The same for everybody, dealt out evenly to the first so many NUMA nodes (0: to all), in an arena for each. Errors as
- * above; what is there stays then. */
+/* The same for everybody, dealt out evenly to the first so many NUMA nodes (0: to all), in an arena for each; a page of
+ * each in turn, so that time that runs out does so for all. Errors as above; what is there stays then. */
 LOAM_API int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned nodes,
                                                 unsigned timeout_ms) LOAM_NOEXCEPT;
 

@@ -15,8 +15,8 @@
  *
  *   not told  of a heap that is destroyed, which objects were in use: what it had ready counts as allocated and freed.
  *
- * Objects are counted wherever they lie. Memory (committed, reserved, segments, metadata, dirty) is what loam has of the
- * system: what a program lends by loam_manage_memory is not the heap's and counts in arenas_bytes alone; what loam
+ * Objects are counted wherever they lie. Memory (committed, reserved, segments, metadata, dirty) is what loam has of
+ * the system: what a program lends by loam_manage_memory is not the heap's and counts in arenas_bytes alone; what loam
  * reserves (loam_reserve_memory and its like) is committed and reserved as a whole, touched or not, and counts in
  * arenas_bytes as well.
  *
@@ -107,8 +107,8 @@ LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 
 /* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it does not fit. Returns
  * the length of the whole text without that 0, as snprintf does: 32 KiB hold it always. buffer may be NULL where bytes
- * is 0, otherwise that is -EINVAL. Names are those of the struct; classes are a list of objects, those never used left out; "library" and "build"
- * (release, debug, secure) say whose numbers they are. */
+ * is 0, otherwise that is -EINVAL. Names are those of the struct; classes are a list of objects, those never used left
+ * out; "library" and "build" (release, debug, secure) say whose numbers they are. */
 LOAM_API int loam_stats_json(char *buffer, size_t bytes) LOAM_NOEXCEPT;
 
 /* From now on totals are what is in use and what is allocated after this, freed is 0, and peaks are looked for anew.

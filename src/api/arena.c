@@ -113,18 +113,24 @@ int loam_numa_node(void) { return lm_node_here(); }
 /* ---- At the start ---- */
 
 static void failed(const char *what, size_t mib, int result) {
-    if (result >= 0 || result == -ETIMEDOUT) return; /* which has had its line */
-    lm_report("loam: %s: %zu MiB cannot be had%s", what, mib,
-              result == -EINVAL ? ", or there is no such node" : "");
+    if (result >= 0 || result == -ETIMEDOUT) return;      /* which has had its line */
+    if (lm_load_relaxed(&lm_misuse_policy.quiet)) return; /* relaxed: a word by itself */
+    lm_print("loam: %s: %zu MiB cannot be had%s", what, mib,
+             result == -EINVAL ? ", or there is no such node" : "");
 }
 
 static void reserve_pages(const char *what, size_t page_bytes, size_t count,
                           const lm_at_start_t *want) {
     if (count == 0) return;
-    unsigned ms = (unsigned)want->timeout_ms;
-    int result = want->node == LM_NODE_ANY
-                     ? loam_reserve_huge_pages_interleave(page_bytes, count, 0, ms)
-                     : loam_reserve_huge_pages(page_bytes, count, 0, want->node, ms, NULL);
+    lm_reserve_t pages;
+    struct loam_arena *range;
+    int result = -EINVAL;
+    if (huge(&pages, page_bytes, count, (unsigned)want->timeout_ms)) {
+        pages.kind = kind_of(0, want->node);
+        pages.pool_only = true;
+        result = want->node == LM_NODE_ANY ? lm_range_reserve_on_nodes(&pages, 0)
+                                           : lm_range_reserve(&pages, &range);
+    }
     failed(what, count * (page_bytes / LM_MIB), result);
 }
 
