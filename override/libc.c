@@ -98,8 +98,12 @@ LM_EXPORT int mallopt(int parameter, int value) {
 LM_EXPORT struct mallinfo2 mallinfo2(void) {
     lm_stats_t stats;
     lm_stats_take(&stats);
+    /* Memory that the program has lent is not loam's of the system, but objects are objects wherever they lie. What
+     * others do between the two looks must not make it negative. */
+    size_t arena = stats.span.arena_bytes,
+           large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
     return (struct mallinfo2){
-        .arena = stats.span.arena_bytes - stats.heap.large_bytes,
+        .arena = arena > large ? arena - large : 0,
         .ordblks = stats.span.clean_bytes + stats.span.dirty_bytes > 0,
         .hblks = stats.heap.large_blocks,
         .hblkhd = stats.heap.large_bytes,

@@ -58,12 +58,14 @@ typedef enum loam_arena_flags {
  * 64 KiB at multiples of 64 KiB are used, what is before and behind them is not touched. node: where it lies; only
  * said, not made so. *arena (which may be NULL for one that is never ended) is the arena.
  * 0; -EINVAL: no whole slice, an unknown flag, no such node; -EEXIST: it overlaps an arena, or memory that is loam's
- * own (a block that malloc gave, too), or lies where it would grow, if it could not reserve addresses; -ENOMEM;
- * -ENOSPC: 64 arenas. Takes time by slices, 136 bytes written of each. */
+ * own (a block that malloc gave, too), or lies where it would grow, if it could not reserve addresses; -EFAULT: a part
+ * of it is not mapped, or its first or last word cannot be read and written (the system is asked; the pages in between
+ * are taken on trust, and so are gaps where the program has shut itself in); -ENOMEM; -ENOSPC: 64 arenas. Takes time by
+ * slices, 136 bytes written of each; the first and the last page of it become resident. */
 LOAM_API int loam_manage_memory(void *start, size_t bytes, unsigned flags, int node,
                                 loam_arena **arena) LOAM_NOEXCEPT;
 
-/* ---- Memory of the system ---- */
+/* ---- Memory of the system: held as a whole, used or not, for the limits (loam/limits.h), which may refuse it ---- */
 
 /* An arena of at least so many bytes (a multiple of 64 KiB is used), of that node if it has as many. Addresses, unless
  * LOAM_ARENA_BACKED. 0; -EINVAL: no bytes, flag or node such as this; -ENOMEM; -ENOSPC. */
@@ -73,15 +75,16 @@ LOAM_API int loam_reserve_memory(size_t bytes, unsigned flags, int node,
 /* An arena of count huge pages of page_bytes (2 MiB or 1 GiB), of that node if it has them, resident at once and never
  * given back before loam_arena_destroy. They come from the system's pool (/proc/sys/vm/nr_hugepages and its like).
  * Where that has too few, pages of 2 MiB are taken instead of 1 GiB, and then memory that may get transparent huge
- * pages as it is touched; one line says so. A page of 1 GiB can take the system seconds: timeout_ms (0: none) is
- * looked at before each page but the first. Flags: LOAM_ARENA_EXCLUSIVE.
- * 0: all is there, in pages of whichever size; -ETIMEDOUT: *arena is as large as there was time for, NULL if for
- * nothing; -EINVAL, -ENOMEM, -ENOSPC: *arena is NULL. */
+ * pages as it is touched; one line says so, to the output handler or standard error, unless LOAM_SHOW_ERRORS is 0. An
+ * arena without any page of the pool is as one with LOAM_ARENA_PURGE. A page of 1 GiB can take the system seconds:
+ * timeout_ms (0: none) is looked at before each page but the first. Flags: LOAM_ARENA_EXCLUSIVE.
+ * 0: all is there, in pages of whichever size; -ETIMEDOUT: *arena is as large as there was time for, in
+ * pages of either size; -EINVAL, -ENOMEM, -ENOSPC: *arena is NULL. */
 LOAM_API int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int node,
                                      unsigned timeout_ms, loam_arena **arena) LOAM_NOEXCEPT;
 
-/* The same for everybody, dealt out evenly to the first so many NUMA nodes (0: to all), in an arena for each. Errors as
- * above; what is there stays then. */
+/* The same for everybody, dealt out evenly to the first so many NUMA nodes (0: to all), in an arena for each; a page of
+ * each in turn, so that time that runs out does so for all. Errors as above; what is there stays then. */
 LOAM_API int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned nodes,
                                                 unsigned timeout_ms) LOAM_NOEXCEPT;
 
@@ -89,13 +92,13 @@ LOAM_API int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count,
 
 /* As loam_heap_create, of a heap whose memory is the arena's. spill: where the arena is full, memory comes from
  * elsewhere; otherwise functions return NULL then, with errno ENOMEM, after empty pages have gone back. NULL also, with
- * errno EBUSY, iff loam_arena_destroy was called for the arena. loam_heap_delete leaves objects in the arena: free
- * places in pages with such an object may serve others, until the page is empty. */
+ * errno EBUSY, iff loam_arena_destroy was called for the arena, and with EINVAL iff arena is NULL. loam_heap_delete
+ * leaves objects in the arena: free places in pages with such an object may serve others, until the page is empty. */
 LOAM_API LOAM_NODISCARD loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) LOAM_NOEXCEPT;
 
 /* ---- Numbers, end ---- */
 
-/* Whether p, any pointer, lies in the arena. */
+/* Whether p, any pointer, lies in the arena; in NULL nothing does. */
 LOAM_API bool loam_arena_contains(const loam_arena *arena, const void *p) LOAM_NOEXCEPT;
 
 typedef struct loam_arena_numbers {
@@ -107,7 +110,7 @@ typedef struct loam_arena_numbers {
     int node;             /* LOAM_NODE_ANY: none */
 } loam_arena_numbers;
 
-/* A snapshot; takes time by the pieces of the arena. */
+/* A snapshot; takes time by the pieces of the arena. Of NULL: zeros, and no node. */
 LOAM_API void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) LOAM_NOEXCEPT;
 
 /* Ends the arena: from this call on nothing new is put into it, whatever comes back. 0: it is gone; a managed range is

@@ -10,9 +10,14 @@
  *
  * What is counted is what loam holds of the system: pages of blocks and large objects, in whole slices of 64 KiB,
  * touched or not, and what is free but has not gone back yet. Not counted: stacks, libraries, what the program maps
- * itself, what allocators of the family reserve (loam_source_reserve), and loam's tables (0.21%). A thread has a page,
- * 64 KiB and more, for each size class that it uses: limits below some MiB are coarse. Both limits are looked at when
- * loam takes slices, and never on the fast paths. What is held already when a limit is set stays.
+ * itself (also what it
+ * lends to loam by loam_manage_memory), what allocators of the family reserve (loam_source_reserve), and loam's tables
+ * (0.21%). Memory that loam reserves (loam_reserve_memory, loam_reserve_huge_pages) is held as a whole from that call
+ * on, used or not: it takes part in both limits there, and is refused, or told of, as a malloc of its size would be.
+ *
+ * A thread has a page, 64 KiB and more, for each size class that it uses: limits below some MiB are coarse. Both limits
+ * are looked at when loam takes slices, and never on the fast paths. What is in use already when a limit is set stays:
+ * what is free goes back at once, and if more than the soft one is held then, that is a crossing.
  *
  * A limit of the system's on the process's control group (a container) is not loam's to keep. With LOAM_LIMIT_CGROUP
  * loam gives memory back sooner as that is neared: docs/guide/limits.md.
@@ -30,14 +35,16 @@
 LOAM_BEGIN
 
 /* Limits in bytes, 0: none. 0, or -EINVAL iff both are given and soft is above hard, or one is above 1 PiB: nothing has
- * changed then. The same as the options LOAM_LIMIT_SOFT and LOAM_LIMIT_HARD. Cost: some hundred instructions. */
+ * changed then. The same as the options LOAM_LIMIT_SOFT and LOAM_LIMIT_HARD. Cost: some hundred instructions, and what
+ * giving free memory back takes where more is held than a limit allows. */
 LOAM_API int loam_limit_set(size_t soft, size_t hard) LOAM_NOEXCEPT;
 
 /* More than the soft limit is held now, and less was before. held: bytes, at some moment since; soft: the limit. It is
  * called once for each crossing, which ends when an eighth of the limit less is held, by a thread that is in a slow
- * path of malloc, after loam has given back what was free; that may be another thread than the one that crossed it.
- * It may do all that a handler may (loam/handlers.h): free, allocate, set other limits, wake a thread that frees; but
- * it must not free or change the object that a realloc is about. */
+ * path of malloc, or reserves memory, after loam has given back what was free; that may be another thread than the one
+ * that crossed it, and a malloc that the hard limit would refuse otherwise. It may do all that a handler may
+ * (loam/handlers.h): free, allocate, set other limits, wake a thread that frees; but it must not free or change the
+ * object that a realloc is about. */
 typedef void (*loam_limit_handler)(size_t held, size_t soft, void *argument);
 
 /* One in a process; NULL: none, which is the default. */
@@ -59,7 +66,7 @@ typedef struct loam_limits {
     int pressure;       /* LOAM_PRESSURE_... */
 } loam_limits;
 
-/* A snapshot; takes loam's innermost lock. */
+/* A snapshot; takes loam's innermost lock. NULL: nothing is done. */
 LOAM_API void loam_limit_get(loam_limits *limits) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -15,6 +15,11 @@
  *
  *   not told  of a heap that is destroyed, which objects were in use: what it had ready counts as allocated and freed.
  *
+ * Objects are counted wherever they lie. Memory (committed, reserved, segments, metadata, dirty) is what loam has of
+ * the system: what a program lends by loam_manage_memory is not the heap's and counts in arenas_bytes alone; what loam
+ * reserves (loam_reserve_memory and its like) is committed and reserved as a whole, touched or not, and counts in
+ * arenas_bytes as well.
+ *
  * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the
  * last loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
  * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
@@ -51,7 +56,7 @@ typedef struct loam_stats_t {
     uint32_t version; /* LOAM_STATS_VERSION of the library */
 
     loam_stats_class of_class[LOAM_STATS_CLASSES]; /* objects to 64 KiB, by size */
-    loam_stats_count small_objects, small_bytes;   /* sums of these */
+    loam_stats_count small_objects, small_bytes; /* sums of these; not of sampled ones, see below */
     loam_stats_count large_objects,
         large_bytes; /* of more than 64 KiB; growing in place counts as allocated */
     loam_stats_count bytes_in_all;
@@ -65,13 +70,13 @@ typedef struct loam_stats_t {
     uint64_t purged_bytes;     /* given back to the system while the addresses stayed: "reset" */
     uint64_t purges;           /* in so many calls */
 
-    loam_stats_count
-        pages; /* of objects of one size class; peak: bytes_in_all has it, here it is 0 */
+    loam_stats_count pages;     /* of objects of one size class */
     loam_stats_count abandoned; /* pages whose thread has ended, until another takes them */
     loam_stats_count threads;   /* that allocate; the process's first too */
     uint64_t heaps;       /* made for threads and parts of first-class heaps; they are used again */
     uint64_t arena_grown; /* times that the range of addresses got longer */
-    uint64_t arenas_bytes, arenas_free_bytes; /* of the arenas of loam/arena.h: in all, free */
+    uint64_t arenas_bytes,
+        arenas_free_bytes; /* of the arenas of loam/arena.h, lent or reserved: in all, free */
 
     uint64_t system_calls, mmaps, munmaps, madvises, commits; /* loam's own, all since the start */
 
@@ -79,6 +84,11 @@ typedef struct loam_stats_t {
         system_us;                /* user and system: of the whole process, since it began */
     uint64_t faults, disk_faults; /* page faults of the process, without and with reading a disk */
     uint64_t resident_bytes, resident_peak; /* of the process; 0: the system does not say */
+
+    loam_stats_count
+        segments; /* slices of 64 KiB that `reserved` is made of, and pages and large objects cut from */
+    loam_stats_count sampled_objects,
+        sampled_bytes; /* of loam/sampling.h, of any size class; in bytes_in_all, too */
 } loam_stats_t;
 
 /* Fills in the first `bytes` bytes of *stats, sizeof(loam_stats_t) as the caller knows it. 0, or -EINVAL iff stats is
@@ -97,7 +107,8 @@ LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 
 /* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it does not fit. Returns
  * the length of the whole text without that 0, as snprintf does: 32 KiB hold it always. buffer may be NULL where bytes
- * is 0. Names are those of the struct; classes are a list of objects, those never used left out. */
+ * is 0, otherwise that is -EINVAL. Names are those of the struct; classes are a list of objects, those never used left
+ * out; "library" and "build" (release, debug, secure) say whose numbers they are. */
 LOAM_API int loam_stats_json(char *buffer, size_t bytes) LOAM_NOEXCEPT;
 
 /* From now on totals are what is in use and what is allocated after this, freed is 0, and peaks are looked for anew.

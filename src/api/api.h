@@ -52,6 +52,11 @@ typedef struct lm_stats {
 
 void lm_stats_take(lm_stats_t *stats);
 
+/* "release", "debug" or "secure". */
+LM_INLINE const char *lm_build_name(void) {
+    return LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
+}
+
 /* Called once, when the library starts: what is elapsed counts from here. */
 void lm_stats_begin(void);
 

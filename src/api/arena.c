@@ -42,6 +42,7 @@ int loam_reserve_memory(size_t bytes, unsigned flags, int node, loam_arena **are
                          .huge = (flags & LOAM_ARENA_HUGE) != 0,
                          .kind = kind_of(flags, node)};
     int result = lm_range_reserve(&want, &made);
+    lm_limit_answer_if_crossed();
     return given(result, made, arena);
 }
 
@@ -61,6 +62,7 @@ int loam_reserve_huge_pages(size_t page_bytes, size_t count, unsigned flags, int
         return given(-EINVAL, NULL, arena);
     want.kind = kind_of(flags, node);
     int result = lm_range_reserve(&want, &made);
+    lm_limit_answer_if_crossed();
     return given(result, made, arena);
 }
 
@@ -69,19 +71,29 @@ int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned
     lm_reserve_t want;
     if (!huge(&want, page_bytes, count, timeout_ms)) return -EINVAL;
     want.kind = kind_of(0, LM_NODE_ANY);
-    return lm_range_reserve_on_nodes(&want, nodes);
+    int result = lm_range_reserve_on_nodes(&want, nodes);
+    lm_limit_answer_if_crossed();
+    return result;
 }
 
 loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) {
+    if (arena == NULL) {
+        errno = EINVAL;
+        return NULL;
+    }
     errno = EBUSY; /* the heap says ENOMEM where that is the reason */
     return lm_whole_create_in(arena, spill);
 }
 
 bool loam_arena_contains(const loam_arena *arena, const void *p) {
-    return ((uintptr_t)p - lm_range_start(arena)) >> LM_SLICE_SHIFT < lm_range_slices(arena);
+    return arena != NULL &&
+           ((uintptr_t)p - lm_range_start(arena)) >> LM_SLICE_SHIFT < lm_range_slices(arena);
 }
 
 void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) {
+    if (numbers == NULL) return;
+    *numbers = (loam_arena_numbers){.node = LOAM_NODE_ANY};
+    if (arena == NULL) return;
     lm_range_numbers_t range;
     lm_range_numbers(arena, &range);
     *numbers = (loam_arena_numbers){.start = (void *)lm_range_start(arena),
@@ -101,18 +113,24 @@ int loam_numa_node(void) { return lm_node_here(); }
 /* ---- At the start ---- */
 
 static void failed(const char *what, size_t mib, int result) {
-    if (result >= 0 || result == -ETIMEDOUT) return; /* which has had its line */
-    lm_report("loam: %s: %zu MiB cannot be had%s", what, mib,
-              result == -EINVAL ? ", or there is no such node" : "");
+    if (result >= 0 || result == -ETIMEDOUT) return;      /* which has had its line */
+    if (lm_load_relaxed(&lm_misuse_policy.quiet)) return; /* relaxed: a word by itself */
+    lm_print("loam: %s: %zu MiB cannot be had%s", what, mib,
+             result == -EINVAL ? ", or there is no such node" : "");
 }
 
 static void reserve_pages(const char *what, size_t page_bytes, size_t count,
                           const lm_at_start_t *want) {
     if (count == 0) return;
-    unsigned ms = (unsigned)want->timeout_ms;
-    int result = want->node == LM_NODE_ANY
-                     ? loam_reserve_huge_pages_interleave(page_bytes, count, 0, ms)
-                     : loam_reserve_huge_pages(page_bytes, count, 0, want->node, ms, NULL);
+    lm_reserve_t pages;
+    struct loam_arena *range;
+    int result = -EINVAL;
+    if (huge(&pages, page_bytes, count, (unsigned)want->timeout_ms)) {
+        pages.kind = kind_of(0, want->node);
+        pages.pool_only = true;
+        result = want->node == LM_NODE_ANY ? lm_range_reserve_on_nodes(&pages, 0)
+                                           : lm_range_reserve(&pages, &range);
+    }
     failed(what, count * (page_bytes / LM_MIB), result);
 }
 

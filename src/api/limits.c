@@ -8,7 +8,11 @@ LM_STATIC_ASSERT((int)LOAM_PRESSURE_NONE == 0 && (int)LOAM_PRESSURE_SOME == 1 &&
                      (int)LOAM_PRESSURE_HIGH == 2,
                  "as lm_pressure_t");
 
-int loam_limit_set(size_t soft, size_t hard) { return lm_options_limit(soft, hard) ? 0 : -EINVAL; }
+int loam_limit_set(size_t soft, size_t hard) {
+    if (!lm_options_limit(soft, hard)) return -EINVAL;
+    lm_limit_changed();
+    return 0;
+}
 
 /* What the policy has, as the public header has it. */
 static size_t limit(const size_t *bytes) {
@@ -17,6 +21,7 @@ static size_t limit(const size_t *bytes) {
 }
 
 void loam_limit_get(loam_limits *limits) {
+    if (limits == NULL) return;
     lm_limit_stats_t stats;
     lm_limit_stats(&stats);
     *limits = (loam_limits){

@@ -407,6 +407,7 @@ int loam_option_set(const char *name, const char *value) {
     set_piece(option, lm_piece(value), number, BY_CALL);
     if (started && (option == OPTION_PURGE_THREAD || option == OPTION_PAGE_RESET))
         lm_purge_changed();
+    if (started && (option == OPTION_LIMIT_SOFT || option == OPTION_LIMIT_HARD)) lm_limit_changed();
     return 0;
 }
 

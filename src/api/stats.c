@@ -34,10 +34,11 @@ static struct {
 
 /* Calls each row of the struct that counts what comes and goes, always in the same order. */
 static void each_row(loam_stats_t *stats, void (*change)(loam_stats_count *row, size_t index)) {
-    loam_stats_count *rows[] = {&stats->small_objects, &stats->small_bytes,  &stats->large_objects,
-                                &stats->large_bytes,   &stats->bytes_in_all, &stats->committed,
-                                &stats->reserved,      &stats->pages,        &stats->abandoned,
-                                &stats->threads};
+    loam_stats_count *rows[] = {
+        &stats->small_objects, &stats->small_bytes, &stats->large_objects, &stats->large_bytes,
+        &stats->bytes_in_all,  &stats->committed,   &stats->reserved,      &stats->pages,
+        &stats->abandoned,     &stats->threads,     &stats->segments,      &stats->sampled_objects,
+        &stats->sampled_bytes};
     size_t n = sizeof rows / sizeof rows[0];
     LM_STATIC_ASSERT(sizeof rows / sizeof rows[0] + LOAM_STATS_CLASSES <= ROWS_MOST, "room");
     for (size_t i = 0; i < n; i++) change(rows[i], i);
@@ -84,6 +85,7 @@ static void add_up(loam_stats_t *stats) {
     }
     add_row(&stats->bytes_in_all, &stats->small_bytes, 1);
     add_row(&stats->bytes_in_all, &stats->large_bytes, 1);
+    add_row(&stats->bytes_in_all, &stats->sampled_bytes, 1);
 }
 
 static void name_classes(loam_stats_t *stats) {
@@ -108,10 +110,16 @@ static void take_into(loam_stats_t *stats, lm_stats_t *now) {
     }
     stats->large_objects = row_of(heap->large_total, heap->large_blocks, heap->large_most);
     stats->large_bytes = row_of(heap->large_bytes_total, heap->large_bytes, heap->large_bytes_most);
+    stats->sampled_objects = row_of_tally(&heap->sampled);
+    stats->sampled_bytes = row_of_tally(&heap->sampled_bytes);
     add_up(stats);
-    stats->pages = row_of(heap->pages_gone + stats->pages.current, stats->pages.current, 0);
+    stats->pages =
+        row_of(heap->pages_gone + stats->pages.current, stats->pages.current, heap->pages_most);
     stats->committed = row_of_tally(&span->committed);
     stats->reserved = row_of_tally(&span->reserved);
+    stats->segments = (loam_stats_count){
+        stats->reserved.total >> LM_SLICE_SHIFT, stats->reserved.freed >> LM_SLICE_SHIFT,
+        stats->reserved.current >> LM_SLICE_SHIFT, stats->reserved.peak >> LM_SLICE_SHIFT};
     stats->abandoned = row_of_tally(&heap->orphans);
     stats->threads = row_of(heap->threads_total, heap->threads, heap->threads_most);
     stats->metadata_bytes = span->metadata_bytes;
@@ -242,35 +250,70 @@ int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) {
     return hand_over(stats, bytes, &all);
 }
 
-/* ---- malloc_info ---- */
+/* ---- malloc_info: elements and their meaning as the C library has them ---- */
+
+/* Free blocks of all pages. */
+typedef struct rest {
+    size_t count, bytes;
+} rest_t;
+
+static void write_sizes(FILE *stream, const lm_heap_stats_t *heap, rest_t *rest) {
+    fprintf(stream, "<sizes>\n");
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (heap->of_class[c].pages == 0) continue;
+        size_t bytes = lm_class_bytes(c), room = heap->of_class[c].capacity,
+               used = heap->of_class[c].blocks, left = room > used ? room - used : 0;
+        fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
+                c == 1 ? 0 : lm_class_bytes(c - 1) + 1, bytes, left * bytes, left);
+        rest->count += left;
+        rest->bytes += left * bytes;
+    }
+    fprintf(stream, "</sizes>\n");
+}
+
+static void write_free(FILE *stream, const rest_t *rest) {
+    fprintf(stream,
+            "<total type=\"fast\" count=\"0\" size=\"0\"/>\n"
+            "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n",
+            rest->count, rest->bytes);
+}
+
+static void write_system(FILE *stream, const lm_span_stats_t *span) {
+    fprintf(stream,
+            "<system type=\"current\" size=\"%zu\"/>\n"
+            "<system type=\"max\" size=\"%zu\"/>\n",
+            span->arena_bytes, span->reserved.most);
+}
+
+static void write_addresses(FILE *stream, const lm_span_stats_t *span) {
+    fprintf(stream,
+            "<aspace type=\"total\" size=\"%zu\"/>\n"
+            "<aspace type=\"mprotect\" size=\"%zu\"/>\n",
+            span->arena_bytes + span->metadata_bytes, span->arena_bytes + span->metadata_bytes);
+}
 
 int lm_stats_write_xml(FILE *stream) {
     lm_stats_t stats;
     lm_stats_take(&stats);
     const lm_span_stats_t *span = &stats.span;
     const lm_heap_stats_t *heap = &stats.heap;
-    fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        if (heap->of_class[c].pages == 0) continue;
-        size_t bytes = lm_class_bytes(c),
-               left = heap->of_class[c].capacity - heap->of_class[c].blocks;
-        fprintf(stream, "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n",
-                c == 1 ? 0 : lm_class_bytes(c - 1) + 1, bytes, left * bytes, left);
-    }
+    rest_t rest = {0, 0};
+    fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
+    write_sizes(stream, heap, &rest);
+    write_free(stream, &rest);
+    write_system(stream, span);
     fprintf(stream,
-            "</sizes>\n"
-            "<total type=\"fast\" count=\"0\" size=\"0\"/>\n"
-            "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
-            "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n"
-            "<system type=\"current\" size=\"%zu\"/>\n"
-            "<system type=\"max\" size=\"%zu\"/>\n"
             "<system type=\"arena\" size=\"%zu\"/>\n"
             "<system type=\"metadata\" size=\"%zu\"/>\n"
-            "<system type=\"dirty\" size=\"%zu\"/>\n"
-            "<aspace type=\"total\" size=\"%zu\"/>\n"
-            "</heap>\n</malloc>\n",
-            heap->small_blocks, heap->held_bytes, heap->large_blocks, heap->large_bytes,
-            span->arena_bytes, span->reserved.most, span->arena_bytes, span->metadata_bytes,
-            span->dirty_bytes, span->arena_bytes + span->metadata_bytes);
+            "<system type=\"dirty\" size=\"%zu\"/>\n",
+            span->arena_bytes, span->metadata_bytes, span->dirty_bytes);
+    write_addresses(stream, span);
+    fprintf(stream, "</heap>\n");
+    write_free(stream, &rest);
+    fprintf(stream, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", heap->large_blocks,
+            heap->large_bytes);
+    write_system(stream, span);
+    write_addresses(stream, span);
+    fprintf(stream, "</malloc>\n");
     return ferror(stream) ? -1 : 0;
 }

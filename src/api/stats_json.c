@@ -1,11 +1,12 @@
 /* stats_json.c: loam_stats_t as one JSON object, a row a line, into a buffer or to the output handler.
  *
- *   { "version": 1, "classes": [ {"object_bytes": 16, "total": ... }, ... ], "small_objects": {...}, ... }
+ *   { "version": 1, "build": "release", "classes": [ {"object_bytes": 16, "total": ... }, ... ], "small_objects": {...}, ... }
  *
  * Every line is less than LM_LINE_BYTES: a class has eight numbers of 20 digits at most. No allocation, no printf.
  */
 #include "api/api.h"
 
+#include <errno.h>
 #include <string.h>
 
 typedef struct out {
@@ -51,7 +52,8 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
         size_t at;
     } rows[] = {ROW(small_objects), ROW(small_bytes), ROW(large_objects), ROW(large_bytes),
                 ROW(bytes_in_all),  ROW(committed),   ROW(reserved),      ROW(pages),
-                ROW(abandoned),     ROW(threads)},
+                ROW(abandoned),     ROW(threads),     ROW(segments),      ROW(sampled_objects),
+                ROW(sampled_bytes)},
       numbers[] = {ROW(metadata_bytes), ROW(held_bytes),     ROW(dirty_bytes),
                    ROW(purged_bytes),   ROW(purges),         ROW(heaps),
                    ROW(arena_grown),    ROW(arenas_bytes),   ROW(arenas_free_bytes),
@@ -62,8 +64,8 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
     const char *from = (const char *)stats;
     out_t out = {sink, context};
     lm_line_t first = {0};
-    lm_line_add(&first, "{\"version\": %u, \"library\": \"%s\",\n", stats->version,
-                LOAM_VERSION_TEXT);
+    lm_line_add(&first, "{\"version\": %u, \"library\": \"%s\", \"build\": \"%s\",\n",
+                stats->version, LOAM_VERSION_TEXT, lm_build_name());
     send(&out, &first);
     write_classes(&out, stats);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -100,6 +102,7 @@ static void into_buffer(void *context, const char *text, size_t length) {
 }
 
 int loam_stats_json(char *buffer, size_t bytes) {
+    if (buffer == NULL && bytes > 0) return -EINVAL;
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);
     buffer_t out = {buffer, bytes > 0 ? bytes - 1 : 0, 0};

@@ -156,24 +156,14 @@ static LM_NOINLINE void print_process(const loam_stats_t *stats) {
 }
 
 /* Each in a frame of its own, one after the other: stacks of 16 KiB are enough. */
-static LM_NOINLINE void print_pages(const loam_stats_t *stats) {
-    lm_line_t pages = begin("pages");
-    lm_line_t none = {0};
-    lm_line_add(&none, "-");
-    add_right(&pages, &none, COLUMN);
-    add_count(&pages, stats->pages.total, COLUMN);
-    add_count(&pages, stats->pages.freed, COLUMN);
-    add_count(&pages, stats->pages.current, COLUMN);
-    lm_print("%s", pages.text);
-}
-
 static LM_NOINLINE void print_memory(const loam_stats_t *stats) {
     print_heading("memory", "");
     print_row("committed", &stats->committed, add_bytes);
     print_row("reserved", &stats->reserved, add_bytes);
+    print_row("segments", &stats->segments, add_count);
     print_row("threads", &stats->threads, add_count);
     print_row("abandoned", &stats->abandoned, add_count);
-    print_pages(stats);
+    print_row("pages", &stats->pages, add_count);
     lm_line_t purged = {0};
     lm_line_add(&purged, " in %zu calls", stats->purges);
     print_number("reset", add_bytes, stats->purged_bytes, purged.text);
@@ -197,14 +187,15 @@ static LM_NOINLINE void print_system(const loam_stats_t *stats) {
 void loam_stats_print(void) {
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);
-    const char *build = LOAM_DEBUG ? "debug" : LOAM_SECURE ? "secure" : "release";
-    lm_print("loam %s, %s: heap statistics", LOAM_VERSION_TEXT, build);
+    lm_print("loam %s, %s: heap statistics", LOAM_VERSION_TEXT, lm_build_name());
     print_classes(&stats);
     print_heading("heap", "            count");
     print_objects("to 64 KiB", &stats.small_bytes, &stats.small_objects);
     print_objects("large", &stats.large_bytes, &stats.large_objects);
     loam_stats_count objects = stats.small_objects;
-    objects.total += stats.large_objects.total;
+    objects.total += stats.large_objects.total + stats.sampled_objects.total;
+    if (stats.sampled_objects.total > 0)
+        print_objects("sampled", &stats.sampled_bytes, &stats.sampled_objects);
     print_objects("total", &stats.bytes_in_all, &objects);
     print_memory(&stats);
     print_system(&stats);

@@ -82,6 +82,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     }
     const lm_span_counts_t *counts = &lm_span_counts;
     stats->pages_gone = lm_load_relaxed(&counts->pages_gone);
+    stats->pages_most = greater(lm_load_relaxed(&counts->pages_most), stats->pages);
     stats->large_total = lm_load_relaxed(&counts->large);
     stats->large_bytes_total = lm_load_relaxed(&counts->large_bytes);
     stats->large_most = greater(lm_load_relaxed(&counts->large_most), stats->large_blocks);
@@ -96,6 +97,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
 void lm_heap_forget_peaks(void) {
     lm_store_relaxed(&lm_heap_counts.most, lm_load_relaxed(&lm_heaps_active));
     (void)lm_orphan_tally(true);
+    lm_sampled_forget_peaks();
 }
 
 /* ---- Of a first-class heap ---- */

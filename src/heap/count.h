@@ -51,6 +51,7 @@ LM_INLINE void lm_count_others_back(unsigned size_class, size_t n) {
 /* A page has come. */
 LM_INLINE void lm_count_page(const lm_page_t *page) {
     (void)lm_add_relaxed(&lm_span_counts.of_class[page->size_class].room, page->capacity);
+    (void)lm_add_relaxed(&lm_span_counts.pages, 1);
 }
 
 /* A large object of so many usable bytes has come; has changed them. What goes is counted by the span. */

@@ -3,7 +3,8 @@
  *   slow path   lm_beating? ──> count, call the program's deferred free
  *               allocate
  *               lm_limit_crossed? ──> collect, purge, tell the program
- *   no memory   once: deferred free (force), and under a hard limit collect, purge; what waits in checked builds
+ *   no memory   once: deferred free (force), collect, from other threads too; under a hard limit purge, and tell of
+ *               the soft one; what waits in checked builds
  *               out-of-memory handler, again and again ──> NULL
  *
  * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
@@ -33,12 +34,14 @@ static bool collect(void) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
-    if (!asked && !limited && !lm_later_waits()) return waited;
+    /* What other threads keep; it asks the system for what a program that has shut itself in may not have. */
+    bool idle = lm_purge_may_work();
+    if (!asked && !limited && !idle && !lm_later_waits()) return waited;
     lm_heap_collect();
-    /* What threads keep that sleep; it asks the system for what a program that has shut itself in may not have. */
-    if (limited && lm_purge_may_work()) (void)lm_idle_collect(true);
+    if (idle) lm_idle_collect_now();
     /* Where the system has no more, what goes back to it might not come again. */
     if (limited) (void)lm_purge_all();
+    lm_limit_answer_if_crossed(); /* whom that tells may free something */
     return true;
 }
 

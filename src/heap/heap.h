@@ -310,24 +310,34 @@ bool lm_expand(void *p, size_t bytes);
 /* What malloc(bytes) would really offer, at least. */
 size_t lm_good_size(size_t bytes);
 
+/* Collects and tells the program, after memory was taken that may have crossed the soft limit. No lock held. */
+void lm_limit_answer(void);
+LM_INLINE void lm_limit_answer_if_crossed(void) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed)))
+        lm_limit_answer(); /* relaxed: from the next one on will do */
+}
+
 /* The calling thread gives back what it holds ready, and what ended threads have left; other threads are not
  * touched. */
 void lm_heap_collect(void);
 
 typedef struct lm_heap_stats {
-    size_t small_bytes, small_blocks; /* in use, in pages; taken without stopping anybody */
+    size_t small_bytes,
+        small_blocks; /* in use, in pages, or sampled; taken without stopping anybody */
     size_t large_bytes, large_blocks;
-    size_t held_bytes; /* in pages, not in use */
+    size_t lent_large_bytes; /* of these in memory that the program has lent (span/range.h) */
+    size_t held_bytes;       /* in pages, not in use */
     size_t heaps;
     struct {
         size_t pages, blocks, capacity;
         size_t most;    /* at a time: see count.h */
         uint64_t total; /* blocks ever allocated */
     } of_class[LM_CLASSES];
-    size_t pages_gone;
+    size_t pages, pages_gone, pages_most;
     size_t large_total, large_most, large_bytes_total, large_bytes_most;
     size_t threads, threads_total, threads_most; /* that have a heap; often one that another had */
     lm_tally_t orphans;                          /* pages */
+    lm_tally_t sampled, sampled_bytes;
 } lm_heap_stats_t;
 
 /* What the calling thread has ready is not in use, nor what threads have in lists of others' blocks; what other

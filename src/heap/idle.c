@@ -14,6 +14,7 @@
  * the worker may take lists from head[c] of pages without blocks in use, and send home the blocks of other
  * threads' pages, listed or handed out. If not, the pointer is put back. Nothing on the fast paths pays for
  * it. Where /proc is missing, all this stays until the owner comes back.
+ * Who is short of memory waits for no tick, and does all that in the worker's place, for all heaps at once (due.c).
  * Heaps without a thread that were left with something (thread.c) give it up here after KEEP_TICKS.
  * Runs in the worker: no thread-local storage here.
  */
@@ -263,9 +264,8 @@ static bool note(void) {
     return busy;
 }
 
-/* First everybody hands over what belongs to others, then everybody takes in. */
-bool lm_idle_collect(bool last) {
-    lm_lock_take(&lm_registry_lock); /* so that no fork finds us with blocks in our hands */
+/* Registry's lock held. First everybody hands over what belongs to others, then everybody takes in. */
+static bool collect_all(bool last) {
     bool more = lm_transfer_empty(last);
     more |= pass(at_rest_awake, park_each);
     more |= pass(told_or_at_rest, take_in_each);
@@ -274,6 +274,25 @@ bool lm_idle_collect(bool last) {
     more |= note() || lm_load_relaxed(&lm_heaps_kept) > 0;
     more |= lm_large_let_go(last);
     more |= lm_reuse_rest(last);
+    return more;
+}
+
+bool lm_idle_collect(bool last) {
+    lm_lock_take(&lm_registry_lock); /* so that no fork finds us with blocks in our hands */
+    bool more = collect_all(last);
     lm_lock_give(&lm_registry_lock);
     return more;
+}
+
+void lm_idle_collect_now(void) {
+    lm_lock_take(&lm_registry_lock);
+    (void)note();
+    /* Whose pages were gone through a tick ago: again. */
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
+        lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (lm_load_relaxed(&heap->active)) lm_store_relaxed(&heap->rest, 0);
+    }
+    (void)collect_all(true);
+    lm_lock_give(&lm_registry_lock);
 }

@@ -254,8 +254,9 @@ void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
 void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align);
 
 void lm_sampled_check(void); /* the invariant */
-/* Objects in use, and their bytes. */
-size_t lm_sampled_count(size_t *bytes);
+/* Objects, and their bytes, in use and ever. From now on the most of each is looked for anew. */
+void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes);
+void lm_sampled_forget_peaks(void);
 
 void lm_sampled_lock(void);
 void lm_sampled_unlock(void);
@@ -532,12 +533,6 @@ LM_INLINE void lm_beat_if_asked(void) {
         lm_beat(); /* relaxed: from the next one on will do */
 }
 
-/* Collects and tells the program, after memory was taken that may have crossed the soft limit. */
-void lm_limit_answer(void);
-LM_INLINE void lm_limit_answer_if_crossed(void) {
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed))) lm_limit_answer(); /* relaxed: likewise */
-}
-
 /* lm_room_made, after what loam itself can do: as there. */
 bool lm_room_found(size_t bytes, unsigned *tries);
 
@@ -550,6 +545,10 @@ void lm_count_sum(lm_heap_stats_t *stats);
 
 /* What the worker does once a tick: see lm_purge_collect_idle. */
 bool lm_idle_collect(bool last);
+
+/* The same for who is short of memory: from all threads at once, also those that have run a slow path a moment ago. No
+ * lock held, and not by who is inside fork. */
+void lm_idle_collect_now(void);
 
 /* Takes what the heaps of ended threads were left with for the next ones, or for frees on their way. No lock held. */
 void lm_idle_unkeep(void);

@@ -380,9 +380,8 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     record(&slot->allocated, frames, depth, thread_of(heap));
     slot->freed.depth = slot->freed.thread = 0;
     slot->state = LM_SLOT_USED;
-    lm_sampled.taken++;
-    lm_sampled.live++;
-    lm_sampled.live_bytes += bytes;
+    lm_tally_add(&lm_sampled.objects, 1);
+    lm_tally_add(&lm_sampled.bytes, bytes);
     void *p = slot->object;
     lm_sampled_unlock();
     return p;
@@ -390,7 +389,10 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
 
 void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes) {
     lm_sampled_lock();
-    lm_sampled.live_bytes += bytes - page->bytes;
+    if (bytes >= page->bytes)
+        lm_tally_add(&lm_sampled.bytes, bytes - page->bytes);
+    else
+        lm_tally_sub(&lm_sampled.bytes, page->bytes - bytes);
     set_object(&lm_sampled.slots[slot_of(page)], page, (char *)p, bytes);
     lm_sampled_unlock();
 }
@@ -439,8 +441,8 @@ void lm_sampled_free(lm_page_t *page, void *p) {
     if (slot->state == LM_SLOT_USED) {
         record(&slot->freed, frames, depth, thread_of(lm_heap_mine()));
         lm_store_relaxed(&slot->state, LM_SLOT_FREED);
-        lm_sampled.live--;
-        lm_sampled.live_bytes -= page->bytes;
+        lm_tally_sub(&lm_sampled.objects, 1);
+        lm_tally_sub(&lm_sampled.bytes, page->bytes);
         close_slot(slot);
         enqueue(index);
     }
@@ -449,12 +451,20 @@ void lm_sampled_free(lm_page_t *page, void *p) {
 
 /* ---- Numbers, check ---- */
 
-size_t lm_sampled_count(size_t *bytes) {
+void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes) {
     lm_sampled_lock();
-    size_t live = lm_sampled.live;
-    *bytes = lm_sampled.live_bytes;
+    lm_tally_look(&lm_sampled.objects);
+    lm_tally_look(&lm_sampled.bytes);
+    *objects = lm_sampled.objects;
+    *bytes = lm_sampled.bytes;
     lm_sampled_unlock();
-    return live;
+}
+
+void lm_sampled_forget_peaks(void) {
+    lm_sampled_lock();
+    lm_tally_forget(&lm_sampled.objects);
+    lm_tally_forget(&lm_sampled.bytes);
+    lm_sampled_unlock();
 }
 
 void lm_sampling_numbers(lm_sampling_numbers_t *numbers) {
@@ -462,8 +472,8 @@ void lm_sampling_numbers(lm_sampling_numbers_t *numbers) {
     *numbers = (lm_sampling_numbers_t){
         .rate = lm_load_relaxed(&lm_sampling.rate),
         .slots = lm_sampled.base != NULL ? lm_sampled.count : 0,
-        .live = lm_sampled.live,
-        .taken = lm_sampled.taken,
+        .live = lm_sampled.objects.now,
+        .taken = lm_sampled.objects.now + lm_sampled.objects.gone,
         .missed = lm_sampled.missed,
         .found = lm_load_relaxed(&lm_sampled.found),
     };
@@ -502,7 +512,8 @@ void lm_sampled_check(void) {
         queued++;
         if (lm_sampled.slots[i].state == LM_SLOT_USED) queued = SIZE_MAX / 2;
     }
-    if (lm_sampled.base != NULL && (used != lm_sampled.live || queued + used != lm_sampled.count)) {
+    if (lm_sampled.base != NULL &&
+        (used != lm_sampled.objects.now || queued + used != lm_sampled.count)) {
         lm_report("loam: sampling invariant broken: %zu slots in use, %zu queued", used, queued);
         lm_port_abort();
     }

@@ -31,7 +31,8 @@ typedef struct lm_sampled {
     uint32_t count;
     uint32_t first, last; /* the queue; the one that was freed the longest ago is first */
     size_t page_bytes;
-    size_t live, live_bytes, taken, missed;
+    lm_tally_t objects, bytes; /* sampled ones */
+    size_t missed;
     size_t found; /* atomic: reports */
 } lm_sampled_t;
 

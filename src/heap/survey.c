@@ -12,12 +12,15 @@ static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
     if (span->kind == LM_KIND_LARGE) {
         stats->large_blocks++;
         stats->large_bytes += span->bytes;
+        if (lm_slice_of(lm_span_start(span)) >= lm_arena.slices)
+            stats->lent_large_bytes += span->bytes;
         return;
     }
     if (span->kind != LM_KIND_PAGE) return;
     size_t outside = lm_page_outside(span),
            remote = lm_remote_count(lm_load_relaxed(&span->remote));
     size_t blocks = outside > remote ? outside - remote : 0;
+    stats->pages++;
     stats->of_class[span->size_class].pages++;
     stats->of_class[span->size_class].blocks += blocks;
     stats->of_class[span->size_class].capacity += span->capacity;
@@ -35,9 +38,9 @@ void lm_heap_stats(lm_heap_stats_t *stats) {
     if (lm_heap_mine() != NULL)
         (void)lm_heap_get(); /* it may be parked, and the worker in its lists */
     lm_span_visit(count_span, stats);
-    size_t sampled_bytes, sampled = lm_sampled_count(&sampled_bytes);
-    stats->small_blocks += sampled;
-    stats->small_bytes += sampled_bytes;
+    lm_sampled_tally(&stats->sampled, &stats->sampled_bytes);
+    stats->small_blocks += stats->sampled.now;
+    stats->small_bytes += stats->sampled_bytes.now;
     lm_count_sum(stats);
 }
 

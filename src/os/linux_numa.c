@@ -1,5 +1,7 @@
-/* linux_numa.c: NUMA nodes and huge pages of the pool (os.h), by Linux.
+/* linux_numa.c: NUMA nodes, huge pages of the pool, and memory that the program brings (os.h), by Linux.
  *
+ *   a range    msync, which does nothing by MS_ASYNC, tells what is not mapped; FUTEX_WAKE_OP adds 0 to a word, and says
+ *              so where that cannot be read and written. Neither touches what lies there.
  *   nodes      /sys/devices/system/node/online, a list as "0-3,8"; getcpu says where a thread runs
  *   binding    mbind, as a preference: a node without memory is no reason to fail
  *   the pool   /proc/sys/vm/nr_hugepages and its like: mmap with MAP_HUGETLB
@@ -11,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -41,6 +44,23 @@ call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e, intptr_
 }
 
 static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+
+/* ---- The program's memory ---- */
+
+static bool word_is_writable(uintptr_t at) {
+    static uint32_t nobody_waits;
+    int add_nothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
+    return call(SYS_futex, (intptr_t)&nobody_waits, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 1, 0,
+                (intptr_t)at, add_nothing) != -EFAULT;
+}
+
+bool lm_os_writable(void *at, size_t bytes, bool shut_in) {
+    uintptr_t start = (uintptr_t)at;
+    /* Also where it is no file's: it walks the maps. */
+    if (!shut_in && call(SYS_msync, (intptr_t)start, (intptr_t)bytes, MS_ASYNC, 0, 0, 0) == -ENOMEM)
+        return false;
+    return word_is_writable(start) && word_is_writable(start + bytes - sizeof(uint32_t));
+}
 
 /* ---- Nodes ---- */
 

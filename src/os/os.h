@@ -92,7 +92,12 @@ bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 /* Bytes of one system page: 4096 to 65536. */
 size_t lm_os_page_bytes(void);
 
-/* ---- Nodes, and the system's pool of huge pages (linux_numa.c) ---- */
+/* ---- The program's memory, nodes, and the system's pool of huge pages (linux_numa.c) ---- */
+
+/* Whether [at, at+bytes), multiples of lm_os_page_bytes(), is mapped, and its first and last word can be read and
+ * written, which stay as they are; where the system does not say, they can. shut_in: only those two are asked about,
+ * by futex. */
+bool lm_os_writable(void *at, size_t bytes, bool shut_in);
 
 /* Which NUMA nodes there are, by bits; 1 iff the system does not say. Nodes from 64 on are left out. */
 uint64_t lm_os_nodes(void);

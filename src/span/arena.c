@@ -415,7 +415,10 @@ static void page_goes(lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
     if (page->range == 0) lm_space.page_slices -= page->slices;
-    lm_store_relaxed(&lm_span_counts.pages_gone, lm_span_counts.pages_gone + 1);
+    size_t gone = lm_span_counts.pages_gone, pages = lm_load_relaxed(&lm_span_counts.pages) - gone;
+    if (LM_UNLIKELY(pages > lm_span_counts.pages_most))
+        lm_store_relaxed(&lm_span_counts.pages_most, pages);
+    lm_store_relaxed(&lm_span_counts.pages_gone, gone + 1);
     (void)lm_add_relaxed(&class->handed, carved + page->again);
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
     if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);

@@ -7,8 +7,8 @@
  *   cgroup  ─ the worker reads how full the fullest of the process's control groups is:
  *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
  *
- * Looked at where clean slices are taken, once a page or large object, under the arena's lock: nothing is counted
- * anywhere, because clean and dirty slices are already. A control group's limit refuses nothing: the system does.
+ * Looked at where clean slices are taken, once a page or large object, under the arena's lock, and when a limit is set:
+ * nothing is counted anywhere, because clean and dirty slices are already. A control group's limit refuses nothing: the system does.
  *
  * It cannot see what allocators of the family reserve for themselves, nor metadata (0.21% of the arena). Nobody tells
  * it that the group fills while there is no worker, but then nothing is free either. Checked by lm_span_check.
@@ -56,21 +56,25 @@ static void make_room(size_t slices, size_t most) {
     }
 }
 
+/* So many are held, or will be. */
+static void look_at_soft(size_t slices, size_t soft) {
+    if (slices <= soft || lm_space.above) return;
+    lm_store_relaxed(&lm_space.above, true);
+    lm_space.crossings++;
+    lm_store_relaxed(&lm_limit_crossed, true); /* relaxed: the numbers are read under the lock */
+}
+
 static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
     calm_down(soft);
     make_room(more, soft < hard ? soft : hard);
     size_t then = held() + more;
     if (then > hard) {
         lm_space.refusals++;
+        look_at_soft(held(), soft);
         return false;
     }
     if (then > lm_space.held_most) lm_space.held_most = then;
-    if (then > soft && !lm_space.above) {
-        lm_store_relaxed(&lm_space.above, true);
-        lm_space.crossings++;
-        lm_store_relaxed(&lm_limit_crossed,
-                         true); /* relaxed: the numbers are read under the lock */
-    }
+    look_at_soft(then, soft);
     return true;
 }
 
@@ -81,6 +85,15 @@ bool lm_limit_admits(size_t slices, size_t spared) {
         return admits_near(more, soft, hard);
     if (then > lm_space.held_most) lm_space.held_most = then;
     return true;
+}
+
+void lm_limit_changed(void) {
+    lm_lock_take(&lm_space.lock);
+    size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
+    make_room(0, soft < hard ? soft : hard);
+    if (held() <= soft) lm_store_relaxed(&lm_space.above, false); /* it was another limit */
+    look_at_soft(held(), soft);
+    lm_lock_give(&lm_space.lock);
 }
 
 bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {

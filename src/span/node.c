@@ -1,6 +1,7 @@
 /* node.c: NUMA nodes as ranges tell them apart (range.h).
  *
- *   lm_nodes_most   0: every node is one; n: node i counts as i % n; 1: there is one, and nothing is asked
+ *   lm_nodes_most   0: every node is one; n: node i counts as i % n, everywhere, and memory of such a node is of the
+ *                   lowest that there is of those; 1: there is one, and nothing is asked
  *
  * The system is asked which nodes there are once, when a range of a node is made, and where a thread runs once for each
  * page that is taken from such ranges. A program that has shut itself in is not asked any more: then, or where there is
@@ -11,19 +12,37 @@
 
 uint32_t lm_nodes_most;
 
-static uint64_t known; /* atomic; 0: not asked yet */
+static uint64_t known; /* atomic, of the system's; 0: not asked yet */
+
+/* As they are told apart. */
+static uint64_t fold(uint64_t nodes, unsigned most) {
+    if (most == 0 || most >= 64) return nodes;
+    uint64_t folded = 0;
+    for (; nodes != 0; nodes &= nodes - 1) folded |= (uint64_t)1 << lm_lowest_bit(nodes) % most;
+    return folded;
+}
 
 uint64_t lm_nodes(void) {
     /* Relaxed: a word by itself; who asks twice gets the same. */
     uint64_t nodes = lm_load_relaxed(&known);
+    unsigned most = lm_load_relaxed(&lm_nodes_most);
     if (nodes == 0) {
-        unsigned most = lm_load_relaxed(&lm_nodes_most);
         nodes = most == 1 ? 1 : lm_os_nodes();
-        if (most != 0 && most < 64) nodes &= ((uint64_t)1 << most) - 1;
         if (nodes == 0) nodes = 1;
         lm_store_relaxed(&known, nodes);
     }
-    return nodes;
+    return fold(nodes, most);
+}
+
+int lm_node_real(int node) {
+    unsigned most = lm_load_relaxed(&lm_nodes_most);
+    if (node < 0 || most == 1) return LM_NODE_ANY;
+    (void)lm_nodes();
+    for (uint64_t nodes = lm_load_relaxed(&known); nodes != 0; nodes &= nodes - 1) {
+        unsigned real = lm_lowest_bit(nodes);
+        if ((int)(most != 0 ? real % most : real) == node) return (int)real;
+    }
+    return LM_NODE_ANY;
 }
 
 void lm_nodes_forget(void) { lm_store_relaxed(&known, 0); }

@@ -20,7 +20,7 @@
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *
  * Where no worker may be, a thread that frees purges everything once the dirty exceeds an eighth of
- * what is in use. The worker runs on a tiny stack without thread-local storage: nothing here may use any.
+ * what is in use. The worker runs on a tiny stack without thread-local storage: nothing that it calls may use any.
  */
 #include "span/room.h"
 
@@ -250,9 +250,13 @@ size_t lm_purge_all(void) {
     return slices << LM_SLICE_SHIFT;
 }
 
+/* What this thread has of lm_space.paused: in the child of a fork, which other threads do not reach, it is all. */
+static LM_TLS unsigned paused_here;
+
 void lm_purge_pause(void) {
     lm_lock_take(&lm_space.lock);
     lm_space.paused++;
+    paused_here++;
     lm_store_relaxed(&lm_space.stop, 1);
     while (lm_space.worker == LM_WORKER_STARTING) { /* soon it can be waited for */
         lm_lock_give(&lm_space.lock);
@@ -266,9 +270,18 @@ void lm_purge_pause(void) {
 
 void lm_purge_resume(void) {
     lm_lock_take(&lm_space.lock);
+    paused_here--;
     if (--lm_space.paused == 0) lm_store_relaxed(&lm_space.stop, 0);
     lm_lock_give(&lm_space.lock);
     lm_purge_poke(lm_load_relaxed(&lm_space.called)); /* relaxed: who calls now is not paused */
+}
+
+void lm_purge_after_fork(void) {
+    lm_space.worker = LM_WORKER_OFF;
+    lm_space.paused = paused_here;
+    lm_store_relaxed(&lm_space.stop, paused_here > 0);
+    if (lm_purge_may_work()) lm_purge_boot();
+    lm_os_worker_forget();
 }
 
 void lm_purge_allow(bool allowed) {

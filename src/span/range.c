@@ -321,12 +321,24 @@ static int open_outside(lm_page_t *memory, uintptr_t start, size_t slices,
     return 0;
 }
 
+static bool is_taken(uintptr_t start, size_t bytes) {
+    lm_lock_take(&lm_space.lock);
+    bool taken = overlaps(start, bytes);
+    lm_lock_give(&lm_space.lock);
+    return taken;
+}
+
 int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
                     struct loam_arena **range) {
     uintptr_t given = (uintptr_t)start, first = lm_align_up(given, LM_SLICE_BYTES);
     if (start == NULL || first < given || bytes > UINTPTR_MAX - given) return -EINVAL;
     uintptr_t end = lm_align_down(given + bytes, LM_SLICE_BYTES);
     if (end <= first || end >> ADDRESS_BITS != 0) return -EINVAL;
+    /* Before anything is written there; what is loam's own may be written or not. */
+    if (is_taken(first, end - first)) return -EEXIST;
+    bool shut_in =
+        lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: by this thread, if it matters */
+    if (!lm_os_writable((void *)first, end - first, shut_in)) return -EFAULT;
     size_t slices = (end - first) >> LM_SLICE_SHIFT;
     size_t needed = slices * (sizeof(lm_page_t) + sizeof(lm_page_t *));
     lm_page_t *memory =

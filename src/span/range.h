@@ -54,7 +54,8 @@ typedef struct lm_range_kind {
 /* Errors of these are negative errno values. */
 
 /* Takes over [start, start + bytes), whole slices of it: readable, writable, private to loam until it is destroyed.
- * -EINVAL: not a whole slice, or no address; -EEXIST: overlaps another range or where the arena may grow; -ENOMEM:
+ * -EINVAL: not a whole slice, or no address; -EEXIST: overlaps another range or where the arena may grow; -EFAULT: it
+ * is not mapped, or its first or last word cannot be read and written; -ENOMEM:
  * none for the map; -ENOSPC: LM_RANGES are in use. */
 int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
                     struct loam_arena **range);
@@ -109,14 +110,16 @@ typedef struct lm_reserve {
     bool backed;         /* ordinary memory: made resident at once */
     bool huge;           /* ordinary memory: transparent huge pages, as it is touched */
     uint32_t timeout_ms; /* 0: none. Looked at before each page but the first */
+    bool pool_only;      /* what the pool has no page for, of either size, is left out: no error */
     lm_range_kind_t kind;
 } lm_reserve_t;
 
 /* Opens a range of such memory. 0; -ENOMEM; -ETIMEDOUT, with what there was time for (*range NULL: nothing). Where the
- * pool has too few pages, smaller ones take their place, and one line says so. */
+ * pool has too few pages, smaller ones take their place, and one line says so (lm_print, unless LOAM_SHOW_ERRORS=0).
+ * pool_only: *range may be NULL without an error. */
 int lm_range_reserve(const lm_reserve_t *want, struct loam_arena **range);
 
-/* The same in as many ranges as nodes, pages dealt out to nodes in turn; nodes: the first so many of those there are,
+/* The same in as many ranges as nodes, pages dealt out to and had of nodes in turn; nodes: the first so many of those there are,
  * 0: all. One line for all. */
 int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes);
 
@@ -125,9 +128,13 @@ int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes);
 /* Atomic: how many are told apart at most; 0: as many as there are. To be set before the first question. */
 extern uint32_t lm_nodes_most;
 
-/* Which there are, by bits; asked of the system once, when first needed. 1 iff it does not say. */
+/* Which there are, as they are told apart, by bits; asked of the system once, when first needed. 1 iff it does not
+ * say. */
 uint64_t lm_nodes(void);
 bool lm_node_exists(int node);
+
+/* The system's number of one: the lowest of those that count as it. LM_NODE_ANY: of none, and where all count as one. */
+int lm_node_real(int node);
 
 /* That of the processor the caller runs on, as they are told apart; 0 where there is one, and nothing is asked. */
 int lm_node_here(void);

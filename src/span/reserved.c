@@ -4,8 +4,13 @@
  *                                                                          transparent huge pages as it is touched
  *
  * A piece of the arena is taken as a whole, at a multiple of the page's size, and then replaced page by page, without
- * the lock: a page of 1 GiB takes the system a tenth of a second and more, to find and to clear. Where time runs out,
- * what has not been replaced goes back to the arena. Whatever is not as it was wanted is told in one line.
+ * the lock: a page of 1 GiB takes the system a tenth of a second and more, to find and to clear. Nodes have their pages
+ * in turn, one each, so that all have about as many where time runs out; what has not been replaced then goes back to
+ * the arena. So does, where only pages of the pool are wanted (pool_only: options at the start), what the pool has none
+ * for: as a range it would be ordinary memory that never goes back. Who asked by a call gets a range of the size that
+ * was asked for; one without any page of the pool may be purged.
+ *
+ * Whatever is not as it was wanted is told in one line.
  */
 #include "span/room.h"
 
@@ -13,118 +18,160 @@
 
 #define PAGE_2M (2 * LM_MIB)
 
+enum { NODES = 64 };
+
 /* What a call has got, over all nodes. */
 typedef struct tally {
     size_t huge, medium, ordinary; /* bytes: pages as wanted, smaller ones, none of the pool's */
     size_t missing;                /* there was no time for these */
+    size_t left_out;               /* the pool had none for these, and nothing else was wanted */
     uint64_t start_ms;
-    bool pool_empty, medium_empty;
 } tally_t;
 
+/* What becomes the range of one node. */
+typedef struct part {
+    lm_page_t *span;
+    size_t bytes, done; /* wanted; in place */
+    int node;
+    bool zero, of_pool; /* some of it is */
+    bool pool_empty, medium_empty;
+    bool over, late;
+} part_t;
+
 static bool late(const lm_reserve_t *want, const tally_t *tally) {
-    return want->timeout_ms != 0 && lm_os_ms() - tally->start_ms >= want->timeout_ms;
+    bool first = tally->huge + tally->medium == 0;
+    return want->timeout_ms != 0 && !first && lm_os_ms() - tally->start_ms >= want->timeout_ms;
 }
 
-static void bind(const lm_reserve_t *want, char *at, size_t bytes) {
+static void bind(int node, char *at, size_t bytes) {
     /* A wish: memory of another node is better than none. */
-    if (want->kind.node >= 0) (void)lm_os_bind(at, bytes, (unsigned)want->kind.node);
+    int real = lm_node_real(node);
+    if (real >= 0) (void)lm_os_bind(at, bytes, (unsigned)real);
 }
 
-/* One page of the wanted size, in smaller ones if need be. false iff time ran out before it was there. */
-static bool fill_page(const lm_reserve_t *want, char *at, tally_t *tally) {
-    size_t bytes = want->page_bytes;
-    if (!tally->pool_empty && lm_os_pool_pages(at, bytes, bytes, want->kind.node)) {
-        tally->huge += bytes;
-        return true;
-    }
-    tally->pool_empty = true;
-    for (size_t done = 0; done < bytes; done += PAGE_2M) {
-        if (bytes == PAGE_2M) tally->medium_empty = true;
-        if (!tally->medium_empty && late(want, tally)) return false;
-        if (!tally->medium_empty &&
-            lm_os_pool_pages(at + done, PAGE_2M, PAGE_2M, want->kind.node)) {
-            tally->medium += PAGE_2M;
-            continue;
-        }
-        tally->medium_empty = true;
-        bind(want, at + done, bytes - done);
-        lm_os_huge_pages(at + done, bytes - done);
-        tally->ordinary += bytes - done;
-        break;
-    }
+/* The next bytes in a page of that size. false iff the pool has none, or time is up. */
+static bool fill_page(const lm_reserve_t *want, part_t *part, size_t page_bytes, tally_t *tally) {
+    part->late = late(want, tally);
+    char *at = lm_span_start(part->span) + part->done;
+    if (part->late || !lm_os_pool_pages(at, page_bytes, page_bytes, lm_node_real(part->node)))
+        return false;
+    *(page_bytes == want->page_bytes ? &tally->huge : &tally->medium) += page_bytes;
+    part->done += page_bytes;
+    part->of_pool = true;
     return true;
 }
 
-/* Returns the bytes that are in place, whole pages of the wanted size. */
-static size_t fill(const lm_reserve_t *want, char *at, tally_t *tally) {
-    size_t done = 0;
-    /* A call each time where there are pages; where the pool is empty, the rest costs nothing. */
-    for (; done < want->bytes; done += want->page_bytes) {
-        if (done > 0 && !tally->medium_empty && late(want, tally)) break;
-        if (!fill_page(want, at + done, tally)) break;
+/* As much as a page of the wanted size, in smaller ones if need be. */
+static void fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
+    size_t end = part->done + want->page_bytes;
+    if (!part->pool_empty) part->pool_empty = !fill_page(want, part, want->page_bytes, tally);
+    if (want->page_bytes == PAGE_2M) part->medium_empty = part->pool_empty;
+    while (!part->late && part->done < end && !part->medium_empty)
+        part->medium_empty = !fill_page(want, part, PAGE_2M, tally);
+    /* Where the pool is empty, the rest costs nothing. */
+    if (!part->late && part->done < end && !want->pool_only) {
+        char *at = lm_span_start(part->span) + part->done;
+        bind(part->node, at, end - part->done);
+        lm_os_huge_pages(at, end - part->done);
+        tally->ordinary += end - part->done;
+        part->done = end;
     }
-    tally->missing += want->bytes - done;
-    return done;
+    part->over = part->done < end || part->done == part->bytes;
 }
 
 static void tell(const lm_reserve_t *want, const tally_t *tally) {
-    if (tally->medium + tally->ordinary + tally->missing == 0) return;
-    size_t mib = LM_MIB;
-    lm_report(
-        "loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; %zu MiB are in pages of 2 MiB, %zu MiB in "
-        "the system's own, and for %zu MiB there was no time",
-        (tally->huge + tally->medium + tally->ordinary + tally->missing) / mib,
-        want->page_bytes / mib, tally->huge / mib, tally->medium / mib, tally->ordinary / mib,
-        tally->missing / mib);
+    size_t other = tally->ordinary + tally->left_out, mib = LM_MIB;
+    if (tally->medium + other + tally->missing == 0 || lm_load_relaxed(&lm_misuse_policy.quiet))
+        return; /* relaxed: a word by itself */
+    lm_print(
+        "loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; %zu MiB are in pages of 2 MiB, %zu MiB %s, and "
+        "for %zu MiB there was no time",
+        (tally->huge + tally->medium + other + tally->missing) / mib, want->page_bytes / mib,
+        tally->huge / mib, tally->medium / mib, other / mib,
+        want->pool_only ? "not reserved" : "in the system's own", tally->missing / mib);
 }
 
-/* Before [0, bytes) of the span become a range: the rest is the arena's again. */
+/* Before [0, bytes) of the span become a range: the rest is the arena's again, and clean: nobody has used it. */
 static void give_rest(lm_page_t *span, size_t bytes) {
-    size_t had = span->slices;
-    size_t slices = bytes >> LM_SLICE_SHIFT;
+    size_t first = lm_span_slice(span), had = span->slices, slices = bytes >> LM_SLICE_SHIFT;
     if (slices == had) return;
     /* What was replaced in part. */
     char *rest = lm_span_start(span) + bytes;
-    (void)lm_os_commit(rest, (had - slices) << LM_SLICE_SHIFT, true);
-    lm_os_no_huge_pages(rest, (had - slices) << LM_SLICE_SHIFT);
+    size_t rest_bytes = (had - slices) << LM_SLICE_SHIFT;
+    bool clean = lm_os_commit(rest, rest_bytes, true) == LM_COMMIT_DONE;
+    lm_os_no_huge_pages(rest, rest_bytes);
     lm_lock_take(&lm_space.lock);
     lm_space.meta_slices -= had - slices;
+    if (slices > 0) lm_space_label(first, slices, LM_KIND_META);
+    lm_space_set_group(first + slices, lm_space_group(span));
+    if (clean) lm_space_cleaned(had - slices);
+    lm_page_t *free = lm_space_insert(first + slices, had - slices,
+                                      clean ? LM_KIND_CLEAN : LM_KIND_DIRTY, lm_space.tick);
+    if (clean) lm_space_settle(free);
     lm_lock_give(&lm_space.lock);
-    if (slices > 0)
-        lm_span_shrink(span, slices);
-    else
-        lm_span_give(span, true);
+    if (!clean) lm_purge_poke(false);
 }
 
 static void prepare_ordinary(const lm_reserve_t *want, char *at, size_t bytes) {
-    bind(want, at, bytes);
+    bind(want->kind.node, at, bytes);
     if (want->huge) lm_os_huge_pages(at, bytes);
     if (want->backed) (void)lm_os_populate(at, bytes);
 }
 
-static int reserve(const lm_reserve_t *want, struct loam_arena **range, tally_t *tally) {
-    *range = NULL;
-    bool pool = want->page_bytes != 0, zero = false;
-    size_t slices = (want->bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
-    size_t align = (pool         ? want->page_bytes
-                    : want->huge ? PAGE_2M
-                                 : LM_SLICE_BYTES) >>
-                   LM_SLICE_SHIFT;
-    lm_page_t *span = lm_span_take(slices, align, LM_KIND_META, &zero);
-    if (span == NULL) return -ENOMEM;
-    char *at = lm_span_start(span);
-    size_t done = slices << LM_SLICE_SHIFT;
-    if (pool)
-        done = fill(want, at, tally);
-    else
-        prepare_ordinary(want, at, done);
-    give_rest(span, done);
-    if (done == 0) return -ETIMEDOUT;
+/* NULL iff there is no memory, or it is beyond the hard limit. */
+static lm_page_t *take(const lm_reserve_t *want, size_t bytes, bool *zero) {
+    size_t align = want->page_bytes != 0 ? want->page_bytes : want->huge ? PAGE_2M : LM_SLICE_BYTES;
+    return lm_span_take((bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, align >> LM_SLICE_SHIFT,
+                        LM_KIND_META, zero);
+}
+
+static int open_range(const lm_reserve_t *want, const part_t *part, struct loam_arena **range) {
     lm_range_kind_t kind = want->kind;
-    kind.zero = zero;
-    int result = lm_range_open_inside(span, &kind, range);
-    if (result < 0) give_rest(span, 0);
-    return result < 0 ? result : done < want->bytes ? -ETIMEDOUT : 0;
+    kind.node = part->node;
+    kind.zero = part->zero;
+    kind.purges |= want->page_bytes != 0 && !part->of_pool;
+    int result = lm_range_open_inside(part->span, &kind, range);
+    if (result < 0) give_rest(part->span, 0);
+    return result;
+}
+
+static int open_part(const lm_reserve_t *want, part_t *part, tally_t *tally,
+                     struct loam_arena **range) {
+    *(part->late ? &tally->missing : &tally->left_out) += part->bytes - part->done;
+    give_rest(part->span, part->done);
+    int result = part->done > 0 ? open_range(want, part, range) : 0;
+    return result < 0 ? result : part->late ? -ETIMEDOUT : 0;
+}
+
+/* Fills them in turn, and opens those of which there is something. *range: the last one's. */
+static int reserve(const lm_reserve_t *want, part_t *parts, size_t n, struct loam_arena **range) {
+    tally_t tally = {.start_ms = lm_os_ms()};
+    int result = 0;
+    for (size_t i = 0; i < n; i++) {
+        parts[i].span = take(want, parts[i].bytes, &parts[i].zero);
+        parts[i].over = parts[i].span == NULL;
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < n; i++) {
+            if (!parts[i].over) fill(want, &parts[i], &tally);
+            more |= !parts[i].over;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        int got = parts[i].span != NULL ? open_part(want, &parts[i], &tally, range) : -ENOMEM;
+        if (got < 0) result = got;
+    }
+    tell(want, &tally);
+    return result;
+}
+
+static int reserve_ordinary(const lm_reserve_t *want, struct loam_arena **range) {
+    part_t part = {.node = want->kind.node};
+    part.span = take(want, want->bytes, &part.zero);
+    if (part.span == NULL) return -ENOMEM;
+    prepare_ordinary(want, lm_span_start(part.span), (size_t)part.span->slices << LM_SLICE_SHIFT);
+    return open_range(want, &part, range);
 }
 
 static bool possible(const lm_reserve_t *want) {
@@ -133,11 +180,11 @@ static bool possible(const lm_reserve_t *want) {
 }
 
 int lm_range_reserve(const lm_reserve_t *want, struct loam_arena **range) {
+    *range = NULL;
     if (!possible(want)) return -EINVAL;
-    tally_t tally = {.start_ms = lm_os_ms()};
-    int result = reserve(want, range, &tally);
-    if (want->page_bytes != 0) tell(want, &tally);
-    return result;
+    if (want->page_bytes == 0) return reserve_ordinary(want, range);
+    part_t part = {.bytes = want->bytes, .node = want->kind.node};
+    return reserve(want, &part, 1, range);
 }
 
 int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
@@ -145,23 +192,16 @@ int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
     uint64_t mask = lm_nodes();
     unsigned there = (unsigned)__builtin_popcountll(mask);
     if (nodes == 0 || nodes > there) nodes = there;
-    size_t pages = want->bytes / want->page_bytes, left = nodes;
-    tally_t tally = {.start_ms = lm_os_ms()};
-    int result = 0;
-    for (; left > 0; left--, mask &= mask - 1) {
+    part_t parts[NODES] = {{.span = NULL}};
+    size_t pages = want->bytes / want->page_bytes, n = 0;
+    for (size_t left = nodes; left > 0; left--, mask &= mask - 1) {
         /* The first nodes have one more where it does not come out even. */
-        size_t part = (pages + left - 1) / left;
-        pages -= part;
-        if (part == 0) break;
-        lm_reserve_t one = *want;
-        one.bytes = part * want->page_bytes;
-        one.kind.node = (int)lm_lowest_bit(mask);
-        if (nodes == 1 && there == 1) one.kind.node = LM_NODE_ANY;
-        struct loam_arena *range;
-        int got = reserve(&one, &range, &tally);
-        tally.pool_empty = tally.medium_empty = false; /* another node's may not be */
-        if (got < 0) result = got;
+        size_t some = (pages + left - 1) / left;
+        pages -= some;
+        if (some == 0) break;
+        parts[n].bytes = some * want->page_bytes;
+        parts[n++].node = there == 1 ? LM_NODE_ANY : (int)lm_lowest_bit(mask);
     }
-    tell(want, &tally);
-    return result;
+    struct loam_arena *range;
+    return reserve(want, parts, n, &range);
 }

@@ -243,6 +243,9 @@ void lm_limit_tick(void);
 /* limit.c: in the child of a fork. */
 void lm_limit_after_fork(void);
 
+/* purge.c: in the child of a fork: there is no worker, and of those that wanted none only the caller. */
+void lm_purge_after_fork(void);
+
 /* purge.c: notes that clean memory was taken, which what was purged might have served. */
 void lm_purge_retaken(size_t slices);
 

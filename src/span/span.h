@@ -308,6 +308,10 @@ LM_INLINE bool lm_limit_is_hard(void) {
     return lm_load_relaxed(&lm_limit_policy.hard) != SIZE_MAX; /* relaxed: a word by itself */
 }
 
+/* After a change of these: where more is held than one of them allows, what is free goes back, and the soft one is
+ * crossed if that is not enough. */
+void lm_limit_changed(void);
+
 /* Looks for the process's control group at once, which the worker does otherwise. false iff it has none. */
 bool lm_limit_find_cgroup(void);
 

@@ -38,6 +38,7 @@ void lm_span_forget_peaks(void) {
     lm_space_cleaned(0);
     lm_tally_forget(&lm_space.mapped);
     lm_tally_forget(&lm_space.committed);
+    lm_store_relaxed(&lm_span_counts.pages_most, 0);
     lm_store_relaxed(&lm_span_counts.large_most, 0);
     lm_store_relaxed(&lm_span_counts.large_bytes_most, 0);
     for (unsigned c = 0; c <= UINT8_MAX; c++)
@@ -143,11 +144,9 @@ void lm_span_lock(void) {
 void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 
 void lm_span_after_fork(void) {
-    lm_space.worker = LM_WORKER_OFF;
-    lm_space.stop = lm_space.paused = lm_space.busy = 0;
+    lm_space.busy = 0;
     lm_space.moving_slices = 0;
     lm_limit_after_fork();
-    if (lm_purge_may_work()) lm_purge_boot();
-    lm_os_worker_forget();
+    lm_purge_after_fork();
     lm_lock_reset(&lm_space.lock);
 }

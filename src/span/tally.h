@@ -40,7 +40,7 @@ LM_INLINE void lm_most(size_t *most, size_t now) {
 /* Pages of blocks and large objects: what their descriptors say is added up as they go. Under the arena's lock, but
  * for what is called atomic, which others add to. By class as the layer above numbers them; 0 is none. */
 typedef struct lm_span_counts {
-    size_t pages_gone;
+    size_t pages, pages_gone, pages_most; /* ever, atomic; given back; at a time */
     size_t large, large_gone, large_most; /* objects: ever, atomic; freed; at a time */
     size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable; the first two atomic */
     struct LM_ALIGNED(32) lm_class_count {                  /* to find one is a shift */

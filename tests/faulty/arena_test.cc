@@ -7,6 +7,7 @@
 #include <loam/loam.h>
 
 extern "C" {
+#include "api/api.h"
 #include "heap/room.h"
 #include "os/faulty.h"
 }
@@ -170,6 +171,26 @@ TEST_F(Machine, CountsNodesAsItIsTold) {
     });
 }
 
+/* Of nodes 0, 3, 4 and 5 that are told apart by 2: those that are there count, and memory is of one that is. */
+TEST_F(Machine, CountsNodesThatAreNotInARow) {
+    lm_nodes_most = 2;
+    is({.nodes = 0x39, .node = 5, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 0});
+    EXPECT_EQ(2u, loam_numa_nodes());
+    EXPECT_EQ(1, loam_numa_node());
+    ASSERT_EQ(0, loam_reserve_huge_pages_interleave(k2M, 2, 0, 0));
+    ASSERT_EQ(2u, arenas().size());
+    EXPECT_EQ(1u, lm_faulty_binds(0, nullptr));
+    EXPECT_EQ(0u, lm_faulty_binds(1, nullptr)) << "there is none";
+    EXPECT_EQ(1u, lm_faulty_binds(3, nullptr));
+    loam_arena *none = nullptr;
+    EXPECT_EQ(-EINVAL, loam_reserve_memory(k2M, 0, 3, &none)) << "it counts as 1";
+    in_thread([&] {
+        void *p = loam_malloc(200000);
+        EXPECT_EQ(1, node_of(p));
+        loam_free(p);
+    });
+}
+
 TEST_F(Machine, IsNotAskedWhereThereIsOneNode) {
     lm_nodes_most = 1;
     is({.nodes = 0xff, .node = 5, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 0});
@@ -242,9 +263,86 @@ TEST_F(Machine, StopsWhenTimeIsUp) {
     said = said_by([&] {
         EXPECT_EQ(-ETIMEDOUT, loam_reserve_huge_pages(k1G, 1, 0, LOAM_NODE_ANY, 250000, &arena));
     });
-    EXPECT_EQ(nullptr, arena) << "not one page of it came together";
-    EXPECT_NE(std::string::npos, said.find("for 1024 MiB there was no time")) << said;
+    ASSERT_NE(nullptr, arena);
+    EXPECT_EQ(3 * k2M, bytes(arena)) << "what there is of a page of 1 GiB";
+    EXPECT_NE(std::string::npos, said.find("of 1024 MiB wanted in huge pages of 1024 MiB, 0 MiB "
+                                           "are; 6 MiB are in pages of 2 MiB"))
+        << said;
+    EXPECT_NE(std::string::npos, said.find("for 1018 MiB there was no time")) << said;
     lm_span_check();
+}
+
+/* A page of each in turn. */
+TEST_F(Machine, StopsForAllNodesAtOnce) {
+    is({.nodes = 3, .node = 0, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 100000});
+    std::string said = said_by(
+        [&] { EXPECT_EQ(-ETIMEDOUT, loam_reserve_huge_pages_interleave(k2M, 40, 0, 550000)); });
+    EXPECT_NE(std::string::npos, said.find("of 80 MiB wanted")) << said;
+    EXPECT_NE(std::string::npos, said.find("for 68 MiB there was no time")) << said;
+    ASSERT_EQ(2u, arenas().size());
+    for (loam_arena *one : arenas()) EXPECT_EQ(3 * k2M, bytes(one));
+    lm_span_check();
+}
+
+/* As options at the start ask: what the pool has not stays malloc's, and goes back when it is free. */
+TEST_F(Machine, ReservesAtTheStartWhatThePoolHas) {
+    lm_span_stats_t before, after;
+    lm_heap_collect();
+    lm_purge_all();
+    lm_span_stats(&before);
+    is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 0, .pages_1g = 0, .ms = 0});
+    lm_at_start_t want = {
+        .pages_1g = 1, .pages_2m = 0, .node = LM_NODE_ANY, .timeout_ms = 0, .bytes = 0};
+    std::string said = said_by([&] { lm_arenas_at_start(&want); });
+    EXPECT_NE(std::string::npos, said.find("of 1024 MiB wanted in huge pages of 1024 MiB, 0 MiB "
+                                           "are; 0 MiB are in pages of 2 MiB, 1024 MiB not "
+                                           "reserved, and for 0 MiB there was no time"))
+        << said;
+    EXPECT_EQ(0u, arenas().size());
+    lm_span_stats(&after);
+    EXPECT_EQ(before.used_bytes, after.used_bytes);
+    EXPECT_EQ(before.dirty_bytes, after.dirty_bytes);
+    lm_span_check();
+
+    is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 5, .pages_1g = 0, .ms = 0});
+    want.pages_1g = 0;
+    want.pages_2m = 8;
+    said = said_by([&] { lm_arenas_at_start(&want); });
+    EXPECT_NE(std::string::npos, said.find("10 MiB are; 0 MiB are in pages of 2 MiB, 6 MiB not"))
+        << said;
+    ASSERT_EQ(1u, arenas().size());
+    EXPECT_EQ(5 * k2M, bytes(arenas()[0]));
+    EXPECT_FALSE(arenas()[0]->purges);
+}
+
+/* By a call, the size is as wanted; without any page of the pool it may go back. */
+TEST_F(Machine, PurgesWhatIsNoneOfThePools) {
+    is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 1, .pages_1g = 0, .ms = 0});
+    loam_arena *some = nullptr, *none = nullptr;
+    (void)said_by([&] {
+        EXPECT_EQ(0,
+                  loam_reserve_huge_pages(k2M, 2, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, 0, &some));
+    });
+    (void)said_by([&] {
+        EXPECT_EQ(0,
+                  loam_reserve_huge_pages(k2M, 2, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, 0, &none));
+    });
+    EXPECT_FALSE(some->purges);
+    EXPECT_TRUE(none->purges);
+}
+
+TEST_F(Machine, SaysItToWhoListens) {
+    is({.nodes = 0, .node = 0, .has_pool = true, .pages_2m = 0, .pages_1g = 0, .ms = 0});
+    std::string heard;
+    loam_output_register(
+        [](const char *text, size_t, void *to) { *static_cast<std::string *>(to) += text; },
+        &heard);
+    EXPECT_EQ("", said_by([] { EXPECT_EQ(0, loam_reserve_huge_pages_interleave(k2M, 2, 0, 0)); }));
+    EXPECT_EQ(0u, heard.find("loam: of 4 MiB wanted")) << heard;
+    loam_output_register(nullptr, nullptr);
+    ASSERT_EQ(0, loam_option_set("show_errors", "0"));
+    EXPECT_EQ("", said_by([] { EXPECT_EQ(0, loam_reserve_huge_pages_interleave(k2M, 2, 0, 0)); }));
+    ASSERT_EQ(0, loam_option_set("show_errors", "1"));
 }
 
 /* ---- Refusals ---- */

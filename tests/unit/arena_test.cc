@@ -38,6 +38,47 @@ TEST_F(Arena, RefusesWhatIsNoRange) {
         EXPECT_EQ(-EINVAL, refused(start_, kBytes, 0, node)) << node;
 }
 
+TEST_F(Arena, IsNone) {
+    errno = 0;
+    EXPECT_EQ(nullptr, loam_heap_create_in(nullptr, false));
+    EXPECT_EQ(EINVAL, errno);
+    EXPECT_FALSE(loam_arena_contains(nullptr, start_));
+    EXPECT_FALSE(loam_arena_contains(nullptr, nullptr));
+    loam_arena_numbers numbers;
+    memset(&numbers, 1, sizeof numbers);
+    loam_arena_usage(nullptr, &numbers);
+    EXPECT_EQ(0u, numbers.bytes + numbers.free_bytes + numbers.longest_bytes + numbers.heaps);
+    EXPECT_EQ(nullptr, numbers.start);
+    EXPECT_EQ(int{LOAM_NODE_ANY}, numbers.node);
+    loam_arena_usage(nullptr, nullptr);
+    EXPECT_EQ(0, loam_arena_destroy(nullptr));
+}
+
+/* The next malloc would end the program. What can be used stays as it is. */
+TEST_F(Arena, RefusesWhatCannotBeWritten) {
+    memset(start_, 0x5c, kBytes);
+    for (int way : {PROT_NONE, PROT_READ}) {
+        ASSERT_EQ(0, mprotect(start_, kSlice, way));
+        EXPECT_EQ(-EFAULT, refused(start_, kBytes)) << way;
+        ASSERT_EQ(0, mprotect(start_, kSlice, PROT_READ | PROT_WRITE));
+        ASSERT_EQ(0, mprotect(start_ + kBytes - 4096, 4096, way));
+        EXPECT_EQ(-EFAULT, refused(start_, kBytes)) << way;
+        ASSERT_EQ(0, mprotect(start_ + kBytes - 4096, 4096, PROT_READ | PROT_WRITE));
+    }
+    for (int shift : {20, 47}) /* where nothing is; beyond the program's addresses */
+        EXPECT_EQ(-EFAULT,
+                  refused(reinterpret_cast<void *>((uintptr_t{1} << shift) + kBytes), kBytes));
+    manage(LOAM_ARENA_EXCLUSIVE);
+    for (size_t i = 0; i < kBytes; i++) ASSERT_EQ(0x5c, start_[i]);
+    ASSERT_EQ(0, loam_arena_destroy(arena_));
+    arena_ = nullptr;
+    ASSERT_EQ(0, munmap(start_ + 2 * kSlice, kSlice));
+    EXPECT_EQ(-EFAULT, refused(start_, kBytes)) << "a gap";
+    void *again = mmap(start_ + 2 * kSlice, kSlice, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    ASSERT_EQ(static_cast<void *>(start_ + 2 * kSlice), again);
+}
+
 TEST_F(Arena, UsesWholeSlicesOnly) {
     memset(mapping_, 0x5c, kBytes + 2 * kSlice);
     ASSERT_EQ(0, loam_manage_memory(start_ + 100, 5 * kSlice, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY,

@@ -1,5 +1,7 @@
 /* limits_test.cc: the process's soft and hard limit: what is counted, what is refused, who is told and how often; and
  * the options that say the same. Each case that allocates is a process of its own: what is held is the process's. */
+#include "own_mapping.h"
+#include "sleepers.h"
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>
@@ -104,6 +106,7 @@ TEST(Limits, SettingThem) {
     EXPECT_EQ(0, loam_limit_set(0, size_t{1} << 50));
     EXPECT_EQ(0, loam_limit_set(0, 0));
     EXPECT_EQ(0u, numbers().soft + numbers().hard);
+    loam_limit_get(nullptr);
 }
 
 std::string read_options(std::vector<std::string> entries) {
@@ -233,6 +236,51 @@ TEST(Limits, TheOutOfMemoryHandlerHasItsSay) {
     });
 }
 
+/* What a thread that has just been busy owns, and others have freed, is there at the first refusal: no tick of the
+ * worker's need pass first. */
+template <typename Take> void frees_all_of_a_sleeper(size_t small, Take take) {
+    unit::Helper sleeper;
+    std::vector<void *> all(small / 200);
+    sleeper.run([&] {
+        for (void *&one : all) ASSERT_NE(nullptr, one = take(200));
+    });
+    for (void *one : all) loam_free(one);
+    void *p = take(small);
+    EXPECT_NE(nullptr, p) << "at the first try";
+    loam_free(p);
+}
+
+TEST(Limits, WhatIsFreeInPagesOfOthersIsCollectedAtOnce) {
+    alone([] {
+        ASSERT_EQ(0, loam_limit_set(0, above(36 * kMiB)));
+        frees_all_of_a_sleeper(24 * kMiB, loam_malloc);
+    });
+}
+
+TEST(Limits, AlsoForAHeapOfItsOwnLimit) {
+    alone([] {
+        static loam_heap *heap;
+        heap = loam_heap_create();
+        loam_heap_set_limits(heap, SIZE_MAX, 36 * kMiB, nullptr, nullptr);
+        frees_all_of_a_sleeper(24 * kMiB, [](size_t n) { return loam_heap_malloc(heap, n); });
+        loam_heap_destroy(heap);
+    });
+}
+
+TEST(Limits, AlsoInAFullArena) {
+    alone([] {
+        static loam_heap *heap;
+        char *own = unit::own_mapping(36 * kMiB);
+        loam_arena *arena;
+        ASSERT_EQ(0,
+                  loam_manage_memory(own, 36 * kMiB, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena));
+        heap = loam_heap_create_in(arena, false);
+        frees_all_of_a_sleeper(24 * kMiB, [](size_t n) { return loam_heap_malloc(heap, n); });
+        loam_heap_destroy(heap);
+        EXPECT_EQ(0, loam_arena_destroy(arena));
+    });
+}
+
 TEST(Limits, AlsoForFirstClassHeaps) {
     alone([] {
         loam_heap *heap = loam_heap_create();
@@ -293,6 +341,96 @@ TEST(Limits, TheSoftOneTellsOnceACrossing) {
             shrink(0);
         });
     }
+}
+
+/* Set below what is in use: a crossing, told in the next slow path, and what is freed goes back at once. */
+TEST(Limits, ASoftOneBelowWhatIsHeld) {
+    for (bool by_option : {false, true}) {
+        alone([by_option] {
+            loam_limit_register(note, &told);
+            size_t before = above(0);
+            void *p = loam_malloc(40 * kMiB);
+            size_t soft = before + 8 * kMiB;
+            if (by_option) {
+                ASSERT_EQ(0, loam_option_set("limit_soft", std::to_string(soft).c_str()));
+            } else {
+                ASSERT_EQ(0, loam_limit_set(soft, 0));
+            }
+            EXPECT_EQ(1u, numbers().crossings);
+            EXPECT_EQ(LOAM_PRESSURE_HIGH, numbers().pressure);
+            EXPECT_EQ(0u, told.calls);
+            void *q = loam_malloc(200 * kMiB / 1024);
+            EXPECT_EQ(1u, told.calls);
+            EXPECT_GT(told.held, soft);
+            ASSERT_EQ(0, loam_limit_set(before + 80 * kMiB, 0));
+            EXPECT_EQ(LOAM_PRESSURE_NONE, numbers().pressure) << "not of this one";
+            ASSERT_EQ(0, loam_limit_set(soft, 0));
+            EXPECT_EQ(2u, numbers().crossings);
+            loam_free(p);
+            loam_free(q);
+        });
+    }
+}
+
+TEST(Limits, AHardOneBelowWhatIsHeld) {
+    alone([] {
+        if (LM_TSAN) return; /* no worker */
+        loam_limit_register(note, &told);
+        size_t before = above(0);
+        void *p = loam_malloc(40 * kMiB);
+        lm_limit_policy.soft = before + 8 * kMiB; /* as if nobody had looked */
+        lm_limit_policy.hard = before + 16 * kMiB;
+        EXPECT_EQ(nullptr, loam_malloc(kMiB));
+        EXPECT_EQ(1u, numbers().crossings);
+        EXPECT_EQ(1u, told.calls) << "who may make room";
+        loam_free(p);
+        bool gone = false;
+        for (int i = 0; i < 1000 && !gone; i++) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            gone = numbers().held <= before + 8 * kMiB;
+        }
+        EXPECT_TRUE(gone) << "at once";
+    });
+}
+
+TEST(Limits, WhatIsFreeGoesBackWhenOneIsSet) {
+    alone([] {
+        loam_limit_register(note, &told);
+        ASSERT_EQ(0, loam_option_set("purge_delay", "3600s"));
+        size_t before = above(0);
+        loam_free(loam_malloc(40 * kMiB));
+        ASSERT_EQ(0, loam_limit_set(before + 8 * kMiB, 0));
+        if (!LM_SECURE) { /* there it waits, and goes when that is noticed */
+            EXPECT_LE(numbers().held, before + 8 * kMiB);
+            EXPECT_EQ(0u, numbers().crossings);
+        }
+        loam_free(loam_malloc(200000));
+        EXPECT_EQ(0u, told.calls);
+        EXPECT_EQ(0u, numbers().crossings);
+    });
+}
+
+/* Reserved memory is held as a whole from then on: refused, or told of, where it is asked for. */
+TEST(Limits, ReservedMemoryCountsWhenItIsReserved) {
+    alone([] {
+        loam_limit_register(note, &told);
+        size_t before = above(0);
+        ASSERT_EQ(0, loam_limit_set(before + 16 * kMiB, before + 64 * kMiB));
+        loam_arena *arena = nullptr;
+        EXPECT_EQ(-ENOMEM,
+                  loam_reserve_memory(80 * kMiB, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena));
+        EXPECT_EQ(nullptr, arena);
+        EXPECT_EQ(0u, told.calls);
+        ASSERT_EQ(0, loam_reserve_memory(32 * kMiB, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena));
+        EXPECT_EQ(1u, told.calls);
+        EXPECT_GE(told.held, before + 32 * kMiB);
+        size_t with = numbers().held;
+        loam_heap *heap = loam_heap_create_in(arena, false);
+        EXPECT_NE(nullptr, loam_heap_malloc(heap, 20 * kMiB));
+        EXPECT_LE(numbers().held, with + kMiB) << "not twice";
+        loam_heap_destroy(heap);
+        EXPECT_EQ(0, loam_arena_destroy(arena));
+    });
 }
 
 /* What the thread's heap kept was enough the first time: that is no crossing, and the next is told. */

@@ -50,6 +50,10 @@ void adds_up(const loam_stats_t &stats) {
     adds_up(stats.reserved, "reserved");
     adds_up(stats.abandoned, "abandoned");
     adds_up(stats.threads, "threads");
+    adds_up(stats.pages, "pages");
+    adds_up(stats.segments, "segments");
+    adds_up(stats.sampled_objects, "sampled objects");
+    adds_up(stats.sampled_bytes, "sampled bytes");
     EXPECT_LE(stats.committed.current, stats.reserved.current);
     EXPECT_LE(stats.bytes_in_all.current, stats.committed.current);
 }
@@ -88,6 +92,54 @@ TEST_F(Stats, CountsWhatOneThreadAllocatesAndFrees) {
         EXPECT_EQ(of(*before, kBytes).objects.current, of(*end, kBytes).objects.current);
         EXPECT_GE(of(*end, kBytes).objects.peak, 1000u);
         adds_up(*end);
+    });
+}
+
+TEST_F(Stats, AsJsonNowhere) {
+    EXPECT_EQ(-EINVAL, loam_stats_json(nullptr, 100));
+    EXPECT_GT(loam_stats_json(nullptr, 0), 100);
+}
+
+/* Objects that lie on pages of their own are in no class's row, and in one of their own. */
+TEST_F(Stats, CountsSampledObjects) {
+    in_thread([] {
+        auto before = now();
+        ASSERT_EQ(0, loam_sampling_set(1));
+        void *p[20];
+        for (void *&one : p) one = loam_malloc(kBytes);
+        auto with = now();
+        EXPECT_EQ(20u, with->sampled_objects.current - before->sampled_objects.current);
+        EXPECT_EQ(20u, with->sampled_objects.total - before->sampled_objects.total);
+        EXPECT_EQ(20u * kBytes, with->sampled_bytes.current - before->sampled_bytes.current);
+        EXPECT_GE(with->bytes_in_all.current - before->bytes_in_all.current, 20u * kBytes);
+        adds_up(*with);
+        for (int i = 0; i < 15; i++) loam_free(p[i]);
+        auto less = now();
+        EXPECT_EQ(15u, less->sampled_objects.freed - before->sampled_objects.freed);
+        EXPECT_EQ(5u, less->sampled_objects.current - before->sampled_objects.current);
+        EXPECT_GE(less->sampled_objects.peak, 20u);
+        adds_up(*less);
+        loam_stats_reset();
+        auto anew = now();
+        EXPECT_EQ(5u, anew->sampled_objects.total - before->sampled_objects.current);
+        EXPECT_EQ(0u, anew->sampled_objects.freed);
+        ASSERT_EQ(0, loam_sampling_set(0));
+        for (int i = 15; i < 20; i++) loam_free(p[i]);
+    });
+}
+
+TEST_F(Stats, CountsPagesAndSegments) {
+    in_thread([] {
+        auto before = now();
+        auto taken = blocks(64, 20000);
+        auto with = now();
+        EXPECT_GE(with->pages.current, before->pages.current + 3);
+        free_blocks(taken);
+        lm_heap_collect();
+        auto after = now();
+        EXPECT_GE(after->pages.peak, with->pages.current);
+        EXPECT_LT(after->pages.current, with->pages.current);
+        EXPECT_EQ(after->reserved.current, after->segments.current << LM_SLICE_SHIFT);
     });
 }
 

@@ -9,6 +9,8 @@
  */
 #include "works.h"
 
+#include <loam/heap.h>
+
 enum { blocks = 96 * 16, block_bytes = 64 * 1024, moments = 7 };
 
 static char *block[blocks];
@@ -28,6 +30,35 @@ static void child(int moment) {
           "fork %d ms after a free: the child freed 96 MiB and still holds %zu KiB of %zu KiB",
           moment * 80, after / 1024, before / 1024);
     works_exercise((uint64_t)moment + 1, 1000);
+    _exit(0);
+}
+
+static pid_t forked = -1;
+static bool fork_once(const loam_heap_area *area, void *context) {
+    (void)area, (void)context;
+    if (forked < 0) forked = fork();
+    return false;
+}
+
+static void in_a_walk(void) {
+    loam_heap *heap = loam_heap_create();
+    CHECK(heap != NULL && loam_heap_malloc(heap, 10) != NULL, "no heap");
+    loam_heap_visit(heap, fork_once, NULL, NULL);
+    CHECK(forked >= 0, "fork: %s", strerror(errno));
+    if (forked > 0) {
+        works_expect_ok(works_wait(forked), "a child forked in a walk");
+        loam_heap_destroy(heap);
+        return;
+    }
+    for (int round = 0; round < 2; round++) {
+        char *large = malloc(64 * WORKS_MIB);
+        CHECK(large != NULL, "malloc");
+        works_touch(large, 64 * WORKS_MIB);
+        size_t before = works_rss_bytes(), allowed = before - 60 * WORKS_MIB;
+        free(large);
+        CHECK(works_settled(works_rss_bytes, allowed) <= allowed, "64 MiB freed, and held still");
+        loam_heap_visit(heap, fork_once, NULL, NULL);
+    }
     _exit(0);
 }
 
@@ -55,5 +86,6 @@ int main(void) {
     }
     for (int moment = 0; moment < moments; moment++)
         works_expect_ok(works_wait(pids[moment]), "a forked child");
+    if (!works_any_allocator()) in_a_walk();
     return 0;
 }

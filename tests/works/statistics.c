@@ -8,11 +8,30 @@
  */
 #include "works.h"
 
+#include <loam/arena.h>
 #include <loam/stats.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 enum { OBJECTS = 1000, THREADS = 3 };
+
+/* More than all that loam has of the system. */
+#define LENT (256 * WORKS_MIB)
+#define LENT_LARGE (200 * WORKS_MIB)
+
+static void lend(void) {
+    void *range = mmap(NULL, LENT + 65536, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(range != MAP_FAILED, "mmap");
+    range = (void *)(((uintptr_t)range + 65535) & ~(uintptr_t)65535);
+    loam_arena *arena;
+    int result = loam_manage_memory(range, LENT, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena);
+    CHECK(result == 0, "loam_manage_memory: %d", result);
+    loam_heap *heap = loam_heap_create_in(arena, false);
+    CHECK(heap != NULL && loam_heap_malloc(heap, LENT_LARGE) != NULL, "no object in it");
+    CHECK(loam_heap_malloc(heap, 100) != NULL, "no small object in it");
+}
 
 static void *work(void *argument) {
     static char *kept[THREADS][OBJECTS];
@@ -31,6 +50,7 @@ int main(void) {
     for (size_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     char *large = (char *)malloc(10 * WORKS_MIB);
     works_touch(large, 10 * WORKS_MIB);
+    lend();
 
     static char xml[65536], json[65536], text[512];
     static char stream_room[8192];
