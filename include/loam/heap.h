@@ -10,9 +10,10 @@
  *               ├─ branch of thread B ── pages ── objects       locks, as malloc does; who frees an object need not
  *               └─ large objects                                know its heap: loam_free, or free where that is loam's
  *
- * All functions may be called from any thread at any time, but where a thread ends a heap, or walks one: then no other
- * may be allocating from it, and for destroy and walks not freeing to it either. Fork: the child has all heaps; what
- * dead threads had of them is taken by whoever allocates next.
+ * All functions may be called from any thread at any time, but where a thread ends a heap, or walks one
+ * (loam_heap_visit, loam_heap_usage, loam_heap_owns): then no other may be allocating from it, and for destroy and
+ * walks not freeing to it either. loam_heap_get_limits does not walk: what a heap in use has committed is read there.
+ * Fork: the child has all heaps; what dead threads had of them is taken by whoever allocates next.
  *
  * Sizes are in bytes. Objects are aligned to 16, or to what was asked for. Allocating functions return NULL, with errno
  * ENOMEM, iff there is no memory, the size exceeds PTRDIFF_MAX, or the heap's hard limit is reached. Objects are as
@@ -85,6 +86,16 @@ typedef void loam_heap_told(loam_heap *heap, size_t committed_bytes, void *conte
 LOAM_API void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
                                    void *context) LOAM_NOEXCEPT;
 
+typedef struct loam_heap_limits {
+    size_t soft, hard;           /* SIZE_MAX: none */
+    size_t committed_bytes;      /* of pages and large objects: what the limits are about */
+    size_t committed_bytes_most; /* the most that was */
+} loam_heap_limits;
+
+/* The limits, and what they bound: each number as it is at some moment of the call, while any threads allocate from
+ * the heap and free to it. Any thread, at any time, a told function too; no lock, no walk, some instructions. */
+LOAM_API void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) LOAM_NOEXCEPT;
+
 /* Gives back empty pages, of the calling thread's branch and of threads that have ended. */
 LOAM_API void loam_heap_collect(loam_heap *heap) LOAM_NOEXCEPT;
 
@@ -108,9 +119,11 @@ typedef struct loam_heap_area {
 } loam_heap_area;
 
 /* Calls area for each area and, if it returned true, object for each of its objects in use, with its usable bytes (as
- * requested, in a debug build); object NULL: areas only. Either ends the walk by returning false. Returns whether the
+ * requested, in debug and secure builds); object NULL: areas only. Either ends the walk by returning false. Returns whether the
  * walk came to its end; false also iff there is no memory for a list of areas. heap NULL: the calling thread's own, in
- * which what other threads have just freed may still count as in use. The functions must not use this heap. */
+ * which what other threads have just freed may still count as in use. The functions must not use this heap. Nor may any
+ * other thread meanwhile, be it only to free: the walk would meet lists that change under it. Its numbers are wrong
+ * then, and debug and secure builds may take what they see for damage, and end the process. */
 typedef bool loam_heap_area_visitor(const loam_heap_area *area, void *context);
 typedef bool loam_heap_object_visitor(void *p, size_t bytes, void *context);
 LOAM_API bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,
@@ -124,7 +137,8 @@ typedef struct loam_heap_numbers {
     size_t soft_limit, hard_limit; /* SIZE_MAX: none */
 } loam_heap_numbers;
 
-/* A snapshot; walks. */
+/* A snapshot. It walks, and so nobody may be using the heap meanwhile, as for loam_heap_visit; the last four numbers
+ * alone, at any time: loam_heap_get_limits. */
 LOAM_API void loam_heap_usage(loam_heap *heap, loam_heap_numbers *numbers) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -87,6 +87,17 @@ void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_t
     lm_whole_limit(heap, soft, hard, told, context);
 }
 
+void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) {
+    loam_heap_numbers numbers;
+    lm_whole_numbers(heap, &numbers); /* of these it sets four */
+    *limits = (loam_heap_limits){
+        .soft = numbers.soft_limit,
+        .hard = numbers.hard_limit,
+        .committed_bytes = numbers.committed_bytes,
+        .committed_bytes_most = numbers.committed_bytes_most,
+    };
+}
+
 void loam_heap_collect(loam_heap *heap) { lm_whole_collect(heap); }
 
 /* ---- What is in it ---- */
