@@ -20,6 +20,9 @@
 /* loam_calloc, but for what is beyond the bytes asked for: that stays as it is. */
 void *lm_libc_calloc(size_t count, size_t size);
 
+/* NULL with errno ENOMEM, told to an error handler: count objects of size bytes each are more than there can be. */
+void *lm_array_refused(size_t count, size_t size);
+
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);
 

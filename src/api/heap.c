@@ -7,11 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-static void *no_memory(void) {
-    errno = ENOMEM;
-    return NULL;
-}
-
 /* ---- Beginning and end ---- */
 
 loam_heap *loam_heap_create(void) { return lm_whole_create(); }
@@ -44,7 +39,8 @@ void *loam_heap_zalloc(loam_heap *heap, size_t size) {
 
 void *loam_heap_calloc(loam_heap *heap, size_t count, size_t size) {
     size_t bytes;
-    return lm_mul(count, size, &bytes) ? loam_heap_zalloc(heap, bytes) : no_memory();
+    return lm_mul(count, size, &bytes) ? loam_heap_zalloc(heap, bytes)
+                                       : lm_array_refused(count, size);
 }
 
 void *loam_heap_malloc_aligned(loam_heap *heap, size_t size, size_t align) {

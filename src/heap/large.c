@@ -60,7 +60,10 @@ static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usab
         lm_page_t *page = take(whole, usable, align_slices, zero);
         if (page != NULL) return page;
     }
-    lm_refused(usable, false);
+    if (align_slices > 1)
+        lm_refused_aligned(usable, align_slices << LM_SLICE_SHIFT, false);
+    else
+        lm_refused(usable, false);
     return NULL;
 }
 
@@ -74,7 +77,7 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
 }
 
 void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
-    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large(bytes);
+    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large_at(bytes, align);
     LM_METER(slow());
     lm_beat_if_asked();
     size_t usable = usable_of(bytes);

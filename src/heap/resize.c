@@ -91,7 +91,8 @@ void *lm_zalloc_small(size_t bytes) {
 
 #if LM_GUARD_LINKS
 void *lm_block_alloc_aligned(size_t bytes, size_t align) {
-    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST - bytes) return lm_too_large(bytes);
+    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST - bytes)
+        return lm_too_large_at(bytes, align);
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(bytes, align) : 0;
     if (size_class == 0) return lm_large_alloc(bytes, align, NULL);
     return lm_block_alloc(lm_class_bytes(size_class));
@@ -101,7 +102,7 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
 /* Not marked yet; *zero as for lm_large_alloc. */
 LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
-        return lm_too_large(bytes);
+        return lm_too_large_at(bytes, align);
     size_t whole = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
     if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
@@ -193,7 +194,9 @@ static bool fit(lm_page_t *page, const void *p, size_t whole) {
 
 bool lm_expand(void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "expand");
-    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER || !fit(page, p, bytes + LM_TRAILER)) {
+    bool too_large = bytes > LM_REQUEST_MOST - LM_TRAILER;
+    if (page == NULL || too_large || !fit(page, p, bytes + LM_TRAILER)) {
+        if (page != NULL && too_large) lm_refused(bytes, true);
         (void)lm_no_memory();
         return false;
     }
@@ -203,7 +206,8 @@ bool lm_expand(void *p, size_t bytes) {
 
 void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offset) {
     lm_page_t *page = lm_page_checked(p, "realloc");
-    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
+    if (page == NULL) return lm_no_memory();
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large_at(bytes, align);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     bool large = whole > LM_BLOCK_MOST, right = ((uintptr_t)p + offset) % align == 0;
     /* Every large object is aligned to a slice: it may move by pages. */

@@ -23,6 +23,7 @@ void *lm_no_memory(void);
 
 /* The same for a request that no memory could serve. */
 void *lm_too_large(size_t bytes);
+void *lm_too_large_at(size_t bytes, size_t align);
 
 /* ---- page.c: heap lock held ---- */
 
