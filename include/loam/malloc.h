@@ -40,8 +40,9 @@ LOAM_API void loam_free(void *p) LOAM_NOEXCEPT;
 LOAM_API void loam_free_sized(void *p, size_t size) LOAM_NOEXCEPT;
 LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_NOEXCEPT;
 
-/* loam_realloc for who has nothing to do with p if that fails: then p is freed. p is gone in any case. NULL iff there
- * is no memory, size exceeds PTRDIFF_MAX, or size is 0. */
+/* loam_realloc for who has nothing to do with p if that fails: then p is freed, so that it is gone in any case. As
+ * there p == NULL allocates, an object of size 0 too, and size 0 frees any other p. NULL iff there is no memory, size
+ * exceeds PTRDIFF_MAX, or p is not NULL and size is 0. */
 LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_SIZE(2);
 
 #define LOAM_HEAP_FREED \
@@ -77,8 +78,8 @@ LOAM_API void *loam_zalloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_S
 
 /* ---- Other sizes for an object ---- */
 
-/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates;
- * size 0 frees p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p is as it was.
+/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates, an object of size 0
+ * too; size 0 frees any other p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p is as it was.
  * Alignments above 16 may be lost: see loam_realloc_aligned. Cost: nothing to speak of where p can stay, else as an
  * allocation, a copy and a free; large objects move by pages, not bytes. */
 LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
