@@ -89,8 +89,11 @@ void *loam_reallocarray(void *p, size_t count, size_t size) {
     return lm_mul(count, size, &bytes) ? loam_realloc(p, bytes) : lm_array_refused(count, size);
 }
 
+/* Without realloc's attributes: what of it is inlined, gcc takes for a free whatever comes back. */
+static LM_NOINLINE void *resized(void *p, size_t size) { return loam_realloc(p, size); }
+
 void *loam_reallocf(void *p, size_t size) {
-    void *there = loam_realloc(p, size);
+    void *there = resized(p, size);
     if (there == NULL && size != 0) loam_free(p);
     return there;
 }

@@ -204,7 +204,7 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
                                    : alloc(whole, need);
     if (p == NULL) return NULL;
     const lm_page_t *page = lm_page_of(p);
-    size_t written = bytes;
+    size_t written = lm_to_clear(page, p, bytes, true); /* for recalloc */
     if (zero) written = 0;
     if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() && page->virgin)
         written = sizeof(lm_block_t); /* as in lm_calloc */

@@ -79,7 +79,13 @@ TEST_F(Refusal, OfSizesByEveryForm) {
     ONCE(text, loam_heap_malloc(this_heap, most));
     ONCE(text, loam_heap_zalloc(this_heap, most));
     ONCE(text, loam_heap_calloc(this_heap, most, 1));
+    ONCE(text, loam_heap_mallocarray(this_heap, 1, most));
     ONCE(text, loam_heap_realloc(this_heap, old, most));
+    ONCE(text, loam_heap_reallocarray(this_heap, old, 1, most));
+    ONCE(text, loam_heap_reallocf(this_heap, nullptr, most));
+    ONCE(text, loam_heap_rezalloc(this_heap, old, most));
+    ONCE(text, loam_heap_recalloc(this_heap, old, 1, most));
+    ONCE(text, loam_heap_memdup(this_heap, old, most));
     for (size_t align : {size_t{16}, size_t{64}, size_t{1} << 20}) {
         ONCE(text, loam_malloc_aligned(most, align));
         ONCE(text, loam_zalloc_aligned(most, align));
@@ -88,6 +94,11 @@ TEST_F(Refusal, OfSizesByEveryForm) {
         ONCE(text, loam_rezalloc_aligned(old, most, align));
         ONCE(text, loam_recalloc_aligned(old, most, 1, align));
         ONCE(text, loam_heap_malloc_aligned(this_heap, most, align));
+        ONCE(text, loam_heap_zalloc_aligned(this_heap, most, align));
+        ONCE(text, loam_heap_calloc_aligned(this_heap, most, 1, align));
+        ONCE(text, loam_heap_realloc_aligned(this_heap, old, most, align));
+        ONCE(text, loam_heap_rezalloc_aligned(this_heap, old, most, align));
+        ONCE(text, loam_heap_recalloc_aligned(this_heap, old, most, 1, align));
         for (size_t offset : {size_t{8}, size_t{1} << 30}) {
             ONCE(text, loam_malloc_aligned_offset(most, align, offset));
             ONCE(text, loam_zalloc_aligned_offset(most, align, offset));
@@ -112,6 +123,11 @@ TEST_F(Refusal, OfProductsByEveryForm) {
     ONCE(text, loam_calloc_aligned_offset(most, 2, 64, 8));
     ONCE(text, loam_recalloc_aligned_offset(old, most, 2, 64, 8));
     ONCE(text, loam_heap_calloc(this_heap, most, 2));
+    ONCE(text, loam_heap_mallocarray(this_heap, most, 2));
+    ONCE(text, loam_heap_reallocarray(this_heap, old, most, 2));
+    ONCE(text, loam_heap_recalloc(this_heap, old, most, 2));
+    ONCE(text, loam_heap_calloc_aligned(this_heap, most, 2, 64));
+    ONCE(text, loam_heap_recalloc_aligned(this_heap, old, most, 2, 64));
 }
 
 TEST_F(Refusal, OfAlignmentsSaysWhatItWas) {
