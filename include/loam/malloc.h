@@ -42,8 +42,8 @@ LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_N
 
 /* ---- What compilers know of them ----
  *
- * Whether it is freed or resized: a new object goes to one of these functions, and gcc warns where it goes elsewhere, or
- * is used afterwards; clang knows nothing like it. They are declared before they are described, because an attribute
+ * Whether it is freed or resized: a new object goes to one of these functions, and gcc warns where it goes elsewhere,
+ * or is used afterwards; clang knows nothing like it. They are declared before they are described, because an attribute
  * can only name what is declared. loam_expand is none of them, because its p stays what it was: so of a pointer that
  * malloc gave to it, and of one that goes to loam_usable_size, compilers say nothing. */
 struct loam_heap; /* loam/heap.h */
@@ -129,7 +129,8 @@ LOAM_API void *loam_zalloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_S
 /* ---- Other sizes for an object ---- */
 
 /* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates, an object of size 0
- * too; size 0 frees any other p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p is as it was.
+ * too; size 0 frees any other p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p
+ * is as it was.
  * Alignments above 16 may be lost: see loam_realloc_aligned. Cost: nothing to speak of where p can stay, else as an
  * allocation, a copy and a free; large objects move by pages, not bytes. */
 LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);

@@ -169,7 +169,8 @@ LM_INLINE bool lm_span_extend(lm_page_t *span, size_t slices) {
 void lm_span_shrink(lm_page_t *span, size_t slices);
 
 /* Moves a LARGE span's contents to a new span of more slices by moving pages; the old span is given
- * back clean, and what the new one has beyond it is zero. NULL iff that is not possible; the old span is as it was then. */
+ * back clean, and what the new one has beyond it is zero. NULL iff that is not possible; the old span is as it was
+ * then. */
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
 
 /* ---- Huge pages (huge.c) ---- */

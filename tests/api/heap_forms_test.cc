@@ -132,7 +132,7 @@ TEST_F(HeapForms, NothingAndNull) {
     EXPECT_EQ(sizeof all / sizeof *all - 8, numbers.objects);
 }
 
-/* Up to what may be used, so that a function that zeroes may resize it: what was freed before must not shine through. */
+/* Up to what may be used, so that a function that zeroes may resize it. */
 TEST_F(HeapForms, ZeroedToTheUsableSize) {
     for (size_t size = 1; size < 300000; size += 1 + size / 3) {
         void *dirty[20];
