@@ -94,7 +94,8 @@ LOAM_API int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count,
  * elsewhere; otherwise functions return NULL then, with errno ENOMEM, after empty pages have gone back. NULL also, with
  * errno EBUSY, iff loam_arena_destroy was called for the arena, and with EINVAL iff arena is NULL. loam_heap_delete
  * leaves objects in the arena: free places in pages with such an object may serve others, until the page is empty. */
-LOAM_API LOAM_NODISCARD loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) LOAM_NOEXCEPT;
+LOAM_API loam_heap *loam_heap_create_in(loam_arena *arena,
+                                        bool spill) LOAM_NOEXCEPT LOAM_HEAP_BEGUN;
 
 /* ---- Numbers, end ---- */
 

@@ -42,7 +42,8 @@ typedef void (*loam_output_handler)(const char *text, size_t bytes, void *argume
  *   EFAULT     memory was overwritten, found when its block was freed
  *   ENOMEM     memory was refused: the call returns NULL, or, where realloc was to make it smaller, the object as it
  *              was. Without a handler there is no such line.
- *   EOVERFLOW  a size or count that no memory could serve: likewise
+ *   EOVERFLOW  a size, a product count * size or an alignment that no memory could serve, in every form of malloc:
+ *              likewise. A loam_expand that finds no room behind its object is no refusal.
  * After EINVAL and EFAULT the process ends (SIGABRT), or goes on, as LOAM_ON_ERROR says; after the others it goes
  * on. Not everything comes here: damaged lists that loam trips over in the middle of its work (debug and secure
  * builds), and what its worker finds, stay lines on standard error. */

@@ -60,6 +60,11 @@ class heap {
     void collect() noexcept { loam_heap_collect(heap_); }
     bool contains(const void *p) const noexcept { return loam_heap_contains(heap_, p); }
     bool owns(const void *p) const noexcept { return loam_heap_owns(heap_, p); }
+    loam_heap_limits limits() const noexcept {
+        loam_heap_limits limits;
+        loam_heap_get_limits(heap_, &limits);
+        return limits;
+    }
     loam_heap_numbers usage() const noexcept {
         loam_heap_numbers numbers;
         loam_heap_usage(heap_, &numbers);

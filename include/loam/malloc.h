@@ -40,18 +40,69 @@ LOAM_API void loam_free(void *p) LOAM_NOEXCEPT;
 LOAM_API void loam_free_sized(void *p, size_t size) LOAM_NOEXCEPT;
 LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_NOEXCEPT;
 
-/* loam_realloc for who has nothing to do with p if that fails: then p is freed. p is gone in any case. NULL iff there
- * is no memory, size exceeds PTRDIFF_MAX, or size is 0. */
-LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_SIZE(2);
+/* ---- What compilers know of them ----
+ *
+ * Whether it is freed or resized: a new object goes to one of these functions, and gcc warns where it goes elsewhere,
+ * or is used afterwards; clang knows nothing like it. They are declared before they are described, because an attribute
+ * can only name what is declared. loam_expand is none of them, because its p stays what it was: so of a pointer that
+ * malloc gave to it, and of one that goes to loam_usable_size, compilers say nothing. */
+struct loam_heap; /* loam/heap.h */
+LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_rezalloc(void *p, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_recalloc(void *p, size_t count, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_realloc_aligned(void *p, size_t size, size_t align) LOAM_NOEXCEPT;
+LOAM_API void *loam_rezalloc_aligned(void *p, size_t size, size_t align) LOAM_NOEXCEPT;
+LOAM_API void *loam_recalloc_aligned(void *p, size_t count, size_t size,
+                                     size_t align) LOAM_NOEXCEPT;
+LOAM_API void *loam_realloc_aligned_offset(void *p, size_t size, size_t align,
+                                           size_t offset) LOAM_NOEXCEPT;
+LOAM_API void *loam_rezalloc_aligned_offset(void *p, size_t size, size_t align,
+                                            size_t offset) LOAM_NOEXCEPT;
+LOAM_API void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, size_t align,
+                                            size_t offset) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_realloc(struct loam_heap *heap, void *p, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_reallocarray(struct loam_heap *heap, void *p, size_t count,
+                                      size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_reallocf(struct loam_heap *heap, void *p, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_rezalloc(struct loam_heap *heap, void *p, size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_recalloc(struct loam_heap *heap, void *p, size_t count,
+                                  size_t size) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_realloc_aligned(struct loam_heap *heap, void *p, size_t size,
+                                         size_t align) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_rezalloc_aligned(struct loam_heap *heap, void *p, size_t size,
+                                          size_t align) LOAM_NOEXCEPT;
+LOAM_API void *loam_heap_recalloc_aligned(struct loam_heap *heap, void *p, size_t count,
+                                          size_t size, size_t align) LOAM_NOEXCEPT;
 
+/* clang-format off */
 #define LOAM_HEAP_FREED \
     LOAM_FREED_BY(loam_free) \
     LOAM_FREED_BY(loam_free_sized) \
-    LOAM_FREED_BY(loam_free_aligned_sized) LOAM_FREED_BY(loam_reallocf)
+    LOAM_FREED_BY(loam_free_aligned_sized) \
+    LOAM_FREED_BY(loam_realloc) \
+    LOAM_FREED_BY(loam_reallocarray) \
+    LOAM_FREED_BY(loam_reallocf) \
+    LOAM_FREED_BY(loam_rezalloc) \
+    LOAM_FREED_BY(loam_recalloc) \
+    LOAM_FREED_BY(loam_realloc_aligned) \
+    LOAM_FREED_BY(loam_rezalloc_aligned) \
+    LOAM_FREED_BY(loam_recalloc_aligned) \
+    LOAM_FREED_BY(loam_realloc_aligned_offset) \
+    LOAM_FREED_BY(loam_rezalloc_aligned_offset) \
+    LOAM_FREED_BY(loam_recalloc_aligned_offset) \
+    LOAM_FREED_BY_SECOND(loam_heap_realloc) \
+    LOAM_FREED_BY_SECOND(loam_heap_reallocarray) \
+    LOAM_FREED_BY_SECOND(loam_heap_reallocf) \
+    LOAM_FREED_BY_SECOND(loam_heap_rezalloc) \
+    LOAM_FREED_BY_SECOND(loam_heap_recalloc) \
+    LOAM_FREED_BY_SECOND(loam_heap_realloc_aligned) \
+    LOAM_FREED_BY_SECOND(loam_heap_rezalloc_aligned) \
+    LOAM_FREED_BY_SECOND(loam_heap_recalloc_aligned)
+/* clang-format on */
 #define LOAM_HEAP_NEW LOAM_MALLOC LOAM_HEAP_FREED
 #define LOAM_HEAP_RENEW LOAM_NODISCARD LOAM_HEAP_FREED
-
-LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_FREED;
 
 /* ---- New objects ---- */
 
@@ -77,11 +128,17 @@ LOAM_API void *loam_zalloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_S
 
 /* ---- Other sizes for an object ---- */
 
-/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates;
- * size 0 frees p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p is as it was.
+/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates, an object of size 0
+ * too; size 0 frees any other p and returns NULL. NULL otherwise iff there is no memory or size exceeds PTRDIFF_MAX: p
+ * is as it was.
  * Alignments above 16 may be lost: see loam_realloc_aligned. Cost: nothing to speak of where p can stay, else as an
  * allocation, a copy and a free; large objects move by pages, not bytes. */
 LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
+
+/* loam_realloc for who has nothing to do with p if that fails: then p is freed, so that it is gone in any case. As
+ * there p == NULL allocates, an object of size 0 too, and size 0 frees any other p. NULL iff there is no memory, size
+ * exceeds PTRDIFF_MAX, or p is not NULL and size is 0. */
+LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
 
 /* realloc to count * size bytes. NULL also iff that overflows: p is as it was. */
 LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW

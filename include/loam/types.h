@@ -28,11 +28,14 @@
 #define LOAM_SIZES(a, b) __attribute__((alloc_size(a, b)))
 #define LOAM_ALIGN(arg) __attribute__((alloc_align(arg)))
 /* The pointer comes from a function whose results `release` takes as its first argument: gcc warns where another one
- * gets it (-Wmismatched-dealloc). clang knows nothing like it. */
+ * gets it (-Wmismatched-dealloc), and where it is used afterwards (-Wuse-after-free). _SECOND: as its second argument.
+ * clang knows nothing like it. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define LOAM_FREED_BY(release) __attribute__((__malloc__(release, 1)))
+#define LOAM_FREED_BY_SECOND(release) __attribute__((__malloc__(release, 2)))
 #else
 #define LOAM_FREED_BY(release)
+#define LOAM_FREED_BY_SECOND(release)
 #endif
 /* This argument must not be NULL. */
 #define LOAM_NONNULL(arg) __attribute__((nonnull(arg)))

@@ -35,7 +35,7 @@ void *loam_calloc_aligned_offset(size_t count, size_t size, size_t align, size_t
     size_t bytes;
     if (!lm_is_pow2(align)) return failed(EINVAL);
     return lm_mul(count, size, &bytes) ? loam_zalloc_aligned_offset(bytes, align, offset)
-                                       : failed(ENOMEM);
+                                       : lm_array_refused(count, size);
 }
 
 void *loam_calloc_aligned(size_t count, size_t size, size_t align) {
@@ -82,7 +82,7 @@ void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, size_t al
     size_t bytes;
     if (!lm_is_pow2(align)) return failed(EINVAL);
     return lm_mul(count, size, &bytes) ? loam_rezalloc_aligned_offset(p, bytes, align, offset)
-                                       : failed(ENOMEM);
+                                       : lm_array_refused(count, size);
 }
 
 void *loam_recalloc_aligned(void *p, size_t count, size_t size, size_t align) {

@@ -24,6 +24,9 @@ void *lm_libc_calloc(size_t count, size_t size);
  * of characters, which nothing but the header keeps programs from defining, the array. May be NULL. */
 const char *lm_options_text(const void *config);
 
+/* NULL with errno ENOMEM, told to an error handler: count objects of size bytes each are more than there can be. */
+void *lm_array_refused(size_t count, size_t size);
+
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);
 

@@ -7,11 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-static void *no_memory(void) {
-    errno = ENOMEM;
-    return NULL;
-}
-
 /* ---- Beginning and end ---- */
 
 loam_heap *loam_heap_create(void) { return lm_whole_create(); }
@@ -44,7 +39,8 @@ void *loam_heap_zalloc(loam_heap *heap, size_t size) {
 
 void *loam_heap_calloc(loam_heap *heap, size_t count, size_t size) {
     size_t bytes;
-    return lm_mul(count, size, &bytes) ? loam_heap_zalloc(heap, bytes) : no_memory();
+    return lm_mul(count, size, &bytes) ? loam_heap_zalloc(heap, bytes)
+                                       : lm_array_refused(count, size);
 }
 
 void *loam_heap_malloc_aligned(loam_heap *heap, size_t size, size_t align) {
@@ -85,6 +81,17 @@ char *loam_heap_strndup(loam_heap *heap, const char *from, size_t most) {
 void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
                           void *context) {
     lm_whole_limit(heap, soft, hard, told, context);
+}
+
+void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) {
+    loam_heap_numbers numbers;
+    lm_whole_numbers(heap, &numbers); /* of these it sets four */
+    *limits = (loam_heap_limits){
+        .soft = numbers.soft_limit,
+        .hard = numbers.hard_limit,
+        .committed_bytes = numbers.committed_bytes,
+        .committed_bytes_most = numbers.committed_bytes_most,
+    };
 }
 
 void loam_heap_collect(loam_heap *heap) { lm_whole_collect(heap); }

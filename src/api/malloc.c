@@ -25,8 +25,8 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
     lm_options_reserve();
 }
 
-static void *overflow(size_t size) {
-    lm_refused(size, true);
+void *lm_array_refused(size_t count, size_t size) {
+    lm_refused_array(count, size);
     errno = ENOMEM;
     return NULL;
 }
@@ -54,20 +54,20 @@ void *loam_zalloc_small(size_t size) { ALLOCATE(size, lm_zalloc_small(size)); }
 
 void *loam_calloc(size_t count, size_t size) {
     size_t bytes;
-    if (!lm_mul(count, size, &bytes)) return overflow(size);
+    if (!lm_mul(count, size, &bytes)) return lm_array_refused(count, size);
     ALLOCATE(bytes, lm_zalloc(bytes));
 }
 
 /* Who has no recalloc does not pay for it. */
 void *lm_libc_calloc(size_t count, size_t size) {
     size_t bytes;
-    if (!lm_mul(count, size, &bytes)) return overflow(size);
+    if (!lm_mul(count, size, &bytes)) return lm_array_refused(count, size);
     ALLOCATE(bytes, lm_calloc(bytes));
 }
 
 void *loam_mallocarray(size_t count, size_t size) {
     size_t bytes;
-    if (!lm_mul(count, size, &bytes)) return overflow(size);
+    if (!lm_mul(count, size, &bytes)) return lm_array_refused(count, size);
     ALLOCATE(bytes, lm_malloc(bytes));
 }
 
@@ -87,11 +87,14 @@ void *loam_realloc(void *p, size_t size) { REALLOCATE(p, size, resize(p, size));
 
 void *loam_reallocarray(void *p, size_t count, size_t size) {
     size_t bytes;
-    return lm_mul(count, size, &bytes) ? loam_realloc(p, bytes) : overflow(size);
+    return lm_mul(count, size, &bytes) ? loam_realloc(p, bytes) : lm_array_refused(count, size);
 }
 
+/* Without realloc's attributes: what of it is inlined, gcc takes for a free whatever comes back. */
+static LM_NOINLINE void *resized(void *p, size_t size) { return loam_realloc(p, size); }
+
 void *loam_reallocf(void *p, size_t size) {
-    void *there = loam_realloc(p, size);
+    void *there = resized(p, size);
     if (there == NULL && size != 0) loam_free(p);
     return there;
 }
@@ -105,7 +108,7 @@ void *loam_rezalloc(void *p, size_t size) { REALLOCATE(p, size, resize_zeroed(p,
 
 void *loam_recalloc(void *p, size_t count, size_t size) {
     size_t bytes;
-    return lm_mul(count, size, &bytes) ? loam_rezalloc(p, bytes) : overflow(size);
+    return lm_mul(count, size, &bytes) ? loam_rezalloc(p, bytes) : lm_array_refused(count, size);
 }
 
 void *loam_expand(void *p, size_t size) {

@@ -60,7 +60,10 @@ static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usab
         lm_page_t *page = take(whole, usable, align_slices, zero);
         if (page != NULL) return page;
     }
-    lm_refused(usable, false);
+    if (align_slices > 1)
+        lm_refused_aligned(usable, align_slices << LM_SLICE_SHIFT, false);
+    else
+        lm_refused(usable, false);
     return NULL;
 }
 
@@ -74,7 +77,7 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
 }
 
 void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
-    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large(bytes);
+    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST) return lm_too_large_at(bytes, align);
     LM_METER(slow());
     lm_beat_if_asked();
     size_t usable = usable_of(bytes);
@@ -148,45 +151,53 @@ static void *move(lm_page_t *page, size_t usable) {
 }
 
 /* Returns p, or NULL. */
-static void *fit(lm_page_t *page, void *p, size_t bytes) {
+static void *fit(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
 #if LM_SECURE
     size_t had = page->bytes;
-    if (!lm_large_intact(page, "realloc") || lm_large_refit(page, p, usable_of(bytes)) == NULL)
+    if (!lm_large_intact(page, "realloc") ||
+        lm_large_refit(page, p, usable_of(bytes), fresh) == NULL)
         return NULL;
     lm_count_large(had, usable_of(bytes));
     return p;
 #else
     size_t usable = usable_of(bytes), slices = slices_for(usable);
-    size_t had = page->bytes;
+    size_t had = page->bytes, had_slices = page->slices;
+    bool zero = false;
     if (usable <= had) {
         lm_span_unfill(page, slices);
         lm_span_shrink(page, slices);
-    } else if (slices > page->slices && !lm_span_extend(page, slices)) {
+    } else if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) {
         return NULL;
     }
     page->bytes = usable;
     lm_count_large(had, usable);
-    if (usable > had) lm_span_fill(page, had, usable);
+    if (zero && fresh != NULL) *fresh = had_slices << LM_SLICE_SHIFT;
+    if (usable > had && fresh == NULL) lm_span_fill(page, had, usable); /* as in lm_large_open */
     return p;
 #endif
 }
 
-static void *fit_or_move(lm_page_t *page, void *p, size_t bytes) {
-    if (fit(page, p, bytes) != NULL) return p;
+static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
+    if (fit(page, p, bytes, fresh) != NULL) return p;
     if (!worth_moving(page)) return NULL;
-    size_t usable = usable_of(bytes);
+    size_t usable = usable_of(bytes), had_slices = page->slices;
     p = move(page, usable);
-    if (p != NULL) lm_span_fill(lm_page_of(p), 0, usable);
+    if (p == NULL) return NULL;
+    if (fresh != NULL)
+        *fresh = had_slices << LM_SLICE_SHIFT;
+    else
+        lm_span_fill(lm_page_of(p), 0, usable);
     return p;
 }
 
 /* The same with one of a first-class heap's, within its limit. */
-static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
-                                 void *(*change)(lm_page_t *page, void *p, size_t bytes)) {
+static LM_NOINLINE void *
+counted(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes, size_t *fresh,
+        void *(*change)(lm_page_t *page, void *p, size_t bytes, size_t *fresh)) {
     size_t slices = slices_for(bytes), had = page->bytes;
     lm_whole_lose(page);
     bool allowed = lm_whole_count(whole, slices);
-    void *there = allowed ? change(page, p, bytes) : NULL;
+    void *there = allowed ? change(page, p, bytes, fresh) : NULL;
     if (allowed) lm_whole_uncount(whole, slices);
     if (there != NULL) page = lm_page_of(there);
     /* Relaxed: for who asks for statistics. */
@@ -195,19 +206,19 @@ static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void 
     return there;
 }
 
-bool lm_large_fit(lm_page_t *page, size_t bytes) {
+bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
     void *p = lm_span_start(page);
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes) : counted(whole, page, p, bytes, fit)) !=
-           NULL;
+    return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes, fresh)
+                                     : counted(whole, page, p, bytes, fresh, fit)) != NULL;
 }
 
-void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
+void *lm_large_resize_fresh(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
-                                 : counted(whole, page, p, bytes, fit_or_move);
+    p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes, fresh)
+                                 : counted(whole, page, p, bytes, fresh, fit_or_move);
     lm_limit_answer_if_crossed();
     return p;
 }

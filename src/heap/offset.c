@@ -76,7 +76,7 @@ static lm_block_t *pop(lm_page_t *page) {
     return block;
 }
 
-static void *block_alloc(unsigned size_class) {
+static lm_block_t *attempt(unsigned size_class) {
     lm_lock_take(&lock);
     pages.token = LM_OWNER_OFFSET;
     lm_list_t *list = &pages.partial[size_class];
@@ -89,7 +89,17 @@ static void *block_alloc(unsigned size_class) {
         if (page->free == NULL && page->carved == page->capacity) lm_page_to_full(&pages, page);
     }
     lm_lock_give(&lock);
-    return block != NULL ? lm_taken(block) : lm_no_memory();
+    return block;
+}
+
+static void *block_alloc(unsigned size_class) {
+    lm_block_t *block = attempt(size_class);
+    size_t bytes = lm_class_bytes(size_class);
+    for (unsigned tries = 0; LM_UNLIKELY(block == NULL) && lm_room_found(bytes, &tries);)
+        block = attempt(size_class);
+    if (LM_LIKELY(block != NULL)) return lm_taken(block);
+    lm_refused(bytes, false);
+    return lm_no_memory();
 }
 
 /* Of a block that begins there; offset is less than align. */
@@ -121,7 +131,7 @@ static void *large_alloc(size_t whole, size_t align, size_t offset, bool *zero) 
 
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
-        return lm_no_memory();
+        return lm_too_large_at(bytes, align);
     LM_METER(slow());
     offset &= align - 1;
     /* At least one: p has to lie in its block. */

@@ -26,6 +26,11 @@ void *lm_too_large(size_t bytes) {
     return lm_no_memory();
 }
 
+void *lm_too_large_at(size_t bytes, size_t align) {
+    lm_refused_aligned(bytes, align, true);
+    return lm_no_memory();
+}
+
 /* What others have freed of a page. */
 static LM_NOINLINE lm_block_t *list_of_remote(lm_page_t *page) {
     lm_block_t *list, *tail;

@@ -38,12 +38,6 @@ size_t lm_good_size(size_t bytes) {
     return lm_align_up(lm_large_need(bytes), 4096) - LM_TRAILER_LARGE;
 }
 
-/* What is cleared of a block for that many bytes: these, or all that may be used. */
-LM_INLINE size_t to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
-    size_t trailer = page->kind == LM_KIND_LARGE ? LM_TRAILER_LARGE : LM_TRAILER;
-    return trailer > 0 || !all ? bytes : lm_block_room(page, p);
-}
-
 #if !LM_SECURE /* whose blocks are zero as they are */
 /* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
 LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
@@ -65,7 +59,7 @@ LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
         bool zero = false;
         void *p = lm_large_alloc(whole, 1, &zero);
         if (p == NULL) return NULL;
-        if (!zero) memset(p, 0, to_clear(lm_page_of(p), p, bytes, all));
+        if (!zero) memset(p, 0, lm_to_clear(lm_page_of(p), p, bytes, all));
         return lm_mark(p, bytes);
     }
     return cleared(lm_block_alloc(whole), bytes, all);
@@ -92,7 +86,8 @@ void *lm_zalloc_small(size_t bytes) {
 
 #if LM_GUARD_LINKS
 void *lm_block_alloc_aligned(size_t bytes, size_t align) {
-    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST - bytes) return lm_too_large(bytes);
+    if (bytes > LM_REQUEST_MOST || align > LM_REQUEST_MOST - bytes)
+        return lm_too_large_at(bytes, align);
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(bytes, align) : 0;
     if (size_class == 0) return lm_large_alloc(bytes, align, NULL);
     return lm_block_alloc(lm_class_bytes(size_class));
@@ -109,7 +104,7 @@ static LM_NOINLINE void *place_sampled(void *p, size_t bytes, size_t align) {
 /* Not marked yet; *zero as for lm_large_alloc. */
 LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
-        return lm_too_large(bytes);
+        return lm_too_large_at(bytes, align);
     size_t whole = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
     if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
@@ -135,9 +130,12 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     void *p = offset % align == 0 ? alloc_aligned(bytes, align, &zero)
                                   : lm_offset_alloc(bytes, align, offset, &zero);
     if (p == NULL) return NULL;
-    if (!zero) memset(p, 0, to_clear(lm_page_of(p), p, bytes, true));
+    if (!zero) memset(p, 0, lm_to_clear(lm_page_of(p), p, bytes, true));
     return lm_mark(p, bytes);
 }
+
+static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
+                             struct loam_heap *into, size_t *fresh);
 
 static bool stays(const lm_page_t *page, size_t bytes) {
     size_t have = page->block_bytes, whole = bytes + LM_TRAILER;
@@ -145,31 +143,37 @@ static bool stays(const lm_page_t *page, size_t bytes) {
            LM_LIKELY(!lm_is_offset(page));
 }
 
-/* into: where a copy goes; NULL: wherever the thread's malloc allocates. */
-LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into) {
+/* into: where a copy goes; NULL: wherever the thread's malloc allocates. fresh: as for lm_large_resize_fresh. */
+LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
+                       size_t *fresh) {
     if (LM_UNLIKELY(lm_is_offset(page)) && into == NULL)
-        return lm_realloc_aligned_offset(p, bytes, 1, 0);
+        return realloc_aligned(p, bytes, 1, 0, NULL, fresh);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
-        void *there = lm_large_resize(page, p, lm_large_need(whole));
+        void *there = lm_large_resize_fresh(page, p, lm_large_need(whole), fresh);
         if (there != NULL) return lm_mark(there, bytes);
     }
-    bool fits = whole <= lm_block_room(page, p);
+    bool fits = whole <= lm_block_room(page, p), zeroed = fresh != NULL && whole > LM_BLOCK_MOST;
     int error = fits ? errno : 0;
     size_t roomy = lm_with_room(have, bytes);
-    void *other = into == NULL ? lm_malloc(roomy) : lm_whole_malloc(into, roomy);
+    void *other;
+    if (into == NULL)
+        other = zeroed ? lm_zalloc(bytes) : lm_malloc(roomy);
+    else
+        other = zeroed ? lm_whole_calloc(into, bytes) : lm_whole_malloc(into, roomy);
     if (other == NULL && fits) {
         errno = error;
         return lm_mark(p, bytes); /* it was to shrink: too large will do */
     }
     if (other == NULL) return NULL;
+    if (zeroed) *fresh = 0;
     memcpy(other, p, have < bytes ? have : bytes);
     lm_free(p);
     return lm_mark(other, bytes);
 }
 
 static LM_NOINLINE void *resize_anywhere(lm_page_t *page, void *p, size_t bytes) {
-    return resize(page, p, bytes, NULL);
+    return resize(page, p, bytes, NULL, NULL);
 }
 
 void *lm_realloc(void *p, size_t bytes) {
@@ -189,21 +193,25 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
     if (page == NULL) return lm_no_memory();
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     if (stays(page, bytes)) return lm_mark(p, bytes);
-    return resize(page, p, bytes, whole);
+    return resize(page, p, bytes, whole, NULL);
 }
 
 /* ---- Where it must be aligned, zeroed or stay ---- */
 
-static bool fit(lm_page_t *page, const void *p, size_t whole) {
-    size_t room = lm_block_room(page, p);
+static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
+    size_t room = lm_block_room(page, p), before = lm_block_bytes(page) - room;
     if (page->kind != LM_KIND_LARGE) return whole <= room;
     whole = lm_large_need(whole);
-    return lm_large_fit(page, (whole == 0 ? 1 : whole) + (lm_block_bytes(page) - room));
+    if (!lm_large_fit(page, (whole == 0 ? 1 : whole) + before, fresh)) return false;
+    if (fresh != NULL && *fresh != SIZE_MAX) *fresh -= before;
+    return true;
 }
 
 bool lm_expand(void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "expand");
-    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER || !fit(page, p, bytes + LM_TRAILER)) {
+    bool too_large = bytes > LM_REQUEST_MOST - LM_TRAILER;
+    if (page == NULL || too_large || !fit(page, p, bytes + LM_TRAILER, NULL)) {
+        if (page != NULL && too_large) lm_refused(bytes, true);
         (void)lm_no_memory();
         return false;
     }
@@ -211,39 +219,72 @@ bool lm_expand(void *p, size_t bytes) {
     return true;
 }
 
-void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offset) {
+static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
+                             struct loam_heap *into, size_t *fresh) {
     lm_page_t *page = lm_page_checked(p, "realloc");
-    if (page == NULL || bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_no_memory();
+    if (page == NULL) return lm_no_memory();
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large_at(bytes, align);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     bool large = whole > LM_BLOCK_MOST, right = ((uintptr_t)p + offset) % align == 0;
     /* Every large object is aligned to a slice: it may move by pages. */
     if (large && offset % align == 0 && align <= LM_SLICE_BYTES && !lm_is_offset(page))
-        return lm_realloc(p, bytes);
+        return resize(page, p, bytes, into, fresh);
     if (right &&
         (page->kind == LM_KIND_LARGE ? large : lm_worth_staying(lm_block_room(page, p), whole))) {
-        if (fit(page, p, whole)) return lm_mark(p, bytes);
+        if (fit(page, p, whole, fresh)) return lm_mark(p, bytes);
     }
+    bool zeroed = fresh != NULL && large;
     int error = errno;
-    void *other = lm_malloc_aligned_offset(bytes, align, offset);
+    void *other;
+    if (into == NULL)
+        other = zeroed ? lm_zalloc_aligned_offset(bytes, align, offset)
+                       : lm_malloc_aligned_offset(bytes, align, offset);
+    else
+        other = zeroed ? lm_whole_zalloc_aligned(into, bytes, align)
+                       : lm_whole_malloc_aligned(into, bytes, align);
     if (other == NULL && right && whole <= lm_block_room(page, p)) {
         errno = error;
         return lm_mark(p, bytes); /* as in resize */
     }
     if (other == NULL) return NULL;
+    if (zeroed) *fresh = 0;
     memcpy(other, p, have < bytes ? have : bytes);
     lm_free(p);
     return other;
 }
 
-void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset) {
-    const lm_page_t *page = lm_page_checked(p, "recalloc");
+void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offset) {
+    return realloc_aligned(p, bytes, align, offset, NULL, NULL);
+}
+
+void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, size_t align) {
+    return realloc_aligned(p, bytes, align, 0, whole, NULL);
+}
+
+/* Of any alignment. */
+static void *realloc_fresh(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
+                           size_t *fresh) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    return stays(page, bytes) ? lm_mark(p, bytes) : resize(page, p, bytes, into, fresh);
+}
+
+static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct loam_heap *into) {
+    lm_page_t *page = lm_page_checked(p, "recalloc");
     if (page == NULL) return lm_no_memory();
-    size_t have = lm_requested(page, p), kept = have < bytes ? have : bytes;
-    char *there = (char *)(align == 1 ? lm_realloc(p, bytes)
-                                      : lm_realloc_aligned_offset(p, bytes, align, offset));
+    size_t have = lm_requested(page, p), kept = have < bytes ? have : bytes, fresh = SIZE_MAX;
+    char *there = (char *)(align == 1 ? realloc_fresh(page, p, bytes, into, &fresh)
+                                      : realloc_aligned(p, bytes, align, offset, into, &fresh));
     if (there == NULL) return NULL;
-    /* Also what is left behind by shrinking: it may be grown into again. */
-    size_t now = lm_requested(lm_page_of(there), there);
-    if (now > kept) memset(there + kept, 0, now - kept);
+    /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it is, and perhaps much. */
+    size_t now = lm_requested(lm_page_of(there), there), end = now < fresh ? now : fresh;
+    if (end > kept) memset(there + kept, 0, end - kept);
     return there;
+}
+
+void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset) {
+    return recalloc(p, bytes, align, offset, NULL);
+}
+
+void *lm_whole_recalloc(struct loam_heap *whole, void *p, size_t bytes, size_t align) {
+    return recalloc(p, bytes, align, 0, whole);
 }

@@ -23,6 +23,7 @@ void *lm_no_memory(void);
 
 /* The same for a request that no memory could serve. */
 void *lm_too_large(size_t bytes);
+void *lm_too_large_at(size_t bytes, size_t align);
 
 /* ---- page.c: heap lock held ---- */
 
@@ -171,10 +172,15 @@ void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
 void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);
 void lm_large_discard(lm_page_t *page); /* the same, without a look at what it belongs to */
-/* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it was then. */
-bool lm_large_fit(lm_page_t *page, size_t bytes);
+/* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it was then. fresh, here
+ * and below: NULL, or, for who clears what an object grows by, made the byte from which on that is zero as it is, where
+ * there is one. */
+bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh);
 /* The same, else by moving pages; NULL iff neither works (then copy). */
-void *lm_large_resize(lm_page_t *page, void *p, size_t bytes);
+void *lm_large_resize_fresh(lm_page_t *page, void *p, size_t bytes, size_t *fresh);
+LM_INLINE void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
+    return lm_large_resize_fresh(page, p, bytes, NULL);
+}
 
 /* ---- secure_large.c: guards, canaries and delayed reuse of large objects ---- */
 
@@ -190,7 +196,7 @@ bool lm_large_intact(const lm_page_t *page, const char *function);
 /* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock may be held. */
 void lm_large_keep(lm_page_t *page, bool touch);
 /* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
-void *lm_large_refit(lm_page_t *page, void *p, size_t bytes);
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, size_t *fresh);
 lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);
 /* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's
  * held. */
@@ -348,6 +354,12 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
     return lm_block_room(page, p);
 }
 #endif
+
+/* What is cleared of a block for that many bytes: these, or all that may be used. */
+LM_INLINE size_t lm_to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
+    size_t trailer = page->kind == LM_KIND_LARGE ? LM_TRAILER_LARGE : LM_TRAILER;
+    return trailer > 0 || !all ? bytes : lm_block_room(page, p);
+}
 
 /* Blocks stay while at least half of them is used: a move would cost more than it saves. */
 LM_INLINE bool lm_worth_staying(size_t have, size_t bytes) {

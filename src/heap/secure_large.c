@@ -334,37 +334,40 @@ static void clear_tail(lm_page_t *page, size_t from, size_t to) {
 }
 
 /* What grows will grow again: without a call for each step. before: what it had room for. */
-static bool make_room(lm_page_t *page, size_t room, size_t before) {
+static bool make_room(lm_page_t *page, size_t room, size_t before, size_t *fresh) {
+    size_t had = page->slices;
+    bool zero = false;
     bool grows = room > before;
     size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
     if (slices < page->slices) {
         clear_tail(page, slices << LM_SLICE_SHIFT, before);
         lm_span_unfill(page, slices);
         lm_span_shrink(page, slices);
-    } else if (slices > page->slices && !lm_span_extend(page, slices)) {
+    } else if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) {
         roomy = room;
         slices = slices_for(room);
-        if (slices > page->slices && !lm_span_extend(page, slices)) return false;
+        if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) return false;
     }
+    if (zero && fresh != NULL) *fresh = had << LM_SLICE_SHIFT;
     (void)lm_span_guard(page, roomy);
     return true;
 }
 
-void *lm_large_refit(lm_page_t *page, void *p, size_t bytes) {
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
     size_t had = page->bytes, room = whole_pages(bytes), before = lm_span_room(page);
     bool fits = room <= before && room >= before - before / 4;
     if (!fits && !lm_span_unguard(page)) {
         if (room > before) return NULL;
         fits = true;
     }
-    if (!fits && !make_room(page, room, before)) {
+    if (!fits && !make_room(page, room, before, fresh)) {
         (void)lm_span_guard(page, before);
         lm_large_mark(page, had); /* without a guard, there is more to look at */
         return NULL;
     }
     (void)lm_add_relaxed(&in_use, bytes - had);
     lm_large_mark(page, bytes);
-    if (bytes > had) lm_span_fill(page, had, bytes);
+    if (bytes > had && fresh == NULL) lm_span_fill(page, had, bytes);
     return p;
 }
 

@@ -64,13 +64,25 @@ void lm_whole_delete(struct loam_heap *whole);
 /* Objects end. Nobody may be using one, or freeing one. */
 void lm_whole_destroy(struct loam_heap *whole);
 
-/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_calloc. NULL also iff the hard limit is reached. */
+/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_zalloc. NULL also iff the hard limit is reached. */
 void *lm_whole_malloc(struct loam_heap *whole, size_t bytes);
 void *lm_whole_calloc(struct loam_heap *whole, size_t bytes);
 void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
 
 /* As lm_realloc, of any object; where it moves, it moves into this heap. NULL: the thread's malloc's. */
 void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes);
+
+/* The same again, in full: as lm_zalloc_aligned_offset, lm_realloc_aligned_offset and lm_recalloc without an offset;
+ * align 1: any. */
+void *lm_whole_zalloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
+void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, size_t align);
+void *lm_whole_recalloc(struct loam_heap *whole, void *p, size_t bytes, size_t align);
+
+/* What lm_whole_choose has set for the calling thread. */
+struct loam_heap *lm_whole_chosen(void);
+
+/* Whose the memory at p is that lm_whole_holds speaks of; NULL: of none of them. */
+struct loam_heap *lm_whole_of(const void *p);
 
 /* The calling thread's malloc allocates from it; NULL: from its own. Returns what it was, NULL: its own. *done is
  * false iff there is no memory for a branch, and nothing has changed then. */

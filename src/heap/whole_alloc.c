@@ -204,7 +204,7 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
                                    : alloc(whole, need);
     if (p == NULL) return NULL;
     const lm_page_t *page = lm_page_of(p);
-    size_t written = bytes;
+    size_t written = lm_to_clear(page, p, bytes, true); /* for recalloc */
     if (zero) written = 0;
     if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() && page->virgin)
         written = sizeof(lm_block_t); /* as in lm_calloc */
@@ -213,7 +213,7 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
 
 void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
-        return lm_too_large(bytes);
+        return lm_too_large_at(bytes, align);
     size_t need = bytes + LM_TRAILER;
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(need, align) : 0;
     void *p = size_class != 0 ? alloc(whole, lm_class_bytes(size_class))

@@ -16,6 +16,7 @@
 #include "loam/limits.h"
 
 #include <errno.h>
+#include <stdarg.h>
 
 enum { TRIES_MOST = 32, LATER_MOST = 4 };
 
@@ -230,11 +231,25 @@ bool lm_room_made(size_t bytes, unsigned *tries) {
     return made;
 }
 
-void lm_refused(size_t bytes, bool overflow) {
+static LM_COLD void refuse(bool overflow, const char *format, ...) {
     handler_t handler = handler_for_call(ERROR);
     if (handler.function == NULL || mine.held > 0) return;
     lm_line_t line = {0};
-    lm_line_add(&line, "loam: out of memory: %s%zu bytes refused (thread %u)",
-                overflow ? "more than there can be: " : "", bytes, lm_port_thread_id());
+    lm_line_add(&line, "loam: out of memory: %s", overflow ? "more than there can be: " : "");
+    va_list args;
+    va_start(args, format);
+    lm_line_add_v(&line, format, args);
+    va_end(args);
+    lm_line_add(&line, " refused (thread %u)", lm_port_thread_id());
     call_error(&handler, overflow ? EOVERFLOW : ENOMEM, &line);
+}
+
+void lm_refused(size_t bytes, bool overflow) { refuse(overflow, "%zu bytes", bytes); }
+
+void lm_refused_aligned(size_t bytes, size_t align, bool overflow) {
+    refuse(overflow, "%zu bytes at a multiple of %zu", bytes, align);
+}
+
+void lm_refused_array(size_t count, size_t size) {
+    refuse(true, "%zu objects of %zu bytes", count, size);
 }

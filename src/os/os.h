@@ -317,6 +317,10 @@ void lm_limit_told(size_t held, size_t soft);
 
 /* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). */
 void lm_refused(size_t bytes, bool overflow);
+/* The same of an object at a multiple of align. */
+void lm_refused_aligned(size_t bytes, size_t align, bool overflow);
+/* The same of an array whose bytes overflow. */
+void lm_refused_array(size_t count, size_t size);
 
 /* ---- Locks and threads (thread.c) ---- */
 

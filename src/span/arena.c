@@ -488,7 +488,8 @@ static size_t free_until(size_t from, size_t to) {
     return from;
 }
 
-bool lm_span_extend(lm_page_t *span, size_t slices) {
+bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero) {
+    *zero = false;
     if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
     size_t first = lm_span_slice(span);
     bool done = false;
@@ -505,10 +506,12 @@ bool lm_span_extend(lm_page_t *span, size_t slices) {
         reach = free_until(end, first + slices);
     }
     if (reach >= first + slices && slices > have) {
+        *zero = true;
         while (end < first + slices) {
             lm_page_t *next = lm_space_slot(end);
             size_t left = first + slices - end, length = next->slices;
             size_t part = length < left ? length : left;
+            if (next->kind != LM_KIND_CLEAN) *zero = false;
             lm_space_carve(next, end, part, LM_KIND_LARGE);
             end += part;
         }

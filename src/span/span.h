@@ -157,14 +157,20 @@ void lm_span_give_chain(lm_page_t *first, bool rested);
 /* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
 
-/* Makes a span of kind LARGE longer in place; false iff what follows it is not free. */
-bool lm_span_extend(lm_page_t *span, size_t slices);
+/* Makes a span of kind LARGE longer in place; false iff what follows it is not free. *zero: all that it is longer by is
+ * zero. */
+bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero);
+LM_INLINE bool lm_span_extend(lm_page_t *span, size_t slices) {
+    bool zero;
+    return lm_span_extend_by(span, slices, &zero);
+}
 
 /* Makes it shorter, giving the tail back. */
 void lm_span_shrink(lm_page_t *span, size_t slices);
 
 /* Moves a LARGE span's contents to a new span of more slices by moving pages; the old span is given
- * back clean. NULL iff that is not possible; the old span is as it was then. */
+ * back clean, and what the new one has beyond it is zero. NULL iff that is not possible; the old span is as it was
+ * then. */
 lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
 
 /* ---- Huge pages (huge.c) ---- */

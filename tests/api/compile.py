@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""compile.py: what compilers are told by loam/malloc.h's attributes, seen in what they say of small programs.
+"""compile.py: what compilers are told by the attributes of loam/malloc.h and heap.h, seen in what they say of small programs.
 
     compile.py attributes --include include [--cc cc --cxx c++]     every function, each kind of mistake, gcc and clang
     compile.py names --nm nm --object FILE                          what a source with loam/override.h asks for
@@ -55,12 +55,40 @@ FUNCTIONS = {
     "strdup": ("loam_strdup((char *)old)", None),
     "strndup": ("loam_strndup((char *)old, 9)", None),
     "realpath": ("loam_realpath((char *)old, NULL)", None),
+    "heap_malloc": ("loam_heap_malloc(heap, 96)", f"loam_heap_malloc(heap, {HUGE})"),
+    "heap_zalloc": ("loam_heap_zalloc(heap, 96)", f"loam_heap_zalloc(heap, {HUGE})"),
+    "heap_calloc": ("loam_heap_calloc(heap, 2, 48)", f"loam_heap_calloc(heap, {HUGE} / 4, 8)"),
+    "heap_mallocarray": ("loam_heap_mallocarray(heap, 2, 48)", f"loam_heap_mallocarray(heap, {HUGE} / 4, 8)"),
+    "heap_malloc_small": ("loam_heap_malloc_small(heap, 96)", f"loam_heap_malloc_small(heap, {HUGE})"),
+    "heap_zalloc_small": ("loam_heap_zalloc_small(heap, 96)", f"loam_heap_zalloc_small(heap, {HUGE})"),
+    "heap_malloc_aligned": ("loam_heap_malloc_aligned(heap, 96, 32)", f"loam_heap_malloc_aligned(heap, {HUGE}, 32)"),
+    "heap_zalloc_aligned": ("loam_heap_zalloc_aligned(heap, 96, 32)", f"loam_heap_zalloc_aligned(heap, {HUGE}, 32)"),
+    "heap_calloc_aligned": ("loam_heap_calloc_aligned(heap, 2, 48, 32)",
+                            f"loam_heap_calloc_aligned(heap, {HUGE} / 4, 8, 32)"),
+    "heap_realloc": ("loam_heap_realloc(heap, old, 96)", f"loam_heap_realloc(heap, old, {HUGE})"),
+    "heap_reallocarray": ("loam_heap_reallocarray(heap, old, 2, 48)", f"loam_heap_reallocarray(heap, old, {HUGE} / 4, 8)"),
+    "heap_reallocf": ("loam_heap_reallocf(heap, old, 96)", f"loam_heap_reallocf(heap, old, {HUGE})"),
+    "heap_rezalloc": ("loam_heap_rezalloc(heap, old, 96)", f"loam_heap_rezalloc(heap, old, {HUGE})"),
+    "heap_recalloc": ("loam_heap_recalloc(heap, old, 2, 48)", f"loam_heap_recalloc(heap, old, {HUGE} / 4, 8)"),
+    "heap_realloc_aligned": ("loam_heap_realloc_aligned(heap, old, 96, 32)",
+                             f"loam_heap_realloc_aligned(heap, old, {HUGE}, 32)"),
+    "heap_rezalloc_aligned": ("loam_heap_rezalloc_aligned(heap, old, 96, 32)",
+                              f"loam_heap_rezalloc_aligned(heap, old, {HUGE}, 32)"),
+    "heap_recalloc_aligned": ("loam_heap_recalloc_aligned(heap, old, 2, 48, 32)",
+                              f"loam_heap_recalloc_aligned(heap, old, {HUGE} / 4, 8, 32)"),
+    "heap_strdup": ("loam_heap_strdup(heap, (char *)old)", None),
+    "heap_strndup": ("loam_heap_strndup(heap, (char *)old, 9)", None),
+    "heap_memdup": ("loam_heap_memdup(heap, old, 96)", f"loam_heap_memdup(heap, old, {HUGE})"),
+    "heap_realpath": ("loam_heap_realpath(heap, (char *)old, NULL)", None),
 }  # fmt: skip
 # Their results may be of the C library, or are old itself.
-NOT_NEW = {"expand", "realpath"}
+NOT_NEW = {"expand", "realpath", "heap_realpath"}
+# They take old and give another: as free, for who looks at old afterwards.
+RESIZING = [name for name in FUNCTIONS if re.search("re(alloc|zalloc|calloc)", name)]
 ALIGNED = [name for name in FUNCTIONS if name.endswith("_aligned")]
 
-HEAD = """#include <loam/malloc.h>
+HEAD = """#include <loam/heap.h>
+#include <loam/malloc.h>
 #include <stdlib.h>
 #include <string.h>
 void sink(void *p);
@@ -68,7 +96,8 @@ void sink(void *p);
 
 
 def function(body):
-    return HEAD + "void test(void *old);\nvoid test(void *old) { (void)old; " + body + " }\n"
+    arguments = "loam_heap *heap, void *old"
+    return HEAD + f"void test({arguments});\nvoid test({arguments}) {{ (void)heap, (void)old; {body} }}\n"
 
 
 def programs():
@@ -92,32 +121,60 @@ def programs():
     for name in ALIGNED:
         call = FUNCTIONS[name][0].replace("32", "48")
         yield f"{name} to no power of two", function(f"sink({call});"), {"clang": {"non-power-of-two-alignment"}}
-    for release in ("loam_free(p)", "loam_free_sized(p, 9)", "loam_free_aligned_sized(p, 9, 9)",
-                    "sink(loam_reallocf(p, 9))"):  # fmt: skip
+    for name in RESIZING:
+        call = FUNCTIONS[name][0].replace("old", "p")
+        yield (f"used after {name}",
+               function(f"char *p = (char *)loam_malloc(9); if (p == NULL) return; void *q = {call}; sink(p); sink(q);"),
+               {"gcc": {"use-after-free"}})  # fmt: skip
+    resizes = [f"sink({FUNCTIONS[name][0].replace('old', 'p')})" for name in RESIZING]
+    for release in ("loam_free(p)", "loam_free_sized(p, 9)", "loam_free_aligned_sized(p, 9, 9)", *resizes):
         yield f"malloc to {release}", function(f"void *p = malloc(9); sink(p); {release};"), {"gcc": {"mismatched-dealloc"}}
     yield "strdup of NULL", function("sink(loam_strdup(NULL));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
     yield "strndup of NULL", function("sink(loam_strndup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
     yield "memdup of NULL", function("sink(loam_memdup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    calls = [f"sink({call})" for name, (call, _) in FUNCTIONS.items() if name.startswith("heap_")]
+    calls += ["loam_heap_set_limits(heap, 1, 1, NULL, NULL)", "loam_heap_collect(heap)", "loam_heap_usage(heap, NULL)",
+              "loam_heap_get_limits(heap, NULL)", "loam_heap_visit(NULL, NULL, NULL, NULL)",
+              "sink(loam_heap_strdup(heap, NULL))", "sink(loam_heap_strndup(heap, NULL, 1))",
+              "sink(loam_heap_memdup(heap, NULL, 1))"]  # fmt: skip
+    for call in calls:
+        yield (f"{call} of NULL", function(call.replace("heap,", "NULL,").replace("heap)", "NULL)") + ";"),
+               {"gcc": {"nonnull"}, "clang": {"nonnull"}})  # fmt: skip
+    yield "ignored heap", function("loam_heap_create();"), {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+    for release in ("loam_free(made)", "free(made)", "sink(loam_realloc(made, 9))"):
+        yield (f"heap to {release}", function(f"loam_heap *made = loam_heap_create(); sink(made); {release};"),
+               {"gcc": {"mismatched-dealloc"}})  # fmt: skip
+    for make in ("loam_heap_create()", "loam_heap_create_in((loam_arena *)old, false)"):
+        for end in ("loam_heap_destroy(made)", "loam_heap_delete(made)"):
+            yield (f"heap used after {end}",
+                   "#include <loam/arena.h>\n" +
+                   function(f"loam_heap *made = {make}; sink(made); {end}; sink(loam_heap_malloc(made, 9));"),
+                   {"gcc": {"use-after-free"}})  # fmt: skip
+    yield "object to heap's end", function("loam_heap_destroy((loam_heap *)loam_malloc(9));"), {"gcc": {"mismatched-dealloc"}}
 
 
 def right_program():
     """Every function as it should be used; NULL is looked for everywhere, and is possible everywhere."""
     body = ["void *p; char *text = NULL;"]
     for name, (call, _) in FUNCTIONS.items():
-        if name in ("strdup", "strndup", "realpath"):
+        if name.endswith(("strdup", "strndup", "realpath")):
             body.append(f"text = {call}; if (text != NULL) {{ text[0] = 1; loam_free(text); }}")
         elif name == "expand":
             body.append(f"if ({call} != NULL) memset(old, 1, 96);")
-        elif "old" in call and name != "memdup":
-            body.append(f"p = {call}; if (p == NULL) {{ {'' if name == 'reallocf' else 'loam_free(old);'} return; }}"
+        elif name in RESIZING:
+            body.append(f"p = {call}; if (p == NULL) {{ {'' if name.endswith('reallocf') else 'loam_free(old);'} return; }}"
                         " memset(p, 1, 96); old = p;")  # fmt: skip
         else:
             body.append(f"p = {call}; if (p != NULL) memset(p, 1, 96); loam_free(p);")
+    for name in RESIZING: # who keeps what cannot be resized
+        if not name.endswith("reallocf"):
+            body.append(f"old = loam_malloc(9); p = {FUNCTIONS[name][0]}; if (p == NULL) p = old; sink(p); loam_free(p);")
     body += ["p = loam_malloc(9); loam_free_sized(p, 9);",
              "p = loam_malloc_aligned(9, 64); loam_free_aligned_sized(p, 64, 9);",
              "p = loam_malloc(9); old = loam_realloc(p, 99); if (old == NULL) loam_free(p);",
              "p = loam_malloc(100); sink(p); p = loam_reallocf(p, 10); loam_free(p);",
-             "if (loam_usable_size(old) > loam_good_size(3)) loam_collect();", "loam_free(old);"]  # fmt: skip
+             "if (loam_usable_size(old) > loam_good_size(3)) loam_collect();", "loam_free(old);",
+             "p = loam_heap_malloc(heap, 9); loam_heap_destroy(heap); heap = loam_heap_create(); loam_heap_delete(heap);"]  # fmt: skip
     return function("\n".join(body))
 
 
@@ -127,10 +184,12 @@ def size_program():
     text += 'extern void never_null(void) __attribute__((error("NULL is taken for impossible")));\n'
     for name, (call, huge) in FUNCTIONS.items():
         if huge:
-            text += (f"void size_{name}(void *old); void size_{name}(void *old) {{ (void)old; char *p = (char *){call};\n"
+            text += (f"void size_{name}(loam_heap *heap, void *old); void size_{name}(loam_heap *heap, void *old)\n"
+                     f"{{ (void)heap, (void)old; char *p = (char *){call};\n"
                      "  if (__builtin_object_size(p, 0) != 96) wrong();\n"
                      "  if (__builtin_object_size(p + 90, 0) != 6) wrong();\n  sink(p); }\n")  # fmt: skip
-        text += (f"void *null_{name}(void *old); void *null_{name}(void *old) {{ (void)old; void *p = (void *){call};\n"
+        text += (f"void *null_{name}(loam_heap *heap, void *old); void *null_{name}(loam_heap *heap, void *old)\n"
+                 f"{{ (void)heap, (void)old; void *p = (void *){call};\n"
                  "  if (__builtin_constant_p(p == NULL)) never_null();\n  return p; }\n")  # fmt: skip
     return text
 
@@ -175,7 +234,7 @@ def attributes(args):
         for language, kind in compilers.found:
             # C++ has the same attributes from the same text: one of each kind of mistake will do.
             for name, text, expected in programs():
-                if language == "c++" and not name.startswith(("ignored malloc", "malloc ", "strdup", "calloc")):
+                if language == "c++" and not name.startswith(("ignored malloc", "malloc ", "strdup", "calloc", "ignored heap", "heap to", "heap_malloc ", "used after realloc")):
                     continue
                 count += 1
                 status, said = compilers.messages(language, kind, text)

@@ -3,13 +3,15 @@
  * Each thread allocates in every form, resizes in every form, expands, frees in every form, and hands objects to the
  * next thread. After each step the shadow knows what must hold: contents, alignment at the offset, zeroes in what
  * a zeroed object grew by, usable sizes, that expand did not move, that no two objects overlap. A failing program
- * prints its seed; MODEL_SEED=<number> in the environment runs that one alone. It cannot see memory that is lost:
- * forms_test.cc.
+ * prints its seed; MODEL_SEED=<number> in the environment runs that one alone. Some of the objects are a first-class
+ * heap's that all threads share, from every form of loam/heap.h; any function resizes and frees them, and theirs any
+ * other object. It cannot see memory that is lost: forms_test.cc.
  */
 #include "effort.h"
 #include "model/twin.h"
 
 #include <gtest/gtest.h>
+#include <loam/heap.h>
 #include <loam/malloc.h>
 
 extern "C" {
@@ -43,10 +45,13 @@ struct Program {
         std::mutex mutex;
         std::vector<Held> held;
     };
-    Program(uint64_t seed_, unsigned threads) : seed(seed_), boxes(threads) {}
+    Program(uint64_t seed_, unsigned threads)
+        : seed(seed_), boxes(threads), heap(loam_heap_create()) {}
+    ~Program() { loam_heap_destroy(heap); }
 
     uint64_t seed;
     std::vector<Mailbox> boxes;
+    loam_heap *heap;
     Twin twin;
     std::atomic<bool> failed{false};
     std::mutex mutex;
@@ -157,6 +162,7 @@ class Worker {
     }
 
     void allocate() {
+        if (random_.percent(30)) return allocate_in_heap();
         Held held;
         size_t size = any_size(), count = 1 + random_.below(9);
         bool aligned = random_.percent(50);
@@ -205,6 +211,33 @@ class Worker {
         keep(held, 0);
     }
 
+    void allocate_in_heap() {
+        Held held;
+        loam_heap *heap = program_.heap;
+        size_t size = any_size(), count = 1 + random_.below(9), align = any_align();
+        unsigned kind = static_cast<unsigned>(random_.below(9));
+        if (kind < 3) held.align = align;
+        if (kind == 3 || kind == 4) size %= LOAM_SMALL_MOST + 1;
+        if (kind == 0 || kind == 5 || kind == 6) size = size / count * count;
+        held.zeroed = kind < 2 || kind == 3 || kind == 5 || kind == 7;
+        void *p = nullptr;
+        switch (kind) {
+        case 0: p = loam_heap_calloc_aligned(heap, count, size / count, align); break;
+        case 1: p = loam_heap_zalloc_aligned(heap, size, align); break;
+        case 2: p = loam_heap_malloc_aligned(heap, size, align); break;
+        case 3: p = loam_heap_zalloc_small(heap, size); break;
+        case 4: p = loam_heap_malloc_small(heap, size); break;
+        case 5: p = loam_heap_calloc(heap, count, size / count); break;
+        case 6: p = loam_heap_mallocarray(heap, count, size / count); break;
+        case 7: p = loam_heap_zalloc(heap, size); break;
+        default: p = loam_heap_malloc(heap, size);
+        }
+        held.object.p = static_cast<unsigned char *>(p);
+        held.object.size = size;
+        if (loam_heap_of(p) != heap) return program_.fail("another heap's: " + describe(held));
+        keep(held, 0);
+    }
+
     size_t other_size(const Held &held) {
         size_t have = held.object.size, size = any_size();
         if (random_.percent(30)) size = have + random_.below(300);
@@ -213,10 +246,33 @@ class Worker {
         return size == 0 || size > (size_t{6} << 20) ? 1 : size;
     }
 
+    void *resized_into_heap(Held &held, size_t size) {
+        void *p = held.object.p;
+        loam_heap *heap = program_.heap;
+        unsigned kind = static_cast<unsigned>(random_.below(4));
+        plain_ = kind < 3;
+        held.align = plain_ ? 16 : any_align();
+        held.offset = 0;
+        switch (kind) {
+        case 0:
+            if (!held.zeroed) return loam_heap_reallocarray(heap, p, size, 1);
+            return loam_heap_recalloc(heap, p, 1, size);
+        case 1:
+            if (!held.zeroed) return loam_heap_realloc(heap, p, size);
+            return loam_heap_rezalloc(heap, p, size);
+        case 2: held.zeroed = false; return loam_heap_reallocf(heap, p, size);
+        default:
+            if (!held.zeroed) return loam_heap_realloc_aligned(heap, p, size, held.align);
+            return random_.percent(50) ? loam_heap_rezalloc_aligned(heap, p, size, held.align)
+                                       : loam_heap_recalloc_aligned(heap, p, size, 1, held.align);
+        }
+    }
+
     void *resized(Held &held, size_t size) {
         void *p = held.object.p;
         bool zero = held.zeroed && random_.percent(70);
         held.zeroed = zero;
+        if (random_.percent(30)) return resized_into_heap(held, size);
         unsigned kind = static_cast<unsigned>(random_.below(4));
         plain_ = kind < 2;
         switch (kind) {
@@ -329,6 +385,9 @@ void run_program(uint64_t seed, unsigned threads) {
     for (auto &worker : workers) worker->free_all();
     ASSERT_EQ(program.failure, "") << "MODEL_SEED=" << seed << ", " << threads << " threads";
     ASSERT_EQ(program.twin.live(), 0u);
+    loam_heap_numbers numbers;
+    loam_heap_usage(program.heap, &numbers);
+    ASSERT_EQ(numbers.objects, 0u);
     lm_heap_check();
     lm_span_check();
 }

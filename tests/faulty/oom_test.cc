@@ -137,6 +137,9 @@ TEST(Oom, AHandlerThatGivesUp) {
         EXPECT_EQ(nullptr, loam_malloc(size_t{1} << 30));
         EXPECT_EQ(2u, calls.count);
         EXPECT_EQ(2u, codes.size());
+        EXPECT_EQ(nullptr, loam_malloc_aligned_offset(40000, 64, 8));
+        EXPECT_EQ(3u, calls.count);
+        EXPECT_EQ(3u, codes.size());
     });
 }
 

@@ -1,0 +1,131 @@
+/* heap_forms.c: the other forms of loam/heap.h: each is the one of loam/malloc.h, for a heap that is named. The plain
+ * ones, and heaps themselves: heap.c.
+ */
+#define LM_API_ITSELF
+#define _GNU_SOURCE 1 /* realpath */
+#include "api/api.h"
+#include "api/metered.h"
+#include "loam/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *no_power_of_two(void) {
+    errno = EINVAL;
+    return NULL;
+}
+
+/* ---- New objects ---- */
+
+void *loam_heap_mallocarray(loam_heap *heap, size_t count, size_t size) {
+    size_t bytes;
+    return lm_mul(count, size, &bytes) ? loam_heap_malloc(heap, bytes)
+                                       : lm_array_refused(count, size);
+}
+
+/* Whether that size is a mistake, which lm_malloc_small reports. */
+static bool too_large_for_small(size_t size) { return LM_GUARD_LINKS && size > LM_SMALL_MOST; }
+
+void *loam_heap_malloc_small(loam_heap *heap, size_t size) {
+    return too_large_for_small(size) ? lm_malloc_small(size) : loam_heap_malloc(heap, size);
+}
+
+void *loam_heap_zalloc_small(loam_heap *heap, size_t size) {
+    return too_large_for_small(size) ? lm_malloc_small(size) : loam_heap_zalloc(heap, size);
+}
+
+void *loam_heap_zalloc_aligned(loam_heap *heap, size_t size, size_t align) {
+    if (!lm_is_pow2(align)) return no_power_of_two();
+    ALLOCATE(size, lm_whole_zalloc_aligned(heap, size, align));
+}
+
+void *loam_heap_calloc_aligned(loam_heap *heap, size_t count, size_t size, size_t align) {
+    size_t bytes;
+    if (!lm_is_pow2(align)) return no_power_of_two();
+    return lm_mul(count, size, &bytes) ? loam_heap_zalloc_aligned(heap, bytes, align)
+                                       : lm_array_refused(count, size);
+}
+
+/* ---- Other sizes ---- */
+
+static void *freed(void *p) {
+    lm_free(p);
+    return NULL;
+}
+
+void *loam_heap_reallocarray(loam_heap *heap, void *p, size_t count, size_t size) {
+    size_t bytes;
+    return lm_mul(count, size, &bytes) ? loam_heap_realloc(heap, p, bytes)
+                                       : lm_array_refused(count, size);
+}
+
+void *loam_heap_reallocf(loam_heap *heap, void *p, size_t size) {
+    if (size == 0) return loam_heap_realloc(heap, p, 0);
+    void *there = loam_heap_realloc(heap, p, size);
+    if (there != NULL) return there;
+    loam_free(p);
+    return NULL;
+}
+
+static void *resize(loam_heap *heap, void *p, size_t size, size_t align) {
+    if (p == NULL) return lm_whole_malloc_aligned(heap, size, align);
+    return size != 0 ? lm_whole_realloc_aligned(heap, p, size, align) : freed(p);
+}
+
+void *loam_heap_realloc_aligned(loam_heap *heap, void *p, size_t size, size_t align) {
+    if (!lm_is_pow2(align)) return no_power_of_two();
+    REALLOCATE(p, size, resize(heap, p, size, align));
+}
+
+static void *resize_zeroed(loam_heap *heap, void *p, size_t size, size_t align) {
+    if (p == NULL) return lm_whole_zalloc_aligned(heap, size, align);
+    return size != 0 ? lm_whole_recalloc(heap, p, size, align) : freed(p);
+}
+
+void *loam_heap_rezalloc(loam_heap *heap, void *p, size_t size) {
+    REALLOCATE(p, size, resize_zeroed(heap, p, size, 1));
+}
+
+void *loam_heap_recalloc(loam_heap *heap, void *p, size_t count, size_t size) {
+    size_t bytes;
+    return lm_mul(count, size, &bytes) ? loam_heap_rezalloc(heap, p, bytes)
+                                       : lm_array_refused(count, size);
+}
+
+void *loam_heap_rezalloc_aligned(loam_heap *heap, void *p, size_t size, size_t align) {
+    if (!lm_is_pow2(align)) return no_power_of_two();
+    REALLOCATE(p, size, resize_zeroed(heap, p, size, align));
+}
+
+void *loam_heap_recalloc_aligned(loam_heap *heap, void *p, size_t count, size_t size,
+                                 size_t align) {
+    size_t bytes;
+    if (!lm_is_pow2(align)) return no_power_of_two();
+    return lm_mul(count, size, &bytes) ? loam_heap_rezalloc_aligned(heap, p, bytes, align)
+                                       : lm_array_refused(count, size);
+}
+
+/* ---- Copies ---- */
+
+void *loam_heap_memdup(loam_heap *heap, const void *from, size_t bytes) {
+    void *copy = loam_heap_malloc(heap, bytes);
+    return copy != NULL ? memcpy(copy, from, bytes) : NULL;
+}
+
+char *loam_heap_realpath(loam_heap *heap, const char *path, char *resolved) {
+    if (resolved != NULL) return realpath(path, resolved);
+    char *theirs = realpath(path, NULL); /* as in copy.c */
+    if (theirs == NULL) return NULL;
+    char *ours = loam_heap_strdup(heap, theirs);
+    int error = errno;
+    free(theirs);
+    errno = error;
+    return ours;
+}
+
+/* ---- Whose ---- */
+
+loam_heap *loam_heap_get_default(void) { return lm_whole_chosen(); }
+
+loam_heap *loam_heap_of(const void *p) { return lm_whole_of(p); }
