@@ -4,7 +4,8 @@
  * under LD_PRELOAD=libloam.so, or linked with loam-override.o, gets the same heap from plain malloc.
  * Objects from either side may be freed by the other when both are loam (gcc does not know: -Wno-mismatched-dealloc).
  * It cannot free what another allocator gave. For C++: malloc.hpp, new_delete.hpp; to redefine malloc in C sources:
- * override.h; a table of all functions: docs/guide/malloc.md.
+ * override.h; a table of all functions: docs/guide/malloc.md. Where a program misuses them: the debug build finds it,
+ * says where objects were allocated, and lists what is in use at exit (docs/guide/debug.md).
  *
  *   thread's heap:  class 16 B ─> block ─> block     a list for each of 112 size classes to 64 KiB: one pop
  *                   class 32 B ─> block              what is larger: a span of its own, in units of 4 KiB

@@ -1,6 +1,7 @@
 /* loam/options.h: what can be chosen of loam without building it anew, and how a program does so.
  *
- * The options are listed in docs/guide/options.md and the man page loam(7). A user chooses by the environment, the
+ * The options are listed in docs/guide/options.md and the man page loam(7); what the debug build finds, and its
+ * LOAM_RECORD_SITES and LOAM_SHOW_LEAKS, are in docs/guide/debug.md. A user chooses by the environment, the
  * program's author by a string in the program, the program itself by the calls below:
  *
  *     default  <  loam_config of the program  <  LOAM_NAME=value of the environment  <  loam_option_set

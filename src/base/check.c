@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 LM_AT_START lm_misuse_policy_t lm_misuse_policy;
-void (*lm_misuse_more)(void);
+void (*lm_misuse_more)(bool written);
 
 static void line_char(lm_line_t *line, char c) {
     if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c; /* room for the '\n' */
@@ -97,24 +97,23 @@ static void line_end(lm_line_t *line, lm_wrong_t wrong) {
     line_char(line, ')');
 #if LM_HOSTED
     lm_told_t told = wrong != LM_WRONG_INSIDE ? lm_port_tell(wrong, line) : LM_TOLD_NOBODY;
-    if (told == LM_TOLD_LATER) return;
-    bool taken = told == LM_TOLD;
+    bool taken = told != LM_TOLD_NOBODY, later = told == LM_TOLD_LATER;
 #else
-    bool taken = false;
+    bool taken = false, later = false;
     (void)wrong;
 #endif
     /* Relaxed, both: words by themselves. */
-    if (!taken && !lm_load_relaxed(&lm_misuse_policy.quiet)) {
+    bool written = !taken && !lm_load_relaxed(&lm_misuse_policy.quiet);
 #if LM_HOSTED
-        lm_port_report_begin();
+    if (written) lm_port_report_begin();
 #endif
-        line_write(line);
-        void (*more)(void) = lm_load_acquire(&lm_misuse_more); /* acquire: what it looks into */
-        if (more != NULL) more();
+    if (written) line_write(line);
+    void (*more)(bool) = lm_load_acquire(&lm_misuse_more); /* acquire: what it looks into */
+    if (more != NULL) more(written);
 #if LM_HOSTED
-        lm_port_report_end();
+    if (written) lm_port_report_end();
 #endif
-    }
+    if (later) return;
     if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort();
 }
 

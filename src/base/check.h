@@ -87,8 +87,9 @@ void lm_misuse_line(lm_line_t *line);
 
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 
-/* Atomic: NULL, or what writes more lines after that of a mistake, before the program ends (heap/sites.c). */
-extern void (*lm_misuse_more)(void);
+/* Atomic: NULL, or what writes more lines after that of a mistake, before the program ends (heap/sites.c). Called for
+ * each; written: the line was, else these must not be, either. */
+extern void (*lm_misuse_more)(bool written);
 
 /* What the port under us provides (os/): declared here because base stands below it. */
 void lm_port_write_error(const char *text, size_t bytes);

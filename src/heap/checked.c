@@ -5,7 +5,8 @@
  *   debug     + the same, and what fence.c finds
  *
  * In debug and secure builds links of free lists are xored with a key of the process and of their slice: an
- * overwritten one leads out of the arena and is reported.
+ * overwritten one leads out of the arena and is reported. In debug builds 16 bits of a sum stand above the address, so
+ * that one of which a byte was written is, too, which may lead anywhere.
  */
 #include "heap/room.h"
 #include "heap/secure.h"
@@ -18,8 +19,13 @@ lm_page_t *lm_page_foreign(const void *p, const char *function) {
 }
 
 lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function) {
+    const char *start = lm_span_start(page);
+#if LOAM_DEBUG
+    const char *object = lm_is_offset(page) ? lm_offset_object(page, start) : start;
+    lm_sites_about(object != NULL ? object : start);
+#endif
     lm_misuse("misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function,
-              page->bytes, (void *)lm_span_start(page));
+              page->bytes, (const void *)start);
     return NULL;
 }
 
@@ -42,9 +48,13 @@ void lm_secret_make(void) {
 }
 
 lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
+#if LOAM_DEBUG
+    (void)next; /* whatever it is, loam did not write it there */
+#else
     if (LM_LIKELY(next == NULL)) return NULL;
     if ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL)
         return (lm_block_t *)(uintptr_t)next;
+#endif
     lm_sites_about(block);
     lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
              (const void *)block, lm_page_of(block)->block_bytes);
@@ -64,10 +74,52 @@ static bool misaligned(const lm_page_t *page, const void *p) {
 #endif
 }
 
+static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char *function) {
+#if LOAM_DEBUG
+    char *first = lm_span_start(page);
+    size_t index = (size_t)((const char *)p - first) / page->block_bytes;
+    if (index < page->carved) {
+        const char *block = first + index * page->block_bytes, *object = block;
+        if (lm_is_offset(page)) object = lm_offset_object(page, block);
+        if (object == NULL) object = block;
+        lm_sites_about(object);
+        lm_misuse("misaligned pointer %p passed to %s (size class %u B, block at %p, ", p, function,
+                  page->block_bytes, (const void *)object);
+        return NULL;
+    }
+#endif
+    lm_misuse("misaligned pointer %p passed to %s (size class %zu B, ", p, function,
+              lm_block_bytes(page));
+    return NULL;
+}
+
+/* p is in no object that there is, but where there may have been one. */
+static lm_page_t *gone(const void *p, const char *function) {
+    bool freed = strcmp(function, "free") == 0;
+    const char *what = freed ? "double free" : function, *after = freed ? "" : " after free";
+    lm_sites_about(p);
+#if LOAM_DEBUG
+    size_t bytes, requested;
+    if (lm_reuse_holds(p, &bytes, &requested)) {
+        lm_misuse("%s%s of %p (size class %zu B, %zu requested, ", what, after, p, bytes,
+                  requested);
+        return NULL;
+    }
+#endif
+    lm_misuse("%s%s of %p (a large object or a whole page, if there ever was one, ", what, after,
+              p);
+    return NULL;
+}
+
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function) {
     const char *what = strcmp(function, "free") == 0 ? "double free" : function;
     const char *state = strcmp(function, "free") == 0 ? "" : " after free";
+#if LOAM_DEBUG
+    lm_line_t sizes = {0};
+    lm_misuse("%s%s of %p (%s", what, state, p, lm_size_text(&sizes, page, lm_requested(page, p)));
+#else
     lm_misuse("%s%s of %p (size class %zu B, ", what, state, p, lm_block_bytes(page));
+#endif
     return NULL;
 }
 
@@ -78,20 +130,11 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
         lm_page_t *around = lm_span_holding(p);
         if (around != NULL && around->kind == LM_KIND_LARGE)
             return lm_inside_large(around, p, function);
-        if (!was_ours(p)) return lm_page_foreign(p, function);
-        bool freed = strcmp(function, "free") == 0;
-        lm_sites_about(p);
-        lm_misuse("%s%s of %p (a large object or a whole page, ", freed ? "double free" : function,
-                  freed ? "" : " after free", p);
-        return NULL;
+        return was_ours(p) ? gone(p, function) : lm_page_foreign(p, function);
     }
-    if (page->kind == LM_KIND_LARGE && misaligned(page, p))
-        return lm_inside_large(page, p, function);
-    if (misaligned(page, p)) {
-        lm_misuse("misaligned pointer %p passed to %s (size class %zu B, ", p, function,
-                  lm_block_bytes(page));
-        return NULL;
-    }
+    if (misaligned(page, p))
+        return page->kind == LM_KIND_LARGE ? lm_inside_large(page, p, function)
+                                           : misaligned_in(page, p, function);
     return lm_intact(page, p, function) ? page : NULL;
 }
 

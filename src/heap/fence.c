@@ -3,12 +3,13 @@
  *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
  *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
  *
- * The word at the end says in use or freed, mixed with its address and the size; every block that was ever made has
- * one (reuse.c), but for those that loam itself holds without a request (lm_block_alloc). So it finds overflows to
- * the byte, underflows that reach the block before, at the latest when that one is freed, double frees while the block
- * is free, and a wrong size at a sized delete. A large object has a second such word where its span ends, which an
- * underflow of the next span meets. It cannot find what jumps over fence and word. Invariant: a word is either valid or
- * was overwritten; it is read and written whole, because who frees a block looks at the one before.
+ * The word at the end says in use or freed, mixed with its address and the size, and is xored with bytes of its place;
+ * every block that was ever made has one (reuse.c), but for those that loam itself holds without a request
+ * (lm_block_alloc). So it finds overflows to the byte, underflows that reach the block before, at the latest when that
+ * one is freed, double frees while the block is free, and a wrong size at a sized delete. A large object has a second
+ * such word where its span ends, and a page one where no block ends, which an underflow of the next span meets. It
+ * cannot find what jumps over fence and word, nor an underflow of a span behind one that is free. Invariant: a word is
+ * either valid or was overwritten; it is read and written whole, because who frees a block looks at the one before.
  */
 #include "heap/room.h"
 
@@ -33,6 +34,14 @@ static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
     return (both * 0x9e3779b97f4a7c15u >> 48) ^ tag;
 }
 
+/* What a word is xored with: each byte is 0x80 to 0xbf, by the place and the process. A size has zeroes above, and so
+ * none of the bytes before an object is one that programs often write (0, 1, 0xff, text), nor the same everywhere. */
+static uint64_t mask_of(const void *end) {
+    lm_secret_make(); /* a large object may come before the first page */
+    uint64_t bits = ((uintptr_t)end >> 4 ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
+    return ((bits ^ bits >> 29) & 0x3f3f3f3f3f3f3f3fu) | 0x8080808080808080u;
+}
+
 LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
     lm_tools_pause();
     uint64_t word = lm_load_relaxed(at);
@@ -42,7 +51,7 @@ LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
 }
 
 lm_state_t lm_word_get(const void *end, size_t *requested) {
-    uint64_t word = word_at(word_before(end));
+    uint64_t word = word_at(word_before(end)) ^ mask_of(end);
     *requested = word >> 16;
     if ((word & 0xffff) == tag_of(end, *requested, TAG_USED)) return LM_STATE_USED;
     return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
@@ -51,8 +60,9 @@ lm_state_t lm_word_get(const void *end, size_t *requested) {
 /* Relaxed: others look whether it is whole, and at nothing behind it. */
 LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
     unsigned tag = state == LM_STATE_USED ? TAG_USED : TAG_FREED;
+    uint64_t word = (uint64_t)requested << 16 | tag_of(end, requested, tag);
     lm_tools_pause();
-    lm_store_relaxed(word_before(end), (uint64_t)requested << 16 | tag_of(end, requested, tag));
+    lm_store_relaxed(word_before(end), word ^ mask_of(end));
     lm_tools_resume();
 }
 
@@ -70,7 +80,21 @@ static void *span_end(const lm_page_t *page) {
     return page->bytes < bytes ? lm_span_start(page) + bytes : NULL;
 }
 
+static const char *page_end(const lm_page_t *page) {
+    return lm_span_start(page) + ((size_t)page->slices << LM_SLICE_SHIFT);
+}
+
 /* ---- Writing ---- */
+
+/* Release: who finds the page in the map, finds these. */
+LM_READS_ANYTHING void lm_fence_page(const lm_page_t *page) {
+    const char *end = page_end(page);
+    lm_tools_pause();
+    lm_store_relaxed(word_before(end) - 1, FENCES);
+    lm_tools_resume();
+    lm_word_set(end, 0, LM_STATE_FREED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
 
 void *lm_mark(void *p, size_t bytes) {
     lm_page_t *page = lm_page_of(p);
@@ -110,11 +134,58 @@ static bool from_behind(const void *end) {
     return word_at(word_before(end) - 1) == FENCES;
 }
 
-static bool underflow(const void *p, const lm_page_t *before) {
+/* Whether what is just before a span was overwritten, at the end of that page of blocks. */
+static bool end_broken(const lm_page_t *page) {
+    const char *end = page_end(page);
+    size_t requested;
+    if (lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* a block there was made before it was written to */
+    bool of_block = lm_load_relaxed(&page->carved) * (size_t)page->block_bytes ==
+                    (size_t)(end - lm_span_start(page));
+    return of_block ? from_behind(end) : true;
+}
+
+const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested) {
+    lm_line_add(line, "size class %zu B, ", lm_block_bytes(page));
+    if (requested != 0) lm_line_add(line, "%zu requested, ", requested);
+    return line->text;
+}
+
+static bool underflow(const lm_page_t *page, const void *p, size_t requested) {
+    lm_line_t sizes = {0};
     lm_sites_about(p);
-    lm_wrong(LM_WRONG_DAMAGE,
-             "underflow of %p: the bytes before it are overwritten (size class %zu B, ", p,
-             lm_block_bytes(before));
+    lm_wrong(LM_WRONG_DAMAGE, "underflow of %p: the bytes before it are overwritten (%s", p,
+             lm_size_text(&sizes, page, requested));
+    return false;
+}
+
+void lm_fence_check_page(const lm_page_t *page) {
+    if (page->carved * (size_t)page->block_bytes ==
+            (size_t)(page_end(page) - lm_span_start(page)) ||
+        !end_broken(page))
+        return;
+    lm_sites_about(page_end(page));
+    lm_wrong(
+        LM_WRONG_INSIDE,
+        "underflow of %p: the bytes before it are overwritten (behind a page of size class %u B, ",
+        (const void *)page_end(page), page->block_bytes);
+}
+
+/* Of blocks: whether the one behind, which begins at end, is an object in use. */
+static bool in_use_behind(const lm_page_t *page, const void *end) {
+    size_t at = (size_t)((const char *)end - lm_span_start(page)), requested;
+    return at / page->block_bytes < page->carved &&
+           lm_word_get((const char *)end + page->block_bytes, &requested) == LM_STATE_USED;
+}
+
+/* Found at p's free: from the object behind, as it looks, or from p itself. */
+static bool underflow_behind(const lm_page_t *page, const void *p, const void *behind) {
+    lm_sites_about(behind);
+    lm_wrong(
+        LM_WRONG_DAMAGE,
+        "underflow of %p: the bytes before it are overwritten, if not by an overflow of %p (size "
+        "class %zu B, ",
+        behind, p, lm_block_bytes(page));
     return false;
 }
 
@@ -133,10 +204,13 @@ static bool overflow_of_end(const lm_page_t *page, const void *p) {
     return false;
 }
 
-/* The block before the one in use at p was in use as well, or free, when p was given: its word was whole. */
-static bool intact_before(const lm_page_t *page, const void *p) {
-    if (page->kind != LM_KIND_PAGE || lm_is_offset(page) || p == lm_span_start(page)) return true;
-    return from_behind(p) ? underflow(p, page) : true;
+/* The block before the one in use at p was in use as well, or free, when p was given: its word was whole. So was that
+ * at the end of a page before p's span. */
+static bool intact_before(const lm_page_t *page, const void *p, size_t requested) {
+    bool broken = lm_is_offset(page)         ? !lm_offset_gap_intact(page, p)
+                  : p == lm_span_start(page) ? lm_span_page_before(page, end_broken)
+                                             : from_behind(p);
+    return broken ? underflow(page, p, requested) : true;
 }
 
 static bool intact_behind(const lm_page_t *page, const void *p) {
@@ -160,6 +234,12 @@ LM_READS_ANYTHING static const unsigned char *last_damaged(const unsigned char *
     return end > fence ? end - 1 : NULL;
 }
 
+size_t lm_fence_past(const void *p, size_t requested, const void *end) {
+    const unsigned char *fence = (const unsigned char *)p + requested;
+    const unsigned char *last = last_damaged(fence, (const unsigned char *)end - WORD);
+    return last != NULL ? (size_t)(last - fence) + 1 : 0;
+}
+
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     const unsigned char *end = block_end(page, p);
     size_t requested;
@@ -169,20 +249,20 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
         lm_double_free(page, p, function);
         return false;
     }
-    if (state == LM_STATE_BROKEN && page->kind == LM_KIND_PAGE && from_behind(end))
-        return underflow(end, page);
+    if (state == LM_STATE_BROKEN && page->kind == LM_KIND_PAGE && !lm_is_offset(page) &&
+        from_behind(end) && in_use_behind(page, end))
+        return underflow_behind(page, p, end);
     if (state == LM_STATE_BROKEN || requested > lm_block_room(page, p) - LM_TRAILER)
         return overflow_of_end(page, p);
-    const unsigned char *fence = (const unsigned char *)p + requested;
-    const unsigned char *last = last_damaged(fence, end - WORD);
-    if (last != NULL) {
+    size_t past = lm_fence_past(p, requested, end);
+    if (past > 0) {
         lm_sites_about(p);
         lm_wrong(LM_WRONG_DAMAGE,
-                 "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p,
-                 (size_t)(last - fence) + 1, requested, lm_block_bytes(page));
+                 "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p, past,
+                 requested, lm_block_bytes(page));
         return false;
     }
-    return intact_behind(page, p) && intact_before(page, p);
+    return intact_behind(page, p) && intact_before(page, p, requested);
 }
 
 #define ANY_SIZE SIZE_MAX
@@ -192,16 +272,22 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 static bool size_right(const void *p, size_t bytes, size_t align) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
-    if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE)
+    bool sampled = page->kind == LM_KIND_SAMPLED;
+    if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE && !sampled)
         return true; /* free reports it */
-    if (lm_is_offset(page)) {
+    if (sampled) {
+        if (!lm_sampling_holds(p)) return true;
+    } else if (lm_is_offset(page)) {
         if (!lm_offset_is_object(page, p)) return true;
     } else if (page->kind == LM_KIND_LARGE
                    ? p != lm_span_start(page)
                    : (size_t)((const char *)p - lm_span_start(page)) % page->block_bytes != 0) {
         return true;
     }
-    if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED) return true;
+    if (sampled)
+        requested = page->bytes;
+    else if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED)
+        return true;
     /* At an offset it is p plus that which is aligned. */
     bool aligned = lm_is_offset(page) || !lm_is_pow2(align) || (uintptr_t)p % align == 0;
     if ((requested == bytes || bytes == ANY_SIZE) && aligned) return true;

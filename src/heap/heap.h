@@ -137,8 +137,8 @@ extern LM_HIDDEN lm_heap_t lm_heap_empty;
 /* Of the process; 0 until the first page is made. */
 extern LM_HIDDEN uintptr_t lm_secret;
 
-/* Encoded with a key for each slice; reading one that was overwritten, or that leads out of the arena, ends the
- * program with a line. */
+/* Encoded with a key for each slice; reading one that was overwritten, in debug builds, or that leads out of the arena,
+ * ends the program with a line. */
 LM_INLINE uintptr_t lm_link_key(const void *place) {
     return lm_load_relaxed(&lm_secret) ^
            ((uintptr_t)place >> LM_SLICE_SHIFT) * (uintptr_t)0x9e3779b97f4a7c15;
@@ -170,6 +170,31 @@ LM_INLINE bool lm_link_leads(const lm_block_t *next) {
     return at >> (LM_SLICE_SHIFT - 4) < lm_peek(&lm_arena.slices);
 }
 
+#if LOAM_DEBUG
+#define LM_LINK_ADDRESS (((uintptr_t)1 << 48) - 1)
+/* Above the address, which has 48 bits: by which loam knows what it has written to that place itself. */
+LM_INLINE uintptr_t lm_link_sum(const void *place, uintptr_t next) {
+    uintptr_t both = ((uintptr_t)place >> 4) * (uintptr_t)0xd6e8feb86659fd93 + next;
+    both = (both ^ both >> 29) * (uintptr_t)0x9e3779b97f4a7c15;
+    return both >> 48 << 48;
+}
+
+LM_INLINE bool lm_link_intact(const lm_block_t *block) {
+    uintptr_t word = (uintptr_t)lm_link_decoded(block), next = word & LM_LINK_ADDRESS;
+    return (next | lm_link_sum(block, next)) == word;
+}
+
+LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
+    lm_block_t *next = lm_link_decoded(block);
+    if (LM_UNLIKELY(!lm_link_intact(block))) return lm_link_last(block, next);
+    return (lm_block_t *)((uintptr_t)next & LM_LINK_ADDRESS);
+}
+
+LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {
+    uintptr_t word = (uintptr_t)next | lm_link_sum(block, (uintptr_t)next);
+    lm_tools_poke(block, word ^ lm_link_key(block));
+}
+#else
 LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
     lm_block_t *next = lm_link_decoded(block);
     return LM_LIKELY(lm_link_leads(next)) ? next : lm_link_last(block, next);
@@ -178,6 +203,7 @@ LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) {
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) {
     lm_tools_poke(block, (uintptr_t)next ^ lm_link_key(block));
 }
+#endif
 #else
 LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next; }
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }

@@ -1,12 +1,14 @@
 /* leaks.c: what is in use, in groups: same size and, where call sites are kept, allocated at the same place.
  *
- *   every span ──> blocks whose word says "in use" ──> list in memory of its own ──> groups ──> the largest, printed
+ *   every span ──> blocks whose word says "in use" ──┬──> list in memory of its own ──> groups ──> the largest, printed
+ *   slots of sampled objects that are in use ────────┘
  *
  * The debug build's words say so by themselves: no list of free blocks is walked, of whichever thread. Other threads
- * may go on meanwhile; what they do is seen or not. It cannot tell whether anything still points to an object, so that
- * what a program keeps on purpose to its end is listed, too.
+ * may go on meanwhile; what they do is seen or not. Objects whose end is overwritten are told as well; where the word
+ * is, too, they are not told from what loam holds for pools and the like (lm_block_alloc). It cannot tell whether
+ * anything still points to an object, so that what a program keeps on purpose to its end is listed, too.
  */
-#include "heap/room.h"
+#include "heap/sampled.h"
 
 #include <string.h>
 
@@ -14,9 +16,13 @@
 
 enum { GROUPS = 2048, SHOWN_MOST = 32 };
 
+/* In place of how many bytes past its end: those and its word. */
+#define BROKEN SIZE_MAX
+
 typedef struct object {
     const void *at;
-    size_t requested;
+    size_t requested; /* BROKEN: bytes of its block */
+    size_t past;      /* bytes written past its end */
 } object_t;
 
 typedef struct group {
@@ -30,23 +36,65 @@ typedef struct list {
     size_t count, room;
 } list_t;
 
-static void add(list_t *list, const char *at, const char *end) {
-    size_t requested;
-    if (lm_word_get(end, &requested) != LM_STATE_USED) return;
-    if (list->count < list->room) list->at[list->count] = (object_t){at, requested};
+static void add(list_t *list, const void *at, size_t requested, size_t past) {
+    if (list->count < list->room) list->at[list->count] = (object_t){at, requested, past};
     list->count++;
+}
+
+/* Written to after its free: its next user's matter. */
+LM_READS_ANYTHING static bool filled(const char *block, const char *end) {
+    lm_tools_pause();
+    const char *at = end - 2 * sizeof(uint64_t), *second = block + sizeof(lm_block_t);
+    bool is = true;
+    for (size_t i = 0; i < sizeof(uint64_t) && at >= second; i++)
+        is = is && (unsigned char)at[i] == LM_FILL_FREED;
+    lm_tools_resume();
+    return is;
+}
+
+static void add_block(list_t *list, const lm_page_t *page, const char *block) {
+    const char *end = block + lm_block_bytes(page), *object = block;
+    size_t requested;
+    lm_state_t state = lm_word_get(end, &requested);
+    if (state == LM_STATE_FREED) return;
+    if (lm_is_offset(page)) object = lm_offset_object(page, block);
+    if (object == NULL) object = block;
+    if (state == LM_STATE_USED)
+        add(list, object, requested, lm_fence_past(object, requested, end));
+    else if (!filled(block, end))
+        add(list, object, lm_block_bytes(page), BROKEN);
 }
 
 /* The arena's lock is held. */
 static void add_span(lm_page_t *span, void *context) {
     list_t *list = (list_t *)context;
     const char *start = lm_span_start(span);
-    if (span->kind == LM_KIND_LARGE) add(list, start, start + span->bytes);
+    if (span->kind == LM_KIND_LARGE) add_block(list, span, start);
     if (span->kind != LM_KIND_PAGE) return;
-    for (size_t i = 0; i < span->carved; i++) {
-        const char *block = start + i * span->block_bytes;
-        add(list, block, block + span->block_bytes);
+    for (size_t i = 0; i < span->carved; i++) add_block(list, span, start + i * span->block_bytes);
+}
+
+static void add_sampled(list_t *list) {
+    lm_sampled_lock();
+    for (uint32_t i = 0; lm_sampled.base != NULL && i < lm_sampled.count; i++) {
+        const lm_slot_t *slot = &lm_sampled.slots[i];
+        if (slot->state != LM_SLOT_USED) continue;
+        size_t requested = lm_page_of(slot->object)->bytes;
+        ptrdiff_t beyond = lm_sampled_beyond(slot, requested);
+        add(list, slot->object, requested, beyond > 0 ? (size_t)beyond : 0);
     }
+    lm_sampled_unlock();
+}
+
+static void add_all(list_t *list) {
+    add_sampled(list);
+    lm_span_visit(add_span, list);
+}
+
+static uint32_t trace_of(const void *p) {
+    uintptr_t frames[LM_TRACE_FRAMES];
+    if (lm_page_of(p)->kind != LM_KIND_SAMPLED) return lm_sites_of(p);
+    return lm_sites_number(frames, lm_sampling_trace(p, false, frames, LM_TRACE_FRAMES));
 }
 
 static lm_page_t *memory_for(size_t bytes) {
@@ -56,12 +104,12 @@ static lm_page_t *memory_for(size_t bytes) {
 /* The span that holds the list; NULL iff there is no memory. */
 static lm_page_t *collect(list_t *list) {
     *list = (list_t){0};
-    lm_span_visit(add_span, list);
+    add_all(list);
     size_t room = list->count;
     lm_page_t *span = memory_for(room * sizeof(object_t));
     if (span == NULL) return NULL;
     *list = (list_t){(object_t *)(void *)lm_span_start(span), 0, room};
-    lm_span_visit(add_span, list);
+    add_all(list);
     if (list->count > list->room) list->count = list->room; /* others have gone on */
     return span;
 }
@@ -108,22 +156,48 @@ static void print(group_t *groups, size_t left) {
     }
 }
 
+/* What of these was written past, or is perhaps no object: in the order of the list. */
+static void print_damaged(const list_t *list) {
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const object_t *object = &list->at[i];
+        if (object->past == 0) continue;
+        if (shown == SHOWN_MOST) {
+            more++;
+            continue;
+        }
+        shown++;
+        if (object->past == BROKEN)
+            lm_report("loam:   the end of a block of %zu B at %p is overwritten, if no pool or the "
+                      "like has it",
+                      object->requested, object->at);
+        else
+            lm_report("loam:   overflow of %p: %zu byte(s) past %zu requested", object->at,
+                      object->past, object->requested);
+        lm_sites_report(trace_of(object->at));
+    }
+    if (more > 0) lm_report("loam:   and %zu more", more);
+}
+
 void lm_leaks_print(void) {
     list_t list;
     lm_page_t *span = collect(&list), *memory = memory_for(GROUPS * sizeof(group_t));
     if (span != NULL && memory != NULL) {
         group_t *groups = (group_t *)(void *)lm_span_start(memory);
         memset(groups, 0, GROUPS * sizeof(group_t));
-        size_t bytes = 0, grouped = 0;
+        size_t bytes = 0, grouped = 0, objects = 0;
         for (size_t i = 0; i < list.count; i++) {
+            if (list.at[i].past == BROKEN) continue;
+            objects++;
             bytes += list.at[i].requested;
-            group_t *group = group_of(groups, &list.at[i], lm_sites_of(list.at[i].at));
+            group_t *group = group_of(groups, &list.at[i], trace_of(list.at[i].at));
             if (group != NULL) group->objects++;
         }
         for (size_t i = 0; i < GROUPS; i++) grouped += groups[i].objects;
-        lm_report("loam: %zu object(s) of %zu B in all are still in use", list.count, bytes);
+        lm_report("loam: %zu object(s) of %zu B in all are still in use", objects, bytes);
         print(groups, grouped);
-        if (grouped < list.count) lm_report("loam:   and %zu of other sizes", list.count - grouped);
+        if (grouped < objects) lm_report("loam:   and %zu of other sizes", objects - grouped);
+        print_damaged(&list);
     } else {
         lm_report("loam: no memory for a list of what is still in use");
     }

@@ -1,7 +1,7 @@
 /* offset.c: objects whose address plus an offset is a multiple of an alignment.
  *
  *   block   [ link | shift | gap ... | object ........... ]
- *           ^ start                  ^ p = start + shift, (p + offset) % align == 0, shift >= 16
+ *           ^ start                  ^ p = start + shift, (p + offset) % align == 0, shift >= 16 (debug: 32)
  *
  * Such a pointer need not be a multiple of 16, so that it cannot be where a block begins, and free must find the
  * block. The normal path of free cannot: so the pages of these objects have an owner that is no thread
@@ -14,12 +14,18 @@
  */
 #include "heap/room.h"
 
+#include <string.h>
+
 typedef struct front {
     lm_block_t link;
     size_t shift; /* FREED is added while the block is free */
 } front_t;
 
-enum { FRONT_BYTES = sizeof(front_t) };
+enum {
+    FRONT_BYTES = sizeof(front_t),
+    GAP_LEAST = LOAM_DEBUG ? 16 : 0,
+    SHIFT_LEAST = FRONT_BYTES + GAP_LEAST
+};
 #define FREED (~(SIZE_MAX >> 1))
 
 LM_STATIC_ASSERT(sizeof(front_t) == 16, "the least shift, in the smallest block there can be");
@@ -59,6 +65,40 @@ const char *lm_offset_object(const lm_page_t *page, const void *p) {
     bool used = front->shift >= FRONT_BYTES && front->shift < lm_block_bytes(page);
     return used ? (const char *)front + front->shift : NULL;
 }
+
+/* ---- The gap, in debug builds: an underflow shows there ---- */
+
+#if LOAM_DEBUG
+enum { GAP = 0xfb, GAP_MOST = 64 };
+
+/* Of the object p: its last bytes, behind what is kept at the start. */
+static char *gap_of(char *start, const char *p) {
+    size_t bytes = (size_t)(p - start) - FRONT_BYTES;
+    return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
+}
+
+static void gap_fill(char *start, const char *p) {
+    char *gap = gap_of(start, p);
+    memset(gap, GAP, (size_t)(p - gap));
+}
+
+LM_READS_ANYTHING bool lm_offset_gap_intact(const lm_page_t *page, const void *p) {
+    const char *end = (const char *)p, *at = gap_of(lm_offset_start(page, p), end);
+    lm_tools_pause();
+    while (at < end && *(const unsigned char *)at == GAP) at++;
+    lm_tools_resume();
+    return at == end;
+}
+
+const void *lm_offset_freed(const lm_page_t *page, const void *block) {
+    const front_t *front = (const front_t *)block;
+    size_t shift = front->shift & ~FREED;
+    bool was = (front->shift & FREED) != 0 && shift < page->block_bytes;
+    return was ? (const char *)block + shift : NULL;
+}
+#else
+LM_INLINE void gap_fill(char *start, const char *p) { (void)start, (void)p; }
+#endif
 
 /* ---- Taking ---- */
 
@@ -104,14 +144,14 @@ static void *block_alloc(unsigned size_class) {
 
 /* Of a block that begins there; offset is less than align. */
 static size_t shift_at(uintptr_t start, size_t align, size_t offset) {
-    return lm_align_up(start + FRONT_BYTES + offset, align) - offset - start;
+    return lm_align_up(start + SHIFT_LEAST + offset, align) - offset - start;
 }
 
 /* The smallest class of which every block will do, 0 iff there is none: one whose blocks are aligned themselves,
  * which have all the same shift, or one that is large enough wherever it begins, at a multiple of 16. */
 static unsigned class_for(size_t whole, size_t align, size_t offset) {
     size_t beyond = offset % (align < 16 ? align : 16);
-    size_t loose = FRONT_BYTES + align - (beyond == 0 ? 16 : beyond) + whole;
+    size_t loose = SHIFT_LEAST + align - (beyond == 0 ? 16 : beyond) + whole;
     unsigned any = loose <= LM_BLOCK_MOST ? lm_class_of(loose) : 0;
     unsigned aligned =
         align <= LM_BLOCK_MOST ? lm_class_aligned(shift_at(0, align, offset) + whole, align) : 0;
@@ -143,17 +183,25 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     if (start == NULL) return NULL;
     front_t *front = (front_t *)start;
     front->shift = shift_at((uintptr_t)start, align, offset);
+    gap_fill((char *)start, (char *)start + front->shift);
     return (char *)start + front->shift;
 }
 
 /* ---- Giving back ---- */
 
 static void block_free(lm_page_t *page, lm_block_t *block) {
+    lm_given_at(page, block);
     lm_lock_take(&lock);
     if (page->place == LM_AT_FULL) lm_page_to_partial(&pages, page);
     lm_page_put(page, block, block, 1);
     if (page->live == 0) lm_page_release(&pages, page);
     lm_lock_give(&lock);
+}
+
+void lm_offset_unmap(lm_page_t *page, const void *p) {
+    size_t shift = (size_t)((const char *)p - lm_span_start(page));
+    lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
+    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
 }
 
 void lm_offset_free(lm_page_t *page, void *p) {
@@ -166,8 +214,7 @@ void lm_offset_free(lm_page_t *page, void *p) {
         return;
     }
     if (page->kind == LM_KIND_LARGE) {
-        lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
-        lm_store_relaxed(&page->owner, LM_OWNER_NONE);
+        lm_offset_unmap(page, p);
         lm_large_discard(page);
     } else {
         front->shift |= FREED;

@@ -67,6 +67,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     lm_count_page(page);
     page->notified = NULL;
     lm_store_relaxed(&page->remote, 0);
+    lm_fence_page(page);
     lm_store_relaxed(&page->owner, heap->token);
     lm_span_map(page, slices, page);
     LM_PROBE2(page_create, lm_span_start(page), block_bytes);

@@ -1,6 +1,6 @@
 /* reuse.c: what the debug build writes into free memory, to see later whether it was written to.
  *
- *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     link: guarded by itself (checked.c)
+ *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     link: guarded by itself (heap.h)
  *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 8 before its span goes back
  *
  * A block is looked at when it is handed out again, or when its page goes back; a large object when it leaves
@@ -14,7 +14,7 @@
 
 #if LOAM_DEBUG
 
-enum { FREE = 0xdf, RING = 8, WORD = sizeof(uint64_t) };
+enum { FREE = LM_FILL_FREED, RING = 8, WORD = sizeof(uint64_t) };
 #define FREES 0xdfdfdfdfdfdfdfdfu
 static const size_t kept_most = 2 << 20;
 
@@ -22,14 +22,15 @@ static unsigned char *end_of(const lm_page_t *page, const void *block) {
     return (unsigned char *)(uintptr_t)block + page->block_bytes;
 }
 
-/* Blocks that begin where their object does. */
-static bool has_pattern(const lm_page_t *page) {
-    return page->kind == LM_KIND_PAGE && !lm_is_offset(page);
+/* What a free block keeps at its start: a link; of objects at an offset, where the object was. */
+static size_t front_bytes(const lm_page_t *page) {
+    return (lm_is_offset(page) ? 2 : 1) * sizeof(lm_block_t);
 }
 
 static void fill(const lm_page_t *page, void *block) {
+    size_t front = front_bytes(page);
     lm_tools_show(block, page->block_bytes);
-    memset((char *)block + sizeof(lm_block_t), FREE, page->block_bytes - sizeof(lm_block_t) - WORD);
+    memset((char *)block + front, FREE, page->block_bytes - front - WORD);
     lm_tools_hide(block, page->block_bytes);
 }
 
@@ -37,7 +38,7 @@ void lm_given(void *p) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
     bool large = page->kind == LM_KIND_LARGE && !lm_is_offset(page);
-    if (!large && !has_pattern(page)) return;
+    if (!large && (page->kind != LM_KIND_PAGE || lm_is_offset(page))) return; /* lm_given_at */
     const void *end = (char *)p + lm_block_bytes(page);
     lm_state_t state = lm_word_get(end, &requested);
     if (state == LM_STATE_USED) lm_tools_freed(p); /* loam's own, by lm_malloc_aligned */
@@ -47,11 +48,14 @@ void lm_given(void *p) {
     fill(page, p);
 }
 
+void lm_given_at(const lm_page_t *page, void *block) { fill(page, block); }
+
 void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     for (size_t i = 0; i < blocks; i++) {
         char *block = first + i * page->block_bytes;
         lm_word_set(end_of(page, block), 0, LM_STATE_FREED);
-        if (!lm_is_offset(page)) fill(page, block);
+        fill(page, block);
+        if (lm_is_offset(page)) ((lm_block_t *)(void *)block)[1].next = NULL;
     }
 }
 
@@ -81,43 +85,85 @@ static size_t damage(const unsigned char *from, const unsigned char *to,
     return bytes;
 }
 
-static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block) {
+/* linked: its link has not been read. */
+static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
     const unsigned char *start = (const unsigned char *)block, *end = end_of(page, block), *first;
-    size_t requested, bytes = damage(start + sizeof(lm_block_t), end - WORD, &first);
+    size_t requested, bytes = damage(start + front_bytes(page), end - WORD, &first);
+    lm_state_t state = lm_word_get(end, &requested);
+    const void *object = start;
+    if (lm_is_offset(page)) {
+        object = lm_offset_freed(page, block);
+        if (object == NULL) object = start;
+    }
+    lm_line_t sizes = {0};
+    const char *text = lm_size_text(&sizes, page, state == LM_STATE_FREED ? requested : 0);
     if (bytes > 0) {
-        lm_sites_about(block);
-        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
-                 block, bytes, (size_t)(first - start), lm_block_bytes(page));
-    } else if (lm_word_get(end, &requested) != LM_STATE_FREED) {
-        lm_sites_about(block);
-        lm_wrong(wrong,
-                 "write after free of %p: the end of its block is overwritten (size class %zu B, ",
-                 block, lm_block_bytes(page));
+        bool inside = first >= (const unsigned char *)object;
+        size_t from = (size_t)(inside ? first - (const unsigned char *)object : first - start);
+        lm_sites_about(object);
+        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu%s on (%s", object, bytes,
+                 from, inside ? "" : " of its block", text);
+    } else if (state != LM_STATE_FREED) {
+        lm_sites_about(object);
+        lm_wrong(wrong, "write after free of %p: the end of its block is overwritten (%s", object,
+                 text);
+    } else if (linked && !lm_link_intact((const lm_block_t *)block)) {
+        lm_sites_about(object);
+        lm_wrong(wrong, "write after free of %p: its first %zu bytes are overwritten (%s", object,
+                 sizeof(lm_block_t), text);
     }
 }
 
 void *lm_taken(void *block) {
     const lm_page_t *page = lm_page_of(block);
-    if (has_pattern(page)) look_at(LM_WRONG_DAMAGE, page, block);
-    if (page->kind == LM_KIND_PAGE) lm_tools_show(block, page->block_bytes);
+    if (page->kind != LM_KIND_PAGE) return block;
+    look_at(LM_WRONG_DAMAGE, page, block, false);
+    lm_tools_show(block, page->block_bytes);
     return block;
+}
+
+/* An object that goes with its heap. One whose word is not whole may be loam's own, which has none. */
+static void look_at_dropped(const lm_page_t *page, const void *p, const void *end) {
+    size_t requested, past;
+    if (lm_word_get(end, &requested) != LM_STATE_USED) return;
+    if ((past = lm_fence_past(p, requested, end)) == 0) return;
+    lm_sites_about(p);
+    lm_wrong(
+        LM_WRONG_INSIDE,
+        "overflow of %p: %zu byte(s) past %zu requested (its heap is destroyed, size class %zu B, ",
+        p, past, requested, lm_block_bytes(page));
+}
+
+static void look_at_any(const lm_page_t *page, const void *block) {
+    size_t requested;
+    if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
+        look_at(LM_WRONG_INSIDE, page, block, false);
+    else
+        look_at_dropped(page, block, end_of(page, block));
 }
 
 void lm_reuse_check_page(const lm_page_t *page) {
     /* Otherwise a heap is destroyed, and its objects with it, which nobody touches. */
     bool whole = lm_page_outside(page) == 0;
-    size_t blocks = has_pattern(page) && (whole || LM_TOOLS) ? page->carved : 0;
-    for (size_t i = 0; i < blocks; i++) {
+    for (size_t i = 0; i < page->carved; i++) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
-        if (whole)
-            look_at(LM_WRONG_INSIDE, page, block);
-        else
+        if (whole) {
+            look_at(LM_WRONG_INSIDE, page, block, true);
+        } else {
+            look_at_any(page, block);
             lm_tools_dropped(block, page->block_bytes);
+        }
     }
+    lm_fence_check_page(page);
     lm_tools_show(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
 }
 
 /* ---- Large objects ---- */
+
+void lm_reuse_check_large(const lm_page_t *page) {
+    const char *start = lm_span_start(page);
+    look_at_dropped(page, start, start + page->bytes);
+}
 
 /* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds nothing half done. */
 static lm_page_t *ring[RING];
@@ -127,23 +173,35 @@ static void discard(lm_page_t *span, lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
     size_t bytes = damage(start, start + span->bytes, &first);
     if (bytes > 0) {
-        lm_sites_about(start);
-        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
-                 (const void *)start, bytes, (size_t)(first - start), span->bytes);
+        const unsigned char *object = start + span->block_bytes;
+        bool inside = first >= object;
+        lm_sites_about(object);
+        lm_wrong(wrong,
+                 "write after free of %p: %zu byte(s) from byte %zu%s on (size class %zu B, ",
+                 (const void *)object, bytes, (size_t)(first - (inside ? object : start)),
+                 inside ? "" : " of its memory", span->bytes);
     }
+    span->block_bytes = 0;
+    span->remote = 0;
     lm_tools_show(start, span->bytes);
     lm_span_unfill(span, 0);
     lm_span_give(span, false);
 }
 
 bool lm_reuse_keep(lm_page_t *page, void *p) {
-    if (page->kind != LM_KIND_LARGE || lm_is_offset(page) || page->bytes > kept_most) return false;
-    if (page->range != 0 || lm_load_relaxed(&page->whole) != NULL)
-        return false; /* it counts, until it has gone */
+    if (page->kind != LM_KIND_LARGE || page->bytes > kept_most) return false;
+    if (page->range != 0) return false; /* its heap may end, and its memory with it */
+    /* Acquire: as in lm_large_free. It counts no more. */
+    if (lm_load_acquire(&page->whole) != NULL) lm_whole_lose(page);
+    /* Where the object was, and how large: for reports, until the span goes. */
+    page->remote = lm_requested(page, p);
+    page->block_bytes = (uint32_t)((char *)p - lm_span_start(page));
+    if (lm_is_offset(page)) lm_offset_unmap(page, p);
     LM_PROBE2(large_free, p, page->bytes);
-    lm_tools_show(p, page->bytes);
-    memset(p, FREE, page->bytes);
-    lm_tools_hide(p, page->bytes);
+    char *start = lm_span_start(page);
+    lm_tools_show(start, page->bytes);
+    memset(start, FREE, page->bytes);
+    lm_tools_hide(start, page->bytes);
     lm_span_map(page, 1, &lm_nobody);
     lm_span_hold(page); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
@@ -151,6 +209,18 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (old != NULL) discard(old, LM_WRONG_DAMAGE);
     lm_purge_poke(true);
     return true;
+}
+
+/* No lock: what leaves the ring at this moment is told with the size that it had, or has now. */
+bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested) {
+    for (unsigned i = 0; i < RING; i++) {
+        const lm_page_t *span = lm_load_acquire(&ring[i]);
+        if (span == NULL || lm_span_start(span) + span->block_bytes != p) continue;
+        *bytes = span->bytes;
+        *requested = span->remote;
+        return true;
+    }
+    return false;
 }
 
 static bool empty(lm_wrong_t wrong) {

@@ -230,6 +230,14 @@ char *lm_offset_start(const lm_page_t *page, const void *p);
 bool lm_offset_is_object(const lm_page_t *page, const void *p);
 /* What was given for p's block; NULL iff it is free, or was never used. */
 const char *lm_offset_object(const lm_page_t *page, const void *p);
+#if LOAM_DEBUG
+/* Whether the bytes before the object p are as they were. */
+bool lm_offset_gap_intact(const lm_page_t *page, const void *p);
+/* Where the last object of a free block was; NULL: there was none. */
+const void *lm_offset_freed(const lm_page_t *page, const void *block);
+#endif
+/* Takes the large object p out of the map. */
+void lm_offset_unmap(lm_page_t *page, const void *p);
 
 /* As lm_malloc_aligned, for an offset that is no multiple of align; not marked yet. *zero: see lm_large_alloc. */
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
@@ -379,13 +387,28 @@ LM_INLINE size_t lm_with_room(size_t have, size_t bytes) {
 typedef enum lm_state { LM_STATE_BROKEN, LM_STATE_USED, LM_STATE_FREED } lm_state_t;
 lm_state_t lm_word_get(const void *end, size_t *requested);
 void lm_word_set(const void *end, size_t requested, lm_state_t state);
+/* Before a page is in the map: the end of its span shows an underflow of what lies behind. Reports one, when the page
+ * goes back. */
+void lm_fence_page(const lm_page_t *page);
+void lm_fence_check_page(const lm_page_t *page);
+/* How many bytes past an object's request were written to, up to the word, which is whole. */
+size_t lm_fence_past(const void *p, size_t requested, const void *end);
+/* For reports: "size class 64 B, " and, unless it is 0, "40 requested, ". */
+const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested);
 
-/* reuse.c: blocks that were just made; of a page that goes back. Heap lock held. */
+/* reuse.c: what free memory is filled with; blocks that were just made; of a page that goes back. Heap lock held. */
+enum { LM_FILL_FREED = 0xdf };
 void lm_carved(const lm_page_t *page, char *first, size_t blocks);
+/* A block at whose start no object is (offset.c) was freed. */
+void lm_given_at(const lm_page_t *page, void *block);
 void lm_reuse_check_page(const lm_page_t *page);
 /* A large object waits before its span goes back; false iff it may not. Those that wait go now: whether there are any.
  * No lock held. */
 bool lm_reuse_keep(lm_page_t *page, void *p);
+/* Whether p is one of those: how large it was, and what had been requested. */
+bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested);
+/* Before one of a first-class heap that is destroyed goes: reports what was written past its end. */
+void lm_reuse_check_large(const lm_page_t *page);
 bool lm_reuse_unkeep(void);
 /* For the worker, once a tick: those that wait go, if none came since the last tick. Whether some may be left. */
 bool lm_reuse_rest(bool all);
@@ -394,17 +417,21 @@ bool lm_reuse_rest(bool all);
 void lm_sites_allocated(const void *p);
 void lm_sites_freed(const void *p);
 void lm_sites_about(const void *p);
-/* The trace of an object's allocation, 0: unknown; its lines, on standard error. */
+/* The trace of an object's allocation, 0: unknown; that of these callers; its lines, on standard error. */
 uint32_t lm_sites_of(const void *p);
+uint32_t lm_sites_number(const uintptr_t *places, size_t depth);
 void lm_sites_report(uint32_t trace);
 void lm_sites_lock(void);
 void lm_sites_unlock(void);
 void lm_sites_after_fork(void);
 #else
+LM_INLINE void lm_fence_page(const lm_page_t *page) { (void)page; }
 LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     (void)page, (void)first, (void)blocks;
 }
+LM_INLINE void lm_given_at(const lm_page_t *page, const void *block) { (void)page, (void)block; }
 LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
+LM_INLINE void lm_reuse_check_large(const lm_page_t *page) { (void)page; }
 LM_INLINE bool lm_reuse_unkeep(void) { return false; }
 LM_INLINE bool lm_reuse_rest(bool all) {
     (void)all;

@@ -19,8 +19,8 @@ enum {
     BUCKET = 8,
     TABLES_MOST = 128,
     TRACES = 1 << 15,
-    PROBES_MOST = 64,
-    MOST = 16, /* places of a trace */
+    PROBES_MOST = 64, /* so that the table is nearly full before one has no room */
+    MOST = 16,        /* places of a trace */
 };
 
 typedef struct entry {
@@ -41,6 +41,7 @@ static lm_lock_t lock;    /* of all below */
 static entry_t *tables[TABLES_MOST];
 static unsigned count;
 static trace_t *traces; /* [0] is nobody's */
+static bool lost;       /* atomic: some trace or object had no room */
 
 static LM_TLS bool inside;          /* dladdr's own calls of malloc */
 static LM_TLS const void *about;    /* what the next report is about */
@@ -61,10 +62,17 @@ static void *room(size_t bytes) {
 
 /* ---- Traces ---- */
 
+/* From now on reports say so (relaxed: a word by itself). */
+static uint32_t no_room(void) {
+    lm_store_relaxed(&lost, true);
+    return 0;
+}
+
 /* Its number; 0 iff there are too many others. */
 static uint32_t trace_number(const trace_t *trace) {
+    if (trace->depth == 0) return 0;
     if (traces == NULL) traces = (trace_t *)room(TRACES * sizeof(trace_t));
-    if (traces == NULL || trace->depth == 0) return 0;
+    if (traces == NULL) return no_room();
     uint64_t hash = trace->depth;
     for (uint32_t i = 0; i < trace->depth; i++) hash = mixed(hash ^ trace->places[i]);
     for (uint32_t i = 0; i < PROBES_MOST; i++) {
@@ -78,7 +86,16 @@ static uint32_t trace_number(const trace_t *trace) {
         there->depth = trace->depth;
         return number;
     }
-    return 0;
+    return no_room();
+}
+
+uint32_t lm_sites_number(const uintptr_t *places, size_t depth) {
+    trace_t trace = {.depth = (uint32_t)(depth < MOST ? depth : MOST)};
+    memcpy(trace.places, places, trace.depth * sizeof *places);
+    lm_lock_take(&lock);
+    uint32_t number = trace_number(&trace);
+    lm_lock_give(&lock);
+    return number;
 }
 
 static trace_t here(void) {
@@ -128,7 +145,10 @@ void lm_sites_allocated(const void *p) {
     lm_lock_take(&lock);
     entry_t *entry = find(p);
     if (entry == NULL) entry = spare(p);
-    if (entry != NULL) *entry = (entry_t){(uintptr_t)p, trace_number(&trace), 0, thread, 0};
+    if (entry != NULL)
+        *entry = (entry_t){(uintptr_t)p, trace_number(&trace), 0, thread, 0};
+    else
+        (void)no_room();
     lm_lock_give(&lock);
 }
 
@@ -171,6 +191,9 @@ void lm_sites_report(uint32_t number) {
     lm_lock_take(&lock);
     if (traces != NULL) trace = traces[number];
     lm_lock_give(&lock);
+    /* Relaxed, both: words by themselves. */
+    if (number == 0 && lm_load_relaxed(&lost) && lm_load_relaxed(&recorded) != 0)
+        lm_report("loam:     from where is not known: there was no room for more call sites");
     for (uint32_t i = 0; i < trace.depth; i++) {
         lm_line_t line = {0};
         name(&line, trace.places[i]);
@@ -180,15 +203,18 @@ void lm_sites_report(uint32_t number) {
 
 static const void **about_here(void) { return lm_os_worker_self() ? &about_of_worker : &about; }
 
-static void report_more(void) {
+static void report_more(bool written) {
     const void **place = about_here(), *object = *place;
-    *place = NULL;
-    if (object == NULL) return;
+    *place = NULL; /* whoever took the line: the next is about something else */
+    if (object == NULL || !written) return;
     lm_lock_take(&lock);
     const entry_t *found = find(object);
     entry_t entry = found != NULL ? *found : (entry_t){0};
     lm_lock_give(&lock);
-    if (entry.object == 0) return;
+    if (entry.object == 0) {
+        if (lm_load_relaxed(&lost)) lm_sites_report(0);
+        return;
+    }
     lm_report("loam:   %p was allocated by thread %u", object, entry.by);
     lm_sites_report(entry.allocated);
     if (entry.freed_by == 0) return;

@@ -199,6 +199,7 @@ void lm_whole_destroy(struct loam_heap *whole) {
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);
         page->whole = NULL;
+        lm_reuse_check_large(page);
         lm_tools_dropped(lm_span_start(page), page->bytes);
         lm_large_discard(page);
     }

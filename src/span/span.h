@@ -358,6 +358,12 @@ void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context)
 /* The span in use that p lies in, NULL iff there is none. Walks the arena: for reports. */
 lm_page_t *lm_span_holding(const void *p);
 
+#if LOAM_DEBUG
+/* What `look` says of the page of blocks that ends where the span begins, which cannot go back meanwhile; false iff
+ * there is none. Takes the arena lock. */
+bool lm_span_page_before(const lm_page_t *span, bool (*look)(const lm_page_t *page));
+#endif
+
 /* Walks the invariant above; aborts with a line on what is broken. Secure builds: while nobody makes a page. */
 void lm_span_check(void);
 

@@ -67,6 +67,20 @@ lm_page_t *lm_span_holding(const void *p) {
     return found;
 }
 
+#if LOAM_DEBUG
+bool lm_span_page_before(const lm_page_t *span, bool (*look)(const lm_page_t *page)) {
+    if (span->range != 0) return false;
+    bool answer = false;
+    lm_lock_take(&lm_space.lock);
+    size_t slice = lm_span_slice(span);
+    /* Acquire: what was written before it came into the map. Out of it, it needs the lock to go back. */
+    const lm_page_t *page = slice > 0 ? lm_load_acquire(&lm_arena.map[slice - 1]) : &lm_nobody;
+    if (page->kind == LM_KIND_PAGE && page->range == 0) answer = look(page);
+    lm_lock_give(&lm_space.lock);
+    return answer;
+}
+#endif
+
 static void broken(const char *what, size_t slice) {
     lm_report("loam: arena invariant broken: %s at slice %zu", what, slice);
     lm_port_abort();

@@ -21,8 +21,14 @@ import sys
 import judge
 
 ANY = "0x[0-9a-f]+"  # an underflow of more than the end of the block before is seen there
-CLASS = r"\(size class (?P<class>\d+) B, thread {thread}\)"
-LARGE = r"\((?:size class \d+ B|large object of \d+ B at 0x[0-9a-f]+|a large object or a whole page), thread {thread}\)"
+# The debug build knows what was requested, and in which object a pointer lies.
+CLASS = (
+    r"\(size class (?P<class>\d+) B(?:, \d+ requested|, block at 0x[0-9a-f]+)?, thread {thread}\)"
+)
+LARGE = (
+    r"\((?:size class \d+ B(?:, \d+ requested)?|large object of \d+ B at 0x[0-9a-f]+"
+    r"|a large object or a whole page, if there ever was one), thread {thread}\)"
+)
 # What waits is looked at by whoever comes first: the worker, once nothing has joined it for 50 ms.
 BY_ANY = CLASS.replace("{thread}", r"\d+")
 FOREIGN = r"loam: {function} of a pointer that loam did not allocate: {pointer} \(thread {thread}\)"
@@ -56,7 +62,7 @@ def end_overwritten(pointer="{pointer}", where=CLASS):
 
 
 def underflow():
-    return rf"loam: underflow of {{pointer}}: the bytes before it are overwritten {CLASS}"
+    return rf"loam: underflow of {{pointer}}: the bytes before it are overwritten(?:, if not .*)? {CLASS}"
 
 
 def between(pointer="{pointer}", other="0x[0-9a-f]+"):

@@ -4,7 +4,9 @@
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>
+#include <loam/handlers.h>
 #include <loam/loam.h>
+#include <loam/sampling.h>
 
 extern "C" {
 #include "api/api.h"
@@ -13,6 +15,7 @@ extern "C" {
 
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -239,6 +242,307 @@ TEST_F(Debug, WhatIsInUseIsListed) {
     said = stderr_of(lm_leaks_print);
     EXPECT_EQ(std::string::npos, said.find("7777")) << said;
     EXPECT_EQ(std::string::npos, said.find("500001")) << said;
+}
+
+/* The word there has a size in it, whose upper bytes are zero. */
+TEST_F(Debug, ZeroesBeforeAnObjectAreSeen) {
+    for (size_t size : {1u, 17u, 40u, 1000u, 5000u}) {
+        for (size_t bytes = 1; bytes <= 8; bytes++) {
+            char *before = hidden(loam_malloc(size)), *p = hidden(loam_malloc(size));
+            while (p - before != static_cast<ptrdiff_t>(lm_page_of(p)->block_bytes)) {
+                before = p;
+                p = hidden(loam_malloc(size));
+            }
+            char was[8];
+            memcpy(was, p - bytes, bytes);
+            memset(p - bytes, 0, bytes);
+            std::string said = stderr_of([&] { loam_free(p); });
+            EXPECT_NE(std::string::npos, said.find(text("loam: underflow of %p: ", p)))
+                << bytes << " of " << size << ": " << said;
+            memcpy(p - bytes, was, bytes);
+            EXPECT_EQ("", stderr_of([&] {
+                          loam_free(p);
+                          loam_free(before);
+                      }));
+        }
+    }
+}
+
+/* An object where a span begins, behind a page whose last block was never made; NULL: none came. */
+char *behind_a_page(size_t bytes) {
+    std::vector<char *> others;
+    char *found = nullptr;
+    for (size_t size = 1200, n = 0; found == nullptr && n < 500; n++) {
+        size = size < 50000 ? size + size / 8 : 1200;
+        char *before = hidden(loam_malloc(size)), *p = hidden(loam_malloc(bytes));
+        const lm_page_t *page = lm_page_of(p - 1);
+        others.push_back(before);
+        if (lm_span_start(lm_page_of(p)) == p && page->kind == LM_KIND_PAGE &&
+            page->carved < page->capacity)
+            found = p;
+        else
+            others.push_back(p);
+    }
+    for (char *each : others) {
+        if (found == nullptr || lm_page_of(each) != lm_page_of(found - 1)) loam_free(each);
+    }
+    return found;
+}
+
+TEST_F(Debug, AnUnderflowBehindAPageIsSeen) {
+    for (size_t bytes : {700000u, 70000u, 30000u}) {
+        char *p = behind_a_page(bytes);
+        ASSERT_NE(nullptr, p) << bytes;
+        for (size_t n : {1u, 4u, 8u}) {
+            char was[8];
+            memcpy(was, p - n, n);
+            memset(p - n, 0, n);
+            std::string said = stderr_of([&] { loam_free(p); });
+            EXPECT_NE(std::string::npos, said.find(text("loam: underflow of %p: ", p)))
+                << n << " of " << bytes << ": " << said;
+            memcpy(p - n, was, n);
+        }
+        EXPECT_EQ("", stderr_of([&] { loam_free(p); }));
+    }
+}
+
+/* A link of which some bits were changed leads to another block, or into one. */
+TEST_F(Debug, AWriteToALinkIsItsBlocks) {
+    for (size_t at : {0u, 1u, 2u, 7u}) {
+        for (char bits : {1, 4, 8, 16, 64}) {
+            std::vector<char *> all;
+            for (int i = 0; i < 40; i++) all.push_back(hidden(loam_malloc(1000)));
+            for (char *each : all) loam_free(each);
+            char *p = all[20];
+            p[at] = static_cast<char>(p[at] ^ bits);
+            std::string said = until(p, [] { return loam_malloc(1000); });
+            EXPECT_NE(std::string::npos, said.find(text("free list damaged at %p: ", p)))
+                << at << ", " << int(bits) << ": " << said;
+            EXPECT_EQ(0u, said.rfind(": written after free") -
+                              text("loam: free list damaged at %p", p).size())
+                << "and nobody else's: " << said;
+            loam_free(p);
+        }
+    }
+}
+
+TEST_F(Debug, TheFirstWordIsLookedAtBeforeAPageGoesBack) {
+    std::vector<char *> all;
+    for (int i = 0; i < 100; i++) all.push_back(hidden(loam_malloc(20000)));
+    char *p = all[50];
+    loam_free(p);
+    p[3] ^= 1;
+    std::string said = stderr_of([&] {
+        for (char *each : all) {
+            if (each != p) loam_free(each);
+        }
+        (void)loam_collect();
+    });
+    EXPECT_TRUE(said.find(text("write after free of %p: its first 8 bytes", p)) !=
+                    std::string::npos ||
+                said.find(text("free list damaged at %p", p)) != std::string::npos)
+        << said;
+}
+
+TEST_F(Debug, ObjectsAtAnOffsetAreWatched) {
+    for (size_t size : {100u, 5000u, 100000u}) {
+        auto allocate = [&] { return loam_malloc_aligned_offset(size, 64, 8); };
+        void *kept = allocate(); /* and with it its page */
+        for (size_t at : {size_t(0), size / 2, size - 1}) {
+            char *p = hidden(allocate());
+            loam_free(p);
+            p[at] ^= 1;
+            std::vector<void *> others;
+            std::string said = stderr_of([&] {
+                for (int i = 0; i < 20; i++) others.push_back(allocate());
+                (void)loam_collect();
+            });
+            EXPECT_NE(std::string::npos,
+                      said.find(text("write after free of %p: 1 byte(s) from byte %zu on", p, at)))
+                << size << ": " << said;
+            for (void *each : others) loam_free(each);
+        }
+        for (size_t n : {1u, 8u, 16u}) {
+            char *p = hidden(allocate()), was[16];
+            memcpy(was, p - n, n);
+            memset(p - n, 0, n);
+            std::string said = stderr_of([&] { loam_free(p); });
+            EXPECT_NE(std::string::npos, said.find(text("underflow of %p: ", p))) << n << said;
+            memcpy(p - n, was, n);
+            EXPECT_EQ("", stderr_of([&] { loam_free(p); }));
+        }
+        loam_free(kept);
+    }
+    lm_sites_record(3);
+    char *p = hidden(loam_malloc_aligned_offset(7654, 64, 8));
+    std::string said = stderr_of(lm_leaks_print);
+    EXPECT_NE(std::string::npos,
+              said.find(text("object(s) of 7654 B, the first at %p\nloam:     #0 ", p)))
+        << said;
+    loam_free(p);
+}
+
+TEST_F(Debug, ALargeObjectOfAHeapWaitsAsWell) {
+    loam_heap *heap = loam_heap_create();
+    char *p = hidden(loam_heap_malloc(heap, 100000));
+    loam_free(p);
+    p[5] ^= 1;
+    loam_heap_numbers numbers;
+    std::string said = stderr_of([&] {
+        loam_heap_usage(heap, &numbers);
+        (void)loam_collect();
+    });
+    EXPECT_EQ(0u, numbers.committed_bytes) << "it is no longer the heap's";
+    EXPECT_NE(std::string::npos,
+              said.find(text("write after free of %p: 1 byte(s) from byte %zu on", p, 5)))
+        << said;
+    loam_heap_destroy(heap);
+}
+
+TEST_F(Debug, ObjectsAreLookedAtWhenTheirHeapIsDestroyed) {
+    loam_heap *heap = loam_heap_create();
+    char *small = hidden(loam_heap_malloc(heap, 100)), *freed = hidden(loam_heap_malloc(heap, 100)),
+         *large = hidden(loam_heap_malloc(heap, 100000));
+    small[101] ^= 1;
+    large[100000] ^= 1;
+    loam_free(freed);
+    freed[50] ^= 1;
+    std::string said = stderr_of([&] { loam_heap_destroy(heap); });
+    EXPECT_NE(std::string::npos,
+              said.find(text("overflow of %p: 2 byte(s) past %zu requested", small, 100)))
+        << said;
+    EXPECT_NE(std::string::npos,
+              said.find(text("overflow of %p: 1 byte(s) past %zu requested", large, 100000)))
+        << said;
+    EXPECT_NE(std::string::npos,
+              said.find(text("write after free of %p: 1 byte(s) from byte %zu on", freed, 50)))
+        << said;
+}
+
+std::vector<char *> sampled(size_t bytes) {
+    std::vector<char *> some, others;
+    EXPECT_EQ(0, loam_sampling_set(1));
+    for (int i = 0; i < 1000 && some.size() < 5; i++) {
+        char *p = hidden(loam_malloc(bytes));
+        (loam_sampling_holds(p) ? some : others).push_back(p);
+    }
+    EXPECT_EQ(0, loam_sampling_set(0));
+    EXPECT_EQ(5u, some.size());
+    for (char *each : others) loam_free(each);
+    return some;
+}
+
+TEST_F(Debug, SampledAndOverrunObjectsAreListed) {
+    std::vector<char *> kept = sampled(3333);
+    char *over = hidden(loam_malloc(777)), *far = hidden(loam_malloc(778));
+    over[777] ^= 1;
+    size_t bytes = lm_page_of(far)->block_bytes;
+    char was[16];
+    memcpy(was, far + bytes - 16, 16);
+    memset(far + bytes - 16, 1, 16);
+    std::string said = stderr_of(lm_leaks_print);
+    EXPECT_NE(std::string::npos, said.find("loam:   5 object(s) of 3333 B, the first at 0x"))
+        << said;
+    EXPECT_NE(std::string::npos,
+              said.find(text("loam:   overflow of %p: 1 byte(s) past %zu requested", over, 777)))
+        << said;
+    EXPECT_NE(std::string::npos, said.find(text("at %p is overwritten, if no pool", far))) << said;
+    over[777] ^= 1;
+    memcpy(far + bytes - 16, was, 16);
+    for (void *each : kept) loam_free(each);
+    loam_free(over);
+    loam_free(far);
+}
+
+TEST_F(Debug, SampledObjectsHaveASizeAsWell) {
+    std::vector<char *> some = sampled(112);
+    std::string said = stderr_of([&] { loam_free_sized(some[4], 113); });
+    EXPECT_NE(std::string::npos,
+              said.find(text("free of %p with a size of %zu B, 112 requested", some[4], 113)))
+        << said;
+    EXPECT_EQ("", stderr_of([&] {
+                  for (char *each : some) loam_free_sized(each, 112);
+              }));
+}
+
+/* What a handler took is not told by lines either, nor behind the next report. */
+TEST_F(Debug, AHandledReportIsOver) {
+    lm_sites_record(3);
+    char *p = hidden(loam_malloc(100)), *q = hidden(loam_malloc(5000));
+    loam_error_register([](int, const char *, void *) {}, nullptr);
+    loam_free(p);
+    EXPECT_EQ("", stderr_of([&] { loam_free(p); }));
+    loam_error_register(nullptr, nullptr);
+    int on_stack = 0;
+    std::string said = stderr_of([&] { loam_free(hidden(&on_stack)); });
+    EXPECT_EQ(std::string::npos, said.find("was allocated by")) << said;
+    loam_free(q);
+}
+
+TEST_F(Debug, AMisalignedPointersObjectIsNamed) {
+    lm_sites_record(3);
+    for (size_t size : {100u, 1000u, 100000u}) {
+        char *p = hidden(loam_malloc(size));
+        std::string said = stderr_of([&] { loam_free(p + 16); });
+        EXPECT_NE(std::string::npos, said.find(text("at %p, ", p))) << said;
+        EXPECT_NE(std::string::npos, said.find(text("loam:   %p was allocated by", p))) << said;
+        loam_free(p);
+    }
+}
+
+TEST_F(Debug, ReportsHaveSizes) {
+    char *p = hidden(loam_malloc(70)), *large = hidden(loam_malloc(70000));
+    loam_free(p);
+    loam_free(large);
+    std::string said = stderr_of([&] { loam_free(p); });
+    EXPECT_NE(std::string::npos, said.find("(size class 96 B, 70 requested, ")) << said;
+    said = stderr_of([&] { loam_free(large); });
+    EXPECT_NE(std::string::npos, said.find("(size class 73728 B, 70000 requested, ")) << said;
+    p = hidden(loam_malloc(70));
+    loam_free(p);
+    p[9] ^= 1;
+    said = until(p, [] { return loam_malloc(70); });
+    EXPECT_NE(std::string::npos, said.find("(size class 96 B, 70 requested, ")) << said;
+    loam_free(p);
+}
+
+/* The one behind was never anybody's. */
+TEST_F(Debug, PastTheFenceBothAreNamed) {
+    char *p = nullptr;
+    for (int i = 0; i < 5000; i++) {
+        p = hidden(loam_malloc(16));
+        size_t requested;
+        if (lm_page_of(p) == lm_page_of(p + 32) &&
+            lm_word_get(p + 64, &requested) == LM_STATE_FREED)
+            break;
+    }
+    p[31] ^= 1;
+    std::string said = stderr_of([&] { loam_free(p); });
+    EXPECT_NE(std::string::npos, said.find(text("loam: overflow of %p: the end of its block", p)))
+        << said;
+    EXPECT_NE(std::string::npos, said.find(text("an underflow of %p ", p + 32))) << said;
+    p[31] ^= 1;
+    loam_free(p);
+}
+
+/* In a process of its own: they are kept for ever. */
+TEST_F(Debug, ThatThereAreTooManySitesIsSaid) {
+    testing::GTEST_FLAG(death_test_style) = "fast";
+    EXPECT_EXIT(
+        {
+            lm_sites_record(16);
+            std::mt19937_64 random(1);
+            for (int i = 0; i < 400000; i++) {
+                uintptr_t place = random();
+                (void)lm_sites_number(&place, 1);
+            }
+            char *p = hidden(loam_malloc(100));
+            loam_free(p);
+            loam_free(p);
+            _exit(0);
+        },
+        testing::ExitedWithCode(0),
+        "was allocated by thread [0-9]+\nloam:     from where is not known");
 }
 #else
 /* The options of the debug build cost others a line, and nothing else. */

@@ -70,14 +70,20 @@ def end_of_block(page, start, block):
     return block + int(page["block_bytes"]) if kind_name(page) == "page" else start + int(page["bytes"])
 
 
+def mask_of_word(end):
+    """What the word before `end` is xored with: mask_of in heap/fence.c."""
+    bits = ((end >> 4 ^ number(gdb.parse_and_eval("lm_secret"))) * 0x9E3779B97F4A7C15) & (2**64 - 1)
+    return (bits ^ bits >> 29) & 0x3F3F3F3F3F3F3F3F | 0x8080808080808080
+
+
 def request_text(page, start, block):
     """What the debug build's word behind the object says (heap/fence.c): ", 100 B requested", or why it says nothing."""
     if gdb.lookup_global_symbol("lm_word_get", gdb.SYMBOL_VAR_DOMAIN) is None:
         return ""
     end = end_of_block(page, start, block)
     try:
-        word = word_at(end - 8)
-    except gdb.MemoryError:
+        word = word_at(end - 8) ^ mask_of_word(end)
+    except gdb.error:  # a MemoryError, too
         return ""
     mixed = (end >> 4) + (word >> 16) * 0xD6E8FEB86659FD93
     tag = (mixed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 48 ^ word & 0xFFFF
@@ -133,10 +139,11 @@ class Links:
             self.known = False
 
     def next(self, address, link):
-        """What a link means that lies there: lm_link_key in heap.h."""
+        """What a link means that lies there: lm_link_key in heap.h; in debug builds a sum stands above its address."""
         if self.key == 0:
             return link
-        return link ^ self.key ^ (((address >> SLICE_SHIFT) * 0x9E3779B97F4A7C15) & (2**64 - 1))
+        word = link ^ self.key ^ (((address >> SLICE_SHIFT) * 0x9E3779B97F4A7C15) & (2**64 - 1))
+        return word & (2**48 - 1)
 
     def walk(self, first, most=1 << 20):
         """The blocks' addresses, as far as they can be read."""
