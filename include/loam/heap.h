@@ -55,7 +55,7 @@ LOAM_API int loam_heap_set_default(loam_heap *heap, loam_heap **before) LOAM_NOE
 
 LOAM_API void *loam_heap_malloc(loam_heap *heap, size_t size) LOAM_NOEXCEPT LOAM_MALLOC
     LOAM_SIZE(2);
-/* Zeroed. */
+/* Zeroed; it and calloc's are objects that loam_rezalloc takes (which, as loam_realloc, may move them into malloc). */
 LOAM_API void *loam_heap_zalloc(loam_heap *heap, size_t size) LOAM_NOEXCEPT LOAM_MALLOC
     LOAM_SIZE(2);
 /* count objects of size bytes each, zeroed. NULL as well iff count * size overflows. */

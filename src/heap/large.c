@@ -14,7 +14,9 @@ enum {
     MOVES_MOST = 4096, /* objects that may have moved: each is a map entry, and those are few */
 };
 
+#if !LM_SECURE
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
+#endif
 
 /* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind them, is exact. */
 static size_t usable_of(size_t bytes) {
@@ -128,16 +130,16 @@ static bool worth_moving(const lm_page_t *page) {
     return page->slices >= MOVE_LEAST && page->slices >= lm_peek(&lm_arena.slices) / MOVES_MOST;
 }
 
-static void *move(lm_page_t *page, size_t usable) {
+static void *move(lm_page_t *page, size_t usable, bool roomy) {
     size_t had = page->bytes;
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
 #if LM_SECURE
-    lm_page_t *target = lm_large_move(page, usable);
+    lm_page_t *target = lm_large_move(page, usable, roomy);
 #else
     size_t slices = slices_for(usable);
-    lm_page_t *target = lm_span_move(page, slices + slices / 4);
+    lm_page_t *target = lm_span_move(page, slices + (roomy ? slices / 4 : 0));
 #endif
     if (target == NULL) {
         lm_span_map(page, 1, page);
@@ -148,14 +150,16 @@ static void *move(lm_page_t *page, size_t usable) {
 }
 
 /* Returns p, or NULL. */
-static void *fit(lm_page_t *page, void *p, size_t bytes) {
+static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy) {
 #if LM_SECURE
     size_t had = page->bytes;
-    if (!lm_large_intact(page, "realloc") || lm_large_refit(page, p, usable_of(bytes)) == NULL)
+    if (!lm_large_intact(page, "realloc") ||
+        lm_large_refit(page, p, usable_of(bytes), roomy) == NULL)
         return NULL;
     lm_count_large(had, usable_of(bytes));
     return p;
 #else
+    (void)roomy; /* it takes no more than it needs */
     size_t usable = usable_of(bytes), slices = slices_for(usable);
     size_t had = page->bytes;
     if (usable <= had) {
@@ -171,43 +175,30 @@ static void *fit(lm_page_t *page, void *p, size_t bytes) {
 #endif
 }
 
-static void *fit_or_move(lm_page_t *page, void *p, size_t bytes) {
-    if (fit(page, p, bytes) != NULL) return p;
+static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy) {
+    if (fit(page, p, bytes, roomy) != NULL) return p;
     if (!worth_moving(page)) return NULL;
     size_t usable = usable_of(bytes);
-    p = move(page, usable);
+    p = move(page, usable, roomy);
     if (p != NULL) lm_span_fill(lm_page_of(p), 0, usable);
     return p;
 }
 
-/* The same with one of a first-class heap's, within its limit. */
-static LM_NOINLINE void *counted(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
-                                 void *(*change)(lm_page_t *page, void *p, size_t bytes)) {
-    size_t slices = slices_for(bytes), had = page->bytes;
-    lm_whole_lose(page);
-    bool allowed = lm_whole_count(whole, slices);
-    void *there = allowed ? change(page, p, bytes) : NULL;
-    if (allowed) lm_whole_uncount(whole, slices);
-    if (there != NULL) page = lm_page_of(there);
-    /* Relaxed: for who asks for statistics. */
-    if (page->bytes > had) (void)lm_add_relaxed(&whole->large_bytes_total, page->bytes - had);
-    lm_whole_gain(whole, page);
-    return there;
+/* The same with one of a first-class heap's, within its limits. */
+static void *change(lm_page_t *page, void *p, size_t bytes, lm_large_change_t *how) {
+    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
+    return LM_LIKELY(whole == NULL) ? how(page, p, bytes, true)
+                                    : lm_whole_large_change(whole, page, p, bytes, how);
 }
 
 bool lm_large_fit(lm_page_t *page, size_t bytes) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
-    void *p = lm_span_start(page);
-    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes) : counted(whole, page, p, bytes, fit)) !=
-           NULL;
+    return change(page, lm_span_start(page), bytes, fit) != NULL;
 }
 
 void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
-    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes)
-                                 : counted(whole, page, p, bytes, fit_or_move);
+    p = change(page, p, bytes, fit_or_move);
     lm_limit_answer_if_crossed();
     return p;
 }

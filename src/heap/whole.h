@@ -27,6 +27,7 @@ struct loam_heap {
     size_t most;          /* atomic: the most that was */
     size_t soft, hard;    /* atomic: limits; SIZE_MAX: none */
     bool crossed;         /* atomic: `soft` was, and nobody has been told */
+    uint64_t life;        /* how many heaps have been here; changes under `lock`, too */
     loam_heap_told *told; /* nobody is in the heap when these change */
     void *context;
     lm_lock_t late_lock;                     /* of the next; before heaps' locks */
@@ -64,7 +65,7 @@ void lm_whole_delete(struct loam_heap *whole);
 /* Objects end. Nobody may be using one, or freeing one. */
 void lm_whole_destroy(struct loam_heap *whole);
 
-/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_calloc. NULL also iff the hard limit is reached. */
+/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_zalloc. NULL also iff the hard limit is reached. */
 void *lm_whole_malloc(struct loam_heap *whole, size_t bytes);
 void *lm_whole_calloc(struct loam_heap *whole, size_t bytes);
 void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
