@@ -14,7 +14,9 @@ enum {
     MOVES_MOST = 4096, /* objects that may have moved: each is a map entry, and those are few */
 };
 
+#if !LM_SECURE
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
+#endif
 
 /* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind them, is exact. */
 static size_t usable_of(size_t bytes) {
@@ -131,16 +133,16 @@ static bool worth_moving(const lm_page_t *page) {
     return page->slices >= MOVE_LEAST && page->slices >= lm_peek(&lm_arena.slices) / MOVES_MOST;
 }
 
-static void *move(lm_page_t *page, size_t usable) {
+static void *move(lm_page_t *page, size_t usable, bool roomy) {
     size_t had = page->bytes;
     lm_span_map(page, 1, &lm_nobody);
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
 #if LM_SECURE
-    lm_page_t *target = lm_large_move(page, usable);
+    lm_page_t *target = lm_large_move(page, usable, roomy);
 #else
     size_t slices = slices_for(usable);
-    lm_page_t *target = lm_span_move(page, slices + slices / 4);
+    lm_page_t *target = lm_span_move(page, slices + (roomy ? slices / 4 : 0));
 #endif
     if (target == NULL) {
         lm_span_map(page, 1, page);
@@ -151,15 +153,16 @@ static void *move(lm_page_t *page, size_t usable) {
 }
 
 /* Returns p, or NULL. */
-static void *fit(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
+static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
 #if LM_SECURE
     size_t had = page->bytes;
     if (!lm_large_intact(page, "realloc") ||
-        lm_large_refit(page, p, usable_of(bytes), fresh) == NULL)
+        lm_large_refit(page, p, usable_of(bytes), roomy, fresh) == NULL)
         return NULL;
     lm_count_large(had, usable_of(bytes));
     return p;
 #else
+    (void)roomy; /* it takes no more than it needs */
     size_t usable = usable_of(bytes), slices = slices_for(usable);
     size_t had = page->bytes, had_slices = page->slices;
     bool zero = false;
@@ -177,11 +180,11 @@ static void *fit(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
 #endif
 }
 
-static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
-    if (fit(page, p, bytes, fresh) != NULL) return p;
+static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
+    if (fit(page, p, bytes, roomy, fresh) != NULL) return p;
     if (!worth_moving(page)) return NULL;
     size_t usable = usable_of(bytes), had_slices = page->slices;
-    p = move(page, usable);
+    p = move(page, usable, roomy);
     if (p == NULL) return NULL;
     if (fresh != NULL)
         *fresh = had_slices << LM_SLICE_SHIFT;
@@ -190,35 +193,21 @@ static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, size_t *fresh) 
     return p;
 }
 
-/* The same with one of a first-class heap's, within its limit. */
-static LM_NOINLINE void *
-counted(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes, size_t *fresh,
-        void *(*change)(lm_page_t *page, void *p, size_t bytes, size_t *fresh)) {
-    size_t slices = slices_for(bytes), had = page->bytes;
-    lm_whole_lose(page);
-    bool allowed = lm_whole_count(whole, slices);
-    void *there = allowed ? change(page, p, bytes, fresh) : NULL;
-    if (allowed) lm_whole_uncount(whole, slices);
-    if (there != NULL) page = lm_page_of(there);
-    /* Relaxed: for who asks for statistics. */
-    if (page->bytes > had) (void)lm_add_relaxed(&whole->large_bytes_total, page->bytes - had);
-    lm_whole_gain(whole, page);
-    return there;
+/* The same with one of a first-class heap's, within its limits. */
+static void *change(lm_page_t *page, void *p, size_t bytes, size_t *fresh, lm_large_change_t *how) {
+    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
+    return LM_LIKELY(whole == NULL) ? how(page, p, bytes, true, fresh)
+                                    : lm_whole_large_change(whole, page, p, bytes, fresh, how);
 }
 
 bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return false;
-    void *p = lm_span_start(page);
-    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    return (LM_LIKELY(whole == NULL) ? fit(page, p, bytes, fresh)
-                                     : counted(whole, page, p, bytes, fresh, fit)) != NULL;
+    return change(page, lm_span_start(page), bytes, fresh, fit) != NULL;
 }
 
 void *lm_large_resize_fresh(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
-    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    p = LM_LIKELY(whole == NULL) ? fit_or_move(page, p, bytes, fresh)
-                                 : counted(whole, page, p, bytes, fresh, fit_or_move);
+    p = change(page, p, bytes, fresh, fit_or_move);
     lm_limit_answer_if_crossed();
     return p;
 }

@@ -195,9 +195,9 @@ void lm_large_mark(lm_page_t *page, size_t bytes);
 bool lm_large_intact(const lm_page_t *page, const char *function);
 /* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock may be held. */
 void lm_large_keep(lm_page_t *page, bool touch);
-/* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them and more. */
-void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, size_t *fresh);
-lm_page_t *lm_large_move(lm_page_t *page, size_t bytes);
+/* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them; roomy: and more. */
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh);
+lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy);
 /* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's
  * held. */
 bool lm_large_let_go(bool all);
@@ -520,9 +520,13 @@ void lm_heap_return_handed_out(lm_heap_t *heap);
 bool lm_whole_count(struct loam_heap *whole, size_t slices);
 void lm_whole_uncount(struct loam_heap *whole, size_t slices);
 
-/* A large object is one's from now on: its slices are counted; no longer. No lock held. */
-void lm_whole_gain(struct loam_heap *whole, lm_page_t *page);
+/* A large object leaves its heap, and what that has counted. No lock held. */
 void lm_whole_lose(lm_page_t *page);
+/* change, within the heap's limits: p, the object of that page, gets so many usable bytes, in its place or elsewhere.
+ * roomy: more may be taken than these. NULL iff it cannot be, and nothing has changed. */
+typedef void *lm_large_change_t(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh);
+void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
+                            size_t *fresh, lm_large_change_t *change);
 
 void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 

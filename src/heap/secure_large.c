@@ -273,9 +273,14 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     lm_purge_poke(true);
 }
 
-/* One that has waited, of no more than an eighth too much. */
-static lm_page_t *take_again(size_t room, size_t align_slices, bool *zero) {
-    size_t most = room + room / 8 + 4 * lm_os_page_bytes();
+/* How much too large one may be that has waited: an eighth, but no slice more than a hard limit was asked for. */
+static size_t room_most(const struct loam_heap *whole, size_t room) {
+    if (whole != NULL && lm_load_relaxed(&whole->hard) != SIZE_MAX)
+        return lm_align_up(room, LM_SLICE_BYTES);
+    return room + room / 8 + 4 * lm_os_page_bytes();
+}
+
+static lm_page_t *take_again(size_t room, size_t most, size_t align_slices, bool *zero) {
     uintptr_t below = (align_slices << LM_SLICE_SHIFT) - 1;
     waiting_t one = {0};
     lm_lock_take(&queue.lock);
@@ -322,7 +327,8 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
     /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now serves the next). */
     bool anywhere =
         (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
-    lm_page_t *page = anywhere ? take_again(room, align_slices, zero) : NULL;
+    lm_page_t *page =
+        anywhere ? take_again(room, room_most(whole, room), align_slices, zero) : NULL;
     if (page == NULL) page = take_new(whole, room, align_slices, zero);
     if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);
     return page;
@@ -334,10 +340,10 @@ static void clear_tail(lm_page_t *page, size_t from, size_t to) {
 }
 
 /* What grows will grow again: without a call for each step. before: what it had room for. */
-static bool make_room(lm_page_t *page, size_t room, size_t before, size_t *fresh) {
+static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier, size_t *fresh) {
     size_t had = page->slices;
     bool zero = false;
-    bool grows = room > before;
+    bool grows = room > before && roomier;
     size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
     if (slices < page->slices) {
         clear_tail(page, slices << LM_SLICE_SHIFT, before);
@@ -353,14 +359,14 @@ static bool make_room(lm_page_t *page, size_t room, size_t before, size_t *fresh
     return true;
 }
 
-void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
     size_t had = page->bytes, room = whole_pages(bytes), before = lm_span_room(page);
     bool fits = room <= before && room >= before - before / 4;
     if (!fits && !lm_span_unguard(page)) {
         if (room > before) return NULL;
         fits = true;
     }
-    if (!fits && !make_room(page, room, before, fresh)) {
+    if (!fits && !make_room(page, room, before, roomy, fresh)) {
         (void)lm_span_guard(page, before);
         lm_large_mark(page, had); /* without a guard, there is more to look at */
         return NULL;
@@ -371,8 +377,9 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
     return p;
 }
 
-lm_page_t *lm_large_move(lm_page_t *page, size_t bytes) {
-    size_t before = lm_span_room(page), had = page->bytes, room = whole_pages(bytes + bytes / 4);
+lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy) {
+    size_t before = lm_span_room(page), had = page->bytes;
+    size_t room = whole_pages(bytes + (roomy ? bytes / 4 : 0));
     if (!lm_span_unguard(page)) return NULL;
     lm_page_t *target = lm_span_move(page, slices_for(room));
     if (target == NULL) {

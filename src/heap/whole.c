@@ -181,6 +181,9 @@ static const lm_heap_t *leave_front(const struct loam_heap *whole) {
 
 static void put_away(struct loam_heap *whole) {
     if (whole->arena != NULL) lm_range_let(whole->arena);
+    lm_lock_take(&whole->lock); /* somebody may be changing a large object (whole_alloc.c) */
+    whole->life++;
+    lm_lock_give(&whole->lock);
     lm_list_remove(&wholes, &whole->link);
     lm_list_add_first(&spare_wholes, &whole->link);
 }

@@ -27,6 +27,7 @@ struct loam_heap {
     size_t most;          /* atomic: the most that was */
     size_t soft, hard;    /* atomic: limits; SIZE_MAX: none */
     bool crossed;         /* atomic: `soft` was, and nobody has been told */
+    uint64_t life;        /* how many heaps have been here; changes under `lock`, too */
     loam_heap_told *told; /* nobody is in the heap when these change */
     void *context;
     lm_lock_t late_lock;                     /* of the next; before heaps' locks */

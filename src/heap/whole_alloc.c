@@ -13,17 +13,27 @@
 
 /* ---- What is used, and how much may be ---- */
 
-bool lm_whole_count(struct loam_heap *whole, size_t slices) {
+/* Relaxed, all of these: numbers, with nothing behind them. */
+
+/* The hard limit alone: what is asked for beyond what is needed passes no soft limit, and is no peak. */
+static bool reserve(struct loam_heap *whole, size_t slices) {
     size_t bytes = slices << LM_SLICE_SHIFT;
-    /* Relaxed, all of these: numbers, with nothing behind them. */
     size_t used = lm_add_relaxed(&whole->used, bytes) + bytes;
-    if (used > lm_load_relaxed(&whole->hard)) {
-        (void)lm_add_relaxed(&whole->used, (size_t)0 - bytes);
-        return false;
-    }
+    if (slices == 0 || used <= lm_load_relaxed(&whole->hard)) return true;
+    (void)lm_add_relaxed(&whole->used, (size_t)0 - bytes);
+    return false;
+}
+
+/* What is used has just become so much, by so many bytes. */
+static void note(struct loam_heap *whole, size_t used, size_t bytes) {
     if (used > lm_load_relaxed(&whole->most)) lm_store_relaxed(&whole->most, used);
     size_t soft = lm_load_relaxed(&whole->soft);
     if (used > soft && used - bytes <= soft) lm_store_relaxed(&whole->crossed, true);
+}
+
+bool lm_whole_count(struct loam_heap *whole, size_t slices) {
+    if (!reserve(whole, slices)) return false;
+    note(whole, lm_load_relaxed(&whole->used), slices << LM_SLICE_SHIFT);
     return true;
 }
 
@@ -37,12 +47,14 @@ static void tell(struct loam_heap *whole) {
     if (whole->told != NULL) whole->told(whole, lm_load_relaxed(&whole->used), whole->context);
 }
 
-void lm_whole_gain(struct loam_heap *whole, lm_page_t *page) {
-    (void)lm_add_relaxed(&whole->used, lm_large_slices(page) << LM_SLICE_SHIFT);
-    lm_lock_take(&whole->lock);
+/* Into its list; counted slices of it are counted already, and `before` were before it was asked for. Heap's lock
+ * held. */
+static void gain(struct loam_heap *whole, lm_page_t *page, size_t counted, size_t before) {
+    size_t slices = lm_large_slices(page), more = (slices - counted) << LM_SLICE_SHIFT;
+    size_t used = lm_add_relaxed(&whole->used, more) + more;
+    if (slices > before) note(whole, used, (slices - before) << LM_SLICE_SHIFT);
     page->whole = whole;
     lm_list_add_last(&whole->large, &page->link);
-    lm_lock_give(&whole->lock);
 }
 
 void lm_whole_lose(lm_page_t *page) {
@@ -57,6 +69,59 @@ void lm_whole_lose(lm_page_t *page) {
         lm_whole_uncount(whole, lm_large_slices(page));
     }
     lm_lock_give(&whole->lock);
+}
+
+/* Out of its list, but counted. false iff the heap has been deleted meanwhile. */
+static bool borrow(struct loam_heap *whole, lm_page_t *page, uint64_t *life) {
+    lm_lock_take(&whole->lock);
+    bool ours = page->whole == whole;
+    if (ours) lm_list_remove(&whole->large, &page->link);
+    if (ours) lm_store_relaxed(&page->whole, NULL);
+    *life = whole->life;
+    lm_lock_give(&whole->lock);
+    return ours;
+}
+
+/* Another heap may be in its place by now: that is not charged. */
+static bool reserve_in(struct loam_heap *whole, uint64_t life, size_t slices) {
+    lm_lock_take(&whole->lock);
+    bool allowed = whole->life != life || reserve(whole, slices);
+    lm_lock_give(&whole->lock);
+    return allowed;
+}
+
+static void give_back(struct loam_heap *whole, uint64_t life, lm_page_t *page, size_t counted,
+                      size_t before, size_t had) {
+    lm_lock_take(&whole->lock);
+    if (whole->life == life) {
+        /* Relaxed: for who asks for statistics. */
+        if (page->bytes > had) (void)lm_add_relaxed(&whole->large_bytes_total, page->bytes - had);
+        gain(whole, page, counted, before);
+    }
+    lm_lock_give(&whole->lock);
+}
+
+void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
+                            size_t *fresh, lm_large_change_t *change) {
+    size_t had = page->bytes, before = lm_large_slices(page);
+    size_t need = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+    uint64_t life;
+    if (!borrow(whole, page, &life)) return change(page, p, bytes, true, fresh);
+    size_t more = need > before ? need - before : 0;
+    /* A quarter is what move asks for, and two slices for what is rounded up. */
+    size_t roomy = bytes > had ? more + need / 4 + 2 : 0;
+    bool rooms = reserve_in(whole, life, roomy);
+    bool allowed = rooms || reserve_in(whole, life, more);
+    if (!allowed) {
+        lm_whole_collect(whole);
+        allowed = reserve_in(whole, life, more);
+    }
+    void *there = allowed ? change(page, p, bytes, rooms, fresh) : NULL;
+    if (there != NULL) page = lm_page_of(there);
+    size_t counted = before + (rooms ? roomy : allowed ? more : 0);
+    give_back(whole, life, page, counted, before, had);
+    tell(whole);
+    return there;
 }
 
 void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
@@ -118,6 +183,7 @@ static void *alloc_late(struct loam_heap *whole, unsigned size_class) {
     lm_lock_take(&whole->late_lock);
     void *block = lm_heap_refill(late, size_class);
     lm_lock_give(&whole->late_lock);
+    tell(whole);
     return block;
 }
 
@@ -134,12 +200,15 @@ void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, 
         allowed = lm_whole_count(whole, slices);
     if (!allowed) lm_refused(bytes, false);
     void *p = allowed ? lm_large_open(whole, bytes, align, zero) : lm_no_memory();
-    if (allowed) lm_whole_uncount(whole, slices);
     if (p != NULL) {
         /* Relaxed, both: for who asks for statistics. */
         (void)lm_add_relaxed(&whole->large_total, 1);
         (void)lm_add_relaxed(&whole->large_bytes_total, lm_page_of(p)->bytes);
-        lm_whole_gain(whole, lm_page_of(p));
+        lm_lock_take(&whole->lock);
+        gain(whole, lm_page_of(p), slices, slices);
+        lm_lock_give(&whole->lock);
+    } else if (allowed) {
+        lm_whole_uncount(whole, slices);
     }
     tell(whole);
     return p;

@@ -216,7 +216,7 @@ TEST_F(WholeEnd, AHardLimitRefuses) {
 
 struct Told {
     int times = 0;
-    size_t bytes = 0;
+    size_t bytes = 0, objects = 0;
     void *object = nullptr;
 };
 
@@ -240,6 +240,70 @@ TEST_F(WholeEnd, ASoftLimitIsTold) {
     void *large = take(600000);
     EXPECT_EQ(2, told.times) << "each time that it is passed";
     loam_free(large);
+}
+
+/* What move asks for beyond what is needed, too. */
+TEST_F(WholeEnd, AHardLimitHoldsWhileObjectsGrow) {
+    constexpr size_t kLimit = 60 << 20;
+    loam_heap_set_limits(heap_, SIZE_MAX, kLimit, nullptr, nullptr);
+    std::vector<void *> between;
+    void *p = take(1 << 20);
+    for (size_t bytes = 2 << 20; bytes <= 58 << 20; bytes += 2 << 20) {
+        between.push_back(loam_malloc(100000)); /* so that it cannot grow in place */
+        void *there = loam_heap_realloc(heap_, p, bytes);
+        ASSERT_NE(nullptr, there) << bytes;
+        p = there;
+        EXPECT_LE(committed(), kLimit);
+        EXPECT_LE(committed(), most());
+        lm_whole_check(heap_);
+    }
+    EXPECT_EQ(nullptr, loam_heap_realloc(heap_, p, (60 << 20) + 1));
+    EXPECT_TRUE(loam_heap_owns(heap_, p));
+    lm_whole_check(heap_);
+    free_all(between);
+}
+
+TEST_F(WholeEnd, WhatShrinksIsNeverCounted) {
+    void *p = take(10 << 20);
+    loam_heap_set_limits(heap_, SIZE_MAX, 1 << 20, nullptr, nullptr);
+    EXPECT_EQ(p, loam_expand(p, 10 << 20)) << "as it is";
+    EXPECT_EQ(p, loam_expand(p, 5 << 20));
+    EXPECT_EQ(p, loam_heap_realloc(heap_, p, 4 << 20));
+    EXPECT_EQ(p, loam_realloc(p, 3 << 20)) << "and stays in its heap";
+    EXPECT_TRUE(loam_heap_owns(heap_, p));
+    EXPECT_EQ(nullptr, loam_expand(p, 40 << 20));
+    EXPECT_LE(committed(), size_t{4} << 20);
+    lm_whole_check(heap_);
+}
+
+TEST_F(WholeEnd, ASoftLimitIsToldOfWhatGrows) {
+    for (bool moves : {false, true}) {
+        Told told;
+        void *p = take(1 << 20), *next = moves ? loam_malloc(100000) : nullptr;
+        loam_heap_set_limits(
+            heap_, 4 << 20, SIZE_MAX,
+            [](loam_heap *heap, size_t bytes, void *context) {
+                auto *told = static_cast<Told *>(context);
+                told->times++;
+                told->bytes = bytes;
+                loam_heap_numbers numbers;
+                loam_heap_usage(heap, &numbers); /* it may walk */
+                told->objects = numbers.objects;
+            },
+            &told);
+        p = loam_heap_realloc(heap_, p, 3 << 20);
+        EXPECT_EQ(0, told.times);
+        p = loam_heap_realloc(heap_, p, 8 << 20);
+        EXPECT_EQ(1, told.times) << moves;
+        EXPECT_GE(told.bytes, size_t{8} << 20);
+        EXPECT_EQ(1u, told.objects);
+        p = loam_heap_realloc(heap_, p, 2 << 20);
+        if (loam_expand(p, 6 << 20) != nullptr) {
+            EXPECT_EQ(2, told.times) << "what grows where it is";
+        }
+        loam_free(p);
+        loam_free(next);
+    }
 }
 
 /* ---- What is in it ---- */

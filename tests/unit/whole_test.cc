@@ -64,6 +64,28 @@ TEST_F(Whole, ZeroesWhatIsToBeZero) {
     }
 }
 
+/* What it grows by is zero, whatever was in that memory before. */
+TEST_F(Whole, ZeroedObjectsGrowByZeroes) {
+    for (size_t bytes : {20u, 100u, 1025u, 5000u, 40000u, 65000u, 70000u, 200001u}) {
+        for (int round = 0; round < 2; round++) {
+            std::vector<void *> dirty;
+            for (int i = 0; i < 4; i++) {
+                void *p = take(bytes);
+                memset(p, 0xff, loam_usable_size(p));
+                dirty.push_back(p);
+            }
+            free_all(dirty);
+            auto *p = static_cast<unsigned char *>(round == 0 ? loam_heap_zalloc(heap_, bytes)
+                                                              : loam_heap_calloc(heap_, 1, bytes));
+            size_t more = loam_good_size(bytes);
+            p = static_cast<unsigned char *>(loam_rezalloc(p, more));
+            ASSERT_NE(nullptr, p);
+            for (size_t i = 0; i < more; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+            loam_free(p);
+        }
+    }
+}
+
 TEST_F(Whole, AlignsObjects) {
     for (size_t align = 1; align <= 1 << 20; align *= 2) {
         for (size_t bytes : {size_t{1}, size_t{100}, size_t{5000}, size_t{100000}}) {
@@ -223,8 +245,10 @@ TEST_F(Whole, ThreadsThatAreAtTheirEndAllocateToo) {
     if (LM_TSAN) GTEST_SKIP() << "ThreadSanitizer's own part of the thread has ended by then";
     static loam_heap *heap;
     static void *taken;
+    static int told;
     heap = heap_;
     taken = nullptr;
+    told = 0;
     pthread_key_t key;
     /* Destructors that come round until loam's heap has ended. */
     pthread_key_create(&key, [](void *rounds) {
@@ -236,12 +260,15 @@ TEST_F(Whole, ThreadsThatAreAtTheirEndAllocateToo) {
     });
     in_thread([&] {
         (void)take(10);
+        loam_heap_set_limits(
+            heap_, committed(), SIZE_MAX, [](loam_heap *, size_t, void *) { told++; }, nullptr);
         pthread_setspecific(key, &key);
     });
     pthread_key_delete(key);
     if (taken != nullptr) {
         memset(taken, 1, 200);
         EXPECT_TRUE(loam_heap_owns(heap_, taken));
+        EXPECT_EQ(1, told) << "of its page";
         loam_free(taken);
     }
 }

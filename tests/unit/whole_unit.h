@@ -49,6 +49,11 @@ class WholeTest : public PausedWorkerTest {
         loam_heap_usage(heap_, &numbers);
         return numbers.committed_bytes;
     }
+    size_t most() {
+        loam_heap_numbers numbers;
+        loam_heap_usage(heap_, &numbers);
+        return numbers.committed_bytes_most;
+    }
     loam_heap *heap_ = nullptr;
 };
 
