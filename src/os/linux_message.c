@@ -8,6 +8,8 @@
  * And many close their streams at exit, before loam's destructor says what was asked of it. A pipe that nobody reads
  * ends no process by SIGPIPE here: loam's policy says what ends it.
  *
+ * It cannot save a line that a full pipe which does not block refuses.
+ *
  * Part of the port, beside linux.c, with its rules. Lines of a report that belong together have a lock of their own,
  * which may be asked for in signal handlers, under any other lock, and is not waited for without end.
  */
@@ -47,6 +49,7 @@ static LM_AT_START struct {
 static int kept; /* atomic: a duplicate; 0: none */
 
 static intptr_t look(int file, struct stat *now) {
+    *now = (struct stat){0}; /* for who reads this and does not know what the system writes */
     return call(SYS_fstat, file, (intptr_t)now, 0, 0);
 }
 
