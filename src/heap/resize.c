@@ -95,10 +95,19 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
 #endif
 
 /* A sampled object has the size that was asked for, not that of its class. */
-static LM_NOINLINE void *place_sampled(void *p, size_t bytes, size_t align) {
+static LM_NOINLINE void *alloc_aligned_sampled(size_t whole, size_t bytes, size_t align) {
+    void *p = lm_taken(lm_block_alloc_slow(whole));
     lm_page_t *page = p != NULL ? lm_page_of(p) : NULL;
     bool sampled = page != NULL && page->kind == LM_KIND_SAMPLED;
     return sampled ? lm_sampled_place(page, p, bytes, align) : p;
+}
+
+static LM_NOINLINE void *alloc_aligned_slow(unsigned size_class, size_t bytes, size_t align) {
+    size_t whole = lm_class_bytes(size_class);
+    /* Relaxed: a word by itself. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
+        return alloc_aligned_sampled(whole, bytes, align);
+    return lm_taken(lm_block_alloc_slow(whole));
 }
 
 /* Not marked yet; *zero as for lm_large_alloc. */
@@ -109,9 +118,9 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
     if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
     if (zero != NULL) *zero = false;
-    void *p = lm_block_alloc(lm_class_bytes(size_class));
-    /* Relaxed: a word by itself. */
-    return LM_LIKELY(lm_load_relaxed(&lm_sampling.rate) == 0) ? p : place_sampled(p, bytes, align);
+    void *block = lm_block_pop(size_class);
+    return LM_LIKELY(block != NULL) ? lm_taken(block)
+                                    : alloc_aligned_slow(size_class, bytes, align);
 }
 
 void *lm_malloc_aligned(size_t bytes, size_t align) {

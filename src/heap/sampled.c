@@ -368,7 +368,8 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     /* Before the lock: it reads what may be slow to come. */
     size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
     /* Who asks for a whole class may rely on what its blocks are aligned to (resize.c). */
-    size_t align = bytes == lm_class_bytes(size_class) ? bytes & -bytes : least_align(bytes);
+    bool whole = bytes > 0 && bytes == lm_class_bytes(size_class);
+    size_t align = whole ? bytes & -bytes : least_align(bytes);
     lm_sampled_lock();
     uint32_t index = open_slot(bytes, align, random32(heap) % 2 != 0);
     if (index == LM_SLOT_NONE) {

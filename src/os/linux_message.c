@@ -8,6 +8,8 @@
  * And many close their streams at exit, before loam's destructor says what was asked of it. A pipe that nobody reads
  * ends no process by SIGPIPE here: loam's policy says what ends it.
  *
+ * It cannot save a line that a full pipe which does not block refuses.
+ *
  * Part of the port, beside linux.c, with its rules. Lines of a report that belong together have a lock of their own,
  * which may be asked for in signal handlers, under any other lock, and is not waited for without end.
  */
@@ -41,12 +43,13 @@ static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-409
 
 /* Written at the start, before there are other threads. */
 static LM_AT_START struct {
-    bool known, open;
+    intptr_t seen; /* 0: file is right; -EBADF: it was closed; else nothing is known */
     struct stat file;
-} began;
+} began = {.seen = -EAGAIN};
 static int kept; /* atomic: a duplicate; 0: none */
 
 static intptr_t look(int file, struct stat *now) {
+    *now = (struct stat){0}; /* for who reads this and does not know what the system writes */
     return call(SYS_fstat, file, (intptr_t)now, 0, 0);
 }
 
@@ -54,15 +57,15 @@ static bool is_same(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+static bool was_open(void) { return began.seen == 0; }
+
 void lm_os_message_begin(void) {
-    intptr_t got = look(ERROR, &began.file);
-    began.open = !failed(got);
-    began.known = began.open || got == -EBADF;
+    began.seen = lm_syscall(SYS_fstat, ERROR, (intptr_t)&began.file, 0, 0, 0, 0);
 }
 
 /* High, where no program looks for a free number; not for programs that are started. */
 void lm_os_message_keep(void) {
-    if (!began.open || lm_load_relaxed(&kept) != 0) return; /* relaxed: a word by itself */
+    if (!was_open() || lm_load_relaxed(&kept) != 0) return; /* relaxed: a word by itself */
     intptr_t file = -EINVAL;
     for (intptr_t from = KEPT_FROM; from > ASIDE_END && file == -EINVAL; from /= 2)
         file = call(SYS_fcntl, ERROR, F_DUPFD_CLOEXEC, from, 0);
@@ -78,7 +81,7 @@ void lm_os_message_keep(void) {
 
 /* The file of the start is open elsewhere: who put another one in its place meant to. /dev/null tells nothing. */
 static bool is_put_aside(void) {
-    if (!began.open || (S_ISCHR(began.file.st_mode) && major(began.file.st_rdev) == 1))
+    if (!was_open() || (S_ISCHR(began.file.st_mode) && major(began.file.st_rdev) == 1))
         return false;
     struct stat other;
     for (int file = ASIDE_FIRST; file < ASIDE_END; file++) {
@@ -105,8 +108,8 @@ static int where_to(bool *breaks) {
     intptr_t got = look(ERROR, &now);
     *breaks = failed(got) || S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
     if (failed(got) && got != -EBADF) return ERROR; /* a sandbox: as well as we can */
-    if (!failed(got) &&
-        (!began.known || (began.open && is_same(&now, &began.file)) || may_take(&now)))
+    if (!failed(got) && ((!was_open() && began.seen != -EBADF) ||
+                         (was_open() && is_same(&now, &began.file)) || may_take(&now)))
         return ERROR;
     int file = lm_load_relaxed(&kept); /* relaxed: as above */
     if (file == 0 || failed(look(file, &now)) || !is_same(&now, &began.file)) return -1;

@@ -7,6 +7,8 @@
  *
  *   count_driver single    one malloc, one free, or one loam_malloc_small a window, every size of the table below
  *   count_driver pairs     64 rounds of 16 malloc and 16 free of one size in a window
+ *   count_driver sampled   a program that allocates, fills, reads and frees objects of mixed sizes: a window with guard
+ *                          sampling off, and one each with one allocation in 5,000 and in 1,000 sampled
  *
  * The calls go through volatile function pointers: no inlining, no built-in, no PLT jump counted.
  * It cannot say which path a call took: counts.py takes the cheapest of several windows as the
@@ -14,6 +16,7 @@
  */
 #define _GNU_SOURCE 1 /* RTLD_DEFAULT */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,13 +104,59 @@ static void pairs_all(void) {
     }
 }
 
+/* ---- A program that works with what it allocates ---- */
+
+enum { KEPT = 2000, STEPS = 400000, LONGEST = 200 };
+
+static uint32_t *kept[KEPT];
+static unsigned sum; /* so that the work is done */
+
+static uint32_t drawn(uint32_t *state) {
+    uint32_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    return *state = x;
+}
+
+/* Lists of numbers that are written, read once, kept for a while and replaced by others: mostly short ones. */
+__attribute__((noinline)) static void work(uint32_t seed) {
+    for (int i = 0; i < STEPS; i++) {
+        unsigned place = drawn(&seed) % KEPT, length = drawn(&seed) % LONGEST;
+        length = 8 + length * length / LONGEST;
+        uint32_t *list = call_malloc(length), *old = kept[place];
+        for (unsigned k = 0; k < length / 4; k++) list[k] = k ^ seed;
+        for (unsigned k = 0; k < length / 4; k++) sum = sum * 31 + list[k] % 7;
+        if (old != NULL) sum += old[0] + old[1];
+        call_free(old);
+        kept[place] = list;
+    }
+}
+
+static void sampled_all(int (*sample)(size_t)) {
+    static const size_t rates[] = {0, 5000, 1000};
+    (void)sample(20); /* slots, and what traces read, come once in a process */
+    work(1);
+    for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+        (void)sample(rates[r]);
+        work(2); /* objects of the rate before are gone */
+        window_open();
+        work(3);
+        window_close();
+        printf("work%d %zu\n", STEPS, rates[r]);
+    }
+}
+
+/* ISO C has no conversion from object to function pointers; POSIX promises it. */
+typedef union found {
+    void *object;
+    void *(*function)(size_t);
+    int (*sample)(size_t);
+} found_t;
+
 int main(int argc, char **argv) {
     setvbuf(stdout, output_buffer, _IOFBF, sizeof(output_buffer));
-    /* ISO C has no conversion from object to function pointers; POSIX promises it. */
-    union {
-        void *object;
-        void *(*function)(size_t);
-    } found = {dlsym(RTLD_DEFAULT, "loam_malloc_small")};
+    found_t found = {dlsym(RTLD_DEFAULT, "loam_malloc_small")};
     call_small = found.function;
     if (call_small == NULL) {
         fprintf(stderr, "count_driver: loam is not preloaded\n");
@@ -117,8 +166,11 @@ int main(int argc, char **argv) {
         single_all();
     } else if (argc == 2 && strcmp(argv[1], "pairs") == 0) {
         pairs_all();
+    } else if (argc == 2 && strcmp(argv[1], "sampled") == 0) {
+        found.object = dlsym(RTLD_DEFAULT, "loam_sampling_set");
+        sampled_all(found.sample);
     } else {
-        fprintf(stderr, "usage: count_driver single|pairs\n");
+        fprintf(stderr, "usage: count_driver single|pairs|sampled\n");
         return 2;
     }
     return fflush(stdout) == 0 ? 0 : 1;

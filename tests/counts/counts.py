@@ -3,13 +3,15 @@
 
     counts.py --library build/release/libloam.so --driver build/release/tests/count_driver
 
-Three checks, and the table of all figures whether they pass or not:
+Four checks, and the table of all figures whether they pass or not:
   1. the cheapest malloc and free of every size up to 64 KiB, ret included (the fast path);
   2. a warm pair in batches of 16, slow paths included, averaged over 1,024 pairs;
   3. the instructions that the cheapest calls really executed, looked up in the disassembly:
-     no lock prefix, no exchange with memory, no system call, no call of another function.
+     no lock prefix, no exchange with memory, no system call, no call of another function;
+  4. what guard sampling adds to a program that works with what it allocates, its own instructions counted too. How
+     many samples there are is drawn anew in each process: the bars leave room for that.
 
-Counted is every instruction outside the driver and the dynamic loader, so a helper in another
+Counted otherwise is every instruction outside the driver and the dynamic loader, so a helper in another
 library would count too. It cannot see time: caches and mispredictions are the benchmarks' business.
 Exit: 0 all bars held, 1 a bar missed, 77 not checked (no valgrind, or another machine).
 """
@@ -41,6 +43,9 @@ SINGLE_BARS = [
 # size: bar of instructions for one malloc and one free in batches of 16, slow paths included.
 PAIR_BARS = {48: 30, 3000: 45}
 
+# One allocation of so many is sampled: bar of what that adds to all instructions of the driver's program, in percent.
+SAMPLING_BARS = {5000: 1.0, 1000: 2.0}
+
 # Sizes whose figures the table prints one by one.
 SHOWN = [1, 16, 48, 128, 256, 512, 1024, 1025, 2048, 4096, 8192, 16384, 32768, 65536]
 
@@ -54,10 +59,11 @@ FORBIDDEN = [
 
 
 class Window:
-    """What ran between window_open and window_close, outside the driver: {(object, address): times}."""
+    """What ran between window_open and window_close, outside the driver: {(object, address): times}; and in all."""
 
     def __init__(self, path, driver):
         executed = callgrind.Profile(path).executed
+        self.total = sum(executed.values())
         self.executed = {at: times for at, times in executed.items() if at[0] != driver}
 
     @property
@@ -149,6 +155,26 @@ def check_pairs(windows, problems):
     print()
 
 
+def check_sampling(windows, problems):
+    (what, rate, off), *others = windows
+    assert rate == 0, "the first one has sampling off"
+    steps = int(what[len("work"):])
+    print(f"a program of {off.total / steps:.0f} instructions each allocation, {off.cost / steps:.1f} of them loam's")
+    for _, rate, window in others:
+        more = window.total - off.total
+        bar = SAMPLING_BARS[rate]
+        missed = more > bar / 100 * off.total
+        print(
+            f"one in {rate:<6} sampled: {more / off.total:+.2%}, {more / steps:+.2f} instructions each"
+            f"   bar {bar:g}%{'   MISSED' if missed else ''}"
+        )
+        if missed:
+            problems.append(f"sampling one in {rate}: {more / off.total:+.2%} instructions, at most {bar:g}% allowed")
+        if more <= 0:
+            problems.append(f"sampling one in {rate}: {more} instructions: not a real count")
+    print()
+
+
 def check_kinds(cheapest, library, problems):
     code = disassemble(library)
     name = os.path.basename(library)
@@ -195,6 +221,7 @@ def main():
         try:
             single = count("single", args, folder)
             pairs = count("pairs", args, folder)
+            sampled = count("sampled", args, folder)
         except callgrind.Failed as error:
             print(f"counts: {error}")
             return 1
@@ -203,6 +230,7 @@ def main():
             return 1
         cheapest = check_single(single, problems)
         check_pairs(pairs, problems)
+        check_sampling(sampled, problems)
         check_kinds(cheapest, library, problems)
     for problem in problems[:40]:
         print(f"counts: {problem}")
