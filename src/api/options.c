@@ -389,7 +389,7 @@ void lm_options_reserve(void) {
 
 /* ---- Calls ---- */
 
-int loam_option_set(const char *name, const char *value) {
+static int set_by(source_t source, const char *name, const char *value) {
     option_name_t option;
     size_t factor, number;
     if (name == NULL || value == NULL || !find(lm_piece(name), true, &option, &factor))
@@ -397,14 +397,27 @@ int loam_option_set(const char *name, const char *value) {
     if (!lm_option_parse(&table[option], factor, lm_piece(value), &number)) return -EINVAL;
     if (number != 0 && table[option].missing != NULL) return -ENOTSUP;
     if (table[option].when == START && started) return -EBUSY;
+    if (lm_load_relaxed(&sources[option]) > source) return 0; /* relaxed: a byte by itself */
     if (option == OPTION_LIMIT_SOFT && !limits_agree(number, get(OPTION_LIMIT_HARD)))
         return -EINVAL;
     if (option == OPTION_LIMIT_HARD && !limits_agree(get(OPTION_LIMIT_SOFT), number))
         return -EINVAL;
-    set_piece(option, lm_piece(value), number, BY_CALL);
+    set_piece(option, lm_piece(value), number, source);
     if (started && (option == OPTION_PURGE_THREAD || option == OPTION_PAGE_RESET))
         lm_purge_changed();
     return 0;
+}
+
+int loam_option_set(const char *name, const char *value) { return set_by(BY_CALL, name, value); }
+
+int loam_option_set_default(const char *name, const char *value) {
+    return set_by(BY_PROGRAM, name, value);
+}
+
+int loam_option_set_number(const char *name, size_t number) {
+    lm_line_t line = {0};
+    lm_line_add(&line, "%zu", number);
+    return set_by(BY_CALL, name, line.text);
 }
 
 bool lm_options_limit(size_t soft, size_t hard) {
@@ -429,6 +442,21 @@ int loam_option_get(const char *name, char *value, size_t bytes) {
     if (length >= bytes) return -ENOSPC;
     memcpy(value, text, length + 1);
     return (int)length;
+}
+
+int loam_option_get_number(const char *name, size_t *number) {
+    option_name_t option;
+    size_t factor;
+    if (name == NULL || number == NULL || !find(lm_piece(name), true, &option, &factor))
+        return -EINVAL;
+    return lm_option_number(&table[option], factor, get(option), number) ? 0 : -EINVAL;
+}
+
+const char *loam_option_source(const char *name) {
+    option_name_t option;
+    size_t factor;
+    if (name == NULL || !find(lm_piece(name), true, &option, &factor)) return NULL;
+    return source_names[lm_load_relaxed(&sources[option])];
 }
 
 const char *loam_option_name(size_t index) {
