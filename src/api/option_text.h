@@ -14,7 +14,7 @@ typedef struct lm_option {
     lm_unit_t unit;
     bool path;
     int when;
-    const char *missing; /* why values other than 0 are none in this build; NULL: they are */
+    int build; /* in others, values other than 0 are none */
     const char *sentence;
 } lm_option_t;
 
