@@ -114,7 +114,7 @@ SOURCES = (
     "the default",
     "a string in the program: `const char *loam_config = \"purge_delay=1s,show_stats=1\";`",
     "the environment: `LOAM_PURGE_DELAY=1s`",
-    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`)",
+    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`); `loam_option_set_default` counts as 2 does",
 )  # fmt: skip
 
 INTRODUCTION = (
@@ -182,6 +182,9 @@ def guide(table):
         "char delay[32];",
         'loam_option_get("purge_delay", delay, sizeof delay);     /* its length, or -EINVAL, -ENOSPC */',
         'loam_option_set("page_reset", "0");                      /* 0, or -EINVAL, -EBUSY: too late, -ENOTSUP */',
+        'loam_option_set_default("purge_delay", "5s");            /* unless the environment or a call has set it */',
+        'loam_option_set_number("limit_hard", bytes);             /* in the least unit; loam_option_get_number */',
+        'loam_option_source("limit_hard");                        /* "default", "program", "environment" or "call" */',
         "loam_options_print();                                    /* all of them, a line each */",
         "```",
         "",
@@ -256,13 +259,20 @@ def manual(table):
         "\\fB#include <loam/options.h>\\fR",
         "\\fBint loam_option_set(const char *\\fIname\\fB, const char *\\fIvalue\\fB);\\fR",
         "\\fBint loam_option_get(const char *\\fIname\\fB, char *\\fIvalue\\fB, size_t \\fIbytes\\fB);\\fR",
+        "\\fBint loam_option_set_default(const char *\\fIname\\fB, const char *\\fIvalue\\fB);\\fR",
+        "\\fBint loam_option_set_number(const char *\\fIname\\fB, size_t \\fInumber\\fB);\\fR",
+        "\\fBint loam_option_get_number(const char *\\fIname\\fB, size_t *\\fInumber\\fB);\\fR",
+        "\\fBconst char *loam_option_source(const char *\\fIname\\fB);\\fR",
         "\\fBconst char *loam_option_name(size_t \\fIindex\\fB);\\fR",
         "\\fBvoid loam_options_print(void);\\fR",
         ".EE",
         ".PP",
-        *filled("Names are without `LOAM_`, in any case of letters. The first two return a negative errno where they "
+        *filled("Names are without `LOAM_`, in any case of letters. Those of type int return a negative errno where they "
                 "fail: `EINVAL` for an unknown name or a value out of range, `EBUSY` for an option that is read at the "
-                "start only, `ENOTSUP` for what this build cannot do, `ENOSPC` where the value does not fit."),
+                "start only, `ENOTSUP` for what this build cannot do, `ENOSPC` where the value does not fit. "
+                "`loam_option_set_default` sets what neither the environment nor a call has set. Numbers are in the "
+                "least unit: milliseconds, bytes. `loam_option_source` says where a value comes from: default, program, "
+                "environment or call."),
         ".SH SEE ALSO",
         ".BR malloc (3),",
         ".BR mallopt (3),",

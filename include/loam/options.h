@@ -5,6 +5,7 @@
  * program's author by a string in the program, the program itself by the calls below:
  *
  *     default  <  loam_config of the program  <  LOAM_NAME=value of the environment  <  loam_option_set
+ *                 loam_option_set_default
  *
  * What is not understood costs one line on standard error, and the next lower of these counts. A process with
  * more rights than its caller (set-user-ID and the like) does not look at the environment; its own string counts.
@@ -40,6 +41,22 @@ LOAM_API extern const char *loam_config;
  * counts at the start only, and the program has started. Takes effect with what other threads do next. Cost: some
  * hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
 LOAM_API int loam_option_set(const char *name, const char *value) LOAM_NOEXCEPT;
+
+/* The same for who has not chosen: as in loam_config, it counts less than the environment and loam_option_set. 0 also
+ * where one of these has set the option, which stays as it is. Meant for the program's start: of an option that another
+ * thread sets at the same time either value may stay. */
+LOAM_API int loam_option_set_default(const char *name, const char *value) LOAM_NOEXCEPT;
+
+/* loam_option_set of a number in the least unit, milliseconds or bytes; 0 or 1 for a switch. */
+LOAM_API int loam_option_set_number(const char *name, size_t number) LOAM_NOEXCEPT;
+
+/* The option's value as a number that loam_option_set_number takes. 0, or -EINVAL iff there is no such option, or its
+ * value is no whole number by this name, but a word or a path: number stays as it is then. */
+LOAM_API int loam_option_get_number(const char *name, size_t *number) LOAM_NOEXCEPT;
+
+/* Where the option's value comes from: "default", "program" (loam_config, or loam_option_set_default), "environment"
+ * or "call". A constant text; NULL iff there is no such option. */
+LOAM_API const char *loam_option_source(const char *name) LOAM_NOEXCEPT;
 
 /* Writes the option's value as a text with a 0 behind it, in at most bytes bytes. The text's length, 0 for an empty
  * one; -EINVAL iff there is no such option, -ENOSPC iff it does not fit: nothing is written then. 32 bytes hold

@@ -158,6 +158,15 @@ lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number
     return line;
 }
 
+bool lm_option_number(const lm_option_t *option, size_t factor, size_t value, size_t *number) {
+    if (option->path) return false;
+    if (option->words != NULL)
+        return parse_number(word(option->words, value), LM_UNIT_NONE, 1, number);
+    if (factor > 1 && value % factor != 0) return false;
+    *number = factor > 1 ? value / factor : value;
+    return true;
+}
+
 lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor) {
     lm_line_t line = {0};
     if (option->path) {

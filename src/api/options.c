@@ -36,29 +36,24 @@ typedef enum option_name {
 enum { ANYTIME, START };
 
 /* Which builds have what, and what others say of it. */
+enum { BUILD_ANY, BUILD_DEBUG, BUILD_SECURE, BUILD_METER };
 enum { IN_ANY = 1, IN_DEBUG = LOAM_DEBUG, IN_SECURE = LM_SECURE, IN_METER = LOAM_METER > 1 };
-#define ONLY(build) (IN_##build ? NULL : BUT_##build)
-#define BUT_ANY NULL
-#define BUT_DEBUG "only the debug build can (cmake -DLOAM_DEBUG=ON)"
-#define BUT_SECURE "only the secure build can (cmake -DLOAM_SECURE=ON)"
-#define BUT_METER "this library was built without it (cmake -DLOAM_METER=2)"
+static const bool here[] = {IN_ANY, IN_DEBUG, IN_SECURE, IN_METER};
+static const char *const elsewhere[] = {"", "only the debug build can (cmake -DLOAM_DEBUG=ON)",
+                                        "only the secure build can (cmake -DLOAM_SECURE=ON)",
+                                        "this library was built without it (cmake -DLOAM_METER=2)"};
+#define IN(build, initial) ((size_t)(initial)*IN_##build)
 
 static const lm_option_t table[OPTION_COUNT] = {
 #define SWITCH(name, initial, when, build, sentence, text) \
-    {#name,   IN_##build ? initial : 0, 0, 1, "0|1", LM_UNIT_NONE, false, when, ONLY(build), \
-     sentence},
+    {#name, IN(build, initial), 0, 1, "0|1", LM_UNIT_NONE, false, when, BUILD_##build, sentence},
 #define NUMBER(name, unit, initial, least, most, when, build, sentence, text) \
-    { \
-        #name,       IN_##build ? initial : 0, \
-        least,       most, \
-        NULL,        LM_UNIT_##unit, \
-        false,       when, \
-        ONLY(build), sentence},
+    {#name, IN(build, initial), least,   most, NULL, LM_UNIT_##unit, false, \
+     when,  BUILD_##build,      sentence},
 #define CHOICE(name, initial, words, when, build, sentence, text) \
-    {#name,   IN_##build ? initial : 0, 0, 0, words, LM_UNIT_NONE, false, when, ONLY(build), \
-     sentence},
+    {#name, IN(build, initial), 0, 0, words, LM_UNIT_NONE, false, when, BUILD_##build, sentence},
 #define PATH(name, when, build, sentence, text) \
-    {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, when, ONLY(build), sentence},
+    {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, when, BUILD_##build, sentence},
 #define ALIAS(name, ...)
 #include "api/options.def"
 #undef SWITCH
@@ -97,9 +92,9 @@ static const char *const prefixes[] = {"", "loam_config: ", "LOAM_", ""};
 
 static size_t values[OPTION_COUNT] = {
 /* atomic */
-#define SWITCH(name, initial, when, build, ...) IN_##build ? initial : 0,
-#define NUMBER(name, unit, initial, least, most, when, build, ...) IN_##build ? initial : 0,
-#define CHOICE(name, initial, words, when, build, ...) IN_##build ? initial : 0,
+#define SWITCH(name, initial, when, build, ...) IN(build, initial),
+#define NUMBER(name, unit, initial, least, most, when, build, ...) IN(build, initial),
+#define CHOICE(name, initial, words, when, build, ...) IN(build, initial),
 #define PATH(name, ...) 0,
 #define ALIAS(name, ...)
 #include "api/options.def"
@@ -262,9 +257,9 @@ static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
     /* A constructor that ran before ours may have called. */
     if (sources[option] == BY_CALL || !counts(reading, option, name, factor != 0)) return;
     if (lm_option_parse(&table[option], factor, value, &number)) {
-        if (number != 0 && table[option].missing != NULL)
+        if (number != 0 && !here[table[option].build])
             lm_report("loam: %s%s ignored: %s", prefix, lm_option_show(name).text,
-                      table[option].missing);
+                      elsewhere[table[option].build]);
         else
             set_piece(option, value, number, reading->source);
         return;
@@ -392,23 +387,36 @@ void lm_options_reserve(void) {
 
 /* ---- Calls ---- */
 
-int loam_option_set(const char *name, const char *value) {
+static int set_by(source_t source, const char *name, const char *value) {
     option_name_t option;
     size_t factor, number;
     if (name == NULL || value == NULL || !find(lm_piece(name), true, &option, &factor))
         return -EINVAL;
     if (!lm_option_parse(&table[option], factor, lm_piece(value), &number)) return -EINVAL;
-    if (number != 0 && table[option].missing != NULL) return -ENOTSUP;
+    if (number != 0 && !here[table[option].build]) return -ENOTSUP;
     if (table[option].when == START && started) return -EBUSY;
+    if (lm_load_relaxed(&sources[option]) > source) return 0; /* relaxed: a byte by itself */
     if (option == OPTION_LIMIT_SOFT && !limits_agree(number, get(OPTION_LIMIT_HARD)))
         return -EINVAL;
     if (option == OPTION_LIMIT_HARD && !limits_agree(get(OPTION_LIMIT_SOFT), number))
         return -EINVAL;
-    set_piece(option, lm_piece(value), number, BY_CALL);
+    set_piece(option, lm_piece(value), number, source);
     if (started && (option == OPTION_PURGE_THREAD || option == OPTION_PAGE_RESET))
         lm_purge_changed();
     if (started && (option == OPTION_LIMIT_SOFT || option == OPTION_LIMIT_HARD)) lm_limit_changed();
     return 0;
+}
+
+int loam_option_set(const char *name, const char *value) { return set_by(BY_CALL, name, value); }
+
+int loam_option_set_default(const char *name, const char *value) {
+    return set_by(BY_PROGRAM, name, value);
+}
+
+int loam_option_set_number(const char *name, size_t number) {
+    lm_line_t line = {0};
+    lm_line_add(&line, "%zu", number);
+    return set_by(BY_CALL, name, line.text);
 }
 
 bool lm_options_limit(size_t soft, size_t hard) {
@@ -433,6 +441,21 @@ int loam_option_get(const char *name, char *value, size_t bytes) {
     if (length >= bytes) return -ENOSPC;
     memcpy(value, text, length + 1);
     return (int)length;
+}
+
+int loam_option_get_number(const char *name, size_t *number) {
+    option_name_t option;
+    size_t factor;
+    if (name == NULL || number == NULL || !find(lm_piece(name), true, &option, &factor))
+        return -EINVAL;
+    return lm_option_number(&table[option], factor, get(option), number) ? 0 : -EINVAL;
+}
+
+const char *loam_option_source(const char *name) {
+    option_name_t option;
+    size_t factor;
+    if (name == NULL || !find(lm_piece(name), true, &option, &factor)) return NULL;
+    return source_names[lm_load_relaxed(&sources[option])];
 }
 
 const char *loam_option_name(size_t index) {

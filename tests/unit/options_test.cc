@@ -456,6 +456,77 @@ TEST_F(Options, Calls) {
     EXPECT_STREQ("2000ms", text);
 }
 
+/* What the program would have, and the user may have otherwise. */
+TEST_F(Options, DefaultsOfTheProgram) {
+    EXPECT_EQ("", read({"LOAM_PURGE_DELAY=7"}, "on_error=ignore"));
+    EXPECT_EQ(0, loam_option_set_default("purge_delay", "2s"));
+    EXPECT_EQ("7ms", get("purge_delay")) << "the user's counts";
+    EXPECT_EQ(0, loam_option_set_default("on_error", "abort"));
+    EXPECT_EQ("abort", get("on_error")) << "the program's own earlier one does not";
+    EXPECT_FALSE(lm_misuse_policy.ignore);
+    EXPECT_EQ(0, loam_option_set_default("page_reset", "0"));
+    EXPECT_TRUE(lm_purge_never);
+    EXPECT_STREQ("program", loam_option_source("page_reset"));
+    EXPECT_EQ(0, loam_option_set("page_reset", "1"));
+    EXPECT_EQ(0, loam_option_set_default("page_reset", "0"));
+    EXPECT_FALSE(lm_purge_never) << "nor does it undo a call";
+    for (const char *name : {"purge_delay", "page_reset"})
+        EXPECT_EQ(-EINVAL, loam_option_set_default(name, "x"));
+    EXPECT_EQ(-EINVAL, loam_option_set_default("purge", "1"));
+    EXPECT_EQ(-EINVAL, loam_option_set_default(nullptr, "1"));
+    EXPECT_EQ(-EBUSY, loam_option_set_default("verbose", "1"));
+    EXPECT_EQ(0, loam_option_set("limit_hard", "1MiB"));
+    EXPECT_EQ(-EINVAL, loam_option_set_default("limit_soft", "2MiB"));
+}
+
+TEST_F(Options, Sources) {
+    EXPECT_EQ("", read({"LOAM_PURGE_DELAY=7"}, "on_error=ignore"));
+    EXPECT_STREQ("environment", loam_option_source("Reset_Delay"));
+    EXPECT_STREQ("program", loam_option_source("on_error"));
+    EXPECT_STREQ("default", loam_option_source("limit_hard"));
+    EXPECT_EQ(0, loam_option_set("limit_hard", "1G"));
+    EXPECT_STREQ("call", loam_option_source("LIMIT_HARD"));
+    EXPECT_EQ(nullptr, loam_option_source("LOAM_LIMIT_HARD"));
+    EXPECT_EQ(nullptr, loam_option_source(nullptr));
+}
+
+TEST_F(Options, Numbers) {
+    size_t number = 99;
+    EXPECT_EQ(0, loam_option_set_number("limit_hard", 12345));
+    EXPECT_EQ(size_t{12345}, lm_limit_policy.hard);
+    EXPECT_EQ(0, loam_option_get_number("limit_hard", &number));
+    EXPECT_EQ(12345u, number);
+    EXPECT_EQ(0, loam_option_set("purge_delay", "2s"));
+    EXPECT_EQ(0, loam_option_get_number("reset_delay", &number));
+    EXPECT_EQ(2000u, number);
+    EXPECT_EQ(0, loam_option_set_number("page_reset", 0));
+    EXPECT_TRUE(lm_purge_never);
+    EXPECT_EQ(0, loam_option_get_number("page_reset", &number));
+    EXPECT_EQ(0u, number);
+    EXPECT_EQ(0, loam_option_set_number("eager_commit_delay", 3));
+    EXPECT_EQ(size_t{12} << 20, lm_huge_policy.least_bytes);
+    EXPECT_EQ(0, loam_option_get_number("eager_commit_delay", &number));
+    EXPECT_EQ(3u, number);
+    EXPECT_EQ("", read({"LOAM_RESERVE_HUGE_OS_PAGES_AT=3"}));
+    EXPECT_EQ(0, loam_option_get_number("reserve_huge_os_pages_at", &number));
+    EXPECT_EQ(3u, number) << "the word, not its place";
+    read({});
+    number = 99;
+    EXPECT_EQ(-EINVAL, loam_option_get_number("reserve_huge_os_pages_at", &number));
+    EXPECT_EQ(-EINVAL, loam_option_get_number("large_os_pages", &number)) << "auto";
+    EXPECT_EQ(-EINVAL, loam_option_get_number("meter", &number));
+    EXPECT_EQ(0, loam_option_set("large_os_pages_after", "5"));
+    EXPECT_EQ(-EINVAL, loam_option_get_number("eager_commit_delay", &number));
+    EXPECT_EQ(-EINVAL, loam_option_get_number("purge", &number));
+    EXPECT_EQ(-EINVAL, loam_option_get_number(nullptr, &number));
+    EXPECT_EQ(-EINVAL, loam_option_get_number("purge_delay", nullptr));
+    EXPECT_EQ(99u, number);
+    EXPECT_EQ(-EINVAL, loam_option_set_number("page_reset", 2));
+    EXPECT_EQ(-EINVAL, loam_option_set_number("purge_delay", SIZE_MAX));
+    EXPECT_EQ(-EINVAL, loam_option_set_number(nullptr, 1));
+    EXPECT_EQ(-EBUSY, loam_option_set_number("use_numa_nodes", 1));
+}
+
 TEST_F(Options, AreListed) {
     std::vector<std::string> names;
     for (size_t i = 0; loam_option_name(i) != nullptr; i++) names.push_back(loam_option_name(i));
