@@ -532,7 +532,7 @@ class LoamBlocks(gdb.Command):
         print(f"large objects: {large}, {size_text(large_bytes)}")
         sampled = symbol("lm_sampled")
         if number(sampled["base"]) != 0:
-            print(f"sampled objects: {int(sampled['live'])}, {size_text(int(sampled['live_bytes']))}")
+            print(f"sampled objects: {int(sampled['objects']['now'])}, {size_text(int(sampled['bytes']['now']))}")
 
 
 class HeapPrinter:
