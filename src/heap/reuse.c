@@ -31,7 +31,9 @@ static void fill(const lm_page_t *page, void *block) {
     size_t front = front_bytes(page);
     lm_tools_show(block, page->block_bytes);
     memset((char *)block + front, FREE, page->block_bytes - front - WORD);
-    lm_tools_hide(block, page->block_bytes);
+    /* Of a link tools.c knows; where an object was, offset.c asks. */
+    size_t shown = lm_is_offset(page) ? front : 0;
+    lm_tools_hide((char *)block + shown, page->block_bytes - shown);
 }
 
 void lm_given(void *p) {
