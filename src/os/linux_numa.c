@@ -1,7 +1,7 @@
 /* linux_numa.c: NUMA nodes, huge pages of the pool, and memory that the program brings (os.h), by Linux.
  *
- *   a range    msync, which does nothing by MS_ASYNC, tells what is not mapped; FUTEX_WAKE_OP adds 0 to a word, and says
- *              so where that cannot be read and written. Neither touches what lies there.
+ *   a range    msync, which does nothing by MS_ASYNC, tells what is not mapped; FUTEX_WAKE_OP adds 0 to a word, and
+ *              says so where that cannot be read and written. Neither changes what lies there
  *   nodes      /sys/devices/system/node/online, a list as "0-3,8"; getcpu says where a thread runs
  *   binding    mbind, as a preference: a node without memory is no reason to fail
  *   the pool   /proc/sys/vm/nr_hugepages and its like: mmap with MAP_HUGETLB

@@ -8,7 +8,8 @@
  *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
  *
  * Looked at where clean slices are taken, once a page or large object, under the arena's lock, and when a limit is set:
- * nothing is counted anywhere, because clean and dirty slices are already. A control group's limit refuses nothing: the system does.
+ * nothing is counted anywhere, because clean and dirty slices are already. A control group's limit refuses nothing: the
+ * system does.
  *
  * It cannot see what allocators of the family reserve for themselves, nor metadata (0.21% of the arena). Nobody tells
  * it that the group fills while there is no worker, but then nothing is free either. Checked by lm_span_check.

@@ -119,8 +119,8 @@ typedef struct lm_reserve {
  * pool_only: *range may be NULL without an error. */
 int lm_range_reserve(const lm_reserve_t *want, struct loam_arena **range);
 
-/* The same in as many ranges as nodes, pages dealt out to and had of nodes in turn; nodes: the first so many of those there are,
- * 0: all. One line for all. */
+/* The same in as many ranges as nodes, pages had of nodes in turn; nodes: the first so many of those there are, 0: all.
+ * One line for all. */
 int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes);
 
 /* ---- Nodes (node.c) ---- */
@@ -133,7 +133,7 @@ extern uint32_t lm_nodes_most;
 uint64_t lm_nodes(void);
 bool lm_node_exists(int node);
 
-/* The system's number of one: the lowest of those that count as it. LM_NODE_ANY: of none, and where all count as one. */
+/* The system's number of one: the lowest of those that count as it. LM_NODE_ANY: of none, and where all are one. */
 int lm_node_real(int node);
 
 /* That of the processor the caller runs on, as they are told apart; 0 where there is one, and nothing is asked. */
