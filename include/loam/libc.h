@@ -26,7 +26,8 @@ LOAM_BEGIN
 LOAM_API struct mallinfo loam_mallinfo(void) LOAM_NOEXCEPT;
 LOAM_API struct mallinfo2 loam_mallinfo2(void) LOAM_NOEXCEPT;
 
-/* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or the stream failed. */
+/* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or the stream
+ * failed. */
 LOAM_API int loam_malloc_info(int options, FILE *stream) LOAM_NOEXCEPT LOAM_NONNULL(2);
 
 /* loam_stats_print(). */

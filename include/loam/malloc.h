@@ -146,7 +146,8 @@ LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCE
 
 /* loam_realloc and loam_reallocarray for objects that loam_zalloc, loam_calloc or one of these functions gave and
  * only these have resized (the C library's calloc is none of them, even where it is loam's): what the object grows by
- * is zeroed, up to its usable size. p == NULL allocates zeroed. */
+ * is zeroed, up to its usable size. p == NULL allocates zeroed. Memory that nobody has used is zero as it is: an object
+ * of many MiB does not write, and so not take, what it grows by of that. */
 LOAM_API void *loam_rezalloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
 LOAM_API void *loam_recalloc(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZES(2, 3);
@@ -224,10 +225,13 @@ LOAM_API void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, 
 
 /* ---- Sizes ---- */
 
-/* Bytes of *p that may be used, all of them: at least what was asked for. 0 iff p is NULL. */
+/* Bytes of *p that may be used, all of them: at least what was asked for; in debug and secure builds, which look at what
+ * lies behind, just that. 0 iff p is NULL or, in those builds, an object of size 0. */
 LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 
-/* What an object of size bytes would really offer, or a little more where it fills a hole. */
+/* The bytes that an object of size bytes has room for, at least: who asks for so many pays for no more.
+ * loam_usable_size says the same, or a little more where the object fills a hole; in debug and secure builds it says
+ * size, and loam_expand makes the others usable. */
 LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
 
 /* ---- Room: before memory is written ---- */

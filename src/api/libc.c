@@ -1,5 +1,5 @@
-/* libc.c: the C library's names of the heap that are not malloc's own: other orders of arguments, other errors, numbers;
- * what each does is said in loam/malloc.h and loam/libc.h. override/libc.c gives them the C library's own names.
+/* libc.c: the C library's names of the heap beside malloc's own: other orders of arguments, other errors, numbers; what
+ * each does is said in loam/malloc.h and loam/libc.h. override/libc.c gives them the C library's own names.
  */
 #include "loam/libc.h"
 #include "api/api.h"
