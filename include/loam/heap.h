@@ -187,10 +187,10 @@ typedef struct loam_heap_area {
 
 /* Calls area for each area and, if it returned true, object for each of its objects in use, with its usable bytes (as
  * requested, in debug and secure builds); object NULL: areas only. Either ends the walk by returning false. Returns
- * whether the walk came to its end; false also iff there is no memory for a list of areas. heap NULL: the calling thread's own, in
- * which what other threads have just freed may still count as in use. The functions must not use this heap. Nor may any
- * other thread meanwhile, be it only to free: the walk would meet lists that change under it. Its numbers are wrong
- * then, and debug and secure builds may take what they see for damage, and end the process. */
+ * whether the walk came to its end; false also iff there is no memory for a list of areas. heap NULL: the calling
+ * thread's own, in which what other threads have just freed may still count as in use. The functions must not use this
+ * heap. Nor may any other thread meanwhile, be it only to free: the walk would meet lists that change under it. Its
+ * numbers are wrong then, and debug and secure builds may take what they see for damage, and end the process. */
 typedef bool loam_heap_area_visitor(const loam_heap_area *area, void *context);
 typedef bool loam_heap_object_visitor(void *p, size_t bytes, void *context);
 LOAM_API bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,

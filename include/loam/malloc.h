@@ -4,8 +4,9 @@
  * under LD_PRELOAD=libloam.so, or linked with loam-override.o, gets the same heap from plain malloc.
  * Objects from either side may be freed by the other when both are loam (gcc does not know: -Wno-mismatched-dealloc).
  * It cannot free what another allocator gave. For C++: malloc.hpp, new_delete.hpp; to redefine malloc in C sources:
- * override.h; a table of all functions: docs/guide/malloc.md. Where a program misuses them: the debug build finds it,
- * says where objects were allocated, and lists what is in use at exit (docs/guide/debug.md).
+ * override.h; mallinfo, malloc_info and their like: libc.h; a table of all functions: docs/guide/malloc.md. Where a
+ * program misuses them: the debug build finds it, says where objects were allocated, and lists what is in use at exit
+ * (docs/guide/debug.md).
  *
  *   thread's heap:  class 16 B ─> block ─> block     a list for each of 112 size classes to 64 KiB: one pop
  *                   class 32 B ─> block              what is larger: a span of its own, in units of 4 KiB
@@ -147,7 +148,8 @@ LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCE
 
 /* loam_realloc and loam_reallocarray for objects that loam_zalloc, loam_calloc or one of these functions gave and
  * only these have resized (the C library's calloc is none of them, even where it is loam's): what the object grows by
- * is zeroed, up to its usable size. p == NULL allocates zeroed. */
+ * is zeroed, up to its usable size. p == NULL allocates zeroed. Memory that nobody has used is zero as it is: an object
+ * of many MiB does not write, and so not take, what it grows by of that. */
 LOAM_API void *loam_rezalloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
 LOAM_API void *loam_recalloc(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZES(2, 3);
@@ -180,6 +182,24 @@ LOAM_API void *loam_recalloc_aligned(void *p, size_t count, size_t size,
                                      size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZES(2, 3)
     LOAM_ALIGN(4);
 
+/* ---- Aligned, by the C library's names and in its order of arguments: align before size ---- */
+
+/* As loam_malloc_aligned(size, align). */
+LOAM_API void *loam_aligned_alloc(size_t align, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW
+    LOAM_ALIGN(1) LOAM_SIZE(2);
+
+/* Any alignment: the next power of two is used. NULL iff there is none (errno EINVAL), or no memory. */
+LOAM_API void *loam_memalign(size_t align, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(2);
+
+/* 0 and the object in *result; or EINVAL iff align is no power of two or less than a pointer's size, ENOMEM iff there
+ * is no memory: *result is as it was then. errno stays as it is. */
+LOAM_API int loam_posix_memalign(void **result, size_t align,
+                                 size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_NONNULL(1);
+
+/* Aligned to a page of the system; the second, whole pages of them, at least one. */
+LOAM_API void *loam_valloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+LOAM_API void *loam_pvalloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW;
+
 /* ---- The same at an offset: result + offset is a multiple of align ----
  *
  * For objects with something of offset bytes in front of what must be aligned. Any offset will do; where it is a
@@ -207,10 +227,13 @@ LOAM_API void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, 
 
 /* ---- Sizes ---- */
 
-/* Bytes of *p that may be used, all of them: at least what was asked for. 0 iff p is NULL. */
+/* Bytes of *p that may be used, all of them: at least what was asked for; in debug and secure builds, which look at
+ * what lies behind, just that. 0 iff p is NULL or, in those builds, an object of size 0. */
 LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 
-/* What an object of size bytes would really offer, or a little more where it fills a hole. */
+/* The bytes that an object of size bytes has room for, at least: who asks for so many pays for no more.
+ * loam_usable_size says the same, or a little more where the object fills a hole; in debug and secure builds it says
+ * size, and loam_expand makes the others usable. */
 LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
 
 /* ---- Room: before memory is written ---- */
@@ -235,13 +258,15 @@ LOAM_API int loam_check_copy(const char *function, void *to, const void *from,
 
 /* ---- Copies ---- */
 
-/* A copy of the text, with its 0; of at most its first bytes bytes, and a 0; of bytes bytes. NULL iff there is no
- * memory. None of the sources may be NULL. */
+/* A copy of the text, with its 0; of at most its first bytes bytes, and a 0; of bytes bytes; of a text of wide
+ * characters. NULL iff there is no memory. None of the sources may be NULL. */
 LOAM_API char *loam_strdup(const char *text) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_NONNULL(1);
 LOAM_API char *loam_strndup(const char *text, size_t bytes) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_NONNULL(1);
 LOAM_API void *loam_memdup(const void *source, size_t bytes) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZE(2) LOAM_NONNULL(1);
+
+LOAM_API wchar_t *loam_wcsdup(const wchar_t *text) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_NONNULL(1);
 
 /* realpath(3): the path without links, "." and "..", in resolved, PATH_MAX bytes, or, where that is NULL, in an
  * object of its own. NULL iff there is no such path or it cannot be looked at, with errno as the C library sets it

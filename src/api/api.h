@@ -12,7 +12,7 @@
 #define lm_malloc loam_malloc
 #define lm_free loam_free
 #define lm_free_sized loam_free_sized
-#define lm_free_aligned(p, align) loam_free(p)
+#define lm_free_aligned(p, align) ((void)(align), loam_free(p))
 #define lm_free_aligned_sized loam_free_aligned_sized
 #define lm_malloc_aligned loam_malloc_aligned
 #endif

@@ -284,7 +284,7 @@ static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct
     char *there = (char *)(align == 1 ? realloc_fresh(page, p, bytes, into, &fresh)
                                       : realloc_aligned(p, bytes, align, offset, into, &fresh));
     if (there == NULL) return NULL;
-    /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it is, and perhaps much. */
+    /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it is. */
     size_t now = lm_requested(lm_page_of(there), there), end = now < fresh ? now : fresh;
     if (end > kept) memset(there + kept, 0, end - kept);
     return there;

@@ -2,7 +2,9 @@
 """compile.py: what compilers are told by the attributes of loam/malloc.h and heap.h, seen in what they say of small programs.
 
     compile.py attributes --include include [--cc cc --cxx c++]     every function, each kind of mistake, gcc and clang
-    compile.py names --nm nm --object FILE                          what a source with loam/override.h asks for
+    compile.py names --nm nm --object FILE                          what a source with loam/override.h asks for:
+                                                                    none of what override/libc.c replaces, and it
+                                                                    (tests/api/override.c) tries all of that
 
 `attributes`: for each function a program with one mistake has to give exactly the warnings that are expected, by their
 names (-W...), from each compiler that is there; a program without a mistake, all functions in it, none at all. The
@@ -51,9 +53,14 @@ FUNCTIONS = {
                                 f"loam_rezalloc_aligned_offset(old, {HUGE}, 32, 8)"),
     "recalloc_aligned_offset": ("loam_recalloc_aligned_offset(old, 2, 48, 32, 8)",
                                 f"loam_recalloc_aligned_offset(old, {HUGE} / 4, 8, 32, 8)"),
+    "aligned_alloc": ("loam_aligned_alloc(32, 96)", f"loam_aligned_alloc(32, {HUGE})"),
+    "memalign": ("loam_memalign(32, 96)", f"loam_memalign(32, {HUGE})"),
+    "valloc": ("loam_valloc(96)", f"loam_valloc({HUGE})"),
+    "pvalloc": ("loam_pvalloc(96)", None),
     "memdup": ("loam_memdup(old, 96)", f"loam_memdup(old, {HUGE})"),
     "strdup": ("loam_strdup((char *)old)", None),
     "strndup": ("loam_strndup((char *)old, 9)", None),
+    "wcsdup": ("loam_wcsdup((wchar_t *)old)", None),
     "realpath": ("loam_realpath((char *)old, NULL)", None),
     "heap_malloc": ("loam_heap_malloc(heap, 96)", f"loam_heap_malloc(heap, {HUGE})"),
     "heap_zalloc": ("loam_heap_zalloc(heap, 96)", f"loam_heap_zalloc(heap, {HUGE})"),
@@ -85,7 +92,7 @@ FUNCTIONS = {
 NOT_NEW = {"expand", "realpath", "heap_realpath"}
 # They take old and give another: as free, for who looks at old afterwards.
 RESIZING = [name for name in FUNCTIONS if re.search("re(alloc|zalloc|calloc)", name)]
-ALIGNED = [name for name in FUNCTIONS if name.endswith("_aligned")]
+ALIGNED = [name for name in FUNCTIONS if name.endswith("_aligned") or name == "aligned_alloc"]
 
 HEAD = """#include <loam/heap.h>
 #include <loam/malloc.h>
@@ -131,6 +138,9 @@ def programs():
         yield f"malloc to {release}", function(f"void *p = malloc(9); sink(p); {release};"), {"gcc": {"mismatched-dealloc"}}
     yield "strdup of NULL", function("sink(loam_strdup(NULL));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
     yield "strndup of NULL", function("sink(loam_strndup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "ignored posix_memalign", function("loam_posix_memalign(&old, 32, 9);"), {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+    yield "posix_memalign to NULL", function("if (loam_posix_memalign(NULL, 32, 9) == 0) sink(old);"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "wcsdup of NULL", function("sink(loam_wcsdup(NULL));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
     yield "memdup of NULL", function("sink(loam_memdup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
     calls = [f"sink({call})" for name, (call, _) in FUNCTIONS.items() if name.startswith("heap_")]
     calls += ["loam_heap_set_limits(heap, 1, 1, NULL, NULL)", "loam_heap_collect(heap)", "loam_heap_usage(heap, NULL)",
@@ -217,8 +227,8 @@ class Compilers:
         path, standard = self.found[language, kind]
         source = self.folder / ("program.c" if language == "c" else "program.cpp")
         source.write_text(text, encoding="utf-8")
-        command = [path, f"-std={standard}", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-I", self.include, "-c", source,
-                   "-o", self.folder / "program.o"]  # fmt: skip
+        command = [path, f"-std={standard}", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-I", self.include, "-S", source,
+                   "-o", self.folder / "program.s"]  # fmt: skip
         result = subprocess.run(command, capture_output=True, text=True, check=False, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
         return result.returncode, result.stderr
 
@@ -256,16 +266,28 @@ def attributes(args):
     return 1 if wrong else 0
 
 
-REPLACED = """malloc calloc realloc reallocarray free cfree free_sized free_aligned_sized aligned_alloc memalign
-posix_memalign valloc pvalloc malloc_usable_size strdup strndup __strdup __strndup realpath""".split()
+# Of the C library, which allocate with its malloc: libloam.so has no need to replace them.
+COPYING = "strdup strndup wcsdup realpath canonicalize_file_name".split()
 
 
 def names(args):
+    root = Path(__file__).resolve().parents[2]
+    libc, used, header = ((root / name).read_text(encoding="utf-8") for name in (
+        "override/libc.c", "tests/api/override.c", "include/loam/override.h"))  # fmt: skip
+    replaced = set(re.findall(r"^LM_EXPORT [\w ]*?\**(\w+)\(", libc, re.M)) | set(COPYING)
     text = subprocess.run([args.nm, "--undefined-only", args.object], capture_output=True, text=True, check=True).stdout
-    undefined = {line.split()[-1] for line in text.splitlines()}
-    wrong = sorted(undefined & set(REPLACED))
-    print(f"compile: {args.object} asks for {len(undefined)} names, {len(wrong)} of them the C library's: {wrong}")
-    return 1 if wrong or "loam_malloc" not in undefined else 0
+    undefined = {line.split()[-1].split("@")[0] for line in text.splitlines()}
+    theirs = replaced | {f"__{name}" for name in replaced}
+    wrong = [f"{name}: the program asks the C library for it" for name in sorted(undefined & theirs)]
+    for name in sorted(replaced):
+        if not re.search(rf"^#define {name}\b", header, re.M):
+            wrong.append(f"{name}: not in loam/override.h")
+        if not re.search(rf"\b{name}\(", used):
+            wrong.append(f"{name}: not tried in override.c")
+    for line in wrong:
+        print(f"compile: {line}")
+    print(f"compile: {args.object} asks for {len(undefined)} names; of {len(replaced)} to be replaced {len(wrong)} wrong")
+    return 1 if wrong or len(replaced) < 20 or "loam_malloc" not in undefined else 0
 
 
 def main():

@@ -213,6 +213,7 @@ TEST(Forms, NothingAndNull) {
     for (auto make : news) {
         void *p = make();
         ASSERT_NE(nullptr, p);
+        EXPECT_EQ(kChecked, loam_usable_size(p) == 0); /* release builds: what there is */
         for (void *other : all) EXPECT_NE(other, p);
         all.push_back(p);
     }

@@ -21,6 +21,12 @@ static size_t number(size_t n) {
     return n;
 }
 
+static size_t noted;
+static void note(const char *text, size_t bytes, void *unused) {
+    (void)text, (void)unused;
+    noted += bytes;
+}
+
 static int is_multiple(void *p, size_t of) { return (uintptr_t)p % of == 0; }
 
 static int aligned(void) {
@@ -64,6 +70,34 @@ static int aligned(void) {
     return 0;
 }
 
+/* They speak of loam's heap, where the object is that was just made. */
+static int whole_heap(void) {
+    struct mallinfo2 before = mallinfo2();
+    void *p = opaque(malloc(number(5000000)));
+    struct mallinfo2 with = mallinfo2();
+    CHECK(with.hblkhd >= before.hblkhd + 5000000 && with.hblks == before.hblks + 1);
+    struct mallinfo narrow = mallinfo();
+    CHECK((size_t)narrow.hblkhd == with.hblkhd);
+    memset(p, 1, 5000000);
+    free(p);
+    CHECK(malloc_trim(0) == 1);
+    CHECK(mallinfo2().hblkhd == before.hblkhd);
+    CHECK(mallopt(M_MMAP_THRESHOLD, 1) == 1 && mallopt(12345, 1) == 0);
+    static char document[1 << 16];
+    FILE *stream = fmemopen(document, sizeof document, "w");
+    CHECK(stream != NULL);
+    errno = 0;
+    CHECK(malloc_info(number(1), stream) == -1 && errno == EINVAL);
+    CHECK(malloc_info(0, stream) == 0);
+    CHECK(fclose(stream) == 0 && strncmp(document, "<malloc ", 8) == 0);
+    CHECK(strstr(document, "<sizes>") != NULL);
+    loam_output_register(note, NULL);
+    malloc_stats();
+    loam_output_register(NULL, NULL);
+    CHECK(noted > 0);
+    return 0;
+}
+
 int main(void) {
     void *p = opaque(malloc(number(100)));
     CHECK(p != NULL && malloc_usable_size(p) >= 100);
@@ -88,5 +122,12 @@ int main(void) {
     text = realpath("/proc/../.", NULL);
     CHECK(text != NULL && strcmp(text, "/") == 0);
     loam_free(text);
-    return aligned();
+    wchar_t *wide = wcsdup(L"wide");
+    CHECK(wide != NULL && wcscmp(wide, L"wide") == 0);
+    free(wide); /* which aborts where wcsdup is the C library's */
+    text = canonicalize_file_name("/proc/../.");
+    CHECK(text != NULL && strcmp(text, "/") == 0);
+    free(text);
+    cfree(malloc(number(5)));
+    return aligned() || whole_heap();
 }

@@ -76,6 +76,9 @@ TEST_F(Refusal, OfSizesByEveryForm) {
     ONCE(text, loam_recalloc(old, most, 1));
     ONCE(text, loam_expand(old, most));
     ONCE(text, loam_memdup(old, most));
+    ONCE(text, loam_valloc(most));
+    ONCE(text, loam_pvalloc(most));
+    ONCE(text, loam_memalign(10, most));
     ONCE(text, loam_heap_malloc(this_heap, most));
     ONCE(text, loam_heap_zalloc(this_heap, most));
     ONCE(text, loam_heap_calloc(this_heap, most, 1));
@@ -135,6 +138,8 @@ TEST_F(Refusal, OfAlignmentsSaysWhatItWas) {
         "loam: out of memory: more than there can be: 10 bytes at a multiple of 9223372036854775808 refused";
     size_t align = hide(size_t{1} << 63);
     ONCE(text, loam_malloc_aligned(10, align));
+    ONCE(text, loam_aligned_alloc(align, 10));
+    ONCE(text, loam_memalign(align, 10));
     ONCE(text, loam_zalloc_aligned(10, align));
     ONCE(text, loam_malloc_aligned_offset(10, align, 8));
     ONCE(text, loam_heap_malloc_aligned(this_heap, 10, align));

@@ -1,0 +1,45 @@
+/* loam/libc.h: what the C library offers beside malloc and its kin, about the heap as a whole, under loam's names.
+ *
+ * Choose it for code that was written for these functions; loam/stats.h, limits.h and options.h say and do more. It
+ * cannot be included where there is no <malloc.h>. What allocates and frees: loam/malloc.h.
+ *
+ *     loam_mallinfo2, loam_malloc_info, loam_malloc_stats ──> numbers of loam's heap, whoever is malloc
+ *     loam_malloc_trim ──> loam_collect                        loam_mallopt ──> nothing
+ *
+ * Each keeps the meaning that the C library documents, as far as loam has what it is about. In libloam.so and
+ * loam-override.o, malloc_info and the others are these. Any thread may call them, at any time, but not in a signal
+ * handler. Invariant: each has a test in tests/api/override.c. Source: src/api/libc.c.
+ */
+#ifndef LOAM_LIBC_H
+#define LOAM_LIBC_H
+
+#include "loam/types.h"
+
+#include <malloc.h>
+#include <stdio.h>
+
+LOAM_BEGIN
+
+/* Bytes: of blocks of up to 64 KiB in use uordblks, of larger objects hblkhd (their number hblks); free ones fordblks;
+ * of all addresses but for large objects arena; to be given back by a trim keepcost. ordblks: whether any memory is
+ * free; the others are 0. The first's ints wrap. */
+LOAM_API struct mallinfo loam_mallinfo(void) LOAM_NOEXCEPT;
+LOAM_API struct mallinfo2 loam_mallinfo2(void) LOAM_NOEXCEPT;
+
+/* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or the stream
+ * failed. */
+LOAM_API int loam_malloc_info(int options, FILE *stream) LOAM_NOEXCEPT LOAM_NONNULL(2);
+
+/* loam_stats_print(). */
+LOAM_API void loam_malloc_stats(void) LOAM_NOEXCEPT;
+
+/* loam_collect(): whether anything was given back. pad, the bytes to keep, has no meaning where free memory is not at
+ * the end of anything. */
+LOAM_API int loam_malloc_trim(size_t pad) LOAM_NOEXCEPT;
+
+/* 1 iff glibc knows that parameter, else 0. They are about glibc's arenas, and without effect here: loam/options.h. */
+LOAM_API int loam_mallopt(int parameter, int value) LOAM_NOEXCEPT;
+
+LOAM_END
+
+#endif

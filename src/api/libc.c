@@ -1,0 +1,118 @@
+/* libc.c: the C library's names of the heap beside malloc's own: other orders of arguments, other errors, numbers; what
+ * each does is said in loam/malloc.h and loam/libc.h. override/libc.c gives them the C library's own names.
+ */
+#include "loam/libc.h"
+#include "api/api.h"
+
+#include <errno.h>
+#include <wchar.h>
+
+/* ---- Aligned ---- */
+
+/* As glibc from 2.38 on, and C17: a bad alignment is an error, a size that is no multiple is not. */
+void *loam_aligned_alloc(size_t align, size_t size) { return loam_malloc_aligned(size, align); }
+
+/* glibc's takes any alignment, too. */
+void *loam_memalign(size_t align, size_t size) {
+    if (align > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t power = 16;
+    while (power < align) power *= 2;
+    return loam_malloc_aligned(size, power);
+}
+
+int loam_posix_memalign(void **result, size_t align, size_t size) {
+    if (!lm_is_pow2(align) || align % sizeof(void *) != 0) return EINVAL;
+    int before = errno; /* POSIX: the error is returned, errno is nobody's business */
+    void *p = loam_malloc_aligned(size, align);
+    errno = before;
+    if (p == NULL) return ENOMEM;
+    *result = p;
+    return 0;
+}
+
+void *loam_valloc(size_t size) { return loam_malloc_aligned(size, lm_os_page_bytes()); }
+
+void *loam_pvalloc(size_t size) {
+    size_t page = lm_os_page_bytes();
+    if (size > LM_REQUEST_MOST - page) { /* it would wrap */
+        lm_refused(size, true);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return loam_malloc_aligned(lm_align_up(size == 0 ? 1 : size, page), page);
+}
+
+/* ---- Copies ---- */
+
+wchar_t *loam_wcsdup(const wchar_t *text) {
+    return (wchar_t *)loam_memdup(text, (wcslen(text) + 1) * sizeof *text);
+}
+
+/* ---- The heap as a whole ---- */
+
+int loam_malloc_trim(size_t pad) {
+    (void)pad;
+    return loam_collect() > 0;
+}
+
+/* glibc's parameters describe glibc's arenas: accepted, so that programs that set them go on. */
+int loam_mallopt(int parameter, int value) {
+    (void)value;
+    switch (parameter) {
+    case M_MXFAST:
+    case M_TRIM_THRESHOLD:
+    case M_TOP_PAD:
+    case M_MMAP_THRESHOLD:
+    case M_MMAP_MAX:
+    case M_CHECK_ACTION:
+    case M_PERTURB:
+    case M_ARENA_TEST:
+    case M_ARENA_MAX: return 1;
+    default: return 0;
+    }
+}
+
+struct mallinfo2 loam_mallinfo2(void) {
+    lm_stats_t stats;
+    lm_stats_take(&stats);
+    /* Memory that the program has lent is not loam's of the system, but objects are objects wherever they lie. What
+     * others do between the two looks must not make it negative. */
+    size_t arena = stats.span.arena_bytes,
+           large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
+    return (struct mallinfo2){
+        .arena = arena > large ? arena - large : 0,
+        .ordblks = stats.span.clean_bytes + stats.span.dirty_bytes > 0,
+        .hblks = stats.heap.large_blocks,
+        .hblkhd = stats.heap.large_bytes,
+        .uordblks = stats.heap.small_bytes,
+        .fordblks = stats.heap.held_bytes + stats.span.dirty_bytes,
+        .keepcost = stats.span.dirty_bytes,
+    };
+}
+
+/* The old form: its ints wrap, as documented. */
+struct mallinfo loam_mallinfo(void) {
+    struct mallinfo2 wide = loam_mallinfo2();
+    return (struct mallinfo){
+        .arena = (int)wide.arena,
+        .ordblks = (int)wide.ordblks,
+        .hblks = (int)wide.hblks,
+        .hblkhd = (int)wide.hblkhd,
+        .uordblks = (int)wide.uordblks,
+        .fordblks = (int)wide.fordblks,
+        .keepcost = (int)wide.keepcost,
+    };
+}
+
+void loam_malloc_stats(void) { loam_stats_print(); }
+
+int loam_malloc_info(int options, FILE *stream) {
+    if (options != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return lm_stats_write_xml(stream);
+}
