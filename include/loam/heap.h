@@ -35,8 +35,11 @@ typedef struct loam_heap loam_heap;
 
 /* ---- Beginning and end ---- */
 
-/* A heap without objects and limits. NULL, with errno ENOMEM, iff there is no memory. Takes less than a microsecond
- * and, for good, 256 bytes, and 0.9 KiB more once it is used, which the next heap uses again. */
+/* A heap without objects and limits. NULL, with errno ENOMEM, iff there is no memory. Takes less than a microsecond and
+ * 256 bytes, 0.9 KiB more once it is used, and 5.8 KiB (16.5 KiB in a secure build) for each thread that uses it: a
+ * branch. None of that goes back to the system when the heap ends: the next heaps, of whatever thread, use it again. So
+ * 10,000 heaps at a time, of a thread each, take 70 MB (180 MB) beside their pages; loam_stats.metadata_bytes counts
+ * it. Time does not depend on how many heaps there are, or were. */
 LOAM_API LOAM_NODISCARD loam_heap *loam_heap_create(void) LOAM_NOEXCEPT;
 
 /* Ends the heap; its objects live on as if malloc had made them, and may be freed meanwhile. NULL is fine. If it is the

@@ -114,7 +114,7 @@ static void take_into(loam_stats_t *stats, lm_stats_t *now) {
     stats->reserved = row_of_tally(&span->reserved);
     stats->abandoned = row_of_tally(&heap->orphans);
     stats->threads = row_of(heap->threads_total, heap->threads, heap->threads_most);
-    stats->metadata_bytes = span->metadata_bytes;
+    stats->metadata_bytes = span->metadata_bytes + span->meta_bytes;
     stats->held_bytes = heap->held_bytes;
     stats->dirty_bytes = span->dirty_bytes;
     stats->purged_bytes = span->purged_bytes;

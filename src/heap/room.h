@@ -503,8 +503,17 @@ lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size
 lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own);
 lm_heap_t *lm_branch_late(struct loam_heap *whole);
 
-/* A branch without a thread or heap may be anybody's. Registry's lock held. */
+/* Registry's lock held, these four. A branch without a thread or heap may be anybody's. */
 void lm_branch_spare(lm_heap_t *branch);
+/* Its thread finds it as that heap's no more. */
+void lm_branch_out_of_index(lm_heap_t *branch, const struct loam_heap *whole);
+/* One that is in no index: its thread will part with its pages. */
+void lm_branch_retire(lm_heap_t *branch);
+/* The thread has no branches any more: they have been seen to. */
+void lm_branch_forget_all(lm_heap_t *own);
+
+/* Calls visit for each of a thread's branches, by that thread. No lock held; visit is called under the registry's. */
+void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context), void *context);
 
 /* Calls visit for each page, which may leave its list meanwhile. Heap lock held. */
 void lm_branch_each_page(lm_heap_t *branch, void (*visit)(lm_page_t *page, void *context),

@@ -357,7 +357,7 @@ static bool heap_ended(void *value, unsigned rounds) {
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
     lm_later_empty(heap);
-    if (heap->next_branch != NULL) lm_whole_thread_ends(heap);
+    if (heap->buckets != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     mine = ended;
@@ -469,7 +469,7 @@ static void end_in_child(lm_heap_t *heap) {
         return;
     }
     retire(heap, false);
-    heap->next_branch = NULL;
+    lm_branch_forget_all(heap); /* they come by themselves */
     heap->next_idle = idle;
     idle = heap;
 }

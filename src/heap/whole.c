@@ -117,17 +117,13 @@ static void leave(lm_heap_t *branch, const lm_heap_t *own) {
 static void unlink_branch(lm_heap_t *branch, struct loam_heap *whole) {
     lm_heap_t *main = branch->main;
     if (main != NULL && main != &lm_heap_common) {
+        lm_branch_out_of_index(branch, whole);
         lm_heap_t *front = lm_load_relaxed(&main->front);
         if (lm_load_relaxed(&main->of) == whole) lm_store_relaxed(&main->of, NULL);
         if (lm_load_relaxed(&front->of) == whole) lm_store_relaxed(&front->of, NULL);
     }
     lm_list_remove(&whole->branches, &branch->sibling);
     lm_store_relaxed(&branch->whole, NULL);
-}
-
-/* Unlinked and left. */
-static void let_go(lm_heap_t *branch) {
-    if (branch->main == NULL || branch->main == &lm_heap_common) lm_branch_spare(branch);
 }
 
 static void into_chain(lm_page_t *page, void *context) {
@@ -197,7 +193,7 @@ void lm_whole_destroy(struct loam_heap *whole) {
         drop_pages(branch);
         unlink_branch(branch, whole);
         leave(branch, own);
-        let_go(branch);
+        lm_branch_spare(branch);
     }
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);
@@ -220,14 +216,12 @@ void lm_whole_delete(struct loam_heap *whole) {
         /* Nothing is taken in: another thread may be freeing on its pages at this moment, without a lock. */
         lm_branch_each_page(branch, make_ordinary, NULL);
         unlink_branch(branch, whole);
-        if (of_others) {
-            branch->retired = true; /* its thread comes for it */
-            lm_store_relaxed(&main->special, LM_HAS_RETIRED);
-        } else {
+        if (of_others)
+            lm_branch_retire(branch); /* its thread comes for it */
+        else
             lm_heap_part_with_all(branch);
-        }
         leave(branch, own);
-        let_go(branch);
+        if (!of_others) lm_branch_spare(branch);
     }
     lm_lock_take(&whole->lock); /* somebody may be freeing one */
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
