@@ -19,6 +19,11 @@
  * malloc's in everything else: loam_usable_size, loam_realloc (moves into the calling thread's malloc), checks of the
  * debug and secure builds. Cost: 15 instructions on the way that most calls take, x86-64; free as malloc's.
  *
+ * A heap that is NULL where it must not be, or has ended, is a mistake (LOAM_ON_ERROR): one line; with `ignore` NULL
+ * and errno EINVAL, -EINVAL, false or nothing done. All functions see it, allocating ones on their slow paths, where
+ * every call with such a heap comes; a release build does not look at the heap of an object that realloc leaves in its
+ * place. What has ended is known as long as its handle is not a new heap's: for 64 heaps at least.
+ *
  * Invariant: a page's objects are all of one heap; loam_heap_usage walks it. After Leijen, Zorn and de Moura,
  * "Mimalloc: free list sharding in action" (2019), whose heaps are one thread's each.
  */
@@ -43,7 +48,8 @@ typedef struct loam_heap loam_heap;
 LOAM_API LOAM_NODISCARD loam_heap *loam_heap_create(void) LOAM_NOEXCEPT;
 
 /* Ends the heap; its objects live on as if malloc had made them, and may be freed meanwhile. NULL is fine. If it is the
- * calling thread's default, the thread's own takes its place; another thread's it must not be. Takes time by pages. */
+ * calling thread's default, the thread's own takes its place; if another thread's, that is a mistake, and it does not
+ * end. Takes time by pages. */
 LOAM_API void loam_heap_delete(loam_heap *heap) LOAM_NOEXCEPT;
 
 /* Ends the heap and all its objects; their memory is free for everybody. NULL is fine. Takes time by pages, not by
@@ -51,7 +57,9 @@ LOAM_API void loam_heap_delete(loam_heap *heap) LOAM_NOEXCEPT;
 LOAM_API void loam_heap_destroy(loam_heap *heap) LOAM_NOEXCEPT;
 
 /* What the calling thread's malloc, and all that builds on it, allocates from, from now on; NULL: its own heap, as at
- * its start. *before (may be NULL) is what it was. 0, or -ENOMEM iff there is no memory. Of this thread only. */
+ * its start. *before (may be NULL) is what it was. 0, or -ENOMEM iff there is no memory; -EINVAL iff
+ * it has ended. Of this thread only. Objects at an offset (loam_malloc_aligned_offset and its kin) belong to no heap,
+ * whatever the default: no limit counts them, no walk shows them, and they outlive the heap. */
 LOAM_API int loam_heap_set_default(loam_heap *heap, loam_heap **before) LOAM_NOEXCEPT;
 
 /* ---- Objects ---- */
@@ -79,14 +87,18 @@ LOAM_API char *loam_heap_strndup(loam_heap *heap, const char *from,
 /* ---- Limits ---- */
 
 /* Called by the thread whose request took the heap over its soft limit, after the request was served and without
- * loam's locks: it may allocate and free, and set limits. Once for each time that the limit is passed. */
+ * loam's locks: it may allocate and free, and set limits; but it must not free or change the object that a realloc or
+ * loam_expand is about. Once for each time that the limit is passed: by a new page or large object, or by one that
+ * grows. */
 typedef void loam_heap_told(loam_heap *heap, size_t committed_bytes, void *context);
 
 /* Bounds the heap's pages and large objects, 64 KiB at a time: what passes `hard` is refused (NULL), after empty pages
- * have gone back; what passes `soft` is told. SIZE_MAX: no such limit. told may be NULL. Before objects are allocated,
- * or at any time without another thread in the heap. */
-LOAM_API void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
-                                   void *context) LOAM_NOEXCEPT;
+ * have gone back; what passes `soft` is told. 0 or SIZE_MAX: no such limit. told may be NULL. What is in use
+ * already stays, and may become smaller; if it is more than `soft`, the next request that takes a slow path tells. 0;
+ * or -EINVAL iff both are given and soft is above hard: nothing has changed then. Before objects are allocated, or at
+ * any time without another thread in the heap. */
+LOAM_API int loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
+                                  void *context) LOAM_NOEXCEPT;
 
 /* Gives back empty pages, of the calling thread's branch and of threads that have ended. */
 LOAM_API void loam_heap_collect(loam_heap *heap) LOAM_NOEXCEPT;
@@ -127,7 +139,7 @@ typedef struct loam_heap_numbers {
     size_t soft_limit, hard_limit; /* SIZE_MAX: none */
 } loam_heap_numbers;
 
-/* A snapshot; walks. */
+/* A snapshot; walks. All 0 of a heap that has ended. */
 LOAM_API void loam_heap_usage(loam_heap *heap, loam_heap_numbers *numbers) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -221,6 +221,7 @@ void loam_stats_reset(void) {
 
 int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) {
     if (heap == NULL || !room_for(stats, bytes)) return -EINVAL;
+    if (!lm_whole_alive(heap, "loam_heap_stats")) return -EINVAL;
     lm_whole_counts_t counts;
     if (!lm_whole_count_all(heap, &counts)) return -ENOMEM;
     loam_stats_t all;

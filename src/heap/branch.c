@@ -127,7 +127,7 @@ void lm_branch_forget_all(lm_heap_t *own) {
     own->retired_branches = NULL;
     __builtin_memset(own->few_branches, 0, sizeof own->few_branches);
     own->special = 0;
-    own->of = NULL;
+    own->of = LM_OF_NONE;
     own->front = own;
 }
 
@@ -182,12 +182,6 @@ static lm_heap_t *alone(const struct loam_heap *whole) {
     return branch->main == NULL ? branch : NULL;
 }
 
-/* For its statistics; without it they lack the pages that have gone. Registry's lock held. */
-static void make_room_to_count(struct loam_heap *whole) {
-    if (whole->handed == NULL)
-        whole->handed = (uint64_t *)lm_heap_room(LM_CLASSES * sizeof *whole->handed);
-}
-
 /* Registry's lock held. */
 static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
     lm_heap_t *branch = alone(whole);
@@ -197,7 +191,7 @@ static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
         branch = take_spare();
         if (branch == NULL) return NULL;
         branch->retired = false;
-        make_room_to_count(whole);
+        lm_whole_room_to_count(whole);
         lm_store_relaxed(&branch->whole, whole);
     }
     into_thread(branch, own, whole);
@@ -240,7 +234,7 @@ lm_heap_t *lm_branch_late(struct loam_heap *whole) {
         lm_store_relaxed(&late->main, &lm_heap_common);
         late->token = LM_OWNER_COMMON; /* as the common heap's: no thread's */
         late->active = true;
-        make_room_to_count(whole);
+        lm_whole_room_to_count(whole);
         lm_store_relaxed(&late->whole, whole);
         lm_list_add_last(&whole->branches, &late->sibling);
         lm_store_release(&whole->late, late);

@@ -91,7 +91,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uintptr_t token; /* the owner's */
 
     /* First-class heaps (whole.c). A branch is the part of one that a thread allocates from. */
-    struct loam_heap *of;   /* atomic: the one whose branch is below; NULL: none was used lately */
+    struct loam_heap *of;   /* atomic: the one whose branch is below; LM_OF_NONE: none lately */
     struct lm_heap *branch; /* this thread's branch of that one */
     struct lm_heap *front; /* what lm_heap_self is while the thread is awake: itself, or a branch */
     struct lm_heap *main;  /* this thread's own heap; atomic, of a branch */
@@ -135,6 +135,9 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 /* The calling thread's heap; an empty one until it first allocates, while it is parked and after it has
  * ended, so that the fast path needs no test for any of these. */
+/* Nobody's handle, so that not even NULL is taken for one that was used lately. */
+#define LM_OF_NONE ((struct loam_heap *)1)
+
 extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
 extern LM_HIDDEN lm_heap_t lm_heap_empty;
 

@@ -480,6 +480,9 @@ void lm_heap_return_handed_out(lm_heap_t *heap);
 bool lm_whole_count(struct loam_heap *whole, size_t slices);
 void lm_whole_uncount(struct loam_heap *whole, size_t slices);
 
+/* For its statistics; without it they lack the pages that have gone. Registry's lock held. */
+void lm_whole_room_to_count(struct loam_heap *whole);
+
 /* A large object leaves its heap, and what that has counted. No lock held. */
 void lm_whole_lose(lm_page_t *page);
 /* change, within the heap's limits: p, the object of that page, gets so many usable bytes, in its place or elsewhere.
@@ -488,6 +491,8 @@ typedef void *lm_large_change_t(lm_page_t *page, void *p, size_t bytes, bool roo
 void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
                             lm_large_change_t *change);
 
+/* false, after a report and with errno EINVAL, iff it is not alive. */
+bool lm_whole_serves(const struct loam_heap *whole);
 void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 
 /* As lm_span_take, and lm_span_take_page, for a heap with a range of its own. */

@@ -29,7 +29,7 @@ LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
 static LM_TLS lm_heap_t *mine;
 static lm_heap_t *const ended = &lm_heap_empty;
 
-lm_heap_t lm_heap_empty;
+lm_heap_t lm_heap_empty = {.of = LM_OF_NONE};
 static lm_heap_t
     first; /* most processes need no other; those in the arena take memory of their own */
 lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
@@ -79,6 +79,7 @@ lm_heap_t *lm_heap_create(void) {
     if (heap == NULL) return NULL;
     lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
     heap->main = heap->front = heap;
+    heap->of = LM_OF_NONE;
     lm_list_add_last(&lm_registry, &heap->link);
     return heap;
 }
