@@ -107,7 +107,8 @@ LOAM_API void loam_heap_collect(loam_heap *heap) LOAM_NOEXCEPT;
 
 /* Whether memory at p, any pointer, belongs to the heap: objects, their middle, and free memory of its pages. heap
  * NULL: pages of the calling thread's own heap. Constant time, but for pointers into the middle of large objects and
- * those that are not loam's: time by the spans of the process. */
+ * those that are not loam's: time by the spans of the process. Here and below, NULL knows of objects to 64 KiB only,
+ * and of those that are not at an offset: others of malloc's belong to no thread. */
 LOAM_API bool loam_heap_contains(const loam_heap *heap, const void *p) LOAM_NOEXCEPT;
 
 /* Whether p, any pointer, is the start of an object in use. Takes time by the blocks of its page. As for walks. */
@@ -125,11 +126,12 @@ typedef struct loam_heap_area {
 /* Calls area for each area and, if it returned true, object for each of its objects in use, with its usable bytes (as
  * requested, in a debug build); object NULL: areas only. Either ends the walk by returning false. Returns whether the
  * walk came to its end; false also iff there is no memory for a list of areas. heap NULL: the calling thread's own, in
- * which what other threads have just freed may still count as in use. The functions must not use this heap. */
+ * which what other threads have just freed may still count as in use. The functions must not use this heap, nor throw:
+ * an exception out of one ends the program (std::terminate); end the walk by false instead. */
 typedef bool loam_heap_area_visitor(const loam_heap_area *area, void *context);
 typedef bool loam_heap_object_visitor(void *p, size_t bytes, void *context);
 LOAM_API bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,
-                              loam_heap_object_visitor *object, void *context);
+                              loam_heap_object_visitor *object, void *context) LOAM_NOEXCEPT;
 
 typedef struct loam_heap_numbers {
     size_t objects, object_bytes; /* in use; their usable bytes */

@@ -102,11 +102,11 @@ void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers)
 /* Gives back what is empty, of the calling thread's branch and of those without a thread. */
 void lm_whole_collect(struct loam_heap *whole);
 
-/* Whether p is the start of a block in use. As for visit. */
+/* Whether p is the start of a block in use; NULL as above. As for visit. */
 bool lm_whole_owns(const struct loam_heap *whole, const void *p);
 
 /* Calls area for each span, and, where that returned true, block for each block in use of it; both end the walk by
- * false. Returns whether it came to the end. whole NULL: the calling thread's own heap. No other thread may be
+ * false. Returns whether it came to the end. whole NULL: pages of the calling thread's own heap. No other thread may be
  * allocating from it or freeing to it. Neither function may allocate from or free to it. */
 bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context);

@@ -528,6 +528,30 @@ TEST_F(WholeEnd, AWalkMayEndEarly) {
         heap_, [](const loam_heap_area *, void *) { return false; }, nullptr, nullptr));
 }
 
+/* contains, owns and visit of NULL speak of the same objects. */
+TEST_F(WholeEnd, NullIsTheThreadsOwnPages) {
+    in_thread([&] {
+        void *small = loam_malloc(100), *large = loam_malloc(300000),
+             *offset = loam_malloc_aligned_offset(100, 64, 8), *of_other = nullptr;
+        in_thread([&] { of_other = loam_malloc(300000); });
+        std::vector<void *> seen;
+        EXPECT_TRUE(loam_heap_visit(
+            nullptr, [](const loam_heap_area *, void *) { return true; },
+            [](void *p, size_t, void *context) {
+                static_cast<std::vector<void *> *>(context)->push_back(p);
+                return true;
+            },
+            &seen));
+        for (void *p : {small, large, offset, of_other}) {
+            bool visited = std::find(seen.begin(), seen.end(), p) != seen.end();
+            EXPECT_EQ(p == small, visited);
+            EXPECT_EQ(visited, loam_heap_contains(nullptr, p));
+            EXPECT_EQ(visited, loam_heap_owns(nullptr, p));
+        }
+        free_all({small, large, offset, of_other});
+    });
+}
+
 TEST_F(WholeEnd, TellsItsOwnFromOthers) {
     auto *p = static_cast<char *>(take(100)), *large = static_cast<char *>(take(300000));
     void *freed = take(100);
