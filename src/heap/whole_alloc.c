@@ -111,7 +111,9 @@ void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, s
     size_t more = need > before ? need - before : 0;
     /* A quarter is what move asks for, and two slices for what is rounded up. */
     size_t roomy = bytes > had ? more + need / 4 + 2 : 0;
-    bool rooms = reserve_in(whole, life, roomy);
+    /* Not near the limit: nobody is to be refused for what may not be taken in the end. */
+    size_t left = lm_load_relaxed(&whole->hard) - lm_load_relaxed(&whole->used);
+    bool rooms = roomy <= left >> LM_SLICE_SHIFT >> 1 && reserve_in(whole, life, roomy);
     bool allowed = rooms || reserve_in(whole, life, more);
     if (!allowed) {
         lm_whole_collect(whole);
