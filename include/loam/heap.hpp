@@ -54,8 +54,9 @@ class heap {
 
     /* The heap ends, its objects live on as malloc's. */
     void dissolve() noexcept { loam_heap_delete(std::exchange(heap_, nullptr)); }
+    /* 0: none. */
     void limit(std::size_t hard) noexcept {
-        loam_heap_set_limits(heap_, SIZE_MAX, hard, nullptr, nullptr);
+        (void)loam_heap_set_limits(heap_, 0, hard, nullptr, nullptr);
     }
     void collect() noexcept { loam_heap_collect(heap_); }
     bool contains(const void *p) const noexcept { return loam_heap_contains(heap_, p); }

@@ -64,11 +64,13 @@ typedef struct loam_stats_t {
     loam_stats_count
         committed; /* bytes that memory may be behind: in use, or freed and not purged yet */
     loam_stats_count reserved; /* bytes of addresses; committed ones are among them */
-    uint64_t metadata_bytes;   /* of addresses for loam's own descriptors */
-    uint64_t held_bytes;       /* in pages, not in use */
-    uint64_t dirty_bytes;      /* in no page and no object, not purged yet */
-    uint64_t purged_bytes;     /* given back to the system while the addresses stayed: "reset" */
-    uint64_t purges;           /* in so many calls */
+    uint64_t
+        metadata_bytes; /* of addresses for loam's own: descriptors; and threads, heaps, their tables, which are
+                                in committed, too */
+    uint64_t held_bytes;   /* in pages, not in use */
+    uint64_t dirty_bytes;  /* in no page and no object, not purged yet */
+    uint64_t purged_bytes; /* given back to the system while the addresses stayed: "reset" */
+    uint64_t purges;       /* in so many calls */
 
     loam_stats_count pages;     /* of objects of one size class */
     loam_stats_count abandoned; /* pages whose thread has ended, until another takes them */

@@ -20,6 +20,7 @@ void loam_heap_destroy(loam_heap *heap) {
 }
 
 int loam_heap_set_default(loam_heap *heap, loam_heap **before) {
+    if (heap != NULL && !lm_whole_alive(heap, "loam_heap_set_default")) return -EINVAL;
     bool done;
     loam_heap *was = lm_whole_choose(heap, &done);
     if (!done) return -ENOMEM;
@@ -78,14 +79,15 @@ char *loam_heap_strndup(loam_heap *heap, const char *from, size_t most) {
 
 /* ---- Limits ---- */
 
-void loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
-                          void *context) {
-    lm_whole_limit(heap, soft, hard, told, context);
+int loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_told *told,
+                         void *context) {
+    if (!lm_whole_alive(heap, "loam_heap_set_limits")) return -EINVAL;
+    return lm_whole_limit(heap, soft, hard, told, context) ? 0 : -EINVAL;
 }
 
 void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) {
-    loam_heap_numbers numbers;
-    lm_whole_numbers(heap, &numbers); /* of these it sets four */
+    loam_heap_numbers numbers = {0};
+    if (lm_whole_alive(heap, "loam_heap_get_limits")) lm_whole_numbers(heap, &numbers); /* of these it sets four */
     *limits = (loam_heap_limits){
         .soft = numbers.soft_limit,
         .hard = numbers.hard_limit,
@@ -94,17 +96,28 @@ void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) {
     };
 }
 
-void loam_heap_collect(loam_heap *heap) { lm_whole_collect(heap); }
+void loam_heap_collect(loam_heap *heap) {
+    if (lm_whole_alive(heap, "loam_heap_collect")) lm_whole_collect(heap);
+}
 
 /* ---- What is in it ---- */
 
-bool loam_heap_contains(const loam_heap *heap, const void *p) { return lm_whole_holds(heap, p); }
+/* NULL is the thread's own. */
+static bool there(const loam_heap *heap, const char *function) {
+    return heap == NULL || lm_whole_alive(heap, function);
+}
 
-bool loam_heap_owns(const loam_heap *heap, const void *p) { return lm_whole_owns(heap, p); }
+bool loam_heap_contains(const loam_heap *heap, const void *p) {
+    return there(heap, "loam_heap_contains") && lm_whole_holds(heap, p);
+}
+
+bool loam_heap_owns(const loam_heap *heap, const void *p) {
+    return there(heap, "loam_heap_owns") && lm_whole_owns(heap, p);
+}
 
 bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,
                      loam_heap_object_visitor *object, void *context) {
-    return lm_whole_visit(heap, area, object, context);
+    return there(heap, "loam_heap_visit") && lm_whole_visit(heap, area, object, context);
 }
 
 static bool add_up(const loam_heap_area *area, void *context) {
@@ -117,6 +130,7 @@ static bool add_up(const loam_heap_area *area, void *context) {
 
 void loam_heap_usage(loam_heap *heap, loam_heap_numbers *numbers) {
     *numbers = (loam_heap_numbers){0};
+    if (!lm_whole_alive(heap, "loam_heap_usage")) return;
     (void)lm_whole_visit(heap, add_up, NULL, numbers);
     lm_whole_numbers(heap, numbers);
 }

@@ -122,7 +122,7 @@ static void take_into(loam_stats_t *stats, lm_stats_t *now) {
         stats->reserved.current >> LM_SLICE_SHIFT, stats->reserved.peak >> LM_SLICE_SHIFT};
     stats->abandoned = row_of_tally(&heap->orphans);
     stats->threads = row_of(heap->threads_total, heap->threads, heap->threads_most);
-    stats->metadata_bytes = span->metadata_bytes;
+    stats->metadata_bytes = span->metadata_bytes + span->meta_bytes;
     stats->held_bytes = heap->held_bytes;
     stats->dirty_bytes = span->dirty_bytes;
     stats->purged_bytes = span->purged_bytes;
@@ -229,6 +229,7 @@ void loam_stats_reset(void) {
 
 int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) {
     if (heap == NULL || !room_for(stats, bytes)) return -EINVAL;
+    if (!lm_whole_alive(heap, "loam_heap_stats")) return -EINVAL;
     lm_whole_counts_t counts;
     if (!lm_whole_count_all(heap, &counts)) return -ENOMEM;
     loam_stats_t all;

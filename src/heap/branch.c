@@ -1,14 +1,18 @@
 /* branch.c: what a thread has of first-class heaps (whole.h has the picture).
  *
- *   in use     whole, main: a thread's own heap; in its chain
- *   alone      whole, no main: its thread has ended; owner of its pages: none
+ *   in use     whole, main: a thread's own heap; in its index
+ *   alone      whole, no main: its thread has ended; owner of its pages: none; first in its heap's list
  *   late       whole, main: the common heap; for all threads that have ended but go on
- *   free       no whole, main; no pages; in the thread's chain
- *   retired    no whole, main; the thread will part with its pages
+ *   retired    no whole, main; in the thread's list of these: it will part with its pages
  *   spare      neither; in spare_branches, perhaps with pages that wait for a free on its way
  *
- * States change under the registry's lock, but for free to retired and back. Branches are never unmapped, and a
- * thread's stay in its chain, to be used for its next heap.
+ * States change under the registry's lock. Branches are never unmapped: whoever needs one takes a spare one.
+ *
+ *   own->buckets[hash of the heap] ── branch ── branch       all of a thread's branches in use: its index
+ *
+ * The owner reads its index without a lock, while who ends a heap takes branches out of it. It may then be led into
+ * another thread's chain, and miss what it looks for; it looks again under the lock before it makes a branch. What it
+ * finds is right: nobody but itself makes a branch its own, and nobody ends the heap that it allocates from.
  */
 #include "heap/room.h"
 
@@ -39,11 +43,118 @@ static void give_to(lm_page_t *page, void *token) {
     lm_store_relaxed(&page->owner, *(uintptr_t *)token);
 }
 
+/* ---- A thread's index ---- */
+
+enum { FEW_BITS = 3, LOAD = 2 /* branches for each bucket, before there are more of them */ };
+LM_STATIC_ASSERT(1 << FEW_BITS == LM_BRANCHES_FEW, "of buckets");
+
+static lm_heap_t **bucket(const lm_heap_t *own, const struct loam_heap *whole) {
+    uint64_t hash = ((uint64_t)(uintptr_t)whole >> 6) * 0x9e3779b97f4a7c15u;
+    return &own->buckets[hash >> (64 - own->bucket_bits)];
+}
+
+/* Acquire, of all links: a branch is as it was when it came into some index. */
+static lm_heap_t *find(const lm_heap_t *own, const struct loam_heap *whole) {
+    if (LM_UNLIKELY(own->buckets == NULL)) return NULL;
+    lm_heap_t *branch = lm_load_acquire(bucket(own, whole));
+    /* Relaxed: if it is ours of that heap, we made it so. */
+    while (branch != NULL &&
+           (lm_load_relaxed(&branch->whole) != whole || lm_load_relaxed(&branch->main) != own))
+        branch = lm_load_acquire(&branch->next_branch);
+    return branch;
+}
+
+/* Below: registry's lock held. */
+
+static void put_in(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *whole) {
+    lm_heap_t **first = bucket(own, whole);
+    lm_store_release(&branch->next_branch, *first);
+    lm_store_release(first, branch);
+}
+
+/* Only by its thread, which reads it. In the memory that there is, as long as that is enough. */
+static void grow(lm_heap_t *own) {
+    unsigned bits = own->bucket_bits + 1u;
+    size_t bytes = sizeof(lm_heap_t *) << bits;
+    lm_page_t *memory = own->bucket_memory;
+    if (memory == NULL || bytes > (size_t)memory->slices << LM_SLICE_SHIFT) {
+        size_t slices = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+        memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
+        if (memory == NULL) return; /* it gets slower */
+    }
+    lm_heap_t *all = NULL, *next;
+    for (size_t i = 0; i < (size_t)1 << own->bucket_bits; i++) {
+        for (lm_heap_t *b = own->buckets[i]; b != NULL; b = next) {
+            next = b->next_branch;
+            lm_store_release(&b->next_branch, all);
+            all = b;
+        }
+    }
+    if (own->bucket_memory != memory && own->bucket_memory != NULL)
+        lm_span_give(own->bucket_memory, false);
+    own->bucket_memory = memory;
+    own->buckets = (lm_heap_t **)(void *)lm_span_start(memory);
+    own->bucket_bits = (uint8_t)bits;
+    __builtin_memset(own->buckets, 0, bytes);
+    for (; all != NULL; all = next) {
+        next = all->next_branch;
+        put_in(own, all, all->whole);
+    }
+}
+
+/* By its thread. */
+static void into_index(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *whole) {
+    if (own->buckets == NULL) {
+        own->bucket_bits = FEW_BITS;
+        own->buckets = own->few_branches;
+    }
+    if (++own->branches > (size_t)LOAD << own->bucket_bits) grow(own);
+    put_in(own, branch, whole);
+}
+
+void lm_branch_out_of_index(lm_heap_t *branch, const struct loam_heap *whole) {
+    lm_heap_t *own = branch->main, **link = bucket(own, whole);
+    while (*link != branch) link = &(*link)->next_branch;
+    lm_store_release(link, branch->next_branch);
+    own->branches--;
+}
+
+void lm_branch_forget_all(lm_heap_t *own) {
+    if (own->bucket_memory != NULL) lm_span_give(own->bucket_memory, false);
+    own->bucket_memory = NULL;
+    own->buckets = NULL;
+    own->branches = 0;
+    own->retired_branches = NULL;
+    __builtin_memset(own->few_branches, 0, sizeof own->few_branches);
+    own->special = 0;
+    own->of = LM_OF_NONE;
+    own->front = own;
+}
+
+/* Each of a thread's, which may leave its chain meanwhile. */
+static void each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context), void *context) {
+    size_t n = own->buckets != NULL ? (size_t)1 << own->bucket_bits : 0;
+    for (size_t i = 0; i <= n; i++) {
+        lm_heap_t *next;
+        for (lm_heap_t *b = i < n ? own->buckets[i] : own->retired_branches; b != NULL; b = next) {
+            next = b->next_branch;
+            visit(b, context);
+        }
+    }
+}
+
+void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context),
+                    void *context) {
+    lm_lock_take(&lm_registry_lock);
+    each(own, visit, context);
+    lm_lock_give(&lm_registry_lock);
+}
+
 /* ---- Which to take ---- */
 
 void lm_branch_spare(lm_heap_t *branch) {
-    branch->main = NULL;
-    branch->next_branch = spare_branches;
+    lm_store_relaxed(&branch->main, NULL);
+    lm_store_release(&branch->next_branch, spare_branches);
     spare_branches = branch;
 }
 
@@ -51,7 +162,7 @@ static lm_heap_t *take_spare(void) {
     for (lm_heap_t **b = &spare_branches; *b != NULL; b = &(*b)->next_branch) {
         lm_heap_t *branch = *b;
         if (branch->pages > 0) continue;
-        *b = branch->next_branch;
+        lm_store_release(b, branch->next_branch);
         return branch;
     }
     lm_heap_t *branch = lm_heap_create();
@@ -59,58 +170,41 @@ static lm_heap_t *take_spare(void) {
     return branch;
 }
 
-static void into_thread(lm_heap_t *branch, lm_heap_t *own) {
-    branch->main = own;
-    branch->next_branch = own->next_branch;
-    own->next_branch = branch;
+static void into_thread(lm_heap_t *branch, lm_heap_t *own, struct loam_heap *whole) {
+    lm_store_relaxed(&branch->main, own);
+    lm_list_add_last(&whole->branches, &branch->sibling);
+    into_index(own, branch, whole);
 }
 
 static lm_heap_t *alone(const struct loam_heap *whole) {
-    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
-        lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, sibling);
-        if (branch->main == NULL) return branch;
-    }
-    return NULL;
-}
-
-static lm_heap_t *free_one(const lm_heap_t *own) {
-    lm_heap_t *branch = own->next_branch;
-    while (branch != NULL && (branch->whole != NULL || branch->pages > 0))
-        branch = branch->next_branch;
-    return branch;
-}
-
-/* For its statistics; without it they lack the pages that have gone. Registry's lock held. */
-static void make_room_to_count(struct loam_heap *whole) {
-    if (whole->handed == NULL)
-        whole->handed = (uint64_t *)lm_heap_room(LM_CLASSES * sizeof *whole->handed);
+    if (whole->branches.first == NULL) return NULL;
+    lm_heap_t *branch = LM_CONTAINER(whole->branches.first, lm_heap_t, sibling);
+    return branch->main == NULL ? branch : NULL;
 }
 
 /* Registry's lock held. */
 static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
     lm_heap_t *branch = alone(whole);
     if (branch != NULL) {
-        into_thread(branch, own);
-        return branch;
-    }
-    branch = free_one(own);
-    if (branch == NULL) {
+        lm_list_remove(&whole->branches, &branch->sibling);
+    } else {
         branch = take_spare();
         if (branch == NULL) return NULL;
-        into_thread(branch, own);
+        branch->retired = false;
+        lm_whole_room_to_count(whole);
+        lm_store_relaxed(&branch->whole, whole);
     }
-    branch->retired = false;
-    make_room_to_count(whole);
-    lm_store_relaxed(&branch->whole, whole);
-    lm_list_add_last(&whole->branches, &branch->sibling);
+    into_thread(branch, own, whole);
     return branch;
 }
 
 static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
     lm_lock_take(&lm_registry_lock);
-    lm_heap_t *branch = find_branch(whole, own);
+    lm_heap_t *branch = find(own, whole);
+    bool found = branch != NULL;
+    if (!found) branch = find_branch(whole, own);
     lm_lock_give(&lm_registry_lock);
-    if (branch == NULL) return NULL;
+    if (found || branch == NULL) return branch;
     lm_biased_enter(&branch->lock);
     lm_remote_drain(branch);
     lm_store_relaxed(&branch->token, own->token);
@@ -121,10 +215,8 @@ static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
 }
 
 lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own) {
-    lm_heap_t *branch = own->next_branch;
-    /* Relaxed: if it is that heap's, we made it so. */
-    while (branch != NULL && lm_load_relaxed(&branch->whole) != whole) branch = branch->next_branch;
-    if (branch == NULL) branch = new_branch(whole, own);
+    lm_heap_t *branch = find(own, whole);
+    if (LM_UNLIKELY(branch == NULL)) branch = new_branch(whole, own);
     if (branch == NULL) return NULL;
     lm_heap_t *self = lm_heap_self;
     self->branch = branch;
@@ -139,10 +231,10 @@ lm_heap_t *lm_branch_late(struct loam_heap *whole) {
     lm_lock_take(&lm_registry_lock);
     late = whole->late;
     if (late == NULL && (late = take_spare()) != NULL) {
-        late->main = &lm_heap_common;
+        lm_store_relaxed(&late->main, &lm_heap_common);
         late->token = LM_OWNER_COMMON; /* as the common heap's: no thread's */
         late->active = true;
-        make_room_to_count(whole);
+        lm_whole_room_to_count(whole);
         lm_store_relaxed(&late->whole, whole);
         lm_list_add_last(&whole->branches, &late->sibling);
         lm_store_release(&whole->late, late);
@@ -153,14 +245,26 @@ lm_heap_t *lm_branch_late(struct loam_heap *whole) {
 
 /* ---- End ---- */
 
+void lm_branch_retire(lm_heap_t *branch) {
+    lm_heap_t *own = branch->main;
+    branch->retired = true;
+    lm_store_release(&branch->next_branch, own->retired_branches);
+    own->retired_branches = branch;
+    lm_store_relaxed(&own->special, LM_HAS_RETIRED);
+}
+
 void lm_whole_part_with_retired(lm_heap_t *own) {
+    lm_lock_take(&lm_registry_lock);
     lm_store_relaxed(&own->special, 0);
-    for (lm_heap_t *b = own->next_branch; b != NULL; b = b->next_branch) {
+    for (lm_heap_t *b; (b = own->retired_branches) != NULL;) {
+        own->retired_branches = b->next_branch;
         lm_biased_enter(&b->lock);
-        if (b->retired) lm_heap_part_with_all(b);
+        lm_heap_part_with_all(b);
         b->retired = false;
         lm_biased_leave(&b->lock);
+        lm_branch_spare(b);
     }
+    lm_lock_give(&lm_registry_lock);
 }
 
 /* Heap lock held, in place of the owner. */
@@ -180,21 +284,26 @@ static void disown(lm_heap_t *branch) {
 
 void lm_branch_ends(lm_heap_t *branch) {
     disown(branch);
-    branch->main = branch->next_branch = NULL;
-    if (branch->whole == NULL) lm_branch_spare(branch);
+    lm_store_relaxed(&branch->main, NULL);
+    lm_store_release(&branch->next_branch, NULL);
+    if (branch->whole == NULL) {
+        lm_branch_spare(branch);
+    } else {
+        lm_list_remove(&branch->whole->branches, &branch->sibling);
+        lm_list_add_first(&branch->whole->branches, &branch->sibling);
+    }
+}
+
+static void end_one(lm_heap_t *branch, void *context) {
+    (void)context;
+    lm_biased_enter(&branch->lock);
+    lm_branch_ends(branch);
+    lm_biased_leave(&branch->lock);
 }
 
 void lm_whole_thread_ends(lm_heap_t *own) {
     lm_lock_take(&lm_registry_lock);
-    for (lm_heap_t *b = own->next_branch, *next; b != NULL; b = next) {
-        next = b->next_branch;
-        lm_biased_enter(&b->lock);
-        lm_branch_ends(b);
-        lm_biased_leave(&b->lock);
-    }
-    own->next_branch = NULL;
-    own->special = 0;
-    own->of = NULL;
-    own->front = own;
+    each(own, end_one, NULL);
+    lm_branch_forget_all(own);
     lm_lock_give(&lm_registry_lock);
 }

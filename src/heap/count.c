@@ -41,7 +41,8 @@ static LM_READS_RACING uint32_t listed(const lm_foreign_t *foreign) {
     return granted > room ? granted - room : 0;
 }
 
-static void less_ready(const lm_heap_t *heap, lm_heap_stats_t *stats) {
+static void less_ready(lm_heap_t *heap, void *context) {
+    lm_heap_stats_t *stats = (lm_heap_stats_t *)context;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         for (const lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
             unsigned of = lm_page_of(b)->size_class;
@@ -70,8 +71,11 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
         stats->heaps++;
     lm_lock_give(&lm_registry_lock);
-    for (const lm_heap_t *heap = lm_heap_mine(); heap != NULL; heap = heap->next_branch)
-        less_ready(heap, stats);
+    lm_heap_t *own = lm_heap_mine();
+    if (own != NULL) {
+        less_ready(own, stats);
+        lm_branch_each(own, less_ready, stats);
+    }
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         /* So far it is what is carved of the pages that there are. */
         stats->of_class[c].most = greater(stats->of_class[c].most,

@@ -65,7 +65,7 @@ extern lm_order_t lm_order; /* atomic: changed by any thread, at any time */
 #endif
 
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
-enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2 };
+enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2, LM_BRANCHES_FEW = 8 };
 
 typedef struct LM_ALIGNED(64) lm_heap {
     lm_block_t *head[LM_CLASSES];   /* ready to hand out */
@@ -91,11 +91,18 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uintptr_t token; /* the owner's */
 
     /* First-class heaps (whole.c). A branch is the part of one that a thread allocates from. */
-    struct loam_heap *of;   /* atomic: the one whose branch is below; NULL: none was used lately */
+    struct loam_heap *of;   /* atomic: the one whose branch is below; LM_OF_NONE: none lately */
     struct lm_heap *branch; /* this thread's branch of that one */
     struct lm_heap *front; /* what lm_heap_self is while the thread is awake: itself, or a branch */
-    struct lm_heap *main;  /* this thread's own heap */
-    struct lm_heap *next_branch; /* of this thread, the owner's alone; or among those to spare */
+    struct lm_heap *main;  /* this thread's own heap; atomic, of a branch */
+    struct lm_heap *next_branch; /* atomic: of a chain (branch.c); or among those to spare */
+    /* A thread's own heap: its branches in use, by their heap. Changed under the registry's lock. */
+    struct lm_heap **buckets; /* 1 << bucket_bits, each atomic; NULL: none yet */
+    struct lm_heap *few_branches[LM_BRANCHES_FEW]; /* the first buckets */
+    lm_page_t *bucket_memory;                      /* of more than these */
+    size_t branches;                               /* in use */
+    uint8_t bucket_bits;
+    struct lm_heap *retired_branches; /* registry's lock */
     struct loam_heap
         *whole;        /* a branch: of that one. NULL: a thread's own heap, or no longer in use */
     bool retired;      /* a branch of a heap that was deleted: its blocks are as any others */
@@ -128,6 +135,9 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 /* The calling thread's heap; an empty one until it first allocates, while it is parked and after it has
  * ended, so that the fast path needs no test for any of these. */
+/* Nobody's handle, so that not even NULL is taken for one that was used lately. */
+#define LM_OF_NONE ((struct loam_heap *)1)
+
 extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
 extern LM_HIDDEN lm_heap_t lm_heap_empty;
 

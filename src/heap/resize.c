@@ -201,8 +201,10 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "realloc");
     if (page == NULL) return lm_no_memory();
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    if (LM_GUARD_LINKS && !lm_whole_serves(whole)) return NULL;
     if (stays(page, bytes)) return lm_mark(p, bytes);
-    return resize(page, p, bytes, whole, NULL);
+    /* Or it would move into malloc. */
+    return LM_LIKELY(lm_whole_serves(whole)) ? resize(page, p, bytes, whole, NULL) : NULL;
 }
 
 /* ---- Where it must be aligned, zeroed or stay ---- */

@@ -520,6 +520,9 @@ void lm_heap_return_handed_out(lm_heap_t *heap);
 bool lm_whole_count(struct loam_heap *whole, size_t slices);
 void lm_whole_uncount(struct loam_heap *whole, size_t slices);
 
+/* For its statistics; without it they lack the pages that have gone. Registry's lock held. */
+void lm_whole_room_to_count(struct loam_heap *whole);
+
 /* A large object leaves its heap, and what that has counted. No lock held. */
 void lm_whole_lose(lm_page_t *page);
 /* change, within the heap's limits: p, the object of that page, gets so many usable bytes, in its place or elsewhere.
@@ -528,6 +531,8 @@ typedef void *lm_large_change_t(lm_page_t *page, void *p, size_t bytes, bool roo
 void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
                             size_t *fresh, lm_large_change_t *change);
 
+/* false, after a report and with errno EINVAL, iff it is not alive. */
+bool lm_whole_serves(const struct loam_heap *whole);
 void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 
 /* As lm_span_take, and lm_span_take_page, for a heap with a range of its own. */
@@ -543,8 +548,17 @@ lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size
 lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own);
 lm_heap_t *lm_branch_late(struct loam_heap *whole);
 
-/* A branch without a thread or heap may be anybody's. Registry's lock held. */
+/* Registry's lock held, these four. A branch without a thread or heap may be anybody's. */
 void lm_branch_spare(lm_heap_t *branch);
+/* Its thread finds it as that heap's no more. */
+void lm_branch_out_of_index(lm_heap_t *branch, const struct loam_heap *whole);
+/* One that is in no index: its thread will part with its pages. */
+void lm_branch_retire(lm_heap_t *branch);
+/* The thread has no branches any more: they have been seen to. */
+void lm_branch_forget_all(lm_heap_t *own);
+
+/* Calls visit for each of a thread's branches, by that thread. No lock held; visit is called under the registry's. */
+void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context), void *context);
 
 /* Calls visit for each page, which may leave its list meanwhile. Heap lock held. */
 void lm_branch_each_page(lm_heap_t *branch, void (*visit)(lm_page_t *page, void *context),

@@ -63,7 +63,8 @@ static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned pl
     if (lm_remote_count(page->remote) > page->live + page->bias) broken("remote count", page);
 }
 
-static void check_heap(lm_heap_t *heap) {
+static void check_heap(lm_heap_t *heap, void *context) {
+    (void)context;
     lm_biased_enter(&heap->lock);
     size_t pages = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -94,5 +95,7 @@ static void check_heap(lm_heap_t *heap) {
 void lm_heap_check(void) {
     lm_sampled_check();
     if (lm_heap_self == &lm_heap_empty) return;
-    for (lm_heap_t *heap = lm_heap_mine(); heap != NULL; heap = heap->next_branch) check_heap(heap);
+    lm_heap_t *own = lm_heap_mine();
+    check_heap(own, NULL);
+    lm_branch_each(own, check_heap, NULL);
 }

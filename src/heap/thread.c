@@ -29,7 +29,7 @@ LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
 static LM_TLS lm_heap_t *mine;
 static lm_heap_t *const ended = &lm_heap_empty;
 
-lm_heap_t lm_heap_empty;
+lm_heap_t lm_heap_empty = {.of = LM_OF_NONE};
 static lm_heap_t
     first; /* most processes need no other; those in the arena take memory of their own */
 lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
@@ -79,6 +79,7 @@ lm_heap_t *lm_heap_create(void) {
     if (heap == NULL) return NULL;
     lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
     heap->main = heap->front = heap;
+    heap->of = LM_OF_NONE;
     lm_list_add_last(&lm_registry, &heap->link);
     return heap;
 }
@@ -357,7 +358,7 @@ static bool heap_ended(void *value, unsigned rounds) {
     heap->rounds = 0;
     (void)lm_heap_get(); /* it may be parked */
     lm_later_empty(heap);
-    if (heap->next_branch != NULL) lm_whole_thread_ends(heap);
+    if (heap->buckets != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     mine = ended;
@@ -469,7 +470,7 @@ static void end_in_child(lm_heap_t *heap) {
         return;
     }
     retire(heap, false);
-    heap->next_branch = NULL;
+    lm_branch_forget_all(heap); /* they come by themselves */
     heap->next_idle = idle;
     idle = heap;
 }

@@ -164,7 +164,8 @@ bool lm_whole_holds(const struct loam_heap *whole, const void *p) {
     const lm_page_t *span = lm_page_of(p);
     if (span->kind == LM_KIND_NONE) span = lm_span_holding(p); /* the middle of a large object */
     if (span == NULL) return false;
-    if (span->kind == LM_KIND_LARGE) return lm_load_relaxed(&span->whole) == whole;
+    if (span->kind == LM_KIND_LARGE)
+        return whole != NULL && lm_load_relaxed(&span->whole) == whole; /* they are no thread's */
     /* Relaxed: as for walks. An orphan's heap is the last it had, which may be another one's part by now. */
     if (span->kind != LM_KIND_PAGE || (lm_load_relaxed(&span->remote) & LM_REMOTE_ORPHAN) != 0)
         return false;
@@ -174,8 +175,7 @@ bool lm_whole_holds(const struct loam_heap *whole, const void *p) {
 
 bool lm_whole_owns(const struct loam_heap *whole, const void *p) {
     lm_page_t *span = lm_page_of(p);
-    if (span->kind == LM_KIND_LARGE)
-        return p == lm_span_start(span) && lm_load_relaxed(&span->whole) == whole;
+    if (span->kind == LM_KIND_LARGE) return p == lm_span_start(span) && lm_whole_holds(whole, p);
     if (span->kind != LM_KIND_PAGE || !lm_whole_holds(whole, p)) return false;
     size_t offset = (size_t)((const char *)p - lm_span_start(span)), i = offset / span->block_bytes;
     if (offset % span->block_bytes != 0 || i >= span->carved) return false;

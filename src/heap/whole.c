@@ -2,25 +2,45 @@
  *
  * Both happen under the registry's lock, and so without the worker and without a fork. Who changes another thread's
  * branch asks for its lock as the worker does; branches of the calling thread alone, which is what most heaps have,
- * cost no barrier. What another thread may still take for the branch of a heap that has ended is made NULL in its
+ * cost no barrier. What another thread may still take for the branch of a heap that has ended is made NONE in its
  * place.
  */
 #include "heap/room.h"
 
+/* So many handles of heaps that have ended are nobody's: until then a mistake with one is seen. */
+enum { SPARES_LEAST = 64 };
+
 /* Under the registry's lock. */
-static lm_list_t wholes; /* alive */
-static lm_list_t spare_wholes;
+static lm_list_t wholes;       /* alive */
+static lm_list_t spare_wholes; /* the oldest first */
+static size_t spares;
+static uint64_t *spare_handed; /* the first word leads to the next */
+
+/* ---- Handles ---- */
+
+bool lm_whole_alive(const struct loam_heap *whole, const char *function) {
+    /* Relaxed: who ends it while it is used has made a mistake that this cannot see. */
+    lm_whole_state_t state = whole != NULL ? lm_load_relaxed(&whole->state) : LM_WHOLE_ENDED;
+    if (LM_LIKELY(state == LM_WHOLE_ALIVE)) return true;
+    if (whole == NULL)
+        lm_misuse("%s with NULL for a heap (", function);
+    else if (state == LM_WHOLE_ENDED)
+        lm_misuse("%s with heap %p, which has ended (", function, (const void *)whole);
+    else
+        lm_misuse("%s with %p, which is no heap (", function, (const void *)whole);
+    return false;
+}
 
 /* ---- Beginning ---- */
 
 struct loam_heap *lm_whole_create(void) {
     lm_lock_take(&lm_registry_lock);
     struct loam_heap *whole = NULL;
-    if (spare_wholes.first != NULL) {
+    if (spares <= SPARES_LEAST) whole = (struct loam_heap *)lm_heap_room(sizeof *whole);
+    if (whole == NULL && spares > 0) {
         whole = LM_CONTAINER(spare_wholes.first, struct loam_heap, link);
         lm_list_remove(&spare_wholes, &whole->link);
-    } else {
-        whole = (struct loam_heap *)lm_heap_room(sizeof *whole);
+        spares--;
     }
     if (whole != NULL) {
         whole->soft = whole->hard = SIZE_MAX;
@@ -29,9 +49,8 @@ struct loam_heap *lm_whole_create(void) {
         whole->told = NULL;
         whole->late = NULL;
         whole->large_total = whole->large_bytes_total = 0;
-        if (whole->handed != NULL)
-            __builtin_memset(whole->handed, 0, LM_CLASSES * sizeof *whole->handed);
         whole->arena = NULL;
+        lm_store_relaxed(&whole->state, LM_WHOLE_ALIVE);
         lm_list_add_last(&wholes, &whole->link);
     }
     lm_lock_give(&lm_registry_lock);
@@ -50,6 +69,19 @@ struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills) {
     whole->arena = arena;
     whole->spills = spills;
     return whole;
+}
+
+void lm_whole_room_to_count(struct loam_heap *whole) {
+    size_t bytes = LM_CLASSES * sizeof *whole->handed;
+    if (whole->handed != NULL) return;
+    uint64_t *room = spare_handed;
+    if (room != NULL) {
+        spare_handed = (uint64_t *)(uintptr_t)room[0];
+        __builtin_memset(room, 0, bytes);
+    } else {
+        room = (uint64_t *)lm_heap_room(bytes);
+    }
+    whole->handed = room;
 }
 
 struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done) {
@@ -113,21 +145,17 @@ static void leave(lm_heap_t *branch, const lm_heap_t *own) {
         lm_biased_let(&branch->lock);
 }
 
-/* No thread takes it for the heap's any more. Its thread may be writing the same fields: NULL is always right. */
+/* No thread takes it for the heap's any more. Its thread may be writing the same fields: NONE is always right. */
 static void unlink_branch(lm_heap_t *branch, struct loam_heap *whole) {
     lm_heap_t *main = branch->main;
     if (main != NULL && main != &lm_heap_common) {
+        lm_branch_out_of_index(branch, whole);
         lm_heap_t *front = lm_load_relaxed(&main->front);
-        if (lm_load_relaxed(&main->of) == whole) lm_store_relaxed(&main->of, NULL);
-        if (lm_load_relaxed(&front->of) == whole) lm_store_relaxed(&front->of, NULL);
+        if (lm_load_relaxed(&main->of) == whole) lm_store_relaxed(&main->of, LM_OF_NONE);
+        if (lm_load_relaxed(&front->of) == whole) lm_store_relaxed(&front->of, LM_OF_NONE);
     }
     lm_list_remove(&whole->branches, &branch->sibling);
     lm_store_relaxed(&branch->whole, NULL);
-}
-
-/* Unlinked and left. */
-static void let_go(lm_heap_t *branch) {
-    if (branch->main == NULL || branch->main == &lm_heap_common) lm_branch_spare(branch);
 }
 
 static void into_chain(lm_page_t *page, void *context) {
@@ -171,12 +199,9 @@ static lm_page_t *first_large(const struct loam_heap *whole) {
     return first != NULL ? LM_CONTAINER(first, lm_page_t, link) : NULL;
 }
 
-/* malloc goes back to the thread's own heap if it is this one that it uses. Returns that. */
-static const lm_heap_t *leave_front(const struct loam_heap *whole) {
-    if (lm_heap_get() == NULL) return NULL;
-    lm_heap_t *own = lm_heap_mine();
-    if (lm_heap_self->whole == whole) lm_heap_face(own);
-    return own;
+/* malloc goes back to the thread's own heap if it is this one that it uses. */
+static void leave_front(const struct loam_heap *whole, lm_heap_t *own) {
+    if (own != NULL && own->front->whole == whole) lm_heap_face(own);
 }
 
 static void put_away(struct loam_heap *whole) {
@@ -184,20 +209,58 @@ static void put_away(struct loam_heap *whole) {
     lm_lock_take(&whole->lock); /* somebody may be changing a large object (whole_alloc.c) */
     whole->life++;
     lm_lock_give(&whole->lock);
+    if (whole->handed != NULL) {
+        whole->handed[0] = (uintptr_t)spare_handed;
+        spare_handed = whole->handed;
+        whole->handed = NULL;
+    }
+    lm_store_relaxed(&whole->state, LM_WHOLE_ENDED);
     lm_list_remove(&wholes, &whole->link);
-    lm_list_add_first(&spare_wholes, &whole->link);
+    lm_list_add_last(&spare_wholes, &whole->link);
+    spares++;
+}
+
+/* Registry's lock held. Whether another thread's malloc uses it. */
+static bool is_of_others(const struct loam_heap *whole, const lm_heap_t *own) {
+    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
+        const lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, sibling), *main = branch->main;
+        if (main == NULL || main == own || main == &lm_heap_common) continue;
+        /* Relaxed: who makes it that at this moment has made a mistake that this cannot see. */
+        if (lm_load_relaxed(&main->front) == branch) return true;
+    }
+    return false;
+}
+
+/* Takes the registry's lock, and the heap from the calling thread's malloc; false, after a report, with neither iff it
+ * cannot end. */
+static bool begin_end(struct loam_heap *whole, const char *function, lm_heap_t **own) {
+    if (!lm_whole_alive(whole, function)) return false;
+    *own = lm_heap_get() != NULL ? lm_heap_mine() : NULL;
+    lm_lock_take(&lm_registry_lock);
+    bool ended = lm_load_relaxed(&whole->state) != LM_WHOLE_ALIVE; /* by another thread, just now */
+    bool others = !ended && is_of_others(whole, *own);
+    if (LM_LIKELY(!ended && !others)) {
+        leave_front(whole, *own);
+        return true;
+    }
+    lm_lock_give(&lm_registry_lock);
+    if (ended)
+        (void)lm_whole_alive(whole, function);
+    else
+        lm_misuse("%s with heap %p, which another thread's malloc uses (", function, (void *)whole);
+    return false;
 }
 
 void lm_whole_destroy(struct loam_heap *whole) {
     LM_PROBE1(heap_destroy, whole);
-    const lm_heap_t *own = leave_front(whole);
-    lm_lock_take(&lm_registry_lock);
+    lm_heap_t *own;
+    if (!begin_end(whole, "loam_heap_destroy", &own)) return;
     enter(whole, own);
     for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
         drop_pages(branch);
         unlink_branch(branch, whole);
         leave(branch, own);
-        let_go(branch);
+        lm_branch_spare(branch);
     }
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);
@@ -212,8 +275,8 @@ void lm_whole_destroy(struct loam_heap *whole) {
 
 void lm_whole_delete(struct loam_heap *whole) {
     LM_PROBE1(heap_delete, whole);
-    const lm_heap_t *own = leave_front(whole);
-    lm_lock_take(&lm_registry_lock);
+    lm_heap_t *own;
+    if (!begin_end(whole, "loam_heap_delete", &own)) return;
     enter(whole, own);
     for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
         lm_heap_t *main = branch->main;
@@ -221,14 +284,12 @@ void lm_whole_delete(struct loam_heap *whole) {
         /* Nothing is taken in: another thread may be freeing on its pages at this moment, without a lock. */
         lm_branch_each_page(branch, make_ordinary, NULL);
         unlink_branch(branch, whole);
-        if (of_others) {
-            branch->retired = true; /* its thread comes for it */
-            lm_store_relaxed(&main->special, LM_HAS_RETIRED);
-        } else {
+        if (of_others)
+            lm_branch_retire(branch); /* its thread comes for it */
+        else
             lm_heap_part_with_all(branch);
-        }
         leave(branch, own);
-        let_go(branch);
+        if (!of_others) lm_branch_spare(branch);
     }
     lm_lock_take(&whole->lock); /* somebody may be freeing one */
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {

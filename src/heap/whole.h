@@ -18,17 +18,23 @@
 #include "heap/heap.h"
 #include "loam/heap.h"
 
+typedef enum lm_whole_state {
+    LM_WHOLE_ALIVE = 0x50616548,
+    LM_WHOLE_ENDED = 0x45616548
+} lm_whole_state_t;
+
 struct loam_heap {
-    lm_node_t link;       /* of those alive, or next of those to spare; registry's lock */
-    lm_list_t branches;   /* registry's lock */
-    lm_lock_t lock;       /* of the next two; leaf but for the arena's */
-    lm_list_t large;      /* spans */
-    size_t used;          /* atomic: bytes of pages and large objects */
-    size_t most;          /* atomic: the most that was */
-    size_t soft, hard;    /* atomic: limits; SIZE_MAX: none */
-    bool crossed;         /* atomic: `soft` was, and nobody has been told */
-    uint64_t life;        /* how many heaps have been here; changes under `lock`, too */
-    loam_heap_told *told; /* nobody is in the heap when these change */
+    lm_node_t link; /* of those alive, or of those to spare, the oldest first; registry's lock */
+    lm_whole_state_t state; /* atomic; anything else: it is no heap */
+    lm_list_t branches;     /* registry's lock */
+    lm_lock_t lock;         /* of the next two; leaf but for the arena's */
+    lm_list_t large;        /* spans */
+    size_t used;            /* atomic: bytes of pages and large objects */
+    size_t most;            /* atomic: the most that was */
+    size_t soft, hard;      /* atomic: limits; SIZE_MAX: none */
+    bool crossed;           /* atomic: `soft` was, and nobody has been told */
+    uint64_t life;          /* how many heaps have been here; changes under `lock`, too */
+    loam_heap_told *told;   /* nobody is in the heap when these change */
     void *context;
     lm_lock_t late_lock;                     /* of the next; before heaps' locks */
     lm_heap_t *late;                         /* for threads that have ended but go on */
@@ -52,25 +58,32 @@ typedef struct lm_whole_counts {
 /* As for visit; false iff there is no memory for a list of its spans. */
 bool lm_whole_count_all(struct loam_heap *whole, lm_whole_counts_t *counts);
 
-/* NULL iff there is no memory. */
+/* false, after a report that names the function, iff it is NULL, has ended, or is no heap. What has ended is seen until
+ * its place is another's: the next 64 heaps go elsewhere. */
+bool lm_whole_alive(const struct loam_heap *whole, const char *function);
+
+/* The others have to be given one that is alive, but where said. NULL iff there is no memory. */
 struct loam_heap *lm_whole_create(void);
 
 /* The same in a range (span/range.h); spills: where that is full, memory comes from elsewhere. NULL also iff the range
  * is closing. */
 struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills);
 
-/* Objects live on as malloc's. No thread may be allocating from it, or have it for its malloc but this one. */
+/* Objects live on as malloc's. No thread may be allocating from it. Nothing but a report iff it is not alive, or
+ * another thread has it for its malloc. */
 void lm_whole_delete(struct loam_heap *whole);
 
-/* Objects end. Nobody may be using one, or freeing one. */
+/* Objects end. Nobody may be using one, or freeing one. As for delete. */
 void lm_whole_destroy(struct loam_heap *whole);
 
-/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_zalloc. NULL also iff the hard limit is reached. */
+/* As lm_malloc and lm_malloc_aligned and, zeroed, lm_zalloc. NULL also iff the hard limit is reached; or, after a
+ * report and with errno EINVAL, iff it is not alive. */
 void *lm_whole_malloc(struct loam_heap *whole, size_t bytes);
 void *lm_whole_calloc(struct loam_heap *whole, size_t bytes);
 void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align);
 
-/* As lm_realloc, of any object; where it moves, it moves into this heap. NULL: the thread's malloc's. */
+/* As lm_realloc, of any object; where it moves, it moves into this heap. NULL as for lm_whole_malloc; a release build
+ * does not look at the heap of an object that stays. */
 void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes);
 
 /* The same again, in full: as lm_zalloc_aligned_offset, lm_realloc_aligned_offset and lm_recalloc without an offset;
@@ -93,18 +106,19 @@ struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done);
  * Takes time by the spans of the arena for pointers into large objects and for those that are not ours. */
 bool lm_whole_holds(const struct loam_heap *whole, const void *p);
 
-void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
+/* 0: no such limit. false, with nothing changed, iff both are given and soft is above hard. */
+bool lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
                     void *context);
 void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers);
 
 /* Gives back what is empty, of the calling thread's branch and of those without a thread. */
 void lm_whole_collect(struct loam_heap *whole);
 
-/* Whether p is the start of a block in use. As for visit. */
+/* Whether p is the start of a block in use; NULL as above. As for visit. */
 bool lm_whole_owns(const struct loam_heap *whole, const void *p);
 
 /* Calls area for each span, and, where that returned true, block for each block in use of it; both end the walk by
- * false. Returns whether it came to the end. whole NULL: the calling thread's own heap. No other thread may be
+ * false. Returns whether it came to the end. whole NULL: pages of the calling thread's own heap. No other thread may be
  * allocating from it or freeing to it. Neither function may allocate from or free to it. */
 bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context);

@@ -9,6 +9,7 @@
  */
 #include "heap/room.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* ---- What is used, and how much may be ---- */
@@ -110,7 +111,9 @@ void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, s
     size_t more = need > before ? need - before : 0;
     /* A quarter is what move asks for, and two slices for what is rounded up. */
     size_t roomy = bytes > had ? more + need / 4 + 2 : 0;
-    bool rooms = reserve_in(whole, life, roomy);
+    /* Not near the limit: nobody is to be refused for what may not be taken in the end. */
+    size_t left = lm_load_relaxed(&whole->hard) - lm_load_relaxed(&whole->used);
+    bool rooms = roomy <= left >> LM_SLICE_SHIFT >> 1 && reserve_in(whole, life, roomy);
     bool allowed = rooms || reserve_in(whole, life, more);
     if (!allowed) {
         lm_whole_collect(whole);
@@ -124,12 +127,17 @@ void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, s
     return there;
 }
 
-void lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
+bool lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
                     void *context) {
+    if (soft == 0) soft = SIZE_MAX;
+    if (hard == 0) hard = SIZE_MAX;
+    if (soft > hard && soft != SIZE_MAX) return false;
     whole->told = told;
     whole->context = context;
     lm_store_relaxed(&whole->soft, soft);
     lm_store_relaxed(&whole->hard, hard);
+    lm_store_relaxed(&whole->crossed, lm_load_relaxed(&whole->used) > soft);
+    return true;
 }
 
 void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers) {
@@ -187,7 +195,16 @@ static void *alloc_late(struct loam_heap *whole, unsigned size_class) {
     return block;
 }
 
+/* Asked on slow paths only: no thread has one that has ended for the one that it used last. */
+bool lm_whole_serves(const struct loam_heap *whole) {
+    if (LM_LIKELY(whole != NULL && lm_load_relaxed(&whole->state) == LM_WHOLE_ALIVE)) return true;
+    (void)lm_whole_alive(whole, "malloc");
+    errno = EINVAL;
+    return false;
+}
+
 void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, bool *zero) {
+    if (LM_UNLIKELY(!lm_whole_serves(whole))) return NULL;
     if (bytes > LM_REQUEST_MOST) return lm_too_large(bytes);
     size_t slices = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
     if (slices == 0) slices = 1;
@@ -222,6 +239,7 @@ static void *attempt(struct loam_heap *whole, unsigned size_class) {
 
 static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
     if (need > LM_BLOCK_MOST) return lm_whole_large_alloc(whole, lm_large_need(need), 1, NULL);
+    if (LM_UNLIKELY(!lm_whole_serves(whole))) return NULL;
     LM_METER(slow());
     lm_beat_if_asked();
     unsigned size_class = lm_class_of(need == 0 ? 1 : need);

@@ -355,10 +355,13 @@ bool lm_os_worker_running(void) {
 }
 
 void lm_os_worker_join(void) {
-    while (lm_os_worker_running()) {
+    bool waited = false;
+    for (; lm_os_worker_running(); waited = true) {
         /* Shared, not private: that is how the kernel wakes at the end of a thread. */
         (void)call(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, 0, 0);
     }
+    /* It wakes one only, and several threads may wait at a time. */
+    if (waited) (void)call3(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAKE, __INT_MAX__);
     /* The kernel counts it among the process's threads for a moment longer, and unshare counts them. Not for ever:
      * its number may be another thread's by now. */
     uint32_t number = lm_load_relaxed(&worker.number);

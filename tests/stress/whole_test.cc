@@ -219,6 +219,53 @@ TEST_F(Whole, DeletedWhileOthersFree) {
     }
 }
 
+/* Each thread goes round many heaps of its own, and hands some over to be ended by others: branches leave its index
+ * while it looks for others there, and come into that of the next. */
+TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
+    constexpr size_t kOwn = 60;
+    static std::array<std::atomic<loam_heap *>, 64> ending;
+    std::vector<std::thread> threads;
+    Clock clock;
+    for (unsigned t = 0; t < kThreads; t++) {
+        threads.emplace_back([&, t] {
+            Random random(t + 11);
+            std::array<loam_heap *, kOwn> heaps;
+            std::array<Block *, kOwn> held{};
+            for (auto &heap : heaps) heap = loam_heap_create();
+            while (clock.running()) {
+                for (int i = 0; i < 500; i++) {
+                    size_t at = random.below(kOwn);
+                    Block *block = make_in(heaps[at], 32 + random.below(100), random.next());
+                    if (lm_page_of(block)->heap->whole != heaps[at]) fail("heap", block);
+                    if (held[at] != nullptr) free_block(held[at]);
+                    held[at] = block;
+                }
+                for (int i = 0; i < 10; i++) {
+                    size_t at = random.below(kOwn);
+                    if (held[at] != nullptr) free_block(held[at]);
+                    held[at] = nullptr;
+                    loam_heap *other = ending[random.below(ending.size())].exchange(
+                        heaps[at], std::memory_order_acq_rel);
+                    heaps[at] = loam_heap_create();
+                    if (other != nullptr && random.below(3) == 0)
+                        loam_heap_delete(other);
+                    else if (other != nullptr)
+                        loam_heap_destroy(other);
+                }
+            }
+            for (Block *block : held) {
+                if (block != nullptr) free_block(block);
+            }
+            for (loam_heap *heap : heaps) {
+                lm_whole_check(heap);
+                loam_heap_destroy(heap);
+            }
+        });
+    }
+    for (auto &thread : threads) thread.join();
+    for (auto &heap : ending) loam_heap_destroy(heap.exchange(nullptr));
+}
+
 TEST_F(Whole, ForksInTheMidst) {
     if (LM_TSAN) GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";
     static std::array<Table, kHeaps + 1> tables;

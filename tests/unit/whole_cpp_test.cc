@@ -3,6 +3,8 @@
 
 #include "loam/heap.hpp"
 
+#include <unistd.h>
+
 #include <list>
 #include <map>
 #include <string>
@@ -45,6 +47,24 @@ TEST_F(WholeCpp, ALimitThrows) {
     EXPECT_NO_THROW((void)heap.alloc(100000));
     EXPECT_THROW((void)heap.alloc(2000000), std::bad_alloc);
     EXPECT_THROW((void)heap.alloc(SIZE_MAX), std::bad_alloc);
+}
+
+/* It would leave the worker paused for good: it ends the program at once instead. */
+TEST_F(WholeCpp, AVisitorMustNotThrow) {
+    static_assert(noexcept(loam_heap_visit(nullptr, nullptr, nullptr, nullptr)));
+    loam::heap heap;
+    (void)heap.alloc(100);
+    EXPECT_DEATH(
+        {
+            try {
+                (void)loam_heap_visit(
+                    heap.get(), [](const loam_heap_area *, void *) -> bool { throw 1; }, nullptr,
+                    nullptr);
+            } catch (int) {
+                _exit(0);
+            }
+        },
+        "");
 }
 
 TEST_F(WholeCpp, ScopesNest) {

@@ -1,10 +1,13 @@
 /* whole_end_test.cc: first-class heaps: how they end, their limits, walks over them (loam/heap.h). */
+#include "stderr_of.h"
 #include "whole_unit.h"
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <random>
 #include <utility>
@@ -67,7 +70,10 @@ TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
     while (step != 1) std::this_thread::yield();
     loam_heap *old = heap_;
     end();
-    heap_ = loam_heap_create();
+    for (int i = 0; i < 1000 && heap_ != old; i++) {
+        if (heap_ != nullptr) loam_heap_destroy(heap_);
+        heap_ = loam_heap_create();
+    }
     EXPECT_EQ(old, heap_) << "this is about the same address";
     step = 2;
     other.join();
@@ -172,8 +178,8 @@ TEST_F(WholeEnd, ManyComeAndGo) {
         loam_heap_destroy(heap);
         lm_span_stats_t stats;
         lm_span_stats(&stats);
-        if (round == 10) metadata = stats.meta_bytes;
-        if (round > 10) {
+        if (round == 100) metadata = stats.meta_bytes;
+        if (round > 100) {
             ASSERT_EQ(metadata, stats.meta_bytes) << round;
         }
     }
@@ -182,6 +188,134 @@ TEST_F(WholeEnd, ManyComeAndGo) {
 TEST_F(WholeEnd, NullIsFine) {
     loam_heap_destroy(nullptr);
     loam_heap_delete(nullptr);
+}
+
+/* ---- Mistakes ---- */
+
+class WholeMistakes : public WholeEnd {
+  protected:
+    void SetUp() override {
+        WholeEnd::SetUp();
+        lm_misuse_policy.ignore = true;
+    }
+    void TearDown() override {
+        lm_misuse_policy.ignore = false;
+        WholeEnd::TearDown();
+    }
+    static bool told(const char *what, const std::function<void()> &call) {
+        std::string said = unit::stderr_of(call);
+        EXPECT_NE(std::string::npos, said.find(what)) << said;
+        return std::count(said.begin(), said.end(), '\n') == 1;
+    }
+};
+
+TEST_F(WholeMistakes, EndedHeapsAndNullAreReported) {
+    loam_heap *ended = loam_heap_create();
+    for (bool used : {false, true}) {
+        loam_heap *stale = loam_heap_create();
+        void *p = used ? loam_heap_malloc(stale, 100) : nullptr;
+        (void)p;
+        loam_heap_destroy(stale);
+        ended = stale;
+    }
+    for (loam_heap *bad : {ended, static_cast<loam_heap *>(nullptr)}) {
+        const char *what = bad == nullptr ? "NULL for a heap" : "which has ended";
+        for (size_t bytes : {100u, 5000u, 100000u}) {
+            void *p = this;
+            errno = 0;
+            EXPECT_TRUE(told(what, [&] { p = loam_heap_malloc(bad, bytes); }));
+            EXPECT_EQ(nullptr, p);
+            EXPECT_EQ(EINVAL, errno);
+            EXPECT_TRUE(told(what, [&] { p = loam_heap_zalloc(bad, bytes); }));
+            EXPECT_EQ(nullptr, p);
+            EXPECT_TRUE(told(what, [&] { p = loam_heap_malloc_aligned(bad, bytes, 4096); }));
+            EXPECT_EQ(nullptr, p);
+        }
+        void *mine = loam_malloc(100), *moved = mine;
+        EXPECT_TRUE(told(what, [&] { moved = loam_heap_realloc(bad, mine, 5000); }));
+        EXPECT_EQ(nullptr, moved);
+        loam_free(mine);
+        int result = 0;
+        EXPECT_TRUE(
+            told(what, [&] { result = loam_heap_set_limits(bad, 0, 0, nullptr, nullptr); }));
+        EXPECT_EQ(-EINVAL, result);
+        EXPECT_TRUE(told(what, [&] { loam_heap_collect(bad); }));
+        loam_heap_numbers numbers;
+        EXPECT_TRUE(told(what, [&] { loam_heap_usage(bad, &numbers); }));
+        EXPECT_EQ(0u, numbers.committed_bytes);
+    }
+    EXPECT_TRUE(told("loam_heap_destroy", [&] { loam_heap_destroy(ended); }));
+    EXPECT_TRUE(told("loam_heap_delete", [&] { loam_heap_delete(ended); }));
+    int result = 0;
+    EXPECT_TRUE(told("default", [&] { result = loam_heap_set_default(ended, nullptr); }));
+    EXPECT_EQ(-EINVAL, result);
+    bool yes = true;
+    EXPECT_TRUE(told("contains", [&] { yes = loam_heap_contains(ended, this); }));
+    EXPECT_FALSE(yes);
+    char bytes[512] = {0};
+    EXPECT_TRUE(
+        told("which is no heap", [&] { loam_heap_destroy(reinterpret_cast<loam_heap *>(bytes)); }));
+}
+
+/* In a thread that has used no heap, or another one last. */
+TEST_F(WholeMistakes, InAnyThread) {
+    loam_heap *other = loam_heap_create(), *stale = loam_heap_create();
+    std::atomic<int> step{0};
+    std::thread user([&] {
+        EXPECT_TRUE(told("NULL", [] { EXPECT_EQ(nullptr, loam_heap_malloc(nullptr, 100)); }));
+        (void)loam_heap_malloc(stale, 100);
+        step = 1;
+        while (step != 2) std::this_thread::yield();
+        EXPECT_TRUE(told("ended", [&] { EXPECT_EQ(nullptr, loam_heap_malloc(stale, 100)); }));
+        EXPECT_TRUE(loam_heap_owns(other, loam_heap_malloc(other, 100)));
+        EXPECT_TRUE(told("NULL", [] { EXPECT_EQ(nullptr, loam_heap_malloc(nullptr, 100)); }));
+        EXPECT_TRUE(told("ended", [&] { EXPECT_EQ(nullptr, loam_heap_malloc(stale, 100)); }));
+    });
+    while (step != 1) std::this_thread::yield();
+    loam_heap_destroy(stale);
+    step = 2;
+    user.join();
+    loam_heap_destroy(other);
+}
+
+/* Or that thread's next malloc would meet a heap that is not there. */
+TEST_F(WholeMistakes, AnotherThreadsDefaultDoesNotEnd) {
+    std::atomic<int> step{0};
+    std::thread user([&] {
+        ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
+        void *p = loam_malloc(100);
+        step = 1;
+        while (step != 2) std::this_thread::yield();
+        void *q = loam_malloc(100), *large = loam_malloc(100000);
+        EXPECT_TRUE(loam_heap_owns(heap_, p));
+        EXPECT_TRUE(loam_heap_owns(heap_, q));
+        EXPECT_TRUE(loam_heap_owns(heap_, large));
+        (void)loam_heap_set_default(nullptr, nullptr);
+        step = 3;
+        while (step != 4) std::this_thread::yield();
+    });
+    while (step != 1) std::this_thread::yield();
+    const char *what = "which another thread's malloc uses";
+    EXPECT_TRUE(told(what, [&] { loam_heap_destroy(heap_); }));
+    EXPECT_TRUE(told(what, [&] { loam_heap_delete(heap_); }));
+    step = 2;
+    while (step != 3) std::this_thread::yield();
+    EXPECT_EQ(3u, objects());
+    end(); /* now it may, while that thread lives */
+    step = 4;
+    user.join();
+}
+
+TEST_F(WholeMistakes, AHandleIsNotUsedAgainAtOnce) {
+    loam_heap *old = heap_;
+    end();
+    std::vector<loam_heap *> later(64);
+    for (auto &heap : later) {
+        heap = loam_heap_create();
+        EXPECT_NE(old, heap);
+    }
+    EXPECT_TRUE(told("ended", [&] { loam_heap_destroy(old); }));
+    for (auto *heap : later) loam_heap_destroy(heap);
 }
 
 /* ---- Limits ---- */
@@ -219,6 +353,38 @@ struct Told {
     size_t bytes = 0, objects = 0;
     void *object = nullptr;
 };
+
+TEST_F(WholeEnd, LimitsAsThoseOfTheProcess) {
+    EXPECT_EQ(-EINVAL, loam_heap_set_limits(heap_, 2 << 20, 1 << 20, nullptr, nullptr));
+    loam_heap_numbers numbers;
+    loam_heap_usage(heap_, &numbers);
+    EXPECT_EQ(SIZE_MAX, numbers.soft_limit);
+    EXPECT_EQ(SIZE_MAX, numbers.hard_limit);
+    for (auto [soft, hard] : {std::pair<size_t, size_t>{1 << 20, 1 << 20},
+                              {1 << 20, 2 << 20},
+                              {1 << 20, 0},
+                              {1 << 20, SIZE_MAX},
+                              {SIZE_MAX, 1 << 20},
+                              {0, 1 << 20},
+                              {0, 0}}) {
+        EXPECT_EQ(0, loam_heap_set_limits(heap_, soft, hard, nullptr, nullptr));
+    }
+    loam_free(take(10 << 20)); /* 0 is no limit */
+}
+
+TEST_F(WholeEnd, ASoftLimitBelowWhatIsInUseIsTold) {
+    int times = 0;
+    std::vector<void *> taken = take(10, 200000);
+    EXPECT_EQ(0, loam_heap_set_limits(
+                     heap_, 1 << 20, 0,
+                     [](loam_heap *, size_t, void *context) { ++*static_cast<int *>(context); },
+                     &times));
+    EXPECT_EQ(0, times);
+    (void)take(200000);
+    EXPECT_EQ(1, times);
+    (void)take(200000);
+    EXPECT_EQ(1, times) << "once";
+}
 
 TEST_F(WholeEnd, ASoftLimitIsTold) {
     Told told;
@@ -361,6 +527,30 @@ TEST_F(WholeEnd, AWalkMayEndEarly) {
     EXPECT_EQ(0, left);
     EXPECT_FALSE(loam_heap_visit(
         heap_, [](const loam_heap_area *, void *) { return false; }, nullptr, nullptr));
+}
+
+/* contains, owns and visit of NULL speak of the same objects. */
+TEST_F(WholeEnd, NullIsTheThreadsOwnPages) {
+    in_thread([&] {
+        void *small = loam_malloc(100), *large = loam_malloc(300000),
+             *offset = loam_malloc_aligned_offset(100, 64, 8), *of_other = nullptr;
+        in_thread([&] { of_other = loam_malloc(300000); });
+        std::vector<void *> seen;
+        EXPECT_TRUE(loam_heap_visit(
+            nullptr, [](const loam_heap_area *, void *) { return true; },
+            [](void *p, size_t, void *context) {
+                static_cast<std::vector<void *> *>(context)->push_back(p);
+                return true;
+            },
+            &seen));
+        for (void *p : {small, large, offset, of_other}) {
+            bool visited = std::find(seen.begin(), seen.end(), p) != seen.end();
+            EXPECT_EQ(p == small, visited);
+            EXPECT_EQ(visited, loam_heap_contains(nullptr, p));
+            EXPECT_EQ(visited, loam_heap_owns(nullptr, p));
+        }
+        free_all({small, large, offset, of_other});
+    });
 }
 
 TEST_F(WholeEnd, TellsItsOwnFromOthers) {

@@ -273,6 +273,95 @@ TEST_F(Whole, ThreadsThatAreAtTheirEndAllocateToo) {
     }
 }
 
+/* Time for each allocation must not grow by the number of heaps: their branches are found by few steps. */
+TEST_F(Whole, ThousandsInTurn) {
+    constexpr size_t kMany = 3000;
+    in_thread([&] {
+        std::vector<loam_heap *> heaps(kMany);
+        std::vector<void *> left;
+        for (auto &heap : heaps) heap = loam_heap_create();
+        for (int round = 0; round < 3; round++) {
+            for (auto *heap : heaps) {
+                void *p = loam_heap_malloc(heap, 100);
+                ASSERT_TRUE(loam_heap_contains(heap, p));
+                ASSERT_EQ(heap, lm_page_of(p)->heap->whole);
+            }
+        }
+        const lm_heap_t *own = lm_heap_mine();
+        EXPECT_EQ(kMany, own->branches);
+        size_t buckets = size_t{1} << own->bucket_bits, longest = 0;
+        for (size_t i = 0; i < buckets; i++) {
+            size_t length = 0;
+            for (lm_heap_t *b = own->buckets[i]; b != nullptr; b = b->next_branch) length++;
+            longest = std::max(longest, length);
+        }
+        EXPECT_LE(longest, 16u);
+        lm_heap_check();
+        for (size_t i = 0; i < kMany; i += 2) loam_heap_destroy(heaps[i]);
+        for (size_t i = 1; i < kMany; i += 2) {
+            ASSERT_TRUE(loam_heap_contains(heaps[i], loam_heap_malloc(heaps[i], 100)));
+            left.clear();
+            (void)loam_heap_visit(
+                heaps[i], [](const loam_heap_area *, void *) { return true; },
+                [](void *p, size_t, void *context) {
+                    static_cast<std::vector<void *> *>(context)->push_back(p);
+                    return true;
+                },
+                &left);
+            EXPECT_EQ(4u, left.size());
+            loam_heap_delete(heaps[i]);
+            free_all(left);
+        }
+        EXPECT_EQ(0u, own->branches) << "what has ended is looked at no more";
+    });
+}
+
+/* Whoever ends a heap: its branches serve the next, of any thread. */
+TEST_F(Whole, BranchesOfEndedHeapsAreUsedAgain) {
+    constexpr size_t kMany = 200;
+    auto use_many = [] {
+        std::vector<loam_heap *> heaps(kMany);
+        for (auto &heap : heaps) {
+            heap = loam_heap_create();
+            loam_free(loam_heap_malloc(heap, 100));
+        }
+        return heaps;
+    };
+    lm_heap_stats_t stats;
+    size_t before = 0;
+    for (int round = 0; round < 6; round++) {
+        unit::Helper other, third;
+        std::vector<loam_heap *> heaps;
+        other.run([&] { heaps = use_many(); });
+        for (auto *heap : heaps) loam_heap_destroy(heap);
+        third.run([&] { /* while the other one still lives */
+                        for (auto *heap : use_many()) {
+                            round % 2 == 0 ? loam_heap_destroy(heap) : loam_heap_delete(heap);
+                        }
+        });
+        third.end();
+        other.end();
+        lm_heap_stats(&stats);
+        if (round == 0) before = stats.heaps;
+        EXPECT_EQ(before, stats.heaps) << round;
+    }
+}
+
+TEST_F(Whole, StatisticsCountWhatHeapsTake) {
+    std::vector<loam_heap *> heaps(30);
+    for (auto &heap : heaps) {
+        heap = loam_heap_create();
+        (void)loam_heap_malloc(heap, 100);
+    }
+    static loam_stats_t stats;
+    ASSERT_EQ(0, loam_stats_get(&stats, sizeof stats));
+    lm_span_stats_t span;
+    lm_span_stats(&span);
+    EXPECT_EQ(span.metadata_bytes + span.meta_bytes, stats.metadata_bytes);
+    EXPECT_GE(span.meta_bytes, 30 * sizeof(lm_heap_t));
+    for (auto *heap : heaps) loam_heap_destroy(heap);
+}
+
 /* ---- The thread's default ---- */
 
 TEST_F(Whole, MayBeWhatMallocUses) {
