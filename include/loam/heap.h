@@ -205,13 +205,14 @@ typedef struct loam_heap_area {
  * requested, in debug and secure builds); object NULL: areas only. Either ends the walk by returning false. Returns
  * whether the walk came to its end; false also iff there is no memory for a list of areas. heap NULL: the calling
  * thread's own, in which what other threads have just freed may still count as in use. The functions must not use this
- * heap, nor throw: an exception out of one ends the program (std::terminate). Nor may any other thread use it meanwhile,
+ * heap, nor throw: an exception ends the program (std::terminate). Nor may any other thread use it meanwhile,
  * be it only to free: the walk would meet lists that change under it. Its numbers are wrong then, and debug and secure
  * builds may take what they see for damage, and end the process. */
 typedef bool loam_heap_area_visitor(const loam_heap_area *area, void *context);
 typedef bool loam_heap_object_visitor(void *p, size_t bytes, void *context);
 LOAM_API bool loam_heap_visit(loam_heap *heap, loam_heap_area_visitor *area,
-                              loam_heap_object_visitor *object, void *context) LOAM_NOEXCEPT LOAM_NONNULL(2);
+                              loam_heap_object_visitor *object, void *context) LOAM_NOEXCEPT
+    LOAM_NONNULL(2);
 
 typedef struct loam_heap_numbers {
     size_t objects, object_bytes; /* in use; their usable bytes */

@@ -87,7 +87,8 @@ int loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_to
 
 void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) {
     loam_heap_numbers numbers = {0};
-    if (lm_whole_alive(heap, "loam_heap_get_limits")) lm_whole_numbers(heap, &numbers); /* of these it sets four */
+    if (lm_whole_alive(heap, "loam_heap_get_limits"))
+        lm_whole_numbers(heap, &numbers); /* of these it sets four */
     *limits = (loam_heap_limits){
         .soft = numbers.soft_limit,
         .hard = numbers.hard_limit,

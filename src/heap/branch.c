@@ -14,6 +14,7 @@
  * another thread's chain, and miss what it looks for; it looks again under the lock before it makes a branch. What it
  * finds is right: nobody but itself makes a branch its own, and nobody ends the heap that it allocates from.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 static lm_heap_t *spare_branches; /* registry's lock */

@@ -7,6 +7,7 @@
  * Asked for by lm_heap_stats (survey.c) and lm_whole_count_all. It cannot say what another running thread has ready
  * in its lists: nobody may follow these but that thread.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 

@@ -6,6 +6,7 @@
  * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object from a
  * pointer into its middle: only the first slice is in the map.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 enum {

@@ -11,6 +11,7 @@
  *
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 

@@ -5,6 +5,7 @@
  * larger classes; then what has not: the rest of the current page, a page set aside with such a rest; then
  * what is worth less: a sleeping page, an orphan, and only then a new page (dirty before clean: span/arena.c).
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 #include <errno.h>

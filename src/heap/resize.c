@@ -5,6 +5,7 @@
  * second look. Objects at an offset are in offset.c. calloc does not clear memory that has never been used. zalloc
  * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 

@@ -8,6 +8,7 @@
  * It cannot see what is written to a page after that has gone back, or to an object of more than 2 MiB: those
  * go back at once, because a fill would touch memory that the program never did.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 #include <string.h>

@@ -21,6 +21,7 @@
  * 8 MiB do not wait.
  * Invariant: what was cleared of a span in the queue reads as zero, unless it was written after its free.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 #if LM_SECURE

@@ -3,6 +3,7 @@
  * Nothing is kept for it on the fast paths. It reads pages of other threads while those go on: sums
  * are right when they rest, and off by the blocks in flight when they do not.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 #include <string.h>

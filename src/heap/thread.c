@@ -13,6 +13,7 @@
  * free() that another thread was in the middle of: at worst its one block is lost. The dead threads'
  * heaps end there as on thread exit, with `live` counted anew.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 

@@ -5,6 +5,7 @@
  * cost no barrier. What another thread may still take for the branch of a heap that has ended is made NONE in its
  * place.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 /* So many handles of heaps that have ended are nobody's: until then a mistake with one is seen. */

@@ -7,6 +7,7 @@
  * Limits are looked at where a page or a large object is taken from the arena, and nowhere else: they are about
  * slices, not blocks.
  */
+#include "heap/branch.h"
 #include "heap/room.h"
 
 #include <errno.h>

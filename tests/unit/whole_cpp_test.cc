@@ -4,6 +4,7 @@
 #include "loam/heap.hpp"
 
 #include <unistd.h>
+#include <utility>
 
 #include <list>
 #include <map>
@@ -51,7 +52,8 @@ TEST_F(WholeCpp, ALimitThrows) {
 
 /* It would leave the worker paused for good: it ends the program at once instead. */
 TEST_F(WholeCpp, AVisitorMustNotThrow) {
-    static_assert(noexcept(loam_heap_visit(nullptr, nullptr, nullptr, nullptr)));
+    static_assert(noexcept(
+        loam_heap_visit(nullptr, std::declval<loam_heap_area_visitor *>(), nullptr, nullptr)));
     loam::heap heap;
     (void)heap.alloc(100);
     EXPECT_DEATH(
