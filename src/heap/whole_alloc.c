@@ -18,12 +18,13 @@
 /* Relaxed, all of these: numbers, with nothing behind them. */
 
 /* The hard limit alone: what is asked for beyond what is needed passes no soft limit, and is no peak. */
-static bool reserve(struct loam_heap *whole, size_t slices) {
-    size_t bytes = slices << LM_SLICE_SHIFT;
-    size_t used = lm_add_relaxed(&whole->used, bytes) + bytes;
-    if (slices == 0 || used <= lm_load_relaxed(&whole->hard)) return true;
-    (void)lm_add_relaxed(&whole->used, (size_t)0 - bytes);
-    return false;
+static bool reserve(struct loam_heap *whole, size_t slices, size_t *now) {
+    size_t bytes = slices << LM_SLICE_SHIFT, used = lm_load_relaxed(&whole->used);
+    do {
+        *now = used + bytes;
+        if (slices > 0 && *now > lm_load_relaxed(&whole->hard)) return false;
+    } while (!lm_cas_weak_relaxed(&whole->used, &used, *now));
+    return true;
 }
 
 /* What is used has just become so much, by so many bytes. */
@@ -34,8 +35,9 @@ static void note(struct loam_heap *whole, size_t used, size_t bytes) {
 }
 
 bool lm_whole_count(struct loam_heap *whole, size_t slices) {
-    if (!reserve(whole, slices)) return false;
-    note(whole, lm_load_relaxed(&whole->used), slices << LM_SLICE_SHIFT);
+    size_t used;
+    if (!reserve(whole, slices, &used)) return false;
+    note(whole, used, slices << LM_SLICE_SHIFT);
     return true;
 }
 
@@ -87,7 +89,8 @@ static bool borrow(struct loam_heap *whole, lm_page_t *page, uint64_t *life) {
 /* Another heap may be in its place by now: that is not charged. */
 static bool reserve_in(struct loam_heap *whole, uint64_t life, size_t slices) {
     lm_lock_take(&whole->lock);
-    bool allowed = whole->life != life || reserve(whole, slices);
+    size_t used;
+    bool allowed = whole->life != life || reserve(whole, slices, &used);
     lm_lock_give(&whole->lock);
     return allowed;
 }

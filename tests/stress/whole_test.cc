@@ -219,6 +219,34 @@ TEST_F(Whole, DeletedWhileOthersFree) {
     }
 }
 
+/* At no moment, whatever the threads ask for at a time: neither is the peak higher. */
+TEST_F(Whole, AHardLimitHoldsAmongThreads) {
+    constexpr size_t kLimit = 4 << 20;
+    loam_heap *heap = loam_heap_create();
+    if (loam_heap_set_limits(heap, 0, kLimit, nullptr, nullptr) != 0) fail("limit", heap);
+    std::vector<std::thread> threads;
+    Clock clock;
+    for (unsigned t = 0; t < kThreads; t++) {
+        threads.emplace_back([&, t] {
+            Random random(t + 3);
+            while (clock.running()) {
+                void *p = loam_heap_malloc(heap, 1 << 20),
+                     *q = loam_heap_malloc(heap, random.below(3 << 20));
+                void *more = p != nullptr ? loam_heap_realloc(heap, p, 2 << 20) : nullptr;
+                loam_free(more != nullptr ? more : p);
+                loam_free(q);
+            }
+        });
+    }
+    for (auto &thread : threads) thread.join();
+    loam_heap_numbers numbers;
+    loam_heap_usage(heap, &numbers);
+    EXPECT_EQ(0u, numbers.objects);
+    EXPECT_LE(numbers.committed_bytes_most, kLimit);
+    lm_whole_check(heap);
+    loam_heap_destroy(heap);
+}
+
 /* Each thread goes round many heaps of its own, and hands some over to be ended by others: branches leave its index
  * while it looks for others there, and come into that of the next. */
 TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
