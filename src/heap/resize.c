@@ -270,7 +270,7 @@ void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offs
 }
 
 void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, size_t align) {
-    return realloc_aligned(p, bytes, align, 0, whole, NULL);
+    return lm_whole_serves(whole) ? realloc_aligned(p, bytes, align, 0, whole, NULL) : NULL;
 }
 
 /* Of any alignment. */
@@ -298,5 +298,5 @@ void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset) {
 }
 
 void *lm_whole_recalloc(struct loam_heap *whole, void *p, size_t bytes, size_t align) {
-    return recalloc(p, bytes, align, 0, whole);
+    return lm_whole_serves(whole) ? recalloc(p, bytes, align, 0, whole) : NULL;
 }

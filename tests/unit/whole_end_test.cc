@@ -192,6 +192,8 @@ TEST_F(WholeEnd, NullIsFine) {
 
 /* ---- Mistakes ---- */
 
+loam_heap *volatile no_heap; /* NULL, which no compiler sees */
+
 class WholeMistakes : public WholeEnd {
   protected:
     void SetUp() override {
@@ -234,6 +236,10 @@ TEST_F(WholeMistakes, EndedHeapsAndNullAreReported) {
         void *mine = loam_malloc(100), *moved = mine;
         EXPECT_TRUE(told(what, [&] { moved = loam_heap_realloc(bad, mine, 5000); }));
         EXPECT_EQ(nullptr, moved);
+        EXPECT_TRUE(told(what, [&] { moved = loam_heap_rezalloc(bad, mine, 5000); }));
+        EXPECT_EQ(nullptr, moved);
+        EXPECT_TRUE(told(what, [&] { moved = loam_heap_realloc_aligned(bad, mine, 5000, 64); }));
+        EXPECT_EQ(nullptr, moved);
         loam_free(mine);
         int result = 0;
         EXPECT_TRUE(
@@ -262,13 +268,13 @@ TEST_F(WholeMistakes, InAnyThread) {
     loam_heap *other = loam_heap_create(), *stale = loam_heap_create();
     std::atomic<int> step{0};
     std::thread user([&] {
-        EXPECT_TRUE(told("NULL", [] { EXPECT_EQ(nullptr, loam_heap_malloc(nullptr, 100)); }));
+        EXPECT_TRUE(told("NULL", [] { EXPECT_EQ(nullptr, loam_heap_malloc(no_heap, 100)); }));
         (void)loam_heap_malloc(stale, 100);
         step = 1;
         while (step != 2) std::this_thread::yield();
         EXPECT_TRUE(told("ended", [&] { EXPECT_EQ(nullptr, loam_heap_malloc(stale, 100)); }));
         EXPECT_TRUE(loam_heap_owns(other, loam_heap_malloc(other, 100)));
-        EXPECT_TRUE(told("NULL", [] { EXPECT_EQ(nullptr, loam_heap_malloc(nullptr, 100)); }));
+        EXPECT_TRUE(told("NULL", [] { EXPECT_EQ(nullptr, loam_heap_malloc(no_heap, 100)); }));
         EXPECT_TRUE(told("ended", [&] { EXPECT_EQ(nullptr, loam_heap_malloc(stale, 100)); }));
     });
     while (step != 1) std::this_thread::yield();
