@@ -1,5 +1,5 @@
-/* branch.h: first-class heaps, as the rest of the heap sees them: what they count and take (whole.c, whole_alloc.c), and
- * the parts of them that threads own (branch.c). The drawing is in whole.h, which is for the layer above.
+/* branch.h: first-class heaps, as the rest of the heap sees them: what they count and take (whole.c, whole_alloc.c),
+ * and the parts of them that threads own (branch.c). The drawing is in whole.h, which is for the layer above.
  */
 #ifndef LM_HEAP_BRANCH_H
 #define LM_HEAP_BRANCH_H
