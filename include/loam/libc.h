@@ -23,8 +23,12 @@ LOAM_BEGIN
 /* Bytes: of blocks of up to 64 KiB in use uordblks, of larger objects hblkhd (their number hblks); free ones fordblks;
  * of all addresses but for large objects arena; to be given back by a trim keepcost. ordblks: whether any memory is
  * free; the others are 0. The first's ints wrap. */
+#ifdef __GLIBC_PREREQ /* others' <malloc.h> may not have the structs, nor glibc's before 2.33 the second */
 LOAM_API struct mallinfo loam_mallinfo(void) LOAM_NOEXCEPT;
+#if __GLIBC_PREREQ(2, 33)
 LOAM_API struct mallinfo2 loam_mallinfo2(void) LOAM_NOEXCEPT;
+#endif
+#endif
 
 /* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or the stream
  * failed. */

@@ -137,8 +137,15 @@ static void look_at_dropped(const lm_page_t *page, const void *p, const void *en
         p, past, requested, lm_block_bytes(page));
 }
 
+static bool interrupted; /* atomic */
+
+void lm_reuse_interrupted(void) { lm_store_relaxed(&interrupted, true); }
+
+/* In the child of a fork another thread may have stopped between word and fence or pattern. Relaxed: there is one
+ * thread when it is set. */
 static void look_at_any(const lm_page_t *page, const void *block) {
     size_t requested;
+    if (lm_load_relaxed(&interrupted)) return;
     if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
         look_at(LM_WRONG_INSIDE, page, block, false);
     else
@@ -165,7 +172,7 @@ void lm_reuse_check_page(const lm_page_t *page) {
 
 void lm_reuse_check_large(const lm_page_t *page) {
     const char *start = lm_span_start(page);
-    look_at_dropped(page, start, start + page->bytes);
+    if (!lm_load_relaxed(&interrupted)) look_at_dropped(page, start, start + page->bytes);
 }
 
 /* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds nothing half done. */

@@ -273,6 +273,8 @@ void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes);
 void lm_sampled_forget_peaks(void);
 
 void lm_sampled_lock(void);
+/* For signal handlers, whose thread may have it itself. false iff it could not be had for a while. */
+bool lm_sampled_lock_soon(void);
 void lm_sampled_unlock(void);
 void lm_sampled_after_fork(void);
 
@@ -405,11 +407,13 @@ void lm_reuse_check_page(const lm_page_t *page);
 /* A large object waits before its span goes back; false iff it may not. Those that wait go now: whether there are any.
  * No lock held. */
 bool lm_reuse_keep(lm_page_t *page, void *p);
+bool lm_reuse_unkeep(void);
 /* Whether p is one of those: how large it was, and what had been requested. */
 bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested);
 /* Before one of a first-class heap that is destroyed goes: reports what was written past its end. */
 void lm_reuse_check_large(const lm_page_t *page);
-bool lm_reuse_unkeep(void);
+/* In the child of a fork, where other threads were in the parent. */
+void lm_reuse_interrupted(void);
 /* For the worker, once a tick: those that wait go, if none came since the last tick. Whether some may be left. */
 bool lm_reuse_rest(bool all);
 
@@ -432,6 +436,7 @@ LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
 LM_INLINE void lm_given_at(const lm_page_t *page, const void *block) { (void)page, (void)block; }
 LM_INLINE void lm_reuse_check_page(const lm_page_t *page) { (void)page; }
 LM_INLINE void lm_reuse_check_large(const lm_page_t *page) { (void)page; }
+LM_INLINE void lm_reuse_interrupted(void) {}
 LM_INLINE bool lm_reuse_unkeep(void) { return false; }
 LM_INLINE bool lm_reuse_rest(bool all) {
     (void)all;

@@ -24,10 +24,17 @@
 lm_sampling_t lm_sampling = {0, 256, false};
 LM_AT_START lm_sampled_t lm_sampled;
 
-enum { PATTERN = 0xb7 };
+enum { PATTERN = 0xb7, PATIENCE = 1000 };
 LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
 
 void lm_sampled_lock(void) { lm_lock_take(&lm_sampled.lock); }
+bool lm_sampled_lock_soon(void) {
+    for (int i = 0; i < PATIENCE; i++) {
+        if (lm_lock_try(&lm_sampled.lock)) return true;
+        lm_os_yield();
+    }
+    return false;
+}
 void lm_sampled_unlock(void) { lm_lock_give(&lm_sampled.lock); }
 void lm_sampled_after_fork(void) { lm_lock_reset(&lm_sampled.lock); }
 
@@ -399,10 +406,14 @@ void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes) {
 }
 
 void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
-    const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
+    lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
     size_t least = least_align(bytes);
     if (!slot->left) p = place(slot->end, bytes, align > least ? align : least, false);
-    lm_sampled_mark(page, p, bytes);
+    lm_sampled_lock();
+    lm_sampled.bytes.now -=
+        page->bytes - bytes; /* it was counted with all of its class: nothing has gone */
+    set_object(slot, page, (char *)p, bytes);
+    lm_sampled_unlock();
     return p;
 }
 
@@ -494,12 +505,12 @@ bool lm_sampling_holds(const void *p) {
 size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most) {
     uint32_t index;
     if (lm_sampled_near(p, &index) == NULL) return 0;
-    lm_sampled_lock();
+    bool locked = lm_sampled_lock_soon(); /* in a signal handler the thread itself may have it */
     const lm_slot_t *slot = &lm_sampled.slots[index];
     const lm_trace_t *trace = of_free ? &slot->freed : &slot->allocated;
     size_t depth = trace->depth < most ? trace->depth : most;
     memcpy(frames, trace->frames, depth * sizeof *frames);
-    lm_sampled_unlock();
+    if (locked) lm_sampled_unlock();
     return depth;
 }
 

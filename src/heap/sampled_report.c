@@ -12,8 +12,6 @@
  */
 #include "heap/sampled.h"
 
-enum { PATIENCE = 1000 };
-
 /* ---- Lines ---- */
 
 /* Whether more is to be said; if so, a report has begun. */
@@ -88,14 +86,6 @@ void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond) {
 
 /* ---- Accesses ---- */
 
-static bool wait_a_little(void) {
-    for (int i = 0; i < PATIENCE; i++) {
-        if (lm_lock_try(&lm_sampled.lock)) return true;
-        lm_os_yield();
-    }
-    return false;
-}
-
 /* false iff this is nobody's object: it is as if the address had never been anything. */
 static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, size_t bytes) {
     static const char *const ways[] = {"access", "read", "write"};
@@ -132,7 +122,7 @@ lm_verdict_t lm_sampled_judge(const lm_bad_access_t *access) {
     const lm_page_t *page = lm_sampled_near((const void *)access->address, &index);
     if (page == NULL) return LM_VERDICT_OTHER;
     lm_slot_t *slot = &lm_sampled.slots[index];
-    bool locked = wait_a_little();
+    bool locked = lm_sampled_lock_soon();
     lm_slot_t copy = *slot;
     size_t bytes = page->bytes;
     if (locked) lm_sampled_unlock();

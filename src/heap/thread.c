@@ -512,6 +512,7 @@ static void after_fork_in_child(void) {
     lm_sites_after_fork();
     lm_orphan_after_fork();
     lm_sampled_after_fork();
+    lm_os_judge_after_fork();
     lm_offset_after_fork();
     lm_transfer_after_fork();
     lm_whole_after_fork();
@@ -523,7 +524,9 @@ static void after_fork_in_child(void) {
     }
     lm_span_visit(notify_again, NULL);
     FOR_EACH_HEAP(heap, node) {
-        if (not_here(heap)) end_foreign(heap);
+        if (!not_here(heap)) continue;
+        lm_reuse_interrupted();
+        end_foreign(heap);
     }
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);

@@ -178,3 +178,5 @@ void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access))
     errno = error;
     lm_lock_give(&lock);
 }
+
+void lm_os_judge_after_fork(void) { lm_lock_reset(&lock); }

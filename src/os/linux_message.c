@@ -3,6 +3,7 @@
  *   at the start   which file descriptor 2 is, is remembered; a duplicate of it is kept if lines are due at exit
  *   a line         descriptor 2, if it is that file, or one that a program puts there to be read (may_take);
  *                  else the duplicate, if it still is; else nowhere
+ *   shut in        where a line would have gone when the program forbade itself system calls: without a look, by write
  *
  * Programs close descriptor 2, and the next file that they open has its number: a report must not end in their data.
  * And many close their streams at exit, before loam's destructor says what was asked of it. A pipe that nobody reads
@@ -30,12 +31,14 @@ enum {
     ASIDE_FIRST = 3,
     ASIDE_END = 32,
     KEPT_FROM = 1000,
+    NOWHERE = -1,
     PATIENCE_MS = 1000
 };
 
 /* In the section that tells a thread inside loam from others: see linux.c. */
 static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
 call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d) {
+    (void)lm_add_relaxed(&lm_os_counts.calls, 1);
     return lm_syscall(n, a, b, c, d, 0, 0);
 }
 
@@ -47,6 +50,8 @@ static LM_AT_START struct {
     struct stat file;
 } began = {.seen = -EAGAIN};
 static int kept; /* atomic: a duplicate; 0: none */
+static int
+    shut_in_to; /* atomic: a descriptor, or NOWHERE, to which lines go without a look; 0: they do not */
 
 static intptr_t look(int file, struct stat *now) {
     *now = (struct stat){0}; /* for who reads this and does not know what the system writes */
@@ -91,28 +96,31 @@ static bool is_put_aside(void) {
 }
 
 /* Whether what descriptor 2 is now is there to be read, and not a file that happens to have its number: a terminal or
- * another character device, a pipe, a file that is opened for appending, what standard output is as well, or anything
- * if the former one was put aside. */
+ * another character device, a pipe, a file that is opened for appending or for writing alone, as freopen does (a
+ * program's data are mostly read as well), what standard output is, or anything if the former one was put aside. */
 static bool may_take(const struct stat *now) {
     if (S_ISCHR(now->st_mode) || S_ISFIFO(now->st_mode)) return true;
-    intptr_t flags = S_ISREG(now->st_mode) ? call(SYS_fcntl, ERROR, F_GETFL, 0, 0) : 0;
-    if (!failed(flags) && (flags & O_APPEND) != 0) return true;
+    intptr_t flags = S_ISREG(now->st_mode) ? call(SYS_fcntl, ERROR, F_GETFL, 0, 0) : O_RDWR;
+    if (!failed(flags) && ((flags & O_APPEND) != 0 || (flags & O_ACCMODE) == O_WRONLY)) return true;
     struct stat output;
     if (!failed(look(OUTPUT, &output)) && is_same(now, &output)) return true;
     return is_put_aside();
 }
 
-/* A descriptor, or -1. *breaks: whether it may be a pipe or a socket. */
+/* A descriptor, or NOWHERE. *breaks: whether it may be a pipe or a socket. */
 static int where_to(bool *breaks) {
     struct stat now;
     intptr_t got = look(ERROR, &now);
     *breaks = failed(got) || S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
-    if (failed(got) && got != -EBADF) return ERROR; /* a sandbox: as well as we can */
+    if (failed(got) && got != -EBADF) { /* a sandbox: as well as we can */
+        *breaks = false;
+        return ERROR;
+    }
     if (!failed(got) && ((!was_open() && began.seen != -EBADF) ||
                          (was_open() && is_same(&now, &began.file)) || may_take(&now)))
         return ERROR;
     int file = lm_load_relaxed(&kept); /* relaxed: as above */
-    if (file == 0 || failed(look(file, &now)) || !is_same(&now, &began.file)) return -1;
+    if (file == 0 || failed(look(file, &now)) || !is_same(&now, &began.file)) return NOWHERE;
     *breaks = S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
     return file;
 }
@@ -148,13 +156,23 @@ static void write_unbroken(int file, const char *text, size_t bytes) {
 }
 
 void lm_port_write_error(const char *text, size_t bytes) {
-    bool breaks;
-    int file = where_to(&breaks);
-    if (file < 0) return;
+    bool breaks = false;
+    int file = lm_load_relaxed(&shut_in_to); /* relaxed: a word by itself */
+    if (file == 0) file = where_to(&breaks);
+    if (file == NOWHERE) return;
     if (breaks)
         write_unbroken(file, text, bytes);
     else
         (void)write_all(file, text, bytes);
+}
+
+/* Not looked for again: that may be forbidden by now. Relaxed, all: as above. */
+void lm_os_message_shut_in(bool shut_in) {
+    bool breaks;
+    if (!shut_in)
+        lm_store_relaxed(&shut_in_to, 0);
+    else if (lm_load_relaxed(&shut_in_to) == 0)
+        lm_store_relaxed(&shut_in_to, where_to(&breaks));
 }
 
 /* ---- One report at a time ---- */
@@ -170,12 +188,9 @@ void lm_port_report_begin(void) {
         report.depth++;
         return;
     }
-    uint64_t end = 0;
-    /* Acquire: the depth that the last one left. */
-    while (!lm_cas_acquire(&report.thread, &nobody, self)) {
-        uint64_t now = lm_os_ms();
-        if (end == 0) end = now + PATIENCE_MS;
-        if (now >= end) { /* it may be gone: from now on it is ours */
+    /* Acquire: the depth that the last one left. Waits are counted, because a clock may be forbidden. */
+    for (int waited = 0; !lm_cas_acquire(&report.thread, &nobody, self); waited++) {
+        if (waited == PATIENCE_MS) { /* it may be gone: from now on it is ours */
             lm_store_relaxed(&report.thread, self);
             break;
         }
@@ -191,3 +206,6 @@ void lm_port_report_end(void) {
         return;                          /* relaxed: as above */
     lm_store_release(&report.thread, 0); /* release: the depth */
 }
+
+/* Who was in the middle of a report is not here. */
+void lm_os_message_after_fork(void) { report.thread = report.depth = 0; }

@@ -132,6 +132,10 @@ void lm_os_keep_apart(void *at, size_t bytes);
 void lm_os_message_begin(void);
 /* Keeps a way there that is not closed with it: lines at exit are due. */
 void lm_os_message_keep(void);
+/* From now on lines are written, by no other call, to where one would go now; false: no more. */
+void lm_os_message_shut_in(bool shut_in);
+/* In the child of a fork. */
+void lm_os_message_after_fork(void);
 
 /* ---- Faults and traces (linux_fault.c, linux_trace.c) ---- */
 
@@ -160,6 +164,8 @@ typedef enum lm_verdict {
  * signal handler. Who installs a handler for these signals later takes them away; another call takes them back, from
  * eight different handlers at most, and passes on to that handler: which may pass on to who was there before it. */
 void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
+/* In the child of a fork. */
+void lm_os_judge_after_fork(void);
 
 /* Before the first trace; may allocate. Without it a trace has one address. */
 void lm_os_trace_prepare(void);

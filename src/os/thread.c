@@ -196,6 +196,7 @@ void lm_port_before_fork(void) { port_hold(LM_PORT_WALK); }
 void lm_port_after_fork(bool child) {
     port_let(LM_PORT_WALK, child);
     if (child) lm_told_after_fork();
+    if (child) lm_os_message_after_fork();
 }
 
 static void port_before_fork(void) {
@@ -210,6 +211,7 @@ static void port_child(void) {
     port_let(LM_PORT_LIST, true);
     port_let(LM_PORT_WALK, true);
     lm_told_after_fork();
+    lm_os_message_after_fork();
 }
 
 /* Relaxed: who sees it set needs nothing of what was done before; two who do not are told apart by the exchange. */

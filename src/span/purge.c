@@ -293,6 +293,7 @@ void lm_purge_allow(bool allowed) {
         lm_biased_forbid();
         if (!never()) (void)lm_purge_all(); /* nobody else will */
     }
+    lm_os_message_shut_in(!allowed);
     lm_purge_resume();
 }
 

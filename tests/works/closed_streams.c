@@ -46,6 +46,18 @@ static void put(int fd, int number) {
     close(fd);
 }
 
+/* What freopen and a shell's 2> make of standard error. */
+static void written_only(void) {
+    char path[64];
+    int file = new_file(0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    put(open(path, O_WRONLY), 2);
+    void *volatile pointer = foreign + 64;
+    free(pointer);
+    CHECK(lseek(file, 0, SEEK_END) > 0, "no message in a file that is only written to");
+    close(file);
+}
+
 /* Another file takes the number of standard error while the program runs. */
 static int moved(void) {
     works_report_fd = fcntl(2, F_DUPFD_CLOEXEC, 100); /* beyond where one looks for it */
@@ -56,6 +68,8 @@ static int moved(void) {
     CHECK(is_told(), "no message in a file for appending");
     put(new_file(0), 2);
     CHECK(!is_told(), "a message in a second file of the program's");
+    written_only();
+    put(new_file(0), 2);
     int output = dup(1);
     dup2(2, 1);
     CHECK(is_told(), "no message where standard output is");

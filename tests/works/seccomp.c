@@ -9,9 +9,12 @@
  *
  * Four ways in: one thread; two threads that were there before the filter; a filter that comes
  * while freed memory waits to be given back; and a filter that refuses (EPERM) instead of killing,
- * where all must work as well.
+ * where all must work as well. And a mistake in such a program is told, where standard error is a file and where it is
+ * a pipe, with gettid (the line names the thread) and write alone.
  */
 #include "works.h"
+
+#include <loam/options.h>
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -30,8 +33,8 @@
 
 enum { cannot = 77, threads = 2 };
 
-static const unsigned allowed[] = {SYS_mmap,  SYS_munmap, SYS_madvise,    SYS_futex,       SYS_read,
-                                   SYS_write, SYS_exit,   SYS_exit_group, SYS_rt_sigreturn};
+static unsigned allowed[] = {SYS_mmap,  SYS_munmap, SYS_madvise,    SYS_futex,        SYS_read,
+                             SYS_write, SYS_exit,   SYS_exit_group, SYS_rt_sigreturn, SYS_exit};
 enum { allowed_count = sizeof allowed / sizeof allowed[0] };
 
 static void enter(unsigned otherwise) {
@@ -149,6 +152,40 @@ static void sandboxed(const char *way, unsigned otherwise) {
     _exit(0);
 }
 
+static void mistaken(int error) {
+    works_limit(60);
+    CHECK(dup2(error, 2) == 2 && loam_option_set("on_error", "ignore") == 0, "preparations");
+    allowed[allowed_count - 1] = SYS_gettid;
+    enter(SECCOMP_RET_KILL_PROCESS);
+    static char foreign[256];
+    void *volatile pointer = foreign + 64;
+    for (int i = 0; i < 3; i++) free(pointer);
+    _exit(0);
+}
+
+static void tell(int error, int reader, const char *where) {
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) mistaken(error);
+    works_expect_ok(works_wait(pid), where);
+    char text[2000] = "";
+    (void)lseek(reader, 0, SEEK_SET); /* a pipe has no place */
+    CHECK(read(reader, text, sizeof text - 1) > 0 && strstr(text, "loam: ") != NULL,
+          "no message in %s", where);
+}
+
+static void tell_anywhere(void) {
+    int ends[2];
+    FILE *file = tmpfile();
+    CHECK(file != NULL && pipe(ends) == 0, "a file and a pipe: %s", strerror(errno));
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
+    int only = open(path, O_WRONLY);
+    CHECK(only >= 0, "%s: %s", path, strerror(errno));
+    tell(only, fileno(file), "a sandbox with a mistake, and a file for errors");
+    tell(ends[1], ends[0], "a sandbox with a mistake, and a pipe for errors");
+}
+
 static int run(const char *way, unsigned otherwise) {
     pid_t pid = fork();
     CHECK(pid >= 0, "fork: %s", strerror(errno));
@@ -168,5 +205,6 @@ int main(void) {
     }
     for (int w = 0; w < 3; w++)
         works_expect_ok(run(ways[w], SECCOMP_RET_ERRNO | EPERM), "a sandbox that refuses");
+    if (!works_any_allocator()) tell_anywhere();
     return 0;
 }
