@@ -251,6 +251,7 @@ template <typename Take> void frees_all_of_a_sleeper(size_t small, Take take) {
 }
 
 TEST(Limits, WhatIsFreeInPagesOfOthersIsCollectedAtOnce) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer, and nobody in its place";
     alone([] {
         ASSERT_EQ(0, loam_limit_set(0, above(36 * kMiB)));
         frees_all_of_a_sleeper(24 * kMiB, loam_malloc);
@@ -258,6 +259,7 @@ TEST(Limits, WhatIsFreeInPagesOfOthersIsCollectedAtOnce) {
 }
 
 TEST(Limits, AlsoForAHeapOfItsOwnLimit) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer, and nobody in its place";
     alone([] {
         static loam_heap *heap;
         heap = loam_heap_create();
@@ -268,6 +270,7 @@ TEST(Limits, AlsoForAHeapOfItsOwnLimit) {
 }
 
 TEST(Limits, AlsoInAFullArena) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer, and nobody in its place";
     alone([] {
         static loam_heap *heap;
         char *own = unit::own_mapping(36 * kMiB);

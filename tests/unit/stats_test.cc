@@ -107,15 +107,21 @@ TEST_F(Stats, CountsSampledObjects) {
         ASSERT_EQ(0, loam_sampling_set(1));
         void *p[20];
         for (void *&one : p) one = loam_malloc(kBytes);
+        void *aligned = loam_malloc_aligned(33, 32); /* smaller than its class */
+        auto placed = now();
+        EXPECT_EQ(0u, placed->sampled_bytes.freed - before->sampled_bytes.freed);
+        EXPECT_EQ(20u * kBytes + 33, placed->sampled_bytes.peak - before->sampled_bytes.current);
+        loam_free(aligned);
         auto with = now();
+        EXPECT_EQ(33u, with->sampled_bytes.freed - before->sampled_bytes.freed);
         EXPECT_EQ(20u, with->sampled_objects.current - before->sampled_objects.current);
-        EXPECT_EQ(20u, with->sampled_objects.total - before->sampled_objects.total);
+        EXPECT_EQ(21u, with->sampled_objects.total - before->sampled_objects.total);
         EXPECT_EQ(20u * kBytes, with->sampled_bytes.current - before->sampled_bytes.current);
         EXPECT_GE(with->bytes_in_all.current - before->bytes_in_all.current, 20u * kBytes);
         adds_up(*with);
         for (int i = 0; i < 15; i++) loam_free(p[i]);
         auto less = now();
-        EXPECT_EQ(15u, less->sampled_objects.freed - before->sampled_objects.freed);
+        EXPECT_EQ(16u, less->sampled_objects.freed - before->sampled_objects.freed);
         EXPECT_EQ(5u, less->sampled_objects.current - before->sampled_objects.current);
         EXPECT_GE(less->sampled_objects.peak, 20u);
         adds_up(*less);
