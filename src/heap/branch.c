@@ -200,6 +200,8 @@ static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
 }
 
 static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
+    /* Relaxed: what comes this moment is for the next time. Who uses heaps by name alone comes nowhere else. */
+    if (lm_load_relaxed(&own->special) == LM_HAS_RETIRED) lm_whole_part_with_retired(own);
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *branch = find(own, whole);
     bool found = branch != NULL;
@@ -219,9 +221,10 @@ lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own) {
     lm_heap_t *branch = find(own, whole);
     if (LM_UNLIKELY(branch == NULL)) branch = new_branch(whole, own);
     if (branch == NULL) return NULL;
-    lm_heap_t *self = lm_heap_self;
-    self->branch = branch;
-    lm_store_relaxed(&self->of, whole);
+    lm_heap_t *front =
+        own->front; /* not lm_heap_self: the worker may have hidden it, and that one is everybody's */
+    front->branch = branch;
+    lm_store_relaxed(&front->of, whole);
     return branch;
 }
 

@@ -292,6 +292,9 @@ LM_INLINE void lm_block_free(void *p) {
 /* align is a power of two. */
 void *lm_malloc_aligned(size_t bytes, size_t align);
 
+/* As lm_block_alloc, for what must not end with a first-class heap that the thread's malloc uses: from its own. */
+void *lm_block_alloc_lasting(size_t bytes, size_t align);
+
 /* lm_block_alloc's block at a multiple of align, a power of two. Takes back either, whatever was written there. */
 #if LM_GUARD_LINKS
 void *lm_block_alloc_aligned(size_t bytes, size_t align);

@@ -242,11 +242,27 @@ static void unkeep(lm_heap_t *heap) {
 
 static bool unkeep_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
 
+/* How many heaps are being walked, whose pages must stay where they are: in all, and by this thread. */
+static unsigned walks; /* atomic */
+static LM_TLS unsigned walks_here;
+
+/* Relaxed, these: who looks has taken the registry's lock after who walks a heap has. */
+void lm_idle_hold(void) {
+    walks_here++;
+    (void)lm_add_relaxed(&walks, 1u);
+}
+void lm_idle_let(void) {
+    walks_here--;
+    (void)lm_add_relaxed(&walks, (unsigned)-1);
+}
+void lm_idle_after_fork(void) { lm_store_relaxed(&walks, walks_here); }
+static bool held(void) { return lm_load_relaxed(&walks) > 0; }
+
 void lm_idle_unkeep(void) {
     /* In a handler of the program's before fork: the heaps are locked, and not for us. */
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
     lm_lock_take(&lm_registry_lock);
-    (void)pass(kept_or_told, unkeep_each);
+    if (!held()) (void)pass(kept_or_told, unkeep_each);
     lm_lock_give(&lm_registry_lock);
 }
 
@@ -286,6 +302,10 @@ bool lm_idle_collect(bool last) {
 
 void lm_idle_collect_now(void) {
     lm_lock_take(&lm_registry_lock);
+    if (held()) {
+        lm_lock_give(&lm_registry_lock);
+        return;
+    }
     (void)note();
     /* Whose pages were gone through a tick ago: again. */
     for (lm_node_t *node = lm_registry.first; node != NULL;

@@ -113,7 +113,14 @@ LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
 #endif
+    /* Who finds a word that is not whole must find carved, too (fence.c). */
+#if LOAM_DEBUG
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
     lm_store_relaxed(&page->carved, (uint16_t)(page->carved + n));
+#if LOAM_DEBUG
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
     lm_store_relaxed(&page->live, page->live + n);
     page->virgin = page->fresh && !LOAM_DEBUG;
     return list;

@@ -160,7 +160,12 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         return realloc_aligned(p, bytes, 1, 0, NULL, fresh);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
-        void *there = lm_large_resize_fresh(page, p, lm_large_need(whole), fresh);
+        size_t need = lm_large_need(whole);
+        /* Moved by pages it would stay its heap's. Relaxed: an object in use changes it only while its heap ends. */
+        bool moves = lm_load_relaxed(&page->whole) == (into != NULL ? into : lm_whole_chosen());
+        void *there = moves ? lm_large_resize_fresh(page, p, need, fresh)
+                      : lm_large_fit(page, need, fresh) ? p
+                                                        : NULL;
         if (there != NULL) return lm_mark(there, bytes);
     }
     bool fits = whole <= lm_block_room(page, p), zeroed = fresh != NULL && whole > LM_BLOCK_MOST;

@@ -545,6 +545,11 @@ bool lm_idle_collect(bool last);
  * lock held, and not by who is inside fork. */
 void lm_idle_collect_now(void);
 
+/* Around a walk: until then neither of the two that come before and after here takes pages from anybody. */
+void lm_idle_hold(void);
+void lm_idle_let(void);
+void lm_idle_after_fork(void);
+
 /* Takes what the heaps of ended threads were left with for the next ones, or for frees on their way. No lock held. */
 void lm_idle_unkeep(void);
 

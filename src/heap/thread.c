@@ -516,6 +516,7 @@ static void after_fork_in_child(void) {
     lm_offset_after_fork();
     lm_transfer_after_fork();
     lm_whole_after_fork();
+    lm_idle_after_fork();
     lm_lock_reset(&common_lock);
     /* The registry stays locked to the end: the worker, should one start, waits there first. */
     FOR_EACH_HEAP(heap, node) {

@@ -149,6 +149,7 @@ bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context) {
     spans_t spans;
     lm_purge_pause();
+    lm_idle_hold(); /* before the registry's lock */
     bool on = collect(&spans, whole);
     for (size_t i = 0; on && i < spans.count; i++) {
         lm_page_t *span = spans.at[i];
@@ -156,6 +157,7 @@ bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
         if (span->kind == LM_KIND_LARGE) on = visit_large(span, area, block, context);
     }
     if (spans.memory != NULL) lm_span_give(spans.memory, false);
+    lm_idle_let();
     lm_purge_resume();
     return on;
 }

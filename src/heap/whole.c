@@ -89,7 +89,7 @@ struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done) {
     *done = false;
     if (lm_heap_get() == NULL) return NULL;
     lm_heap_t *own = lm_heap_mine();
-    struct loam_heap *before = lm_heap_self->whole;
+    struct loam_heap *before = own->front->whole; /* as in lm_branch_of */
     lm_heap_t *front = whole == NULL ? own : lm_branch_of(whole, own);
     if (front == NULL) return before;
     if (front->special == LM_IS_BRANCH) {
@@ -207,9 +207,6 @@ static void leave_front(const struct loam_heap *whole, lm_heap_t *own) {
 
 static void put_away(struct loam_heap *whole) {
     if (whole->arena != NULL) lm_range_let(whole->arena);
-    lm_lock_take(&whole->lock); /* somebody may be changing a large object (whole_alloc.c) */
-    whole->life++;
-    lm_lock_give(&whole->lock);
     if (whole->handed != NULL) {
         whole->handed[0] = (uintptr_t)spare_handed;
         spare_handed = whole->handed;
@@ -263,6 +260,10 @@ void lm_whole_destroy(struct loam_heap *whole) {
         leave(branch, own);
         lm_branch_spare(branch);
     }
+    lm_lock_take(
+        &whole->lock); /* somebody may be changing a large object (whole_alloc.c), by mistake */
+    whole->life++;
+    lm_lock_give(&whole->lock);
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);
         page->whole = NULL;
@@ -292,7 +293,10 @@ void lm_whole_delete(struct loam_heap *whole) {
         leave(branch, own);
         if (!of_others) lm_branch_spare(branch);
     }
-    lm_lock_take(&whole->lock); /* somebody may be freeing one */
+    lm_lock_take(
+        &whole
+             ->lock); /* somebody may be freeing one, or changing it: that must not come back (life) */
+    whole->life++;
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);
         lm_store_release(&page->whole, NULL); /* the last that is done to it: see lm_large_free */
@@ -304,23 +308,32 @@ void lm_whole_delete(struct loam_heap *whole) {
 
 /* ---- Fork ---- */
 
-#define FOR_EACH_WHOLE(whole, node) \
-    for (lm_node_t *node = wholes.first; node != NULL; node = lm_list_after(&wholes, node)) \
+#define FOR_EACH_WHOLE(list, whole, node) \
+    for (lm_node_t *node = (list)->first; node != NULL; node = lm_list_after((list), node)) \
         for (struct loam_heap *whole = LM_CONTAINER(node, struct loam_heap, link); whole != NULL; \
              whole = NULL)
 
-void lm_whole_lock_late(void) { FOR_EACH_WHOLE(whole, node) lm_lock_take(&whole->late_lock); }
-void lm_whole_lock(void) { FOR_EACH_WHOLE(whole, node) lm_lock_take(&whole->lock); }
+void lm_whole_lock_late(void) {
+    FOR_EACH_WHOLE(&wholes, whole, node) lm_lock_take(&whole->late_lock);
+}
+
+/* Of heaps that have ended as well: somebody may be looking at one's life. */
+void lm_whole_lock(void) {
+    FOR_EACH_WHOLE(&wholes, whole, node) lm_lock_take(&whole->lock);
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_take(&whole->lock);
+}
 
 void lm_whole_unlock(void) {
-    FOR_EACH_WHOLE(whole, node) {
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_give(&whole->lock);
+    FOR_EACH_WHOLE(&wholes, whole, node) {
         lm_lock_give(&whole->lock);
         lm_lock_give(&whole->late_lock);
     }
 }
 
 void lm_whole_after_fork(void) {
-    FOR_EACH_WHOLE(whole, node) {
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_reset(&whole->lock);
+    FOR_EACH_WHOLE(&wholes, whole, node) {
         lm_lock_reset(&whole->lock);
         lm_lock_reset(&whole->late_lock);
     }

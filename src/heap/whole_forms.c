@@ -23,6 +23,16 @@ struct loam_heap *lm_whole_chosen(void) {
     return lm_load_relaxed(&lm_heaps_chosen) ? lm_heap_chosen() : NULL;
 }
 
+void *lm_block_alloc_lasting(size_t bytes, size_t align) {
+    struct loam_heap *chosen = lm_whole_chosen();
+    bool done;
+    if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(NULL, &done);
+    void *p = align <= 16 ? lm_block_alloc(bytes) : lm_block_alloc_aligned(bytes, align);
+    if (LM_UNLIKELY(chosen != NULL))
+        (void)lm_whole_choose(chosen, &done); /* there is a branch of it */
+    return p;
+}
+
 struct loam_heap *lm_whole_of(const void *p) {
     const lm_page_t *span = lm_page_of(p);
     if (span->kind == LM_KIND_NONE) span = lm_span_holding(p); /* the middle of a large object */

@@ -174,7 +174,7 @@ static magazines_t *table_grow(unsigned slot) {
     if (old == &gone) return NULL;
     while (count <= slot) count *= 2;
     size_t bytes = sizeof(magazines_t) + count * sizeof(magazine_t);
-    magazines_t *table = (magazines_t *)lm_block_alloc(bytes);
+    magazines_t *table = (magazines_t *)lm_block_alloc_lasting(bytes, 1);
     if (table == NULL) return NULL;
     if (!lm_thread_on_exit(thread_ended, table)) {
         lm_block_give_back(table);
@@ -351,7 +351,7 @@ static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     if (slot == slots_count) {
         unsigned count = slot == 0 ? FIRST_SLOTS : 2 * slot;
         loam_shared_pool **more =
-            (loam_shared_pool **)lm_block_alloc(count * sizeof(loam_shared_pool *));
+            (loam_shared_pool **)lm_block_alloc_lasting(count * sizeof(loam_shared_pool *), 1);
         if (more == NULL) {
             lm_lock_give(&directory_lock);
             return false;
