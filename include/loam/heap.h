@@ -61,9 +61,9 @@ LOAM_API void loam_heap_destroy(loam_heap *heap) LOAM_NOEXCEPT;
 LOAM_API loam_heap *loam_heap_create(void) LOAM_NOEXCEPT LOAM_HEAP_BEGUN;
 
 /* What the calling thread's malloc, and all that builds on it, allocates from, from now on; NULL: its own heap, as at
- * its start. *before (may be NULL) is what it was. 0, or -ENOMEM iff there is no memory; -EINVAL iff
- * it has ended. Of this thread only. Pages of loam_pages() stay the thread's own. Objects at an offset (loam_malloc_aligned_offset and its kin) belong to no heap,
- * whatever the default: no limit counts them, no walk shows them, and they outlive the heap. */
+ * its start. *before (may be NULL) is what it was. 0, or -ENOMEM iff there is no memory; -EINVAL iff it has ended. Of
+ * this thread only. Pages of loam_pages() stay the thread's own. Objects at an offset (loam_malloc_aligned_offset and
+ * its kin) belong to no heap, whatever the default: no limit counts them, no walk shows them, and they outlive it. */
 LOAM_API int loam_heap_set_default(loam_heap *heap, loam_heap **before) LOAM_NOEXCEPT;
 
 /* That heap; NULL: the thread's own. */

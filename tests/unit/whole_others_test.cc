@@ -1,5 +1,5 @@
-/* whole_others_test.cc: first-class heaps beside what else goes on: objects that come from elsewhere, chunks of regions,
- * threads that use heaps by name alone, walks while memory is short. */
+/* whole_others_test.cc: first-class heaps beside what else goes on: objects that come from elsewhere, chunks of
+ * regions, threads that use heaps by name alone, walks while memory is short. */
 #include "sleepers.h"
 #include "whole_unit.h"
 
