@@ -17,8 +17,8 @@
 
 /* Relaxed, all of these: numbers, with nothing behind them. */
 
-/* The hard limit alone: what is asked for beyond what is needed tells nobody, though others may meanwhile see it as used
- * (lm_whole_count), and so as a peak. */
+/* The hard limit alone: what is asked for beyond what is needed tells nobody, though others may meanwhile see it as
+ * used (lm_whole_count), and so as a peak. */
 static bool reserve(struct loam_heap *whole, size_t slices, size_t *now) {
     size_t bytes = slices << LM_SLICE_SHIFT, used = lm_load_relaxed(&whole->used);
     do {

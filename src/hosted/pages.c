@@ -71,7 +71,7 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
     /* Huge pages from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
-    /* Those that end stay with the thread (pages_put), which may have had a heap of its own for its malloc meanwhile. */
+    /* Those that end stay with the thread (pages_put), and must not go with a heap that its malloc uses now. */
     void *chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
     if (chunk != NULL) *got = bytes;
     return chunk;
