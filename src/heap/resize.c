@@ -163,10 +163,9 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         size_t need = lm_large_need(whole);
         /* Moved by pages it would stay its heap's. Relaxed: an object in use changes it only while its heap ends. */
         bool moves = lm_load_relaxed(&page->whole) == (into != NULL ? into : lm_whole_chosen());
-        void *there = moves ? lm_large_resize_fresh(page, p, need, fresh)
-                      : lm_large_fit(page, need, fresh) ? p
-                                                        : NULL;
+        void *there = moves ? lm_large_resize_fresh(page, p, need, fresh) : NULL;
         if (there != NULL) return lm_mark(there, bytes);
+        if (!moves && lm_large_fit(page, need, fresh)) return lm_mark(p, bytes);
     }
     bool fits = whole <= lm_block_room(page, p), zeroed = fresh != NULL && whole > LM_BLOCK_MOST;
     int error = fits ? errno : 0;
