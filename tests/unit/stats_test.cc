@@ -436,7 +436,7 @@ TEST_F(HeapStats, ThreadsAndLargeObjects) {
     for (int i = 0; i < 3; i++) in_thread([&] { unit::free_all(take(500, 32)); });
     void *p = take(1000000), *q = take(300000);
     loam_free(q);
-    p = loam_realloc(p, 2000000);
+    p = loam_heap_realloc(heap_, p, 2000000);
     loam_stats_t stats = of_heap();
     EXPECT_EQ(1500u, stats.small_objects.total);
     EXPECT_EQ(1500u, stats.small_objects.freed);
