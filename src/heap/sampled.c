@@ -410,8 +410,8 @@ void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
     size_t least = least_align(bytes);
     if (!slot->left) p = place(slot->end, bytes, align > least ? align : least, false);
     lm_sampled_lock();
-    lm_sampled.bytes.now -=
-        page->bytes - bytes; /* it was counted with all of its class: nothing has gone */
+    /* It was counted with all of its class: nothing has gone. */
+    lm_sampled.bytes.now -= page->bytes - bytes;
     set_object(slot, page, (char *)p, bytes);
     lm_sampled_unlock();
     return p;

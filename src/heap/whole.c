@@ -260,8 +260,8 @@ void lm_whole_destroy(struct loam_heap *whole) {
         leave(branch, own);
         lm_branch_spare(branch);
     }
-    lm_lock_take(
-        &whole->lock); /* somebody may be changing a large object (whole_alloc.c), by mistake */
+    /* Somebody may be changing a large object (whole_alloc.c), by mistake. */
+    lm_lock_take(&whole->lock);
     whole->life++;
     lm_lock_give(&whole->lock);
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
@@ -293,9 +293,8 @@ void lm_whole_delete(struct loam_heap *whole) {
         leave(branch, own);
         if (!of_others) lm_branch_spare(branch);
     }
-    lm_lock_take(
-        &whole
-             ->lock); /* somebody may be freeing one, or changing it: that must not come back (life) */
+    /* Somebody may be freeing one, or changing it, which must not come back (life). */
+    lm_lock_take(&whole->lock);
     whole->life++;
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);

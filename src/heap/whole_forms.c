@@ -28,8 +28,8 @@ void *lm_block_alloc_lasting(size_t bytes, size_t align) {
     bool done;
     if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(NULL, &done);
     void *p = align <= 16 ? lm_block_alloc(bytes) : lm_block_alloc_aligned(bytes, align);
-    if (LM_UNLIKELY(chosen != NULL))
-        (void)lm_whole_choose(chosen, &done); /* there is a branch of it */
+    /* There is a branch of it: this needs no memory. */
+    if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(chosen, &done);
     return p;
 }
 
