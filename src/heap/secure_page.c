@@ -63,11 +63,26 @@ static bool keeps_order(const lm_heap_t *heap, unsigned size_class) {
     return heap->full[size_class].first != NULL || heap->partial[size_class].first != NULL;
 }
 
+/* Malloc reads a block before it writes to it, and of memory that is new the system gives the first reader a page of
+ * zeros to look at, and the writer another one. Here all of a run's pages are written to, by the links, but that of
+ * the last block's end; ends of blocks above 1 KiB may have one each. No value changes: it may be known to be wrong. */
+static void touch_ends(char *first, uint32_t n, size_t bytes) {
+    for (uint32_t i = bytes > LM_SMALL_MOST ? 0 : n - 1; i < n; i++) {
+        char *last = first + (i + 1) * bytes - 1, none = 0;
+        /* Relaxed: nobody else knows the block. Adding nothing would be a read to some compilers. */
+        (void)__atomic_compare_exchange_n(last, &none, 0, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED);
+    }
+}
+
 /* From the end on, each time one of a few blocks at random, in whose place comes the next: what is made together lies
  * near together. Block 0 of a page comes last of its run: then there is a block with a canary before the others. */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n) {
     size_t bytes = page->block_bytes;
-    if (!page->fresh) memset(first, 0, n * bytes);
+    if (page->fresh)
+        touch_ends(first, n, bytes);
+    else
+        memset(first, 0, n * bytes);
     lm_heap_t *heap = page->heap;
     bool in_order = keeps_order(heap, page->size_class);
     lm_later_keep_order(heap, lm_later_ring(page->size_class), in_order);

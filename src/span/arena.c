@@ -256,6 +256,9 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
     if (was == LM_KIND_CLEAN) lm_purge_retaken(slices);
+#if LM_SECURE
+    if (was == LM_KIND_CLEAN) lm_group_retaken(group, slices);
+#endif
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
     if (kind == LM_KIND_PAGE) lm_space.page_slices += slices;
 }
@@ -356,7 +359,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     }
 #if LM_SECURE
     /* What other groups hold is of no use here: rather that it goes than that both are held. */
-    if (span == NULL) lm_purge_hurry();
+    if (span == NULL) lm_group_hurry(wanted);
 #endif
     if (span == NULL && lm_limit_admits(slices, spared)) {
         span = clean(group, wanted);

@@ -11,13 +11,26 @@
  * It cannot keep that up where there is no more memory: then a group takes what large objects have left, and at last
  * what all groups have purged is nobody's again. Until then its addresses do not go back to the system, not even at the
  * arena's end. In other builds all memory is of one group.
+ *
+ * What a group has freed is of no use to others: so who takes clean memory while much is dirty asks the worker to purge
+ * the oldest spans, until as much has gone. A program that comes back to the sizes it left would pay for that in page
+ * faults each time: once a quarter of what was purged so is taken anew, nobody asks for some seconds.
  * Invariant: lm_span_check: both ends of a free span name its group; neighbours of one kind and group are merged.
  */
 #include "span/room.h"
 
+#include <string.h>
+
 #if LM_SECURE
 
-enum { CHUNK_LEAST = 16, CHUNK_MOST = 512 }; /* slices: 1 and 32 MiB */
+enum {
+    CHUNK_LEAST = 16, /* slices: 1 and 32 MiB */
+    CHUNK_MOST = 512,
+    SPARED_SLICES = 8,  /* 512 KiB, and a sixteenth of what is in use: dirty, and no reason to hurry */
+    HURRY_SLICES = 8,   /* taken since, that the worker is woken for */
+    REGRET_SLICES = 16, /* taken anew that was purged so, before that counts */
+    PAUSE_TICKS = 100,  /* then: five seconds, where the delay is as usual */
+};
 
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices;
@@ -36,6 +49,7 @@ void lm_group_backed(lm_group_t group, size_t first, size_t slices) {
         slot->wiped_class = LM_WIPED_WHOLLY;
     }
     lm_space_set_group(first, group);
+    lm_group_retaken(group, slices);
 }
 
 bool lm_group_forget(void) {
@@ -70,6 +84,52 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
         lm_space_insert(first + length, rest, LM_KIND_CLEAN, 0);
     }
     return span;
+}
+
+/* ---- Purges in a hurry ---- */
+
+/* Dirty slices that may stay. */
+static size_t spared(void) { return SPARED_SLICES + lm_space_used() / 16; }
+
+void lm_group_hurry(size_t slices) {
+    lm_hurry_t *hurry = &lm_space.hurry;
+    if (lm_space.dirty_slices <= spared() || lm_space.worker != LM_WORKER_ON ||
+        lm_load_relaxed(&lm_purge_never) || (int32_t)(lm_space.tick - hurry->next) < 0)
+        return;
+    hurry->next = lm_space.tick; /* ticks turn over */
+    hurry->due += slices;
+    if (hurry->due < HURRY_SLICES || lm_load_relaxed(&hurry->asked)) return;
+    lm_store_relaxed(&hurry->asked, true); /* relaxed: looked at again with the lock held */
+    lm_os_wake(&lm_space.stop);
+}
+
+size_t lm_group_purge(void) {
+    lm_hurry_t *hurry = &lm_space.hurry;
+    size_t due = hurry->due, purged = 0, part = 1;
+    hurry->due = 0;
+    lm_store_relaxed(&hurry->asked, false);
+    while (lm_space.stop == 0 && part > 0 && purged < due && lm_space.dirty_slices > spared()) {
+        lm_page_t *oldest = LM_CONTAINER(lm_space.aged.first, lm_page_t, age);
+        lm_group_t group = lm_space_group(oldest);
+        purged += part = lm_purge_one(0);
+        hurry->purged[group] += part;
+        hurry->total += part;
+    }
+    return purged;
+}
+
+void lm_group_retaken(lm_group_t group, size_t slices) {
+    lm_hurry_t *hurry = &lm_space.hurry;
+    size_t n = hurry->purged[group];
+    if (LM_LIKELY(n == 0)) return;
+    if (n > slices) n = slices;
+    hurry->purged[group] -= n;
+    hurry->regretted += n;
+    if (hurry->regretted < REGRET_SLICES || hurry->regretted < hurry->total / 4) return;
+    memset(hurry->purged, 0, sizeof hurry->purged);
+    hurry->regretted = hurry->total = hurry->due = 0;
+    lm_store_relaxed(&hurry->asked, false); /* relaxed: as above */
+    hurry->next = lm_space.tick + PAUSE_TICKS;
 }
 
 #endif

@@ -15,7 +15,7 @@
  * Near a limit of the process's or of its control group's, spans wait shorter, or not at all (limit.c).
  *
  * Where memory is in groups (secure builds), what one has freed is of no use to another: when one takes clean memory
- * and much is dirty, the worker is woken at once.
+ * and much is dirty, the worker is woken at once (group.c).
  *
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *
@@ -32,7 +32,6 @@ enum {
     TICK_LEAST_MS = 10,
     LINGER_TICKS = 20,  /* how long the worker waits for threads that are about to sleep */
     INLINE_SLICES = 64, /* without a worker: dirty slices that are always allowed, 4 MiB */
-    HURRY_SLICES = 16,  /* the same of other groups, when one takes clean ones, 1 MiB */
 };
 
 lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
@@ -120,47 +119,26 @@ void lm_space_rest(void) {
     }
 }
 
-/* Slices not free. */
-static size_t used(void) {
-    return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
-}
-
+/* For the next tick, which counts how long threads rest: a hurry meanwhile makes none. */
+static void wait_for_tick(void) {
 #if LM_SECURE
-
-static size_t spared(void) { return HURRY_SLICES + used() / 16; }
-
-void lm_purge_hurry(void) {
-    if (lm_space.dirty_slices <= spared() || lm_space.worker != LM_WORKER_ON || never() ||
-        (int32_t)(lm_space.tick - lm_space.hurry_next) < 0)
-        return;
-    lm_space.hurry_next = lm_space.tick + lm_purge_ticks();
-    lm_store_relaxed(&lm_space.hurried, true); /* relaxed: looked at again with the lock held */
-    lm_os_wake(&lm_space.stop);
-}
-
-static void work_in_a_hurry(void) {
-    size_t purged = 0, part = 1;
-    lm_lock_take(&lm_space.lock);
-    lm_store_relaxed(&lm_space.hurried, false);
-    while (lm_space.stop == 0 && part > 0 && lm_space.dirty_slices > spared())
-        purged += part = lm_purge_one(0);
-    remember(purged);
-    lm_lock_give(&lm_space.lock);
-}
-
+    for (uint64_t now = lm_os_ms(), tick = now + tick_ms(); now < tick; now = lm_os_ms()) {
+        lm_os_wait(&lm_space.stop, 0, (uint32_t)(tick - now));
+        if (!lm_load_relaxed(&lm_space.hurry.asked)) return;
+        lm_lock_take(&lm_space.lock);
+        remember(lm_group_purge());
+        lm_lock_give(&lm_space.lock);
+    }
+#else
+    lm_os_wait(&lm_space.stop, 0, tick_ms());
 #endif
+}
 
 static void work(void) {
     bool more = true;
     LM_PROBE(worker_start);
     for (unsigned lingered = 0; more; lingered++) {
-        lm_os_wait(&lm_space.stop, 0, tick_ms());
-#if LM_SECURE
-        if (lm_load_relaxed(&lm_space.hurried)) { /* no tick: those count how long threads rest */
-            work_in_a_hurry();
-            lm_os_wait(&lm_space.stop, 0, tick_ms());
-        }
-#endif
+        wait_for_tick();
         /* Not only once it has decided to end: then it must not wait for locks any more. */
         bool last = lm_load_relaxed(&lm_space.stop) != 0 || lingered >= LINGER_TICKS;
         /* Sequentially consistent, here and below: who calls later is seen below, or sees that we end. */
@@ -234,7 +212,7 @@ bool lm_purge_may_work(void) {
 
 void lm_purge_inline(void) {
     if (lm_purge_may_work()) return;
-    size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + used() / 8;
+    size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + lm_space_used() / 8;
     if (lm_space.dirty_slices <= most || never()) return;
     while (lm_purge_one(0) > 0) {}
 }

@@ -22,6 +22,18 @@ typedef enum lm_group { LM_GROUP_LARGE, LM_GROUPS } lm_group_t;
  * each doubling. */
 enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 2 * LM_GROUPS };
 
+#if LM_SECURE
+/* What one group has freed is purged when another takes new memory (group.c). */
+typedef struct lm_hurry {
+    bool asked;               /* atomic: of the worker */
+    uint32_t next;            /* tick before which nobody asks */
+    size_t due;               /* slices taken since the last one */
+    size_t total;             /* purged, since the last pause */
+    size_t purged[LM_GROUPS]; /* those of each group that it has not taken anew */
+    size_t regretted;         /* those that it has */
+} lm_hurry_t;
+#endif
+
 typedef enum lm_pressure { LM_PRESSURE_NONE, LM_PRESSURE_SOME, LM_PRESSURE_HIGH } lm_pressure_t;
 
 typedef struct lm_space {
@@ -46,8 +58,7 @@ typedef struct lm_space {
     unsigned refused;      /* times in a row that the system did not take memory back */
     uint32_t stop;         /* the worker sleeps on it; 1: it must end */
 #if LM_SECURE
-    bool hurried;        /* atomic: the worker shall purge at once */
-    uint32_t hurry_next; /* tick before which it does not again */
+    lm_hurry_t hurry;
 #endif
     unsigned busy;     /* spans being purged without the lock */
     size_t huge_rest;  /* atomic: slices before the next huge page: the last one was slow */
@@ -133,6 +144,11 @@ LM_INLINE lm_group_t lm_space_group_for(lm_kind_t kind, size_t block_bytes) {
  * Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
 
+/* Slices not free. */
+LM_INLINE size_t lm_space_used(void) {
+    return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
+}
+
 /* So many slices are clean again, though not yet counted as that. */
 LM_INLINE void lm_space_cleaned(size_t slices) {
     lm_space.committed.now = lm_arena.slices - lm_space.clean_slices;
@@ -166,6 +182,12 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
 bool lm_space_unmark(size_t first, size_t slices);
 /* The same, once they were purged: they may have guards again. */
 bool lm_space_purged(size_t first, size_t slices);
+/* group.c: so many clean slices are about to be taken, while other groups may hold much that is dirty: the worker shall
+ * purge as many, in whole spans. It does; returns how many. Gives the lock up meanwhile. */
+void lm_group_hurry(size_t slices);
+size_t lm_group_purge(void);
+/* A group has taken clean ones. */
+void lm_group_retaken(lm_group_t group, size_t slices);
 /* group.c: clean slices that were nobody's, and that a huge page backs now, are the group's. */
 void lm_group_backed(lm_group_t group, size_t first, size_t slices);
 /* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
@@ -248,10 +270,6 @@ void lm_purge_after_fork(void);
 
 /* purge.c: notes that clean memory was taken, which what was purged might have served. */
 void lm_purge_retaken(size_t slices);
-
-/* purge.c: clean memory is about to be taken while other groups may hold much that is dirty: the worker shall purge it
- * now, unless it did lately. */
-void lm_purge_hurry(void);
 
 /* purge.c: purges in the caller's thread when no worker may do it and too much is dirty. Gives the
  * lock up meanwhile. */

@@ -168,20 +168,66 @@ TEST(Group, OfWhatWasNobodysNothingIsKnown) {
     lm_span_check();
 }
 
-/* The delay alone would take a minute. */
-TEST(Group, WhatOthersHoldGoesWhenOneTakesNewMemory) {
+/* Nothing is dirty, nobody has hurried yet, and the delay alone would take a minute. */
+void begin_anew() {
     lm_purge_policy.delay_ms = 60000;
-    used_by(48, 16 << 20);
-    size_t dirty = lm_load_relaxed(&lm_space.dirty_slices);
-    ASSERT_GT(dirty, 200u);
+    lm_purge_all();
     lm_lock_take(&lm_space.lock);
-    lm_space.hurry_next = lm_space.tick;
+    lm_space.hurry = {};
+    lm_space.hurry.next = lm_space.tick;
     lm_lock_give(&lm_space.lock);
-    std::vector<void *> objects;
-    for (int i = 0; i < 1000; i++) objects.push_back(lm_malloc(8000));
+}
+
+/* 16 MiB of tiny blocks. */
+size_t dirty_of_others() {
+    begin_anew();
+    used_by(48, 16 << 20);
+    return lm_load_relaxed(&lm_space.dirty_slices);
+}
+
+/* As much of another group is taken: waits until half of what was dirty is not. */
+size_t dirty_after_new(size_t dirty, std::vector<void *> *objects) {
+    for (int i = 0; i < 2000; i++) objects->push_back(lm_malloc(8000));
     for (int i = 0; i < 1000 && lm_load_relaxed(&lm_space.dirty_slices) > dirty / 2; i++)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_LE(lm_load_relaxed(&lm_space.dirty_slices), dirty / 2);
+    return lm_load_relaxed(&lm_space.dirty_slices);
+}
+
+TEST(Group, WhatOthersHoldGoesWhenOneTakesNewMemory) {
+    size_t dirty = dirty_of_others();
+    ASSERT_GT(dirty, 200u);
+    std::vector<void *> objects;
+    EXPECT_LE(dirty_after_new(dirty, &objects), dirty / 2);
+    for (void *p : objects) lm_free(p);
+    lm_span_check();
+}
+
+/* A hundred spans of one slice each, and between them what is in use. */
+TEST(Group, NotManyMoreSpansGoThanAreTaken) {
+    begin_anew();
+    std::vector<lm_page_t *> spans, objects;
+    for (int i = 0; i < 200; i++) spans.push_back(lm_span_take(1, 1, LM_KIND_LARGE, nullptr));
+    for (size_t i = 0; i < spans.size(); i += 2) lm_span_give(spans[i], false);
+    ASSERT_GE(lm_load_relaxed(&lm_space.dirty_slices), 100u);
+    for (int i = 0; i < 20; i++) objects.push_back(lm_span_take_page(1, 48, false, nullptr));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_GE(lm_load_relaxed(&lm_space.dirty_slices), 80u);
+    for (lm_page_t *span : objects) lm_span_give(span, false);
+    for (size_t i = 1; i < spans.size(); i += 2) lm_span_give(spans[i], false);
+    lm_span_check();
+}
+
+TEST(Group, NobodyHurriesForAWhileOnceWhatWasPurgedIsTakenAgain) {
+    size_t dirty = dirty_of_others();
+    ASSERT_GT(dirty, 200u);
+    std::vector<void *> objects;
+    ASSERT_LE(dirty_after_new(dirty, &objects), dirty / 2);
+    used_by(48, 16 << 20);
+    lm_lock_take(&lm_space.lock);
+    EXPECT_GT(static_cast<int32_t>(lm_space.hurry.next - lm_space.tick), 0);
+    lm_lock_give(&lm_space.lock);
+    for (int i = 0; i < 100; i++) objects.push_back(lm_malloc(100000));
+    EXPECT_FALSE(lm_load_relaxed(&lm_space.hurry.asked));
     for (void *p : objects) lm_free(p);
     lm_span_check();
 }
