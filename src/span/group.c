@@ -24,9 +24,9 @@
 #if LM_SECURE
 
 enum {
-    CHUNK_LEAST = 16, /* slices: 1 and 32 MiB */
+    CHUNK_LEAST = 16, /* slices, as below: 1 and 32 MiB */
     CHUNK_MOST = 512,
-    SPARED_SLICES = 8,  /* 512 KiB, and a sixteenth of what is in use: dirty, and no reason to hurry */
+    SPARED_SLICES = 8,  /* and a sixteenth of what is in use: dirty, but no reason to hurry */
     HURRY_SLICES = 8,   /* taken since, that the worker is woken for */
     REGRET_SLICES = 16, /* taken anew that was purged so, before that counts */
     PAUSE_TICKS = 100,  /* then: five seconds, where the delay is as usual */
