@@ -5,25 +5,20 @@
 
 #include <errno.h>
 
-static void *failed(int error) {
-    errno = error;
-    return NULL;
-}
-
 /* ---- New objects ---- */
 
 void *loam_malloc_aligned(size_t size, size_t align) {
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     ALLOCATE(size, lm_malloc_aligned(size, align));
 }
 
 void *loam_malloc_aligned_offset(size_t size, size_t align, size_t offset) {
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     ALLOCATE(size, lm_malloc_aligned_offset(size, align, offset));
 }
 
 void *loam_zalloc_aligned_offset(size_t size, size_t align, size_t offset) {
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     ALLOCATE(size, lm_zalloc_aligned_offset(size, align, offset));
 }
 
@@ -33,7 +28,7 @@ void *loam_zalloc_aligned(size_t size, size_t align) {
 
 void *loam_calloc_aligned_offset(size_t count, size_t size, size_t align, size_t offset) {
     size_t bytes;
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     return lm_mul(count, size, &bytes) ? loam_zalloc_aligned_offset(bytes, align, offset)
                                        : lm_array_refused(count, size);
 }
@@ -60,7 +55,7 @@ static void *resize_zeroed(void *p, size_t size, size_t align, size_t offset) {
 }
 
 void *loam_realloc_aligned_offset(void *p, size_t size, size_t align, size_t offset) {
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     REALLOCATE(p, size, resize(p, size, align, offset));
 }
 
@@ -69,7 +64,7 @@ void *loam_realloc_aligned(void *p, size_t size, size_t align) {
 }
 
 void *loam_rezalloc_aligned_offset(void *p, size_t size, size_t align, size_t offset) {
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     REALLOCATE(p, size, resize_zeroed(p, size, align, offset));
 }
 
@@ -80,7 +75,7 @@ void *loam_rezalloc_aligned(void *p, size_t size, size_t align) {
 void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, size_t align,
                                    size_t offset) {
     size_t bytes;
-    if (!lm_is_pow2(align)) return failed(EINVAL);
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     return lm_mul(count, size, &bytes) ? loam_rezalloc_aligned_offset(p, bytes, align, offset)
                                        : lm_array_refused(count, size);
 }

@@ -5,6 +5,7 @@
 #include "heap/heap.h"
 #include "loam/loam.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 /* In a metered library libc's names go by loam's, which count. */
@@ -26,6 +27,12 @@ const char *lm_options_text(const void *config);
 
 /* NULL with errno ENOMEM, told to an error handler: count objects of size bytes each are more than there can be. */
 void *lm_array_refused(size_t count, size_t size);
+
+/* NULL, for that reason. */
+LM_INLINE void *lm_failed(int error) {
+    errno = error;
+    return NULL;
+}
 
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);

@@ -77,10 +77,7 @@ int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned
 }
 
 loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) {
-    if (arena == NULL) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (arena == NULL) return (loam_heap *)lm_failed(EINVAL);
     errno = EBUSY; /* the heap says ENOMEM where that is the reason */
     return lm_whole_create_in(arena, spill);
 }

@@ -45,10 +45,7 @@ void *loam_heap_calloc(loam_heap *heap, size_t count, size_t size) {
 }
 
 void *loam_heap_malloc_aligned(loam_heap *heap, size_t size, size_t align) {
-    if (!lm_is_pow2(align)) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     ALLOCATE(size, lm_whole_malloc_aligned(heap, size, align));
 }
 

@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *no_power_of_two(void) {
-    errno = EINVAL;
-    return NULL;
-}
-
 /* ---- New objects ---- */
 
 void *loam_heap_mallocarray(loam_heap *heap, size_t count, size_t size) {
@@ -36,13 +31,13 @@ void *loam_heap_zalloc_small(loam_heap *heap, size_t size) {
 }
 
 void *loam_heap_zalloc_aligned(loam_heap *heap, size_t size, size_t align) {
-    if (!lm_is_pow2(align)) return no_power_of_two();
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     ALLOCATE(size, lm_whole_zalloc_aligned(heap, size, align));
 }
 
 void *loam_heap_calloc_aligned(loam_heap *heap, size_t count, size_t size, size_t align) {
     size_t bytes;
-    if (!lm_is_pow2(align)) return no_power_of_two();
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     return lm_mul(count, size, &bytes) ? loam_heap_zalloc_aligned(heap, bytes, align)
                                        : lm_array_refused(count, size);
 }
@@ -74,7 +69,7 @@ static void *resize(loam_heap *heap, void *p, size_t size, size_t align) {
 }
 
 void *loam_heap_realloc_aligned(loam_heap *heap, void *p, size_t size, size_t align) {
-    if (!lm_is_pow2(align)) return no_power_of_two();
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     REALLOCATE(p, size, resize(heap, p, size, align));
 }
 
@@ -94,14 +89,14 @@ void *loam_heap_recalloc(loam_heap *heap, void *p, size_t count, size_t size) {
 }
 
 void *loam_heap_rezalloc_aligned(loam_heap *heap, void *p, size_t size, size_t align) {
-    if (!lm_is_pow2(align)) return no_power_of_two();
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     REALLOCATE(p, size, resize_zeroed(heap, p, size, align));
 }
 
 void *loam_heap_recalloc_aligned(loam_heap *heap, void *p, size_t count, size_t size,
                                  size_t align) {
     size_t bytes;
-    if (!lm_is_pow2(align)) return no_power_of_two();
+    if (!lm_is_pow2(align)) return lm_failed(EINVAL);
     return lm_mul(count, size, &bytes) ? loam_heap_rezalloc_aligned(heap, p, bytes, align)
                                        : lm_array_refused(count, size);
 }

@@ -14,10 +14,7 @@ void *loam_aligned_alloc(size_t align, size_t size) { return loam_malloc_aligned
 
 /* glibc's takes any alignment, too. */
 void *loam_memalign(size_t align, size_t size) {
-    if (align > SIZE_MAX / 2 + 1) {
-        errno = EINVAL;
-        return NULL;
-    }
+    if (align > SIZE_MAX / 2 + 1) return lm_failed(EINVAL);
     size_t power = 16;
     while (power < align) power *= 2;
     return loam_malloc_aligned(size, power);

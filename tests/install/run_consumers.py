@@ -9,6 +9,7 @@ The kinds:
   pkg_config    the compiler by hand, with what pkg-config says
   static        a fully static program, C and C++, with the override object linked first
   preload       LD_PRELOAD of the installed library into a program that knows nothing of it
+  gdb           the installed commands for gdb, which knows them then
   headers       each installed header alone, as C11 and as C++17, with every warning an error, by the build's
                 compilers, gcc and clang as far as they are there
 
@@ -137,6 +138,15 @@ def preload(installed):
         raise Failure(f"no line 'loam: version {installed.version}' from a preloaded program: {said!r}")
 
 
+def gdb(installed):
+    if not shutil.which("gdb"):
+        raise Skip("there is no gdb")
+    script = installed.only("loam.py")
+    said = run("gdb", "-nx", "-batch", "-ex", f"source {script}", "-ex", "help loam heap")
+    if "the arena" not in said:
+        raise Failure(f"gdb knows no 'loam heap' with {script}: {said!r}")
+
+
 def compilers(args):
     """(language, standard, compiler), each compiler once."""
     found = {}
@@ -163,7 +173,7 @@ def headers(installed):
     print(f"{len(names)} headers")
 
 
-KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, preload, headers)}
+KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, preload, gdb, headers)}
 
 
 def main():
