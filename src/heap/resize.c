@@ -12,14 +12,12 @@
 #include <errno.h>
 #include <string.h>
 
+#if !LM_SECURE /* secure.c */
 size_t lm_usable_size(const void *p) {
-#if LM_SECURE /* some programs ask at each malloc and each free */
-    size_t bytes = lm_requested_in_use(p);
-    if (LM_LIKELY(bytes != SIZE_MAX)) return bytes;
-#endif
     const lm_page_t *page = lm_page_checked(p, "malloc_usable_size");
     return page != NULL ? lm_requested(page, p) : 0;
 }
+#endif
 
 #if LOAM_METER
 size_t lm_meter_bytes(const void *p) {

@@ -422,10 +422,10 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
     set_aside(page, p, false);
 }
 
-/* The page of p, a small block in use, as it should be; with a slack of at most 15 bytes, as malloc leaves. NULL iff it
- * is none. No look at where blocks begin: elsewhere there is no canary of that address. All bytes that are looked at
- * are of one slice, and of no guard. */
-LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack) {
+/* The page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves: zero, if all is to be looked
+ * at. NULL iff it is none. No look at where blocks begin: elsewhere there is no canary of that address. All bytes that
+ * are looked at are of one slice, and of no guard. */
+LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
@@ -437,16 +437,24 @@ LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack) {
     uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
     *slack = odd >> SLACK_SHIFT;
     return LM_LIKELY((odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0) &&
-                   LM_LIKELY(short_slack_is_zero(p, bytes, *slack))
+                   LM_LIKELY(!all || short_slack_is_zero(p, bytes, *slack))
                ? page
                : NULL;
 }
 
-size_t lm_requested_in_use(const void *p) {
+static LM_NOINLINE size_t usable_size_longer(const void *p) {
     size_t slack;
-    const lm_page_t *page = short_page(p, &slack);
-    if (LM_UNLIKELY(page == NULL)) page = page_in_use(p, &slack);
-    return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : SIZE_MAX;
+    const lm_page_t *page = page_in_use(p, &slack);
+    if (LM_LIKELY(page != NULL)) return page->block_bytes - LM_TRAILER - slack;
+    page = lm_page_checked(p, "malloc_usable_size");
+    return page != NULL ? lm_requested(page, p) : 0;
+}
+
+/* Some programs ask at each malloc and each free. */
+size_t lm_usable_size(const void *p) {
+    size_t slack;
+    const lm_page_t *page = short_page(p, &slack, false);
+    return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : usable_size_longer(p);
 }
 
 /* A small one of more than EIGHT bytes, as it should be. */
@@ -458,7 +466,7 @@ static LM_NOINLINE void free_medium(const lm_page_t *page, void *p) {
 /* As for malloc: a small block. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slack;
-    const lm_page_t *page = short_page(p, &slack);
+    const lm_page_t *page = short_page(p, &slack, true);
     if (LM_UNLIKELY(page == NULL) ||
         (size != ANY_SIZE && LM_UNLIKELY(size != page->block_bytes - LM_TRAILER - slack))) {
         free_longer(p, size);
@@ -519,7 +527,7 @@ LM_INLINE void *fit_short(void *p, size_t size, size_t have, size_t bytes) {
 
 bool lm_realloc_short(void *p, size_t bytes, void **there) {
     size_t slack, whole = bytes + LM_TRAILER;
-    const lm_page_t *page = short_page(p, &slack);
+    const lm_page_t *page = short_page(p, &slack, true);
     if (LM_UNLIKELY(page == NULL) || bytes > LM_SMALL_MOST - LM_TRAILER) return false;
     size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
     if (lm_worth_staying(size, whole)) {

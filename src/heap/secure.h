@@ -40,9 +40,6 @@ void lm_secure_page_end(lm_page_t *page);
 /* As lm_page_carve: n untouched blocks, as a list in random order, unless their class has many (lm_order). */
 lm_block_t *lm_carve_shuffled(lm_page_t *page, char *first, uint32_t n);
 
-/* Bytes requested of a block in use, whose slack may be damaged; SIZE_MAX iff p is none, or its canary is. */
-size_t lm_requested_in_use(const void *p);
-
 /* realloc of a small block, for a size that is small, too: *there is what it returns. false iff p is none, or damaged,
  * or the size is not: nothing was done. */
 bool lm_realloc_short(void *p, size_t bytes, void **there);
