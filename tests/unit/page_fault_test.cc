@@ -8,16 +8,18 @@
 #include <set>
 #include <vector>
 
+#include "effort.h"
+
 extern "C" {
 #include "heap/heap.h"
 }
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kShadow = true;
+#if defined(EFFORT_ASAN) || defined(EFFORT_TSAN) || defined(LOAM_EMULATED)
+constexpr bool kOthers = true;
 #else
-constexpr bool kShadow = false;
+constexpr bool kOthers = false;
 #endif
 
 long faults() {
@@ -30,7 +32,7 @@ long faults() {
 class PageFault : public testing::TestWithParam<size_t> {};
 
 TEST_P(PageFault, ComesOnceForEachPage) {
-    if (kShadow) GTEST_SKIP() << "a sanitizer's own memory has faults, too";
+    if (kOthers) GTEST_SKIP() << "a sanitizer's or an emulator's own memory has faults, too";
     if (LOAM_DEBUG) GTEST_SKIP() << "the debug build fills blocks, to their middle";
     const size_t bytes = GetParam(), page = static_cast<size_t>(sysconf(_SC_PAGESIZE)),
                  count = (6u << 20) / bytes; /* huge pages would come above 16 MiB */
