@@ -36,8 +36,7 @@ void *loam_pvalloc(size_t size) {
     size_t page = lm_os_page_bytes();
     if (size > LM_REQUEST_MOST - page) { /* it would wrap */
         lm_refused(size, true);
-        errno = ENOMEM;
-        return NULL;
+        return lm_failed(ENOMEM);
     }
     return loam_malloc_aligned(lm_align_up(size == 0 ? 1 : size, page), page);
 }

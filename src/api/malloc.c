@@ -27,8 +27,7 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
 
 void *lm_array_refused(size_t count, size_t size) {
     lm_refused_array(count, size);
-    errno = ENOMEM;
-    return NULL;
+    return lm_failed(ENOMEM);
 }
 
 /* ---- Free ---- */
@@ -112,10 +111,7 @@ void *loam_recalloc(void *p, size_t count, size_t size) {
 }
 
 void *loam_expand(void *p, size_t size) {
-    if (p == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (p == NULL) return lm_failed(ENOMEM);
     REALLOCATE(p, size, (lm_expand(p, size) ? p : NULL));
 }
 

@@ -255,10 +255,12 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     if (end < start + length) add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
-    if (was == LM_KIND_CLEAN) lm_purge_retaken(slices);
+    if (was == LM_KIND_CLEAN) {
+        lm_purge_retaken(slices);
 #if LM_SECURE
-    if (was == LM_KIND_CLEAN) lm_group_retaken(group, slices);
+        lm_group_retaken(group, slices);
 #endif
+    }
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
     if (kind == LM_KIND_PAGE) lm_space.page_slices += slices;
 }

@@ -14,13 +14,12 @@ void lm_span_stats(lm_span_stats_t *stats) {
     lm_lock_take(&lm_space.lock);
     lm_space_look_at_mapped();
     lm_space_cleaned(0);
-    size_t free_slices = lm_space.dirty_slices + lm_space.clean_slices + lm_space.spare_slices;
     *stats = (lm_span_stats_t){
         .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
         .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
         .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
         .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,
-        .used_bytes = (lm_arena.slices - free_slices) << LM_SLICE_SHIFT,
+        .used_bytes = lm_space_used() << LM_SLICE_SHIFT,
         .meta_bytes = lm_space.meta_slices << LM_SLICE_SHIFT,
         .purged_bytes = lm_space.purged_bytes,
         .purges = lm_space.purges,
