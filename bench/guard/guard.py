@@ -58,12 +58,12 @@ class Wrong(Exception):
 class Count:
     """What one workload executed: instructions by function, inside the library and in libc for it."""
 
-    library: dict
+    own: dict
     libc: dict
 
     @property
     def inside(self):
-        return sum(self.library.values())
+        return sum(self.own.values())
 
     @property
     def moved(self):
@@ -229,7 +229,7 @@ def libc_differs(counts, entry, here):
 
 def compare(name, before, now, same_libc):
     """Says what changed beyond what is allowed; returns "up", "down" or None."""
-    parts = [("libloam.so", before.library, now.library, before.inside)]
+    parts = [("libloam.so", before.own, now.own, before.inside)]
     if same_libc:
         # Of the whole: a few bytes more in a workload that moves hardly any are no news.
         parts.append(("libc's memory functions", before.libc, now.libc, before.inside + before.moved))
@@ -303,7 +303,7 @@ def guard(args):
     if shutil.which("valgrind") is None:
         raise Skip("valgrind is not installed")
     build = read_build(args.build)
-    library = os.path.realpath(args.library or build["library"])
+    library = os.path.realpath(args.tested or build["library"])
     if not os.path.exists(library):
         raise Wrong(f"{library}: no such library")
     key = key_of(build)
@@ -322,7 +322,7 @@ def guard(args):
     show_table(counts, entry)
     if not args.update:
         return compare_all(counts, entry, here, not args.only)
-    figures = {name: {"library": now.library, "libc": now.libc} for name, now in counts.items()}
+    figures = {name: {"library": now.own, "libc": now.libc} for name, now in counts.items()}
     if args.only and entry:
         figures = {**entry["workloads"], **figures}
     baselines[key] = {**here, "workloads": figures}
@@ -334,7 +334,7 @@ def guard(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, help="folder of the build, e.g. build/release")
-    parser.add_argument("--library", help="count this library instead of the build's own")
+    parser.add_argument("--library", dest="tested", help="count this library instead of the build's own")
     parser.add_argument("--baseline", type=Path, default=BASELINE, help="the file to hold it against")
     parser.add_argument("--update", action="store_true", help="write the baseline")
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads alone")
