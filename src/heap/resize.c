@@ -13,10 +13,7 @@
 #include <string.h>
 
 #if !LM_SECURE /* secure.c */
-size_t lm_usable_size(const void *p) {
-    const lm_page_t *page = lm_page_checked(p, "malloc_usable_size");
-    return page != NULL ? lm_requested(page, p) : 0;
-}
+size_t lm_usable_size(const void *p) { return lm_usable_size_of_any(p); }
 #endif
 
 #if LOAM_METER

@@ -365,6 +365,12 @@ LM_INLINE size_t lm_requested(const lm_page_t *page, const void *p) {
 }
 #endif
 
+/* Of whatever p is; 0, told, iff it is nothing of loam's. */
+LM_INLINE size_t lm_usable_size_of_any(const void *p) {
+    const lm_page_t *page = lm_page_checked(p, "malloc_usable_size");
+    return page != NULL ? lm_requested(page, p) : 0;
+}
+
 /* What is cleared of a block for that many bytes: these, or all that may be used. */
 LM_INLINE size_t lm_to_clear(const lm_page_t *page, const void *p, size_t bytes, bool all) {
     size_t trailer = page->kind == LM_KIND_LARGE ? LM_TRAILER_LARGE : LM_TRAILER;

@@ -445,9 +445,8 @@ LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
 static LM_NOINLINE size_t usable_size_longer(const void *p) {
     size_t slack;
     const lm_page_t *page = page_in_use(p, &slack);
-    if (LM_LIKELY(page != NULL)) return page->block_bytes - LM_TRAILER - slack;
-    page = lm_page_checked(p, "malloc_usable_size");
-    return page != NULL ? lm_requested(page, p) : 0;
+    return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack
+                                   : lm_usable_size_of_any(p);
 }
 
 /* Some programs ask at each malloc and each free. */
