@@ -11,9 +11,10 @@
 #include <errno.h>
 
 enum {
-    LOOK = 4,      /* partial pages compared */
-    LOOK_FULL = 8, /* full ones */
-    LARGER_BYTES = 4096,
+    LOOK = 4,            /* partial pages compared */
+    LOOK_FULL = 8,       /* full ones */
+    LARGER_BYTES = 4096, /* taken of a larger class's list at once, at most */
+    CUT_MOST = 8,        /* links followed to cut such a list: each may be a miss of every cache */
     SKIP_MOST = 3,
 };
 
@@ -126,16 +127,21 @@ static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
-/* The first n blocks of a page's list. */
+/* Takes n blocks of a page's list that is not empty. Returns them as a list. A list of at most n blocks is
+ * taken whole, without a look at it. Of a longer one only the first CUT_MOST are taken, because finding the
+ * end of what is taken reads each block. */
 static lm_block_t *cut(lm_page_t *page, uint32_t n) {
+    page->fresh = false; /* from now on some blocks are in another class's list */
+    if (page->carved - page->live <= n) return lm_page_take(page);
     lm_block_t *list = page->free, *tail = list;
+    if (n > CUT_MOST) n = CUT_MOST;
     uint32_t taken = 1;
     for (lm_block_t *next; taken < n && (next = lm_link_get(tail)) != NULL; tail = next) taken++;
     /* Release: as in lm_page_take. */
     page->free = lm_link_get(tail);
     lm_store_release(&page->live, page->live + taken);
     lm_count_again(page, taken);
-    page->fresh = page->virgin = false; /* from now on some are in another class's list */
+    page->virgin = false;
     lm_link_set(tail, NULL);
     return list;
 }
