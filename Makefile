@@ -38,10 +38,12 @@ fuzz: ## each harness of tests/fuzz for LOAM_FUZZ_SECONDS (20)
 	cmake --build --preset fuzz -j $(JOBS)
 	cd build/fuzz && ctest --no-tests=error --output-on-failure $(CTEST_OPTIONS)
 
-check: ## the layers and the layout of the code, and mistakes that clang-tidy sees
+check: ## the layers, the layout of the code, the test of each promise, and mistakes that clang-tidy sees
 	scripts/bootstrap --ci
 	python3 scripts/check_layers.py --self-test
 	python3 scripts/check_layers.py
+	python3 scripts/check_promises.py --self-test
+	python3 scripts/check_promises.py
 	scripts/check_format
 
 format: ## lay the code out as .clang-format says

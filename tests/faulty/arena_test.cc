@@ -313,6 +313,19 @@ TEST_F(Machine, ReservesAtTheStartWhatThePoolHas) {
     ASSERT_EQ(1u, arenas().size());
     EXPECT_EQ(5 * k2M, bytes(arenas()[0]));
     EXPECT_FALSE(arenas()[0]->purges);
+
+    /* What the pool gave stays resident though nothing is in use and all is collected. */
+    loam_arena_numbers numbers;
+    loam_arena_usage(arenas()[0], &numbers);
+    auto *p = static_cast<char *>(loam_malloc(4 * k2M));
+    ASSERT_TRUE(p >= numbers.start && p < static_cast<char *>(numbers.start) + numbers.bytes);
+    memset(p, 1, 4 * k2M);
+    loam_free(p);
+    loam_collect();
+    std::vector<unsigned char> resident(4 * k2M / 4096);
+    auto *from = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{4095});
+    ASSERT_EQ(0, mincore(from, 4 * k2M, resident.data()));
+    EXPECT_EQ(resident.size(), size_t(std::count(resident.begin(), resident.end(), 1)));
 }
 
 /* By a call, the size is as wanted; without any page of the pool it may go back. */

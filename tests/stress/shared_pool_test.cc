@@ -12,6 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+extern "C" {
+#include "os/os.h"
+}
+
 namespace {
 
 using namespace stress;
@@ -271,6 +275,49 @@ TEST_F(SharedPool, UsageCheckAndTrimGoOnBesidesTheThreads) {
 }
 
 /* Its source ends: threads get NULL, and nothing is lost. */
+/* After each exchange with the pool, a batch of operations finds the lock taken and does not need it. */
+TEST_F(SharedPool, OneLockInABatchOfOperations) {
+    Shared shared(64);
+    if (!has_magazines(shared)) GTEST_SKIP() << "this build's pools have no magazines";
+    auto *lock = reinterpret_cast<lm_lock_t *>(&shared.pool.lock);
+    Random random(7);
+    std::vector<void *> mine;
+    auto step = [&](bool alloc) {
+        if (alloc || mine.empty()) {
+            void *p = shared.alloc();
+            ASSERT_NE(nullptr, p);
+            mine.push_back(p);
+        } else {
+            shared.free(mine.back());
+            mine.pop_back();
+        }
+    };
+    size_t batches = 0, ranges = 0;
+    char *fresh = nullptr;
+    auto exchanged = [&] {
+        bool changed = batches != shared.pool.batches_count ||
+                       ranges != shared.pool.ranges_blocks || fresh != shared.pool.pool.hot.fresh;
+        batches = shared.pool.batches_count;
+        ranges = shared.pool.ranges_blocks;
+        fresh = shared.pool.pool.hot.fresh;
+        return changed;
+    };
+    for (unsigned i = 0; i < 1000; i++) step(true);
+    size_t rounds = 0;
+    for (unsigned i = 0; i < 200000 && rounds < 200; i++) {
+        step(random.below(100) <
+             (i / 500 % 2 == 0 ? 70 : 30)); /* rises and falls by more than a batch */
+        if (!exchanged()) continue;
+        rounds++;
+        unsigned rising = random.below(101);
+        lm_lock_take(lock); /* an operation that needs it would wait for ever */
+        for (unsigned n = 1; n < shared.pool.batch; n++) step(random.below(100) < rising);
+        lm_lock_give(lock);
+    }
+    EXPECT_EQ(200u, rounds);
+    for (void *p : mine) shared.free(p);
+}
+
 TEST_F(SharedPool, ASourceThatEndsIsSurvived) {
     loam_limit limit;
     loam_limit_init(&limit, loam_pages(), 256 << 10);

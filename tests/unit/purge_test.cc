@@ -113,6 +113,17 @@ TEST_F(Purge, NothingByOption) {
     }
 }
 
+/* The worker looks four times a delay, but at most every 10 ms and at least every 50 ms: so many ticks are a delay. */
+TEST_F(Purge, TicksAreAQuarterOfTheDelayWithinBounds) {
+    static const struct {
+        uint32_t delay_ms, ticks;
+    } rows[] = {{0, 0}, {9, 1}, {20, 2}, {40, 4}, {100, 4}, {200, 4}, {300, 6}, {3600000, 72000}};
+    for (const auto &row : rows) {
+        lm_purge_policy.delay_ms = row.delay_ms;
+        EXPECT_EQ(row.ticks, lm_purge_ticks()) << row.delay_ms << " ms";
+    }
+}
+
 /* Options that change while something waits. */
 TEST_F(Purge, ChangedMeanwhile) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";

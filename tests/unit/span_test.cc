@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -533,6 +534,29 @@ TEST_F(Span, GrowsAroundAStranger) {
         EXPECT_LE(stats().used_bytes, size_t{64} << 20);
     });
     if (found.refused != 0) GTEST_SKIP() << "nobody else can map where the arena grows";
+}
+
+/* Whether the kernel can read one byte there. */
+bool readable(uintptr_t address) {
+    int ends[2];
+    if (pipe(ends) != 0) abort();
+    bool read = write(ends[1], reinterpret_cast<void *>(address), 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return read;
+}
+
+/* An overflow of either array of metadata ends in addresses that are never mapped. */
+TEST_F(Span, MetadataEndsInAddressesThatAreNeverMapped) {
+    if (LM_TSAN) GTEST_SKIP() << "the sanitizer has an arena of its own making";
+    take(100);
+    auto map = reinterpret_cast<uintptr_t>(lm_arena.map),
+         pages = reinterpret_cast<uintptr_t>(lm_arena.pages);
+    uintptr_t slices = lm_load_relaxed(&lm_arena.base);
+    ASSERT_TRUE(readable(map) && readable(pages) && readable(slices)) << "this test sees nothing";
+    for (uintptr_t end : {pages, slices})
+        for (uintptr_t at = end - LM_OS_UNIT; at < end; at += 4096)
+            ASSERT_FALSE(readable(at)) << end - at;
 }
 
 } // namespace

@@ -162,6 +162,28 @@ TEST_F(Stats, CountsBlocksThatAreUsedAgainAndAgain) {
     });
 }
 
+/* At most 4 KiB of objects too high while no page of the class has gone, else by a page for each thread. */
+TEST_F(Stats, PeaksAreBounds) {
+    constexpr size_t kRare = 1472;
+    in_thread([] {
+        uint64_t page = unit::blocks_in_page(kRare);
+        for (uint64_t n : {1, 3, 40, 41, 200, 777}) {
+            lm_heap_collect();
+            loam_stats_reset();
+            uint64_t none = of(*now(), kRare).objects.current;
+            auto taken = blocks(n, kRare);
+            uint64_t peak = of(*now(), kRare).objects.peak;
+            EXPECT_GE(peak, none + n);
+            EXPECT_LE(peak, none + n + 4096 / kRare) << n << " objects";
+            free_blocks(taken);
+            lm_heap_collect(); /* the pages have gone */
+            free_blocks(blocks(n / 2, kRare));
+            EXPECT_GE(of(*now(), kRare).objects.peak, none + n);
+            EXPECT_LE(of(*now(), kRare).objects.peak, none + n + page) << n << " objects";
+        }
+    });
+}
+
 TEST_F(Stats, CountsEveryClass) {
     in_thread([] {
         auto before = now();
