@@ -27,6 +27,7 @@ FIELDS = {
     "SWITCH": "name initial when build sentence text",
     "NUMBER": "name unit initial least most when build sentence text",
     "CHOICE": "name initial words when build sentence text",
+    "SET": "name words when build sentence text",
     "PATH": "name when build sentence text",
     "ALIAS": "name of factor sentence",
 }
@@ -64,6 +65,8 @@ class Row:
     def range(self):
         if self.kind == "PATH":
             return "a file"
+        if self.kind == "SET":
+            return "none, or any of: " + ", ".join(self.words.split("|")[1:])
         if self.kind == "NUMBER":
             return f"{self.number(self.least)} to {self.number(self.most)}"
         return ", ".join(self.words.split("|"))

@@ -121,6 +121,31 @@ static bool parse_words(lm_piece_t piece, const char *words, size_t *number) {
     return false;
 }
 
+/* ---- Sets of words: bit k of the number is word k + 1 ---- */
+
+static bool parse_set(lm_piece_t piece, const char *words, size_t *number) {
+    size_t bits = 0;
+    for (size_t at = 0; at <= piece.length;) {
+        size_t end = at, word_number;
+        while (end < piece.length && piece.text[end] != '+' && piece.text[end] != ',') end++;
+        if (!parse_words((lm_piece_t){piece.text + at, end - at}, words, &word_number))
+            return false;
+        if (word_number > 0) bits |= (size_t)1 << (word_number - 1);
+        at = end + 1;
+    }
+    *number = bits;
+    return true;
+}
+
+static void add_set(lm_line_t *line, const char *words, size_t number) {
+    if (number == 0) lm_line_add(line, "%s", lm_option_show(word(words, 0)).text);
+    for (size_t k = 0; number >> k != 0; k++) {
+        if ((number >> k & 1) == 0) continue;
+        lm_line_add(line, "%s%s", line->used > 0 ? "+" : "",
+                    lm_option_show(word(words, k + 1)).text);
+    }
+}
+
 /* ---- Any of these ---- */
 
 static bool is_path(lm_piece_t piece) {
@@ -136,6 +161,7 @@ bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece,
         *number = piece.length > 0;
         return is_path(piece);
     }
+    if (option->set) return parse_set(piece, option->words, number);
     if (option->words != NULL) return parse_words(piece, option->words, number);
     size_t value;
     if (!parse_number(piece, option->unit, factor > 1 ? factor : 1, &value)) return false;
@@ -145,7 +171,9 @@ bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece,
 
 lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number) {
     lm_line_t line = {0};
-    if (option->words != NULL) {
+    if (option->set) {
+        add_set(&line, option->words, number);
+    } else if (option->words != NULL) {
         lm_line_add(&line, "%s", lm_option_show(word(option->words, number)).text);
     } else if (factor <= 1) {
         add_number(&line, option->unit, number);
@@ -159,7 +187,7 @@ lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number
 }
 
 bool lm_option_number(const lm_option_t *option, size_t factor, size_t value, size_t *number) {
-    if (option->path) return false;
+    if (option->path || option->set) return false;
     if (option->words != NULL)
         return parse_number(word(option->words, value), LM_UNIT_NONE, 1, number);
     if (factor > 1 && value % factor != 0) return false;
@@ -177,6 +205,7 @@ lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor) {
             if (i > 0) lm_line_add(&line, word(option->words, i + 1).length > 0 ? ", " : " or ");
             lm_line_add(&line, "%s", lm_option_show(word(option->words, i)).text);
         }
+        if (option->set) lm_line_add(&line, ", or several joined by +");
     } else {
         bool plain = factor > 1;
         lm_unit_t unit = plain ? LM_UNIT_NONE : option->unit;

@@ -13,6 +13,7 @@ typedef struct lm_option {
     const char *words; /* "a|b|c"; NULL: a number, or a path */
     lm_unit_t unit;
     bool path;
+    bool set; /* any number of the words but the first, which stands for none of them */
     int when;
     int build; /* in others, values other than 0 are none */
     const char *sentence;
@@ -45,7 +46,8 @@ bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece,
 /* Value `number` of an option that is no path, as lm_option_parse takes it by the same name. */
 lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number);
 
-/* The same as a number by itself: false iff it is none, but a word, a path, or no multiple of the factor. */
+/* Writes the value as a number by itself. Returns false iff it has none: it is a word, a set of words or a path, or no
+ * multiple of the factor. */
 bool lm_option_number(const lm_option_t *option, size_t factor, size_t value, size_t *number);
 
 /* What would have been a value: "0 or 1", "a time from 0ms to 5ms". */

@@ -22,12 +22,14 @@ typedef enum option_name {
 #define SWITCH(name, ...) OPTION_##name,
 #define NUMBER(name, ...) OPTION_##name,
 #define CHOICE(name, ...) OPTION_##name,
+#define SET(name, ...) OPTION_##name,
 #define PATH(name, ...) OPTION_##name,
 #define ALIAS(name, ...)
 #include "api/options.def"
 #undef SWITCH
 #undef NUMBER
 #undef CHOICE
+#undef SET
 #undef PATH
 #undef ALIAS
     OPTION_COUNT
@@ -46,19 +48,24 @@ static const char *const elsewhere[] = {"", "only the debug build can (cmake -DL
 
 static const lm_option_t table[OPTION_COUNT] = {
 #define SWITCH(name, initial, when, build, sentence, text) \
-    {#name, IN(build, initial), 0, 1, "0|1", LM_UNIT_NONE, false, when, BUILD_##build, sentence},
+    {#name, IN(build, initial), 0,       1, "0|1", LM_UNIT_NONE, false, false, \
+     when,  BUILD_##build,      sentence},
 #define NUMBER(name, unit, initial, least, most, when, build, sentence, text) \
-    {#name, IN(build, initial), least,   most, NULL, LM_UNIT_##unit, false, \
+    {#name, IN(build, initial), least,   most, NULL, LM_UNIT_##unit, false, false, \
      when,  BUILD_##build,      sentence},
 #define CHOICE(name, initial, words, when, build, sentence, text) \
-    {#name, IN(build, initial), 0, 0, words, LM_UNIT_NONE, false, when, BUILD_##build, sentence},
+    {#name, IN(build, initial), 0,       0, words, LM_UNIT_NONE, false, false, \
+     when,  BUILD_##build,      sentence},
+#define SET(name, words, when, build, sentence, text) \
+    {#name, 0, 0, 0, words, LM_UNIT_NONE, false, true, when, BUILD_##build, sentence},
 #define PATH(name, when, build, sentence, text) \
-    {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, when, BUILD_##build, sentence},
+    {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, false, when, BUILD_##build, sentence},
 #define ALIAS(name, ...)
 #include "api/options.def"
 #undef SWITCH
 #undef NUMBER
 #undef CHOICE
+#undef SET
 #undef PATH
 #undef ALIAS
 };
@@ -73,12 +80,14 @@ static const alias_t aliases[] = {
 #define SWITCH(name, ...)
 #define NUMBER(name, ...)
 #define CHOICE(name, ...)
+#define SET(name, ...)
 #define PATH(name, ...)
 #define ALIAS(name, of, factor, sentence) {#name, OPTION_##of, factor},
 #include "api/options.def"
 #undef SWITCH
 #undef NUMBER
 #undef CHOICE
+#undef SET
 #undef PATH
 #undef ALIAS
 };
@@ -95,12 +104,14 @@ static size_t values[OPTION_COUNT] = {
 #define SWITCH(name, initial, when, build, ...) IN(build, initial),
 #define NUMBER(name, unit, initial, least, most, when, build, ...) IN(build, initial),
 #define CHOICE(name, initial, words, when, build, ...) IN(build, initial),
+#define SET(name, ...) 0,
 #define PATH(name, ...) 0,
 #define ALIAS(name, ...)
 #include "api/options.def"
 #undef SWITCH
 #undef NUMBER
 #undef CHOICE
+#undef SET
 #undef PATH
 #undef ALIAS
 };
@@ -140,6 +151,7 @@ static void apply(option_name_t option) {
     switch (option) {
     case OPTION_SHOW_ERRORS: PUT(lm_misuse_policy.quiet, value == 0); break;
     case OPTION_ON_ERROR: PUT(lm_misuse_policy.ignore, value == 1); break;
+    case OPTION_IGNORE: PUT(lm_misuse_policy.tolerated, (uint32_t)value); break;
     case OPTION_PAGE_RESET: PUT(lm_purge_never, value == 0); break;
     case OPTION_PURGE_DELAY: PUT(lm_purge_policy.delay_ms, (uint32_t)value); break;
     case OPTION_PURGE_THREAD: PUT(lm_purge_policy.worker, value == 1); break;

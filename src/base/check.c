@@ -91,18 +91,40 @@ void lm_print(const char *format, ...) {
 }
 #endif
 
+/* Relaxed, both: words by themselves. */
+bool lm_wrong_goes_on(lm_wrong_t wrong) {
+    return lm_load_relaxed(&lm_misuse_policy.ignore) ||
+           (lm_load_relaxed(&lm_misuse_policy.tolerated) >> (wrong >> LM_MISTAKE_SHIFT) & 1) != 0;
+}
+
+#if LM_HOSTED
+const char *lm_mistake_word(unsigned mistake) {
+    static const char *const words[LM_MISTAKES] = {
+        "other",       "double-free", "foreign",   "misaligned",     "wrong-size",
+        "wrong-align", "overflow",    "underflow", "use-after-free", "copy",
+    };
+    return words[mistake];
+}
+
+void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong) {
+    if (!lm_wrong_goes_on(wrong))
+        lm_line_add(line, "; LOAM_IGNORE=%s goes on", lm_mistake_word(wrong >> LM_MISTAKE_SHIFT));
+}
+#endif
+
 static void line_end(lm_line_t *line, lm_wrong_t wrong) {
     line_text(line, "thread ");
     line_number(line, lm_port_thread_id(), 10);
     line_char(line, ')');
 #if LM_HOSTED
-    lm_told_t told = wrong != LM_WRONG_INSIDE ? lm_port_tell(wrong, line) : LM_TOLD_NOBODY;
+    lm_line_add_way_out(line, wrong);
+    lm_told_t told =
+        (wrong & LM_WRONG_HOW) != LM_WRONG_INSIDE ? lm_port_tell(wrong, line) : LM_TOLD_NOBODY;
     bool taken = told != LM_TOLD_NOBODY, later = told == LM_TOLD_LATER;
 #else
     bool taken = false, later = false;
-    (void)wrong;
 #endif
-    /* Relaxed, both: words by themselves. */
+    /* Relaxed: a word by itself. */
     bool written = !taken && !lm_load_relaxed(&lm_misuse_policy.quiet);
 #if LM_HOSTED
     if (written) lm_port_report_begin();
@@ -114,7 +136,7 @@ static void line_end(lm_line_t *line, lm_wrong_t wrong) {
     if (written) lm_port_report_end();
 #endif
     if (later) return;
-    if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort();
+    if (!lm_wrong_goes_on(wrong)) lm_port_abort();
 }
 
 void lm_misuse_line(lm_line_t *line) { line_end(line, LM_WRONG_CALL); }

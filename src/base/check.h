@@ -6,7 +6,8 @@
  *   lm_print    one line that was asked for (statistics, options), to where the program wants such lines
  *
  * A mistake of the program under us (double free, foreign pointer, ...) is reported through
- * lm_misuse: one line, then abort, or, where the user chose LOAM_ON_ERROR=ignore, back to the caller.
+ * lm_misuse: one line, then abort, or, where the user chose LOAM_ON_ERROR=ignore, or LOAM_IGNORE with the kind of
+ * that mistake, back to the caller. A line before an abort ends with what would make the program go on.
  * A program may take the last two itself (loam/handlers.h, os/handlers.c); what is reported in the middle of
  * loam's own work (LM_WRONG_INSIDE, lm_report) it may not.
  */
@@ -43,8 +44,9 @@
 #endif
 
 typedef struct lm_misuse_policy {
-    bool quiet;  /* atomic: say nothing (LOAM_SHOW_ERRORS=0) */
-    bool ignore; /* atomic: go on after the line (LOAM_ON_ERROR=ignore) */
+    bool quiet;         /* atomic: say nothing (LOAM_SHOW_ERRORS=0) */
+    bool ignore;        /* atomic: go on after the line (LOAM_ON_ERROR=ignore) */
+    uint32_t tolerated; /* atomic: bit k set: go on after mistake k, see lm_wrong_t (LOAM_IGNORE) */
 } lm_misuse_policy_t;
 
 extern lm_misuse_policy_t lm_misuse_policy;
@@ -59,19 +61,43 @@ void lm_report(const char *format, ...) LM_PRINTF(1, 2);
 /* The same, to the program's output handler where it has one. Not under locks. Hosted builds only. */
 void lm_print(const char *format, ...) LM_PRINTF(1, 2);
 
-/* What kind of mistake: an error handler gets EINVAL for the first and EFAULT for the second. The third never gets
- * there: it is found where locks are held, or lists are half changed. */
-typedef enum lm_wrong {
+/* What a report is about: one of LM_WRONG_*, plus one of LM_MISTAKE_*. An error handler gets EINVAL for
+ * LM_WRONG_CALL and EFAULT for LM_WRONG_DAMAGE. LM_WRONG_INSIDE never reaches a handler: such a report is made where
+ * locks are held, or lists are half changed. */
+typedef unsigned lm_wrong_t;
+enum {
     LM_WRONG_CALL, /* a pointer that is not ours, freed twice, misaligned; nothing is changed yet */
-    LM_WRONG_DAMAGE, /* memory was overwritten; likewise */
+    LM_WRONG_DAMAGE, /* memory was overwritten; nothing is changed yet */
     LM_WRONG_INSIDE, /* memory was overwritten, which loam trips over */
-} lm_wrong_t;
+    LM_WRONG_HOW = 3 /* mask of the three above */
+};
+
+/* Mistake number k, shifted by LM_MISTAKE_SHIFT, has word k + 1 of the option LOAM_IGNORE (options.def), whose first
+ * word is `none`, and word k of lm_mistake_word. */
+enum { LM_MISTAKE_SHIFT = 2 };
+enum {
+    LM_MISTAKE_OTHER,
+    LM_MISTAKE_DOUBLE_FREE =
+        1 << LM_MISTAKE_SHIFT, /* or realloc, or a size asked for, after free */
+    LM_MISTAKE_FOREIGN = 2 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_MISALIGNED = 3 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_WRONG_SIZE = 4 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_WRONG_ALIGN = 5 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_OVERFLOW = 6 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_UNDERFLOW = 7 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_USE_AFTER_FREE = 8 << LM_MISTAKE_SHIFT,
+    LM_MISTAKE_COPY = 9 << LM_MISTAKE_SHIFT,
+    LM_MISTAKES = 10
+};
 
 /* "loam: " + the formatted text + "thread N)", then abort unless the policy says otherwise: the
  * caller's text ends inside the bracket, as "... (" or "... (size class 48 B, ". */
 void lm_misuse(const char *format, ...) LM_PRINTF(1, 2);
-/* The same of another kind: lm_misuse is about calls. Hosted builds only, as lm_print. */
+/* lm_misuse of the kind `wrong`; lm_misuse itself is LM_WRONG_CALL + LM_MISTAKE_OTHER. Hosted builds only. */
 void lm_wrong(lm_wrong_t wrong, const char *format, ...) LM_PRINTF(2, 3);
+
+/* Whether the user chose that the program goes on after such a mistake. */
+bool lm_wrong_goes_on(lm_wrong_t wrong);
 
 /* lm_misuse in two parts: a text as far as it goes, then the rest of the line and the end of it. For callers
  * that put words of their own in front of, and behind, what they were told. */
@@ -84,6 +110,13 @@ void lm_line_add(lm_line_t *line, const char *format, ...) LM_PRINTF(2, 3);
 void lm_line_add_v(lm_line_t *line, const char *format, va_list args);
 /* Adds "thread N)" and does what lm_misuse does. */
 void lm_misuse_line(lm_line_t *line);
+
+#if LM_HOSTED
+/* The word for mistake number `mistake` in LOAM_IGNORE. */
+const char *lm_mistake_word(unsigned mistake);
+/* Adds to a complete report how the program could go on after it; nothing if it goes on anyway. */
+void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong);
+#endif
 
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 

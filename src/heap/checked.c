@@ -14,7 +14,7 @@
 #include <string.h>
 
 lm_page_t *lm_page_foreign(const void *p, const char *function) {
-    lm_misuse("%s of a pointer that loam did not allocate: %p (", function, p);
+    lm_wrong(LM_MISTAKE_FOREIGN, "%s of a pointer that loam did not allocate: %p (", function, p);
     return NULL;
 }
 
@@ -24,8 +24,9 @@ lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *fun
     const char *object = lm_is_offset(page) ? lm_offset_object(page, start) : start;
     lm_sites_about(object != NULL ? object : start);
 #endif
-    lm_misuse("misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function,
-              page->bytes, (const void *)start);
+    lm_wrong(LM_MISTAKE_MISALIGNED,
+             "misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function,
+             page->bytes, (const void *)start);
     return NULL;
 }
 
@@ -56,8 +57,9 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
         return (lm_block_t *)(uintptr_t)next;
 #endif
     lm_sites_about(block);
-    lm_wrong(LM_WRONG_INSIDE, "free list damaged at %p: written after free (size class %u B, ",
-             (const void *)block, lm_page_of(block)->block_bytes);
+    lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
+             "free list damaged at %p: written after free (size class %u B, ", (const void *)block,
+             lm_page_of(block)->block_bytes);
     return NULL;
 }
 
@@ -83,13 +85,14 @@ static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char
         if (lm_is_offset(page)) object = lm_offset_object(page, block);
         if (object == NULL) object = block;
         lm_sites_about(object);
-        lm_misuse("misaligned pointer %p passed to %s (size class %u B, block at %p, ", p, function,
-                  page->block_bytes, (const void *)object);
+        lm_wrong(LM_MISTAKE_MISALIGNED,
+                 "misaligned pointer %p passed to %s (size class %u B, block at %p, ", p, function,
+                 page->block_bytes, (const void *)object);
         return NULL;
     }
 #endif
-    lm_misuse("misaligned pointer %p passed to %s (size class %zu B, ", p, function,
-              lm_block_bytes(page));
+    lm_wrong(LM_MISTAKE_MISALIGNED, "misaligned pointer %p passed to %s (size class %zu B, ", p,
+             function, lm_block_bytes(page));
     return NULL;
 }
 
@@ -101,13 +104,13 @@ static lm_page_t *gone(const void *p, const char *function) {
 #if LOAM_DEBUG
     size_t bytes, requested;
     if (lm_reuse_holds(p, &bytes, &requested)) {
-        lm_misuse("%s%s of %p (size class %zu B, %zu requested, ", what, after, p, bytes,
-                  requested);
+        lm_wrong(LM_MISTAKE_DOUBLE_FREE, "%s%s of %p (size class %zu B, %zu requested, ", what,
+                 after, p, bytes, requested);
         return NULL;
     }
 #endif
-    lm_misuse("%s%s of %p (a large object or a whole page, if there ever was one, ", what, after,
-              p);
+    lm_wrong(LM_MISTAKE_DOUBLE_FREE,
+             "%s%s of %p (a large object or a whole page, if there ever was one, ", what, after, p);
     return NULL;
 }
 
@@ -116,9 +119,11 @@ lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *func
     const char *state = strcmp(function, "free") == 0 ? "" : " after free";
 #if LOAM_DEBUG
     lm_line_t sizes = {0};
-    lm_misuse("%s%s of %p (%s", what, state, p, lm_size_text(&sizes, page, lm_requested(page, p)));
+    lm_wrong(LM_MISTAKE_DOUBLE_FREE, "%s%s of %p (%s", what, state, p,
+             lm_size_text(&sizes, page, lm_requested(page, p)));
 #else
-    lm_misuse("%s%s of %p (size class %zu B, ", what, state, p, lm_block_bytes(page));
+    lm_wrong(LM_MISTAKE_DOUBLE_FREE, "%s%s of %p (size class %zu B, ", what, state, p,
+             lm_block_bytes(page));
 #endif
     return NULL;
 }

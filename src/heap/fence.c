@@ -154,7 +154,8 @@ const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requeste
 static bool underflow(const lm_page_t *page, const void *p, size_t requested) {
     lm_line_t sizes = {0};
     lm_sites_about(p);
-    lm_wrong(LM_WRONG_DAMAGE, "underflow of %p: the bytes before it are overwritten (%s", p,
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_UNDERFLOW,
+             "underflow of %p: the bytes before it are overwritten (%s", p,
              lm_size_text(&sizes, page, requested));
     return false;
 }
@@ -166,7 +167,7 @@ void lm_fence_check_page(const lm_page_t *page) {
         return;
     lm_sites_about(page_end(page));
     lm_wrong(
-        LM_WRONG_INSIDE,
+        LM_WRONG_INSIDE + LM_MISTAKE_UNDERFLOW,
         "underflow of %p: the bytes before it are overwritten (behind a page of size class %u B, ",
         (const void *)page_end(page), page->block_bytes);
 }
@@ -182,7 +183,7 @@ static bool in_use_behind(const lm_page_t *page, const void *end) {
 static bool underflow_behind(const lm_page_t *page, const void *p, const void *behind) {
     lm_sites_about(behind);
     lm_wrong(
-        LM_WRONG_DAMAGE,
+        LM_WRONG_DAMAGE + LM_MISTAKE_UNDERFLOW,
         "underflow of %p: the bytes before it are overwritten, if not by an overflow of %p (size "
         "class %zu B, ",
         behind, p, lm_block_bytes(page));
@@ -193,12 +194,12 @@ static bool overflow_of_end(const lm_page_t *page, const void *p) {
     lm_sites_about(p);
     if (page->kind == LM_KIND_PAGE)
         lm_wrong(
-            LM_WRONG_DAMAGE,
+            LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
             "overflow of %p: the end of its block is overwritten, if not from behind, by an underflow of "
             "%p (size class %zu B, ",
             p, (const void *)block_end(page, p), lm_block_bytes(page));
     else
-        lm_wrong(LM_WRONG_DAMAGE,
+        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
                  "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
                  lm_block_bytes(page));
     return false;
@@ -218,7 +219,7 @@ static bool intact_behind(const lm_page_t *page, const void *p) {
     size_t requested;
     if (last == NULL || lm_word_get(last, &requested) == LM_STATE_USED) return true;
     lm_sites_about(p);
-    lm_wrong(LM_WRONG_DAMAGE,
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
              "overflow of %p, or underflow of %p: the memory between them is overwritten "
              "(size class %zu B, ",
              p, last, lm_block_bytes(page));
@@ -257,7 +258,7 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     size_t past = lm_fence_past(p, requested, end);
     if (past > 0) {
         lm_sites_about(p);
-        lm_wrong(LM_WRONG_DAMAGE,
+        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
                  "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p, past,
                  requested, lm_block_bytes(page));
         return false;
@@ -267,38 +268,40 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 
 #define ANY_SIZE SIZE_MAX
 
-/* Before a free that says what it frees: false, after a report, iff p is an object that was requested with another
- * size, or does not lie at a multiple of align. All else is left to lm_free. */
-static bool size_right(const void *p, size_t bytes, size_t align) {
+/* Before a free that says what it frees: reports p if it is an object that was requested with another size, or that
+ * does not lie at a multiple of align. If the user lets the program go on, the free then goes on as well: the object
+ * itself is sound. All other mistakes are left to lm_free. */
+static void check_size(const void *p, size_t bytes, size_t align) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
     bool sampled = page->kind == LM_KIND_SAMPLED;
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE && !sampled)
-        return true; /* free reports it */
+        return; /* free reports it */
     if (sampled) {
-        if (!lm_sampling_holds(p)) return true;
+        if (!lm_sampling_holds(p)) return;
     } else if (lm_is_offset(page)) {
-        if (!lm_offset_is_object(page, p)) return true;
+        if (!lm_offset_is_object(page, p)) return;
     } else if (page->kind == LM_KIND_LARGE
                    ? p != lm_span_start(page)
                    : (size_t)((const char *)p - lm_span_start(page)) % page->block_bytes != 0) {
-        return true;
+        return;
     }
     if (sampled)
         requested = page->bytes;
     else if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED)
-        return true;
+        return;
     /* At an offset it is p plus that which is aligned. */
     bool aligned = lm_is_offset(page) || !lm_is_pow2(align) || (uintptr_t)p % align == 0;
-    if ((requested == bytes || bytes == ANY_SIZE) && aligned) return true;
+    if ((requested == bytes || bytes == ANY_SIZE) && aligned) return;
     lm_sites_about(p);
     if (!aligned)
-        lm_misuse("free of %p as one aligned to %zu B, which it is not (size class %zu B, ", p,
-                  align, lm_block_bytes(page));
+        lm_wrong(LM_MISTAKE_WRONG_ALIGN,
+                 "free of %p as one aligned to %zu B, which it is not (size class %zu B, ", p,
+                 align, lm_block_bytes(page));
     else
-        lm_misuse("free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, bytes,
-                  requested, lm_block_bytes(page));
-    return false;
+        lm_wrong(LM_MISTAKE_WRONG_SIZE,
+                 "free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, bytes,
+                 requested, lm_block_bytes(page));
 }
 
 /* ---- malloc and free ---- */
@@ -342,15 +345,18 @@ void lm_block_give_back(void *p) {
 }
 
 void lm_free_sized(void *p, size_t size) {
-    if (size_right(p, size, 1)) lm_free(p);
+    check_size(p, size, 1);
+    lm_free(p);
 }
 
 void lm_free_aligned(void *p, size_t align) {
-    if (size_right(p, ANY_SIZE, align)) lm_free(p);
+    check_size(p, ANY_SIZE, align);
+    lm_free(p);
 }
 
 void lm_free_aligned_sized(void *p, size_t align, size_t size) {
-    if (size_right(p, size, align)) lm_free(p);
+    check_size(p, size, align);
+    lm_free(p);
 }
 
 #endif

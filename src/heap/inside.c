@@ -96,5 +96,6 @@ size_t lm_room_inside(const void *pointer, size_t back, const char **object) {
 void lm_copy_misuse(const char *object, const char *function, size_t bytes, const char *way,
                     const void *p, size_t room) {
     lm_sites_about(object);
-    lm_misuse("%s of %zu B %s %p, which has %zu left (", function, bytes, way, p, room);
+    lm_wrong(LM_MISTAKE_COPY, "%s of %zu B %s %p, which has %zu left (", function, bytes, way, p,
+             room);
 }

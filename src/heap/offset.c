@@ -208,9 +208,11 @@ void lm_offset_free(lm_page_t *page, void *p) {
     front_t *front = front_of(page, p);
     size_t shift = (size_t)((char *)p - (char *)front);
     if (front->shift != shift) {
-        const char *what = front->shift == (shift | FREED) ? "double free of"
-                                                           : "misaligned pointer passed to free:";
-        lm_misuse("%s %p (object at an offset, size class %zu B, ", what, p, lm_block_bytes(page));
+        bool freed = front->shift == (shift | FREED);
+        lm_wrong(freed ? LM_MISTAKE_DOUBLE_FREE : LM_MISTAKE_MISALIGNED,
+                 "%s %p (object at an offset, size class %zu B, ",
+                 freed ? "double free of" : "misaligned pointer passed to free:", p,
+                 lm_block_bytes(page));
         return;
     }
     if (page->kind == LM_KIND_LARGE) {

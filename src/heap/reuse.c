@@ -104,15 +104,17 @@ static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, 
         bool inside = first >= (const unsigned char *)object;
         size_t from = (size_t)(inside ? first - (const unsigned char *)object : first - start);
         lm_sites_about(object);
-        lm_wrong(wrong, "write after free of %p: %zu byte(s) from byte %zu%s on (%s", object, bytes,
-                 from, inside ? "" : " of its block", text);
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: %zu byte(s) from byte %zu%s on (%s", object, bytes, from,
+                 inside ? "" : " of its block", text);
     } else if (state != LM_STATE_FREED) {
         lm_sites_about(object);
-        lm_wrong(wrong, "write after free of %p: the end of its block is overwritten (%s", object,
-                 text);
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: the end of its block is overwritten (%s", object, text);
     } else if (linked && !lm_link_intact((const lm_block_t *)block)) {
         lm_sites_about(object);
-        lm_wrong(wrong, "write after free of %p: its first %zu bytes are overwritten (%s", object,
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: its first %zu bytes are overwritten (%s", object,
                  sizeof(lm_block_t), text);
     }
 }
@@ -132,7 +134,7 @@ static void look_at_dropped(const lm_page_t *page, const void *p, const void *en
     if ((past = lm_fence_past(p, requested, end)) == 0) return;
     lm_sites_about(p);
     lm_wrong(
-        LM_WRONG_INSIDE,
+        LM_WRONG_INSIDE + LM_MISTAKE_OVERFLOW,
         "overflow of %p: %zu byte(s) past %zu requested (its heap is destroyed, size class %zu B, ",
         p, past, requested, lm_block_bytes(page));
 }
@@ -186,7 +188,7 @@ static void discard(lm_page_t *span, lm_wrong_t wrong) {
         const unsigned char *object = start + span->block_bytes;
         bool inside = first >= object;
         lm_sites_about(object);
-        lm_wrong(wrong,
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
                  "write after free of %p: %zu byte(s) from byte %zu%s on (size class %zu B, ",
                  (const void *)object, bytes, (size_t)(first - (inside ? object : start)),
                  inside ? "" : " of its memory", span->bytes);

@@ -18,6 +18,7 @@
 static bool say_line(lm_wrong_t wrong, lm_line_t *line) {
     (void)lm_add_relaxed(&lm_sampled.found, 1);
     lm_line_add(line, "thread %u)", lm_port_thread_id());
+    lm_line_add_way_out(line, wrong);
     if (lm_port_tell(wrong, line) != LM_TOLD_NOBODY) return false;
     if (lm_load_relaxed(&lm_misuse_policy.quiet)) return false; /* relaxed: a word by itself */
     lm_port_report_begin();
@@ -45,7 +46,8 @@ static void say_life(const lm_slot_t *slot) {
 }
 
 /* Of a call: where it comes from, and the end, unless the policy is to go on. */
-static void end_call(bool said, const lm_slot_t *slot) {
+static void end_call(lm_wrong_t wrong, lm_line_t *line, const lm_slot_t *slot) {
+    bool said = say_line(wrong, line);
     if (said) {
         uintptr_t frames[LM_TRACE_FRAMES];
         size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
@@ -53,7 +55,7 @@ static void end_call(bool said, const lm_slot_t *slot) {
         say_life(slot);
         lm_port_report_end();
     }
-    if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort(); /* relaxed: as above */
+    if (!lm_wrong_goes_on(wrong)) lm_port_abort();
 }
 
 /* ---- Calls ---- */
@@ -63,6 +65,9 @@ void lm_sampled_misuse(uint32_t index, const void *p, const char *function) {
     size_t bytes = lm_sampled.span[2 * (size_t)index + 1].bytes;
     bool freeing = function[0] == 'f', freed = slot->state == LM_SLOT_FREED;
     lm_line_t line = {0};
+    lm_wrong_t mistake = slot->state == LM_SLOT_FRESH ? LM_MISTAKE_FOREIGN
+                         : slot->object != p          ? LM_MISTAKE_MISALIGNED
+                                                      : LM_MISTAKE_DOUBLE_FREE;
     if (slot->state == LM_SLOT_FRESH)
         lm_line_add(&line, "loam: %s of a pointer that loam did not allocate: %p (", function, p);
     else if (slot->object != p)
@@ -71,7 +76,7 @@ void lm_sampled_misuse(uint32_t index, const void *p, const char *function) {
     else
         lm_line_add(&line, "loam: %s%s of %p (sampled object of %zu B, ",
                     freeing ? "double free" : function, freeing ? "" : " after free", p, bytes);
-    end_call(say_line(LM_WRONG_CALL, &line), slot);
+    end_call(LM_WRONG_CALL + mistake, &line, slot);
 }
 
 void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond) {
@@ -81,10 +86,17 @@ void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond) {
     lm_line_add(&line, "loam: %s of %p: %zu byte(s) %s %zu requested (found at free, sampled, ",
                 beyond > 0 ? "overflow" : "underflow", (void *)slot->object,
                 (size_t)(beyond > 0 ? beyond : -beyond), beyond > 0 ? "past" : "before", bytes);
-    end_call(say_line(LM_WRONG_DAMAGE, &line), slot);
+    end_call(LM_WRONG_DAMAGE + (beyond > 0 ? LM_MISTAKE_OVERFLOW : LM_MISTAKE_UNDERFLOW), &line,
+             slot);
 }
 
 /* ---- Accesses ---- */
+
+static lm_wrong_t wrong_access(const lm_bad_access_t *access, const lm_slot_t *slot) {
+    return LM_WRONG_DAMAGE + (slot->state == LM_SLOT_FREED ? LM_MISTAKE_USE_AFTER_FREE
+                              : access->address < (uintptr_t)slot->object ? LM_MISTAKE_UNDERFLOW
+                                                                          : LM_MISTAKE_OVERFLOW);
+}
 
 /* false iff this is nobody's object: it is as if the address had never been anything. */
 static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, size_t bytes) {
@@ -107,7 +119,7 @@ static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, siz
         lm_line_add(&line, "%zu byte(s) into", (size_t)(at - object));
     lm_line_add(&line, " the %sobject %p of %zu B (", freed ? "freed " : "", (void *)object, bytes);
     lm_slot_t copy = *slot;
-    bool said = say_line(LM_WRONG_DAMAGE, &line);
+    bool said = say_line(wrong_access(access, slot), &line);
     if (!said) return true;
     uintptr_t frames[LM_TRACE_FRAMES];
     size_t depth = lm_os_trace_from(&access->place, frames, LM_TRACE_FRAMES);
@@ -127,7 +139,7 @@ lm_verdict_t lm_sampled_judge(const lm_bad_access_t *access) {
     size_t bytes = page->bytes;
     if (locked) lm_sampled_unlock();
     if (!say_access(access, &copy, bytes)) return LM_VERDICT_OTHER;
-    if (!lm_load_relaxed(&lm_misuse_policy.ignore)) return LM_VERDICT_END; /* relaxed: as above */
+    if (!lm_wrong_goes_on(wrong_access(access, &copy))) return LM_VERDICT_END;
     uintptr_t at = lm_align_down(access->address, lm_sampled.page_bytes);
     slot->opened = true; /* closed before its next use */
     return lm_os_protect((void *)at, lm_sampled.page_bytes, true) ? LM_VERDICT_AGAIN

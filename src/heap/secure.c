@@ -138,7 +138,7 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     size_t first = from, end = bytes;
     while (first < bytes && p[first] == 0) first++;
     while (end > first && p[end - 1] == 0) end--;
-    lm_wrong(LM_WRONG_DAMAGE,
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
              "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
              (void *)block, end - first, first, bytes);
     wipe(block, bytes);
@@ -319,15 +319,16 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
     size_t slack = odd >> SLACK_SHIFT;
     if (word == 0) return lm_double_free(page, p, function) != NULL;
     if ((odd & ~SLACK_MASK) != 0 || slack > most) {
-        lm_wrong(LM_WRONG_DAMAGE,
+        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
                  "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
                  lm_block_bytes(page));
         return false;
     }
     const char *from = (const char *)p + (most - slack), *last = (const char *)p + most - 1;
     while (last > from && *last == 0) last--;
-    lm_wrong(LM_WRONG_DAMAGE, "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ",
-             p, (size_t)(last - from) + 1, most - slack, lm_block_bytes(page));
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
+             "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p,
+             (size_t)(last - from) + 1, most - slack, lm_block_bytes(page));
     return false;
 }
 
@@ -340,9 +341,11 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 
 /* ---- Free ---- */
 
+/* The caller goes on to free p, if the user lets the program go on: the object itself is sound. */
 static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size) {
-    lm_misuse("free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, size,
-              lm_requested(page, p), lm_block_bytes(page));
+    lm_wrong(LM_MISTAKE_WRONG_SIZE,
+             "free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, size,
+             lm_requested(page, p), lm_block_bytes(page));
 }
 
 #define ANY_SIZE SIZE_MAX
@@ -360,10 +363,7 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) {
-        of_other_size(page, p, size);
-        return;
-    }
+    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
     if (page->kind == LM_KIND_PAGE) memset(p, 0, lm_block_room(page, p)); /* at an offset */
     lm_block_free(p);
 }
@@ -414,10 +414,8 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
         return;
     }
     size_t bytes = page->block_bytes;
-    if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack)) {
+    if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))
         of_other_size(page, p, size);
-        return;
-    }
     wipe(p, bytes);
     set_aside(page, p, false);
 }
@@ -495,11 +493,10 @@ void lm_free_aligned(void *p, size_t align) {
     }
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    if (lm_is_offset(page)) /* aligned there */
-        lm_free(p);
-    else
-        lm_misuse("free of %p as aligned to %zu B (size class %zu B, ", p, align,
-                  lm_block_bytes(page));
+    if (!lm_is_offset(page)) /* else p is aligned somewhere inside */
+        lm_wrong(LM_MISTAKE_WRONG_ALIGN, "free of %p as aligned to %zu B (size class %zu B, ", p,
+                 align, lm_block_bytes(page));
+    lm_free(p);
 }
 
 void lm_free_aligned_sized(void *p, size_t align, size_t size) {

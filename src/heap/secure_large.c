@@ -110,7 +110,7 @@ bool lm_large_intact(const lm_page_t *page, const char *function) {
         if (found[i] != expected[i % sizeof word]) bad = i;
     }
     if (LM_LIKELY(bad == n)) return true;
-    lm_wrong(LM_WRONG_DAMAGE,
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
              "overflow of %p: overwritten at byte %zu of %zu (%s of a large object, ",
              (const void *)start, page->bytes + bad, page->bytes, function);
     return false;
@@ -169,8 +169,9 @@ static bool untouched(const waiting_t *one, bool all, bool *whole) {
     if (LM_LIKELY(found == NULL)) return true;
     char *start = lm_span_start(one->page);
     *whole = false;
-    lm_wrong(LM_WRONG_INSIDE, "%p was written after its free: at byte %zu of %zu (a large object, ",
-             (void *)start, (size_t)(found - start), one->room);
+    lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
+             "%p was written after its free: at byte %zu of %zu (a large object, ", (void *)start,
+             (size_t)(found - start), one->room);
     memset(start, 0, one->room); /* who goes on all the same shall not read it */
     return false;
 }

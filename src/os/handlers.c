@@ -146,7 +146,9 @@ bool lm_port_print(const lm_line_t *line) {
     return true;
 }
 
-static int code_of(lm_wrong_t wrong) { return wrong == LM_WRONG_CALL ? EINVAL : EFAULT; }
+static int code_of(lm_wrong_t wrong) {
+    return (wrong & LM_WRONG_HOW) == LM_WRONG_CALL ? EINVAL : EFAULT;
+}
 
 lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line) {
     handler_t handler = handler_for_call(ERROR);
@@ -181,7 +183,7 @@ void lm_told_let(void) {
         call_error(&handler, code_of(wrong), &line);
     else if (!lm_load_relaxed(&lm_misuse_policy.quiet)) /* it has been taken away meanwhile */
         lm_report("%s", line.text);
-    if (!lm_load_relaxed(&lm_misuse_policy.ignore)) lm_port_abort(); /* relaxed: as in check.c */
+    if (!lm_wrong_goes_on(wrong)) lm_port_abort();
 }
 
 void lm_told_after_fork(void) {

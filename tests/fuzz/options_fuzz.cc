@@ -4,7 +4,7 @@
  *   @name=value, ...          the program's string, the first that there is
  *   !name=value               loam_option_set
  *
- * The oracle: it comes back; each line that it says is at most 255 bytes long, printable and loam's; what is complained
+ * The oracle: it comes back; each line that it says is at most 383 bytes long, printable and loam's; what is complained
  * of has the default, as if neither it nor what stood before it under the same name were there; and the same entries
  * read twice say and set the same. What is set is what loam_option_get says of each option, and the policies that
  * options.c fills have to be that and nothing else.
@@ -109,6 +109,8 @@ void expect_policies() {
     expect_policy("GUARD_SAMPLING_SLOTS", lm_sampling.slots);
     if (value_of("ON_ERROR") != (lm_misuse_policy.ignore ? "ignore" : "abort"))
         fuzz::expect("another policy than ON_ERROR");
+    if ((value_of("IGNORE") == "none") != (lm_misuse_policy.tolerated == 0))
+        fuzz::expect("another policy than IGNORE");
 }
 
 Settings read(std::vector<std::string> entries, std::string *said, const char *config = nullptr) {
@@ -124,7 +126,7 @@ void expect_lines(const std::string &said) {
     size_t start = 0;
     for (size_t i = 0; i < said.size(); i++) {
         if (said[i] == '\n') {
-            if (i - start + 1 > 255) fuzz::expect("a line of more than 255 bytes: " + said);
+            if (i - start + 1 > 383) fuzz::expect("a line of more than 383 bytes: " + said);
             if (said.compare(start, 6, "loam: ") != 0) fuzz::expect("whose line? " + said);
             start = i + 1;
         } else if (said[i] < ' ' || said[i] > '~') {

@@ -169,19 +169,19 @@ TEST(Report, KeepsErrno) {
 }
 
 TEST(Misuse, OneLineThenBackIfToldSo) {
-    lm_misuse_policy = {false, true};
+    lm_misuse_policy = {false, true, 0};
     std::string line = stderr_of([] { lm_misuse("something with %d (", 5); });
     std::string expected = "loam: something with 5 (thread ";
     expected += std::to_string(lm_port_thread_id()) + ")\n";
     EXPECT_EQ(expected, line);
-    lm_misuse_policy = {true, true};
+    lm_misuse_policy = {true, true, 0};
     EXPECT_EQ("", stderr_of([] { lm_misuse("something ("); }));
-    lm_misuse_policy = {false, false};
+    lm_misuse_policy = {false, false, 0};
 }
 
 TEST(MisuseDeath, Aborts) {
     EXPECT_EXIT(lm_misuse("that is it ("), testing::KilledBySignal(SIGABRT),
-                "^loam: that is it \\(thread [0-9]+\\)\n");
+                "^loam: that is it \\(thread [0-9]+\\); LOAM_IGNORE=other goes on\n");
     EXPECT_EXIT(lm_assert_failed("1 == 2", "some.c", 77), testing::KilledBySignal(SIGABRT),
                 "^loam: assertion failed: 1 == 2, some.c:77\n");
 }

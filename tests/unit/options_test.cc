@@ -289,12 +289,14 @@ TEST_F(Options, EachRow) {
     {#name, initial, least, most, 1, "", when, build},
 #define CHOICE(name, initial, words, when, build, sentence, text) \
     {#name, initial, 0, 0, 1, words, when, build},
+#define SET(name, words, when, build, sentence, text) {#name, 0, 0, 0, 1, words, when, build},
 #define PATH(...)
 #define ALIAS(name, of, factor, sentence) {#name, 0, 0, 0, factor, #of, ANYTIME, true},
 #include "api/options.def"
 #undef SWITCH
 #undef NUMBER
 #undef CHOICE
+#undef SET
 #undef PATH
 #undef ALIAS
     };
@@ -525,6 +527,38 @@ TEST_F(Options, Numbers) {
     EXPECT_EQ(-EINVAL, loam_option_set_number("purge_delay", SIZE_MAX));
     EXPECT_EQ(-EINVAL, loam_option_set_number(nullptr, 1));
     EXPECT_EQ(-EBUSY, loam_option_set_number("use_numa_nodes", 1));
+}
+
+/* Each word of LOAM_IGNORE is the bit of the mistake that reports call so. */
+TEST_F(Options, KindsOfMistakes) {
+    for (unsigned mistake = 0; mistake < LM_MISTAKES; mistake++) {
+        std::string word = lm_mistake_word(mistake);
+        EXPECT_EQ("", read({"LOAM_IGNORE=" + word})) << word;
+        EXPECT_EQ(1u << mistake, lm_misuse_policy.tolerated) << word;
+        for (unsigned other = 0; other < LM_MISTAKES; other++)
+            EXPECT_EQ(other == mistake,
+                      lm_wrong_goes_on(LM_WRONG_DAMAGE + (other << LM_MISTAKE_SHIFT)));
+        lm_line_t line = {};
+        lm_line_add_way_out(&line, mistake << LM_MISTAKE_SHIFT);
+        EXPECT_EQ(0u, line.used) << "it goes on";
+        read({});
+        lm_line_add_way_out(&line, mistake << LM_MISTAKE_SHIFT);
+        EXPECT_EQ("; LOAM_IGNORE=" + word + " goes on", std::string(line.text, line.used));
+    }
+    EXPECT_EQ("", read({"LOAM_IGNORE=Wrong-Size+copy,overflow+copy"}));
+    EXPECT_EQ("wrong-size+overflow+copy", get("ignore"));
+    EXPECT_EQ(0, loam_option_set("ignore", get("ignore").c_str()));
+    EXPECT_EQ("wrong-size+overflow+copy", get("ignore")) << "what it says can be said to it";
+    size_t number;
+    EXPECT_EQ(-EINVAL, loam_option_get_number("ignore", &number));
+    EXPECT_EQ(0, loam_option_set("ignore", "none"));
+    EXPECT_EQ(0u, lm_misuse_policy.tolerated);
+    EXPECT_EQ("", read_program("ignore=wrong-size+double-free,purge_delay=1s"));
+    EXPECT_EQ("double-free+wrong-size", get("ignore"));
+    for (std::string text :
+         {"", "+", "copy+", "+copy", "copy++overflow", "copy overflow", "0", "all"})
+        EXPECT_NE("", read({"LOAM_IGNORE=" + text})) << text;
+    EXPECT_EQ(0u, lm_misuse_policy.tolerated);
 }
 
 TEST_F(Options, AreListed) {
