@@ -203,19 +203,12 @@ lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy);
 bool lm_large_let_go(bool all);
 /* Slices that may be used. */
 size_t lm_large_slices(const lm_page_t *page);
-
-void lm_large_lock(void);
-void lm_large_unlock(void);
-void lm_large_after_fork(void);
 #else
 LM_INLINE bool lm_large_let_go(bool all) {
     (void)all;
     return false;
 }
 LM_INLINE size_t lm_large_slices(const lm_page_t *page) { return page->slices; }
-LM_INLINE void lm_large_lock(void) {}
-LM_INLINE void lm_large_unlock(void) {}
-LM_INLINE void lm_large_after_fork(void) {}
 #endif
 
 /* ---- offset.c ---- */

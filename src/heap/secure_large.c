@@ -2,70 +2,77 @@
  *
  *   span   [ object ........ | canary | accessible | guard: no access ]
  *          ^                 ^ bytes               ^ room
- *   free   in use ──> cleared ──> [ oldest | ... | newest ] ──> used again, or to the arena
- *                                   the queue: 64 at most, and so many bytes
+ *   free   in use ──> cleared ──> held with its guard (span/held.c) ──> used again, or to the arena
  *
- * Overflows meet the guard (span/guard.c) or are seen in the canary when the object is freed or resized, underflows
- * meet the guard of the object before. A freed object is cleared, so that nobody reads what it held, and waits with its
- * guard until others were freed after it. Then an object of nearly its size may have it as it is: that costs no system
- * call. What was written meanwhile is no zero: seen then, or when the span leaves the queue for the arena.
+ * An overflow meets the guard (span/guard.c) or is seen in the canary when the object is freed or
+ * resized. An underflow meets the guard of the object before. A freed object is cleared, so that no
+ * later owner reads what it held, and waits with its guard until others were freed after it. Then
+ * an object of nearly its size may have it as it is: that costs no system call. A byte that is not
+ * zero any more was written after the free. That is seen when the span is used again, or leaves for
+ * the arena.
  *
- * The tail of one that becomes shorter is cleared as well.
+ * The cost of clearing follows what the program has touched:
+ *   all    objects to 1 MiB that were touched: memset; where next to nothing is in memory, the
+ *          memory is given to the system instead, whatever the size
+ *   head   larger objects that were touched: the first 64 KiB
+ *   scan   objects to 1 MiB that seem untouched, while the budget lasts: each page is read, and
+ *          cleared if need be
+ *   light  objects that seem untouched, beyond the budget: the first 512 bytes and the canary
+ * An object seems untouched if it was zero when it was handed out, and the lines of 64 bytes at a
+ * dozen places (probes: at each fourfold of 512 bytes, at the end, and two that nobody can
+ * foretell) are zero still. The budget is BUDGET bytes for each tick of the worker. So a program
+ * that frees large objects a million times a second pays for what it touches, and any other has its
+ * objects looked at as a whole.
  *
- * What a clear is: memset to 1 MiB, and of larger objects the first 64 KiB; where next to nothing of it is in memory,
- * the memory is given to the system instead, whatever the size. What a look is: every word up to 128 KiB; above that
- * every word of the first 64 KiB and the first 64 bytes of each page that was cleared.
+ * The tail of an object that becomes shorter is cleared as well.
  *
- * It cannot find an overflow that jumps over canary and guard, nor a write to the middle of a page of a large freed
- * object; what objects above 1 MiB held past their head can be read again by who gets their memory; those above
- * 8 MiB do not wait.
- * Invariant: what was cleared of a span in the queue reads as zero, unless it was written after its free.
+ * It cannot find an overflow that jumps over canary and guard. It cannot find all writes to the
+ * middle of a page of a freed object once the budget is spent. The next owner of the memory can
+ * read what objects above 1 MiB held past their head, and what an object that seemed untouched held
+ * between the probes. Objects above 8 MiB do not wait unless their memory was given back.
+ * Invariant: what was cleared of a held span reads as zero, unless it was written after its free.
+ * What was not cleared is never taken for a write after free.
  */
 #include "heap/branch.h"
 #include "heap/room.h"
+#include "heap/secure.h"
 
 #if LM_SECURE
 
 #include <string.h>
 
 enum {
-    QUEUE_MOST = 64,
-    YOUNG = 2,                /* the newest, which nobody gets */
-    YOUNG_BYTES = 8 << 20,    /* but for larger ones */
-    QUEUE_LEAST = 2 << 20,    /* bytes in memory that may wait */
-    QUEUE_PART = 16,          /* or that part of what is in use, if it is more */
     CANARY = 256,             /* bytes at most */
-    CLEAR_MOST = 1 << 20,     /* of larger ones, the head only */
-    SPARSE_LEAST = 256 << 10, /* of these the system is asked how much is in memory */
-    SPARSE_PART = 16,         /* sparse: less than that part is */
+    CLEAR_MOST = 1 << 20,     /* of larger objects only the head is cleared */
+    SPARSE_LEAST = 256 << 10, /* bytes from which the system is asked how much is in memory */
+    SPARSE_PART = 16,         /* sparse: less than that part is in memory */
     EACH_WORD = 128 << 10,    /* objects up to that size are looked at as a whole */
-    HEAD = 64 << 10,          /* of larger ones, so much */
-    LINE = 64,                /* and so much of each page */
-    APART_MOST = 4, /* slices of addresses that chance adds to a guard: one less at most */
-    TICKS = 6,      /* of the worker's that one waits, if nobody wants it */
+    HEAD = 64 << 10,          /* bytes of the head of a larger object */
+    LIGHT_HEAD = 512,         /* bytes of the head of an object that seems untouched */
+    LINE = 64,                /* bytes of each page, or probe, that are looked at */
+    DRAWN = 2,                /* probes at places that nobody can foretell */
+    BUDGET = 16 << 20,        /* bytes a tick that are read without need */
+    APART_MOST = 4,           /* slices of addresses that chance adds to a guard, plus 1 */
+    TICKS = 6,                /* worker's ticks that a held span waits for a request */
 };
 
-typedef struct waiting {
-    lm_page_t *page;
-    size_t room;
-    size_t cleared; /* from the start */
-    uint32_t tick;
-    bool resident;
-} waiting_t;
+/* What was cleared of a held span. */
+enum {
+    CLEARED_LIGHT, /* the first LIGHT_HEAD bytes and the probes */
+    CLEARED_HEAD,  /* the first HEAD bytes */
+    CLEARED_ALL,   /* everything */
+    CLEARED_GONE,  /* everything: the memory was given to the system */
+};
 
-static struct {
-    lm_lock_t lock;
-    unsigned n; /* the first n, the oldest first */
-    uint32_t tick;
-    size_t bytes; /* in memory */
-    waiting_t each[QUEUE_MOST];
-} queue;
+/* Atomic, relaxed: bytes that may still be read without need before the worker's next tick. */
+static int64_t budget = BUDGET;
 
-static size_t in_use; /* atomic: bytes of large objects */
-
-void lm_large_lock(void) { lm_lock_take(&queue.lock); }
-void lm_large_unlock(void) { lm_lock_give(&queue.lock); }
-void lm_large_after_fork(void) { lm_lock_reset(&queue.lock); }
+static bool afford(size_t bytes) {
+    if (!lm_purge_may_work()) return true; /* no tick would come */
+    if (lm_load_relaxed(&budget) < (int64_t)bytes) return false;
+    (void)lm_add_relaxed(&budget, -(int64_t)bytes);
+    return true;
+}
 
 size_t lm_large_slices(const lm_page_t *page) {
     return (lm_span_room(page) + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
@@ -81,7 +88,7 @@ static size_t slices_for(size_t room) {
 /* ---- Canaries ---- */
 
 static uint64_t canary_at(const char *end) {
-    uint64_t x = ((uintptr_t)end ^ lm_os_random()) * 0x9e3779b97f4a7c15u;
+    uint64_t x = ((uintptr_t)end ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
     return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0: strings end in one */
 }
 
@@ -91,6 +98,7 @@ static size_t canary_bytes(const lm_page_t *page) {
 }
 
 void lm_large_mark(lm_page_t *page, size_t bytes) {
+    lm_secret_make(); /* a large object may come before the first page */
     page->bytes = bytes;
     char *end = lm_span_start(page) + bytes;
     uint64_t word = canary_at(end);
@@ -100,15 +108,22 @@ void lm_large_mark(lm_page_t *page, size_t bytes) {
     memcpy(end, &word, left);
 }
 
-bool lm_large_intact(const lm_page_t *page, const char *function) {
-    const char *start = lm_span_start(page), *end = start + page->bytes;
+/* The first byte of a canary that is not as it was written; its length if all are. */
+static size_t damaged_at(const char *end, size_t bytes) {
     uint64_t word = canary_at(end);
-    const unsigned char *expected = (const unsigned char *)&word,
-                        *found = (const unsigned char *)end;
-    size_t n = canary_bytes(page), bad = n;
-    for (size_t i = n; i-- > 0;) {
-        if (found[i] != expected[i % sizeof word]) bad = i;
+    const char *expected = (const char *)&word;
+    size_t at = 0;
+    for (uint64_t found; at + sizeof word <= bytes; at += sizeof word) {
+        memcpy(&found, end + at, sizeof found);
+        if (LM_UNLIKELY(found != word)) break;
     }
+    while (at < bytes && end[at] == expected[at % sizeof word]) at++;
+    return at;
+}
+
+bool lm_large_intact(const lm_page_t *page, const char *function) {
+    const char *start = lm_span_start(page);
+    size_t n = canary_bytes(page), bad = damaged_at(start + page->bytes, n);
     if (LM_LIKELY(bad == n)) return true;
     lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
              "overflow of %p: overwritten at byte %zu of %zu (%s of a large object, ",
@@ -121,7 +136,8 @@ bool lm_large_intact(const lm_page_t *page, const char *function) {
 /* A register of every processor that loam knows: twice as fast as words. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
 
-/* The first byte in a range that is not zero, NULL iff there is none. Both are multiples of LINE. */
+/* The first byte in a range that is not zero, NULL iff there is none. Both are multiples of LINE.
+ * */
 static const char *not_zero(const char *at, size_t bytes) {
     for (const char *end = at + bytes; at < end; at += LINE) {
         const two_words_t *w = (const two_words_t *)(const void *)at;
@@ -133,7 +149,7 @@ static const char *not_zero(const char *at, size_t bytes) {
     return NULL;
 }
 
-/* Those pages that are in memory, of what was given to the system. */
+/* Looks at those pages that are in memory, of what was given to the system. */
 static const char *look_at_resident(const char *start, size_t room) {
     enum { CHUNK = 1 << 20 };
     size_t page = lm_os_page_bytes();
@@ -149,157 +165,194 @@ static const char *look_at_resident(const char *start, size_t room) {
     return found;
 }
 
-/* NULL: nothing was found. *whole: every word was read. */
-static const char *look(const waiting_t *one, bool all, bool *whole) {
-    const char *start = lm_span_start(one->page);
-    *whole = one->cleared == one->room && (all || one->room <= EACH_WORD);
-    if (!one->resident) {
-        *whole = lm_span_at_large();
-        return *whole ? look_at_resident(start, one->room) : NULL;
+/* The first probe that is not zero, NULL iff there is none. They lie within what is cleared of a
+ * touched object. */
+static const char *look_at_probes(const char *start, size_t room) {
+    size_t end = room > CLEAR_MOST ? HEAD : room;
+    const char *found = NULL;
+    for (size_t at = LIGHT_HEAD; at < end && found == NULL; at *= 4)
+        found = not_zero(start + at, LINE);
+    if (found == NULL) found = not_zero(start + end - LINE, LINE);
+    uint64_t chance = lm_load_relaxed(&lm_secret) ^ (uintptr_t)start;
+    for (int i = 0; i < DRAWN && found == NULL; i++) {
+        chance = lm_random_after(chance);
+        found = not_zero(start + (chance >> 32) % (end / LINE) * LINE, LINE);
     }
-    if (*whole) return not_zero(start, one->room);
-    const char *found = not_zero(start, HEAD);
-    for (size_t at = HEAD; at < one->cleared && found == NULL; at += lm_os_page_bytes())
+    return found;
+}
+
+/* The first byte that was written after the free, as far as is looked: NULL iff none was found.
+ * all: everything that was cleared. *whole: everything is zero, if the result is NULL. */
+static const char *look(const lm_page_t *page, bool all, bool *whole) {
+    const char *start = lm_span_start(page);
+    size_t room = lm_span_room(page);
+    unsigned cleared = lm_held_cleared(page);
+    const char *found;
+    *whole = false;
+    if (cleared == CLEARED_HEAD) return not_zero(start, HEAD);
+    if (cleared != CLEARED_LIGHT && (all || room <= EACH_WORD || afford(room))) {
+        if (cleared == CLEARED_ALL) {
+            *whole = true;
+            return not_zero(start, room);
+        }
+        *whole = lm_span_at_large();
+        return *whole ? look_at_resident(start, room) : NULL;
+    }
+    found = not_zero(start, LIGHT_HEAD);
+    if (found == NULL) found = look_at_probes(start, room);
+    if (cleared != CLEARED_ALL || !page->in_memory) return found;
+    for (size_t at = LIGHT_HEAD; at < room && found == NULL; at += lm_os_page_bytes())
         found = not_zero(start + at, LINE);
     return found;
 }
 
-static bool untouched(const waiting_t *one, bool all, bool *whole) {
-    const char *found = look(one, all, whole);
+static bool untouched(lm_page_t *page, bool all, bool *whole) {
+    const char *found = look(page, all, whole);
     if (LM_LIKELY(found == NULL)) return true;
-    char *start = lm_span_start(one->page);
+    char *start = lm_span_start(page);
     *whole = false;
+    size_t room = lm_span_room(page);
     lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
              "%p was written after its free: at byte %zu of %zu (a large object, ", (void *)start,
-             (size_t)(found - start), one->room);
-    memset(start, 0, one->room); /* who goes on all the same shall not read it */
+             (size_t)(found - start), room);
+    memset(start, 0, room); /* a program that goes on all the same shall not read it */
+    page->in_memory = true;
     return false;
 }
 
+/* Whether an object is clearly not sparse: most of a few lines in it are not zero. */
+static bool filled(const char *start, size_t room) {
+    unsigned found = 0;
+    for (size_t i = 1; i <= 4; i++) /* where pages begin, for programs that touch those */
+        found += not_zero(start + lm_align_down(room / 5 * i, lm_os_page_bytes()), LINE) != NULL;
+    return found >= 3;
+}
+
 static bool sparse(const char *start, size_t room) {
-    if (room < SPARSE_LEAST || !lm_span_at_large()) return false;
+    if (room < SPARSE_LEAST || !lm_span_at_large() || filled(start, room)) return false;
     return lm_os_resident_pages(start, room) < room / lm_os_page_bytes() / SPARSE_PART;
 }
 
-static void clear(waiting_t *one, bool touch) {
-    char *start = lm_span_start(one->page);
-    one->cleared = one->room;
-    one->resident = !((!touch || sparse(start, one->room)) && lm_os_purge(start, one->room));
-    if (!one->resident) return;
-    if (one->room > CLEAR_MOST) one->cleared = HEAD;
-    memset(start, 0, one->cleared);
+/* Gives the memory of an object to the system. false iff that is refused. */
+static bool gone(lm_page_t *page) {
+    if (!lm_os_purge(lm_span_start(page), lm_span_room(page))) return false;
+    page->in_memory = false;
+    return true;
 }
 
-/* ---- The queue ---- */
-
-static size_t bytes_most(void) {
-    size_t part = lm_load_relaxed(&in_use) / QUEUE_PART; /* relaxed: a number */
-    return part > QUEUE_LEAST ? part : QUEUE_LEAST;
+/* Clears an object that was touched. */
+static unsigned clear_touched(lm_page_t *page) {
+    char *start = lm_span_start(page);
+    size_t room = lm_span_room(page);
+    if (sparse(start, room) && gone(page)) return CLEARED_GONE;
+    page->in_memory = true;
+    memset(start, 0, room > CLEAR_MOST ? HEAD : room);
+    return room > CLEAR_MOST ? CLEARED_HEAD : CLEARED_ALL;
 }
 
-/* Lock held. */
-static waiting_t take_out(unsigned i) {
-    waiting_t one = queue.each[i];
-    if (one.resident) queue.bytes -= one.room;
-    queue.n--;
-    memmove(&queue.each[i], &queue.each[i + 1], (queue.n - i) * sizeof one);
-    return one;
-}
-
-/* No lock held. What the system lets us make accessible no more stays ours. rested: see lm_span_give. */
-static void give_back(const waiting_t *one, bool rested) {
-    bool whole;
-    (void)untouched(one, false, &whole);
-    if (!lm_span_unguard(one->page)) return;
-    lm_span_give(one->page, rested);
-}
-
-static bool there(void) { return true; }
-static bool full(void) {
-    if (queue.n == QUEUE_MOST) return true;
-    return queue.bytes > (queue.n <= YOUNG ? YOUNG_BYTES : bytes_most());
-}
-static bool old(void) { return queue.tick - queue.each[0].tick >= TICKS; }
-
-/* Takes the oldest out while the condition holds. Unless room is wanted for others, nobody has wanted it for long. */
-static bool give_back_oldest(bool (*due)(void)) {
-    bool any = false;
-    for (;;) {
-        lm_lock_take(&queue.lock);
-        bool more = queue.n > 0 && due();
-        waiting_t one = more ? take_out(0) : (waiting_t){0};
-        lm_lock_give(&queue.lock);
-        if (!more) return any;
-        give_back(&one, due != full);
-        any = true;
+/* Reads each page, and clears those that are not zero: pages that were never touched stay out of
+ * memory. */
+static void scan(char *start, size_t room) {
+    size_t page = lm_os_page_bytes();
+    for (size_t at = 0; at < room; at += page) {
+        if (not_zero(start + at, page) != NULL) memset(start + at, 0, page);
     }
 }
 
-bool lm_large_let_go(bool all) {
-    lm_lock_take(&queue.lock);
-    queue.tick++;
-    lm_lock_give(&queue.lock);
-    (void)give_back_oldest(all ? there : old);
-    return lm_load_relaxed(&queue.n) > 0; /* relaxed: a guess */
+/* Clears a freed object. Returns what was cleared. */
+static unsigned clear(lm_page_t *page) {
+    char *start = lm_span_start(page);
+    size_t room = lm_span_room(page), bytes = page->bytes;
+    if (!page->known_zero) return clear_touched(page);
+    memset(start + bytes, 0, canary_bytes(page));
+    memset(start, 0, LIGHT_HEAD);
+    if (look_at_probes(start, room) != NULL) return clear_touched(page);
+    if (!afford(room)) return CLEARED_LIGHT;
+    if (room > CLEAR_MOST) return clear_touched(page);
+    scan(start, room);
+    return CLEARED_ALL;
 }
 
-static bool let_all_go(void) { return give_back_oldest(there); }
+/* ---- Held spans ---- */
+
+/* No lock held. A span that the system does not let us make accessible stays ours. rested: see
+ * lm_span_give. */
+static void give_back(lm_page_t *page, bool rested) {
+    bool whole;
+    (void)untouched(page, false, &whole);
+    if (!lm_span_unguard(page)) return;
+    lm_span_give(page, rested);
+}
+
+bool lm_large_let_go(bool all) {
+    lm_store_relaxed(&budget, BUDGET);
+    lm_span_may_guard();
+    for (lm_page_t *page; (page = lm_held_old(all ? 0 : TICKS)) != NULL;) give_back(page, true);
+    return lm_held_any();
+}
+
+static bool let_all_go(void) {
+    bool any = false;
+    for (lm_page_t *page; (page = lm_held_old(0)) != NULL; any = true) give_back(page, true);
+    return any;
+}
+
+/* More is held than may be. A program that leaves most of its objects untouched shall find their
+ * guards again: their memory goes, which nobody misses. */
+static void give_back_excess(lm_page_t *page) {
+    while (page != NULL) {
+        bool unused = page->in_memory && lm_held_cleared(page) == CLEARED_LIGHT, whole;
+        if (unused && untouched(page, false, &whole) && gone(page)) {
+            page = lm_held_add(page, CLEARED_GONE, false);
+        } else {
+            give_back(page, false);
+            page = lm_held_excess();
+        }
+    }
+}
 
 void lm_large_keep(lm_page_t *page, bool touch) {
     lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: the same for ever */
-    (void)lm_add_relaxed(&in_use, (size_t)0 - page->bytes);
-    if (LM_UNLIKELY(page->range != 0)) { /* the user may want that memory back */
+    if (LM_UNLIKELY(page->range != 0)) {           /* the user may want that memory back */
         if (touch) memset(lm_span_start(page), 0, lm_span_room(page));
         lm_span_give(page, false);
         return;
     }
-    waiting_t one = {.page = page, .room = lm_span_room(page)};
-    clear(&one, touch);
-    lm_span_hold(page);
-    if (one.resident && one.room > YOUNG_BYTES) { /* would hold back more than all others */
+    unsigned cleared = touch || !gone(page) ? clear(page) : CLEARED_GONE;
+    page->known_zero = true;
+    if (page->in_memory &&
+        lm_span_room(page) > LM_HELD_ONE_MOST) { /* it would hold back more than all others */
+        lm_span_hold(page);
         if (lm_span_unguard(page)) lm_span_give(page, true);
         return;
     }
-    for (bool done = false; !done;) {
-        (void)give_back_oldest(full);
-        lm_lock_take(&queue.lock);
-        done = queue.n < QUEUE_MOST;
-        if (done) {
-            one.tick = queue.tick;
-            if (one.resident) queue.bytes += one.room;
-            lm_store_relaxed(&queue.n, queue.n + 1);
-            queue.each[queue.n - 1] = one;
-        }
-        lm_lock_give(&queue.lock);
-    }
+    give_back_excess(lm_held_add(page, cleared, page->in_memory));
     lm_purge_poke(true);
 }
 
-/* How much too large one may be that has waited: an eighth, but no slice more than a hard limit was asked for. */
-static size_t room_most(const struct loam_heap *whole, size_t room) {
+/* How much too large a held span may be: an eighth, and no more than an eighth of what was asked
+ * for where that is in memory; but no slice more than was asked for where a hard limit counts
+ * slices. */
+static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t room,
+                           size_t align_slices) {
+    lm_held_want_t want = {.align_slices = align_slices,
+                           .most_dense = (bytes + bytes / 8) & ~(lm_os_page_bytes() - 1),
+                           .most_sparse = room + room / 8 + 4 * lm_os_page_bytes()};
     if (whole != NULL && lm_load_relaxed(&whole->hard) != SIZE_MAX)
-        return lm_align_up(room, LM_SLICE_BYTES);
-    return room + room / 8 + 4 * lm_os_page_bytes();
+        want.most_sparse = lm_align_up(room, LM_SLICE_BYTES);
+    if (want.most_dense > want.most_sparse) want.most_dense = want.most_sparse;
+    if (want.most_dense < room) want.most_dense = room;
+    return want;
 }
 
-static lm_page_t *take_again(size_t room, size_t most, size_t align_slices, bool *zero) {
-    uintptr_t below = (align_slices << LM_SLICE_SHIFT) - 1;
-    waiting_t one = {0};
-    lm_lock_take(&queue.lock);
-    for (unsigned i = 0; i + YOUNG < queue.n; i++) {
-        const waiting_t *it = &queue.each[i];
-        if (it->room < room || it->room > most) continue;
-        if (((uintptr_t)lm_span_start(it->page) & below) != 0) continue;
-        one = take_out(i);
-        break;
-    }
-    lm_lock_give(&queue.lock);
-    if (one.page == NULL) return NULL;
+static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero) {
+    lm_page_t *page = lm_held_take(room, want);
+    if (page == NULL) return NULL;
     bool whole;
-    (void)untouched(&one, zero != NULL, &whole);
+    (void)untouched(page, zero != NULL, &whole);
     if (zero != NULL) *zero = whole;
-    lm_span_unhold(one.page);
-    return one.page;
+    if (page->bias == 0) (void)lm_span_guard(page, room);
+    return page;
 }
 
 /* ---- Spans ---- */
@@ -314,9 +367,12 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
                               : lm_whole_take(whole, slices, align_slices, &clean);
     if (page == NULL) return NULL;
     if (zero != NULL) *zero = clean;
+    page->known_zero = clean;
+    page->in_memory = !clean;
     lm_span_no_guard(page);
     if (page->range != 0 || !guarded) return page;
-    /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the object's. */
+    /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the
+     * object's. */
     size_t apart = clean && lm_span_may_waste() ? lm_span_random(APART_MOST) : 0;
     if (apart > 0 && !lm_span_extend(page, slices + apart)) apart = 0;
     if (!lm_span_guard(page, room) && apart > 0) lm_span_shrink(page, slices);
@@ -326,14 +382,13 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
 lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
                          bool *zero) {
     size_t room = whole_pages(bytes);
-    /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now serves the next). */
+    /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now
+     * serves the next). */
     bool anywhere =
         (whole == NULL || whole->arena == NULL) && lm_load_relaxed(&lm_ranges_open) == 0;
-    lm_page_t *page =
-        anywhere ? take_again(room, room_most(whole, room), align_slices, zero) : NULL;
-    if (page == NULL) page = take_new(whole, room, align_slices, zero);
-    if (page != NULL) (void)lm_add_relaxed(&in_use, bytes);
-    return page;
+    lm_held_want_t wanted = want(whole, bytes, room, align_slices);
+    lm_page_t *page = anywhere ? take_again(room, &wanted, zero) : NULL;
+    return page != NULL ? page : take_new(whole, room, align_slices, zero);
 }
 
 /* What an object held that becomes shorter: as much of it as of a freed one. */
@@ -357,6 +412,10 @@ static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
         if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) return false;
     }
     if (zero && fresh != NULL) *fresh = had << LM_SLICE_SHIFT;
+    if (slices > had && !zero) {
+        page->known_zero = false;
+        page->in_memory = true;
+    }
     (void)lm_span_guard(page, roomy);
     return true;
 }
@@ -373,7 +432,7 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t 
         lm_large_mark(page, had); /* without a guard, there is more to look at */
         return NULL;
     }
-    (void)lm_add_relaxed(&in_use, bytes - had);
+    if (bytes != had) page->known_zero = false; /* the old canary is part of the object now */
     lm_large_mark(page, bytes);
     if (bytes > had && fresh == NULL) lm_span_fill(page, had, bytes);
     return p;
@@ -389,9 +448,10 @@ lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy) {
         lm_large_mark(page, had);
         return NULL;
     }
+    target->known_zero = false;
+    target->in_memory = true;
     lm_span_no_guard(target);
     (void)lm_span_guard(target, room);
-    (void)lm_add_relaxed(&in_use, bytes - had);
     return target;
 }
 

@@ -422,7 +422,6 @@ static void before_fork(void) {
     lm_offset_lock();
     lm_sampled_lock();
     lm_orphan_lock();
-    lm_large_lock();
     lm_sites_lock();
     lm_span_lock();
     lm_store_relaxed(&lm_fork_owner, lm_thread_token());
@@ -431,7 +430,6 @@ static void before_fork(void) {
 static void after_fork_in_parent(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
-    lm_large_unlock();
     lm_sites_unlock();
     lm_orphan_unlock();
     lm_sampled_unlock();
@@ -508,7 +506,6 @@ static bool not_here(const lm_heap_t *heap) {
 static void after_fork_in_child(void) {
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
-    lm_large_after_fork();
     lm_sites_after_fork();
     lm_orphan_after_fork();
     lm_sampled_after_fork();

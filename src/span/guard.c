@@ -9,7 +9,9 @@
  * slices; as the caller draws their number, objects lie at distances that nobody can foretell. It is made by one system
  * call and stays while the span goes from object to object; the descriptor counts its bytes (`bias`). Each takes an
  * entry or two in the kernel's list of maps, of which a process has 65,530: so there are 16,384 guards at most, and
- * what comes after these has canaries only (heap/secure_large.c).
+ * what comes after these has canaries only (heap/secure_large.c). Nor are more than 512 made in a tick of the worker
+ * (50 ms): a program that replaces filled objects of many sizes all the time would spend a third of its time on
+ * guards, and its threads would wait for each other in the kernel.
  *
  * A page's guard is a mark in the system's page table, not an entry in its map: Linux has that from 6.13 on. One call
  * makes it, a twentieth of what the page's faults cost. It outlives the page, until the memory is purged: pages that
@@ -26,10 +28,14 @@
 
 #if LM_SECURE
 
-enum { GUARDS_MOST = 16384 };
+enum {
+    GUARDS_MOST = 16384,
+    GUARDS_A_TICK = 512, /* made between two of the worker's ticks: 10,000 a second */
+};
 
 /* Relaxed, both: numbers, with nothing behind them. */
 static uint32_t guards;
+static uint32_t made; /* since the worker's last tick */
 static uint64_t drawn;
 
 size_t lm_span_random(size_t n) {
@@ -52,9 +58,13 @@ bool lm_span_may_waste(void) {
            !lm_load_relaxed(&lm_space.scarce);
 }
 
+void lm_span_may_guard(void) { lm_store_relaxed(&made, 0); }
+
 bool lm_span_guard(lm_page_t *span, size_t from) {
     size_t bytes = lm_span_room(span) - from;
     if (bytes == 0 || span->range != 0 || !lm_span_at_large()) return false;
+    if (lm_load_relaxed(&made) >= GUARDS_A_TICK && lm_purge_may_work()) return false;
+    lm_store_relaxed(&made, lm_load_relaxed(&made) + 1);
     if (lm_add_relaxed(&guards, 1) < GUARDS_MOST) {
         char *at = lm_span_start(span) + from;
         if (lm_os_protect(at, bytes, false)) {

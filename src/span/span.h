@@ -71,11 +71,18 @@ typedef struct LM_ALIGNED(128) lm_page {
         foreign_class; /* the same; 0 in first-class heaps, whose blocks no other heap hands out */
     uint8_t kind;      /* lm_kind_t */
     uint8_t place;     /* in which of the heap's lists `link` is (heap layer) */
-    bool fresh;        /* memory beyond `carved` reads as zero */
-    bool huge;         /* large: may have huge pages, which it gets as it is touched */
-    bool virgin;       /* no block that malloc takes from this page now has ever been used */
-    uint8_t range;     /* spans in use: of that range (range.h), 0: of the arena */
-    lm_node_t link;    /* pages: heap's list; free spans: bin */
+    union {
+        bool fresh;      /* pages: memory beyond `carved` reads as zero */
+        bool known_zero; /* large, secure builds: its probes were zero when it was handed out */
+    };
+    bool huge; /* large: may have huge pages, which it gets as it is touched */
+    union {
+        bool virgin; /* pages: no block that malloc takes from it now has ever been used */
+        bool
+            in_memory; /* large, secure builds: most of its memory was touched since it was clean */
+    };
+    uint8_t range;  /* spans in use: of that range (range.h), 0: of the arena */
+    lm_node_t link; /* pages: heap's list; free spans: bin */
     struct lm_heap *heap;
 
     uint64_t remote;          /* packed list of blocks freed by others, see heap/remote.c */
@@ -227,10 +234,12 @@ LM_INLINE size_t lm_span_room(const lm_page_t *span) {
 bool lm_span_may_waste(void);
 
 /* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
- * cannot: all guards are in use, or the system refused. */
+ * cannot: all guards are in use, too many were made lately, or the system refused. */
 bool lm_span_guard(lm_page_t *span, size_t from);
 /* Ends that; false iff the system refused. */
 bool lm_span_unguard(lm_page_t *span);
+/* For the worker, once a tick: as many guards as usual may be made again. */
+void lm_span_may_guard(void);
 void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
 
 /* Whether the program has not shut itself in: other calls than mmap, madvise and futex are allowed. */
@@ -238,6 +247,36 @@ bool lm_span_at_large(void);
 
 /* A random number below n. */
 size_t lm_span_random(size_t n);
+
+/* ---- Held spans (held.c), of the secure build: freed large objects that wait with their guards ---- */
+
+enum {
+    LM_HELD_LEAST = 2 << 20, /* bytes of dense spans that may be held, */
+    LM_HELD_PART = 16,       /* or that part of the bytes of large objects in use, if it is more; */
+    LM_HELD_ONE_MOST = 8 << 20, /* while few spans are held, so many */
+};
+
+/* What a request accepts of a held span. */
+typedef struct lm_held_want {
+    size_t most_dense,
+        most_sparse;     /* bytes before the guard, of a span in memory and of another; */
+    size_t align_slices; /* its first slice is a multiple of that, as in lm_span_take */
+} lm_held_want_t;
+
+/* Holds a span of kind LARGE, which is out of the map; or again one that lm_held_excess returned. cleared: a number of
+ * the caller's. dense: most of it is in memory. Returns a span that is held no more because there are too many, NULL
+ * iff there is none. All of these take the arena lock. */
+lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool dense);
+/* A span that is held no more, because there are too many; because it was held for so many ticks. Its kind is META.
+ * NULL iff there is none. */
+lm_page_t *lm_held_excess(void);
+lm_page_t *lm_held_old(uint32_t ticks);
+/* A span with at least `room` bytes before its guard, as kind LARGE. NULL iff there is none. */
+lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want);
+/* The number that lm_held_add was given last for that span, which the caller has. */
+unsigned lm_held_cleared(const lm_page_t *span);
+/* Whether some are held: a guess. */
+bool lm_held_any(void);
 
 /* What gives spans back that are held, where there is no memory for others: false iff there are none. Locks of heaps
  * may be held. */

@@ -1,0 +1,164 @@
+/* held.c: freed large objects of the secure build wait here, each with its guard in place.
+ *
+ *   free ──> by size   [ 64 to 72 KiB ] [ 72 to 80 KiB ] ... [ 7.5 to 8 MiB ] ...
+ *            by age    sparse: [ oldest | ... | newest ]   dense: [ oldest | ... | newest ]
+ *                        └─> the next object of nearly that size; the arena, once a span is
+ *                            old or too much waits
+ *
+ * A guard costs two calls of mprotect. An object that gets a held span takes the guard over, and
+ * makes no system call. So threads that free and allocate objects of many sizes make next to none
+ * once enough spans are held. Addresses cost nothing, memory does: of spans that hold memory
+ * (dense) as many bytes are held as the caller allows; of those that hold next to none (sparse) up
+ * to MOST, whatever their size.
+ *
+ * The newest YOUNG spans serve no request, so that no address comes back at once. Of the others the
+ * newest serves first, whose memory is in the caches.
+ *
+ * It cannot join two held spans or cut one. It takes one lock, the arena's.
+ * Invariant: a held span has kind META, is in no map, and is in one list by size and in one by age.
+ */
+#include "span/room.h"
+
+#if LM_SECURE
+
+enum {
+    MOST = 256,      /* held spans of each kind */
+    YOUNG = 2,       /* spans freed last, which serve no request */
+    LOOKS = 16,      /* spans of one list that a request looks at */
+    LEAST_LOG2 = 16, /* smallest span: 64 KiB */
+    PARTS_LOG2 = 3,  /* lists of each doubling: 8 */
+    DOUBLINGS = 10,  /* to 64 MiB; the last list holds all larger ones */
+    LISTS = DOUBLINGS << PARTS_LOG2,
+    ROOM_FACTOR = 4,                /* addresses held, times the bytes of large objects in use, */
+    ROOM_LEAST = 512 * 1024 * 1024, /* plus so many bytes */
+};
+
+/* All under the arena's lock. */
+static struct {
+    lm_list_t sizes[LISTS];
+    lm_list_t aged[2]; /* sparse, dense */
+    unsigned n[2];
+    uint32_t frees; /* spans ever held; turns over */
+    size_t dense_bytes, room_bytes;
+} held;
+
+static unsigned list_for(size_t room) {
+    unsigned log2 = lm_log2(room);
+    if (log2 < LEAST_LOG2) return 0;
+    if (log2 >= LEAST_LOG2 + DOUBLINGS) return LISTS - 1;
+    unsigned part = (unsigned)(room >> (log2 - PARTS_LOG2)) & ((1u << PARTS_LOG2) - 1);
+    return ((log2 - LEAST_LOG2) << PARTS_LOG2) + part;
+}
+
+/* What a held span's descriptor says besides, in `remote`: its number among all frees (32 bits),
+ * whether it is dense (1 bit), what was cleared. */
+enum { DENSE_SHIFT = 32, CLEARED_SHIFT };
+static uint32_t number_of(const lm_page_t *span) { return (uint32_t)span->remote; }
+static bool dense(const lm_page_t *span) { return (span->remote >> DENSE_SHIFT & 1) != 0; }
+unsigned lm_held_cleared(const lm_page_t *span) {
+    return (unsigned)(span->remote >> CLEARED_SHIFT);
+}
+
+static void remove_held(lm_page_t *span) {
+    size_t room = lm_span_room(span);
+    bool is_dense = dense(span);
+    lm_list_remove(&held.sizes[list_for(room)], &span->link);
+    lm_list_remove(&held.aged[is_dense], &span->age);
+    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] - 1); /* relaxed: lm_held_any guesses */
+    held.room_bytes -= room;
+    if (is_dense) held.dense_bytes -= room;
+}
+
+static lm_page_t *oldest(bool is_dense) {
+    lm_node_t *node = held.aged[is_dense].first;
+    return node != NULL ? LM_CONTAINER(node, lm_page_t, age) : NULL;
+}
+
+static size_t in_use(void) {
+    return lm_load_relaxed(&lm_span_counts.large_bytes) - lm_span_counts.large_bytes_gone;
+}
+
+/* A span that is one too many, NULL iff there is none. */
+static lm_page_t *excess(void) {
+    size_t used = in_use(), dense_most = used / LM_HELD_PART;
+    if (dense_most < LM_HELD_LEAST) dense_most = LM_HELD_LEAST;
+    if (held.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
+    if (held.n[true] > MOST || held.dense_bytes > dense_most) return oldest(true);
+    if (held.n[false] > MOST || held.room_bytes > ROOM_FACTOR * used + ROOM_LEAST)
+        return oldest(held.n[false] == 0);
+    return NULL;
+}
+
+lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
+    size_t room = lm_span_room(span);
+    lm_lock_take(&lm_space.lock);
+    if (span->kind == LM_KIND_LARGE) lm_space_large_goes(span);
+    lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
+    span->remote =
+        (uint64_t)cleared << CLEARED_SHIFT | (uint64_t)is_dense << DENSE_SHIFT | ++held.frees;
+    span->stamp = lm_space.tick;
+    lm_list_add_last(&held.sizes[list_for(room)], &span->link);
+    lm_list_add_last(&held.aged[is_dense], &span->age);
+    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] + 1); /* relaxed: as above */
+    held.room_bytes += room;
+    if (is_dense) held.dense_bytes += room;
+    lm_page_t *out = excess();
+    if (out != NULL) remove_held(out);
+    lm_lock_give(&lm_space.lock);
+    return out;
+}
+
+lm_page_t *lm_held_excess(void) {
+    lm_lock_take(&lm_space.lock);
+    lm_page_t *out = excess();
+    if (out != NULL) remove_held(out);
+    lm_lock_give(&lm_space.lock);
+    return out;
+}
+
+lm_page_t *lm_held_old(uint32_t ticks) {
+    lm_page_t *out = NULL;
+    lm_lock_take(&lm_space.lock);
+    for (int kind = 0; kind < 2 && out == NULL; kind++) {
+        lm_page_t *span = oldest(kind);
+        if (span != NULL && lm_space.tick - span->stamp >= ticks) out = span;
+    }
+    if (out != NULL) remove_held(out);
+    lm_lock_give(&lm_space.lock);
+    return out;
+}
+
+bool lm_held_any(void) {
+    return lm_load_relaxed(&held.n[false]) + lm_load_relaxed(&held.n[true]) > 0;
+}
+
+static bool serves(const lm_page_t *span, size_t room, const lm_held_want_t *want) {
+    uintptr_t below = (want->align_slices << LM_SLICE_SHIFT) - 1;
+    size_t has = lm_span_room(span);
+    return has >= room && has <= (dense(span) ? want->most_dense : want->most_sparse) &&
+           ((uintptr_t)lm_span_start(span) & below) == 0 && held.frees - number_of(span) >= YOUNG;
+}
+
+lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want) {
+    if (!lm_held_any()) return NULL;
+    lm_page_t *found = NULL;
+    unsigned last = list_for(want->most_sparse);
+    lm_lock_take(&lm_space.lock);
+    for (unsigned i = list_for(room); i <= last && found == NULL; i++) {
+        const lm_node_t *first = held.sizes[i].first, *node = first;
+        for (int left = LOOKS; first != NULL && left > 0 && found == NULL; left--) {
+            node = node->prev; /* the newest first: its descriptor and memory are in the caches */
+            lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);
+            if (serves(span, room, want)) found = span;
+            if (node == first) break;
+        }
+    }
+    if (found != NULL) {
+        remove_held(found);
+        lm_space_label(lm_span_slice(found), found->slices, LM_KIND_LARGE);
+    }
+    lm_lock_give(&lm_space.lock);
+    return found;
+}
+
+#endif
