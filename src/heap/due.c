@@ -48,7 +48,9 @@ static bool collect(void) {
 LM_COLD bool lm_room_found(size_t bytes, unsigned *tries) {
     if ((*tries & COLLECTED) == 0) {
         *tries |= COLLECTED;
-        if (collect()) return true;
+        /* A request that the empty arena could not hold is refused at once: programs that probe for limits make
+         * millions of such requests. */
+        if (bytes >> LM_SLICE_SHIFT >> LM_SLICES_MOST_LOG2 == 0 && collect()) return true;
     }
     *tries &= ~(unsigned)COLLECTED;
     bool made = lm_room_made(bytes, tries);

@@ -15,10 +15,9 @@ LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
 lm_span_counts_t lm_span_counts;
 
 enum {
-    SLICES_MOST_LOG2 = 28, /* 16 TiB of slices */
-    GROW_LEAST = 16,       /* slices: 1 MiB */
-    GROW_MOST = 512,       /* 32 MiB */
-    LOOK_IN_BIN = 24,      /* spans of different sizes looked at in one bin */
+    GROW_LEAST = 16,  /* slices: 1 MiB */
+    GROW_MOST = 512,  /* 32 MiB */
+    LOOK_IN_BIN = 24, /* spans of different sizes looked at in one bin */
     /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all that goes back. */
     SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
     SKIPS = 8, /* strangers in our way that we step over, twice as far each time */
@@ -142,7 +141,7 @@ static bool cover_metadata(size_t slices) {
 /* Puts map, descriptors and slices side by side into the place that the system names. */
 static bool place_arena(void) {
     const size_t each = LM_SLICE_BYTES + sizeof(lm_page_t) + sizeof(lm_page_t *);
-    size_t bytes = each << SLICES_MOST_LOG2;
+    size_t bytes = each << LM_SLICES_MOST_LOG2;
     uintptr_t at = lm_os_place(&bytes, &lm_space.reserved);
     if (at == 0) return false;
     size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
@@ -343,7 +342,8 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
 static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
                             bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
-    if (slices > (size_t)1 << SLICES_MOST_LOG2 || align_slices > (size_t)1 << SLICES_MOST_LOG2)
+    if (slices > (size_t)1 << LM_SLICES_MOST_LOG2 || align_slices > (size_t)1
+                                                                        << LM_SLICES_MOST_LOG2)
         return NULL;
     size_t wanted = slices + align_slices - 1;
     lm_group_t group = lm_space_group_for(kind, block_bytes);

@@ -26,6 +26,7 @@
 #include "span/tally.h"
 
 enum { LM_SLICE_SHIFT = 16 };
+enum { LM_SLICES_MOST_LOG2 = 28 }; /* of the arena: 16 TiB of slices */
 #define LM_SLICE_BYTES ((size_t)1 << LM_SLICE_SHIFT)
 
 struct lm_heap;

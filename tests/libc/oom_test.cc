@@ -3,6 +3,7 @@
 #include "libc_test.h"
 
 #include <loam/handlers.h>
+#include <loam/stats.h>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -87,6 +88,30 @@ TEST(Oom, BlocksAskItToo) {
         }
         return order == "L";
     });
+}
+
+/* glibc's tst-malloc-too-large makes a million such requests: none of them may collect or ask the system. */
+TEST(Oom, ImpossibleSizesAreRefusedAtOnce) {
+    free(malloc(hide(size_t{100})));
+    auto calls = [] {
+        loam_stats_t stats;
+        loam_stats_get(&stats, sizeof stats);
+        return stats.system_calls;
+    };
+    uint64_t before = calls();
+    for (unsigned shift = 45; shift < 64; shift++) {
+        size_t size = size_t{1} << shift;
+        for (int round = 0; round < 10; round++) {
+            void *p = nullptr;
+            EXPECT_EQ(malloc(hide(size)), nullptr);
+            EXPECT_EQ(calloc(hide(size_t{16}), hide(size / 16)), nullptr);
+            EXPECT_EQ(realloc(nullptr, hide(size)), nullptr);
+            EXPECT_EQ(memalign(64, hide(size)), nullptr);
+            EXPECT_EQ(posix_memalign(&p, 4096, hide(size)), ENOMEM);
+            EXPECT_EQ(valloc(hide(size)), nullptr);
+        }
+    }
+    EXPECT_LT(calls() - before, 100u);
 }
 
 TEST(Oom, LoamsHandlerMakesRoomBeforeTheNewHandler) {
