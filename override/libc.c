@@ -45,7 +45,7 @@ LM_EXPORT int malloc_trim(size_t pad) { return loam_malloc_trim(pad); }
 LM_EXPORT int mallopt(int parameter, int value) { return loam_mallopt(parameter, value); }
 LM_EXPORT struct mallinfo mallinfo(void) { return loam_mallinfo(); }
 LM_EXPORT struct mallinfo2 mallinfo2(void) { return loam_mallinfo2(); }
-LM_EXPORT void malloc_stats(void) { loam_stats_print(); }
+LM_EXPORT void malloc_stats(void) { loam_malloc_stats(); }
 LM_EXPORT int malloc_info(int options, FILE *stream) { return loam_malloc_info(options, stream); }
 
 /* ---- Names by which some programs reach past malloc ---- */

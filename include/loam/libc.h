@@ -20,9 +20,17 @@
 
 LOAM_BEGIN
 
-/* Bytes: of blocks of up to 64 KiB in use uordblks, of larger objects hblkhd (their number hblks); free ones fordblks;
- * of all addresses but for large objects arena; to be given back by a trim keepcost. ordblks: whether any memory is
- * free; the others are 0. The first's ints wrap. */
+/* Returns numbers of the whole heap.
+ *
+ *     arena      bytes of addresses, without those of objects of more than 64 KiB
+ *     uordblks   bytes of blocks of up to 64 KiB in use
+ *     fordblks   bytes that are free in pages and spans
+ *     smblks     number of freed blocks of up to 1 KiB that wait in no thread's list; fsmblks: their bytes
+ *     ordblks    number of such blocks of more than 1 KiB
+ *     hblks      number of objects of more than 64 KiB; hblkhd: their bytes, with 128 of a descriptor each
+ *     keepcost   bytes that a trim gives back
+ *
+ * usmblks is 0. The ints of loam_mallinfo wrap. */
 #ifdef __GLIBC_PREREQ /* others' <malloc.h> may not have the structs, nor glibc's before 2.33 the second */
 LOAM_API struct mallinfo loam_mallinfo(void) LOAM_NOEXCEPT;
 #if __GLIBC_PREREQ(2, 33)
@@ -34,7 +42,7 @@ LOAM_API struct mallinfo2 loam_mallinfo2(void) LOAM_NOEXCEPT;
  * failed. */
 LOAM_API int loam_malloc_info(int options, FILE *stream) LOAM_NOEXCEPT LOAM_NONNULL(2);
 
-/* loam_stats_print(). */
+/* Prints what loam_stats_print does, and below it the five lines with which glibc's malloc_stats ends. */
 LOAM_API void loam_malloc_stats(void) LOAM_NOEXCEPT;
 
 /* loam_collect(): whether anything was given back. pad, the bytes to keep, has no meaning where free memory is not at

@@ -22,10 +22,13 @@ void *loam_memalign(size_t align, size_t size) {
 
 int loam_posix_memalign(void **result, size_t align, size_t size) {
     if (!lm_is_pow2(align) || align % sizeof(void *) != 0) return EINVAL;
-    int before = errno; /* POSIX: the error is returned, errno is nobody's business */
+    int before = errno;
     void *p = loam_malloc_aligned(size, align);
+    if (p == NULL) {
+        errno = ENOMEM; /* POSIX leaves errno open. glibc sets it, and programs print it. */
+        return ENOMEM;
+    }
     errno = before;
-    if (p == NULL) return ENOMEM;
     *result = p;
     return 0;
 }
@@ -71,6 +74,19 @@ int loam_mallopt(int parameter, int value) {
     }
 }
 
+/* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a
+ * thread's malloc. Stores their bytes in *bytes. */
+static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end,
+                          size_t *bytes) {
+    size_t blocks = 0;
+    *bytes = 0;
+    for (unsigned c = first; c < end; c++) {
+        blocks += stats->of_class[c].freed;
+        *bytes += stats->of_class[c].freed * lm_class_bytes(c);
+    }
+    return blocks;
+}
+
 struct mallinfo2 loam_mallinfo2(void) {
     lm_stats_t stats;
     lm_stats_take(&stats);
@@ -78,11 +94,14 @@ struct mallinfo2 loam_mallinfo2(void) {
      * others do between the two looks must not make it negative. */
     size_t arena = stats.span.arena_bytes,
            large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
+    size_t small, bytes;
     return (struct mallinfo2){
         .arena = arena > large ? arena - large : 0,
-        .ordblks = stats.span.clean_bytes + stats.span.dirty_bytes > 0,
+        .ordblks = free_blocks(&stats.heap, LM_SMALL_CLASSES, LM_CLASSES, &bytes),
+        .smblks = free_blocks(&stats.heap, 1, LM_SMALL_CLASSES, &small),
         .hblks = stats.heap.large_blocks,
-        .hblkhd = stats.heap.large_bytes,
+        .hblkhd = stats.heap.large_bytes + stats.heap.large_blocks * sizeof(lm_page_t),
+        .fsmblks = small,
         .uordblks = stats.heap.small_bytes,
         .fordblks = stats.heap.held_bytes + stats.span.dirty_bytes,
         .keepcost = stats.span.dirty_bytes,
@@ -95,15 +114,31 @@ struct mallinfo loam_mallinfo(void) {
     return (struct mallinfo){
         .arena = (int)wide.arena,
         .ordblks = (int)wide.ordblks,
+        .smblks = (int)wide.smblks,
         .hblks = (int)wide.hblks,
         .hblkhd = (int)wide.hblkhd,
+        .fsmblks = (int)wide.fsmblks,
         .uordblks = (int)wide.uordblks,
         .fordblks = (int)wide.fordblks,
         .keepcost = (int)wide.keepcost,
     };
 }
 
-void loam_malloc_stats(void) { loam_stats_print(); }
+/* The last lines of glibc's malloc_stats, word for word: programs and tests look for them. */
+static LM_NOINLINE void print_as_glibc(void) {
+    loam_stats_t stats;
+    (void)loam_stats_get(&stats, sizeof stats);
+    lm_print("Total (incl. mmap):");
+    lm_print("system bytes     = %zu", (size_t)stats.committed.current);
+    lm_print("in use bytes     = %zu", (size_t)stats.bytes_in_all.current);
+    lm_print("max mmap regions = %zu", (size_t)stats.large_objects.peak);
+    lm_print("max mmap bytes   = %zu", (size_t)stats.large_bytes.peak);
+}
+
+void loam_malloc_stats(void) {
+    loam_stats_print();
+    print_as_glibc();
+}
 
 int loam_malloc_info(int options, FILE *stream) {
     if (options != 0) {

@@ -57,11 +57,11 @@ void *loam_calloc(size_t count, size_t size) {
     ALLOCATE(bytes, lm_zalloc(bytes));
 }
 
-/* Who has no recalloc does not pay for it. */
+/* Programs read what malloc_usable_size reports of a calloc's object and expect zeroes, as bionic's tests do. */
 void *lm_libc_calloc(size_t count, size_t size) {
     size_t bytes;
     if (!lm_mul(count, size, &bytes)) return lm_array_refused(count, size);
-    ALLOCATE(bytes, lm_calloc(bytes));
+    ALLOCATE(bytes, lm_zalloc(bytes));
 }
 
 void *loam_mallocarray(size_t count, size_t size) {

@@ -52,6 +52,7 @@ static void less_ready(lm_heap_t *heap, void *context) {
         }
         /* Freed, as far as the program knows. */
         less(stats, c, lm_later_count(heap, c));
+        stats->of_class[c].freed += lm_later_count(heap, c);
     }
 }
 
@@ -68,6 +69,7 @@ void lm_count_sum(lm_heap_stats_t *stats) {
         }
         stats->of_class[c].total += lm_load_relaxed(&lm_span_counts.of_class[c].handed);
         less(stats, c, away);
+        stats->of_class[c].freed += away;
     }
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
         stats->heaps++;

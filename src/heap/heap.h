@@ -369,6 +369,7 @@ typedef struct lm_heap_stats {
     size_t heaps;
     struct {
         size_t pages, blocks, capacity;
+        size_t freed;   /* blocks that were freed and wait in no list of a thread's malloc */
         size_t most;    /* at a time: see count.h */
         uint64_t total; /* blocks ever allocated */
     } of_class[LM_CLASSES];

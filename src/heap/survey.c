@@ -25,6 +25,8 @@ static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
     stats->of_class[span->size_class].pages++;
     stats->of_class[span->size_class].blocks += blocks;
     stats->of_class[span->size_class].capacity += span->capacity;
+    size_t carved = lm_load_relaxed(&span->carved); /* relaxed: a number */
+    stats->of_class[span->size_class].freed += carved > blocks ? carved - blocks : 0;
     stats->of_class[span->size_class].most += lm_load_relaxed(&span->carved);
     stats->of_class[span->size_class].total +=
         lm_load_relaxed(&span->carved) + lm_load_relaxed(&span->again);

@@ -49,6 +49,8 @@ static int aligned(void) {
     CHECK(posix_memalign(&p, number(4), 10) == EINVAL && p == untouched);
     CHECK(posix_memalign(&p, number(24), 10) == EINVAL && p == untouched);
     CHECK(posix_memalign(&p, 64, number((size_t)PTRDIFF_MAX)) == ENOMEM && p == untouched);
+    CHECK(errno == ENOMEM);
+    errno = 17;
     CHECK(posix_memalign(&p, 4096, 10) == 0 && is_multiple(p, 4096) && errno == 17);
     free(p);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

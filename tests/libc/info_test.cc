@@ -93,6 +93,43 @@ TEST(Mallinfo2, PartsAddUp) {
     free(p);
 }
 
+/* A freed block is counted by its size, and new blocks of many classes do not change the number. */
+TEST(Mallinfo2, CountsFreedBlocks) {
+    std::vector<void *> all;
+    struct mallinfo2 before = mallinfo2();
+    for (size_t size = 1100; size <= 4000; size += 100) all.push_back(malloc(hide(size)));
+    struct mallinfo2 during = mallinfo2();
+    EXPECT_LE(during.ordblks, before.ordblks);
+    for (size_t freed = 1; freed <= 3; freed++) {
+        free(all.back());
+        all.pop_back();
+        struct mallinfo2 after = mallinfo2();
+        EXPECT_EQ(after.ordblks, during.ordblks + freed);
+        EXPECT_EQ(static_cast<unsigned>(mallinfo().ordblks), after.ordblks);
+    }
+    for (void *p : all) free(p);
+
+    struct mallinfo2 still = mallinfo2();
+    void *small = malloc(hide(size_t{700}));
+    size_t without = mallinfo2().smblks;
+    free(small);
+    struct mallinfo2 with = mallinfo2();
+    EXPECT_EQ(with.smblks, without + 1);
+    EXPECT_EQ(with.ordblks, still.ordblks);
+    EXPECT_LE(with.fsmblks, with.fordblks);
+}
+
+/* What a mapped object takes is more than its size, as with glibc's. */
+TEST(Mallinfo2, ALargeObjectTakesMoreThanItsSize) {
+    for (size_t size : {size_t{131072}, size_t{1} << 20, (size_t{1} << 20) + 1}) {
+        size_t before = mallinfo2().hblkhd;
+        void *p = malloc(hide(size));
+        EXPECT_GT(mallinfo2().hblkhd, before + size);
+        free(p);
+        EXPECT_EQ(mallinfo2().hblkhd, before);
+    }
+}
+
 TEST(Mallinfo, AgreesWithMallinfo2WhereItFits) {
     void *p = malloc(hide(20 * kMiB));
     struct mallinfo2 wide = mallinfo2();

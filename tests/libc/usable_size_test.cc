@@ -56,6 +56,21 @@ TEST(UsableSize, OfNullIsZero) {
     EXPECT_EQ(errno, 5);
 }
 
+/* All that calloc's object may be used for is zero, also where its block was full of other bytes. */
+TEST(UsableSize, OfCallocIsZeroToTheEnd) {
+    for (size_t size = 1; size <= kSmall + 70000; size += size < 4096 ? 1 : 997) {
+        auto *dirty = static_cast<unsigned char *>(malloc(hide(size)));
+        memset(dirty, 0xeb, malloc_usable_size(dirty));
+        free(hide(dirty));
+        auto *clear = static_cast<unsigned char *>(calloc(hide(size_t{1}), hide(size)));
+        size_t usable = malloc_usable_size(hide(clear));
+        ASSERT_GE(usable, size);
+        for (size_t at = 0; at < usable; at++) ASSERT_EQ(clear[at], 0) << size << " at " << at;
+        memset(clear, 0xeb, usable);
+        free(hide(clear));
+    }
+}
+
 TEST(UsableSize, IsAtLeastTheRequestForEverySmallSize) {
     for (size_t size = 0; size <= kSmall + 5000; size++) {
         size_t usable = usable_of(size);
