@@ -35,7 +35,7 @@ static bool collect(void) {
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
     /* What other threads keep; it asks the system for what a program that has shut itself in may not have. */
-    bool idle = lm_purge_may_work();
+    bool idle = lm_purge_allowed();
     if (!asked && !limited && !idle && !lm_later_waits()) return waited;
     lm_heap_collect();
     if (idle) lm_idle_collect_now();

@@ -90,7 +90,7 @@ static bool heap_ended(void *value, unsigned rounds);
 /* Lets the worker see whether this thread sleeps. */
 static void be_known(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
-    heap->tid = lm_purge_may_work() ? lm_port_thread_id() : 0;
+    heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
     heap->stack_top = lm_os_stack_top();
     heap->self = &lm_heap_self;
     lm_biased_leave(&heap->lock);

@@ -4,7 +4,8 @@
  *                                └── the script says no: false, and nothing was done
  *
  * It also holds the callers to what os.h asks of them: addresses and sizes in whole units. It takes the
- * calls that can fail; those that cannot go to the port directly. It cannot fail in the middle of a call.
+ * calls that can fail; those that cannot go to the port directly. Only a purge can fail in the middle, at memory
+ * that counts as locked.
  */
 #include "os/faulty.h"
 
@@ -82,9 +83,39 @@ lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved) {
     return fails(LM_FAULT_COMMIT) ? LM_COMMIT_NO_MEMORY : lm_linux_commit(at, bytes, reserved);
 }
 
+/* Relaxed: tests lock while nothing is dirty. */
+static struct {
+    uintptr_t at;
+    size_t bytes;
+} locks[LM_FAULTY_LOCKS];
+static size_t locked;
+
+void lm_faulty_lock(const void *at, size_t bytes) {
+    size_t n = bytes > 0 ? lm_load_relaxed(&locked) : 0;
+    if (bytes > 0) {
+        locks[n].at = (uintptr_t)at;
+        locks[n++].bytes = bytes;
+    }
+    lm_store_relaxed(&locked, n);
+}
+
+/* Bytes from `at` on, at most so many, before the first locked page. */
+static size_t before_locked(uintptr_t at, size_t bytes) {
+    for (size_t i = 0; i < lm_load_relaxed(&locked); i++) {
+        if (locks[i].at >= at + bytes || at >= locks[i].at + locks[i].bytes) continue;
+        bytes = locks[i].at > at ? locks[i].at - at : 0;
+    }
+    return bytes;
+}
+
 bool lm_os_purge(void *at, size_t bytes) {
     expect_units("purge", at, bytes, lm_os_page_bytes());
-    return !fails(LM_FAULT_PURGE) && lm_linux_purge(at, bytes);
+    if (fails(LM_FAULT_PURGE)) return false;
+    size_t free_bytes = before_locked((uintptr_t)at, bytes);
+    if (free_bytes == bytes) return lm_linux_purge(at, bytes);
+    if (free_bytes > 0) (void)lm_linux_purge(at, free_bytes);
+    lm_add_relaxed(&script.failures[LM_FAULT_PURGE], 1);
+    return false;
 }
 
 bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {

@@ -35,6 +35,12 @@ void lm_faulty_fail(lm_fault_t kind, size_t first, size_t count);
 /* From now on nothing fails; counts start at 0. */
 void lm_faulty_clear(void);
 
+/* From now on the system refuses to take [at, at + bytes) back, whole pages, as if they were locked; a
+ * purge that meets them gives back what lies before them and then fails. At most LM_FAULTY_LOCKS ranges;
+ * 0 bytes end all of them. A purge that fails so counts as one that failed. */
+enum { LM_FAULTY_LOCKS = 4096 };
+void lm_faulty_lock(const void *at, size_t bytes);
+
 /* Calls of that kind, and those of them that failed on purpose, since the script was set. */
 size_t lm_faulty_calls(lm_fault_t kind);
 size_t lm_faulty_failures(lm_fault_t kind);

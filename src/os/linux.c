@@ -134,6 +134,12 @@ bool PORT(purge)(void *at, size_t bytes) {
     return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
 }
 
+int lm_os_unlock(const void *at, size_t bytes) {
+    return (int)call3(SYS_munlock, (intptr_t)at, (intptr_t)bytes, 0);
+}
+
+int lm_os_unlock_all(void) { return (int)call1(SYS_munlockall, 0); }
+
 bool PORT(protect)(void *at, size_t bytes, bool allow) {
     int protection = allow ? PROT_READ | PROT_WRITE : PROT_NONE;
     return call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;

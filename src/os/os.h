@@ -38,9 +38,13 @@ typedef enum lm_commit {
 lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved);
 
 /* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero. Both
- * need to be multiples of lm_os_page_bytes() only. false iff the system refused; the contents are
- * unchanged then. */
+ * need to be multiples of lm_os_page_bytes() only. Returns false iff the system kept a part of it;
+ * the other parts may read as zero then. */
 bool lm_os_purge(void *at, size_t bytes);
+
+/* Ends that pages in [at, at+bytes), or all of the process's, are locked in memory. Returns 0 or a negative errno. */
+int lm_os_unlock(const void *at, size_t bytes);
+int lm_os_unlock_all(void);
 
 /* Asks for pages of the system's own size in [at, at+bytes), whatever it prefers: a huge page under a
  * few objects is memory lost. */

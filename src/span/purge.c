@@ -19,14 +19,13 @@
  *
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *
- * Where no worker may be, a thread that frees purges everything once the dirty exceeds an eighth of
- * what is in use. The worker runs on a tiny stack without thread-local storage: nothing that it calls may use any.
+ * Where no worker may be, or the system gives no thread, a thread that frees purges everything once the
+ * dirty exceeds 4 MiB and an eighth of what is in use. In the second case it tries to start a worker again
+ * after a growing number of frees. The worker runs on a tiny stack without thread-local storage: nothing that it calls may use any.
  */
 #include "span/room.h"
 
 enum {
-    REFUSALS =
-        20, /* of the system in a row, after which the worker gives up: memory may be locked */
     START_SLICES = 8, /* dirty slices that are worth a worker: 512 KiB */
     TICK_MOST_MS = 50,
     TICK_LEAST_MS = 10,
@@ -81,36 +80,6 @@ static void remember(size_t slices) {
     lm_space.purged_lately += slices;
 }
 
-size_t lm_purge_one(uint32_t ticks) {
-    lm_list_t *aged = &lm_space.aged;
-    for (lm_node_t *node = aged->first; node != NULL; node = lm_list_after(aged, node)) {
-        lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
-        if (lm_space.tick - span->stamp < ticks) continue;
-        size_t first = lm_span_slice(span), slices = span->slices;
-        uint32_t stamp = span->stamp;
-        lm_space_remove(span);
-        lm_space_label(first, slices, LM_KIND_BUSY);
-        lm_space.busy++;
-        lm_lock_give(&lm_space.lock);
-        LM_PROBE2(purge, lm_span_start(span), slices << LM_SLICE_SHIFT);
-        bool purged = lm_os_purge(lm_span_start(span), slices << LM_SLICE_SHIFT);
-#if LM_SECURE
-        purged = purged && lm_space_purged(first, slices);
-#endif
-        lm_lock_take(&lm_space.lock);
-        lm_space.busy--;
-        if (purged) lm_space_cleaned(slices);
-        span = lm_space_insert(first, slices, purged ? LM_KIND_CLEAN : LM_KIND_DIRTY, stamp);
-        lm_store_relaxed(&lm_space.refused, purged ? 0 : lm_space.refused + 1);
-        if (!purged) return 0;
-        lm_space_settle(span);
-        lm_space.purged_bytes += slices << LM_SLICE_SHIFT;
-        lm_space.purges++;
-        return slices;
-    }
-    return 0;
-}
-
 void lm_space_rest(void) {
     while (lm_space.busy > 0) {
         lm_lock_give(&lm_space.lock);
@@ -137,6 +106,9 @@ static void wait_for_tick(void) {
 static void work(void) {
     bool more = true;
     LM_PROBE(worker_start);
+    lm_lock_take(&lm_space.lock);
+    lm_space.retry_turn = lm_space.turn + 1; /* no turns were counted while there was no worker */
+    lm_lock_give(&lm_space.lock);
     for (unsigned lingered = 0; more; lingered++) {
         wait_for_tick();
         /* Not only once it has decided to end: then it must not wait for locks any more. */
@@ -148,11 +120,13 @@ static void work(void) {
         bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle(hurry);
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
+        if (!never()) lm_refused_turn();
         uint32_t ticks = lm_purge_ticks();
         size_t purged = 0, part = 1;
         while (lm_space.stop == 0 && part > 0 && !never()) purged += part = lm_purge_one(ticks);
         remember(purged);
-        bool dirty = lm_space.dirty_slices > 0 && lm_space.refused < REFUSALS && !never();
+        /* What was refused keeps no worker: there may be no end of it. */
+        bool dirty = lm_space_loose() > 0 && !never();
         if (dirty) lingered = 0;
         more = lm_space.stop != 0 ? !last : dirty || (awake && lingered < LINGER_TICKS);
         if (!more) LM_PROBE(worker_stop);
@@ -165,9 +139,14 @@ static void work(void) {
     }
 }
 
+bool lm_purge_allowed(void) {
+    /* Relaxed: a thread that forbids the worker waits until it has ended. */
+    return lm_load_relaxed(&lm_purge_policy.worker) && !lm_load_relaxed(&lm_space.worker_forbidden);
+}
+
 /* Whether a worker may be started now; lock held. */
 static bool wanted(void) {
-    if (!lm_purge_may_work() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING)
+    if (!lm_purge_allowed() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING)
         return false;
     /* On, but not running: it ended with the other half of a vfork. */
     if (lm_space.worker == LM_WORKER_ON && lm_os_worker_running()) return false;
@@ -175,9 +154,27 @@ static bool wanted(void) {
     return lm_space.process == 0 || lm_space.process == lm_os_process();
 }
 
+/* ---- Where the system gives no thread (RLIMIT_NPROC, a control group's pids.max): lock held ---- */
+
+/* Whether this call makes no attempt, because the last ones failed. */
+static bool skipped(void) {
+    if (lm_space.worker_skips == 0) return false;
+    lm_space.worker_skips--;
+    return true;
+}
+
+/* After a failure the next attempt waits for 1 call of lm_purge_poke, then 2, 4, up to SKIPS_MOST:
+ * an attempt takes about as long as a purge of a small span. */
+static void attempted(bool started) {
+    uint32_t failures = started ? 0 : lm_space.worker_failures + 1;
+    lm_space.worker_failures = failures;
+    lm_space.worker_skips = failures == 0 ? 0 : 1u << (failures < 11 ? failures - 1 : 10);
+    lm_store_relaxed(&lm_space.worker_missing, !started); /* relaxed: as in lm_purge_allowed */
+}
+
 void lm_purge_poke(bool idle) {
     /* Relaxed: a guess; what it misses, the next free sees. */
-    size_t dirty = lm_load_relaxed(&lm_space.dirty_slices);
+    size_t dirty = lm_space_loose();
     bool few = dirty < START_SLICES && (dirty == 0 || lm_limit_pressure() != LM_PRESSURE_HIGH);
     if (!idle && (few || never())) return;
     /* What sleeping and ended threads have is asked for once: see work. */
@@ -185,9 +182,8 @@ void lm_purge_poke(bool idle) {
     if (__atomic_load_n(&lm_space.worker, __ATOMIC_SEQ_CST) == LM_WORKER_ON &&
         lm_os_worker_running())
         return;
-    if (lm_load_relaxed(&lm_space.refused) >= REFUSALS && !idle) return;
     lm_lock_take(&lm_space.lock);
-    bool start = wanted();
+    bool start = wanted() && !skipped();
     uint32_t ticket = start ? ++lm_space.starts : 0;
     if (start) lm_store_relaxed(&lm_space.worker, LM_WORKER_STARTING);
     lm_lock_give(&lm_space.lock);
@@ -195,32 +191,34 @@ void lm_purge_poke(bool idle) {
     lm_os_worker_join(); /* the last one may be leaving */
     bool started = lm_os_worker_start(work);
     lm_lock_take(&lm_space.lock);
-    if (!started) lm_store_relaxed(&lm_space.worker_forbidden, true); /* no threads to be had */
+    attempted(started);
     /* It may have ended already, and said so, and somebody may be starting the next. */
     if (lm_space.worker == LM_WORKER_STARTING && lm_space.starts == ticket) {
         lm_store_relaxed(&lm_space.worker, started ? LM_WORKER_ON : LM_WORKER_OFF);
     }
+    if (!started) lm_purge_inline(); /* no other thread will, and this may be the last free */
     lm_lock_give(&lm_space.lock);
 }
 
 void lm_purge_boot(void) { lm_space.process = lm_os_process(); }
 
 bool lm_purge_may_work(void) {
-    /* Relaxed: who forbids it waits for the worker to end. */
-    return lm_load_relaxed(&lm_purge_policy.worker) && !lm_load_relaxed(&lm_space.worker_forbidden);
+    return lm_purge_allowed() &&
+           !lm_load_relaxed(&lm_space.worker_missing); /* relaxed: as in lm_purge_allowed */
 }
 
 void lm_purge_inline(void) {
-    if (lm_purge_may_work()) return;
+    if (lm_purge_may_work() || never()) return;
+    lm_refused_turn();
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + lm_space_used() / 8;
-    if (lm_space.dirty_slices <= most || never()) return;
+    if (lm_space_loose() <= most) return;
     while (lm_purge_one(0) > 0) {}
 }
 
 size_t lm_purge_all(void) {
     size_t slices = 0, part;
     lm_lock_take(&lm_space.lock);
-    lm_store_relaxed(&lm_space.refused, 0); /* somebody asks: try again */
+    lm_refused_retry(); /* the program asks for it, perhaps because it has unlocked memory */
     while ((part = lm_purge_one(0)) > 0) slices += part;
     slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
@@ -262,16 +260,19 @@ void lm_purge_after_fork(void) {
     lm_os_worker_forget();
 }
 
-void lm_purge_allow(bool allowed) {
+void lm_purge_allow(bool may_work) {
     lm_purge_pause();
-    lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
-    if (!allowed) {
+    lm_store_relaxed(&lm_space.worker_forbidden, !may_work);
+    lm_lock_take(&lm_space.lock);
+    attempted(true); /* the next one is to be made at once */
+    lm_lock_give(&lm_space.lock);
+    if (!may_work) {
         /* What came after the worker's last round. */
         if (lm_purge_collect_idle != NULL) (void)lm_purge_collect_idle(true);
         lm_biased_forbid();
         if (!never()) (void)lm_purge_all(); /* nobody else will */
     }
-    lm_os_message_shut_in(!allowed);
+    lm_os_message_shut_in(!may_work);
     lm_purge_resume();
 }
 

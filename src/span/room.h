@@ -40,7 +40,12 @@ typedef struct lm_space {
     lm_lock_t lock; /* protects everything in here, and every descriptor of a free span */
     uint64_t filled[LM_FREE_KINDS]; /* a bit for each bin that is not empty */
     lm_list_t bins[LM_FREE_KINDS][LM_BINS];
-    lm_list_t aged; /* dirty spans */
+    lm_list_t aged;        /* dirty spans, except those that were refused */
+    lm_list_t refused;     /* dirty spans that the system did not take back */
+    size_t refused_slices; /* atomic: slices of the spans in `refused`; part of dirty_slices */
+    uint32_t turn;         /* counts ticks of the worker and, without one, spans given back */
+    uint32_t retry_turn;   /* the turn in which refused spans are tried again */
+    uint32_t retry_wait;   /* turns between the last attempt and that one */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
     size_t spare_slices; /* inside the arena, of ranges */
     uint32_t tick;       /* the worker's clock */
@@ -52,11 +57,13 @@ typedef struct lm_space {
     enum { LM_WORKER_OFF, LM_WORKER_STARTING, LM_WORKER_ON } worker;
     bool called;     /* atomic: somebody had something to collect since the worker last began to */
     uint32_t starts; /* of workers: who starts one knows it by that number */
-    bool worker_forbidden; /* for good: the program shut itself in, or threads are not to be had */
-    unsigned paused;       /* calls in progress that want to be alone */
-    unsigned process;      /* the one that may have a worker; 0: any, before the start */
-    unsigned refused;      /* times in a row that the system did not take memory back */
-    uint32_t stop;         /* the worker sleeps on it; 1: it must end */
+    bool worker_forbidden;    /* for good: the program has shut itself in */
+    bool worker_missing;      /* atomic: the last attempt to start a worker failed */
+    uint32_t worker_failures; /* failed attempts in a row */
+    uint32_t worker_skips;    /* calls of lm_purge_poke to be skipped before the next attempt */
+    unsigned paused;          /* calls in progress that want to be alone */
+    unsigned process;         /* the one that may have a worker; 0: any, before the start */
+    uint32_t stop;            /* the worker sleeps on it; 1: it must end */
 #if LM_SECURE
     lm_hurry_t hurry;
 #endif
@@ -143,6 +150,18 @@ LM_INLINE lm_group_t lm_space_group_for(lm_kind_t kind, size_t block_bytes) {
  * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
  * Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
+
+/* Makes [first, first+slices) a dirty span that the system did not take back. It merges only with
+ * spans of that sort. The first slot says which group it belongs to. */
+void lm_space_insert_refused(size_t first, size_t slices);
+
+/* Dirty slices that a purge may give back: all except the refused ones. No lock needed for a guess. */
+LM_INLINE size_t lm_space_loose(void) {
+    /* Relaxed: without the lock both are guesses, and the difference may be taken a moment apart. */
+    size_t dirty = lm_load_relaxed(&lm_space.dirty_slices),
+           refused = lm_load_relaxed(&lm_space.refused_slices);
+    return dirty > refused ? dirty - refused : 0;
+}
 
 /* Slices not free. */
 LM_INLINE size_t lm_space_used(void) {
@@ -241,9 +260,17 @@ uint32_t lm_purge_ticks(void);
 /* purge.c: how many of them count as over where nobody has used it for a while. */
 uint32_t lm_purge_ticks_rested(void);
 
-/* purge.c: purges one dirty span of at least that age, with the lock held before and after, but not between.
- * Returns its slices; 0 iff there is none or the system refused. */
+/* give_back.c: purges memory of one dirty span of at least that age. What the system refuses is set
+ * aside, and the next span is tried. Returns the slices that went back; 0 iff no span of that age had
+ * any. The lock is held before and after, but not between. */
 size_t lm_purge_one(uint32_t ticks);
+
+/* give_back.c: begins a turn. If it is time to, some refused spans count as plain dirty ones again,
+ * which the next purge tries; the time between attempts doubles. Lock held. */
+void lm_refused_turn(void);
+
+/* give_back.c: all refused spans count as plain dirty ones again. Lock held. */
+void lm_refused_retry(void);
 
 /* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon. Purges, and gives the
  * lock up meanwhile, where a limit is near. */

@@ -11,7 +11,8 @@
  *
  * Free spans are clean (never touched or purged: they read as zero) or dirty (they hold RAM). The two
  * kinds are kept and merged apart. Dirty spans are used first, wait in the order of their age, and are
- * purged once nobody has wanted them for the purge delay.
+ * purged once nobody has wanted them for the purge delay. Dirty memory that the system refuses to take
+ * back, because it is locked, is kept and merged apart as well, and tried again later (give_back.c).
  *
  * The arena's end is given back with its addresses when it has been purged; holes in the middle stay
  * mapped, empty. A block cannot be moved, so that one page in use keeps everything below it.
@@ -95,6 +96,7 @@ typedef struct LM_ALIGNED(128) lm_page {
         size_t bytes; /* large: usable bytes */
         size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
     };
+    bool refused; /* both ends of a dirty span: the system did not take it back (give_back.c) */
 #if LM_SECURE
     uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
     /* Where no page is: all of this slice is as free blocks of that class are; LM_WIPED_WHOLLY: zero; 0: perhaps
@@ -316,11 +318,18 @@ void lm_purge_poke(bool idle);
 /* Tells which process this is: at the start, before a vfork child could be the first to ask. */
 void lm_purge_boot(void);
 
-/* Whether there may be a worker at all. */
+/* Whether neither the user nor a sandbox forbids a worker. */
+bool lm_purge_allowed(void);
+
+/* The same, and the last attempt to start a worker has not failed. */
 bool lm_purge_may_work(void);
 
 /* Purges every dirty span now, whatever its age. Returns the bytes given back. */
 size_t lm_purge_all(void);
+
+/* Tells that the program has unlocked memory: what was refused is soon tried again. Takes no lock that
+ * the caller may hold, so that a signal handler may call it. */
+void lm_purge_unlocked(void);
 
 /* Between the two there is no worker: pause waits until it has ended. They may nest, in any thread. */
 void lm_purge_pause(void);

@@ -102,7 +102,7 @@ static void check_marks(const lm_page_t *span) {
 
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0;
+    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0, refused = 0;
     const lm_page_t *before = NULL; /* the span before, if it is free */
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = lm_space_slot(i);
@@ -111,12 +111,14 @@ void lm_span_check(void) {
         if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
         if (lm_space_is_free(span)) {
             if (lm_space_group(last) != lm_space_group(span)) broken("group", i);
-            if (before != NULL && before->kind == span->kind &&
+            if (last->refused != span->refused) broken("refusal", i);
+            if (before != NULL && before->kind == span->kind && before->refused == span->refused &&
                 lm_space_group(before) == lm_space_group(span))
                 broken("unmerged neighbours", i);
             *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
             listed++;
             aged += span->kind == LM_KIND_DIRTY;
+            refused += span->refused ? span->slices : 0;
         }
 #if LM_SECURE
         check_marks(span);
@@ -145,6 +147,9 @@ void lm_span_check(void) {
     }
     for (lm_node_t *n = lm_space.aged.first; n != NULL; n = lm_list_after(&lm_space.aged, n))
         aged--;
+    for (lm_node_t *n = lm_space.refused.first; n != NULL; n = lm_list_after(&lm_space.refused, n))
+        aged--;
+    if (refused != lm_space.refused_slices) broken("count of refused slices", refused);
     if (listed != 0 || aged != 0) broken("lists", listed);
     lm_range_check();
     lm_lock_give(&lm_space.lock);

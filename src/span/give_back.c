@@ -1,0 +1,208 @@
+/* give_back.c: gives the memory of one dirty span back to the system, around the parts that the
+ * system keeps.
+ *
+ * Linux refuses to take pages back that are locked in memory (mlock, mlockall, MAP_LOCKED). One such
+ * page makes a whole call fail, although the call has given back what lies before that page. So a
+ * refused span is searched: halving finds its first refused slice, single calls find where the
+ * refusals end.
+ *
+ *   before   [ ..................... dirty ...................... ]
+ *   calls      refused; halves: goes, refused, goes, ...; 1, 1, 1: refused, refused, goes
+ *   after    [ clean ............ | refused | dirty: the next call continues here ]
+ *
+ * Refused spans are free memory like other dirty spans and serve the next allocations, but the purge
+ * passes over them. They are tried again after 1 turn, then 2, 4, up to 512: a turn is a tick of the
+ * worker, or without a worker a span that a thread gives back. An explicit request (malloc_trim) tries
+ * all of them at once.
+ *
+ * One search makes at most a few thousand system calls. It cannot see an accessible slice among refused
+ * ones if it lies more than NEAR slices behind the first: such a slice waits for a later attempt.
+ * Runs in the worker, too: nothing here may use thread-local storage.
+ * Invariant (lm_span_check): every dirty span is in one of two lists, `aged` or `refused`; both of its
+ * ends say in which.
+ */
+#include "span/room.h"
+
+enum {
+    NEAR = 1024,         /* slices behind the first refused one that are tried singly: 64 MiB */
+    RETRY_SPANS = 64,    /* refused spans that one turn tries again */
+    RETRY_TURNS = 512,   /* turns between two attempts, at most */
+    PIECES_MOST = 2 * 64 /* calls for the pages of one refused slice, at most */
+};
+
+/* Purges what the system takes of the pages in [at, at + bytes). Returns false iff it kept some. */
+static bool purge_pages(char *at, size_t bytes, unsigned *calls) {
+    if (++*calls > PIECES_MOST) return false;
+    if (lm_os_purge(at, bytes)) return true;
+    size_t page = lm_os_page_bytes(), half = lm_align_down(bytes / 2, page);
+    if (half == 0) return false;
+    bool first = purge_pages(at, half, calls);
+    return purge_pages(at + half, bytes - half, calls) && first;
+}
+
+/* The same for a slice that was refused, or that was part of a refused range. */
+static bool purge_refused_slice(char *at) {
+    unsigned calls = 0;
+    return purge_pages(at, LM_SLICE_BYTES, &calls);
+}
+
+static bool purge_slices(char *span, size_t first, size_t slices) {
+    return lm_os_purge(span + (first << LM_SLICE_SHIFT), slices << LM_SLICE_SHIFT);
+}
+
+/* The first slice is refused. Returns how many in a row are, as far as single calls can tell: the last
+ * one returned is refused, and the one behind it is purged or does not exist. */
+static size_t count_refused(char *span, size_t first, size_t slices) {
+    size_t last = first, step = 1;
+    for (size_t tried = 0; last + 1 < slices; tried++) {
+        if (tried >= NEAR) step *= 2;
+        size_t next = step < slices - last ? last + step : slices - 1;
+        if (!purge_slices(span, next, 1)) {
+            last = next;
+            continue;
+        }
+        for (size_t taken = next; taken - last > 1;) {
+            size_t middle = last + (taken - last) / 2;
+            if (purge_slices(span, middle, 1))
+                taken = middle;
+            else
+                last = middle;
+        }
+        break;
+    }
+    return last + 1 - first;
+}
+
+typedef struct lm_parts {
+    size_t purged, refused; /* slices from the start of the span; slices behind these */
+} lm_parts_t;
+
+/* Purges the span from its start up to the first refusal, and finds how far that reaches. No lock. */
+static lm_parts_t purge_parts(char *span, size_t slices) {
+    if (purge_slices(span, 0, slices)) return (lm_parts_t){slices, 0};
+    size_t good = 0, bad = slices; /* [0, good) is purged; [good, bad) contains a refused slice */
+    while (bad - good > 1) {
+        size_t middle = good + (bad - good) / 2;
+        if (purge_slices(span, good, middle - good))
+            good = middle;
+        else
+            bad = middle;
+    }
+    if (purge_refused_slice(span + (good << LM_SLICE_SHIFT))) return (lm_parts_t){bad, 0};
+    size_t refused = count_refused(span, good, slices);
+    /* The last of several often contains pages that are not locked, as the first does. */
+    if (refused > 1) (void)purge_refused_slice(span + ((good + refused - 1) << LM_SLICE_SHIFT));
+    return (lm_parts_t){good, refused};
+}
+
+/* Lock held. Makes a part of a busy span free again. */
+static lm_page_t *part_ends(size_t first, size_t slices, lm_group_t group, lm_kind_t kind,
+                            uint32_t stamp) {
+    lm_space_set_group(first, group);
+    return lm_space_insert(first, slices, kind, stamp);
+}
+
+/* Lock held. A refused part: calls that failed may have given back some of its pages. */
+static void part_refused(size_t first, size_t slices, lm_group_t group) {
+#if LM_SECURE
+    for (size_t i = first; i < first + slices; i++) lm_space_slot(i)->wiped_class = 0;
+#endif
+    lm_space_set_group(first, group);
+    lm_space_insert_refused(first, slices);
+}
+
+/* Returns the slices of the span that went back. Lock held before and after, but not between. */
+static size_t give_back(lm_page_t *span) {
+    size_t first = lm_span_slice(span), slices = span->slices;
+    uint32_t stamp = span->stamp;
+    lm_group_t group = lm_space_group(span);
+    char *start = lm_span_start(span);
+    lm_space_remove(span);
+    lm_space_label(first, slices, LM_KIND_BUSY);
+    lm_space.busy++;
+    lm_lock_give(&lm_space.lock);
+    LM_PROBE2(purge, start, slices << LM_SLICE_SHIFT);
+    lm_parts_t parts = purge_parts(start, slices);
+#if LM_SECURE
+    if (parts.purged > 0 && !lm_space_purged(first, parts.purged)) {
+        parts.refused += parts.purged;
+        parts.purged = 0;
+    }
+#endif
+    lm_lock_take(&lm_space.lock);
+    lm_space.busy--;
+    size_t rest = slices - parts.purged - parts.refused;
+    /* First each part stands for itself: the slots between them say anything. */
+    if (parts.purged > 0) lm_space_label(first, parts.purged, LM_KIND_BUSY);
+    if (parts.refused > 0) lm_space_label(first + parts.purged, parts.refused, LM_KIND_BUSY);
+    if (rest > 0) {
+        size_t at = first + slices - rest;
+        lm_space_label(at, rest, LM_KIND_BUSY);
+        (void)part_ends(at, rest, group, LM_KIND_DIRTY, stamp);
+    }
+    if (parts.refused > 0) part_refused(first + parts.purged, parts.refused, group);
+    if (parts.purged == 0) return 0;
+    lm_space_cleaned(parts.purged);
+    lm_space_settle(part_ends(first, parts.purged, group, LM_KIND_CLEAN, stamp));
+    lm_space.purged_bytes += parts.purged << LM_SLICE_SHIFT;
+    lm_space.purges++;
+    return parts.purged;
+}
+
+size_t lm_purge_one(uint32_t ticks) {
+    lm_list_t *aged = &lm_space.aged;
+    for (lm_node_t *node = aged->first; node != NULL;) {
+        lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
+        if (lm_space.tick - span->stamp < ticks) {
+            node = lm_list_after(aged, node);
+            continue;
+        }
+        size_t purged = give_back(span);
+        if (purged > 0) return purged;
+        /* Others may have changed the list meanwhile. What was refused is no longer in it, so that
+         * this ends. */
+        node = aged->first;
+    }
+    return 0;
+}
+
+/* ---- What was refused ---- */
+
+static void try_again(size_t spans) {
+    uint32_t stamp = lm_space.tick - lm_purge_ticks();
+    for (; spans > 0 && lm_space.refused.first != NULL; spans--) {
+        lm_page_t *span = LM_CONTAINER(lm_space.refused.first, lm_page_t, age);
+        size_t first = lm_span_slice(span), slices = span->slices;
+        lm_group_t group = lm_space_group(span);
+        lm_space_remove(span);
+        (void)part_ends(first, slices, group, LM_KIND_DIRTY, stamp);
+    }
+}
+
+void lm_refused_retry(void) {
+    lm_space.retry_wait = 0;
+    try_again(SIZE_MAX);
+}
+
+void lm_purge_unlocked(void) {
+    /* Relaxed: memory that is refused at this moment was locked a moment ago, and waits for a turn. */
+    if (lm_load_relaxed(&lm_space.refused_slices) == 0 || !lm_lock_try(&lm_space.lock)) return;
+    lm_refused_retry();
+    lm_lock_give(&lm_space.lock);
+    lm_purge_poke(false);
+}
+
+void lm_refused_turn(void) {
+    lm_space.turn++;
+    if (lm_space.refused.first == NULL) {
+        lm_space.retry_wait = 0;
+        lm_space.retry_turn = lm_space.turn + 1;
+        return;
+    }
+    if ((int32_t)(lm_space.turn - lm_space.retry_turn) < 0) return; /* turns wrap around */
+    uint32_t wait = lm_space.retry_wait;
+    wait = wait == 0 ? 1 : wait < RETRY_TURNS ? 2 * wait : RETRY_TURNS;
+    lm_space.retry_wait = wait;
+    lm_space.retry_turn = lm_space.turn + wait;
+    try_again(RETRY_SPANS);
+}
