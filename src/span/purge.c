@@ -21,7 +21,8 @@
  *
  * Where no worker may be, or the system gives no thread, a thread that frees purges everything once the
  * dirty exceeds 4 MiB and an eighth of what is in use. In the second case it tries to start a worker again
- * after a growing number of frees. The worker runs on a tiny stack without thread-local storage: nothing that it calls may use any.
+ * after a growing number of frees. The worker runs on a tiny stack without thread-local storage: nothing that
+ * it calls may use any.
  */
 #include "span/room.h"
 
