@@ -1,23 +1,18 @@
-/* forms.cpp: the other forms of new and delete: arrays, nothrow, sized.
+/* forms.cpp: the other forms of new and delete that may throw: arrays, sized, aligned.
  *
- * The standard defines each of them by the one below it, so that a program that replaces only operator
- * new(size_t) sees all its allocations there. Each therefore asks whether that one is still ours (an
- * address from the global offset table against one of our own) and only then takes the short way.
- * In a file of its own, apart from new.cpp: a compiler that saw both might answer the question itself.
+ * The standard defines each form by a simpler one, so that a program that replaces only operator
+ * new(size_t) sees all its allocations there. Each form here therefore compares the simpler form's
+ * address in the global offset table with one of loam's own, and takes the short way only if they
+ * are equal. The file is apart from new.cpp, because ours.hpp must be. nothrow.cpp has the forms of
+ * new that return null.
  */
-#include "new.hpp"
+#include "ours.hpp"
 
 namespace {
 
-using plain_new = void *(*)(size_t);
-using aligned_new = void *(*)(size_t, std::align_val_t);
 using plain_delete = void (*)(void *) noexcept;
 using aligned_delete = void (*)(void *, std::align_val_t) noexcept;
 
-inline bool new_is_ours() { return static_cast<plain_new>(&::operator new) == &lm_our_new; }
-inline bool aligned_new_is_ours() {
-    return static_cast<aligned_new>(&::operator new) == &lm_our_new_aligned;
-}
 inline bool delete_is_ours() {
     return static_cast<plain_delete>(&::operator delete) == &lm_our_delete;
 }
@@ -26,11 +21,11 @@ inline bool aligned_delete_is_ours() {
 }
 
 inline void *any_new(size_t size) {
-    return LM_LIKELY(new_is_ours()) ? lm_new(size) : ::operator new(size);
+    return LM_LIKELY(lm_new_is_ours()) ? lm_new(size) : ::operator new(size);
 }
 inline void *any_new(size_t size, std::align_val_t align) {
-    return LM_LIKELY(aligned_new_is_ours()) ? lm_new_aligned(size, align)
-                                            : ::operator new(size, align);
+    return LM_LIKELY(lm_new_aligned_is_ours()) ? lm_new_aligned(size, align)
+                                               : ::operator new(size, align);
 }
 inline void any_delete(void *p) noexcept {
     if (LM_LIKELY(delete_is_ours()))
@@ -38,9 +33,10 @@ inline void any_delete(void *p) noexcept {
     else
         ::operator delete(p);
 }
-/* What is told of an object's size holds only where the object is ours; the release build does not look at it. */
+/* The size that the program names is checked only if the object came from loam's operator new. The
+ * release build ignores it. */
 inline void any_delete(void *p, size_t size) noexcept {
-    if (LM_GUARD_LINKS && delete_is_ours() && new_is_ours())
+    if (LM_GUARD_LINKS && delete_is_ours() && lm_new_is_ours())
         lm_free_sized(p, size);
     else
         any_delete(p);
@@ -52,7 +48,7 @@ inline void any_delete(void *p, std::align_val_t align) noexcept {
         ::operator delete(p, align);
 }
 inline void any_delete(void *p, size_t size, std::align_val_t align) noexcept {
-    if (LM_GUARD_LINKS && aligned_delete_is_ours() && aligned_new_is_ours())
+    if (LM_GUARD_LINKS && aligned_delete_is_ours() && lm_new_aligned_is_ours())
         lm_free_aligned_sized(p, size_t(align), size);
     else
         any_delete(p, align);
@@ -65,36 +61,8 @@ LM_OPERATOR void *operator new[](size_t size, std::align_val_t align) {
     return any_new(size, align);
 }
 
-LM_OPERATOR void *operator new(size_t size, const std::nothrow_t &) noexcept {
-    try {
-        return any_new(size);
-    } catch (...) {
-        return nullptr;
-    }
-}
-LM_OPERATOR void *operator new(size_t size, std::align_val_t align,
-                               const std::nothrow_t &) noexcept {
-    try {
-        return any_new(size, align);
-    } catch (...) {
-        return nullptr;
-    }
-}
-LM_OPERATOR void *operator new[](size_t size, const std::nothrow_t &) noexcept {
-    try {
-        return ::operator new[](size);
-    } catch (...) {
-        return nullptr;
-    }
-}
-LM_OPERATOR void *operator new[](size_t size, std::align_val_t align,
-                                 const std::nothrow_t &) noexcept {
-    try {
-        return ::operator new[](size, align);
-    } catch (...) {
-        return nullptr;
-    }
-}
+LM_ALSO(lm_our_new_array, _Znam);
+LM_ALSO(lm_our_new_array_aligned, _ZnamSt11align_val_t);
 
 LM_OPERATOR void operator delete(void *p, size_t size) noexcept { any_delete(p, size); }
 LM_OPERATOR void operator delete(void *p, const std::nothrow_t &) noexcept { any_delete(p); }

@@ -1,42 +1,60 @@
 /* new.cpp: C++'s operators new and delete that all others stand on: plain and aligned.
  *
- * No dependency on a C++ library: what is needed of it (bad_alloc, the new handler) is weakly
- * referenced, and there in every process that could need it. The definitions are weak, so that a
- * program linked with loam-override.o may replace them; forms.cpp looks whether it has.
- * It cannot know the size at an unsized delete, and trusts none: blocks know their size class.
+ * They depend on no C++ library, so that C programs may load loam. Where memory ends, cxx.c finds
+ * the C++ library of the code that called, which may have come later than loam: it has the new
+ * handler, and throws bad_alloc. The definitions are weak, so that a program linked with
+ * loam-override.o may replace them; forms.cpp and nothrow.cpp look whether it has. An unsized
+ * delete does not know the object's size, and needs none: blocks know their size class.
  */
 #include "new.hpp"
 
-namespace std {
-void __throw_bad_alloc(); /* libstdc++ and libc++ both export it */
-}
-
 namespace {
 
-/* Called where the block could not be had: lets the program's handler make room, or tells that there is none. */
-bool made_room() {
-    std::new_handler (*volatile get)() noexcept = &std::get_new_handler;
-    std::new_handler handler = get != nullptr ? get() : nullptr;
-    if (handler == nullptr) return false;
-    handler();
-    return true;
-}
-
-[[noreturn]] void give_up() {
-    void (*volatile throw_bad_alloc)() = &std::__throw_bad_alloc;
-    if (throw_bad_alloc != nullptr) throw_bad_alloc();
+[[noreturn]] void give_up(const lm_cxx_t &cxx) {
+    if (cxx.throw_bad_alloc != nullptr) cxx.throw_bad_alloc();
+    if (cxx.throw_exception != nullptr) {
+        /* Its only member is the pointer to its virtual functions, which follow the table's first
+         * two words. */
+        void *exception = cxx.allocate_exception(sizeof(std::bad_alloc));
+        *static_cast<char **>(exception) = cxx.vtable + 2 * sizeof(void *);
+        cxx.throw_exception(exception, cxx.type, cxx.destroy);
+    }
     lm_report("loam: out of memory in operator new, and no C++ library to throw bad_alloc with");
     lm_port_abort();
 }
 
+std::new_handler handler_of(const lm_cxx_t &cxx) {
+    return cxx.get_new_handler != nullptr ? cxx.get_new_handler() : nullptr;
+}
+
 } // namespace
 
-void *lm_new_again(size_t size, size_t align) {
-    while (made_room()) {
-        void *p = align == 0 ? lm_malloc(size) : lm_malloc_aligned(size, align);
+void *lm_new_again(size_t size, size_t align, const void *caller) {
+    lm_cxx_t cxx;
+    if (!lm_cxx_find(&cxx, caller)) cxx = lm_cxx_t{};
+    while (std::new_handler handler = handler_of(cxx)) {
+        handler();
+        void *p = align == 0 ? lm_new_try(size) : lm_new_try(size, std::align_val_t(align));
         if (p != nullptr) return p;
     }
-    give_up();
+    give_up(cxx);
+}
+
+/* A handler may throw. The exception is caught by the C++ library's own nothrow form, which calls
+ * operator new in turn, because loam's frames know only the C++ library that was there when loam
+ * was loaded. */
+void *lm_new_again_nothrow(size_t size, size_t align, const void *caller) noexcept {
+    static const std::nothrow_t nothrow{};
+    lm_cxx_t cxx;
+    if (!lm_cxx_find(&cxx, caller) || handler_of(cxx) == nullptr) return nullptr;
+    if (align == 0 && cxx.new_nothrow != nullptr) return cxx.new_nothrow(size, &nothrow);
+    if (align != 0 && cxx.new_nothrow_aligned != nullptr)
+        return cxx.new_nothrow_aligned(size, align, &nothrow);
+    try {
+        return lm_new_again(size, align, caller);
+    } catch (...) {
+        return nullptr;
+    }
 }
 
 LM_OPERATOR void *operator new(size_t size) { return lm_new(size); }
@@ -48,11 +66,7 @@ LM_OPERATOR void operator delete(void *p, std::align_val_t align) noexcept {
     lm_free_aligned(p, size_t(align));
 }
 
-/* The same functions under names that nobody replaces; in assembly, because the compiler wants an alias
- * to repeat every attribute that it gave the operators. */
-#define ALSO(name, target) __asm__(".globl " #name "\n.hidden " #name "\n.set " #name ", " #target)
-
-ALSO(lm_our_new, _Znwm);
-ALSO(lm_our_new_aligned, _ZnwmSt11align_val_t);
-ALSO(lm_our_delete, _ZdlPv);
-ALSO(lm_our_delete_aligned, _ZdlPvSt11align_val_t);
+LM_ALSO(lm_our_new, _Znwm);
+LM_ALSO(lm_our_new_aligned, _ZnwmSt11align_val_t);
+LM_ALSO(lm_our_delete, _ZdlPv);
+LM_ALSO(lm_our_delete_aligned, _ZdlPvSt11align_val_t);

@@ -1,0 +1,19 @@
+/* ours.hpp: whether a program has operators new of its own; for forms.cpp and nothrow.cpp.
+ *
+ * Not for new.cpp, which defines these operators: its compiler might answer the question itself.
+ */
+#ifndef LM_OVERRIDE_OURS_HPP
+#define LM_OVERRIDE_OURS_HPP
+
+#include "new.hpp"
+
+/* Whether the program has left the operator to loam: an address from the global offset table is
+ * compared with one of loam's own. */
+LM_INLINE bool lm_new_is_ours() {
+    return static_cast<void *(*)(size_t)>(&::operator new) == &lm_our_new;
+}
+LM_INLINE bool lm_new_aligned_is_ours() {
+    return static_cast<void *(*)(size_t, std::align_val_t)>(&::operator new) == &lm_our_new_aligned;
+}
+
+#endif
