@@ -2,7 +2,7 @@
  *
  * With the other linux_*.c the only file of the project that knows Linux. Every system call is made by instruction,
  * not by libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
- * clone, membarrier, mremap, mprotect and mincore only while the program has not shut itself in (see override/doors.c).
+ * clone, membarrier, mremap, mprotect, mincore and process_vm_readv only while the program has not shut itself in (see override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
  * protector for the same reason.
  */
@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 
 /* Under test, faulty.c takes the contract's names and calls these. */
@@ -438,7 +439,7 @@ size_t lm_os_resident_bytes(void) {
 /* A thread in a signal handler may have been interrupted anywhere, in malloc too. The kernel writes the
  * handler's way back, the restorer that libc installed with it, into each signal frame: so a stack that
  * does not hold that address holds no signal frame. */
-enum { SIGNALS = 64, STACK_MOST = 256 * 1024 };
+enum { SIGNALS = 64, STACK_MOST = 256 * 1024, STACK_PART = 4096 /* bytes read at a time */ };
 
 /* Of all handlers ever seen: one that is no longer installed may still be running. Only the worker looks. */
 static struct {
@@ -476,13 +477,29 @@ bool lm_os_handlers_known(void) {
     return !restorers.unknown && restorers.count == count;
 }
 
-static LM_READS_ANYTHING bool no_signal_frame(uintptr_t sp, uintptr_t top) {
+/* Reads a stack by a system call, because not all below a thread's top need be its stack, or mapped: it
+ * may run a coroutine, behind whose stack lies a guard, or memory that another thread unmaps meanwhile.
+ * Returns false iff some of it cannot be read, or the system forbids the call. */
+static bool read_stack(uintptr_t at, uintptr_t *words, size_t bytes) {
+    struct iovec to = {words, bytes}, from = {(void *)at, bytes};
+    intptr_t got = lm_syscall(SYS_process_vm_readv, (intptr_t)lm_os_process(), (intptr_t)&to, 1,
+                              (intptr_t)&from, 1, 0);
+    (void)lm_add_relaxed(&lm_os_counts.calls, 1); /* relaxed: as in count */
+    return got == (intptr_t)bytes;
+}
+
+static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
+    uintptr_t words[STACK_PART / sizeof(uintptr_t)];
     /* Not its own stack (an alternate one, a coroutine's), or too deep to look through. */
     if (sp >= top || top - sp > STACK_MOST || restorers.unknown) return false;
-    for (uintptr_t at = sp & ~(uintptr_t)7; restorers.count > 0 && at < (top & ~(uintptr_t)7);
-         at += 8) {
-        for (size_t i = 0; i < restorers.count; i++) {
-            if (*(const uintptr_t *)at == restorers.address[i]) return false;
+    uintptr_t at = sp & ~(uintptr_t)7, end = top & ~(uintptr_t)7;
+    for (size_t bytes = 0; restorers.count > 0 && at < end; at += bytes) {
+        bytes = end - at < sizeof words ? end - at : sizeof words;
+        if (!read_stack(at, words, bytes)) return false;
+        for (size_t w = 0; w < bytes / sizeof words[0]; w++) {
+            for (size_t i = 0; i < restorers.count; i++) {
+                if (words[w] == restorers.address[i]) return false;
+            }
         }
     }
     return true;
@@ -500,6 +517,10 @@ static const char *hexadecimal(const char *text, uintptr_t *value) {
         *value = *value * 16 + (uintptr_t)(*text <= '9' ? *text - '0' : *text - 'a' + 10);
     }
     return text;
+}
+
+bool lm_os_thread_gone(unsigned tid) {
+    return call3(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)tid, 0) == -ESRCH;
 }
 
 /* /proc/self/task/N/syscall says "running", or the number of the call (-1: none, a page fault), six

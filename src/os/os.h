@@ -234,6 +234,10 @@ uint64_t lm_os_random(void);
  * not be able to end meanwhile. What it says of signal handlers holds if lm_os_handlers_known says so later. */
 bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top);
 
+/* Whether the process has no thread of that number any more. A system call: not for a program that has
+ * shut itself in. */
+bool lm_os_thread_gone(unsigned tid);
+
 /* Looks which signal handlers the program has installed, 64 system calls; false iff there are some, seen now for
  * the first time, that lm_os_thread_sleeps could not have recognised since the last look, or ever. */
 bool lm_os_handlers_known(void);

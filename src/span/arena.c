@@ -32,9 +32,20 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
 }
 
 static void account(lm_kind_t kind, size_t slices, bool add) {
-    size_t *count = kind == LM_KIND_DIRTY ? &lm_space.dirty_slices : &lm_space.clean_slices;
+    size_t *count = kind != LM_KIND_CLEAN ? &lm_space.dirty_slices : &lm_space.clean_slices;
     /* Relaxed: purge.c looks without the lock, to guess. */
     lm_store_relaxed(count, add ? *count + slices : *count - slices);
+}
+
+/* A span that the system has refused enters or leaves its list. Apart, because it is rare. Relaxed: as in
+ * account. */
+static LM_COLD void refused_comes(lm_page_t *span) {
+    lm_list_add_last(&lm_space.refused, &span->age);
+    lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices + span->slices);
+}
+static LM_COLD void refused_goes(lm_page_t *span) {
+    lm_list_remove(&lm_space.refused, &span->age);
+    lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices - span->slices);
 }
 
 void lm_space_remove(lm_page_t *span) {
@@ -43,18 +54,12 @@ void lm_space_remove(lm_page_t *span) {
     lm_list_t *list = &lm_space.bins[which][bin];
     lm_list_remove(list, &span->link);
     if (list->first == NULL) lm_space.filled[which] &= ~((uint64_t)1 << bin);
-    if (kind == LM_KIND_DIRTY)
-        lm_list_remove(span->refused ? &lm_space.refused : &lm_space.aged, &span->age);
+    if (kind == LM_KIND_DIRTY) lm_list_remove(&lm_space.aged, &span->age);
+    if (LM_UNLIKELY(kind == LM_KIND_REFUSED)) refused_goes(span);
     account(kind, span->slices, false);
-    if (span->refused) {
-        /* Relaxed: as in account. */
-        lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices - span->slices);
-        span->refused = lm_space_slot(lm_span_slice(span) + span->slices - 1)->refused = false;
-    }
 }
 
-static lm_page_t *add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp,
-                      bool refused) {
+static void add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp) {
     lm_page_t *span = lm_space_slot(first);
     size_t bin = lm_space_bin(slices), which = lm_free_kind(kind, group);
     lm_list_t *list = &lm_space.bins[which][bin];
@@ -69,28 +74,24 @@ static lm_page_t *add(size_t first, size_t slices, lm_kind_t kind, lm_group_t gr
         lm_list_add_last(list, &span->link);
     }
     lm_space.filled[which] |= (uint64_t)1 << bin;
-    span->refused = lm_space_slot(first + slices - 1)->refused = refused;
     if (kind == LM_KIND_DIRTY) {
         span->stamp = stamp;
-        lm_list_add_last(refused ? &lm_space.refused : &lm_space.aged, &span->age);
+        lm_list_add_last(&lm_space.aged, &span->age);
     }
+    if (LM_UNLIKELY(kind == LM_KIND_REFUSED)) refused_comes(span);
     account(kind, slices, true);
-    if (refused) /* relaxed: as in account */
-        lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices + slices);
-    return span;
 }
 
-/* Whether the slice is an end of a free span of that kind, group and sort. */
-LM_INLINE bool is_free_as(size_t slice, lm_kind_t kind, lm_group_t group, bool refused) {
+/* Of an end of a free span. */
+LM_INLINE bool is_free_as(size_t slice, lm_kind_t kind, lm_group_t group) {
     const lm_page_t *end = lm_space_slot(slice);
-    return end->kind == kind && lm_space_group(end) == group && end->refused == refused;
+    return end->kind == kind && lm_space_group(end) == group;
 }
 
-static lm_page_t *insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp,
-                         bool refused) {
+lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     size_t own = slices;
     lm_group_t group = lm_space_group(lm_space_slot(first));
-    if (first > 0 && is_free_as(first - 1, kind, group, refused)) {
+    if (first > 0 && is_free_as(first - 1, kind, group)) {
         size_t before = lm_space_slot(first - 1)->slices;
         lm_page_t *span = lm_space_slot(first - before);
         if (before > own) stamp = span->stamp;
@@ -98,21 +99,14 @@ static lm_page_t *insert(size_t first, size_t slices, lm_kind_t kind, uint32_t s
         first -= before;
         slices += before;
     }
-    if (first + slices < lm_arena.slices && is_free_as(first + slices, kind, group, refused)) {
+    if (first + slices < lm_arena.slices && is_free_as(first + slices, kind, group)) {
         lm_page_t *span = lm_space_slot(first + slices);
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
         slices += span->slices;
     }
-    return add(first, slices, kind, group, stamp, refused);
-}
-
-lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
-    return insert(first, slices, kind, stamp, false);
-}
-
-void lm_space_insert_refused(size_t first, size_t slices) {
-    (void)insert(first, slices, LM_KIND_DIRTY, lm_space.tick, true);
+    add(first, slices, kind, group, stamp);
+    return lm_space_slot(first);
 }
 
 /* The best free span of that kind and group with at least so many slices, NULL iff there is none. */
@@ -222,7 +216,7 @@ static lm_commit_t grow_in_place(size_t slices) {
 static bool grow(size_t slices) {
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
-    if (end > 0 && is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE, false))
+    if (end > 0 && is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
         there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
     lm_commit_t got = grow_in_place(slices - there);
@@ -267,11 +261,10 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_kind_t was = (lm_kind_t)span->kind;
     lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
-    bool refused = span->refused;
     lm_space_remove(span);
-    if (first > start) (void)add(start, first - start, was, group, stamp, refused);
+    if (first > start) add(start, first - start, was, group, stamp);
     size_t end = first + slices;
-    if (end < start + length) (void)add(end, start + length - end, was, group, stamp, refused);
+    if (end < start + length) add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
     if (was == LM_KIND_CLEAN) {

@@ -18,8 +18,8 @@
  * One search makes at most a few thousand system calls. It cannot see an accessible slice among refused
  * ones if it lies more than NEAR slices behind the first: such a slice waits for a later attempt.
  * Runs in the worker, too: nothing here may use thread-local storage.
- * Invariant (lm_span_check): every dirty span is in one of two lists, `aged` or `refused`; both of its
- * ends say in which.
+ * Invariant (lm_span_check): spans of kind DIRTY are in the list `aged`, those of kind REFUSED in
+ * `refused`; the two kinds share their bins and do not merge.
  */
 #include "span/room.h"
 
@@ -107,8 +107,26 @@ static void part_refused(size_t first, size_t slices, lm_group_t group) {
 #if LM_SECURE
     for (size_t i = first; i < first + slices; i++) lm_space_slot(i)->wiped_class = 0;
 #endif
+    if (lm_space.refused.first == NULL) {
+        lm_space.retry_wait = 0;
+        lm_space.retry_turn = lm_space.turn + 1;
+    }
     lm_space_set_group(first, group);
-    lm_space_insert_refused(first, slices);
+    lm_space_insert(first, slices, LM_KIND_REFUSED, lm_space.tick);
+}
+
+/* Lock held. Makes all free again except what was purged. */
+static LM_COLD void cut(size_t first, size_t slices, const lm_parts_t *parts, lm_group_t group,
+                        uint32_t stamp) {
+    size_t refused = first + parts->purged, rest = refused + parts->refused, end = first + slices;
+    /* First each part stands for itself: the slots between them say anything. */
+    if (parts->purged > 0) lm_space_label(first, parts->purged, LM_KIND_BUSY);
+    if (parts->refused > 0) lm_space_label(refused, parts->refused, LM_KIND_BUSY);
+    if (rest < end) {
+        lm_space_label(rest, end - rest, LM_KIND_BUSY);
+        (void)part_ends(rest, end - rest, group, LM_KIND_DIRTY, stamp);
+    }
+    if (parts->refused > 0) part_refused(refused, parts->refused, group);
 }
 
 /* Returns the slices of the span that went back. Lock held before and after, but not between. */
@@ -131,16 +149,7 @@ static size_t give_back(lm_page_t *span) {
 #endif
     lm_lock_take(&lm_space.lock);
     lm_space.busy--;
-    size_t rest = slices - parts.purged - parts.refused;
-    /* First each part stands for itself: the slots between them say anything. */
-    if (parts.purged > 0) lm_space_label(first, parts.purged, LM_KIND_BUSY);
-    if (parts.refused > 0) lm_space_label(first + parts.purged, parts.refused, LM_KIND_BUSY);
-    if (rest > 0) {
-        size_t at = first + slices - rest;
-        lm_space_label(at, rest, LM_KIND_BUSY);
-        (void)part_ends(at, rest, group, LM_KIND_DIRTY, stamp);
-    }
-    if (parts.refused > 0) part_refused(first + parts.purged, parts.refused, group);
+    if (LM_UNLIKELY(parts.purged < slices)) cut(first, slices, &parts, group, stamp);
     if (parts.purged == 0) return 0;
     lm_space_cleaned(parts.purged);
     lm_space_settle(part_ends(first, parts.purged, group, LM_KIND_CLEAN, stamp));
@@ -194,11 +203,6 @@ void lm_purge_unlocked(void) {
 
 void lm_refused_turn(void) {
     lm_space.turn++;
-    if (lm_space.refused.first == NULL) {
-        lm_space.retry_wait = 0;
-        lm_space.retry_turn = lm_space.turn + 1;
-        return;
-    }
     if ((int32_t)(lm_space.turn - lm_space.retry_turn) < 0) return; /* turns wrap around */
     uint32_t wait = lm_space.retry_wait;
     wait = wait == 0 ? 1 : wait < RETRY_TURNS ? 2 * wait : RETRY_TURNS;

@@ -121,7 +121,7 @@ static void work(void) {
         bool awake = lm_purge_collect_idle != NULL && lm_purge_collect_idle(hurry);
         lm_lock_take(&lm_space.lock);
         lm_space.tick++;
-        if (!never()) lm_refused_turn();
+        if (!never() && lm_space.refused_slices > 0) lm_refused_turn();
         uint32_t ticks = lm_purge_ticks();
         size_t purged = 0, part = 1;
         while (lm_space.stop == 0 && part > 0 && !never()) purged += part = lm_purge_one(ticks);
@@ -140,14 +140,20 @@ static void work(void) {
     }
 }
 
-bool lm_purge_allowed(void) {
+LM_INLINE bool allowed(void) {
     /* Relaxed: a thread that forbids the worker waits until it has ended. */
     return lm_load_relaxed(&lm_purge_policy.worker) && !lm_load_relaxed(&lm_space.worker_forbidden);
 }
 
+bool lm_purge_allowed(void) { return allowed(); }
+
+LM_INLINE bool may_work(void) {
+    return allowed() && !lm_load_relaxed(&lm_space.worker_missing); /* relaxed: as in allowed */
+}
+
 /* Whether a worker may be started now; lock held. */
 static bool wanted(void) {
-    if (!lm_purge_allowed() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING)
+    if (!allowed() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING)
         return false;
     /* On, but not running: it ended with the other half of a vfork. */
     if (lm_space.worker == LM_WORKER_ON && lm_os_worker_running()) return false;
@@ -170,7 +176,7 @@ static void attempted(bool started) {
     uint32_t failures = started ? 0 : lm_space.worker_failures + 1;
     lm_space.worker_failures = failures;
     lm_space.worker_skips = failures == 0 ? 0 : 1u << (failures < 11 ? failures - 1 : 10);
-    lm_store_relaxed(&lm_space.worker_missing, !started); /* relaxed: as in lm_purge_allowed */
+    lm_store_relaxed(&lm_space.worker_missing, !started); /* relaxed: as in allowed */
 }
 
 void lm_purge_poke(bool idle) {
@@ -203,14 +209,11 @@ void lm_purge_poke(bool idle) {
 
 void lm_purge_boot(void) { lm_space.process = lm_os_process(); }
 
-bool lm_purge_may_work(void) {
-    return lm_purge_allowed() &&
-           !lm_load_relaxed(&lm_space.worker_missing); /* relaxed: as in lm_purge_allowed */
-}
+bool lm_purge_may_work(void) { return may_work(); }
 
 void lm_purge_inline(void) {
-    if (lm_purge_may_work() || never()) return;
-    lm_refused_turn();
+    if (may_work() || never()) return;
+    if (LM_UNLIKELY(lm_space.refused_slices > 0)) lm_refused_turn();
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + lm_space_used() / 8;
     if (lm_space_loose() <= most) return;
     while (lm_purge_one(0) > 0) {}
@@ -257,23 +260,23 @@ void lm_purge_after_fork(void) {
     lm_space.worker = LM_WORKER_OFF;
     lm_space.paused = paused_here;
     lm_store_relaxed(&lm_space.stop, paused_here > 0);
-    if (lm_purge_may_work()) lm_purge_boot();
+    if (allowed()) lm_purge_boot();
     lm_os_worker_forget();
 }
 
-void lm_purge_allow(bool may_work) {
+void lm_purge_allow(bool permitted) {
     lm_purge_pause();
-    lm_store_relaxed(&lm_space.worker_forbidden, !may_work);
+    lm_store_relaxed(&lm_space.worker_forbidden, !permitted);
     lm_lock_take(&lm_space.lock);
     attempted(true); /* the next one is to be made at once */
     lm_lock_give(&lm_space.lock);
-    if (!may_work) {
+    if (!permitted) {
         /* What came after the worker's last round. */
         if (lm_purge_collect_idle != NULL) (void)lm_purge_collect_idle(true);
         lm_biased_forbid();
         if (!never()) (void)lm_purge_all(); /* nobody else will */
     }
-    lm_os_message_shut_in(!may_work);
+    lm_os_message_shut_in(!permitted);
     lm_purge_resume();
 }
 

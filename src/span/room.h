@@ -92,7 +92,7 @@ extern lm_space_t lm_space;
 LM_INLINE lm_page_t *lm_space_slot(size_t slice) { return &lm_arena.pages[slice]; }
 
 LM_INLINE bool lm_space_is_free(const lm_page_t *span) {
-    return span->kind == LM_KIND_CLEAN || span->kind == LM_KIND_DIRTY;
+    return span->kind >= LM_KIND_CLEAN && span->kind <= LM_KIND_REFUSED;
 }
 
 /* The bin for spans of that size. */
@@ -128,7 +128,7 @@ LM_INLINE void lm_space_set_group(size_t slice, lm_group_t group) {
 }
 
 LM_INLINE size_t lm_free_kind(lm_kind_t kind, lm_group_t group) {
-    return 2 * (size_t)group + (kind == LM_KIND_DIRTY);
+    return 2 * (size_t)group + (kind != LM_KIND_CLEAN);
 }
 
 /* The group of a span for blocks of so many bytes (0: it is none), or of that kind. */
@@ -150,10 +150,6 @@ LM_INLINE lm_group_t lm_space_group_for(lm_kind_t kind, size_t block_bytes) {
  * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
  * Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
-
-/* Makes [first, first+slices) a dirty span that the system did not take back. It merges only with
- * spans of that sort. The first slot says which group it belongs to. */
-void lm_space_insert_refused(size_t first, size_t slices);
 
 /* Dirty slices that a purge may give back: all except the refused ones. No lock needed for a guess. */
 LM_INLINE size_t lm_space_loose(void) {
@@ -265,7 +261,7 @@ uint32_t lm_purge_ticks_rested(void);
  * any. The lock is held before and after, but not between. */
 size_t lm_purge_one(uint32_t ticks);
 
-/* give_back.c: begins a turn. If it is time to, some refused spans count as plain dirty ones again,
+/* give_back.c: begins a turn, where spans are refused. If it is time to, some refused spans count as plain dirty ones again,
  * which the next purge tries; the time between attempts doubles. Lock held. */
 void lm_refused_turn(void);
 

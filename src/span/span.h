@@ -42,6 +42,7 @@ typedef enum lm_kind {
     LM_KIND_NONE, /* no span: the slot of `nobody` */
     LM_KIND_CLEAN,
     LM_KIND_DIRTY,
+    LM_KIND_REFUSED, /* free and dirty; the system did not take it back (give_back.c) */
     LM_KIND_BUSY,    /* free, being purged outside the lock */
     LM_KIND_SPARE,   /* free, of a range (range.h) */
     LM_KIND_PAGE,    /* blocks of one size class */
@@ -96,7 +97,6 @@ typedef struct LM_ALIGNED(128) lm_page {
         size_t bytes; /* large: usable bytes */
         size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
     };
-    bool refused; /* both ends of a dirty span: the system did not take it back (give_back.c) */
 #if LM_SECURE
     uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
     /* Where no page is: all of this slice is as free blocks of that class are; LM_WIPED_WHOLLY: zero; 0: perhaps

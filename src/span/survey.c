@@ -88,7 +88,7 @@ static void broken(const char *what, size_t slice) {
 #if LM_SECURE
 /* Guards of pages, and what has none, are where guard.c says. */
 static void check_marks(const lm_page_t *span) {
-    bool waits = (span->kind == LM_KIND_DIRTY || span->kind == LM_KIND_BUSY) &&
+    bool waits = span->kind >= LM_KIND_DIRTY && span->kind <= LM_KIND_BUSY &&
                  lm_space_group(span) >= LM_GROUP_TINY;
     bool page = span->kind == LM_KIND_PAGE && span->range == 0;
     for (uint32_t i = 0; i < span->slices; i++) {
@@ -111,14 +111,13 @@ void lm_span_check(void) {
         if (last->kind != span->kind || last->slices != span->slices) broken("boundary tag", i);
         if (lm_space_is_free(span)) {
             if (lm_space_group(last) != lm_space_group(span)) broken("group", i);
-            if (last->refused != span->refused) broken("refusal", i);
-            if (before != NULL && before->kind == span->kind && before->refused == span->refused &&
+            if (before != NULL && before->kind == span->kind &&
                 lm_space_group(before) == lm_space_group(span))
                 broken("unmerged neighbours", i);
-            *(span->kind == LM_KIND_DIRTY ? &dirty : &clean) += span->slices;
+            *(span->kind != LM_KIND_CLEAN ? &dirty : &clean) += span->slices;
             listed++;
-            aged += span->kind == LM_KIND_DIRTY;
-            refused += span->refused ? span->slices : 0;
+            aged += span->kind != LM_KIND_CLEAN;
+            refused += span->kind == LM_KIND_REFUSED ? span->slices : 0;
         }
 #if LM_SECURE
         check_marks(span);
