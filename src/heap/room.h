@@ -518,6 +518,24 @@ void lm_heap_take_in(lm_heap_t *heap);
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
 void lm_heap_return_handed_out(lm_heap_t *heap);
 
+/* For unseen.c: ends the heap of a thread that is gone. Its token is the calling thread's, which has no
+ * heap of its own. No lock held. */
+void lm_heap_end_in_place_of(lm_heap_t *heap);
+
+/* ---- unseen.c: threads whose end nobody reports ---- */
+
+/* The calling thread is one of those. No lock held. */
+void lm_unseen_add(lm_heap_t *heap);
+/* Ends the heaps of some that are gone. For a thread without a heap; no lock held. */
+void lm_unseen_end_some(void);
+extern lm_heap_t *lm_unseen; /* atomic: the first of their heaps */
+LM_INLINE void lm_unseen_end(void) {
+    /* Relaxed: a heap that comes at this moment is looked at by the next thread. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_unseen) != NULL)) lm_unseen_end_some();
+}
+/* In the child of a fork: only the calling thread's heap, if it is one, is left. Registry's lock held. */
+void lm_unseen_after_fork(lm_heap_t *own_heap);
+
 /* ---- due.c: no lock held ---- */
 
 /* Counts a slow path, for who has registered a deferred free or asked for heartbeats. */

@@ -122,6 +122,7 @@ static void take_over(lm_heap_t *heap) {
 static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (mine == ended) return NULL;
     if (mine != NULL) return unpark(mine);
+    lm_unseen_end();
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *heap = idle;
     if (heap != NULL)
@@ -140,9 +141,12 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
-    /* May allocate: the heap is ready. Without a key left, the heap is never given back, nor parked: the
-     * worker must not write into a thread that has gone. */
-    if (lm_thread_on_exit(heap_ended, heap)) be_known(heap);
+    /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the heap is
+     * not parked: the worker must not write into a thread that has gone. */
+    if (lm_thread_on_exit(heap_ended, heap))
+        be_known(heap);
+    else
+        lm_unseen_add(heap);
     return heap;
 }
 
@@ -350,13 +354,8 @@ static bool worth_keeping(void) {
            lm_load_relaxed(&lm_heaps_active) <= many;
 }
 
-static bool heap_ended(void *value, unsigned rounds) {
-    /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values together. */
-    (void)value;
-    lm_heap_t *heap = mine;
-    if (heap == NULL || heap == ended) return false;
-    if (++heap->rounds < rounds) return true;
-    heap->rounds = 0;
+/* The calling thread's heap becomes idle. */
+static void end_mine(lm_heap_t *heap) {
     (void)lm_heap_get(); /* it may be parked */
     lm_later_empty(heap);
     if (heap->buckets != NULL) lm_whole_thread_ends(heap);
@@ -372,10 +371,27 @@ static bool heap_ended(void *value, unsigned rounds) {
     heap->next_idle = idle;
     idle = heap;
     lm_lock_give(&lm_registry_lock);
-    if (!kept) return false;
+    if (!kept) return;
     lm_purge_poke(true);
     if (!lm_purge_may_work()) lm_idle_unkeep(); /* it could not be started */
+}
+
+static bool heap_ended(void *value, unsigned rounds) {
+    /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values together. */
+    (void)value;
+    lm_heap_t *heap = mine;
+    if (heap == NULL || heap == ended) return false;
+    if (++heap->rounds < rounds) return true;
+    heap->rounds = 0;
+    end_mine(heap);
     return false;
+}
+
+void lm_heap_end_in_place_of(lm_heap_t *heap) {
+    mine = heap;
+    lm_heap_self = heap->front;
+    end_mine(heap);
+    mine = NULL; /* the calling thread itself goes on */
 }
 
 void lm_heap_collect(void) {
@@ -526,12 +542,14 @@ static void after_fork_in_child(void) {
         lm_reuse_interrupted();
         end_foreign(heap);
     }
+    bool here = mine != NULL && mine != ended;
+    lm_unseen_after_fork(here && mine->self == NULL ? mine : NULL);
     FOR_EACH_HEAP(heap, node) {
         if (not_here(heap)) end_in_child(heap);
         if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread */
     }
     lm_lock_give(&lm_registry_lock);
-    if (mine != NULL && mine != ended && mine->self != NULL) be_known(mine);
+    if (here && mine->self != NULL) be_known(mine);
     lm_port_after_fork(true);
 }
 

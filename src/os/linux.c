@@ -2,7 +2,8 @@
  *
  * With the other linux_*.c the only file of the project that knows Linux. Every system call is made by instruction,
  * not by libc (see lm_syscall). Once started, a program is asked for mmap, madvise, futex and nothing else, and
- * clone, membarrier, mremap, mprotect, mincore and process_vm_readv only while the program has not shut itself in (see override/doors.c).
+ * clone, membarrier, mremap, mprotect, mincore and process_vm_readv only while the program has not shut itself in (see
+ * override/doors.c).
  * No thread-local variable may be used here: the worker has none. It is compiled without stack
  * protector for the same reason.
  */

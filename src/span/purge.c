@@ -153,8 +153,7 @@ LM_INLINE bool may_work(void) {
 
 /* Whether a worker may be started now; lock held. */
 static bool wanted(void) {
-    if (!allowed() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING)
-        return false;
+    if (!allowed() || lm_space.paused > 0 || lm_space.worker == LM_WORKER_STARTING) return false;
     /* On, but not running: it ended with the other half of a vfork. */
     if (lm_space.worker == LM_WORKER_ON && lm_os_worker_running()) return false;
     /* A vfork child shares our memory, but its threads end when it calls exec. */

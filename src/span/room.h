@@ -261,8 +261,8 @@ uint32_t lm_purge_ticks_rested(void);
  * any. The lock is held before and after, but not between. */
 size_t lm_purge_one(uint32_t ticks);
 
-/* give_back.c: begins a turn, where spans are refused. If it is time to, some refused spans count as plain dirty ones again,
- * which the next purge tries; the time between attempts doubles. Lock held. */
+/* give_back.c: begins a turn, where spans are refused. If it is time to, some of them count as plain dirty
+ * ones again, which the next purge tries; the time between attempts doubles. Lock held. */
 void lm_refused_turn(void);
 
 /* give_back.c: all refused spans count as plain dirty ones again. Lock held. */

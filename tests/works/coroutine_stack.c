@@ -86,8 +86,8 @@ static void unmap_and_map(void) {
     size_t bytes = stack_kib * WORKS_KIB;
     for (int i = 0; i < 2000; i++) {
         CHECK(munmap(at, bytes) == 0, "munmap: %s", strerror(errno));
-        void *again = mmap(at, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        void *again =
+            mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         CHECK(again == at, "mmap: %s", strerror(errno));
     }
 }
