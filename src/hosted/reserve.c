@@ -51,7 +51,7 @@ static void reserve_trim(loam_reserve *reserve) {
     if ((size_t)(reserve->committed - reserve->at) <= 2 * keep) return;
     char *to =
         reserve->start + lm_align_up((size_t)(reserve->at - reserve->start) + keep, LM_OS_UNIT);
-    lm_os_release(to, (size_t)(reserve->committed - to), true);
+    (void)lm_os_release(to, (size_t)(reserve->committed - to), true);
     reserve->committed = to;
 }
 
@@ -83,7 +83,7 @@ void loam_reserve_deinit(loam_reserve *reserve) {
     if (reserve->start == NULL) return;
     /* Who gets these addresses next must not meet what a tool was told of them. */
     lm_tool_show(reserve->start, (size_t)(reserve->committed - reserve->start));
-    lm_os_release(reserve->start, (size_t)(reserve->end - reserve->start), false);
+    (void)lm_os_release(reserve->start, (size_t)(reserve->end - reserve->start), false);
     reserve->start = reserve->at = reserve->committed = reserve->end = NULL;
     reserve->out = 0;
 }

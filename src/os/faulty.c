@@ -13,7 +13,7 @@ uintptr_t lm_linux_place(size_t *bytes, bool *reserved);
 void *lm_linux_reserve(size_t bytes);
 lm_commit_t lm_linux_commit(void *at, size_t bytes, bool reserved);
 bool lm_linux_purge(void *at, size_t bytes);
-bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
+bool lm_linux_move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole);
 bool lm_linux_worker_start(void (*entry)(void));
 uint64_t lm_linux_nodes(void);
 unsigned lm_linux_node(void);
@@ -118,10 +118,11 @@ bool lm_os_purge(void *at, size_t bytes) {
     return false;
 }
 
-bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
+    *hole = false;
     expect_units("move from", from, old_bytes, LM_OS_UNIT);
     expect_units("move to", to, new_bytes, LM_OS_UNIT);
-    return !fails(LM_FAULT_MOVE) && lm_linux_move(from, old_bytes, to, new_bytes);
+    return !fails(LM_FAULT_MOVE) && lm_linux_move(from, old_bytes, to, new_bytes, hole);
 }
 
 bool lm_os_worker_start(void (*entry)(void)) {

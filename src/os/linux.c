@@ -31,7 +31,7 @@ uintptr_t PORT(place)(size_t *bytes, bool *reserved);
 void *PORT(reserve)(size_t bytes);
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved);
 bool PORT(purge)(void *at, size_t bytes);
-bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes);
+bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole);
 bool PORT(protect)(void *at, size_t bytes, bool allow);
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in);
 bool PORT(mark)(void *at, size_t bytes);
@@ -132,8 +132,13 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
     return LM_COMMIT_TAKEN;
 }
 
+/* Where a sandbox forbids madvise, with whatever error it was told to give, the kernel does not even take
+ * an empty range. Then new memory replaces the old one. That costs more: the lock of the process's map is
+ * taken alone, and page tables are built anew. */
 bool PORT(purge)(void *at, size_t bytes) {
-    return call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0;
+    if (call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0) return true;
+    if (call3(SYS_madvise, (intptr_t)at, 0, MADV_DONTNEED) == 0) return false; /* locked */
+    return !failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
 }
 
 int lm_os_unlock(const void *at, size_t bytes) {
@@ -190,7 +195,11 @@ size_t lm_os_resident_pages(const void *at, size_t bytes) {
 }
 
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
-    if (shut_in) return !failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
+    if (shut_in) {
+        /* A sandbox that answers instead of killing may allow mprotect. Without memory there is no answer. */
+        intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
+        if (!failed(got) || got == -ENOMEM) return !failed(got);
+    }
     return !failed(call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, PROT_READ | PROT_WRITE));
 }
 
@@ -251,11 +260,9 @@ unsigned lm_os_processors(void) {
     return n > 0 ? (unsigned)n : 1;
 }
 
-void lm_os_release(void *at, size_t bytes, bool reserved) {
-    if (reserved)
-        (void)map(at, bytes, PROT_NONE, MAP_FIXED);
-    else
-        (void)call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0);
+bool lm_os_release(void *at, size_t bytes, bool reserved) {
+    return !failed(reserved ? map(at, bytes, PROT_NONE, MAP_FIXED)
+                            : call3(SYS_munmap, (intptr_t)at, (intptr_t)bytes, 0));
 }
 
 static bool remap(void *from, size_t old_bytes, void *to, size_t new_bytes) {
@@ -279,24 +286,38 @@ static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusal
     return half + remap_pieces(from + half, bytes - half, to + half, refusals);
 }
 
-bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes) {
-    if (remap(from, old_bytes, to, new_bytes)) {
-        /* The source is a hole now; that it cannot be filled again happens only when the system is out of
-         * map entries. */
-        if (!failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
-        (void)remap(to, old_bytes, from, old_bytes);
-    } else {
+/* Maps what a move has left, or may have left, without memory. A sandbox may refuse to replace mappings, and
+ * yet allow new ones; then a range that is taken was never unmapped. Returns false iff it is a hole still. */
+static bool fill_hole(void *at, size_t bytes) {
+    if (!failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
+    intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    if (got == (intptr_t)at || got == -EEXIST) return true;
+    if (!failed(got)) (void)call3(SYS_munmap, got, (intptr_t)bytes, 0); /* an old kernel's hint */
+    return false;
+}
+
+/* Undoes a move of so many bytes. Pages that the kernel does not move back are copied. */
+static void move_back(char *from, size_t bytes, char *to) {
+    unsigned refusals = 0;
+    size_t done = remap_pieces(to, bytes, from, &refusals);
+    if (done == bytes || !fill_hole(from + done, bytes - done)) return;
+    __builtin_memcpy(from + done, to + done, bytes - done);
+}
+
+bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
+    bool moved = remap(from, old_bytes, to, new_bytes);
+    *hole = false;
+    if (!moved) {
         /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of several mappings. */
-        if (failed(map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return false;
+        *hole = !fill_hole(to, new_bytes);
+        if (*hole) return false;
         unsigned refusals = 0;
         size_t done = remap_pieces((char *)from, old_bytes, (char *)to, &refusals);
-        if (done == old_bytes && !failed(map(from, old_bytes, PROT_READ | PROT_WRITE, MAP_FIXED)))
-            return true;
-        refusals = 0;
-        if (done > 0) (void)remap_pieces((char *)to, done, (char *)from, &refusals);
+        moved = done == old_bytes;
+        if (!moved && done > 0) move_back((char *)from, done, (char *)to);
     }
-    (void)map(to, new_bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
-    return false;
+    *hole = !(moved ? fill_hole(from, old_bytes) : fill_hole(to, new_bytes));
+    return moved;
 }
 
 size_t lm_os_page_bytes(void) {

@@ -63,7 +63,8 @@ bool lm_os_resident(const void *at);
 /* The same of every page of [at, at+bytes): how many are in memory; SIZE_MAX where the system does not say. */
 size_t lm_os_resident_pages(const void *at, size_t bytes);
 
-/* Allows every access to what lm_os_protect forbade. shut_in: with mmap alone; then what it held is gone. */
+/* Allows every access to what lm_os_protect forbade. shut_in: by mmap, and by mprotect only if a sandbox
+ * refuses that; then what it held may be gone. */
 bool lm_os_unguard(void *at, size_t bytes, bool shut_in);
 
 /* From now on who reads or writes in [at, at+bytes) of private memory, multiples of lm_os_page_bytes(), ends the
@@ -85,13 +86,15 @@ uint64_t lm_os_thread_us(void);
 /* Processors that the main thread may run on, 1 at least. System calls: as above. */
 unsigned lm_os_processors(void);
 
-/* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. */
-void lm_os_release(void *at, size_t bytes, bool reserved);
+/* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. Returns
+ * false iff the system refused; nothing has changed then. */
+bool lm_os_release(void *at, size_t bytes, bool reserved);
 
 /* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving pages
- * instead of bytes; the rest of the target is zero, the source is committed and zero again. false iff
- * not possible; nothing has changed then. */
-bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
+ * instead of bytes; the rest of the target is zero, the source is committed and zero again. Returns false
+ * iff not possible; the source is unchanged then. *hole: the other one of the two, the source of a move or the
+ * target of none, has lost its memory and its addresses, because the system gave no new mapping there. */
+bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole);
 
 /* Bytes of one system page: 4096 to 65536. */
 size_t lm_os_page_bytes(void);

@@ -188,7 +188,7 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     lm_commit_t got = lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
     if (got != LM_COMMIT_DONE) return got;
     if (!cover_metadata(start + slices)) {
-        lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
+        (void)lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
         return LM_COMMIT_NO_MEMORY;
     }
     lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
@@ -238,14 +238,14 @@ static void purge_within(void *from, void *to) {
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
-    if (goes && end == lm_arena.slices && slices >= GROW_LEAST) {
+    goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
+    /* Where a sandbox refuses, the addresses stay: they could not be committed again. */
+    if (goes && lm_os_release(lm_span_start(span), slices << LM_SLICE_SHIFT, lm_space.reserved)) {
         lm_space_look_at_mapped();
         lm_space.mapped.gone += slices;
         lm_space_remove(span);
-        /* Release: who still sees the old bound asks for a pointer that is no object. */
+        /* Release: a thread that still sees the old bound asks for a pointer that is no object. */
         lm_store_release(&lm_arena.slices, first);
-        lm_os_release(lm_span_start(lm_space_slot(first)), slices << LM_SLICE_SHIFT,
-                      lm_space.reserved);
         purge_within(lm_space_slot(first), lm_space_slot(end));
         purge_within(lm_arena.map + first, lm_arena.map + end);
     } else if (slices >= SETTLE_LEAST) {
@@ -564,17 +564,21 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     bool clean;
     lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, &clean);
     if (target == NULL) return NULL;
-    bool moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
-                            slices << LM_SLICE_SHIFT);
+    bool hole, moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
+                                  slices << LM_SLICE_SHIFT, &hole);
+    lm_page_t *empty = moved ? span : target;
     lm_lock_take(&lm_space.lock);
     lm_space.moving_slices -= old;
-    if (moved || clean) {
-        lm_page_t *empty = moved ? span : target;
+    if (LM_UNLIKELY(hole)) {
+        /* Anybody may map memory there: it is a stranger's from now on. */
+        lm_space_label(lm_span_slice(empty), empty->slices, LM_KIND_NONE);
+        lm_space.gap_slices += empty->slices;
+    } else if (moved || clean) {
         lm_space_cleaned(empty->slices);
         lm_space_insert(lm_span_slice(empty), empty->slices, LM_KIND_CLEAN, 0);
     }
     lm_lock_give(&lm_space.lock);
-    if (!moved && !clean) {
+    if (!moved && !clean && !hole) {
         target->kind = LM_KIND_META; /* it never was an object */
         lm_span_give(target, true);
     }
