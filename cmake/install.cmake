@@ -1,18 +1,34 @@
 # What `cmake --install` puts where, and how other builds find it: find_package(loam), pkg-config.
+#
+#   release  libloam.so         libloam.a         loam-override.o         loam.pc         loam::loam, static, override
+#   secure   libloam-secure.so  libloam-secure.a  loam-secure-override.o  loam-secure.pc  loam::secure, secure_static, ...
+#   debug    libloam-debug.so   libloam-debug.a   loam-debug-override.o   loam-debug.pc   loam::debug, debug_static, ...
+#
+# All else (headers, the manual, libloam_copies.so, the commands for gdb, loamConfig.cmake) is the same in each, so that
+# the three may be installed below one prefix, in any order.
 
 include(CMakePackageConfigHelpers)
 set(LOAM_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/loam)
 
+if(LOAM_VARIANT)
+  set_target_properties(loam PROPERTIES EXPORT_NAME ${LOAM_VARIANT})
+  set_target_properties(loam_static PROPERTIES EXPORT_NAME ${LOAM_VARIANT}_static)
+  set(LOAM_TARGETS_FILE loam_${LOAM_VARIANT}Targets.cmake)
+else()
+  set_target_properties(loam_static PROPERTIES EXPORT_NAME static)
+  set(LOAM_TARGETS_FILE loamTargets.cmake)
+endif()
 install(TARGETS loam loam_static EXPORT loam
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(EXPORT loam NAMESPACE loam:: FILE loamTargets.cmake DESTINATION ${LOAM_CMAKE_DIR})
+install(EXPORT loam NAMESPACE loam:: FILE ${LOAM_TARGETS_FILE} DESTINATION ${LOAM_CMAKE_DIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/loam DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/loam.py ${PROJECT_SOURCE_DIR}/tools/gdb/loam_heap.py
   DESTINATION ${CMAKE_INSTALL_DATADIR}/loam/gdb)
 install(FILES ${PROJECT_SOURCE_DIR}/docs/man/loam.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 if(LOAM_HAS_OVERRIDE)
-  install(FILES ${LOAM_OVERRIDE_OBJECT} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${LOAM_OVERRIDE_OBJECT} DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    RENAME ${LOAM_LIBRARY_NAME}-override.o)
   install(TARGETS loam_copies LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
@@ -38,6 +54,6 @@ install(CODE "
   file(READ \"${PROJECT_BINARY_DIR}/cmake/loam.pc.in\" text)
   get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
   string(REPLACE \"%PREFIX%\" \"\${prefix}\" text \"\${text}\")
-  file(WRITE \"${PROJECT_BINARY_DIR}/cmake/loam.pc\" \"\${text}\")")
-install(FILES ${PROJECT_BINARY_DIR}/cmake/loam.pc
+  file(WRITE \"${PROJECT_BINARY_DIR}/cmake/${LOAM_LIBRARY_NAME}.pc\" \"\${text}\")")
+install(FILES ${PROJECT_BINARY_DIR}/cmake/${LOAM_LIBRARY_NAME}.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -40,7 +40,9 @@ static int family(void) {
         loam_shared_pool_free(&shared, b);
         loam_pool_free(&pool, a);
     }
-    if (loam_registry_check() != 0 || loam_registry_leaks() != 0) return 1;
+    if (loam_registry_check() != 0) return 1;
+    loam_region_reset(region); /* a debug build counts its objects as leaks */
+    if (loam_registry_leaks() != 0) return 1;
     loam_region_destroy(region);
     loam_blocks_deinit(&blocks);
     loam_shared_pool_deinit(&shared);

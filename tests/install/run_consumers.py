@@ -8,6 +8,8 @@ The kinds:
   embedded      a CMake project that has loam's sources as a subdirectory
   pkg_config    the compiler by hand, with what pkg-config says
   static        a fully static program, C and C++, with the override object linked first
+  together      a build of each kind below one prefix: each is preloaded, and linked by pkg-config and
+                by CMake
   preload       LD_PRELOAD of the installed library into a program that knows nothing of it
   gdb           the installed commands for gdb, which knows them then
   headers       each installed header alone, as C11 and as C++17, with every warning an error, by the build's
@@ -58,8 +60,11 @@ class Installed:
         self.folder = Path(folder)
         self.prefix = self.folder / "prefix"
         run(args.cmake, "--install", args.build, "--prefix", self.prefix)
-        self.library = self.only("libloam.so")
         self.version = self.cache("CMAKE_PROJECT_VERSION")
+        kinds = [kind for kind in ("debug", "secure") if self.is_on(kind.upper())]
+        self.kind = (kinds or ["release"])[0]
+        self.name = "loam" if self.kind == "release" else f"loam-{self.kind}"
+        self.library = self.only(f"lib{self.name}.so")
 
     def only(self, name):
         found = list(self.prefix.rglob(name))
@@ -73,6 +78,10 @@ class Installed:
         if not match:
             raise Failure(f"{name} is not in CMakeCache.txt")
         return match.group(1)
+
+    def is_on(self, option):
+        text = (Path(self.args.build) / "CMakeCache.txt").read_text(encoding="utf-8")
+        return re.search(rf"^LOAM_{option}:\w+=ON$", text, re.M) is not None
 
     def compile(self, language, program, *arguments):
         compiler = self.args.cc if language == "c" else self.args.cxx
@@ -102,11 +111,11 @@ def embedded(installed):
 def pkg_config(installed):
     if not shutil.which("pkg-config"):
         raise Skip("there is no pkg-config")
-    env = {"PKG_CONFIG_PATH": str(installed.only("loam.pc").parent)}
-    version = run("pkg-config", "--modversion", "loam", env=env).strip()
+    env = {"PKG_CONFIG_PATH": str(installed.only(f"{installed.name}.pc").parent)}
+    version = run("pkg-config", "--modversion", installed.name, env=env).strip()
     if version != installed.version:
         raise Failure(f"pkg-config says version {version}, it is {installed.version}")
-    flags = shlex.split(run("pkg-config", "--cflags", "--libs", "loam", env=env))
+    flags = shlex.split(run("pkg-config", "--cflags", "--libs", installed.name, env=env))
     for language in ("c", "cpp"):
         program = installed.folder / f"by_hand_{language}"
         installed.compile(language, program, "-DTAKES_OVER=1", *flags,
@@ -125,7 +134,7 @@ def static(installed):
     for language in ("c", "cpp"):
         program = installed.folder / f"static_{language}"
         installed.compile(language, program, "-DTAKES_OVER=1", f"-I{include}",
-                          installed.only("loam-override.o"), "-static", "-pthread")  # fmt: skip
+                          installed.only(f"{installed.name}-override.o"), "-static", "-pthread")  # fmt: skip
         run(program)
 
 
@@ -136,6 +145,40 @@ def preload(installed):
     said = run("/bin/sh", "-c", "exit 0", env={"LD_PRELOAD": str(installed.library), "LOAM_VERBOSE": "1"})
     if f"loam: version {installed.version}" not in said:
         raise Failure(f"no line 'loam: version {installed.version}' from a preloaded program: {said!r}")
+
+
+def together(installed):
+    """All three builds, this one and two made for it, below one prefix: no file of one is another's."""
+    for kind in ("release", "secure", "debug"):
+        if kind == installed.kind:
+            continue
+        build = installed.folder / f"build_{kind}"
+        switches = [f"-DLOAM_SECURE={kind == 'secure'}", f"-DLOAM_DEBUG={kind == 'debug'}"]
+        run(installed.args.cmake, "-S", SOURCE, "-B", build, "-G", "Ninja", "-DLOAM_TESTS=OFF",
+            "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={installed.args.cc}",
+            f"-DCMAKE_CXX_COMPILER={installed.args.cxx}", *switches)  # fmt: skip
+        run(installed.args.cmake, "--build", build, "-j", "2")
+        before = {path: path.stat().st_ino for path in installed.prefix.rglob("libloam*")}
+        run(installed.args.cmake, "--install", build, "--prefix", installed.prefix)
+        lost = [path for path in before if not path.exists()]
+        if lost:
+            raise Failure(f"installing {kind} removed {lost}")
+    for kind in ("release", "secure", "debug"):
+        name = "loam" if kind == "release" else f"loam-{kind}"
+        library = installed.only(f"lib{name}.so")
+        said = run("/bin/sh", "-c", "exit 0", env={"LD_PRELOAD": str(library), "LOAM_VERBOSE": "1"})
+        if f"loam: version {installed.version}, {kind} build" not in said:
+            raise Failure(f"{library} does not say that it is {kind}: {said!r}")
+        program = installed.folder / f"together_{kind}"
+        flags = ["-I", installed.only("loam.h").parent.parent, "-L", library.parent, f"-l{name}"]
+        if shutil.which("pkg-config"):
+            env = {"PKG_CONFIG_PATH": str(installed.only(f"{name}.pc").parent)}
+            flags = shlex.split(run("pkg-config", "--cflags", "--libs", name, env=env))
+        installed.compile("c", program, "-DTAKES_OVER=1", *flags, f"-Wl,-rpath,{library.parent}")
+        said = run(program, env={"LOAM_VERBOSE": "1"})
+        if f"loam: version {installed.version}, {kind} build" not in said:
+            raise Failure(f"a program linked with -l{name} does not run on {kind}: {said!r}")
+    installed.cmake_project("together", f"-DCMAKE_PREFIX_PATH={installed.prefix}")
 
 
 def gdb(installed):
@@ -173,7 +216,7 @@ def headers(installed):
     print(f"{len(names)} headers")
 
 
-KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, preload, gdb, headers)}
+KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, together, preload, gdb, headers)}
 
 
 def main():
