@@ -21,7 +21,8 @@
  * arenas_bytes as well.
  *
  * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the
- * last loam_stats_reset. It cannot tell requested bytes from usable ones (loam/meter.h can), nor who allocated what.
+ * last loam_stats_reset. It cannot tell requested bytes from usable ones, except in the debug build (loam/meter.h can in
+ * any build), nor who allocated what.
  * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
  */
 #ifndef LOAM_STATS_H
@@ -91,6 +92,10 @@ typedef struct loam_stats_t {
         segments; /* slices of 64 KiB that `reserved` is made of, and pages and large objects cut from */
     loam_stats_count sampled_objects,
         sampled_bytes; /* of loam/sampling.h, of any size class; in bytes_in_all, too */
+
+    /* Sum of the sizes that the program asked for, in bytes; an object that grows in place adds what it grows by. The
+     * debug build counts it, at every allocation; 0 in other builds. */
+    uint64_t requested_bytes;
 } loam_stats_t;
 
 /* Fills in the first `bytes` bytes of *stats, sizeof(loam_stats_t) as the caller knows it. 0, or -EINVAL iff stats is
@@ -110,8 +115,16 @@ LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 /* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it does not fit. Returns
  * the length of the whole text without that 0, as snprintf does: 32 KiB hold it always. buffer may be NULL where bytes
  * is 0, otherwise that is -EINVAL. Names are those of the struct; classes are a list of objects, those never used left
- * out; "library" and "build" (release, debug, secure) say whose numbers they are. */
+ * out; "library" and "build" (release, debug, secure) say whose numbers they are; "verdict" is "ok"
+ * if no object is in use, else "not freed". */
 LOAM_API int loam_stats_json(char *buffer, size_t bytes) LOAM_NOEXCEPT;
+
+/* loam_stats_print and loam_stats_json of numbers that the caller has taken: of one heap (loam_heap_stats), or earlier.
+ * Returns as those do. stats->bytes must be sizeof(loam_stats_t) as the library knows it; else nothing is printed, and
+ * loam_stats_json_of returns -EINVAL. Of one heap, what is known of the process only is 0. */
+LOAM_API void loam_stats_print_of(const loam_stats_t *stats) LOAM_NOEXCEPT;
+LOAM_API int loam_stats_json_of(const loam_stats_t *stats, char *buffer,
+                                size_t bytes) LOAM_NOEXCEPT;
 
 /* From now on totals are what is in use and what is allocated after this, freed is 0, and peaks are looked for anew.
  * What the system counts stays. */

@@ -70,6 +70,9 @@ LM_INLINE const char *lm_build_name(void) {
 /* Called once, when the library starts: what is elapsed counts from here. */
 void lm_stats_begin(void);
 
+/* Returns "ok" for 0, else "not freed". */
+const char *lm_stats_verdict(uint64_t in_use);
+
 /* Takes a text piece by piece. */
 typedef void lm_sink_t(void *context, const char *text, size_t length);
 

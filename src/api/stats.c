@@ -17,6 +17,8 @@ static uint64_t began_us;
 
 void lm_stats_begin(void) { began_us = lm_os_clock_us(); }
 
+const char *lm_stats_verdict(uint64_t in_use) { return in_use == 0 ? "ok" : "not freed"; }
+
 void lm_stats_take(lm_stats_t *stats) {
     lm_span_stats(&stats->span);
     lm_heap_stats(&stats->heap);
@@ -29,7 +31,7 @@ enum { ROWS_MOST = LOAM_STATS_CLASSES + 16 };
 static struct {
     uint64_t
         freed[ROWS_MOST]; /* atomic, relaxed: whoever reads between two of them gets some of each */
-    uint64_t purged_bytes, purges, began_us;
+    uint64_t purged_bytes, purges, requested_bytes, began_us;
 } base;
 
 /* Calls each row of the struct that counts what comes and goes, always in the same order. */
@@ -131,6 +133,7 @@ static void take_into(loam_stats_t *stats, lm_stats_t *now) {
     stats->arena_grown = span->grown;
     stats->arenas_bytes = span->range_bytes;
     stats->arenas_free_bytes = span->range_free_bytes;
+    stats->requested_bytes = lm_requested_in_all();
 }
 
 static LM_NOINLINE void take_on_stack(loam_stats_t *stats) {
@@ -193,6 +196,7 @@ static LM_NOINLINE void take_since(loam_stats_t *stats) {
     each_row(stats, less_base);
     stats->purged_bytes = since(stats->purged_bytes, &base.purged_bytes);
     stats->purges = since(stats->purges, &base.purges);
+    stats->requested_bytes = since(stats->requested_bytes, &base.requested_bytes);
     take_of_system(stats);
     uint64_t now = lm_os_clock_us();
     stats->elapsed_us =
@@ -224,6 +228,7 @@ void loam_stats_reset(void) {
     each_row(&all, set_base);
     lm_store_relaxed(&base.purged_bytes, all.purged_bytes);
     lm_store_relaxed(&base.purges, all.purges);
+    lm_store_relaxed(&base.requested_bytes, all.requested_bytes);
     lm_store_relaxed(&base.began_us, lm_os_clock_us());
 }
 

@@ -60,12 +60,15 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
                    ROW(system_calls),   ROW(mmaps),          ROW(munmaps),
                    ROW(madvises),       ROW(commits),        ROW(elapsed_us),
                    ROW(user_us),        ROW(system_us),      ROW(faults),
-                   ROW(disk_faults),    ROW(resident_bytes), ROW(resident_peak)};
+                   ROW(disk_faults),    ROW(resident_bytes), ROW(resident_peak),
+                   ROW(requested_bytes)};
     const char *from = (const char *)stats;
     out_t out = {sink, context};
     lm_line_t first = {0};
-    lm_line_add(&first, "{\"version\": %u, \"library\": \"%s\", \"build\": \"%s\",\n",
-                stats->version, LOAM_VERSION_TEXT, lm_build_name());
+    lm_line_add(&first,
+                "{\"version\": %u, \"library\": \"%s\", \"build\": \"%s\", \"verdict\": \"%s\",\n",
+                stats->version, LOAM_VERSION_TEXT, lm_build_name(),
+                lm_stats_verdict(stats->bytes_in_all.current));
     send(&out, &first);
     write_classes(&out, stats);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -102,11 +105,16 @@ static void into_buffer(void *context, const char *text, size_t length) {
 }
 
 int loam_stats_json(char *buffer, size_t bytes) {
-    if (buffer == NULL && bytes > 0) return -EINVAL;
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);
+    return loam_stats_json_of(&stats, buffer, bytes);
+}
+
+int loam_stats_json_of(const loam_stats_t *stats, char *buffer, size_t bytes) {
+    if (stats == NULL || stats->bytes != sizeof *stats || (buffer == NULL && bytes > 0))
+        return -EINVAL;
     buffer_t out = {buffer, bytes > 0 ? bytes - 1 : 0, 0};
-    lm_stats_write_json(&stats, into_buffer, &out);
+    lm_stats_write_json(stats, into_buffer, &out);
     if (bytes > 0) buffer[out.used < out.room ? out.used : out.room] = '\0';
     return (int)out.used;
 }

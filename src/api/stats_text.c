@@ -1,13 +1,14 @@
-/* stats_text.c: loam_stats_t as a table for people, 79 columns, and human units.
+/* stats_text.c: writes loam_stats_t as a table of 79 columns for people, in human units.
  *
- *    size class        peak       total       freed     current  unit      count
- *             1     8.0 KiB    12.1 MiB    12.1 MiB     0   B    16    792,101
+ *    size class      peak     total     freed   current  unit      count
+ *             1   8.0 KiB  12.1 MiB  12.1 MiB     0   B    16    792,101 ok
  *
- * No allocation, no printf.
+ * A row of objects ends with its verdict: "ok" if none is in use, else "not freed". Nothing here allocates or calls
+ * printf.
  */
 #include "api/api.h"
 
-enum { NAME = 14, COLUMN = 12, UNIT = 6, COUNT = 11 };
+enum { NAME = 12, COLUMN = 10, UNIT = 6, COUNT = 11 };
 
 static void pad(lm_line_t *line, size_t to) {
     while (line->used < to) lm_line_add(line, " ");
@@ -19,14 +20,17 @@ static void add_right(lm_line_t *line, const lm_line_t *text, size_t width) {
     lm_line_add(line, "%s", text->text);
 }
 
-/* n in units of a tenth of `one`, rounded: "12.3". */
+/* Adds n in units of `one`, rounded to a tenth: "12.3"; without the tenth from 1000 on, to fit a column. */
 static void add_tenths(lm_line_t *line, uint64_t n, uint64_t one) {
     uint64_t whole = n / one, tenth = (n % one * 10 + one / 2) / one;
     if (tenth == 10) {
         whole++;
         tenth = 0;
     }
-    lm_line_add(line, "%zu.%zu", whole, tenth);
+    if (whole >= 1000)
+        lm_line_add(line, "%zu", whole);
+    else
+        lm_line_add(line, "%zu.%zu", whole, tenth);
 }
 
 static void add_bytes(lm_line_t *line, uint64_t bytes, size_t width) {
@@ -61,6 +65,11 @@ static void add_count(lm_line_t *line, uint64_t n, size_t width) {
 static void add_seconds(lm_line_t *line, uint64_t us) {
     uint64_t ms = (us + 500) / 1000;
     lm_line_add(line, "%zu.%zu%zu%zu s", ms / 1000, ms / 100 % 10, ms / 10 % 10, ms % 10);
+}
+
+/* Adds whether all objects of the row were freed. */
+static void add_verdict(lm_line_t *line, const loam_stats_count *objects) {
+    lm_line_add(line, " %s", lm_stats_verdict(objects->current));
 }
 
 typedef void add_t(lm_line_t *line, uint64_t n, size_t width);
@@ -102,6 +111,7 @@ static LM_NOINLINE void print_objects(const char *name, const loam_stats_count *
     add_row(&line, bytes, 1, add_bytes);
     pad(&line, NAME + 4 * COLUMN + UNIT);
     add_count(&line, objects->total, COUNT);
+    add_verdict(&line, bytes);
     lm_print("%s", line.text);
 }
 
@@ -118,6 +128,7 @@ static LM_NOINLINE void print_classes(const loam_stats_t *stats) {
         lm_line_add(&unit, "%zu", class->object_bytes);
         add_right(&line, &unit, UNIT);
         add_count(&line, class->objects.total, COUNT);
+        add_verdict(&line, &class->objects);
         lm_print("%s", line.text);
     }
 }
@@ -126,6 +137,19 @@ static LM_NOINLINE void print_number(const char *name, add_t *add, uint64_t n, c
     lm_line_t line = begin(name);
     add(&line, n, COLUMN);
     lm_print("%s%s", line.text, behind);
+}
+
+/* Prints the sum of the sizes that the program asked for, below the totals of what it got. */
+static LM_NOINLINE void print_requested(const loam_stats_t *stats) {
+    lm_line_t line = {0};
+    lm_line_add(&line, "malloc requested");
+#if LOAM_DEBUG
+    add_bytes(&line, stats->requested_bytes, NAME + 2 * COLUMN - line.used);
+#else
+    (void)stats;
+    lm_line_add(&line, ": the debug build counts it, or a meter (loam/meter.h)");
+#endif
+    lm_print("%s", line.text);
 }
 
 static LM_NOINLINE void print_calls(const loam_stats_t *stats) {
@@ -184,21 +208,27 @@ static LM_NOINLINE void print_system(const loam_stats_t *stats) {
     }
 }
 
+void loam_stats_print_of(const loam_stats_t *stats) {
+    if (stats == NULL || stats->bytes != sizeof *stats) return;
+    lm_print("loam %s, %s: heap statistics", LOAM_VERSION_TEXT, lm_build_name());
+    print_classes(stats);
+    print_heading("heap", "            count");
+    print_objects("to 64 KiB", &stats->small_bytes, &stats->small_objects);
+    print_objects("large", &stats->large_bytes, &stats->large_objects);
+    loam_stats_count objects = stats->small_objects;
+    objects.total += stats->large_objects.total + stats->sampled_objects.total;
+    if (stats->sampled_objects.total > 0)
+        print_objects("sampled", &stats->sampled_bytes, &stats->sampled_objects);
+    print_objects("total", &stats->bytes_in_all, &objects);
+    print_requested(stats);
+    print_memory(stats);
+    print_system(stats);
+    print_calls(stats);
+    print_process(stats);
+}
+
 void loam_stats_print(void) {
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);
-    lm_print("loam %s, %s: heap statistics", LOAM_VERSION_TEXT, lm_build_name());
-    print_classes(&stats);
-    print_heading("heap", "            count");
-    print_objects("to 64 KiB", &stats.small_bytes, &stats.small_objects);
-    print_objects("large", &stats.large_bytes, &stats.large_objects);
-    loam_stats_count objects = stats.small_objects;
-    objects.total += stats.large_objects.total + stats.sampled_objects.total;
-    if (stats.sampled_objects.total > 0)
-        print_objects("sampled", &stats.sampled_bytes, &stats.sampled_objects);
-    print_objects("total", &stats.bytes_in_all, &objects);
-    print_memory(&stats);
-    print_system(&stats);
-    print_calls(&stats);
-    print_process(&stats);
+    loam_stats_print_of(&stats);
 }

@@ -84,6 +84,18 @@ static const char *page_end(const lm_page_t *page) {
     return lm_span_start(page) + ((size_t)page->slices << LM_SLICE_SHIFT);
 }
 
+/* ---- Counting ---- */
+
+/* Atomic, relaxed: a number. */
+static uint64_t requested_in_all;
+
+uint64_t lm_requested_in_all(void) { return lm_load_relaxed(&requested_in_all); }
+
+/* An object of `before` bytes, 0 for a new one, is now one of `bytes`. */
+static void count_requested(size_t before, size_t bytes) {
+    if (bytes > before) (void)lm_add_relaxed(&requested_in_all, bytes - before);
+}
+
 /* ---- Writing ---- */
 
 /* Release: who finds the page in the map, finds these. */
@@ -99,15 +111,19 @@ LM_READS_ANYTHING void lm_fence_page(const lm_page_t *page) {
 void *lm_mark(void *p, size_t bytes) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_SAMPLED) {
+        count_requested(0, bytes);
         lm_sampled_mark(page, p, bytes);
         return p;
     }
     unsigned char *end = block_end(page, p), *fence = (unsigned char *)p + bytes;
     size_t before;
-    if (LM_TOOLS && lm_word_get(end, &before) == LM_STATE_USED)
+    if (lm_word_get(end, &before) == LM_STATE_USED) {
         lm_tools_resized(p, before, bytes);
-    else
+    } else {
+        before = 0;
         lm_tools_new(p, bytes);
+    }
+    count_requested(before, bytes);
     lm_tools_show(fence, (size_t)(end - fence));
     memset(fence, FENCE, (size_t)(end - fence) - WORD);
     lm_word_set(end, bytes, LM_STATE_USED);

@@ -386,6 +386,12 @@ void lm_heap_stats(lm_heap_stats_t *stats);
 
 /* From now on the most of each is looked for anew. */
 void lm_heap_forget_peaks(void);
+/* Returns the sum of the sizes that the program asked for, in bytes; 0 in builds that do not count it. */
+#if LOAM_DEBUG
+uint64_t lm_requested_in_all(void);
+#else
+LM_INLINE uint64_t lm_requested_in_all(void) { return 0; }
+#endif
 
 /* Walks the invariants of the calling thread's heap; aborts with a line on what is broken. */
 void lm_heap_check(void);

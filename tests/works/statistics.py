@@ -20,7 +20,7 @@ ROWS = ("small_objects", "small_bytes", "large_objects", "large_bytes", "bytes_i
         "reserved", "abandoned", "threads", "pages", "segments", "sampled_objects", "sampled_bytes")  # fmt: skip
 WORDS = ("size class", "peak", "total", "freed", "current", "unit", "count", "committed", "reserved",
          "reset", "segments", "threads", "pages", "abandoned", "mmap", "elapsed", "user", "system", "faults",
-         "peak rss")  # fmt: skip
+         "peak rss", "malloc requested", " ok\n", " not freed\n")  # fmt: skip
 
 
 def run(program, **options):
@@ -64,6 +64,12 @@ def check_work(stats):
     assert OBJECTS * THREADS // 2 <= current <= OBJECTS * THREADS // 2 + 20, those
     assert stats["threads"]["total"] >= THREADS, stats["threads"]
     assert stats["large_bytes"]["total"] >= 10 << 20
+    assert stats["verdict"] == ("not freed" if stats["bytes_in_all"]["current"] else "ok"), stats["verdict"]
+    if stats["build"] == "debug":
+        got = sum(stats[row]["total"] for row in ("small_bytes", "large_bytes", "sampled_bytes"))
+        assert OBJECTS * THREADS * 4000 < stats["requested_bytes"] <= got, stats["requested_bytes"]
+    else:
+        assert stats["requested_bytes"] == 0, stats["requested_bytes"]
     assert stats["elapsed_us"] > 0 and stats["resident_peak"] > 10 << 20
 
 
@@ -121,7 +127,7 @@ def main():
     assert sampled["sampled_objects"]["current"] > 10, sampled["sampled_objects"]
     assert sampled["sampled_bytes"]["total"] > sampled["sampled_objects"]["total"], sampled
     _, err = run(program, LOAM_GUARD_SAMPLING="20", LOAM_SHOW_STATS="1")
-    assert "\n       sampled" in err, err
+    assert "\n     sampled" in err, err
 
     _, err = run(program, LOAM_SHOW_STATS="json")
     at_exit = json.loads(err)
