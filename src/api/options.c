@@ -152,6 +152,7 @@ static void apply(option_name_t option) {
     case OPTION_SHOW_ERRORS: PUT(lm_misuse_policy.quiet, value == 0); break;
     case OPTION_ON_ERROR: PUT(lm_misuse_policy.ignore, value == 1); break;
     case OPTION_IGNORE: PUT(lm_misuse_policy.tolerated, (uint32_t)value); break;
+    case OPTION_ABORT_ON_OOM: PUT(lm_refused_aborts, value == 1); break;
     case OPTION_PAGE_RESET: PUT(lm_purge_never, value == 0); break;
     case OPTION_PURGE_DELAY: PUT(lm_purge_policy.delay_ms, (uint32_t)value); break;
     case OPTION_PURGE_THREAD: PUT(lm_purge_policy.worker, value == 1); break;
@@ -461,6 +462,12 @@ int loam_option_get_number(const char *name, size_t *number) {
     if (name == NULL || number == NULL || !find(lm_piece(name), true, &option, &factor))
         return -EINVAL;
     return lm_option_number(&table[option], factor, get(option), number) ? 0 : -EINVAL;
+}
+
+size_t loam_option_get_clamp(const char *name, size_t least, size_t most) {
+    size_t number;
+    if (loam_option_get_number(name, &number) != 0 || number < least) return least;
+    return number > most ? most : number;
 }
 
 const char *loam_option_source(const char *name) {

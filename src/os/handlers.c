@@ -233,9 +233,16 @@ bool lm_room_made(size_t bytes, unsigned *tries) {
     return made;
 }
 
+LM_AT_START bool lm_refused_aborts;
+
+/* Relaxed: a word by itself, which counts from the next failure on. */
+static bool ends_program(void) { return lm_load_relaxed(&lm_refused_aborts); }
+
+/* Tells the program's error handler that an allocation fails; ends the program if LOAM_ABORT_ON_OOM says so. */
 static LM_COLD void refuse(bool overflow, const char *format, ...) {
     handler_t handler = handler_for_call(ERROR);
-    if (handler.function == NULL || mine.held > 0) return;
+    bool told = handler.function != NULL && mine.held == 0;
+    if (!told && !ends_program()) return;
     lm_line_t line = {0};
     lm_line_add(&line, "loam: out of memory: %s", overflow ? "more than there can be: " : "");
     va_list args;
@@ -243,7 +250,10 @@ static LM_COLD void refuse(bool overflow, const char *format, ...) {
     lm_line_add_v(&line, format, args);
     va_end(args);
     lm_line_add(&line, " refused (thread %u)", lm_port_thread_id());
-    call_error(&handler, overflow ? EOVERFLOW : ENOMEM, &line);
+    if (told) call_error(&handler, overflow ? EOVERFLOW : ENOMEM, &line);
+    if (!ends_program()) return;
+    if (!told && !lm_load_relaxed(&lm_misuse_policy.quiet)) lm_report("%s", line.text);
+    lm_port_abort();
 }
 
 void lm_refused(size_t bytes, bool overflow) { refuse(overflow, "%zu bytes", bytes); }

@@ -332,7 +332,11 @@ bool lm_told_may(void);
 /* Tells the program that so much is held, more than the soft limit. As above. */
 void lm_limit_told(size_t held, size_t soft);
 
-/* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). */
+/* Atomic: whether a refused request ends the program (LOAM_ABORT_ON_OOM=1). */
+extern LM_HIDDEN bool lm_refused_aborts;
+
+/* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). Then
+ * ends the program, if the option says so. */
 void lm_refused(size_t bytes, bool overflow);
 /* The same of an object at a multiple of align. */
 void lm_refused_aligned(size_t bytes, size_t align, bool overflow);
