@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""check_promises.py: holds each promise of README, guide, manual and headers against the test that proves it.
+"""check_promises.py: holds each promise of the documentation against the test that proves it.
 
     check_promises.py                one line for each fault; exit 1 if there is any
     check_promises.py --list [FILE]  every promise with its tests, or those of one file
     check_promises.py --missing      every promise that has no test, as lines for docs/promises.txt
     check_promises.py --self-test    proves on made-up text that each fault is found
 
-A promise is one of these words in a sentence that users read: report, stop, never, at most, always, iff, with their
-inflections. README.md, docs/guide/*.md, docs/man/loam.7 and the comments of include/loam are read.
+A promise is one of these words in a sentence that users read: report, stop, never, at most, always,
+iff, with their inflections. README.md, docs/guide/*.md, docs/man/loam.7 and the comments of
+include/loam are read.
 
-docs/promises.txt maps them. A file's name stands at the start of a line; below it, by four spaces, excerpts of
-its sentences, each of which contains the promising word; below each excerpt, by eight spaces, one of these:
+docs/promises.txt maps them. A file's name stands at the start of a line; below it, by four spaces,
+excerpts of its sentences, each of which contains the promising word; below each excerpt, by eight
+spaces, one of these:
 
-    = TEST       the test that proves the promise: its name in ctest, and after a colon a case that its sources name
+    = TEST       the test that proves it: its name in ctest, after a colon a case in its sources
     ! caller     the sentence says what the program must do, or may; loam promises nothing
     ! elsewhere  the sentence speaks of other software
     ! word       the word promises nothing there: it names a thing, or says what loam cannot do
@@ -23,8 +25,8 @@ The faults:
   no test   a named test that tests/ does not have
   form      a line of the map that is none of the above
 
-The excerpt is the key, so that a sentence may be moved and its other half rewritten. The script cannot tell whether a
-test proves what it is named for: that remains for those who read the map.
+The excerpt is the key, so that a sentence may be moved and its other half rewritten. The script
+cannot tell whether a test proves what it is named for: that remains for those who read the map.
 """
 
 import argparse
@@ -38,10 +40,14 @@ MAP = "docs/promises.txt"
 READ = ("README.md", "docs/guide/*.md", "docs/man/loam.7", "include/loam/*.h", "include/loam/*.hpp")
 # The manual and the guide to the options are made of one table: what proves one proves the other.
 SAME = {"docs/man/loam.7": "docs/guide/options.md"}
-PROMISE = re.compile(r"\b(?:report(?:s|ed|ing)?|stop(?:s|ped|ping)?|never|at most|always|iff)\b", re.I)
+PROMISE = re.compile(
+    r"\b(?:report(?:s|ed|ing)?|stop(?:s|ped|ping)?|never|at most|always|iff)\b", re.I
+)
 REASONS = ("caller", "elsewhere", "word")
 GTEST_FOLDERS = ("unit", "model", "faulty", "libc", "api", "family", "meter", "stress")
-GTEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.M)
+GTEST = re.compile(
+    r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.M
+)
 
 
 # ---- what is promised ------------------------------------------------------------------------
@@ -100,7 +106,8 @@ def promises(root):
     for pattern in READ:
         for path in sorted(root.glob(pattern)):
             name = path.relative_to(root).as_posix()
-            kept = [s for s in sentences(name, path.read_text(encoding="utf-8")) if PROMISE.search(s)]
+            text = path.read_text(encoding="utf-8")
+            kept = [s for s in sentences(name, text) if PROMISE.search(s)]
             if kept:
                 found[name] = kept
     return found
@@ -130,7 +137,8 @@ def read_map(text, faults):
             elif mark == "!" and rest in REASONS:
                 entry.reason = rest
             else:
-                faults.append(f"{MAP}:{number}: form: {word!r} is neither = TEST nor ! {' or '.join(REASONS)}")
+                marks = f"= TEST nor ! {' or '.join(REASONS)}"
+                faults.append(f"{MAP}:{number}: form: {word!r} is neither {marks}")
         elif line.startswith(" " * 4) and file:
             entry = Entry(file, plain(word), number)
             entries.append(entry)
@@ -138,12 +146,13 @@ def read_map(text, faults):
             faults.append(f"{MAP}:{number}: form: {word!r} stands below no file")
     for entry in entries:
         if bool(entry.tests) == bool(entry.reason):
-            faults.append(f"{MAP}:{entry.line}: form: {entry.excerpt!r} has neither tests nor a reason, or both")
+            what = "has neither tests nor a reason, or both"
+            faults.append(f"{MAP}:{entry.line}: form: {entry.excerpt!r} {what}")
     return entries
 
 
 def covered(sentence, entries):
-    """The entries that hold for each promise in the sentence, an empty list for one that none covers."""
+    """For each promise in the sentence the entries that hold, an empty list if none covers it."""
     spans = []
     for entry in entries:
         start = sentence.find(entry.excerpt)
@@ -152,7 +161,8 @@ def covered(sentence, entries):
             spans.append((start, start + len(entry.excerpt), entry))
             start = sentence.find(entry.excerpt, start + 1)
     for match in PROMISE.finditer(sentence):
-        yield match, [e for first, last, e in spans if first <= match.start() and match.end() <= last]
+        start, end = match.span()
+        yield match, [e for first, last, e in spans if first <= start and end <= last]
 
 
 # ---- the tests -------------------------------------------------------------------------------
@@ -171,13 +181,13 @@ class Tests:
     def text(self, folder):
         """All of a folder's sources, and what makes tests of them."""
         if folder not in self.texts:
-            paths = [p for p in (self.folder / folder).rglob("*") if p.suffix in
-                     (".txt", ".c", ".cc", ".cpp", ".h", ".hpp", ".py", ".sh", ".pml", ".cmake")]  # fmt: skip
+            endings = (".txt", ".c", ".cc", ".cpp", ".h", ".hpp", ".py", ".sh", ".pml", ".cmake")
+            paths = [p for p in (self.folder / folder).rglob("*") if p.suffix in endings]
             self.texts[folder] = "\n".join(p.read_text(encoding="utf-8") for p in sorted(paths))
         return self.texts[folder]
 
     def words(self, folder):
-        """The words of names of tests: of what declares them, and of programs that are tests by being there."""
+        """Words of tests' names: what declares them, and programs that are tests by being there."""
         files = [self.folder / folder / "CMakeLists.txt", self.folder / "CMakeLists.txt"]
         text = "\n".join(f.read_text(encoding="utf-8") for f in files if f.exists())
         stems = {re.sub(r"_test$", "", p.stem) for p in (self.folder / folder).rglob("*.c")}
@@ -208,7 +218,8 @@ def examine(root, map_text):
     for entry in entries:
         by_file[entry.file].append(entry)
         if not PROMISE.search(entry.excerpt):
-            faults.append(f"{MAP}:{entry.line}: stale: {entry.excerpt!r} contains no promising word")
+            what = f"{entry.excerpt!r} contains no promising word"
+            faults.append(f"{MAP}:{entry.line}: stale: {what}")
     for file, kept in promises(root).items():
         mine = by_file[file] + by_file[SAME.get(file, "")]
         for sentence in kept:
@@ -240,35 +251,44 @@ def self_test():
         root = Path(folder)
         for name in ("include/loam", "docs/guide", "docs/man", "tests/unit", "tests/works"):
             (root / name).mkdir(parents=True)
-        (root / "README.md").write_text("# It\n\nloam **never** does\nthat. It may do this.\n\n| a | at most 5 |\n")
-        (root / "include/loam/a.h").write_text("/* a.h: x.\n *\n * Returns NULL iff so. */\nint never;\n")
-        (root / "docs/man/loam.7").write_text(".SH A\n\\fBIt\\fR always\nends.\n")
-        (root / "docs/guide/options.md").write_text("It always ends.\n")
-        (root / "tests/unit/a_test.cc").write_text("TEST(A, B) {\n}\n")
-        (root / "tests/CMakeLists.txt").write_text("add_test(NAME house.layers\n")
-        (root / "tests/works/CMakeLists.txt").write_text("works_test(never never)\n")
-        (root / "tests/works/never.c").write_text("static void a_case(void)\n")
-        good = ("README.md\n    loam never does that\n        = unit.A.B\n    at most 5\n        ! caller\n"
-                "include/loam/a.h\n    NULL iff so\n        = works.never:a_case\n"
-                "docs/guide/options.md\n    It always ends\n        = house.layers\n")  # fmt: skip
+        files = {
+            "README.md": "# It\n\nloam **never** does\nthat. It may.\n\n| a | at most 5 |\n",
+            "include/loam/a.h": "/* a.h: x.\n *\n * Returns NULL iff so. */\nint never;\n",
+            "docs/man/loam.7": ".SH A\n\\fBIt\\fR always\nends.\n",
+            "docs/guide/options.md": "It always ends.\n",
+            "tests/unit/a_test.cc": "TEST(A, B) {\n}\n",
+            "tests/CMakeLists.txt": "add_test(NAME house.layers\n",
+            "tests/works/CMakeLists.txt": "works_test(never never)\n",
+            "tests/works/never.c": "static void a_case(void)\n",
+        }
+        for name, text in files.items():
+            (root / name).write_text(text, encoding="utf-8")
+        good = (
+            "README.md\n    loam never does that\n        = unit.A.B\n"
+            "    at most 5\n        ! caller\n"
+            "include/loam/a.h\n    NULL iff so\n        = works.never:a_case\n"
+            "docs/guide/options.md\n    It always ends\n        = house.layers\n"
+        )
+        unmapped = good.replace("    at most 5\n        ! caller\n", "")
+        idle = good + "README.md\n    It may\n        = unit.A.B\n"
         cases = (
             ("", good, []),
-            ("an unmapped promise", good.replace("    at most 5\n        ! caller\n", ""), ["without a test: at most 5"]),
-            ("the other words of its sentence", good.replace("never does that", "never does"), []),
-            ("a changed sentence", good.replace("NULL iff so", "NULL iff not"), ["without", "stale"]),
-            ("no promising word", good + "README.md\n    It may do this\n        = unit.A.B\n", ["stale", "stale"]),
+            ("an unmapped promise", unmapped, ["without a test: at most 5"]),
+            ("other words of its sentence", good.replace("never does that", "never does"), []),
+            ("a changed sentence", good.replace("iff so", "iff not"), ["without", "stale"]),
+            ("no promising word", idle, ["stale", "stale"]),
             ("no such gtest", good.replace("A.B", "A.C"), ["no test: unit.A.C"]),
-            ("no such program", good.replace("works.never:a_case", "works.ever"), ["no test: works.ever"]),
-            ("no such case", good.replace(":a_case", ":b_case"), ["no test: works.never:b_case"]),
-            ("no such folder", good.replace("works.never:a_case", "walks.never"), ["no test: walks.never"]),
-            ("no such check of the house", good.replace("house.layers", "house.roof"), ["no test: house.roof"]),
+            ("no such program", good.replace("never:a_case", "ever"), ["no test: works.ever"]),
+            ("no such case", good.replace(":a_", ":b_"), ["no test: works.never:b_case"]),
+            ("no such folder", good.replace("works.never:a_case", "walks.a"), ["no test: walks.a"]),
+            ("no such check", good.replace("house.layers", "house.roof"), ["no test: house.roof"]),
             ("no such reason", good.replace("! caller", "! because"), ["form", "form"]),
             ("neither test nor reason", good.replace("        ! caller\n", ""), ["form"]),
         )
         for what, text, wanted in cases:
             faults, _ = examine(root, text)
-            matched = len(faults) == len(wanted) and all(any(w in f for f in faults) for w in wanted)
-            if not matched:
+            matched = all(any(w in f for f in faults) for w in wanted)
+            if not matched or len(faults) != len(wanted):
                 print(f"check_promises: self-test: {what}: wanted {wanted}, found {faults}")
                 return 1
     print("check_promises: the self-test passes")
@@ -288,7 +308,8 @@ def main():
     if args.list is not None:
         for file, sentence, match, holding in rows:
             if args.list in ("", file):
-                proof = ", ".join(dict.fromkeys(t for e in holding for t in e.tests or [f"({e.reason})"]))
+                proofs = [t for e in holding for t in e.tests or [f"({e.reason})"]]
+                proof = ", ".join(dict.fromkeys(proofs))
                 print(f"{file}: {around(sentence, match)}\n    {proof or 'WITHOUT'}")
         return 0
     if args.missing:
@@ -304,8 +325,10 @@ def main():
         print(f"check_promises: {fault}")
     mapped = sum(bool(holding) for *_, holding in rows)
     tested = sum(any(e.tests for e in holding) for *_, holding in rows)
-    print(f"check_promises: {len(rows)} promises, {tested} with a test, {mapped - tested} that loam does not make, "
-          f" {len(rows) - mapped} without")  # fmt: skip
+    print(
+        f"check_promises: {len(rows)} promises, {tested} with a test, {mapped - tested} that loam "
+        f"does not make, {len(rows) - mapped} without"
+    )
     return 1 if faults else 0
 
 

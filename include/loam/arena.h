@@ -114,6 +114,10 @@ typedef struct loam_arena_numbers {
 /* A snapshot; takes time by the pieces of the arena. Of NULL: zeros, and no node. */
 LOAM_API void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) LOAM_NOEXCEPT;
 
+/* Writes a line for each arena to the output handler (loam/handlers.h) or standard error: address, size, node, what is
+ * in use and free, heaps, and whom it serves. Writes one line if there is none. Cost: some microseconds an arena. */
+LOAM_API void loam_arenas_print(void) LOAM_NOEXCEPT;
+
 /* Ends the arena: from this call on nothing new is put into it, whatever comes back. 0: it is gone; a managed range is
  * the program's again, with what lies in it, and reserved memory is the system's. -EBUSY: heaps use it, or objects lie
  * in it, or pages that threads keep ready (loam_collect in these threads): call again later. No other thread may be

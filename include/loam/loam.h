@@ -1,6 +1,7 @@
 /* loam/loam.h: everything that C knows of loam, in one include.
  *
  *   malloc.h     loam_malloc and its kin: the general-purpose heap  for C++: malloc.hpp, new_delete.hpp
+ *   malloc_more.h  less common forms: with the size that was got, whose a pointer is
  *   heap.h       heaps like it, ended as a whole, limited, walked  for C++: heap.hpp
  *   arena.h      memory of your own for these, huge pages, NUMA nodes
  *   pool.h       blocks of one size                                 for C++: pool.hpp
@@ -31,6 +32,7 @@
 #include "loam/heap.h"
 #include "loam/limits.h"
 #include "loam/malloc.h"
+#include "loam/malloc_more.h"
 #include "loam/meter.h"
 #include "loam/options.h"
 #include "loam/pool.h"

@@ -228,7 +228,8 @@ LOAM_API void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, 
 /* ---- Sizes ---- */
 
 /* Bytes of *p that may be used, all of them: at least what was asked for; in debug and secure builds, which look at
- * what lies behind, just that. 0 iff p is NULL or, in those builds, an object of size 0. */
+ * what lies behind, just that. 0 iff p is NULL or, in those builds, an object of size 0 (the secure build:
+ * aligned to at most 64 KiB). */
 LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 
 /* The bytes that an object of size bytes has room for, at least: who asks for so many pays for no more.

@@ -101,6 +101,33 @@ void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) {
                                     .node = arena->node};
 }
 
+static void print_arena(loam_arena *arena, size_t number) {
+    loam_arena_numbers numbers;
+    loam_arena_usage(arena, &numbers);
+    lm_line_t node = {0};
+    if (numbers.node == LOAM_NODE_ANY)
+        lm_line_add(&node, "any node");
+    else
+        lm_line_add(&node, "node %d", numbers.node);
+    lm_print(
+        "  %zu: %p, %zu KiB, %s, %s, %zu KiB in use, %zu KiB free (%zu KiB in a row), %zu heaps%s",
+        number, numbers.start, numbers.bytes / LM_KIB, node.text,
+        arena->exclusive ? "for its heaps only" : "for everybody",
+        (numbers.bytes - numbers.free_bytes) / LM_KIB, numbers.free_bytes / LM_KIB,
+        numbers.longest_bytes / LM_KIB, numbers.heaps, arena->closing ? ", being destroyed" : "");
+}
+
+void loam_arenas_print(void) {
+    size_t found = 0;
+    lm_print("loam %s, %s: arenas", LOAM_VERSION_TEXT, lm_build_name());
+    for (size_t i = 0; i < LM_RANGES; i++) {
+        /* Relaxed: an arena that comes or goes meanwhile is printed, or is not. */
+        if (lm_load_relaxed(&lm_ranges[i].bounds) == 0) continue;
+        print_arena(&lm_ranges[i], ++found);
+    }
+    if (found == 0) lm_print("  none: all memory is loam's own range of addresses");
+}
+
 int loam_arena_destroy(loam_arena *arena) { return arena != NULL ? lm_range_destroy(arena) : 0; }
 
 unsigned loam_numa_nodes(void) { return (unsigned)__builtin_popcountll(lm_nodes()); }
