@@ -24,14 +24,14 @@
 lm_sampling_t lm_sampling = {0, 256, false};
 LM_AT_START lm_sampled_t lm_sampled;
 
-enum { PATTERN = 0xb7, PATIENCE = 1000 };
+enum { PATTERN = 0xb7, PATIENCE = 200 /* turns of lm_os_nap */ };
 LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
 
 void lm_sampled_lock(void) { lm_lock_take(&lm_sampled.lock); }
 bool lm_sampled_lock_soon(void) {
     for (int i = 0; i < PATIENCE; i++) {
         if (lm_lock_try(&lm_sampled.lock)) return true;
-        lm_os_yield();
+        lm_os_nap((unsigned)i);
     }
     return false;
 }

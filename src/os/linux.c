@@ -348,7 +348,7 @@ void lm_os_yield(void) { (void)call1(SYS_sched_yield, 0); }
 
 /* ---- The worker ---- */
 
-enum { WORKER_STACK_BYTES = 16 * 1024, GONE_MOST = 1000 };
+enum { WORKER_STACK_BYTES = 16 * 1024, GONE_MOST = 200 };
 
 static struct {
     uint32_t tid;    /* not 0 while it runs; the kernel clears it and wakes who waits */
@@ -396,7 +396,7 @@ void lm_os_worker_join(void) {
     uint32_t number = lm_load_relaxed(&worker.number);
     for (int i = 0; i < GONE_MOST && number != 0; i++) {
         if (failed(call3(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)number, 0))) break;
-        lm_os_yield();
+        lm_os_nap((unsigned)i);
     }
     lm_store_relaxed(&worker.number, 0);
 }

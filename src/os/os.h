@@ -201,8 +201,12 @@ void lm_os_wake(uint32_t *word);
 bool lm_os_barrier(void);
 bool lm_os_barrier_prepare(void);
 
-/* Lets other threads run. */
+/* Lets other threads of the same or a higher priority run. */
 void lm_os_yield(void);
+
+/* A turn of a loop that waits for another thread, the first one being turn 0. Early turns yield. Later ones
+ * sleep for a millisecond, because a thread of lower priority does not run while a real-time thread yields. */
+void lm_os_nap(unsigned turn);
 
 /* ---- The worker: a thread that the program never sees ---- */
 

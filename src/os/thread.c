@@ -3,6 +3,8 @@
  * The lock is the classical futex mutex of three states (Drepper, "Futexes are tricky", 2011): it
  * spins a little, because loam's critical sections are short, then sleeps. It is not fair and not
  * recursive, with one exception: the thread inside fork() passes through (see lm_fork_owner).
+ * It does not lend the waiter's priority to the holder (decision 0033): a holder of low priority that
+ * was interrupted by a thread between the two keeps both waiting.
  */
 #include "os/os.h"
 
@@ -11,7 +13,7 @@
 
 LM_AT_START uintptr_t lm_fork_owner;
 
-enum { SPINS = 200, WAITS = 4 /* ms */ };
+enum { SPINS = 200, WAITS = 4 /* ms */, YIELDS = 20 };
 
 void lm_lock_take_contended(lm_lock_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
@@ -30,6 +32,14 @@ void lm_lock_give_contended(lm_lock_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
     /* Release: as in lm_lock_give. */
     if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->word);
+}
+
+void lm_os_nap(unsigned turn) {
+    uint32_t never = 0;
+    if (turn < YIELDS)
+        lm_os_yield();
+    else
+        lm_os_wait(&never, 0, 1);
 }
 
 /* ---- Biased locks ---- */

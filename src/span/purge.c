@@ -82,9 +82,9 @@ static void remember(size_t slices) {
 }
 
 void lm_space_rest(void) {
-    while (lm_space.busy > 0) {
+    for (unsigned turn = 0; lm_space.busy > 0; turn++) {
         lm_lock_give(&lm_space.lock);
-        lm_os_yield();
+        lm_os_nap(turn);
         lm_lock_take(&lm_space.lock);
     }
 }
@@ -237,9 +237,9 @@ void lm_purge_pause(void) {
     lm_space.paused++;
     paused_here++;
     lm_store_relaxed(&lm_space.stop, 1);
-    while (lm_space.worker == LM_WORKER_STARTING) { /* soon it can be waited for */
+    for (unsigned turn = 0; lm_space.worker == LM_WORKER_STARTING; turn++) { /* soon it runs */
         lm_lock_give(&lm_space.lock);
-        lm_os_yield();
+        lm_os_nap(turn);
         lm_lock_take(&lm_space.lock);
     }
     lm_lock_give(&lm_space.lock);

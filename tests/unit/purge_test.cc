@@ -74,6 +74,24 @@ class Purge : public testing::Test {
     std::vector<lm_page_t *> mine_;
 };
 
+TEST_F(Purge, WhoWaitsForAPurgeSleeps) {
+    lm_lock_take(&lm_space.lock);
+    lm_space.busy++; /* as if another thread were purging, and could not run */
+    lm_lock_give(&lm_space.lock);
+    size_t before = __atomic_load_n(&lm_os_counts.calls, __ATOMIC_RELAXED);
+    std::thread waiter([] { (void)lm_purge_all(); });
+    std::this_thread::sleep_for(milliseconds(300));
+    size_t calls = __atomic_load_n(&lm_os_counts.calls, __ATOMIC_RELAXED) - before;
+    lm_lock_take(&lm_space.lock);
+    lm_space.busy--;
+    lm_lock_give(&lm_space.lock);
+    waiter.join();
+    /* A thread that yields instead makes some 100,000 calls in that time; one that sleeps for a millisecond each
+     * time a call at most. The test may pass for a thread that yields on a busy machine, but never fails for one
+     * that sleeps. */
+    EXPECT_LT(calls, 5000u);
+}
+
 TEST_F(Purge, TheWorkerPurgesAfterTheDelayAndEnds) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     lm_purge_policy.delay_ms = 200;
