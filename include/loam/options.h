@@ -54,7 +54,8 @@ LOAM_API int loam_option_set_number(const char *name, size_t number) LOAM_NOEXCE
  * value is no whole number by this name, but a word or a path: number stays as it is then. */
 LOAM_API int loam_option_get_number(const char *name, size_t *number) LOAM_NOEXCEPT;
 
-/* Returns the number that loam_option_get_number gives, limited to least ... most; least iff there is no such number. */
+/* Returns the number that loam_option_get_number gives, limited to least ... most.
+ * Returns least iff there is no such number. */
 LOAM_API size_t loam_option_get_clamp(const char *name, size_t least, size_t most) LOAM_NOEXCEPT;
 
 /* Where the option's value comes from: "default", "program" (loam_config, or loam_option_set_default), "environment"

@@ -21,8 +21,8 @@
  * arenas_bytes as well.
  *
  * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the
- * last loam_stats_reset. It cannot tell requested bytes from usable ones, except in the debug build (loam/meter.h can in
- * any build), nor who allocated what.
+ * last loam_stats_reset. It cannot tell requested bytes from usable ones, except in the debug build (loam/meter.h
+ * can in any build), nor who allocated what.
  * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
  */
 #ifndef LOAM_STATS_H
