@@ -55,7 +55,7 @@ LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
         bool zero = false;
         void *p = lm_large_alloc(whole, 1, &zero);
         if (p == NULL) return NULL;
-        if (!zero) memset(p, 0, lm_to_clear(lm_page_of(p), p, bytes, all));
+        if (!zero) lm_clear_large(p, lm_to_clear(lm_page_of(p), p, bytes, all));
         return lm_mark(p, bytes);
     }
     return cleared(lm_block_alloc(whole), bytes, all);
@@ -135,7 +135,7 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     void *p = offset % align == 0 ? alloc_aligned(bytes, align, &zero)
                                   : lm_offset_alloc(bytes, align, offset, &zero);
     if (p == NULL) return NULL;
-    if (!zero) memset(p, 0, lm_to_clear(lm_page_of(p), p, bytes, true));
+    if (!zero) lm_clear_large(p, lm_to_clear(lm_page_of(p), p, bytes, true));
     return lm_mark(p, bytes);
 }
 
@@ -288,7 +288,7 @@ static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct
     if (there == NULL) return NULL;
     /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it is. */
     size_t now = lm_requested(lm_page_of(there), there), end = now < fresh ? now : fresh;
-    if (end > kept) memset(there + kept, 0, end - kept);
+    if (end > kept) lm_clear_large(there + kept, end - kept);
     return there;
 }
 

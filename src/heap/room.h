@@ -536,6 +536,12 @@ LM_INLINE void lm_unseen_end(void) {
 /* In the child of a fork: only the calling thread's heap, if it is one, is left. Registry's lock held. */
 void lm_unseen_after_fork(lm_heap_t *own_heap);
 
+/* ---- clear.c ---- */
+
+/* Makes [p, p + bytes) zero, which may be a part of a large object, and returns p. Memory of which little is
+ * resident goes back to the system instead of being written to. */
+void *lm_clear_large(void *p, size_t bytes);
+
 /* ---- due.c: no lock held ---- */
 
 /* Counts a slow path, for who has registered a deferred free or asked for heartbeats. */

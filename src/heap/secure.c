@@ -247,7 +247,7 @@ void *lm_secure_calloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     bool zero = false;
     void *p = lm_large_alloc(bytes, 1, &zero);
-    return p == NULL || zero ? p : memset(p, 0, lm_page_of(p)->bytes);
+    return p == NULL || zero ? p : lm_clear_large(p, lm_page_of(p)->bytes);
 }
 
 void *lm_malloc_small(size_t bytes) {

@@ -300,7 +300,7 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
     if (zero) written = 0;
     if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() && page->virgin)
         written = sizeof(lm_block_t); /* as in lm_calloc */
-    return lm_mark(memset(p, 0, written), bytes);
+    return lm_mark(lm_clear_large(p, written), bytes);
 }
 
 void *lm_whole_malloc_aligned(struct loam_heap *whole, size_t bytes, size_t align) {
