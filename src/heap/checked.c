@@ -8,6 +8,7 @@
  * overwritten one leads out of the arena and is reported. In debug builds 16 bits of a sum stand above the address, so
  * that one of which a byte was written is, too, which may lead anywhere.
  */
+#include "heap/canary.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 
@@ -131,6 +132,11 @@ lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *func
 lm_page_t *lm_page_checked(const void *p, const char *function) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_SAMPLED) return lm_sampled_checked(page, p, function);
+#if LM_SECURE
+    bool inside;
+    lm_page_t *zero = lm_zero_checked(p, function, &inside);
+    if (inside) return zero;
+#endif
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE) {
         lm_page_t *around = lm_span_holding(p);
         if (around != NULL && around->kind == LM_KIND_LARGE)

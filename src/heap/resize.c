@@ -211,6 +211,7 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
 
 static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     size_t room = lm_block_room(page, p), before = lm_block_bytes(page) - room;
+    if (page->kind == LM_KIND_META) return whole == LM_TRAILER; /* of 0 bytes (zero.c) */
     if (page->kind != LM_KIND_LARGE) return whole <= room;
     whole = lm_large_need(whole);
     if (!lm_large_fit(page, (whole == 0 ? 1 : whole) + before, fresh)) return false;

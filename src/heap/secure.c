@@ -7,12 +7,11 @@
  *
  * For programs that run with data or code that nobody trusts: it costs five to ten nanoseconds a call. Blocks come
  * zeroed, so calloc has nothing to clear. Objects at an offset have the canary, too; large ones are large.c's.
- * It cannot see an overflow that jumps over the canary, nor one before it is looked at: at free, realloc, or where
- * the next block's owner frees. Of blocks above EACH_WORD it looks for writes after free in both ends only, unless they
- * are for calloc. Whoever can read canaries can forge them.
+ * It cannot see an overflow that jumps over the canary, nor one before it is looked at: at free or realloc of the block
+ * or of the one behind it (near.c). Objects of 0 bytes have no block (zero.c). Of blocks above EACH_WORD it looks for
+ * writes after free in both ends only, unless they are for calloc. Whoever can read canaries can forge them.
  */
-#include "heap/secure.h"
-#include "heap/room.h"
+#include "heap/canary.h"
 
 #if LM_SECURE
 
@@ -24,28 +23,14 @@ enum {
     END = 128,        /* of larger ones: so many at the end, and 64 at the begin */
     FOUR = 64,        /* or less: looked at and wiped as four pairs of words */
     EIGHT = 128,      /* or less: as eight */
-    SLACK_SHIFT = 40,
 };
-/* Between bytes of the canary: neither the first byte behind an object nor the last before one is free of choice. */
-#define SLACK_MASK ((uint64_t)0xffff << SLACK_SHIFT)
-#define MIX 0x9e3779b97f4a7c15u
-
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
-typedef uint64_t __attribute__((may_alias)) word_t;
+typedef lm_word_t word_t;
 typedef two_words_t __attribute__((aligned(1))) two_words_anywhere_t;
 typedef word_t __attribute__((aligned(1))) word_anywhere_t;
 
-/* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
-LM_INLINE uint64_t canary_of(const void *p) {
-    return ((lm_load_relaxed(&lm_secret) ^ (uintptr_t)p) * MIX) | 1;
-}
-
-LM_INLINE word_t *last_word(const void *p, size_t bytes) {
-    return (word_t *)(void *)((char *)(uintptr_t)p + bytes - sizeof(word_t));
-}
-
 LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
-    *last_word(p, bytes) = canary_of(p) ^ (uint64_t)slack << SLACK_SHIFT;
+    *lm_last_word(p, bytes) = lm_canary_of(p) ^ (uint64_t)slack << LM_SLACK_SHIFT;
 }
 
 /* ---- Zeros; sizes are multiples of 16 ---- */
@@ -214,12 +199,22 @@ LM_INLINE void *malloc_here(size_t bytes, bool all) {
     return malloc_slow(bytes, all);
 }
 
-static LM_NOINLINE void *malloc_other(size_t bytes) { return malloc_here(bytes, false); }
+/* An object of 0 bytes. Where objects are sampled, or a first-class heap was chosen, it is as any other. all: as for
+ * malloc_here. */
+static LM_NOINLINE void *malloc_nothing(bool all) {
+    bool any = lm_load_relaxed(&lm_sampling.rate) != 0 || lm_whole_chosen() != NULL;
+    void *p = any ? NULL : lm_zero_alloc();
+    return p != NULL ? p : malloc_here(0, all);
+}
+
+static LM_NOINLINE void *malloc_other(size_t bytes) {
+    return LM_LIKELY(bytes != 0) ? malloc_here(bytes, false) : malloc_nothing(false);
+}
 
 /* What is small and as it should be, without a call: all else begins anew. */
 void *lm_malloc(size_t bytes) {
     size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
-    if (LM_UNLIKELY(bytes > LM_SMALL_MOST - LM_TRAILER)) return malloc_other(bytes);
+    if (LM_UNLIKELY(bytes - 1 > LM_SMALL_MOST - LM_TRAILER - 1)) return malloc_other(bytes);
     lm_heap_t *heap = lm_heap_self;
     lm_later_t *later = &heap->later[size >> 4];
     size_t taken = later->taken;
@@ -243,6 +238,7 @@ void *lm_malloc(size_t bytes) {
 }
 
 void *lm_secure_calloc(size_t bytes) {
+    if (LM_UNLIKELY(bytes == 0)) return malloc_nothing(true);
     if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) return malloc_here(bytes, true);
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     bool zero = false;
@@ -272,28 +268,28 @@ void *lm_mark(void *p, size_t bytes) {
 size_t lm_requested(const lm_page_t *page, const void *p) {
     size_t room = lm_block_room(page, p);
     if (page->kind != LM_KIND_PAGE) return room;
-    uint64_t odd = *last_word(p, room) ^ canary_of(p);
-    size_t most = room - LM_TRAILER, slack = odd >> SLACK_SHIFT;
-    return (odd & ~SLACK_MASK) == 0 && slack <= most ? most - slack : most;
+    uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
+    size_t most = room - LM_TRAILER, slack = odd >> LM_SLACK_SHIFT;
+    return (odd & ~LM_SLACK_MASK) == 0 && slack <= most ? most - slack : most;
 }
 
 bool lm_block_is_free(const lm_page_t *page, const void *p) {
-    return *last_word(p, page->block_bytes) == 0;
+    return *lm_last_word(p, page->block_bytes) == 0;
 }
 
 /* Whether so many bytes before the canary are zero; 8 more lie before them, or are. */
 LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
-    const char *end = (const char *)last_word(p, bytes);
+    const char *end = (const char *)lm_last_word(p, bytes);
     for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
         const two_words_anywhere_t *at = (const two_words_anywhere_t *)(const void *)(end - 64);
         if (!none_set(at[0] | at[1] | at[2] | at[3])) return false;
     }
     for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
-        if ((*last_word(end, 0) | *last_word(end - 8, 0)) != 0) return false;
+        if ((*lm_last_word(end, 0) | *lm_last_word(end - 8, 0)) != 0) return false;
     }
     if (slack == 0) return true;
-    if (LM_LIKELY(slack <= 8)) return *last_word(end, 0) >> (64 - 8 * slack) == 0;
-    return *last_word(end, 0) == 0 && *last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
+    if (LM_LIKELY(slack <= 8)) return *lm_last_word(end, 0) >> (64 - 8 * slack) == 0;
+    return *lm_last_word(end, 0) == 0 && *lm_last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
 }
 
 /* The same of at most 15 bytes before the canary, without a branch; reads 16 there, as two words, because programs have
@@ -302,23 +298,18 @@ LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
     static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
         [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
     const word_anywhere_t *mask = (const word_anywhere_t *)(const void *)(none_then_all + slack);
-    return ((mask[0] & *last_word(p, bytes - 16)) | (mask[1] & *last_word(p, bytes - 8))) == 0;
-}
-
-/* Whether the canary of a block with so much room is as it was left, and the slack's length can be. */
-LM_INLINE bool has_canary(const void *p, size_t room, size_t *slack) {
-    uint64_t odd = *last_word(p, room) ^ canary_of(p);
-    *slack = odd >> SLACK_SHIFT;
-    return (odd & ~SLACK_MASK) == 0 && *slack <= room - LM_TRAILER;
+    return ((mask[0] & *lm_last_word(p, bytes - 16)) | (mask[1] & *lm_last_word(p, bytes - 8))) ==
+           0;
 }
 
 /* Says what is wrong with a block that is. Returns false. */
 static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *function) {
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
-    uint64_t word = *last_word(p, room), odd = word ^ canary_of(p);
-    size_t slack = odd >> SLACK_SHIFT;
+    uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
+    size_t slack = odd >> LM_SLACK_SHIFT;
     if (word == 0) return lm_double_free(page, p, function) != NULL;
-    if ((odd & ~SLACK_MASK) != 0 || slack > most) {
+    lm_before_reported(page);
+    if ((odd & ~LM_SLACK_MASK) != 0 || slack > most) {
         lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
                  "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
                  lm_block_bytes(page));
@@ -335,7 +326,8 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
     size_t room = lm_block_room(page, p), slack;
-    return (LM_LIKELY(has_canary(p, room, &slack)) && LM_LIKELY(slack_is_zero(p, room, slack))) ||
+    return (LM_LIKELY(lm_has_canary(p, room, &slack)) &&
+            LM_LIKELY(slack_is_zero(p, room, slack))) ||
            damaged(page, p, function);
 }
 
@@ -364,6 +356,10 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
     if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
+    if (page->kind == LM_KIND_META) {
+        lm_zero_free(p);
+        return;
+    }
     if (page->kind == LM_KIND_PAGE) memset(p, 0, lm_block_room(page, p)); /* at an offset */
     lm_block_free(p);
 }
@@ -393,7 +389,7 @@ LM_INLINE const lm_page_t *page_in_use(const void *p, size_t *slack) {
     if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES - LM_MARK_BYTES) &&
         !begins_block(page, p))
         return NULL;
-    return LM_LIKELY(has_canary(p, bytes, slack)) ? page : NULL;
+    return LM_LIKELY(lm_has_canary(p, bytes, slack)) ? page : NULL;
 }
 
 static LM_NOINLINE void free_unlike(void *p, size_t size) {
@@ -406,6 +402,21 @@ static LM_NOINLINE void free_unlike(void *p, size_t size) {
         free_other(p, size);
 }
 
+/* Reports damage before p, a block of that page, not its first: the canary of the block there, or, if that block is
+ * free, what is not zero of its last 32 bytes. Other threads may change it meanwhile: near.c looks again before it
+ * reports. */
+LM_INLINE void check_before(const lm_page_t *page, const void *p) {
+    size_t bytes = page->block_bytes;
+    uint64_t last = *lm_last_word(p, 0);
+    if (last != 0) {
+        if (LM_UNLIKELY(!lm_before_is_canary(p, bytes, last))) lm_before_damaged(page, p);
+    } else if (bytes <= 32) {
+        lm_before_links(page, p);
+    } else if (LM_UNLIKELY(!none_set(PAIR((const char *)p - 32) | PAIR((const char *)p - 16)))) {
+        lm_before_damaged(page, p);
+    }
+}
+
 static LM_NOINLINE void free_longer(void *p, size_t size) {
     size_t slack;
     const lm_page_t *page = page_in_use(p, &slack);
@@ -416,6 +427,7 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
     size_t bytes = page->block_bytes;
     if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))
         of_other_size(page, p, size);
+    if (p != lm_span_start(page)) check_before(page, p);
     wipe(p, bytes);
     set_aside(page, p, false);
 }
@@ -432,9 +444,9 @@ LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
         LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
                     LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST))
         return NULL;
-    uint64_t odd = *last_word(p, bytes) ^ canary_of(p);
-    *slack = odd >> SLACK_SHIFT;
-    return LM_LIKELY((odd & ~((uint64_t)15 << SLACK_SHIFT)) == 0) &&
+    uint64_t odd = *lm_last_word(p, bytes) ^ lm_canary_of(p);
+    *slack = odd >> LM_SLACK_SHIFT;
+    return LM_LIKELY((odd & ~((uint64_t)15 << LM_SLACK_SHIFT)) == 0) &&
                    LM_LIKELY(!all || short_slack_is_zero(p, bytes, *slack))
                ? page
                : NULL;
@@ -469,6 +481,7 @@ LM_INLINE void free_short(void *p, size_t size) {
         free_longer(p, size);
         return;
     }
+    check_before(page, p);
     if (LM_UNLIKELY(page->block_bytes > EIGHT)) {
         free_medium(page, p);
         return;
@@ -540,6 +553,7 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
         return true;
     }
     memcpy(other, p, have < bytes ? have : bytes);
+    check_before(page, p);
     wipe(p, size);
     set_aside(page, p, true);
     *there = roomy == bytes ? other : lm_mark(other, bytes);

@@ -38,7 +38,8 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
 /* Its free blocks are zero, so that a page of the same class need not clear them; and what was written to them since
  * then is found by malloc. Pages of one slice only: of longer ones another could begin in the middle. */
 bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
-    if (page->range != 0) return zero; /* has descriptors of its own */
+    lm_store_relaxed(&page->raw, false); /* relaxed: nobody knows the page yet */
+    if (page->range != 0) return zero;   /* has descriptors of its own */
     bool wiped = page->slices == 1 && page->wiped_class == size_class, wholly = true;
     for (size_t i = 0; i < page->slices; i++) {
         wholly = wholly && page[i].wiped_class == LM_WIPED_WHOLLY;

@@ -34,3 +34,16 @@ CASE(memcpy_medium_by_32, "memcpy to 32 bytes before a medium block") {
     memcpy(hide(p) - 32, hide(source), MEDIUM);
     neighbours_freed(MEDIUM);
 }
+
+/* One byte before the first block of its size, which is freed at once: most allocators have free memory there. */
+static void alone(size_t size, ptrdiff_t back) {
+    char *p = block(size);
+    expect(p);
+    spoil(hide(p) - back, 1);
+    free(hide(p));
+    survived(size);
+}
+
+EXTRA(alone_by_1, "one byte before a block without neighbours") { alone(SMALL, 1); }
+EXTRA(alone_at_9, "the 9th byte before a block without neighbours") { alone(SMALL, 9); }
+EXTRA(alone_at_32, "the 32nd byte before a block without neighbours") { alone(SMALL, 32); }

@@ -1,0 +1,69 @@
+/* canary.h: the last word of a block of the secure build, for secure.c and near.c alone (secure.h has the drawing).
+ *
+ * Invariant: the last word of a block that was made is zero if the block is free, and its canary if the block is in
+ * use, unless a program has overwritten it. Blocks of a page whose `raw` is set may have any last word.
+ */
+#ifndef LM_HEAP_CANARY_H
+#define LM_HEAP_CANARY_H
+
+#include "heap/room.h"
+#include "heap/secure.h"
+
+#if LM_SECURE
+
+enum { LM_SLACK_SHIFT = 40 };
+/* Where the slack's length is: between bytes of the canary, so that a program chooses neither the first byte behind an
+ * object nor the last byte before one. */
+#define LM_SLACK_MASK ((uint64_t)0xffff << LM_SLACK_SHIFT)
+
+typedef uint64_t __attribute__((may_alias)) lm_word_t;
+
+/* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
+LM_INLINE uint64_t lm_canary_of(const void *p) {
+    return ((lm_load_relaxed(&lm_secret) ^ (uintptr_t)p) * 0x9e3779b97f4a7c15u) | 1;
+}
+
+LM_INLINE lm_word_t *lm_last_word(const void *p, size_t bytes) {
+    return (lm_word_t *)(void *)((char *)(uintptr_t)p + bytes - sizeof(lm_word_t));
+}
+
+/* Whether the canary of a block with so much room is as it was left, and the slack's length can be. */
+LM_INLINE bool lm_has_canary(const void *p, size_t room, size_t *slack) {
+    uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
+    *slack = odd >> LM_SLACK_SHIFT;
+    return (odd & ~LM_SLACK_MASK) == 0 && *slack <= room - LM_TRAILER;
+}
+
+/* Whether the block before p, of `bytes` as p is, has the last word that it should have, if it is in use. */
+LM_INLINE bool lm_before_is_canary(const void *p, size_t bytes, uint64_t last) {
+    return ((last ^ lm_canary_of((const char *)p - bytes)) & ~LM_SLACK_MASK) == 0;
+}
+
+/* ---- near.c ---- */
+
+/* Looks at the block before p, and reports it if it is damaged; p is a block of that page, not its first. */
+void lm_before_damaged(const lm_page_t *page, const void *p);
+
+/* Damage of one of that page's blocks was reported: if the program goes on, no more of it is looked for beside them. */
+void lm_before_reported(const lm_page_t *page);
+
+/* As lm_before_damaged, where the block before p is free and p's block has 16 or 32 bytes: looks at links within 32
+ * bytes. */
+void lm_before_links(const lm_page_t *page, const void *p);
+
+/* ---- zero.c ---- */
+
+/* An object of 0 bytes: an address that nobody may read or write. NULL iff there is none to be had, or the user has
+ * chosen that overflows are ignored: then an ordinary block serves. */
+void *lm_zero_alloc(void);
+
+/* The descriptor of such an object; NULL, after a report where `function` is not NULL, iff p is none that is in use.
+ * *inside: whether p is an address of this kind at all. */
+lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside);
+
+/* Takes p back. */
+void lm_zero_free(void *p);
+
+#endif
+
+#endif
