@@ -113,6 +113,21 @@ LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, i
 #endif
 }
 
+/* Whether thread-local storage has an address yet: in a static program, code that runs as it is
+ * relocated has none. */
+LM_INLINE bool lm_thread_has_token(void) {
+#if defined(__x86_64__)
+    uintptr_t base = 0; /* arch_prctl(ARCH_GET_FS): the instruction needs a kernel that allows it */
+    (void)lm_syscall(158, 0x1003, (intptr_t)&base, 0, 0, 0, 0);
+    return base != 0;
+#else
+    return lm_thread_token() != 0;
+#endif
+}
+
+/* A function that the dynamic linker finds out by calling `resolver` as it relocates. */
+#define LM_RESOLVED_BY(resolver) __attribute__((ifunc(resolver)))
+
 /* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit call.
  * The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
 LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags,

@@ -399,6 +399,10 @@ void lm_heap_check(void);
 /* Starts what must be ready before threads and forks: called by the library's constructor. */
 void lm_heap_boot(void);
 
+/* Makes malloc usable in the calling thread before its thread-local storage is initialised, while
+ * all of it is zero. Writes one word, and calls nothing. */
+void lm_heap_before_start(void);
+
 /* malloc and free themselves: the two above, and in checked builds what fence.c or secure.c adds. */
 #if LM_GUARD_LINKS
 void *lm_malloc(size_t bytes);

@@ -47,6 +47,9 @@ static LM_AT_START lm_heap_t *idle; /* under the registry's lock */
 static LM_AT_START char *heaps_next,
     *heaps_limit; /* under the registry's lock: room for new heaps */
 static LM_AT_START bool booted, common_made;
+/* The heap that the process has started first, until lm_heap_boot. The thread that started it has
+ * forgotten it if that was before the dynamic linker initialised thread-local storage. */
+static LM_AT_START lm_heap_t *early;
 
 /* ---- Beginning ---- */
 
@@ -119,9 +122,25 @@ static void take_over(lm_heap_t *heap) {
     no_longer_kept(heap);
 }
 
+void lm_heap_before_start(void) {
+    if (lm_heap_self == NULL) lm_heap_self = &lm_heap_empty;
+}
+
+/* Gives the calling thread, which has no heap, the one that it has forgotten. Returns NULL if it
+ * has forgotten none. */
+static lm_heap_t *remember(void) {
+    if (early == NULL || !early->active || early->token != lm_thread_token()) return NULL;
+    mine = early;
+    return unpark(early);
+}
+
 static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (mine == ended) return NULL;
     if (mine != NULL) return unpark(mine);
+    if (!booted) {
+        lm_heap_t *forgotten = remember();
+        if (forgotten != NULL) return forgotten;
+    }
     lm_unseen_end();
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *heap = idle;
@@ -141,6 +160,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
+    if (!booted && early == NULL) early = heap;
     /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the heap is
      * not parked: the worker must not write into a thread that has gone. */
     if (lm_thread_on_exit(heap_ended, heap))
@@ -559,6 +579,8 @@ void lm_heap_boot(void) {
     booted = true;
     lm_lock_give(&lm_registry_lock);
     if (!first) return;
+    if (mine == NULL) (void)remember();
+    early = NULL;
     lm_biased_boot();
     lm_purge_boot();
     lm_purge_collect_idle = lm_idle_collect;
