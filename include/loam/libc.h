@@ -25,12 +25,11 @@ LOAM_BEGIN
  *     arena      bytes of addresses, without those of objects of more than 64 KiB
  *     uordblks   bytes of blocks of up to 64 KiB in use
  *     fordblks   bytes that are free in pages and spans
- *     smblks     number of freed blocks of up to 1 KiB that wait in no thread's list; fsmblks: their bytes
- *     ordblks    number of such blocks of more than 1 KiB
+ *     ordblks    number of freed blocks of more than 1 KiB that wait in no thread's list
  *     hblks      number of objects of more than 64 KiB; hblkhd: their bytes, with 128 of a descriptor each
  *     keepcost   bytes that a trim gives back
  *
- * usmblks is 0. The ints of loam_mallinfo wrap. */
+ * smblks, fsmblks and usmblks are 0. The ints of loam_mallinfo wrap. */
 #ifdef __GLIBC_PREREQ /* others' <malloc.h> may not have the structs, nor glibc's before 2.33 the second */
 LOAM_API struct mallinfo loam_mallinfo(void) LOAM_NOEXCEPT;
 #if __GLIBC_PREREQ(2, 33)

@@ -74,16 +74,10 @@ int loam_mallopt(int parameter, int value) {
     }
 }
 
-/* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a
- * thread's malloc. Stores their bytes in *bytes. */
-static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end,
-                          size_t *bytes) {
+/* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a thread's malloc. */
+static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end) {
     size_t blocks = 0;
-    *bytes = 0;
-    for (unsigned c = first; c < end; c++) {
-        blocks += stats->of_class[c].freed;
-        *bytes += stats->of_class[c].freed * lm_class_bytes(c);
-    }
+    for (unsigned c = first; c < end; c++) blocks += stats->of_class[c].freed;
     return blocks;
 }
 
@@ -94,14 +88,11 @@ struct mallinfo2 loam_mallinfo2(void) {
      * others do between the two looks must not make it negative. */
     size_t arena = stats.span.arena_bytes,
            large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
-    size_t small, bytes;
     return (struct mallinfo2){
         .arena = arena > large ? arena - large : 0,
-        .ordblks = free_blocks(&stats.heap, LM_SMALL_CLASSES, LM_CLASSES, &bytes),
-        .smblks = free_blocks(&stats.heap, 1, LM_SMALL_CLASSES, &small),
+        .ordblks = free_blocks(&stats.heap, LM_SMALL_CLASSES, LM_CLASSES),
         .hblks = stats.heap.large_blocks,
         .hblkhd = stats.heap.large_bytes + stats.heap.large_blocks * sizeof(lm_page_t),
-        .fsmblks = small,
         .uordblks = stats.heap.small_bytes,
         .fordblks = stats.heap.held_bytes + stats.span.dirty_bytes,
         .keepcost = stats.span.dirty_bytes,
@@ -114,10 +105,8 @@ struct mallinfo loam_mallinfo(void) {
     return (struct mallinfo){
         .arena = (int)wide.arena,
         .ordblks = (int)wide.ordblks,
-        .smblks = (int)wide.smblks,
         .hblks = (int)wide.hblks,
         .hblkhd = (int)wide.hblkhd,
-        .fsmblks = (int)wide.fsmblks,
         .uordblks = (int)wide.uordblks,
         .fordblks = (int)wide.fordblks,
         .keepcost = (int)wide.keepcost,
