@@ -135,6 +135,9 @@ TEST(Region, CopiesAndFormats) {
     EXPECT_STREQ(loam_region_sprintf(region.region, "%d and %s", 5, "more"), "5 and more");
     std::string longer(500, 'x');
     EXPECT_EQ(loam_region_sprintf(region.region, "%s!", longer.c_str()), longer + "!");
+    /* No character of the C locale: a format that fails. */
+    const wchar_t none[] = {static_cast<wchar_t>(0x7fffffff), 0};
+    EXPECT_EQ(loam_region_sprintf(region.region, "%ls", none), nullptr);
 }
 
 TEST(Region, PackedObjectsTouchEachOther) {

@@ -182,6 +182,9 @@ TEST(Stack, CopiesAndFormats) {
     EXPECT_EQ(static_cast<int *>(loam_stack_memdup(&s, numbers, sizeof numbers))[2], 3);
     std::string longer(500, 'x');
     EXPECT_EQ(loam_stack_sprintf(&s, "%s!%d", longer.c_str(), 5), longer + "!5");
+    /* No character of the C locale: a format that fails. */
+    const wchar_t none[] = {static_cast<wchar_t>(0x7fffffff), 0};
+    EXPECT_EQ(loam_stack_sprintf(&s, "%ls", none), nullptr);
     auto *zero = static_cast<char *>(loam_stack_calloc(&s, 100, 3));
     for (int i = 0; i < 300; i++) ASSERT_EQ(zero[i], 0);
     s.pop(frame);
