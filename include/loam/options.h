@@ -39,7 +39,7 @@ LOAM_API extern const char *loam_config;
 /* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or
  * -ENOTSUP iff only another build of loam can do that (in this one the option is 0, or an empty path), or -EBUSY iff it
  * counts at the start only, and the program has started. Takes effect with what other threads do next. Cost: some
- * hundred instructions; turning PURGE_THREAD off waits for the thread's end, milliseconds at most. */
+ * hundred instructions; turning PURGE_THREAD off waits for the thread's end. */
 LOAM_API int loam_option_set(const char *name, const char *value) LOAM_NOEXCEPT;
 
 /* The same for who has not chosen: as in loam_config, it counts less than the environment and loam_option_set. 0 also
