@@ -1,4 +1,4 @@
-"""glibc's own tests on loam: all of malloc/tst-*.c, and the programs of other folders that allocate.
+"""glibc's own tests on loam: those of malloc/ (without INTERNAL below), and the programs of other folders that allocate.
 
 The programs need glibc's library of helpers (support/), which is built against the installed C library, and small parts
 of malloc/ that a program may link (scratch buffers, dynamic arrays). A program that does not build outside glibc's
@@ -22,6 +22,9 @@ WAITS = re.compile(r"\b(sleep|usleep|nanosleep|alarm|\w*timed\w*|arc4random\w*|c
 LONG = ("test-cxa_atexit-race2", "test-bz22786", "tst-cmp", "tst-mutex10", "tst-robust-fork", "tst-pututxline-lockfail",
         "tst-vfprintf-width-prec", "tst-aio6", "tst-pthread-setuid-loop", "tst-create-detached")
 KEYS = ("tst-key1",)  # makes all pthread keys that a process may have, of which loam takes one
+# Programs that test structures of glibc's own: dynamic arrays, scratch buffers, the links of its lists.
+INTERNAL = ("malloc/tst-dynarray", "malloc/tst-dynarray-fail", "malloc/tst-dynarray-at-fail",
+            "malloc/tst-scratch_buffer", "malloc/tst-safe-linking")
 
 # Sources that a program links beside its own.
 WITH = {
@@ -95,7 +98,7 @@ def build(tree, out):
     for folder in ("malloc", *FOLDERS):
         for file in sorted((tree / folder).glob("*.c")):
             name = f"{folder}/{file.stem}"
-            if not re.match(r"(tst|test|bug)[-_.]|bug|mallocbug", file.name):
+            if name in INTERNAL or not re.match(r"(tst|test|bug)[-_.]|bug|mallocbug", file.name):
                 continue
             text = file.read_text(errors="replace")
             if not re.search(r"test-driver\.c|test-skeleton\.c|\bmain \(", text) or "-static" in name:
@@ -119,6 +122,7 @@ def test():
         out.mkdir(exist_ok=True)
         built, missing = build(tree, out)
     print(f"{len(missing)} do not build outside glibc's tree: {' '.join(missing)}")
+    print(f"{len(INTERNAL)} are left out, as they test glibc's own structures: {' '.join(INTERNAL)}")
     env = {"TIMEOUTFACTOR": "{factor}"}
     programs = [suite.Program(name, [path], env, 60, None) for name, path in built.items()]
     if "--fork" in sys.argv[1:]:
