@@ -207,6 +207,27 @@ TEST(MallocStats, PrintsToStandardError) {
     EXPECT_NE(text.find_first_of("0123456789"), std::string::npos);
 }
 
+void *print_while_cancelled(void *) {
+    pthread_cancel(pthread_self()); /* takes effect at the first cancellation point */
+    malloc_stats();
+    pthread_testcancel();
+    return nullptr;
+}
+
+/* glibc's last lines are there, though the thread is to end, and no lock stays with it. */
+TEST(MallocStats, IsWholeInAThreadThatIsCancelled) {
+    for (int round = 0; round < 3; round++) {
+        void *result = nullptr;
+        std::string text = stderr_of([&result] {
+            pthread_t thread;
+            if (pthread_create(&thread, nullptr, print_while_cancelled, nullptr) == 0)
+                pthread_join(thread, &result);
+        });
+        EXPECT_EQ(result, PTHREAD_CANCELED);
+        EXPECT_NE(text.find("max mmap bytes"), std::string::npos) << text;
+    }
+}
+
 TEST(MallocInfo, WritesXml) {
     void *p = malloc(hide(3 * kMiB));
     int result = -1;
