@@ -91,12 +91,19 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
     return block;
 }
 
+/* The secure build reads memory that is freed; Memcheck is told that it may. */
+LM_INLINE void will_be_read(const void *chunk, size_t bytes) {
+    if (LM_SECURE) lm_tool_show(chunk, bytes);
+}
+
 /* There is no room before the thread's first call. */
 static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_t got) {
-    if (!last.known && last_of(got) < LAST_SIZES && begin_last())
+    if (!last.known && last_of(got) < LAST_SIZES && begin_last()) {
         source->put(source, chunk, got);
-    else
+    } else {
+        will_be_read(chunk, got);
         lm_block_give_back(chunk);
+    }
 }
 
 static void pages_put(loam_source *source, void *chunk, size_t got) {
@@ -141,7 +148,8 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
 /* By its public name: so that whoever links this file has the constructor next to that, which reads the
  * options and starts the heap. */
 static void heap_put(loam_source *source, void *chunk, size_t got) {
-    (void)source, (void)got;
+    (void)source;
+    will_be_read(chunk, got);
     loam_free(chunk);
 }
 

@@ -231,9 +231,17 @@ class Arena:
             spans = [ring[i] for i in range(ring.type.range()[1] + 1) if number(ring[i]) != 0]
         except gdb.error:
             pass
-        try:  # secure: heap/secure_large.c
-            queue = gdb.parse_and_eval("'secure_large.c'::queue")
-            spans += [queue["each"][i]["page"] for i in range(int(queue["n"]))]
+        try:  # secure: span/held.c
+            aged = gdb.parse_and_eval("'held.c'::held")["aged"]
+            page = gdb.lookup_type("lm_page_t")
+            link = next(field.bitpos // 8 for field in page.fields() if field.name == "age")
+            for kind in range(2):
+                first = number(aged[kind]["first"])
+                node = first
+                while node != 0:
+                    spans.append(gdb.Value(node - link).cast(page.pointer()))
+                    node = number(spans[-1]["age"]["next"])
+                    node = 0 if node == first else node
         except gdb.error:
             pass
         arena, waiting = symbol("lm_arena"), {}
