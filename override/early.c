@@ -26,7 +26,8 @@ typedef void function_t(void);
 
 static void nothing(void) {}
 
-static function_t *prepare(void) {
+/* The compiler does not see that `prepared` names it. */
+__attribute__((used)) static function_t *prepare(void) {
     if (lm_thread_has_token()) lm_heap_before_start();
     return nothing;
 }

@@ -12,12 +12,12 @@
 namespace {
 
 inline bool array_is_ours() {
-    return static_cast<void *(*)(size_t)>(&::operator new[]) == &lm_our_new_array &&
+    return lm_same_function<void *(*)(size_t)>(&::operator new[], &lm_our_new_array) &&
            lm_new_is_ours();
 }
 inline bool array_aligned_is_ours() {
-    return static_cast<void *(*)(size_t, std::align_val_t)>(&::operator new[]) ==
-               &lm_our_new_array_aligned &&
+    return lm_same_function<void *(*)(size_t, std::align_val_t)>(&::operator new[],
+                                                                 &lm_our_new_array_aligned) &&
            lm_new_aligned_is_ours();
 }
 

@@ -7,13 +7,20 @@
 
 #include "new.hpp"
 
+/* Compares two functions at run time. A compiler that sees two names may take them for two functions. */
+template <class Function> LM_INLINE bool lm_same_function(Function one, Function other) {
+    __asm__("" : "+r"(one));
+    return one == other;
+}
+
 /* Whether the program has left the operator to loam: an address from the global offset table is
  * compared with one of loam's own. */
 LM_INLINE bool lm_new_is_ours() {
-    return static_cast<void *(*)(size_t)>(&::operator new) == &lm_our_new;
+    return lm_same_function<void *(*)(size_t)>(&::operator new, &lm_our_new);
 }
 LM_INLINE bool lm_new_aligned_is_ours() {
-    return static_cast<void *(*)(size_t, std::align_val_t)>(&::operator new) == &lm_our_new_aligned;
+    return lm_same_function<void *(*)(size_t, std::align_val_t)>(&::operator new,
+                                                                 &lm_our_new_aligned);
 }
 
 #endif
