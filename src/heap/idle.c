@@ -293,8 +293,20 @@ static bool collect_all(bool last) {
     return more;
 }
 
+bool lm_idle_collect_alone(bool last) {
+    bool more = lm_large_let_go(last);
+    return lm_reuse_rest(last) || more;
+}
+
 bool lm_idle_collect(bool last) {
-    lm_lock_take(&lm_registry_lock); /* so that no fork finds us with blocks in our hands */
+    /* So that no fork finds us with blocks in our hands. The worker ends here rather than wait for a thread that waits
+     * for its end. */
+    if (lm_os_worker_self()) {
+        for (uint32_t never = 0; !lm_lock_try(&lm_registry_lock); lm_os_wait(&never, 0, 1))
+            lm_purge_stop_here();
+    } else {
+        lm_lock_take(&lm_registry_lock);
+    }
     bool more = collect_all(last);
     lm_lock_give(&lm_registry_lock);
     return more;

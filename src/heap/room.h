@@ -563,6 +563,8 @@ void lm_count_sum(lm_heap_stats_t *stats);
 
 /* What the worker does once a tick: see lm_purge_collect_idle. */
 bool lm_idle_collect(bool last);
+/* The part of it that is done while the program has one thread (decision 0029). */
+bool lm_idle_collect_alone(bool last);
 
 /* The same for who is short of memory: from all threads at once, also those that have run a slow path a moment ago. No
  * lock held, and not by who is inside fork. */

@@ -9,7 +9,8 @@
  * goes on after its heap is gone (destructors of other keys, libc's own cleanup) allocates from the
  * common heap, whose token is no thread's: all its frees are remote ones.
  *
- * Fork: the forking thread takes every lock, so that in the child all heaps are consistent but for a
+ * Fork: while the program has one thread, nothing is locked, and signal handlers may fork. Otherwise the forking thread
+ * takes every lock, so that in the child all heaps are consistent but for a
  * free() that another thread was in the middle of: at worst its one block is lost. The dead threads'
  * heaps end there as on thread exit, with `live` counted anew.
  */
@@ -445,7 +446,13 @@ void lm_heap_collect(void) {
          node = lm_list_after(&lm_registry, node)) \
         for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
 
+/* The program has one thread: it holds what locks it has taken, perhaps below a signal handler that forks now, and the
+ * worker changes nothing that its absence would spoil (decision 0029). */
+static bool forks_alone;
+
 static void before_fork(void) {
+    forks_alone = lm_purge_alone();
+    if (forks_alone) return;
     lm_port_before_fork(); /* who holds it may be in the program's own code, and allocate there */
     lm_lock_take(&lm_registry_lock);
     lm_lock_take(&common_lock); /* before its heap: who holds it may wait there to be let in */
@@ -464,6 +471,7 @@ static void before_fork(void) {
 }
 
 static void after_fork_in_parent(void) {
+    if (forks_alone) return;
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_unlock();
     lm_sites_unlock();
@@ -539,7 +547,31 @@ static bool not_here(const lm_heap_t *heap) {
            of != &lm_heap_common;
 }
 
+/* The locks that the worker of another process may have held when this process was copied from it. */
+static void break_locks(bool collecting) {
+    if (!collecting) return;
+    lm_sites_after_fork();
+    lm_orphan_after_fork();
+    lm_offset_after_fork();
+    lm_transfer_after_fork();
+    lm_lock_reset(&common_lock);
+    lm_lock_reset(&lm_registry_lock);
+    FOR_EACH_HEAP(heap, node) lm_store_relaxed(&heap->lock.asked, 0);
+}
+
+static void after_fork_alone(void) {
+    lm_span_after_fork_alone();
+    lm_os_judge_after_fork();
+    lm_os_message_after_fork();
+    /* Not under the heap's lock, which the interrupted thread may hold: only the worker reads it, and it is not here. */
+    if (mine != NULL && mine != ended && mine->tid != 0) mine->tid = lm_port_thread_id();
+}
+
 static void after_fork_in_child(void) {
+    if (forks_alone) {
+        after_fork_alone();
+        return;
+    }
     lm_store_relaxed(&lm_fork_owner, 0);
     lm_span_after_fork();
     lm_sites_after_fork();
@@ -584,5 +616,7 @@ void lm_heap_boot(void) {
     lm_biased_boot();
     lm_purge_boot();
     lm_purge_collect_idle = lm_idle_collect;
+    lm_purge_collect_alone = lm_idle_collect_alone;
+    lm_purge_break_locks = break_locks;
     lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -351,46 +351,96 @@ void lm_os_yield(void) { (void)call1(SYS_sched_yield, 0); }
 enum { WORKER_STACK_BYTES = 16 * 1024, GONE_MOST = 200 };
 
 static struct {
-    uint32_t tid;    /* not 0 while it runs; the kernel clears it and wakes who waits */
+    uint32_t tid;    /* not 0 while it runs; the kernel clears it and wakes a thread that waits */
     uint32_t number; /* atomic: of the last one, as the kernel counts threads; 0: it has gone */
+    uint32_t *here;  /* atomic: a word that reads 0 in the child of a fork; NULL before the first */
     uintptr_t control[16]; /* a thread control block: x86-64 reads its own address at word 0 */
     unsigned char stack[WORKER_STACK_BYTES] LM_ALIGNED(64);
 } worker;
 
-bool PORT(worker_start)(void (*entry)(void)) {
-    LM_ASSERT(worker.tid == 0);
-    if (LM_TSAN) return false; /* the sanitizer must know every thread */
+#ifndef MADV_WIPEONFORK /* Linux 4.14 */
+#define MADV_WIPEONFORK 18
+#endif
+
+/* Maps the page of worker.here, which the kernel fills with zeros in every copy of the process. Returns
+ * false iff the system has no such page. */
+static bool mark_process(void) {
+    uint32_t *here =
+        lm_load_relaxed(&worker.here); /* relaxed: set once, by one starter at a time */
+    if (here == NULL) {
+        size_t bytes = lm_os_page_bytes();
+        intptr_t page = map(NULL, bytes, PROT_READ | PROT_WRITE, 0);
+        if (failed(page)) return false;
+        if (failed(call3(SYS_madvise, page, (intptr_t)bytes, MADV_WIPEONFORK))) {
+            (void)call3(SYS_munmap, page, (intptr_t)bytes, 0);
+            return false;
+        }
+        here = (uint32_t *)page;
+        lm_store_relaxed(here, 1);
+        lm_store_release(&worker.here, here); /* release: the word is readable */
+    }
+    lm_store_relaxed(here, 1);
+    return true;
+}
+
+bool lm_os_worker_lost(void) {
+    const uint32_t *here = lm_load_acquire(&worker.here); /* acquire: as above */
+    return here != NULL && lm_load_relaxed(here) == 0;    /* relaxed: a word by itself */
+}
+
+uint64_t lm_os_signals_block(void) {
     uint64_t all = ~(uint64_t)0, before = 0;
-    worker.control[0] = (uintptr_t)worker.control;
-    worker.control[2] = (uintptr_t)worker.control;
-    worker.tid = 1;
-    /* Signals of the process must not be delivered to a thread without libc's structures. */
     (void)call(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&before, sizeof all,
                0);
-    intptr_t got =
-        lm_clone_call(SYS_clone, SYS_exit,
-                      CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-                          CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
-                      worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
+    return before;
+}
+
+void lm_os_signals_restore(uint64_t before) {
     (void)call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&before, 0, sizeof before, 0);
-    if (failed(got)) worker.tid = 0;
+}
+
+bool PORT(worker_start)(void (*entry)(void)) {
+    if (LM_TSAN) return false; /* the sanitizer must know every thread */
+    /* The process's signals must not be delivered to a thread without libc's structures; and no handler of
+     * this thread finds tid set where there is no thread yet. */
+    uint64_t before = lm_os_signals_block();
+    LM_ASSERT(worker.tid == 0);
+    bool marked = mark_process();
+    intptr_t got = -EAGAIN;
+    worker.control[0] = (uintptr_t)worker.control;
+    worker.control[2] = (uintptr_t)worker.control;
+    if (marked) {
+        lm_store_relaxed(&worker.tid, 1); /* relaxed: the new thread cannot be older */
+        got = lm_clone_call(SYS_clone, SYS_exit,
+                            CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                                CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
+                            worker.stack + WORKER_STACK_BYTES, &worker.tid, worker.control, entry);
+        if (failed(got)) lm_store_relaxed(&worker.tid, 0);
+    }
     lm_store_relaxed(&worker.number, failed(got) ? 0 : (uint32_t)got);
+    lm_os_signals_restore(before);
     return !failed(got);
 }
 
 bool lm_os_worker_running(void) {
     /* Acquire: its last writes are visible once it is gone. */
-    return lm_load_acquire(&worker.tid) != 0;
+    return lm_load_acquire(&worker.tid) != 0 && !lm_os_worker_lost();
+}
+
+bool lm_os_worker_await(uint32_t timeout_ms) {
+    struct timespec span = {.tv_sec = timeout_ms / 1000,
+                            .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    if (!lm_os_worker_running()) return true;
+    /* Shared, not private: that is how the kernel wakes at the end of a thread. */
+    (void)call(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, (intptr_t)&span, 0);
+    if (lm_os_worker_running()) return false;
+    /* The kernel wakes one thread only, and several may wait at a time. */
+    (void)call3(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAKE, __INT_MAX__);
+    return true;
 }
 
 void lm_os_worker_join(void) {
-    bool waited = false;
-    for (; lm_os_worker_running(); waited = true) {
-        /* Shared, not private: that is how the kernel wakes at the end of a thread. */
-        (void)call(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, 0, 0);
-    }
-    /* It wakes one only, and several threads may wait at a time. */
-    if (waited) (void)call3(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAKE, __INT_MAX__);
+    while (!lm_os_worker_await(1000)) {}
     /* The kernel counts it among the process's threads for a moment longer, and unshare counts them. Not for ever:
      * its number may be another thread's by now. */
     uint32_t number = lm_load_relaxed(&worker.number);
@@ -401,7 +451,15 @@ void lm_os_worker_join(void) {
     lm_store_relaxed(&worker.number, 0);
 }
 
-void lm_os_worker_forget(void) { worker.tid = worker.number = 0; }
+void lm_os_worker_forget(void) {
+    uint32_t *here = lm_load_relaxed(&worker.here); /* relaxed: the child has one thread */
+    worker.tid = worker.number = 0;
+    if (here != NULL) lm_store_relaxed(here, 1);
+}
+
+void lm_os_worker_exit(void) {
+    for (;;) (void)call1(SYS_exit, 0);
+}
 
 bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.control; }
 

@@ -215,16 +215,36 @@ void lm_os_nap(unsigned turn);
  * false iff no thread could be made. At most one at a time: call only when not running. */
 bool lm_os_worker_start(void (*entry)(void));
 
-/* Whether the last worker started is still on the processor or its stack. */
+/* Returns whether the last worker started is still on the processor or its stack, and in this process. */
 bool lm_os_worker_running(void);
 
-/* Waits until it is gone. */
+/* Returns whether this process is a copy of one that had a worker, and lm_os_worker_forget has not been
+ * called since: by fork, clone or any other call. A vfork child is no copy. Costs one load. */
+bool lm_os_worker_lost(void);
+
+/* Waits until the worker is gone, at most timeout_ms. Returns whether it is gone. */
+bool lm_os_worker_await(uint32_t timeout_ms);
+
+/* Waits until the worker is gone and the system no longer counts it among the process's threads. */
 void lm_os_worker_join(void);
 
-/* In the child of a fork: there is no worker. */
+/* In a copy of a process: there is no worker. */
 void lm_os_worker_forget(void);
 
+/* Ends the worker, which calls it, wherever it is. */
+LM_NORETURN void lm_os_worker_exit(void);
+
+/* Blocks every signal of the calling thread; returns the former mask, for lm_os_signals_restore. */
+uint64_t lm_os_signals_block(void);
+void lm_os_signals_restore(uint64_t before);
+
 /* ---- The process ---- */
+
+/* As libc's functions without lm_os_ in their names: return -1 and set errno iff the system refuses
+ * (linux_doors.c). */
+int lm_os_unshare(int flags);
+int lm_os_setns(int fd, int type);
+int lm_os_prctl(int option, intptr_t a, intptr_t b, intptr_t c, intptr_t d);
 
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
@@ -251,6 +271,9 @@ bool lm_os_handlers_known(void);
 
 /* Where the calling thread's stack begins, from above; for lm_os_thread_sleeps. */
 uintptr_t lm_os_stack_top(void);
+
+/* Whether the program has never had a second thread, as far as libc knows. false where libc does not say. */
+bool lm_os_single_thread(void);
 
 /* The process's number. A vfork child has another, and the same memory. */
 unsigned lm_os_process(void);
@@ -349,10 +372,19 @@ void lm_refused_array(size_t count, size_t size);
 
 /* ---- Locks and threads (thread.c) ---- */
 
-/* A lock of one word: 0 free, 1 held, 2 held and waited for. Not recursive, not fair. */
+/* A lock of one word: 0 free, 1 held, 2 held and waited for, 3 held by the worker. Not recursive, not fair. */
 typedef struct lm_lock {
     uint32_t word;
 } lm_lock_t;
+
+enum { LM_LOCK_WORKER = 3 };
+
+/* Odd while the worker waits for a lock, and another number at each wait. Atomic. */
+extern LM_HIDDEN uint32_t lm_lock_worker_waits;
+
+/* Set by the span layer. Called where a thread finds a lock taken in a copy of a process that had a worker
+ * (lm_os_worker_lost): frees the locks that the worker had taken there. May be called in signal handlers. */
+extern LM_HIDDEN void (*lm_lock_repair)(void);
 
 void lm_lock_take_contended(lm_lock_t *lock);
 void lm_lock_give_contended(lm_lock_t *lock);
@@ -368,6 +400,21 @@ LM_INLINE void lm_lock_take(lm_lock_t *lock) {
 LM_INLINE bool lm_lock_try(lm_lock_t *lock) {
     uint32_t expected = 0;
     return lm_cas_acquire(&lock->word, &expected, 1);
+}
+
+/* For the worker: as lm_lock_try, and the word says that the worker is the holder, so that a copy of the process can
+ * tell. */
+LM_INLINE bool lm_lock_try_as_worker(lm_lock_t *lock) {
+    uint32_t expected = 0;
+    return lm_cas_acquire(&lock->word, &expected, LM_LOCK_WORKER);
+}
+
+/* For the worker: waits until it has the lock in that way. */
+void lm_lock_take_as_worker(lm_lock_t *lock);
+
+/* Whether the worker has taken the lock and no thread waits for it. */
+LM_INLINE bool lm_lock_of_worker(const lm_lock_t *lock) {
+    return lm_load_relaxed(&lock->word) == LM_LOCK_WORKER; /* relaxed: a word by itself */
 }
 
 /* The thread that is inside fork() holds every lock of loam, and passes through them: atfork handlers

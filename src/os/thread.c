@@ -13,10 +13,27 @@
 
 LM_AT_START uintptr_t lm_fork_owner;
 
-enum { SPINS = 200, WAITS = 4 /* ms */, YIELDS = 20 };
+enum { SPINS = 200, WAITS = 4 /* ms */, YIELDS = 20, LOOK_AGAIN = 100 /* ms */ };
+
+/* libc's, since glibc 2.32. */
+extern char __libc_single_threaded __attribute__((weak));
+
+bool lm_os_single_thread(void) {
+    const volatile char *single = &__libc_single_threaded;
+    return single != NULL && *single != 0;
+}
+
+uint32_t lm_lock_worker_waits;
+void (*lm_lock_repair)(void);
+
+/* In a copy of a process, the locks that its worker had taken there are free afterwards. */
+static void repair(void) {
+    if (LM_UNLIKELY(lm_os_worker_lost()) && lm_lock_repair != NULL) lm_lock_repair();
+}
 
 void lm_lock_take_contended(lm_lock_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    repair();
     for (int i = 0; i < SPINS; i++) {
         uint32_t seen = lm_load_relaxed(&lock->word);
         /* Acquire: as in lm_lock_take. */
@@ -24,8 +41,22 @@ void lm_lock_take_contended(lm_lock_t *lock) {
         if (seen == 2) break; /* somebody sleeps: we queue up too */
         lm_cpu_relax();
     }
+    bool worker = lm_os_worker_self();
+    if (worker) (void)lm_add_relaxed(&lm_lock_worker_waits, 1u); /* relaxed: a hint */
     /* Acquire: as above; 2, because we cannot know whether others sleep. */
-    while (lm_exchange_acquire(&lock->word, 2) != 0) lm_os_wait(&lock->word, 2, UINT32_MAX);
+    while (lm_exchange_acquire(&lock->word, 2) != 0) {
+        lm_os_wait(&lock->word, 2, LOOK_AGAIN);
+        repair(); /* a signal handler may have copied the process meanwhile */
+    }
+    if (worker) (void)lm_add_relaxed(&lm_lock_worker_waits, 1u);
+}
+
+void lm_lock_take_as_worker(lm_lock_t *lock) {
+    if (lm_lock_try_as_worker(lock)) return;
+    (void)lm_add_relaxed(&lm_lock_worker_waits, 1u); /* relaxed: a hint */
+    /* Not asleep on the lock: the worker would take the wake of a thread of the program. */
+    for (uint32_t never = 0; !lm_lock_try_as_worker(lock);) lm_os_wait(&never, 0, 1);
+    (void)lm_add_relaxed(&lm_lock_worker_waits, 1u);
 }
 
 void lm_lock_give_contended(lm_lock_t *lock) {
@@ -49,12 +80,14 @@ static LM_AT_START bool barrier_works, forbidden;
 
 void lm_biased_enter_contended(lm_biased_t *lock) {
     if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    repair();
     do {
         lm_biased_leave(lock);
         /* Acquire: as in lm_biased_enter. Whoever is inside is brief: it wakes us. */
         for (uint32_t asked; (asked = lm_load_acquire(&lock->asked)) != 0;) {
             if (asked == 2 || lm_cas_acquire(&lock->asked, &asked, 2))
-                lm_os_wait(&lock->asked, 2, UINT32_MAX);
+                lm_os_wait(&lock->asked, 2, LOOK_AGAIN);
+            repair(); /* as above */
         }
         (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
     } while (__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0);

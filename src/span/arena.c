@@ -59,7 +59,7 @@ void lm_space_remove(lm_page_t *span) {
     account(kind, span->slices, false);
 }
 
-static void add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp) {
+void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp) {
     lm_page_t *span = lm_space_slot(first);
     size_t bin = lm_space_bin(slices), which = lm_free_kind(kind, group);
     lm_list_t *list = &lm_space.bins[which][bin];
@@ -105,7 +105,7 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
         lm_space_remove(span);
         slices += span->slices;
     }
-    add(first, slices, kind, group, stamp);
+    lm_space_add(first, slices, kind, group, stamp);
     return lm_space_slot(first);
 }
 
@@ -262,9 +262,9 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
-    if (first > start) add(start, first - start, was, group, stamp);
+    if (first > start) lm_space_add(start, first - start, was, group, stamp);
     size_t end = first + slices;
-    if (end < start + length) add(end, start + length - end, was, group, stamp);
+    if (end < start + length) lm_space_add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
     if (was == LM_KIND_CLEAN) {
@@ -339,7 +339,7 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
     lm_store_relaxed(&lm_space.scarce, true);
-    if (lm_space.busy == 0 && lm_space.dirty_slices + lm_space.clean_slices < wanted) return NULL;
+    if (lm_space_busy() == 0 && lm_space.dirty_slices + lm_space.clean_slices < wanted) return NULL;
     while (lm_purge_one(0) > 0) {}
     lm_space_rest();
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
@@ -460,9 +460,18 @@ void lm_span_give(lm_page_t *span, bool rested) {
     lm_span_give_chain(span, rested);
 }
 
+/* In these builds the worker gives spans back even while the program has one thread (repair.c). */
+#if LM_GUARD_LINKS
+static void enter_to_give(void) { lm_space_enter_to_give(); }
+static void leave(void) { lm_space_leave(); }
+#else
+static void enter_to_give(void) { lm_lock_take(&lm_space.lock); }
+static void leave(void) { lm_lock_give(&lm_space.lock); }
+#endif
+
 void lm_span_give_chain(lm_page_t *first, bool rested) {
     lm_page_t *next;
-    lm_lock_take(&lm_space.lock);
+    enter_to_give();
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */
@@ -478,7 +487,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
         lm_space_insert(lm_span_slice(span), span->slices, LM_KIND_DIRTY, stamp);
     }
     lm_purge_inline();
-    lm_lock_give(&lm_space.lock);
+    leave();
     lm_purge_poke(false);
 }
 

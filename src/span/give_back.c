@@ -129,16 +129,42 @@ static LM_COLD void cut(size_t first, size_t slices, const lm_parts_t *parts, lm
     if (parts->refused > 0) part_refused(refused, parts->refused, group);
 }
 
-/* Returns the slices of the span that went back. Lock held before and after, but not between. */
+/* The worker may be sent away, or missing in a copy of the process, while it purges. So it notes the span
+ * before it takes it from its list, and forgets it after the span is back in one. */
+static void into_hand(size_t first, size_t slices, uint32_t stamp) {
+    lm_space.hand.first = first;
+    lm_space.hand.stamp = stamp;
+    lm_store_release(&lm_space.hand.slices, slices); /* release: before the span leaves its list */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void out_of_hand(void) {
+    lm_store_release(&lm_space.hand.slices, 0); /* release: after the span is in its list */
+}
+
+void lm_space_take_hand(void) {
+    size_t first = lm_space.hand.first, slices = lm_space.hand.slices;
+    if (slices == 0) return;
+#if LM_SECURE
+    for (size_t i = first; i < first + slices; i++) lm_space_slot(i)->wiped_class = 0;
+#endif
+    (void)lm_space_insert(first, slices, LM_KIND_DIRTY, lm_space.hand.stamp);
+    out_of_hand();
+}
+
+/* Returns the slices of the span that went back. Lock held before and after, but not between. The worker
+ * ends in here when it must stop. */
 static size_t give_back(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices;
     uint32_t stamp = span->stamp;
     lm_group_t group = lm_space_group(span);
     char *start = lm_span_start(span);
+    bool worker = lm_os_worker_self();
+    if (worker) into_hand(first, slices, stamp);
     lm_space_remove(span);
     lm_space_label(first, slices, LM_KIND_BUSY);
-    lm_space.busy++;
-    lm_lock_give(&lm_space.lock);
+    if (!worker) lm_space.busy++;
+    lm_space_leave();
     LM_PROBE2(purge, start, slices << LM_SLICE_SHIFT);
     lm_parts_t parts = purge_parts(start, slices);
 #if LM_SECURE
@@ -147,14 +173,16 @@ static size_t give_back(lm_page_t *span) {
         parts.purged = 0;
     }
 #endif
-    lm_lock_take(&lm_space.lock);
-    lm_space.busy--;
+    lm_space_enter();
+    if (!worker) lm_space.busy--;
     if (LM_UNLIKELY(parts.purged < slices)) cut(first, slices, &parts, group, stamp);
-    if (parts.purged == 0) return 0;
-    lm_space_cleaned(parts.purged);
-    lm_space_settle(part_ends(first, parts.purged, group, LM_KIND_CLEAN, stamp));
-    lm_space.purged_bytes += parts.purged << LM_SLICE_SHIFT;
-    lm_space.purges++;
+    if (parts.purged > 0) {
+        lm_space_cleaned(parts.purged);
+        lm_space_settle(part_ends(first, parts.purged, group, LM_KIND_CLEAN, stamp));
+        lm_space.purged_bytes += parts.purged << LM_SLICE_SHIFT;
+        lm_space.purges++;
+    }
+    if (worker) out_of_hand();
     return parts.purged;
 }
 

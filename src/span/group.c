@@ -93,7 +93,7 @@ static size_t spared(void) { return SPARED_SLICES + lm_space_used() / 16; }
 
 void lm_group_hurry(size_t slices) {
     lm_hurry_t *hurry = &lm_space.hurry;
-    if (lm_space_loose() <= spared() || lm_space.worker != LM_WORKER_ON ||
+    if (lm_space_loose() <= spared() || lm_load_relaxed(&lm_space.worker) != LM_WORKER_ON ||
         lm_load_relaxed(&lm_purge_never) || (int32_t)(lm_space.tick - hurry->next) < 0)
         return;
     hurry->next = lm_space.tick; /* ticks turn over */
@@ -108,7 +108,9 @@ size_t lm_group_purge(void) {
     size_t due = hurry->due, purged = 0, part = 1;
     hurry->due = 0;
     lm_store_relaxed(&hurry->asked, false);
-    while (lm_space.stop == 0 && part > 0 && purged < due && lm_space_loose() > spared()) {
+    /* Relaxed: a worker that misses it once sees it when it takes the lock again. */
+    while (lm_load_relaxed(&lm_space.stop) == 0 && part > 0 && purged < due &&
+           lm_space_loose() > spared()) {
         lm_page_t *oldest = LM_CONTAINER(lm_space.aged.first, lm_page_t, age);
         lm_group_t group = lm_space_group(oldest);
         purged += part = lm_purge_one(0);

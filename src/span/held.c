@@ -34,7 +34,7 @@ enum {
 };
 
 /* All under the arena's lock. */
-static struct {
+static struct held {
     lm_list_t sizes[LISTS];
     lm_list_t aged[2]; /* sparse, dense */
     unsigned n[2];
@@ -91,7 +91,7 @@ static lm_page_t *excess(void) {
 
 lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     size_t room = lm_span_room(span);
-    lm_lock_take(&lm_space.lock);
+    lm_space_enter_to_give();
     if (span->kind == LM_KIND_LARGE) lm_space_large_goes(span);
     lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
     span->remote =
@@ -104,29 +104,31 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     if (is_dense) held.dense_bytes += room;
     lm_page_t *out = excess();
     if (out != NULL) remove_held(out);
-    lm_lock_give(&lm_space.lock);
+    lm_space_leave();
     return out;
 }
 
 lm_page_t *lm_held_excess(void) {
-    lm_lock_take(&lm_space.lock);
+    lm_space_enter();
     lm_page_t *out = excess();
     if (out != NULL) remove_held(out);
-    lm_lock_give(&lm_space.lock);
+    lm_space_leave();
     return out;
 }
 
 lm_page_t *lm_held_old(uint32_t ticks) {
     lm_page_t *out = NULL;
-    lm_lock_take(&lm_space.lock);
+    lm_space_enter();
     for (int kind = 0; kind < 2 && out == NULL; kind++) {
         lm_page_t *span = oldest(kind);
         if (span != NULL && lm_space.tick - span->stamp >= ticks) out = span;
     }
     if (out != NULL) remove_held(out);
-    lm_lock_give(&lm_space.lock);
+    lm_space_leave();
     return out;
 }
+
+void lm_held_forget(void) { held = (struct held){0}; }
 
 bool lm_held_any(void) {
     return lm_load_relaxed(&held.n[false]) + lm_load_relaxed(&held.n[true]) > 0;

@@ -50,9 +50,9 @@ static void calm_down(size_t soft) {
 
 /* Purges until `slices` more are not above `most`, or nothing is left to purge. */
 static void make_room(size_t slices, size_t most) {
-    while (held() + slices > most && lm_space.dirty_slices + lm_space.busy > 0) {
+    while (held() + slices > most && lm_space.dirty_slices + lm_space_busy() > 0) {
         if (lm_purge_one(0) > 0) continue;
-        if (lm_space.busy == 0) return; /* the system does not take it back */
+        if (lm_space_busy() == 0) return; /* the system does not take it back */
         lm_space_rest();
     }
 }
@@ -164,15 +164,15 @@ bool lm_limit_find_cgroup(void) {
 }
 
 void lm_limit_tick(void) {
-    lm_lock_take(&lm_space.lock);
+    lm_space_enter();
     calm_down(slices_of(&lm_limit_policy.soft));
-    lm_lock_give(&lm_space.lock);
+    lm_space_leave();
     static const lm_cgroup_t none;
     if (!wants_group()) {
         if (lm_load_relaxed(&group.limit) != 0) group_is(&none);
         return;
     }
-    if (!lm_lock_try(&group.lock)) return; /* somebody is looking */
+    if (!lm_lock_try_as_worker(&group.lock)) return; /* another thread is looking */
     look_at_group(false);
     lm_lock_give(&group.lock);
 }
@@ -194,6 +194,10 @@ void lm_limit_stats(lm_limit_stats_t *stats) {
 }
 
 void lm_limit_after_fork(void) {
-    group.wait = 0; /* somebody may have been in the middle of it */
+    group.wait = 0; /* another thread may have been in the middle of it */
     lm_lock_reset(&group.lock);
+}
+
+void lm_limit_repair(void) {
+    if (lm_lock_of_worker(&group.lock)) lm_limit_after_fork();
 }

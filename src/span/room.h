@@ -54,20 +54,28 @@ typedef struct lm_space {
     size_t slices_most;                    /* where the arena must end */
     size_t map_committed, pages_committed; /* bytes */
 
-    enum { LM_WORKER_OFF, LM_WORKER_STARTING, LM_WORKER_ON } worker;
-    bool called;     /* atomic: somebody had something to collect since the worker last began to */
-    uint32_t starts; /* of workers: who starts one knows it by that number */
+    enum { LM_WORKER_OFF, LM_WORKER_ON } worker; /* atomic; worker.c */
+    bool called;     /* atomic: a thread had something to collect since the worker last began to */
+    bool unfinished; /* atomic: the last worker was sent away before it was done */
+    bool collecting; /* atomic: the worker is in the layer above, and may hold that layer's locks */
+    bool many;       /* atomic: the program has had several threads, which fork has to stop */
+    bool elsewhere;  /* atomic: this process may start no worker: its memory is another one's */
     bool worker_forbidden;    /* for good: the program has shut itself in */
     bool worker_missing;      /* atomic: the last attempt to start a worker failed */
-    uint32_t worker_failures; /* failed attempts in a row */
+    uint32_t worker_failures; /* failed attempts in a row; under `starting`, as the next */
     uint32_t worker_skips;    /* calls of lm_purge_poke to be skipped before the next attempt */
-    unsigned paused;          /* calls in progress that want to be alone */
-    unsigned process;         /* the one that may have a worker; 0: any, before the start */
-    uint32_t stop;            /* the worker sleeps on it; 1: it must end */
+    lm_lock_t starting;       /* held, with all signals blocked, by a thread that starts a worker */
+    unsigned process; /* atomic: number of the process that may have a worker; 0 before the start */
+    uint32_t stop;    /* atomic: calls in progress that want no worker; the worker sleeps on it */
+    bool worker_inside; /* atomic: the worker holds `lock` and may be changing what it protects */
+    struct {
+        size_t first, slices; /* the span that the worker purges without the lock; slices 0: none */
+        uint32_t stamp;
+    } hand;
 #if LM_SECURE
     lm_hurry_t hurry;
 #endif
-    unsigned busy;     /* spans being purged without the lock */
+    unsigned busy;     /* spans in use by a thread of the program without the lock */
     size_t huge_rest;  /* atomic: slices before the next huge page: the last one was slow */
     size_t huge_pause; /* how many it was, the last time; 0: the last one was fast */
     size_t purged_bytes, purges;
@@ -215,8 +223,29 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
 /* Counts a large object that is one no more. */
 void lm_space_large_goes(const lm_page_t *span);
 
+/* Spans that the worker or a thread purges without the lock. */
+LM_INLINE unsigned lm_space_busy(void) { return lm_space.busy + (lm_space.hand.slices != 0); }
+
 /* Waits, lock held before and after but not between, until no span is busy. */
 void lm_space_rest(void);
+
+/* Take and give lm_space.lock in functions that run in the worker or in a thread of the program. The worker does not
+ * wait for the lock once it must stop: it ends where it is, and leaves lm_space.hand to the next one. */
+void lm_space_enter(void);
+void lm_space_leave(void);
+
+/* As lm_space_enter, but the worker waits for the lock in any case: it has something in its hands that must not be
+ * lost. */
+void lm_space_enter_to_give(void);
+
+/* give_back.c: puts the span that an ended worker was purging among the dirty ones. Lock held. */
+void lm_space_take_hand(void);
+
+/* arena.c: puts [first, first+slices) among the free spans as it is, without a look at its neighbours. */
+void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp);
+
+/* repair.c: frees what the worker of another process held when this process was copied from it. */
+void lm_space_repair(void);
 
 /* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
 enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
@@ -268,6 +297,15 @@ void lm_refused_turn(void);
 /* give_back.c: all refused spans count as plain dirty ones again. Lock held. */
 void lm_refused_retry(void);
 
+/* purge.c: one round of the worker's. Lock held, but not all the time. Returns whether there is more to purge. */
+bool lm_purge_tick(void);
+
+/* purge.c: milliseconds of a tick. */
+uint32_t lm_purge_tick_ms(void);
+
+/* purge.c: notes that so many slices were purged, to learn whether that is regretted. Lock held. */
+void lm_purge_remember(size_t slices);
+
 /* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon. Purges, and gives the
  * lock up meanwhile, where a limit is near. */
 bool lm_limit_admits(size_t slices, size_t spared);
@@ -288,8 +326,14 @@ void lm_limit_tick(void);
 /* limit.c: in the child of a fork. */
 void lm_limit_after_fork(void);
 
-/* purge.c: in the child of a fork: there is no worker, and of those that wanted none only the caller. */
+/* limit.c: in a copy of a process, frees the lock that its worker may have held. */
+void lm_limit_repair(void);
+
+/* worker.c: in a copy of a process there is no worker, and of the calls that wanted none only the caller's. */
 void lm_purge_after_fork(void);
+
+/* worker.c: ends the calling worker. Returns only in a thread of the program. */
+void lm_worker_leave(void);
 
 /* purge.c: notes that clean memory was taken, which what was purged might have served. */
 void lm_purge_retaken(size_t slices);

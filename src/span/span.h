@@ -276,6 +276,8 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool dense);
 /* A span that is held no more, because there are too many; because it was held for so many ticks. Its kind is META.
  * NULL iff there is none. */
 lm_page_t *lm_held_excess(void);
+/* In a copy of a process whose worker was changing the lists: what is held stays out of use. Lock held. */
+void lm_held_forget(void);
 lm_page_t *lm_held_old(uint32_t ticks);
 /* A span with at least `room` bytes before its guard, as kind LARGE. NULL iff there is none. */
 lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want);
@@ -314,12 +316,26 @@ void lm_purge_changed(void);
  * now. Returns whether some thread had something but did not sleep. */
 extern bool (*lm_purge_collect_idle)(bool last);
 
+/* The same while the program has one thread: what it does is safe in a copy of the process that is made meanwhile, in
+ * which the worker stops in the middle (decision 0029). */
+extern bool (*lm_purge_collect_alone)(bool last);
+
+/* In a copy of a process: frees the locks of the layer above that its worker may have held. collecting: it was inside
+ * lm_purge_collect_idle. */
+extern void (*lm_purge_break_locks)(bool collecting);
+
+/* Whether the program has one thread and the worker never acted as if there were more: then fork needs no locks. */
+bool lm_purge_alone(void);
+
 /* Starts a worker if there is none and enough to do: a lot of dirty memory, or (idle) something to
  * collect from sleeping threads. Called without locks held. */
 void lm_purge_poke(bool idle);
 
 /* Tells which process this is: at the start, before a vfork child could be the first to ask. */
 void lm_purge_boot(void);
+
+/* For the worker, before it waits for a lock: ends it if it must stop. Returns otherwise. */
+void lm_purge_stop_here(void);
 
 /* Whether neither the user nor a sandbox forbids a worker. */
 bool lm_purge_allowed(void);
@@ -334,7 +350,8 @@ size_t lm_purge_all(void);
  * the caller may hold, so that a signal handler may call it. */
 void lm_purge_unlocked(void);
 
-/* Between the two there is no worker: pause waits until it has ended. They may nest, in any thread. */
+/* Between the two there is no worker: pause waits until it has ended. They may nest, in any thread, and be called in
+ * signal handlers, where the worker may outlive the pause if it waits for a lock that the thread holds (worker.c). */
 void lm_purge_pause(void);
 void lm_purge_resume(void);
 
@@ -424,6 +441,8 @@ void lm_span_lock(void);
 void lm_span_unlock(void);
 /* In the child of a fork, with the lock held by the fork: locks are reset and the worker forgotten. */
 void lm_span_after_fork(void);
+/* In the child of a fork that took no locks (lm_purge_alone). */
+void lm_span_after_fork_alone(void);
 
 #include "span/range.h"
 

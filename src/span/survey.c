@@ -160,8 +160,16 @@ void lm_span_lock(void) {
 }
 void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
 
+void lm_span_after_fork_alone(void) {
+    if (lm_os_worker_lost())
+        lm_space_repair();
+    else
+        lm_purge_after_fork();
+}
+
 void lm_span_after_fork(void) {
     lm_space.busy = 0;
+    lm_space.hand.slices = 0;
     lm_space.moving_slices = 0;
     lm_limit_after_fork();
     lm_purge_after_fork();

@@ -243,8 +243,8 @@ TEST_F(Transfer, CollectingEmptiesIt) {
     freer.end();
 }
 
-/* A worker that ends leaves nothing there, whatever is wanted. */
-TEST_F(Transfer, TheWorkersLastRoundEmptiesIt) {
+/* A worker that is sent away leaves the lists to the next one, or to the thread that forbids it. */
+TEST_F(Transfer, AForbiddenWorkersListsAreCollected) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     Helper owner, freer;
     std::vector<void *> taken;
@@ -255,6 +255,8 @@ TEST_F(Transfer, TheWorkersLastRoundEmptiesIt) {
     freer.run([&] { free_blocks(taken); });
     EXPECT_TRUE(lm_os_worker_running()) << "who puts a list there starts one";
     lm_purge_pause();
+    EXPECT_FALSE(lm_os_worker_running());
+    lm_idle_collect(true);
     EXPECT_EQ(nullptr, lm_transfer_take(kClass));
     lm_purge_policy.delay_ms = delay;
 }

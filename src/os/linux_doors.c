@@ -1,0 +1,26 @@
+/* linux_doors.c: the system calls behind prctl, unshare and setns, for override/doors.c.
+ *
+ * libc's functions of these names make the system call and set errno, and no more. To ask the dynamic
+ * linker for them would take its lock, which a signal handler or a library's constructor must not wait
+ * for. It cannot replace setuid and its family: libc makes these calls in each of its threads.
+ */
+#define _GNU_SOURCE 1
+#include "os/os.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+
+/* Sets errno and returns -1 where the system refused. */
+static int result_of(intptr_t result) {
+    if ((uintptr_t)result <= (uintptr_t)-4096) return (int)result;
+    errno = (int)-result;
+    return -1;
+}
+
+int lm_os_unshare(int flags) { return result_of(lm_syscall(SYS_unshare, flags, 0, 0, 0, 0, 0)); }
+
+int lm_os_setns(int fd, int type) { return result_of(lm_syscall(SYS_setns, fd, type, 0, 0, 0, 0)); }
+
+int lm_os_prctl(int option, intptr_t a, intptr_t b, intptr_t c, intptr_t d) {
+    return result_of(lm_syscall(SYS_prctl, option, a, b, c, d, 0));
+}

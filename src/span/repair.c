@@ -1,0 +1,75 @@
+/* repair.c: free spans in a copy of the process whose worker was in the middle of its work.
+ *
+ * clone, _Fork and other calls that run no handlers copy the memory at any moment of the worker's, which does not
+ * come along. The copy holds all that the worker had written up to one moment, in the order in which it wrote: the
+ * kernel's copy-on-write sees to that. While the program has one thread, the worker changes nothing but free spans and
+ * their counts. What the copy then does at the first lock that it finds taken, or when it next wants a worker:
+ *
+ *   the worker held lm_space.lock    its lists may be half changed: they are made anew from the descriptors. Of these,
+ *                                    the first of each span has its length at any moment (lm_space_label)
+ *   the worker was purging a span    the next worker, or a thread that waits for busy spans, takes it as dirty
+ *   otherwise                        nothing is to be repaired
+ *
+ * It cannot repair what another thread of the program had half changed: such a program must not allocate in the copy,
+ * as POSIX says. There the worker's locks are freed all the same, so that no copy waits for a thread that is not there.
+ * Invariant afterwards: lm_span_check holds (tests/works/children.c).
+ */
+#include "span/room.h"
+
+#include <string.h>
+
+void (*lm_purge_break_locks)(bool collecting);
+
+/* Lists and counts of free spans, from the descriptors alone. Neighbours that ought to be one become one. */
+static void list_anew(void) {
+    memset(lm_space.filled, 0, sizeof lm_space.filled);
+    memset(lm_space.bins, 0, sizeof lm_space.bins);
+    memset(&lm_space.aged, 0, sizeof lm_space.aged);
+    memset(&lm_space.refused, 0, sizeof lm_space.refused);
+    lm_space.dirty_slices = lm_space.clean_slices = lm_space.refused_slices = 0;
+    size_t hand = lm_space.hand.first, hand_end = hand + lm_space.hand.slices;
+    size_t end = lm_arena.slices, first = 0, slices = 0; /* of the free span that ends at `at` */
+    lm_kind_t kind = LM_KIND_NONE;
+    lm_group_t group = LM_GROUP_LARGE;
+    uint32_t stamp = 0;
+    for (size_t at = 0; at <= end;) {
+        const lm_page_t *span = lm_space_slot(at < end ? at : 0);
+        bool free = at < end && (lm_space_is_free(span) ||
+                                 (at >= hand && at < hand_end && span->kind == LM_KIND_BUSY));
+        lm_kind_t its = free && span->kind == LM_KIND_CLEAN ? LM_KIND_CLEAN : LM_KIND_DIRTY;
+        bool joins = free && slices > 0 && its == kind && lm_space_group(span) == group;
+        if (slices > 0 && !joins) {
+            lm_space_add(first, slices, kind, group, stamp);
+            slices = 0;
+        }
+        if (at == end) break;
+        if (free && !joins) {
+            first = at;
+            kind = its;
+            group = lm_space_group(span);
+            stamp = span->kind == LM_KIND_BUSY ? lm_space.hand.stamp : span->stamp;
+        }
+        if (free) slices += span->slices;
+        at += span->slices;
+    }
+    lm_space.hand.slices = 0;
+#if LM_SECURE
+    lm_held_forget();
+#endif
+}
+
+void lm_space_repair(void) {
+    uint64_t mask = lm_os_signals_block(); /* a handler that comes here too finds all done */
+    if (lm_os_worker_lost()) {
+        /* Acquire: what the worker had written by then is there. */
+        bool inside = lm_load_acquire(&lm_space.worker_inside);
+        bool collecting = lm_load_acquire(&lm_space.collecting);
+        if (inside) list_anew();
+        if (inside || lm_lock_of_worker(&lm_space.lock)) lm_lock_reset(&lm_space.lock);
+        lm_store_relaxed(&lm_space.worker_inside, false);
+        lm_limit_repair();
+        if (lm_purge_break_locks != NULL) lm_purge_break_locks(collecting);
+        lm_purge_after_fork();
+    }
+    lm_os_signals_restore(mask);
+}
