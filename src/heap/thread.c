@@ -563,7 +563,8 @@ static void after_fork_alone(void) {
     lm_span_after_fork_alone();
     lm_os_judge_after_fork();
     lm_os_message_after_fork();
-    /* Not under the heap's lock, which the interrupted thread may hold: only the worker reads it, and it is not here. */
+    /* Not under the heap's lock, which the interrupted thread may hold: only the worker reads the number,
+     * and there is no worker here. */
     if (mine != NULL && mine != ended && mine->tid != 0) mine->tid = lm_port_thread_id();
 }
 

@@ -228,8 +228,8 @@ static void wait_for_end(void) {
 }
 
 void lm_purge_pause(void) {
-    /* A vfork child, or a copy of a process, has no worker; nor has a program that has shut itself in, and which may not
-     * ask for its number. Relaxed, both: words by themselves. */
+    /* A vfork child, or a copy of a process, has no worker. A program that has shut itself in has none
+     * either, and may not ask for its number. Relaxed, both: words by themselves. */
     unsigned process = lm_load_relaxed(&lm_space.process);
     if (lm_load_relaxed(&lm_space.worker_forbidden) || (process != 0 && process != lm_os_process()))
         return;
