@@ -48,16 +48,19 @@ LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
     return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : most), bytes);
 }
 
+/* Apart, so that blocks do not save registers for it. */
+static LM_NOINLINE void *large_cleared(size_t bytes, bool all) {
+    bool zero = false;
+    void *p = lm_large_alloc(bytes + LM_TRAILER, 1, &zero);
+    if (p == NULL) return NULL;
+    if (!zero) lm_clear_large(p, lm_to_clear(lm_page_of(p), p, bytes, all));
+    return lm_mark(p, bytes);
+}
+
 LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     size_t whole = bytes + LM_TRAILER;
-    if (whole > LM_BLOCK_MOST) {
-        bool zero = false;
-        void *p = lm_large_alloc(whole, 1, &zero);
-        if (p == NULL) return NULL;
-        if (!zero) lm_clear_large(p, lm_to_clear(lm_page_of(p), p, bytes, all));
-        return lm_mark(p, bytes);
-    }
+    if (whole > LM_BLOCK_MOST) return large_cleared(bytes, all);
     return cleared(lm_block_alloc(whole), bytes, all);
 }
 

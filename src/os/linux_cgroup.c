@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 
 enum { LEVELS_MOST = 16, PATH_MOST = 1024, NAME_MOST = 64, TEXT_MOST = 4096 };
 
@@ -289,6 +290,12 @@ static size_t read_named(const level_t *level, const char *file, const char *nam
 }
 
 /* ---- The contract ---- */
+
+size_t lm_os_memory_bytes(void) {
+    struct sysinfo info = {0};
+    if (call(SYS_sysinfo, (intptr_t)&info, 0, 0, 0) != 0) return 0;
+    return info.totalram * info.mem_unit;
+}
 
 bool lm_os_cgroup_find(void) {
     groups.levels = 0;

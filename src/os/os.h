@@ -305,6 +305,9 @@ void lm_os_usage(lm_os_usage_t *usage);
 /* Microseconds since some moment. */
 uint64_t lm_os_clock_us(void);
 
+/* Bytes of memory that the machine has, without swap; 0 iff unknown. */
+size_t lm_os_memory_bytes(void);
+
 /* Resident bytes of this process now, 0 iff unknown. */
 size_t lm_os_resident_bytes(void);
 

@@ -166,6 +166,7 @@ static bool place_arena(void) {
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
     lm_store_relaxed(&lm_arena.base, at);
     lm_space.slices_most = slices;
+    lm_space.slices_cheap = (size_t)1 << 20; /* 64 GiB, whose map takes 8 MiB */
     lm_space.placed = true;
     return true;
 }
@@ -182,6 +183,7 @@ static void publish(size_t slices) {
  * Nothing has changed unless DONE. */
 static lm_commit_t grow_behind(size_t gap, size_t slices) {
     size_t first = lm_arena.slices, start = first + gap;
+    if (LM_UNLIKELY(start + slices > lm_space.slices_cheap)) lm_limit_addresses();
     if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
         return LM_COMMIT_NO_MEMORY;
     void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));

@@ -22,6 +22,7 @@ enum {
         256, /* ticks until the control group is looked for again: the process may have been moved */
     RETRY_EVERY = 64,  /* the same while there is none */
     LIMITS_EVERY = 16, /* ticks until its limits are read again */
+    MAP_PART = 16,     /* part of the memory that the map of the arena may take */
 };
 
 lm_limit_policy_t lm_limit_policy = {SIZE_MAX, SIZE_MAX, LM_CGROUP_IGNORED};
@@ -175,6 +176,26 @@ void lm_limit_tick(void) {
     if (!lm_lock_try_as_worker(&group.lock)) return; /* another thread is looking */
     look_at_group(false);
     lm_lock_give(&group.lock);
+}
+
+/* ---- Addresses ---- */
+
+/* Each slice has an entry of 8 bytes in the arena's map, which is resident whether the slice is or not. Programs that
+ * allocate until they get NULL would fill a small machine with it. */
+void lm_limit_addresses(void) {
+    lm_space.slices_cheap = SIZE_MAX;
+    if (!lm_purge_allowed()) return; /* shut in: the system must not be asked */
+    size_t bytes = lm_os_memory_bytes();
+    lm_cgroup_t cgroup = {0, 0};
+    if (lm_lock_try(&group.lock)) {
+        if (lm_os_cgroup_find()) (void)lm_os_cgroup_read(true, &cgroup);
+        group.wait = 0; /* the worker looks for it anew */
+        lm_lock_give(&group.lock);
+    }
+    if (cgroup.limit != 0 && cgroup.limit < bytes) bytes = cgroup.limit;
+    size_t most = bytes / MAP_PART / sizeof(lm_page_t *);
+    if (bytes != 0 && most < lm_space.slices_most)
+        lm_space.slices_most = most > lm_arena.slices ? most : lm_arena.slices;
 }
 
 /* ---- Numbers, fork ---- */

@@ -144,9 +144,12 @@ void lm_space_rest(void) {
 void lm_purge_inline(void) {
     /* Relaxed: a guess. */
     if ((lm_purge_may_work() && !lm_load_relaxed(&lm_space.elsewhere)) || never()) return;
-    if (LM_UNLIKELY(lm_space.refused_slices > 0)) lm_refused_turn();
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + lm_space_used() / 8;
-    if (lm_space_loose() <= most) return;
+    if (LM_UNLIKELY(lm_space.refused_slices > 0)) {
+        lm_refused_turn();
+        most += lm_space.refused_slices; /* which no purge gives back */
+    }
+    if (lm_space.dirty_slices <= most) return;
     while (lm_purge_one(0) > 0) {}
 }
 

@@ -51,7 +51,8 @@ typedef struct lm_space {
     uint32_t tick;       /* the worker's clock */
 
     bool placed, reserved;
-    size_t slices_most;                    /* where the arena must end */
+    size_t slices_most;  /* where the arena must end */
+    size_t slices_cheap; /* to which length nobody asks how much memory there is for its map */
     size_t map_committed, pages_committed; /* bytes */
 
     enum { LM_WORKER_OFF, LM_WORKER_ON } worker; /* atomic; worker.c */
@@ -309,6 +310,10 @@ void lm_purge_remember(size_t slices);
 /* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon. Purges, and gives the
  * lock up meanwhile, where a limit is near. */
 bool lm_limit_admits(size_t slices, size_t spared);
+
+/* limit.c: lowers lm_space.slices_most to what the machine's memory has room to describe. It is called once,
+ * when the arena is about to have more than slices_cheap slices. Lock held. */
+void lm_limit_addresses(void);
 
 /* limit.c: whether so many may become dirty without anybody's need. */
 bool lm_limit_leaves(size_t slices);

@@ -2,6 +2,7 @@
  * writes them, over files that are broken or missing, and over a real group where the test may make one. */
 #include <gtest/gtest.h>
 #include <loam/limits.h>
+#include <loam/malloc.h>
 #include <loam/options.h>
 
 extern "C" {
@@ -14,10 +15,12 @@ extern const char *lm_cgroup_below;
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -95,6 +98,36 @@ TEST_F(Cgroup, TheFullestOfNestedOnesCounts) {
     group2("/a/b/c", "120", "max", "100");
     EXPECT_EQ("700/1000", look(false, false)) << "limits when asked for";
     EXPECT_EQ("100/120", look(false, true));
+}
+
+/* 256 MiB allow 16 MiB of map, which describe 128 GiB of addresses. */
+TEST_F(Cgroup, ASmallOneEndsTheArenaEarly) {
+    proc("0::/app\n", kMount2);
+    group2("/app", "268435456", "max", "1000000");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        const size_t gib = size_t{1} << 30;
+        size_t objects = 0;
+        std::vector<void *> all;
+        for (void *p; objects < 100 && (p = loam_malloc(8 * gib)) != nullptr; objects++)
+            all.push_back(p);
+        lm_span_stats_t stats;
+        lm_span_stats(&stats);
+        EXPECT_LE(stats.arena_bytes, 128 * gib);
+        EXPECT_LE(objects, 16u);
+        EXPECT_GE(objects, LM_TSAN ? 1u : 10u);
+        for (void *p : all) loam_free(p);
+        void *again = loam_malloc(8 * gib);
+        EXPECT_NE(nullptr, again) << "what was freed can be had again";
+        loam_free(again);
+        lm_span_check();
+        fflush(stdout);
+        _exit(testing::Test::HasFailure());
+    }
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
 }
 
 TEST_F(Cgroup, MoreLevelsThanAreLookedAt) {
