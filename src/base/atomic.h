@@ -30,4 +30,17 @@
 #define lm_cas_acquire(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 
+/* Orders what the worker writes for a copy of the process, or a look for another thread's store after an own one.
+ * ThreadSanitizer knows no fences; there is no worker under it. */
+LM_INLINE void lm_fence_release(void) {
+#if !LM_TSAN
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+LM_INLINE void lm_fence_seq_cst(void) {
+#if !LM_TSAN
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 #endif

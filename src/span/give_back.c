@@ -135,7 +135,7 @@ static void into_hand(size_t first, size_t slices, uint32_t stamp) {
     lm_space.hand.first = first;
     lm_space.hand.stamp = stamp;
     lm_store_release(&lm_space.hand.slices, slices); /* release: before the span leaves its list */
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    lm_fence_release();
 }
 
 static void out_of_hand(void) {

@@ -98,7 +98,7 @@ bool lm_purge_tick(void) {
 static void entered(void) {
     lm_store_relaxed(&lm_space.worker_inside, true);
     /* What follows is written after it: a copy of the process sees the worker's writes in their order. */
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    lm_fence_release();
 }
 
 void lm_space_enter(void) {

@@ -170,7 +170,7 @@ static void start(void) {
     bool failed = false;
     lm_lock_take(&lm_space.starting);
     /* A pause that does not see the lock taken has counted itself before this fence. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    lm_fence_seq_cst();
     if (lm_purge_allowed() && !must_stop() && !is_on() && !skipped()) {
         lm_os_worker_join();                           /* the last one may be leaving */
         lm_store_relaxed(&lm_space.unfinished, false); /* relaxed: there is no worker */
