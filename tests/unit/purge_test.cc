@@ -263,8 +263,10 @@ TEST_F(Purge, StoppedForGoodItStaysAway) {
     EXPECT_FALSE(lm_purge_may_work()) << "a pause must not allow what was forbidden";
     EXPECT_EQ(30 * kSlice, stats().dirty_bytes);
     stop_the_worker();
-    /* What was asked for meanwhile starts it at once, and under ThreadSanitizer it cannot be started. */
-    EXPECT_EQ(!LM_TSAN, lm_purge_may_work());
+    /* Under ThreadSanitizer none can be started, which the next attempt finds. */
+    if (!LM_TSAN) {
+        EXPECT_TRUE(lm_purge_may_work());
+    }
 }
 
 TEST_F(Purge, PausedItIsGoneUntilResumed) {
