@@ -133,9 +133,9 @@ static void many(int count, size_t size, size_t step) {
 void survived(size_t size) {
     say("work\n");
     if (size < 16) size = 16;
-    int count = size <= 1024 ? LIVE_MAX : size <= 65536 ? 512 : 24;
+    int count = size <= 1024 ? LIVE_MAX : size <= 65536 ? 512 : size <= MIB ? 24 : 6;
     for (int round = 0; round < 3; round++) many(count, size, 0);
-    for (int i = 0; i < (size <= 65536 ? 65536 : 2048); i++) {
+    for (int i = 0; i < (size <= 65536 ? 65536 : size <= MIB ? 2048 : 128); i++) {
         char *p = hide(malloc(size));
         if (p == NULL) not_set_up("no memory after the mistake");
         *p = 1;

@@ -24,6 +24,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 
 import expected
+import generate
 import judge
 import survey
 
@@ -321,6 +322,46 @@ class Survey(unittest.TestCase):
         told = re.findall(r"^\| ([a-z_0-9]+) \| (.*?) \| [●○◐×]", page, re.MULTILINE)
         cases = [(case.name, case.what) for case in judge.listed(PROGRAMS) if case.counted]
         self.assertEqual(told, cases, "docs/misuse.md: survey.py --page docs/misuse.md writes it")
+
+
+class DrawnMistakes(unittest.TestCase):
+    def test_intervals_are_wilsons(self):
+        known = ((0, 0.0, 0.0876), (20, 0.3520, 0.6480), (40, 0.9124, 1.0))
+        for good, low, high in known:
+            ends = generate.wilson(good, 40)
+            self.assertAlmostEqual(ends[0], low, 4)
+            self.assertAlmostEqual(ends[1], high, 4)
+
+    def test_a_floor_is_broken_only_by_a_whole_interval(self):
+        shares = {"overflow": (17, 40), "underflow": (40, 40)}
+        floors = {"overflow": 0.60, "underflow": 0.95}
+        self.assertEqual(len(list(generate.broken_floors(shares, floors))), 1)
+        shares["overflow"] = (18, 40)
+        self.assertEqual(list(generate.broken_floors(shares, floors)), [])
+        shares["underflow"] = (0, 40)
+        self.assertEqual(len(list(generate.broken_floors(shares, floors))), 1)
+
+    def test_a_seed_draws_its_cases_again(self):
+        cases = generate.drawn(7, 30)
+        self.assertEqual(cases, generate.drawn(7, 30))
+        self.assertNotEqual(cases, generate.drawn(8, 30))
+        self.assertLessEqual(set(generate.FLOORS), {each.mistake for each in cases})
+
+    def test_a_build_without_checks_breaks_floors(self):
+        program = str(PROGRAMS / "generated")
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            arguments = ["glibc", "--floors", "--cases", "40", "--seed", "1", "--program", program]
+            status = generate.main(arguments)
+        self.assertEqual(status, 1, said.getvalue())
+        self.assertIn("below its floor: wrong_size", said.getvalue())
+
+    def test_its_section_outlives_a_survey(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "page.md"
+            page.write_text("# Page\n")
+            survey.replace_drawn(page, f"{survey.DRAWN}\n\nold")
+            survey.replace_drawn(page, f"{survey.DRAWN}\n\nnew")
+            self.assertEqual(survey.parted(page), ("# Page\n\n", f"{survey.DRAWN}\n\nnew\n"))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ NOTES = (
     "its mistake. A mistake that nobody stops is not thereby an attack, and one that is stopped here may",
     "get through in another form. Allocators that look at nothing stop some mistakes by their layout.",
 )
+DRAWN = "## Mistakes drawn at random"  # the page's last section, which generate.py writes
 MARKS = {judge.STOPPED: "●", judge.SURVIVED: "○", judge.CHANCE: "◐", judge.BROKEN: "×"}
 
 
@@ -224,6 +225,18 @@ def page(cases, results, found, absent, options, command):
     return "\n".join(text).rstrip() + "\n"
 
 
+def parted(page):
+    """The text of a page before the section DRAWN, and the section; either may be empty."""
+    text = page.read_text() if page.is_file() else ""
+    before, heading, after = text.partition(DRAWN)
+    return before, heading + after
+
+
+def replace_drawn(page, section):
+    """Writes the section DRAWN of a page, and leaves what stands before it."""
+    page.write_text(parted(page)[0].rstrip() + "\n\n" + section.rstrip() + "\n")
+
+
 def save(out, cases, results, found, absent, options, command, text):
     out.mkdir(parents=True, exist_ok=True)
     with (out / "survey.csv").open("w", newline="") as file:
@@ -313,7 +326,8 @@ def survey(options, command):
     text = page(cases, results, found, absent, options, command)
     save(options.out, cases, results, found, absent, options, command, text)
     if options.page:
-        options.page.write_text(text)
+        section = parted(options.page)[1]
+        options.page.write_text(text + ("\n" + section if section else ""))
     print(f"\nwritten: {options.out}/survey.csv, survey.json, survey.md")
     ours = [results[name] for name in results if name in BUILDS or name == "glibc"]
     return 1 if any(each.verdict == judge.BROKEN for column in ours for each in column) else 0
