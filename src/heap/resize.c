@@ -145,9 +145,13 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
 static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
                              struct loam_heap *into, size_t *fresh);
 
-static bool stays(const lm_page_t *page, size_t bytes) {
+/* Whether the block p becomes one of so many bytes where it is. With a trailer it is known what was requested: a block
+ * that grows within its class stays in any case, or what realloc leaves to grow into would be lost. */
+static bool stays(const lm_page_t *page, const void *p, size_t bytes) {
     size_t have = page->block_bytes, whole = bytes + LM_TRAILER;
-    return page->kind == LM_KIND_PAGE && lm_worth_staying(have, whole) &&
+    return page->kind == LM_KIND_PAGE &&
+           (lm_worth_staying(have, whole) ||
+            (LM_TRAILER > 0 && whole <= have && bytes >= lm_requested(page, p))) &&
            LM_LIKELY(!lm_is_offset(page));
 }
 
@@ -196,7 +200,7 @@ void *lm_realloc(void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "realloc");
     if (page == NULL) return lm_no_memory();
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
-    if (stays(page, bytes)) return lm_mark(p, bytes);
+    if (stays(page, p, bytes)) return lm_mark(p, bytes);
     return resize_anywhere(page, p, bytes);
 }
 
@@ -205,7 +209,7 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
     if (page == NULL) return lm_no_memory();
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     if (LM_GUARD_LINKS && !lm_whole_serves(whole)) return NULL;
-    if (stays(page, bytes)) return lm_mark(p, bytes);
+    if (stays(page, p, bytes)) return lm_mark(p, bytes);
     /* Or it would move into malloc. */
     return LM_LIKELY(lm_whole_serves(whole)) ? resize(page, p, bytes, whole, NULL) : NULL;
 }
@@ -280,7 +284,7 @@ void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, s
 static void *realloc_fresh(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                            size_t *fresh) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
-    return stays(page, bytes) ? lm_mark(p, bytes) : resize(page, p, bytes, into, fresh);
+    return stays(page, p, bytes) ? lm_mark(p, bytes) : resize(page, p, bytes, into, fresh);
 }
 
 static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct loam_heap *into) {

@@ -370,9 +370,12 @@ LM_INLINE size_t lm_to_clear(const lm_page_t *page, const void *p, size_t bytes,
     return trailer > 0 || !all ? bytes : lm_block_room(page, p);
 }
 
-/* Blocks stay while at least half of them is used: a move would cost more than it saves. */
+/* Whether realloc leaves a block of `have` bytes where it is: if at least half of it is used, and of what is not used
+ * at most LM_SPARE_MOST bytes or an eighth. A move of a small block would cost more than it saves (decision 0032). */
+enum { LM_SPARE_MOST = 512 };
 LM_INLINE bool lm_worth_staying(size_t have, size_t bytes) {
-    return bytes <= have && bytes >= have / 2;
+    return bytes <= have && bytes >= have / 2 &&
+           (have - bytes <= LM_SPARE_MOST || have - bytes <= have / 8);
 }
 
 /* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will grow
