@@ -1,6 +1,7 @@
 /* large.c: objects of more than 64 KiB, each a span of its own.
  *
- *   [ slice | slice | slice ]     usable: the request rounded up to 4 KiB; the rest stays untouched
+ *   [ slice | slice | slice ]     usable: the request rounded up to 4 KiB; the rest, the tail, is not used
+ *   [ usable ........ | tail ]    and goes back to the system after a while where it is dirty (span/tails.c)
  *
  * They belong to no thread: one lock (the arena's) serves them. They grow in place as long as what
  * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object from a
@@ -30,7 +31,7 @@ static void *open_at(lm_page_t *page, size_t usable) {
 #if LM_SECURE
     lm_large_mark(page, usable);
 #else
-    page->bytes = usable;
+    lm_store_relaxed(&page->bytes, usable); /* relaxed: a purge of the tail reads the same number */
 #endif
     page->block_bytes = 0;
     page->huge = false;
@@ -47,7 +48,7 @@ static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t alig
 #else
     if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
         return lm_whole_take(whole, slices_for(usable), align_slices, zero);
-    return lm_span_take(slices_for(usable), align_slices, LM_KIND_LARGE, zero);
+    return lm_span_take_large(slices_for(usable), align_slices, usable, zero);
 #endif
 }
 
@@ -143,7 +144,12 @@ static void *move(lm_page_t *page, size_t usable, bool roomy) {
     lm_page_t *target = lm_large_move(page, usable, roomy);
 #else
     size_t slices = slices_for(usable);
-    lm_page_t *target = lm_span_move(page, slices + (roomy ? slices / 4 : 0));
+    bool clean, dirty = lm_span_tail_keep(page);
+    lm_page_t *target = lm_span_move_to(page, slices + (roomy ? slices / 4 : 0), &clean);
+    if (target == NULL)
+        lm_span_tail(page, had, dirty);
+    else
+        lm_span_tail(target, usable, !clean);
 #endif
     if (target == NULL) {
         lm_span_map(page, 1, page);
@@ -170,10 +176,15 @@ static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fre
     if (usable <= had) {
         lm_span_unfill(page, slices);
         lm_span_shrink(page, slices);
-    } else if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) {
-        return NULL;
+        if (usable < had) lm_span_tail(page, usable, true);
+    } else {
+        bool dirty = lm_span_tail_keep(page);
+        if (slices > had_slices && !lm_span_extend_by(page, slices, &zero)) {
+            lm_span_tail(page, had, dirty);
+            return NULL;
+        }
+        lm_span_tail(page, usable, slices > had_slices ? !zero : dirty);
     }
-    page->bytes = usable;
     lm_count_large(had, usable);
     if (zero && fresh != NULL) *fresh = had_slices << LM_SLICE_SHIFT;
     if (usable > had && fresh == NULL) lm_span_fill(page, had, usable); /* as in lm_large_open */

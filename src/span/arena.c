@@ -353,24 +353,25 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     return span;
 }
 
-/* spared: slices that become clean soon, because their pages move here. */
-static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+/* bytes: of each block of a page; usable ones of a large object, 0: all; 0 for other kinds. spared: slices that become
+ * clean soon, because their pages move here. */
+static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t bytes,
                             bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
     if (slices > (size_t)1 << LM_SLICES_MOST_LOG2 || align_slices > (size_t)1
                                                                         << LM_SLICES_MOST_LOG2)
         return NULL;
-    size_t wanted = slices + align_slices - 1;
+    size_t wanted = slices + align_slices - 1, block_bytes = kind == LM_KIND_LARGE ? 0 : bytes;
     lm_group_t group = lm_space_group_for(kind, block_bytes);
     lm_lock_take(&lm_space.lock);
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted);
-    bool backed = false;
+    bool poke = false;
     size_t fewer = span == NULL && block_bytes > 0 ? shorter(group, slices, block_bytes) : 0;
     if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
     if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
         if (lm_limit_admits(slices, spared)) span = hole(group, wanted);
         while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back(group)) {
-            backed = true;
+            poke = true;
             span = find(LM_KIND_DIRTY, group, wanted); /* others may have been faster */
         }
     }
@@ -387,33 +388,39 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
 #endif
     if (span != NULL) {
         lm_space.moving_slices += spared;
-        if (zero != NULL) *zero = span->kind == LM_KIND_CLEAN;
+        bool is_clean = span->kind == LM_KIND_CLEAN;
+        if (zero != NULL) *zero = is_clean;
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = lm_space_slot(first);
         span->again = 0; /* it may be looked at before it is ready */
+        if (kind == LM_KIND_LARGE && bytes > 0) {
+            span->bytes = bytes;
+            if (!is_clean && lm_tail_worth(span, bytes)) poke = lm_tail_list(span);
+        }
     }
     lm_lock_give(&lm_space.lock);
     if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
-    if (backed) lm_purge_poke(false); /* what we do not use of it is dirty, and may be for ever */
+    /* What is not used of a huge page, or of a large object's span, is dirty and may be for ever. */
+    if (LM_UNLIKELY(poke)) lm_purge_poke(kind == LM_KIND_LARGE);
     return span;
 }
 
-static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t block_bytes,
+static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_t bytes,
                        bool crowded, size_t spared, bool *zero) {
-    lm_page_t *span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
+    lm_page_t *span = take_once(slices, align_slices, kind, bytes, crowded, spared, zero);
 #if LM_SECURE
     if (LM_UNLIKELY(span == NULL) && lm_span_more())
-        span = take_once(slices, align_slices, kind, block_bytes, crowded, spared, zero);
+        span = take_once(slices, align_slices, kind, bytes, crowded, spared, zero);
 #endif
     return span;
 }
 
 /* Where there are ranges for everybody: near ones, the arena, the others. */
 static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slices, lm_kind_t kind,
-                                               size_t block_bytes, bool crowded, bool *zero) {
+                                               size_t bytes, bool crowded, bool *zero) {
     lm_page_t *span = lm_range_take_near(slices, align_slices, kind, zero);
-    if (span == NULL) span = take(slices, align_slices, kind, block_bytes, crowded, 0, zero);
+    if (span == NULL) span = take(slices, align_slices, kind, bytes, crowded, 0, zero);
     return span != NULL ? span : lm_range_take_far(slices, align_slices, kind, zero);
 }
 
@@ -422,6 +429,12 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
     if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind != LM_KIND_META)
         return take_with_ranges(slices, align_slices, kind, 0, false, zero);
     return take(slices, align_slices, kind, 0, false, 0, zero);
+}
+
+lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) /* as above */
+        return take_with_ranges(slices, align_slices, LM_KIND_LARGE, bytes, false, zero);
+    return take(slices, align_slices, LM_KIND_LARGE, bytes, false, 0, zero);
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
@@ -457,6 +470,11 @@ void lm_space_large_goes(const lm_page_t *span) {
     if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);
 }
 
+static void large_goes(lm_page_t *span) {
+    lm_space_large_goes(span);
+    lm_tail_drop(span);
+}
+
 void lm_span_give(lm_page_t *span, bool rested) {
     span->notified = NULL;
     lm_span_give_chain(span, rested);
@@ -481,7 +499,7 @@ void lm_span_give_chain(lm_page_t *first, bool rested) {
         if (span->kind == LM_KIND_PAGE)
             page_goes(span);
         else if (span->kind == LM_KIND_LARGE)
-            lm_space_large_goes(span);
+            large_goes(span);
         if (LM_UNLIKELY(span->range != 0)) {
             lm_range_give(span);
             continue;
@@ -567,13 +585,12 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
     lm_purge_poke(false);
 }
 
-lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
+lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
         return NULL;                   /* shut in: mremap may be forbidden too */
     if (span->range != 0) return NULL; /* that memory has its place */
     size_t old = span->slices;
-    bool clean;
-    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, &clean);
+    lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, clean);
     if (target == NULL) return NULL;
     bool hole, moved = lm_os_move(lm_span_start(span), old << LM_SLICE_SHIFT, lm_span_start(target),
                                   slices << LM_SLICE_SHIFT, &hole);
@@ -584,12 +601,12 @@ lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
         /* Anybody may map memory there: it is a stranger's from now on. */
         lm_space_label(lm_span_slice(empty), empty->slices, LM_KIND_NONE);
         lm_space.gap_slices += empty->slices;
-    } else if (moved || clean) {
+    } else if (moved || *clean) {
         lm_space_cleaned(empty->slices);
         lm_space_insert(lm_span_slice(empty), empty->slices, LM_KIND_CLEAN, 0);
     }
     lm_lock_give(&lm_space.lock);
-    if (!moved && !clean && !hole) {
+    if (!moved && !*clean && !hole) {
         target->kind = LM_KIND_META; /* it never was an object */
         lm_span_give(target, true);
     }

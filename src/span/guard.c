@@ -159,6 +159,7 @@ bool lm_span_more(void) {
 
 void lm_span_hold(lm_page_t *span) {
     lm_lock_take(&lm_space.lock);
+    lm_tail_drop(span);
     lm_space_large_goes(span);
     lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
     lm_lock_give(&lm_space.lock);

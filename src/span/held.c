@@ -93,6 +93,7 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     size_t room = lm_span_room(span);
     lm_space_enter_to_give();
     if (span->kind == LM_KIND_LARGE) lm_space_large_goes(span);
+    lm_tail_drop(span);
     lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
     span->remote =
         (uint64_t)cleared << CLEARED_SHIFT | (uint64_t)is_dense << DENSE_SHIFT | ++held.frees;

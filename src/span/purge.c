@@ -89,8 +89,9 @@ bool lm_purge_tick(void) {
     while (lm_load_relaxed(&lm_space.stop) == 0 && part > 0 && !never())
         purged += part = lm_purge_one(ticks);
     lm_purge_remember(purged);
+    if (!never()) (void)lm_tails_purge(ticks);
     /* What was refused keeps no worker: there may be no end of it. */
-    return lm_space_loose() > 0 && !never();
+    return lm_space_due() > 0 && !never();
 }
 
 /* ---- The lock, for functions that run in the worker as well ---- */
@@ -149,17 +150,19 @@ void lm_purge_inline(void) {
         lm_refused_turn();
         most += lm_space.refused_slices; /* which no purge gives back */
     }
+    if (lm_space.tails_listed > most) (void)lm_tails_purge(0);
     if (lm_space.dirty_slices <= most) return;
     while (lm_purge_one(0) > 0) {}
 }
 
 size_t lm_purge_all(void) {
-    size_t slices = 0, part;
+    size_t slices = 0, part, tails;
     lm_lock_take(&lm_space.lock);
     lm_refused_retry(); /* the program asks for it, perhaps because it has unlocked memory */
     while ((part = lm_purge_one(0)) > 0) slices += part;
+    tails = lm_tails_purge(0);
     slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
     lm_lock_give(&lm_space.lock);
-    return slices << LM_SLICE_SHIFT;
+    return (slices << LM_SLICE_SHIFT) + tails;
 }

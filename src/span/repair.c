@@ -53,6 +53,7 @@ static void list_anew(void) {
         at += span->slices;
     }
     lm_space.hand.slices = 0;
+    lm_tails_list_anew();
 #if LM_SECURE
     lm_held_forget();
 #endif

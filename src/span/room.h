@@ -43,6 +43,8 @@ typedef struct lm_space {
     lm_list_t aged;        /* dirty spans, except those that were refused */
     lm_list_t refused;     /* dirty spans that the system did not take back */
     size_t refused_slices; /* atomic: slices of the spans in `refused`; part of dirty_slices */
+    lm_list_t tails;       /* large objects with a dirty tail, oldest first (tails.c) */
+    size_t tails_listed;   /* atomic: spans in `tails` */
     uint32_t turn;         /* counts ticks of the worker and, without one, spans given back */
     uint32_t retry_turn;   /* the turn in which refused spans are tried again */
     uint32_t retry_wait;   /* turns between the last attempt and that one */
@@ -168,6 +170,11 @@ LM_INLINE size_t lm_space_loose(void) {
     return dirty > refused ? dirty - refused : 0;
 }
 
+/* Returns the worker's work in slices: those, and one for each dirty tail (tails.c). No lock needed for a guess. */
+LM_INLINE size_t lm_space_due(void) {
+    return lm_space_loose() + lm_load_relaxed(&lm_space.tails_listed); /* relaxed: as above */
+}
+
 /* Slices not free. */
 LM_INLINE size_t lm_space_used(void) {
     return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
@@ -290,6 +297,45 @@ uint32_t lm_purge_ticks_rested(void);
  * aside, and the next span is tried. Returns the slices that went back; 0 iff no span of that age had
  * any. The lock is held before and after, but not between. */
 size_t lm_purge_one(uint32_t ticks);
+
+/* Tails of less than that part of a large object stay with it (tails.c). */
+enum { LM_TAIL_PART = 10 };
+
+/* Whether the tail of a large object of so many usable bytes is worth a purge. */
+LM_INLINE bool lm_tail_worth(const lm_page_t *span, size_t bytes) {
+    size_t end = (size_t)span->slices << LM_SLICE_SHIFT;
+    return bytes < end && end - bytes >= bytes / LM_TAIL_PART;
+}
+
+/* Puts a large object, whose `bytes` are set, into the list of dirty tails. Returns true where so many are listed that
+ * the caller shall call lm_purge_poke(true) once it has given the lock. Lock held. */
+LM_INLINE bool lm_tail_list(lm_page_t *span) {
+    enum { EACH = 16 }; /* one call in so many: they are half a slice each on average, 512 KiB */
+    size_t listed = lm_space.tails_listed + 1;
+    span->stamp = lm_space.tick;
+    lm_list_add_last(&lm_space.tails, &span->age);
+    lm_store_relaxed(&span->tail, true); /* relaxed, both: under the lock, or a guess */
+    lm_store_relaxed(&lm_space.tails_listed, listed);
+    return listed % EACH == 0;
+}
+
+/* Takes a span out of that list, if it is there. Lock held. */
+LM_INLINE void lm_tail_drop(lm_page_t *span) {
+    if (!span->tail) return;
+    lm_list_remove(&lm_space.tails, &span->age);
+    lm_store_release(&span->tail, false); /* release: after a purge of the tail */
+    lm_store_relaxed(&lm_space.tails_listed, lm_space.tails_listed - 1);
+}
+
+/* tails.c: purges the tails that have been listed for at least so many ticks. Returns the bytes that went back.
+ * The lock is held before and after, but not all the time between; the worker ends in here when it must stop. */
+size_t lm_tails_purge(uint32_t ticks);
+
+/* tails.c: in a copy of a process whose worker was changing the list: makes it anew. Lock held. */
+void lm_tails_list_anew(void);
+
+/* tails.c: its part of the invariant. Lock held. */
+void lm_tails_check(void);
 
 /* give_back.c: begins a turn, where spans are refused. If it is time to, some of them count as plain dirty
  * ones again, which the next purge tries; the time between attempts doubles. Lock held. */

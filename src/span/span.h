@@ -90,13 +90,16 @@ typedef struct LM_ALIGNED(128) lm_page {
 
     uint64_t remote;          /* packed list of blocks freed by others, see heap/remote.c */
     struct lm_page *notified; /* next on the owner's stack of pages with remote frees */
-    lm_node_t age;            /* dirty spans: oldest first */
+    lm_node_t age;            /* dirty spans, and dirty tails of large objects: oldest first */
     uint32_t slices;          /* in the span; also in the last slice's slot of a free span */
     uint32_t stamp;           /* dirty spans: tick of the last free into it */
     union {
-        size_t bytes; /* large: usable bytes */
+        size_t bytes; /* large: usable bytes; atomic while `tail` is set */
         size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
     };
+    /* Atomic. Large: the memory behind `bytes` may be resident, and the span is in lm_space.tails. Set by the thread
+     * that uses the object, cleared by any, both with the arena lock held. */
+    bool tail;
 #if LM_SECURE
     uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
     /* Where no page is: all of this slice is as free blocks of that class are; LM_WIPED_WHOLLY: zero; 0: perhaps
@@ -156,6 +159,10 @@ LM_INLINE char *lm_span_start(const lm_page_t *span) {
  * reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
 
+/* The same as kind LARGE, for an object of so many usable bytes: what the span has behind these goes back after the
+ * purge delay where it is dirty (tails.c). */
+lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero);
+
 /* The same, for a page of blocks of that size; with fewer slices where only those are dirty. crowded: others
  * of its class are full, so it will be filled as well, and is worth a huge page once there are many (huge.c). */
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero);
@@ -182,9 +189,23 @@ LM_INLINE bool lm_span_extend(lm_page_t *span, size_t slices) {
 void lm_span_shrink(lm_page_t *span, size_t slices);
 
 /* Moves a LARGE span's contents to a new span of more slices by moving pages; the old span is given
- * back clean, and what the new one has beyond it is zero. NULL iff that is not possible; the old span is as it was
- * then. */
-lm_page_t *lm_span_move(lm_page_t *span, size_t slices);
+ * back clean. *clean: what the new span has beyond the old one's length is zero. Returns NULL iff that is not possible;
+ * the old span is unchanged then. */
+lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean);
+LM_INLINE lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
+    bool clean;
+    return lm_span_move_to(span, slices, &clean);
+}
+
+/* ---- Tails (tails.c): the memory of a LARGE span behind its usable bytes ---- */
+
+/* Sets the usable bytes of a LARGE span. dirty: its memory behind these may be resident. It goes back after the purge
+ * delay, unless lm_span_tail_keep or another call of this function comes first. The caller alone uses the object. */
+void lm_span_tail(lm_page_t *span, size_t bytes, bool dirty);
+
+/* Keeps the tail of a LARGE span from being purged, before the object grows or moves. Returns whether it may be
+ * resident. */
+bool lm_span_tail_keep(lm_page_t *span);
 
 /* ---- Huge pages (huge.c) ---- */
 

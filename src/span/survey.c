@@ -150,6 +150,7 @@ void lm_span_check(void) {
         aged--;
     if (refused != lm_space.refused_slices) broken("count of refused slices", refused);
     if (listed != 0 || aged != 0) broken("lists", listed);
+    lm_tails_check();
     lm_range_check();
     lm_lock_give(&lm_space.lock);
 }
