@@ -1,11 +1,11 @@
 /* large.c: objects of more than 64 KiB, each a span of its own.
  *
- *   [ slice | slice | slice ]     usable: the request rounded up to 4 KiB; the rest, the tail, is not used
- *   [ usable ........ | tail ]    and goes back to the system after a while where it is dirty (span/tails.c)
+ *   [ slice | slice | slice ]     usable: the request, rounded up to 4 KiB
+ *   [ usable ........ | tail ]    tail: not used; goes back after a while if dirty (span/tails.c)
  *
  * They belong to no thread: one lock (the arena's) serves them. They grow in place as long as what
- * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object from a
- * pointer into its middle: only the first slice is in the map.
+ * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object
+ * from a pointer into its middle: only the first slice is in the map.
  */
 #include "heap/branch.h"
 #include "heap/room.h"
@@ -30,6 +30,7 @@ static size_t usable_of(size_t bytes) {
 static void *open_at(lm_page_t *page, size_t usable) {
 #if LM_SECURE
     lm_large_mark(page, usable);
+    lm_large_tail(page);
 #else
     lm_store_relaxed(&page->bytes, usable); /* relaxed: a purge of the tail reads the same number */
 #endif

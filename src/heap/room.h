@@ -191,6 +191,9 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
                          bool *zero);
 /* The object is one of so many bytes from now on: what lies behind them shows an overflow. */
 void lm_large_mark(lm_page_t *page, size_t bytes);
+/* Has the memory behind an object without a guard purged after the purge delay, if it may be resident. Called by the
+ * object's user after each lm_large_mark. */
+void lm_large_tail(lm_page_t *page);
 /* false, after a report, iff it was overrun. */
 bool lm_large_intact(const lm_page_t *page, const char *function);
 /* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock may be held. */

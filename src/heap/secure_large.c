@@ -42,7 +42,7 @@
 #include <string.h>
 
 enum {
-    CANARY = 256,             /* bytes at most */
+    CANARY = LM_TAIL_CANARY,  /* bytes at most */
     CLEAR_MOST = 1 << 20,     /* of larger objects only the head is cleared */
     SPARSE_LEAST = 256 << 10, /* bytes from which the system is asked how much is in memory */
     SPARSE_PART = 16,         /* sparse: less than that part is in memory */
@@ -90,6 +90,12 @@ static size_t slices_for(size_t room) {
 static uint64_t canary_at(const char *end) {
     uint64_t x = ((uintptr_t)end ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
     return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0: strings end in one */
+}
+
+/* Without a guard, what is resident behind an object goes back after the purge delay (span/tails.c). With one it went
+ * when the guard was made. */
+void lm_large_tail(lm_page_t *page) {
+    if (page->bias == 0) lm_span_tail(page, page->bytes, page->in_memory);
 }
 
 static size_t canary_bytes(const lm_page_t *page) {
@@ -402,6 +408,7 @@ static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
     bool zero = false;
     bool grows = room > before && roomier;
     size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
+    if (room < before) page->in_memory = true; /* what it loses may be, and goes with the guard */
     if (slices < page->slices) {
         clear_tail(page, slices << LM_SLICE_SHIFT, before);
         lm_span_unfill(page, slices);
@@ -422,7 +429,8 @@ static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
 
 void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
     size_t had = page->bytes, room = whole_pages(bytes), before = lm_span_room(page);
-    bool fits = room <= before && room >= before - before / 4;
+    (void)lm_span_tail_keep(page);
+    bool fits = room <= before && room >= before - before / 8;
     if (!fits && !lm_span_unguard(page)) {
         if (room > before) return NULL;
         fits = true;
@@ -430,10 +438,13 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t 
     if (!fits && !make_room(page, room, before, roomy, fresh)) {
         (void)lm_span_guard(page, before);
         lm_large_mark(page, had); /* without a guard, there is more to look at */
+        lm_large_tail(page);
         return NULL;
     }
     if (bytes != had) page->known_zero = false; /* the old canary is part of the object now */
     lm_large_mark(page, bytes);
+    if (bytes < had) page->in_memory = true;
+    lm_large_tail(page);
     if (bytes > had && fresh == NULL) lm_span_fill(page, had, bytes);
     return p;
 }
@@ -441,11 +452,13 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t 
 lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy) {
     size_t before = lm_span_room(page), had = page->bytes;
     size_t room = whole_pages(bytes + (roomy ? bytes / 4 : 0));
+    (void)lm_span_tail_keep(page);
     if (!lm_span_unguard(page)) return NULL;
     lm_page_t *target = lm_span_move(page, slices_for(room));
     if (target == NULL) {
         (void)lm_span_guard(page, before);
         lm_large_mark(page, had);
+        lm_large_tail(page);
         return NULL;
     }
     target->known_zero = false;

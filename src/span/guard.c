@@ -69,6 +69,8 @@ bool lm_span_guard(lm_page_t *span, size_t from) {
         char *at = lm_span_start(span) + from;
         if (lm_os_protect(at, bytes, false)) {
             span->bias = (uint32_t)bytes;
+            if (span->in_memory)
+                (void)lm_os_purge(at, bytes); /* or it stays for as long as the guard */
             return true;
         }
     }

@@ -199,6 +199,12 @@ LM_INLINE lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
 
 /* ---- Tails (tails.c): the memory of a LARGE span behind its usable bytes ---- */
 
+#if LM_SECURE
+enum { LM_TAIL_CANARY = 256 }; /* bytes behind an object that are not its tail */
+#else
+enum { LM_TAIL_CANARY = 0 };
+#endif
+
 /* Sets the usable bytes of a LARGE span. dirty: its memory behind these may be resident. It goes back after the purge
  * delay, unless lm_span_tail_keep or another call of this function comes first. The caller alone uses the object. */
 void lm_span_tail(lm_page_t *span, size_t bytes, bool dirty);

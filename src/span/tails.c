@@ -3,32 +3,36 @@
  *   span   [ slice | slice | slice ]
  *          [ usable ........ | tail ]
  *
- * Spans are whole slices of 64 KiB, so an object of 66,000 bytes leaves half of its span unused. In a
- * dirty span that half is resident. An object that shrinks in place leaves such a tail as well. Neither
- * is purged at once: a program that replaces large objects all the time would pay a system call for each.
- * The object is put into a list with the tick of the worker's clock, and the worker purges the tails of
- * those that are still there after the purge delay (lm_purge_tick). Most objects of a busy program are
- * freed, or grow, before that, which takes them out of the list.
+ * Spans are whole slices of 64 KiB, so an object of 66,000 bytes leaves half of its span unused.
+ * In a dirty span that half is resident. An object that shrinks in place leaves such a tail as
+ * well. Neither is purged at once: a program that replaces large objects all the time would pay a
+ * system call for each. The object is put into a list with the tick of the worker's clock, and the
+ * worker purges the tails of those that are still there after the purge delay (lm_purge_tick).
+ * Most objects of a busy program are freed, or grow, before that, which takes them out of the
+ * list.
  *
  *   opened on dirty memory, shrunk ──> listed ──[delay]──> purged: the tail is not resident
  *                                        └── freed, grown, moved ──> not listed
  *
- * The worker purges with the arena lock held, at most CHUNK bytes at a time. Whatever changes an object
- * takes it out of the list under that lock first, so that no purge can meet a tail that has become a part
- * of the object. A thread that finds `tail` clear needs no lock: only the object's user sets it,
- * and a purge clears it last.
+ * The worker purges with the arena lock held, at most CHUNK bytes at a time. Whatever changes an
+ * object takes it out of the list under that lock first, so that no purge can meet a tail that has
+ * become a part of the object. A thread that finds `tail` clear needs no lock: only the object's
+ * user sets it, and a purge clears it last.
  *
- * Tails of less than LM_TAIL_PART of the object stay. That leaves objects above 600 KiB alone, unless they
- * shrink, and with them nearly all memory that huge pages back: a purge of a part of a huge page splits
- * it. A smaller object on a huge page does split it (docs/decisions/0032).
+ * Tails of less than LM_TAIL_PART of the object stay. That leaves objects above 600 KiB alone,
+ * unless they shrink, and with them nearly all memory that huge pages back: a purge of a part of a
+ * huge page splits it. A smaller object on a huge page does split it (docs/decisions/0032).
  *
- * It cannot give back parts of system pages, or tails that are locked in memory, or those of ranges.
- * Runs in the worker, too: nothing here may use thread-local storage.
- * Invariant (lm_tails_check): the list contains exactly the spans in use whose `tail` is set.
+ * The secure build lists only objects without a guard, and their tails begin behind the canary. The
+ * memory of a guard goes when the guard is made (guard.c).
+ *
+ * It cannot give back parts of system pages, or tails that are locked in memory, or those of
+ * ranges. Runs in the worker, too: nothing here may use thread-local storage. Invariant
+ * (lm_tails_check): the list contains exactly the spans in use whose `tail` is set.
  */
 #include "span/room.h"
 
-enum { CHUNK = 1 << 20 }; /* bytes that one call purges with the lock held: some 20 microseconds */
+enum { CHUNK = 1 << 20 }; /* bytes that one call purges with the lock held, at most */
 
 /* Where the tail ends. The debug build has a fence in the last word of a span (heap/fence.c). */
 static size_t end_of(const lm_page_t *span) {
@@ -36,7 +40,9 @@ static size_t end_of(const lm_page_t *span) {
 }
 
 /* Where the tail begins: the first system page without a byte of the object. */
-static size_t start_of(size_t bytes) { return lm_align_up(bytes, lm_os_page_bytes()); }
+static size_t start_of(size_t bytes) {
+    return lm_align_up(bytes + LM_TAIL_CANARY, lm_os_page_bytes());
+}
 
 bool lm_span_tail_keep(lm_page_t *span) {
     /* Acquire: the purge that has cleared it has ended. Other threads do not set it. */

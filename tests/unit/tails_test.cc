@@ -1,7 +1,7 @@
 /* tails_test.cc: the unused end of a large object goes back to the system after the purge delay.
  *
- * No worker runs: each test moves its clock on and purges in its place, so that no test depends on time. What is
- * resident is asked of the system.
+ * No worker runs: each test moves its clock on and purges in its place, so that no test depends on
+ * time. What is resident is asked of the system.
  */
 #include "heap_unit.h"
 
@@ -15,14 +15,6 @@ extern "C" {
 namespace {
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
-/* Pages at the end of a span that stay: the debug build has a fence there. */
-constexpr size_t kFences = LOAM_DEBUG ? 1 : 0;
-
-#if LM_SECURE
-
-TEST(Tails, OtherBuildsOnly) { GTEST_SKIP() << "secure builds have guards there"; }
-
-#else
 
 size_t span_bytes(const void *p) { return (size_t)lm_page_of(p)->slices << LM_SLICE_SHIFT; }
 size_t resident(const void *p, size_t from, size_t to) {
@@ -31,10 +23,6 @@ size_t resident(const void *p, size_t from, size_t to) {
     return from < to ? lm_os_resident_pages((const char *)p + from, to - from) * page : 0;
 }
 size_t resident(const void *p) { return resident(p, 0, span_bytes(p)); }
-size_t tail(const void *p) {
-    size_t end = span_bytes(p) - kFences * lm_os_page_bytes();
-    return resident(p, lm_page_of(p)->bytes, end);
-}
 
 /* As the worker does after so many ticks. */
 void pass(uint32_t ticks) {
@@ -80,6 +68,51 @@ class Tails : public unit::PausedWorkerTest {
     static void dirty(size_t bytes) { lm_block_free(take(bytes)); }
     char *wall_ = nullptr;
 };
+
+#if LM_SECURE
+
+/* A guard's memory goes when the guard is made; objects beyond the guards of a tick have tails. */
+TEST_F(Tails, OfObjectsWithAndWithoutGuards) {
+    constexpr size_t kBytes = 66 * kKiB, kObjects = 900;
+    dirty(160 * kMiB);
+    std::vector<char *> kept;
+    size_t guarded = 0;
+    for (size_t i = 0; i < kObjects; i++) {
+        kept.push_back(take(kBytes));
+        bool guard = lm_page_of(kept.back())->bias != 0;
+        guarded += guard;
+        EXPECT_TRUE(!guard || resident(kept.back()) <= kBytes + kBytes / 8) << i;
+    }
+    EXPECT_GT(guarded, 0u);
+    EXPECT_LT(guarded, kObjects);
+    pass_delay();
+    for (char *p : kept) {
+        EXPECT_LE(resident(p), kBytes + kBytes / 8);
+        EXPECT_TRUE(intact(p, kBytes));
+    }
+    /* Their canaries are whole, and they can grow into what was purged. */
+    for (char *&p : kept) {
+        char *q = (char *)lm_large_resize_fresh(lm_page_of(p), p, 90 * kKiB, nullptr);
+        if (q == nullptr) continue;
+        p = filled(q, 90 * kKiB);
+    }
+    pass_delay();
+    for (char *p : kept) {
+        EXPECT_TRUE(intact(p, lm_page_of(p)->bytes));
+        lm_block_free(p);
+    }
+    EXPECT_EQ(0u, lm_space.tails_listed);
+}
+
+#else
+
+/* Pages at the end of a span that stay: the debug build has a fence there. */
+constexpr size_t kFences = LOAM_DEBUG ? 1 : 0;
+
+size_t tail(const void *p) {
+    size_t end = span_bytes(p) - kFences * lm_os_page_bytes();
+    return resident(p, lm_page_of(p)->bytes, end);
+}
 
 TEST_F(Tails, GoBackAfterTheDelayForEverySize) {
     for (size_t bytes = 64 * kKiB + 1; bytes < 3 * kMiB; bytes += bytes / 16 + 1000) {
@@ -209,7 +242,7 @@ TEST_F(Tails, NothingByOption) {
     lm_block_free(p);
 }
 
-/* In a copy of a process whose worker was changing the list, it is made anew from the descriptors. */
+/* In a copy of a process whose worker was changing the list, it is made from the descriptors. */
 TEST_F(Tails, AreListedAnew) {
     std::vector<char *> kept;
     for (int i = 0; i < 10; i++) kept.push_back(take(66 * kKiB));
@@ -230,6 +263,8 @@ TEST_F(Tails, AreListedAnew) {
     }
 }
 
+#endif
+
 /* A block is copied where less than seven eighths of it would be used, unless it is small. */
 TEST_F(Tails, BlocksThatShrinkMove) {
     for (size_t bytes : {6 * kKiB, 20 * kKiB, 60000 + 0 * kKiB}) {
@@ -244,7 +279,5 @@ TEST_F(Tails, BlocksThatShrinkMove) {
     EXPECT_EQ(small, lm_realloc(small, 500)) << "a copy would cost more than it saves";
     lm_free(small);
 }
-
-#endif
 
 } // namespace

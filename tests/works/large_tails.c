@@ -1,15 +1,15 @@
 /*
- * large_tails.c - after a purge delay, large objects hold at most an eighth more than was requested,
- * whatever the memory that they came from was used for before.
+ * large_tails.c - after a purge delay, large objects hold at most an eighth more than was
+ * requested, whatever the memory that they came from was used for before.
  *
  *   large_tails peak      a peak of other sizes ends, objects just above 64 KiB stay
  *   large_tails shrink    objects are made smaller by realloc, above and below 64 KiB
  *   large_tails random    one thread allocates, frees and resizes in an order of chance
  *   large_tails threads   four threads do
  *
- * Catches: an allocator that rounds large objects up to its unit of spans and leaves what is behind them
- * resident, because the memory was used before; one whose realloc keeps a block at twice the size; a
- * purge that takes bytes of an object.
+ * Catches: an allocator that rounds large objects up to its unit of spans and leaves what is
+ * behind them resident, because the memory was used before; one whose realloc keeps a block at
+ * twice the size; a purge that takes bytes of an object.
  */
 #include "works.h"
 
@@ -17,7 +17,7 @@
 
 enum { objects = 600, threads = 4, settle_mib = 3 };
 #if LOAM_SECURE /* most freed objects wait with their guards before their memory goes back */
-enum { waits_mib = 64 };
+enum { waits_mib = 8 };
 #else
 enum { waits_mib = 0 };
 #endif
