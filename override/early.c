@@ -1,9 +1,7 @@
 /* early.c: makes malloc usable before thread-local storage is initialised.
  *
- *   dynamic linker: relocates libc ── ... ── relocates loam ── relocates the program ── copies TLS
- *   data
- *                                                 └─ prepare()         └─ its resolvers may call
- *                                                 malloc
+ *   dynamic linker:  relocates libc ─ ... ─ loam ─ ... ─ the program ─ copies TLS data
+ *                                           └─ prepare()  └─ its resolvers may call malloc
  *
  * The dynamic linker copies the initial values of thread-local variables only once everything is
  * relocated. Until then they are zero. malloc's fast path reads one such variable, lm_heap_self,
@@ -26,17 +24,19 @@ typedef void function_t(void);
 
 static void nothing(void) {}
 
-/* The compiler does not see that `prepared` names it. */
+/* The compiler does not see that lm_early_prepared names it. */
 __attribute__((used)) static function_t *prepare(void) {
     if (lm_thread_has_token()) lm_heap_before_start();
     return nothing;
 }
 
-static void prepared(void) LM_RESOLVED_BY("prepare");
+/* Not static: clang gives an indirect function external linkage in any case. */
+__attribute__((visibility("hidden"))) void lm_early_prepared(void) LM_RESOLVED_BY("prepare");
 
 /* The relocation of this word runs the resolver. Linkers sort such relocations by address, and this
  * section comes before all others that a program may have such words in. The function that the word
  * points to is called as a constructor, and does nothing. */
-__attribute__((used, section(".init_array.00001"))) static function_t *const early = prepared;
+__attribute__((used, section(".init_array.00001"))) static function_t *const early =
+    lm_early_prepared;
 
 #endif

@@ -211,6 +211,11 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 /* For code that reads memory as it lies, whatever a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
 
+/* For a function of the worker that ends it. Before a call that does not return, AddressSanitizer
+ * asks the C library for the bounds of the thread's stack, and that library does not know the
+ * worker. */
+#define LM_ENDS_WORKER __attribute__((noinline, no_sanitize("address")))
+
 /* For a guess at what another thread writes without a word to us: single words, and no more. */
 #define LM_READS_RACING __attribute__((noinline, no_sanitize("thread")))
 

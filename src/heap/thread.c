@@ -130,15 +130,18 @@ void lm_heap_before_start(void) {
 /* Gives the calling thread, which has no heap, the one that it has forgotten. Returns NULL if it
  * has forgotten none. */
 static lm_heap_t *remember(void) {
-    if (early == NULL || !early->active || early->token != lm_thread_token()) return NULL;
-    mine = early;
-    return unpark(early);
+    /* Acquire: the heap was made before. Relaxed: what another thread writes there is not our token. */
+    lm_heap_t *heap = lm_load_acquire(&early);
+    if (heap == NULL || !lm_load_relaxed(&heap->active)) return NULL;
+    if (lm_load_relaxed(&heap->token) != lm_thread_token()) return NULL;
+    mine = heap;
+    return unpark(heap);
 }
 
 static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (mine == ended) return NULL;
     if (mine != NULL) return unpark(mine);
-    if (!booted) {
+    if (!lm_load_relaxed(&booted)) { /* relaxed: as below */
         lm_heap_t *forgotten = remember();
         if (forgotten != NULL) return forgotten;
     }
@@ -153,7 +156,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (heap == NULL) return NULL;
     lm_biased_enter(&heap->lock);
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
-    heap->token = lm_thread_token();
+    lm_store_relaxed(&heap->token, lm_thread_token()); /* relaxed: others only compare it */
     if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
     /* Relaxed, all of these: a guess is enough. */
@@ -161,9 +164,12 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
-    if (!booted && early == NULL) early = heap;
-    /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the heap is
-     * not parked: the worker must not write into a thread that has gone. */
+    /* Relaxed: of several threads any may be the first, and what comes after boot is never asked for.
+     * Release: the heap is complete. */
+    if (!lm_load_relaxed(&booted) && lm_load_relaxed(&early) == NULL)
+        lm_store_release(&early, heap);
+    /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the
+     * heap is not parked: the worker must not write into a thread that has gone. */
     if (lm_thread_on_exit(heap_ended, heap))
         be_known(heap);
     else
@@ -609,11 +615,11 @@ static void after_fork_in_child(void) {
 void lm_heap_boot(void) {
     lm_lock_take(&lm_registry_lock);
     bool first = !booted;
-    booted = true;
+    lm_store_relaxed(&booted, true);
     lm_lock_give(&lm_registry_lock);
     if (!first) return;
     if (mine == NULL) (void)remember();
-    early = NULL;
+    lm_store_relaxed(&early, NULL);
     lm_biased_boot();
     lm_purge_boot();
     lm_purge_collect_idle = lm_idle_collect;

@@ -578,6 +578,8 @@ static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
         if (!read_stack(at, words, bytes)) return false;
         for (size_t w = 0; w < bytes / sizeof words[0]; w++) {
             for (size_t i = 0; i < restorers.count; i++) {
+                /* The analyzer does not see that the system call has written the words. */
+                // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult)
                 if (words[w] == restorers.address[i]) return false;
             }
         }

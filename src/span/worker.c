@@ -31,7 +31,7 @@ bool (*lm_purge_collect_alone)(bool last);
 
 /* ---- The worker's own side ---- */
 
-void lm_worker_leave(void) {
+LM_ENDS_WORKER void lm_worker_leave(void) {
     if (!lm_os_worker_self()) return;
     lm_store_relaxed(&lm_space.unfinished, true); /* relaxed: read after the worker's end */
     /* Sequentially consistent: a thread that finds the worker on has been seen by it, or finds it ended. */

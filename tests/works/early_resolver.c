@@ -54,11 +54,11 @@ static void allocate(void) {
     }
 }
 
-static int (*pick(void))(void) {
+__attribute__((used)) static int (*pick(void))(void) {
     allocate();
     return value;
 }
-static int (*pick_again(void))(void) {
+__attribute__((used)) static int (*pick_again(void))(void) {
     void *p = malloc(100);
     if (p == NULL) failed = -1;
     free(p);
