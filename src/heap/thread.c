@@ -1,19 +1,19 @@
-/* thread.c: heaps come with threads and go with them.
+/* thread.c: creates a thread's heap at its first allocation, and retires it when the thread exits.
  *
- *   first malloc: an idle heap, or a new one ──> active, in thread-local storage
- *   thread exit:  others' blocks sent home; the current pages stay, with what is ready, for the next thread;
- *                 of the others the empty ones go to the arena, the rest become orphans
- *   nobody comes: the worker takes the current pages as well
+ *   first malloc    the thread gets an idle heap, or a new one, which becomes active
+ *   thread exit     blocks of other heaps are sent home. The current pages stay in the heap with their free
+ *                   lists, for the next thread. Of the other pages, empty ones go to the arena and the
+ *                   others become orphans
+ *   no next thread  the worker takes the current pages as well (idle.c)
  *
- * Heaps are never unmapped, so that whoever still holds a page of one may tell it so. A thread that
- * goes on after its heap is gone (destructors of other keys, libc's own cleanup) allocates from the
- * common heap, whose token is no thread's: all its frees are remote ones.
+ * Heaps are never unmapped, so that a thread that still holds a page of a retired heap may notify that heap. A
+ * thread that goes on after its heap was retired (destructors of other keys, libc's own cleanup) allocates from the
+ * common heap. No thread has the common heap's token, so that all its frees are remote frees.
  *
- * Fork: while the program has one thread, nothing is locked, and signal handlers may fork. Otherwise the forking thread
- * takes every lock, so that in the child all heaps are consistent but for a
- * free() that another thread was in the middle of: at worst its one block is lost. The dead threads'
- * heaps end there as on thread exit, with `live` counted anew.
+ * What a fork does to heaps is in fork.c. Invariant: a heap is active, or in the list of idle heaps, or being
+ * handed over by the one thread that has just taken it from there.
  */
+#include "heap/thread.h"
 #include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
@@ -36,8 +36,7 @@ static lm_heap_t
     first; /* most processes need no other; those in the arena take memory of their own */
 lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
 
-/* Among those who use the common heap: inside, they count as one owner. */
-static LM_AT_START lm_lock_t common_lock;
+LM_AT_START lm_lock_t lm_common_lock;
 LM_AT_START uint32_t lm_heaps_active; /* atomic: a guess is enough */
 uint32_t lm_heaps_many = MANY_LEAST;  /* atomic: more than so many share */
 LM_AT_START uint32_t lm_heaps_kept;   /* atomic, the same */
@@ -91,8 +90,7 @@ lm_heap_t *lm_heap_create(void) {
 
 static bool heap_ended(void *value, unsigned rounds);
 
-/* Lets the worker see whether this thread sleeps. */
-static void be_known(lm_heap_t *heap) {
+void lm_heap_be_known(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
     heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
     heap->stack_top = lm_os_stack_top();
@@ -171,7 +169,7 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the
      * heap is not parked: the worker must not write into a thread that has gone. */
     if (lm_thread_on_exit(heap_ended, heap))
-        be_known(heap);
+        lm_heap_be_known(heap);
     else
         lm_unseen_add(heap);
     return heap;
@@ -240,16 +238,16 @@ lm_heap_t *lm_common_heap(void) {
 
 void *lm_common_alloc(unsigned size_class) {
     lm_heap_t *common = lm_common_heap();
-    lm_lock_take(&common_lock);
+    lm_lock_take(&lm_common_lock);
     void *block = lm_heap_refill(common, size_class);
-    lm_lock_give(&common_lock);
+    lm_lock_give(&lm_common_lock);
     return block;
 }
 
 void lm_common_trim(void) {
     if (!lm_load_acquire(&common_made)) return; /* acquire: as above */
     lm_heap_t *common = &lm_heap_common;
-    lm_lock_take(&common_lock);
+    lm_lock_take(&lm_common_lock);
     lm_biased_enter(&common->lock);
     lm_remote_drain(common);
     if (common->slow == common->slow_seen) {
@@ -257,7 +255,7 @@ void lm_common_trim(void) {
         lm_page_trim(common);
     }
     lm_biased_leave(&common->lock);
-    lm_lock_give(&common_lock);
+    lm_lock_give(&lm_common_lock);
 }
 
 enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8 /* at a time */, SHARE_MOST = 32 };
@@ -270,7 +268,7 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     if (n > SHARE_BLOCKS) n = SHARE_BLOCKS;
     lm_block_t *list = NULL;
     lm_heap_t *common = lm_common_heap();
-    lm_lock_take(&common_lock); /* what is in here, no fork finds half done */
+    lm_lock_take(&lm_common_lock); /* what is in here, no fork finds half done */
     for (; n > 0; n--) {
         lm_block_t *block = (lm_block_t *)lm_heap_refill(common, size_class);
         if (block == NULL) break;
@@ -280,7 +278,7 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     }
     foreign->handed_out = true;
     heap->head[size_class] = list;
-    lm_lock_give(&common_lock);
+    lm_lock_give(&lm_common_lock);
 }
 
 /* ---- End ---- */
@@ -356,11 +354,15 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
 
 void lm_heap_part_with_all(lm_heap_t *heap) { part_with_all(heap, false); }
 
-/* Heap lock held. */
-static void retire(lm_heap_t *heap, bool keeping) {
+void lm_heap_retire(lm_heap_t *heap, bool keeping) {
     part_with_all(heap, keeping);
     (void)lm_add_relaxed(&lm_heaps_active, (uint32_t)-1);
     if (heap->kept) (void)lm_add_relaxed(&lm_heaps_kept, 1);
+}
+
+void lm_heap_idle_add(lm_heap_t *heap) {
+    heap->next_idle = idle;
+    idle = heap;
 }
 
 void lm_heap_unkeep(lm_heap_t *heap) {
@@ -391,12 +393,11 @@ static void end_mine(lm_heap_t *heap) {
     mine = ended;
     lm_heap_self = &lm_heap_empty;
     heap->self = NULL;
-    retire(heap, worth_keeping());
+    lm_heap_retire(heap, worth_keeping());
     bool kept = heap->kept;
     lm_biased_leave(&heap->lock);
     lm_lock_take(&lm_registry_lock);
-    heap->next_idle = idle;
-    idle = heap;
+    lm_heap_idle_add(heap);
     lm_lock_give(&lm_registry_lock);
     if (!kept) return;
     lm_purge_poke(true);
@@ -445,173 +446,6 @@ void lm_heap_collect(void) {
     lm_biased_leave(&heap->lock);
 }
 
-/* ---- Fork ---- */
-
-#define FOR_EACH_HEAP(heap, node) \
-    for (lm_node_t *node = lm_registry.first; node != NULL; \
-         node = lm_list_after(&lm_registry, node)) \
-        for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
-
-/* The program has one thread: it holds what locks it has taken, perhaps below a signal handler that forks now, and the
- * worker changes nothing that its absence would spoil (decision 0029). */
-static bool forks_alone;
-
-static void before_fork(void) {
-    forks_alone = lm_purge_alone();
-    if (forks_alone) return;
-    lm_port_before_fork(); /* who holds it may be in the program's own code, and allocate there */
-    lm_lock_take(&lm_registry_lock);
-    lm_lock_take(&common_lock); /* before its heap: who holds it may wait there to be let in */
-    lm_whole_lock_late();       /* as well */
-    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
-    lm_biased_settle();
-    FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
-    lm_whole_lock();
-    lm_transfer_lock();
-    lm_offset_lock();
-    lm_sampled_lock();
-    lm_orphan_lock();
-    lm_sites_lock();
-    lm_span_lock();
-    lm_store_relaxed(&lm_fork_owner, lm_thread_token());
-}
-
-static void after_fork_in_parent(void) {
-    if (forks_alone) return;
-    lm_store_relaxed(&lm_fork_owner, 0);
-    lm_span_unlock();
-    lm_sites_unlock();
-    lm_orphan_unlock();
-    lm_sampled_unlock();
-    lm_offset_unlock();
-    lm_transfer_unlock();
-    lm_whole_unlock();
-    FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
-    lm_lock_give(&common_lock);
-    lm_lock_give(&lm_registry_lock);
-    lm_port_after_fork(false);
-}
-
-static void count_anew(lm_page_t *page, bool full) {
-    uint32_t n = 0;
-    for (lm_block_t *block = page->free; block != NULL && n < page->carved;
-         block = lm_link_get(block))
-        n++;
-    page->live = page->carved - n - (full ? page->bias : 0);
-}
-
-static void end_in_child(lm_heap_t *heap) {
-    heap->self = NULL;
-    heap->parked = false;
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        if (heap->current[c] != NULL) count_anew(heap->current[c], false);
-        lm_list_t *list = &heap->partial[c];
-        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
-            count_anew(LM_CONTAINER(n, lm_page_t, link), false);
-        }
-        list = &heap->full[c];
-        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
-            count_anew(LM_CONTAINER(n, lm_page_t, link), true);
-        }
-    }
-    if (heap->special == LM_IS_BRANCH) {
-        lm_branch_ends(heap);
-        return;
-    }
-    retire(heap, false);
-    lm_branch_forget_all(heap); /* they come by themselves */
-    heap->next_idle = idle;
-    idle = heap;
-}
-
-/* What a dead thread was about to hand over, as far as it hangs together. */
-static void end_foreign(lm_heap_t *heap) {
-    lm_later_return(heap);
-    for (unsigned c = 1; c < LM_CLASSES; c++) {
-        lm_block_t *block = heap->foreign[c].first, *next;
-        heap->foreign[c].first = NULL;
-        heap->foreign[c].granted = heap->foreign[c].room = 0;
-        for (; block != NULL && lm_page_of(block)->size_class >= c; block = next) {
-            next = lm_link_get(block);
-            lm_remote_push(NULL, lm_page_of(block), block, block, 1);
-        }
-    }
-    heap->foreign_bytes = 0;
-}
-
-/* A dead thread may have marked a page and not told its heap. */
-static void notify_again(lm_page_t *page, void *context) {
-    (void)context;
-    if (page->kind != LM_KIND_PAGE || !(page->remote & LM_REMOTE_QUEUED)) return;
-    page->notified = page->heap->notified;
-    page->heap->notified = page;
-}
-
-static bool not_here(const lm_heap_t *heap) {
-    const lm_heap_t *of = heap->main;
-    return (heap->active || heap->special == LM_IS_BRANCH) && of != NULL && of != mine &&
-           of != &lm_heap_common;
-}
-
-/* The locks that the worker of another process may have held when this process was copied from it. */
-static void break_locks(bool collecting) {
-    if (!collecting) return;
-    lm_sites_after_fork();
-    lm_orphan_after_fork();
-    lm_offset_after_fork();
-    lm_transfer_after_fork();
-    lm_lock_reset(&common_lock);
-    lm_lock_reset(&lm_registry_lock);
-    FOR_EACH_HEAP(heap, node) lm_store_relaxed(&heap->lock.asked, 0);
-}
-
-static void after_fork_alone(void) {
-    lm_span_after_fork_alone();
-    lm_os_judge_after_fork();
-    lm_os_message_after_fork();
-    /* Not under the heap's lock, which the interrupted thread may hold: only the worker reads the number,
-     * and there is no worker here. */
-    if (mine != NULL && mine != ended && mine->tid != 0) mine->tid = lm_port_thread_id();
-}
-
-static void after_fork_in_child(void) {
-    if (forks_alone) {
-        after_fork_alone();
-        return;
-    }
-    lm_store_relaxed(&lm_fork_owner, 0);
-    lm_span_after_fork();
-    lm_sites_after_fork();
-    lm_orphan_after_fork();
-    lm_sampled_after_fork();
-    lm_os_judge_after_fork();
-    lm_offset_after_fork();
-    lm_transfer_after_fork();
-    lm_whole_after_fork();
-    lm_idle_after_fork();
-    lm_lock_reset(&common_lock);
-    /* The registry stays locked to the end: the worker, should one start, waits there first. */
-    FOR_EACH_HEAP(heap, node) {
-        heap->lock = (lm_biased_t){0, 0};
-        heap->notified = NULL;
-    }
-    lm_span_visit(notify_again, NULL);
-    FOR_EACH_HEAP(heap, node) {
-        if (!not_here(heap)) continue;
-        lm_reuse_interrupted();
-        end_foreign(heap);
-    }
-    bool here = mine != NULL && mine != ended;
-    lm_unseen_after_fork(here && mine->self == NULL ? mine : NULL);
-    FOR_EACH_HEAP(heap, node) {
-        if (not_here(heap)) end_in_child(heap);
-        if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread */
-    }
-    lm_lock_give(&lm_registry_lock);
-    if (here && mine->self != NULL) be_known(mine);
-    lm_port_after_fork(true);
-}
-
 void lm_heap_boot(void) {
     lm_lock_take(&lm_registry_lock);
     bool first = !booted;
@@ -624,6 +458,5 @@ void lm_heap_boot(void) {
     lm_purge_boot();
     lm_purge_collect_idle = lm_idle_collect;
     lm_purge_collect_alone = lm_idle_collect_alone;
-    lm_purge_break_locks = break_locks;
-    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+    lm_heap_fork_boot();
 }

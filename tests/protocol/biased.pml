@@ -14,7 +14,7 @@
  *   leave             lm_biased_leave
  *   settle, let       lm_biased_settle, lm_biased_let
  *   Visit             visit_each (heap/idle.c): passes by where the owner is inside
- *   Stop              before_fork (heap/thread.c): waits for the owner, lm_biased_wait
+ *   Stop              before_fork (heap/fork.c): waits for the owner, lm_biased_wait
  *   Forbid            lm_biased_forbid
  *   barrier           membarrier, or that the system refuses it and 4 ms pass: then what was stored before
  *                     has reached memory. No architecture promises that, all do it a thousand times faster.

@@ -17,7 +17,7 @@
  *   send_unwanted    lm_transfer_empty, send_home (transfer.c)
  *   park             the same in idle.c, with lm_foreign_return_sleeper (remote.c)
  *   heap_get         lm_heap_get, unpark (thread.c)
- *   Forker           what is there once before_fork (thread.c) has all locks
+ *   Forker           what is there once before_fork (fork.c) has all locks
  *   in_call          what lm_os_thread_sleeps reads in /proc
  *   asked            lm_biased_ask and lm_biased_let (os/os.h); what an owner does inside is one step, biased.pml
  *                    is for how it gets there. The transfer cache's lock as well

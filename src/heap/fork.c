@@ -1,0 +1,187 @@
+/* fork.c: what a fork does to the heaps of the process that forks, and to those of the child.
+ *
+ *   before, one thread       nothing: no lock is taken, and signal handlers may fork (decision 0029)
+ *   before, several threads  the forking thread takes every lock, in the order of room.h, and then passes through
+ *                            all of them until the fork is done (lm_fork_owner)
+ *   after, parent            the locks are given back
+ *   after, child             the locks are free. The heaps of threads that the child does not have are retired as
+ *                            on thread exit, with their counts of live blocks made anew
+ *
+ * It cannot see the middle of another thread's fast path, which takes no lock: of a free() that another thread was
+ * in the middle of, the child loses that one block at worst. Invariant in the child: each heap is the calling
+ * thread's, the common heap, or idle; and no lock is taken.
+ */
+#include "heap/branch.h"
+#include "heap/room.h"
+#include "heap/secure.h"
+#include "heap/thread.h"
+
+#define FOR_EACH_HEAP(heap, node) \
+    for (lm_node_t *node = lm_registry.first; node != NULL; \
+         node = lm_list_after(&lm_registry, node)) \
+        for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
+
+/* The program has one thread: it holds what locks it has taken, perhaps below a signal handler that forks now, and the
+ * worker changes nothing that its absence would spoil (decision 0029). */
+static bool forks_alone;
+
+static void before_fork(void) {
+    forks_alone = lm_purge_alone();
+    if (forks_alone) return;
+    lm_port_before_fork(); /* who holds it may be in the program's own code, and allocate there */
+    lm_lock_take(&lm_registry_lock);
+    lm_lock_take(&lm_common_lock); /* before its heap: who holds it may wait there to be let in */
+    lm_whole_lock_late();          /* as well */
+    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
+    lm_biased_settle();
+    FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
+    lm_whole_lock();
+    lm_transfer_lock();
+    lm_offset_lock();
+    lm_sampled_lock();
+    lm_orphan_lock();
+    lm_sites_lock();
+    lm_span_lock();
+    lm_store_relaxed(&lm_fork_owner, lm_thread_token());
+}
+
+static void after_fork_in_parent(void) {
+    if (forks_alone) return;
+    lm_store_relaxed(&lm_fork_owner, 0);
+    lm_span_unlock();
+    lm_sites_unlock();
+    lm_orphan_unlock();
+    lm_sampled_unlock();
+    lm_offset_unlock();
+    lm_transfer_unlock();
+    lm_whole_unlock();
+    FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
+    lm_lock_give(&lm_common_lock);
+    lm_lock_give(&lm_registry_lock);
+    lm_port_after_fork(false);
+}
+
+static void count_anew(lm_page_t *page, bool full) {
+    uint32_t n = 0;
+    for (lm_block_t *block = page->free; block != NULL && n < page->carved;
+         block = lm_link_get(block))
+        n++;
+    page->live = page->carved - n - (full ? page->bias : 0);
+}
+
+static void end_in_child(lm_heap_t *heap) {
+    heap->self = NULL;
+    heap->parked = false;
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (heap->current[c] != NULL) count_anew(heap->current[c], false);
+        lm_list_t *list = &heap->partial[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            count_anew(LM_CONTAINER(n, lm_page_t, link), false);
+        }
+        list = &heap->full[c];
+        for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
+            count_anew(LM_CONTAINER(n, lm_page_t, link), true);
+        }
+    }
+    if (heap->special == LM_IS_BRANCH) {
+        lm_branch_ends(heap);
+        return;
+    }
+    lm_heap_retire(heap, false);
+    lm_branch_forget_all(heap); /* the walk over all heaps comes to its branches by itself */
+    lm_heap_idle_add(heap);
+}
+
+/* What a dead thread was about to hand over, as far as it hangs together. */
+static void end_foreign(lm_heap_t *heap) {
+    lm_later_return(heap);
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_block_t *block = heap->foreign[c].first, *next;
+        heap->foreign[c].first = NULL;
+        heap->foreign[c].granted = heap->foreign[c].room = 0;
+        for (; block != NULL && lm_page_of(block)->size_class >= c; block = next) {
+            next = lm_link_get(block);
+            lm_remote_push(NULL, lm_page_of(block), block, block, 1);
+        }
+    }
+    heap->foreign_bytes = 0;
+}
+
+/* A dead thread may have marked a page and not told its heap. */
+static void notify_again(lm_page_t *page, void *context) {
+    (void)context;
+    if (page->kind != LM_KIND_PAGE || !(page->remote & LM_REMOTE_QUEUED)) return;
+    page->notified = page->heap->notified;
+    page->heap->notified = page;
+}
+
+static bool not_here(const lm_heap_t *heap) {
+    const lm_heap_t *of = heap->main;
+    return (heap->active || heap->special == LM_IS_BRANCH) && of != NULL && of != lm_heap_mine() &&
+           of != &lm_heap_common;
+}
+
+/* The locks that the worker of another process may have held when this process was copied from it. */
+static void break_locks(bool collecting) {
+    if (!collecting) return;
+    lm_sites_after_fork();
+    lm_orphan_after_fork();
+    lm_offset_after_fork();
+    lm_transfer_after_fork();
+    lm_lock_reset(&lm_common_lock);
+    lm_lock_reset(&lm_registry_lock);
+    FOR_EACH_HEAP(heap, node) lm_store_relaxed(&heap->lock.asked, 0);
+}
+
+static void after_fork_alone(void) {
+    lm_span_after_fork_alone();
+    lm_os_judge_after_fork();
+    lm_os_message_after_fork();
+    /* Not under the heap's lock, which the interrupted thread may hold: only the worker reads the number,
+     * and there is no worker here. */
+    lm_heap_t *mine = lm_heap_mine();
+    if (mine != NULL && mine->tid != 0) mine->tid = lm_port_thread_id();
+}
+
+static void after_fork_in_child(void) {
+    if (forks_alone) {
+        after_fork_alone();
+        return;
+    }
+    lm_store_relaxed(&lm_fork_owner, 0);
+    lm_span_after_fork();
+    lm_sites_after_fork();
+    lm_orphan_after_fork();
+    lm_sampled_after_fork();
+    lm_os_judge_after_fork();
+    lm_offset_after_fork();
+    lm_transfer_after_fork();
+    lm_whole_after_fork();
+    lm_idle_after_fork();
+    lm_lock_reset(&lm_common_lock);
+    /* The registry stays locked to the end: the worker, should one start, waits there first. */
+    FOR_EACH_HEAP(heap, node) {
+        heap->lock = (lm_biased_t){0, 0};
+        heap->notified = NULL;
+    }
+    lm_span_visit(notify_again, NULL);
+    FOR_EACH_HEAP(heap, node) {
+        if (!not_here(heap)) continue;
+        lm_reuse_interrupted();
+        end_foreign(heap);
+    }
+    lm_heap_t *mine = lm_heap_mine();
+    lm_unseen_after_fork(mine != NULL && mine->self == NULL ? mine : NULL);
+    FOR_EACH_HEAP(heap, node) {
+        if (not_here(heap)) end_in_child(heap);
+        if (heap->kept) lm_heap_unkeep(heap); /* the child may never start a thread */
+    }
+    lm_lock_give(&lm_registry_lock);
+    if (mine != NULL && mine->self != NULL) lm_heap_be_known(mine);
+    lm_port_after_fork(true);
+}
+
+void lm_heap_fork_boot(void) {
+    lm_purge_break_locks = break_locks;
+    lm_thread_on_fork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
