@@ -1,11 +1,26 @@
-/* arena.c: one growing arena, cut into spans of slices.
+/* arena.c: the spans of one arena: which are free, which one a caller gets, and how one comes back.
  *
- * Free spans sit in bins by size and carry their length at both ends (boundary tags, Knuth, TAOCP 1,
- * 2.5), so that take and give cost the same however many spans there are. Best fit by bins: exact up
- * to 32 slices, then the first that fits among a few; within a bin the lowest found first, which keeps
- * the arena's top empty. Dirty spans come first: memory that is resident already costs nothing.
+ * A free span sits in a bin by its size and carries its length at both ends (boundary tags, Knuth,
+ * TAOCP 1, 2.5). So adding, merging and removing a span cost the same however many spans exist. A
+ * search is best fit by bins: exact up to 32 slices, then the best of at most 24 spans of the first
+ * bin. Within a bin the span with the lowest address is found first as a rule, which keeps the
+ * arena's top empty.
  *
- * It cannot hand out parts of a slice, and takes one lock: callers come here once a page, not a block.
+ *   take   dirty before clean: memory that is resident already costs no page fault. Then a hole
+ *          between spans in use, then the arena's end, which grows (grow.c)
+ *   give   a span becomes dirty and is stamped with the worker's clock; the worker purges it later
+ *          (purge.c)
+ *   move   the pages of a large object move to a longer span, without a copy
+ *
+ * A call that takes may give lm_space.lock up in between, where a huge page is backed or dirty
+ * spans are purged first. What it has found before that may be gone afterwards, so it searches
+ * again.
+ *
+ * It cannot hand out parts of a slice, and takes one lock: callers come here once a page or large
+ * object, not once a block. Spans of ranges (range.c) only pass through.
+ *
+ * Invariant (lm_span_check): both ends of a span name its kind and its length, free neighbours of
+ * one kind and group are merged, and the counts by kind are the sums over the spans.
  */
 #include "span/room.h"
 
@@ -14,14 +29,7 @@ LM_AT_START lm_page_t lm_nobody;
 LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
 lm_span_counts_t lm_span_counts;
 
-enum {
-    GROW_LEAST = 16,  /* slices: 1 MiB */
-    GROW_MOST = 512,  /* 32 MiB */
-    LOOK_IN_BIN = 24, /* spans of different sizes looked at in one bin */
-    /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all that goes back. */
-    SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
-    SKIPS = 8, /* strangers in our way that we step over, twice as far each time */
-};
+enum { LOOK_IN_BIN = 24 }; /* spans of different sizes looked at in one bin */
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
@@ -37,8 +45,8 @@ static void account(lm_kind_t kind, size_t slices, bool add) {
     lm_store_relaxed(count, add ? *count + slices : *count - slices);
 }
 
-/* A span that the system has refused enters or leaves its list. Apart, because it is rare. Relaxed: as in
- * account. */
+/* A span that the system has refused enters or leaves its list. Apart, because it is rare.
+ * Relaxed: as in account. */
 static LM_COLD void refused_comes(lm_page_t *span) {
     lm_list_add_last(&lm_space.refused, &span->age);
     lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices + span->slices);
@@ -82,16 +90,10 @@ void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group,
     account(kind, slices, true);
 }
 
-/* Of an end of a free span. */
-LM_INLINE bool is_free_as(size_t slice, lm_kind_t kind, lm_group_t group) {
-    const lm_page_t *end = lm_space_slot(slice);
-    return end->kind == kind && lm_space_group(end) == group;
-}
-
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
     size_t own = slices;
     lm_group_t group = lm_space_group(lm_space_slot(first));
-    if (first > 0 && is_free_as(first - 1, kind, group)) {
+    if (first > 0 && lm_space_is_free_as(first - 1, kind, group)) {
         size_t before = lm_space_slot(first - 1)->slices;
         lm_page_t *span = lm_space_slot(first - before);
         if (before > own) stamp = span->stamp;
@@ -99,7 +101,7 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
         first -= before;
         slices += before;
     }
-    if (first + slices < lm_arena.slices && is_free_as(first + slices, kind, group)) {
+    if (first + slices < lm_arena.slices && lm_space_is_free_as(first + slices, kind, group)) {
         lm_page_t *span = lm_space_slot(first + slices);
         if (span->slices > own) stamp = span->stamp;
         lm_space_remove(span);
@@ -109,7 +111,8 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
     return lm_space_slot(first);
 }
 
-/* The best free span of that kind and group with at least so many slices, NULL iff there is none. */
+/* Returns the best free span of that kind and group with at least so many slices, NULL iff
+ * there is none. */
 static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
     size_t which = lm_free_kind(kind, group), bin = lm_space_bin(slices);
     if (bin >= LM_EXACT_BINS) {
@@ -132,131 +135,7 @@ static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
     return LM_CONTAINER(lm_space.bins[which][lm_lowest_bit(larger)].first, lm_page_t, link);
 }
 
-/* ---- Growing ---- */
-
-/* Makes one of the two metadata arrays cover its first `bytes` bytes. Neither may be taken by another. */
-static lm_commit_t cover(void *array, size_t *committed, size_t bytes) {
-    bytes = lm_align_up(bytes, LM_OS_UNIT);
-    if (bytes <= *committed) return LM_COMMIT_DONE;
-    lm_commit_t got =
-        lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved);
-    if (got == LM_COMMIT_DONE) *committed = bytes;
-    return got;
-}
-
-static bool cover_metadata(size_t slices) {
-    return cover(lm_arena.map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) ==
-               LM_COMMIT_DONE &&
-           cover(lm_arena.pages, &lm_space.pages_committed, slices * sizeof(lm_page_t)) ==
-               LM_COMMIT_DONE;
-}
-
-/* Puts map, descriptors and slices side by side into the place that the system names. */
-static bool place_arena(void) {
-    const size_t each = LM_SLICE_BYTES + sizeof(lm_page_t) + sizeof(lm_page_t *);
-    size_t bytes = each << LM_SLICES_MOST_LOG2;
-    uintptr_t at = lm_os_place(&bytes, &lm_space.reserved);
-    if (at == 0) return false;
-    size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
-    lm_arena.map = (lm_page_t **)at;
-    lm_space.map_committed = LM_OS_UNIT;
-    /* A unit that is never committed lies behind either array: what overflows the one ends there. */
-    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT) + LM_OS_UNIT;
-    lm_arena.pages = (lm_page_t *)at;
-    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
-    lm_store_relaxed(&lm_arena.base, at);
-    lm_space.slices_most = slices;
-    lm_space.slices_cheap = (size_t)1 << 20; /* 64 GiB, whose map takes 8 MiB */
-    lm_space.placed = true;
-    return true;
-}
-
-/* Adds [lm_arena.slices, +slices) to the arena, as `kind`. */
-static void publish(size_t slices) {
-    size_t first = lm_arena.slices;
-    for (size_t i = first; i < first + slices; i++) lm_store_relaxed(&lm_arena.map[i], &lm_nobody);
-    /* Release: who finds a slice below the bound finds its map entry. */
-    lm_store_release(&lm_arena.slices, first + slices);
-}
-
-/* Adds slices behind `gap` slices that belong to somebody else and stay out, as a span in use for ever.
- * Nothing has changed unless DONE. */
-static lm_commit_t grow_behind(size_t gap, size_t slices) {
-    size_t first = lm_arena.slices, start = first + gap;
-    if (LM_UNLIKELY(start + slices > lm_space.slices_cheap)) lm_limit_addresses();
-    if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
-        return LM_COMMIT_NO_MEMORY;
-    void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));
-    lm_commit_t got = lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
-    if (got != LM_COMMIT_DONE) return got;
-    if (!cover_metadata(start + slices)) {
-        (void)lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
-        return LM_COMMIT_NO_MEMORY;
-    }
-    lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
-    LM_METER(system(slices << LM_SLICE_SHIFT));
-    publish(gap + slices);
-    lm_space.grown++;
-    if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
-    lm_space.gap_slices += gap;
-    lm_space_set_group(start, LM_GROUP_LARGE);
-    lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
-    return LM_COMMIT_DONE;
-}
-
-/* Adds at least `slices` right at the end. By a sixteenth at a time: few calls for the large, little
- * mapped for the small. */
-static lm_commit_t grow_in_place(size_t slices) {
-    size_t step = lm_arena.slices / 16;
-    if (step < GROW_LEAST) step = GROW_LEAST;
-    if (step > GROW_MOST) step = GROW_MOST;
-    if (step > slices && grow_behind(0, step) == LM_COMMIT_DONE) return LM_COMMIT_DONE;
-    return grow_behind(0, slices);
-}
-
-/* Makes the arena end in a clean span of at least `slices`. */
-static bool grow(size_t slices) {
-    if (!lm_space.placed && !place_arena()) return false;
-    size_t end = lm_arena.slices, there = 0;
-    if (end > 0 && is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
-        there = lm_space_slot(end - 1)->slices;
-    if (there >= slices) return true;
-    lm_commit_t got = grow_in_place(slices - there);
-    for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
-        got = grow_behind(gap, slices);
-    }
-    return got == LM_COMMIT_DONE;
-}
-
-/* ---- Shrinking ---- */
-
-/* Purges the system pages that lie wholly within [from, to). */
-static void purge_within(void *from, void *to) {
-    size_t page = lm_os_page_bytes();
-    uintptr_t first = lm_align_up((uintptr_t)from, page), end = lm_align_down((uintptr_t)to, page);
-    if (first < end) (void)lm_os_purge((void *)first, end - first);
-}
-
-void lm_space_settle(lm_page_t *span) {
-    size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
-    bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
-    goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
-    /* Where a sandbox refuses, the addresses stay: they could not be committed again. */
-    if (goes && lm_os_release(lm_span_start(span), slices << LM_SLICE_SHIFT, lm_space.reserved)) {
-        lm_space_look_at_mapped();
-        lm_space.mapped.gone += slices;
-        lm_space_remove(span);
-        /* Release: a thread that still sees the old bound asks for a pointer that is no object. */
-        lm_store_release(&lm_arena.slices, first);
-        purge_within(lm_space_slot(first), lm_space_slot(end));
-        purge_within(lm_arena.map + first, lm_arena.map + end);
-    } else if (slices >= SETTLE_LEAST) {
-        purge_within(lm_space_slot(first + 1),
-                     lm_space_slot(end - 1)); /* only the ends say something */
-    }
-}
-
-/* ---- Taking and giving ---- */
+/* ---- Cutting ---- */
 
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
     size_t start = lm_span_slice(span), length = span->slices;
@@ -281,7 +160,8 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
 
 lm_page_t *lm_space_clean(size_t slices) {
     lm_page_t *span = find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
-    return span == NULL && grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices) : span;
+    return span == NULL && lm_space_grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
+                                                 : span;
 }
 
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
@@ -289,16 +169,20 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
     return lm_align_up(base_slice + lm_span_slice(span), align_slices) - base_slice;
 }
 
-/* A clean span that fits but is too short for a huge page and does not grow with the arena: left alone, such
- * holes would spread over more and more addresses. NULL iff there is none. */
+/* ---- Taking and giving ---- */
+
+/* Returns a clean span that fits, is too short for a huge page and does not lie at the arena's
+ * end; NULL iff none does. If such holes were left alone, pages would spread over more and more
+ * addresses. */
 static lm_page_t *hole(lm_group_t group, size_t slices) {
     lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
     if (span == NULL || span->slices >= LM_HUGE_SPAN) return NULL;
     return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
 }
 
-/* The longest dirty span of fewer slices, cut to what holds at least two blocks and leaves an eighth at most
- * unused; 0 iff there is none. */
+/* Returns the slices to take of a dirty span that is shorter than wanted: the most for which
+ * some dirty span exists, which hold two blocks and leave at most an eighth unused. Returns 0
+ * iff there are none. */
 static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
     uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY, group)];
     filled &= ((uint64_t)1 << lm_space_bin(slices)) - 1;
@@ -316,7 +200,8 @@ static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
 }
 
 #if LM_SECURE
-/* What was nobody's becomes the group's. */
+/* Returns a dirty span that belongs to no group yet, as one of this group; NULL iff there is
+ * none. */
 static lm_page_t *dirty_of_nobody(lm_group_t group, size_t slices) {
     lm_page_t *span = find(LM_KIND_DIRTY, LM_GROUP_LARGE, slices);
     return span != NULL ? lm_group_claim(group, span) : NULL;
@@ -336,8 +221,9 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
     return lm_space_clean(slices);
 }
 
-/* The system gives no more: what is being purged comes back soon, and a dirty span and its clean neighbour are one when
- * both are clean. Gives the lock up meanwhile. */
+/* The system gives no more memory. Purges everything, since a dirty span and its clean neighbour
+ * become one span once both are clean, waits for spans that others purge, and searches again.
+ * Returns NULL iff that was in vain. Gives the lock up meanwhile. */
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
     lm_store_relaxed(&lm_space.scarce, true);
@@ -353,8 +239,8 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     return span;
 }
 
-/* bytes: of each block of a page; usable ones of a large object, 0: all; 0 for other kinds. spared: slices that become
- * clean soon, because their pages move here. */
+/* bytes: size of each block of a page; usable bytes of a large object, where 0 means the whole
+ * span; 0 for other kinds. spared: slices that become clean soon because their pages move here. */
 static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t bytes,
                             bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
@@ -401,7 +287,8 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     }
     lm_lock_give(&lm_space.lock);
     if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
-    /* What is not used of a huge page, or of a large object's span, is dirty and may be for ever. */
+    /* What is not used of a huge page, or of a large object's span, is dirty and may be for
+     * ever. */
     if (LM_UNLIKELY(poke)) lm_purge_poke(kind == LM_KIND_LARGE);
     return span;
 }
@@ -416,7 +303,8 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     return span;
 }
 
-/* Where there are ranges for everybody: near ones, the arena, the others. */
+/* For processes with ranges that serve every thread. Tries near ranges, then the arena, then the
+ * others. */
 static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slices, lm_kind_t kind,
                                                size_t bytes, bool crowded, bool *zero) {
     lm_page_t *span = lm_range_take_near(slices, align_slices, kind, zero);
@@ -425,7 +313,7 @@ static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slice
 }
 
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero) {
-    /* Relaxed: one that comes this moment serves the next. */
+    /* Relaxed: a range that is added at this moment serves the next call. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0) && kind != LM_KIND_META)
         return take_with_ranges(slices, align_slices, kind, 0, false, zero);
     return take(slices, align_slices, kind, 0, false, 0, zero);
@@ -443,7 +331,8 @@ lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bo
     return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
-/* Relaxed, here and below: numbers. What there is grows until something goes, so that its most is looked at then. */
+/* Relaxed, here and below: statistics. Counts only grow until a span is given back, so each peak is
+ * noted here. */
 static void page_goes(lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
@@ -466,7 +355,7 @@ void lm_space_large_goes(const lm_page_t *span) {
                    lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
            objects = lm_load_relaxed(&counts->large) - counts->large_gone;
     lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
-    lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may be there, too */
+    lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may write it at this moment */
     if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);
 }
 
@@ -526,69 +415,10 @@ void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
         map(&lm_arena.map[lm_span_slice(span)], slices, page);
 }
 
-/* Where free spans in a row from `from` end that a large one may grow into, looking no further than needed to reach
- * `to`. */
-static size_t free_until(size_t from, size_t to) {
-    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from)) &&
-           lm_space_group(lm_space_slot(from)) == LM_GROUP_LARGE)
-        from += lm_space_slot(from)->slices;
-    return from;
-}
-
-bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero) {
-    *zero = false;
-    if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
-    size_t first = lm_span_slice(span);
-    bool done = false;
-    lm_lock_take(&lm_space.lock);
-    size_t have = span->slices, end = first + have;
-    if (slices > have && !lm_limit_admits(slices - have, 0)) {
-        lm_lock_give(&lm_space.lock);
-        return false;
-    }
-    /* Behind us there may be dirty and clean free spans, and then the arena's end, which may move. */
-    size_t reach = free_until(end, first + slices);
-    if (reach < first + slices && reach == lm_arena.slices &&
-        grow_in_place(first + slices - reach) == LM_COMMIT_DONE) {
-        reach = free_until(end, first + slices);
-    }
-    if (reach >= first + slices && slices > have) {
-        *zero = true;
-        while (end < first + slices) {
-            lm_page_t *next = lm_space_slot(end);
-            size_t left = first + slices - end, length = next->slices;
-            size_t part = length < left ? length : left;
-            if (next->kind != LM_KIND_CLEAN) *zero = false;
-            lm_space_carve(next, end, part, LM_KIND_LARGE);
-            end += part;
-        }
-        lm_space_label(first, slices, LM_KIND_LARGE);
-        done = true;
-    }
-    lm_lock_give(&lm_space.lock);
-    return done;
-}
-
-void lm_span_shrink(lm_page_t *span, size_t slices) {
-    if (LM_UNLIKELY(span->range != 0)) {
-        lm_range_shrink(span, slices);
-        return;
-    }
-    size_t first = lm_span_slice(span), cut = span->slices - slices;
-    if (cut == 0) return;
-    lm_lock_take(&lm_space.lock);
-    lm_space_label(first, slices, (lm_kind_t)span->kind);
-    lm_space_set_group(first + slices, lm_space_group(span));
-    lm_space_insert(first + slices, cut, LM_KIND_DIRTY, lm_space.tick);
-    lm_purge_inline();
-    lm_lock_give(&lm_space.lock);
-    lm_purge_poke(false);
-}
-
 lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
-        return NULL;                   /* shut in: mremap may be forbidden too */
-    if (span->range != 0) return NULL; /* that memory has its place */
+        return NULL;                   /* the program is shut in: mremap may be forbidden too */
+    if (span->range != 0) return NULL; /* a range has its own memory, which stays in place */
     size_t old = span->slices;
     lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, clean);
     if (target == NULL) return NULL;
@@ -598,7 +428,8 @@ lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     lm_lock_take(&lm_space.lock);
     lm_space.moving_slices -= old;
     if (LM_UNLIKELY(hole)) {
-        /* Anybody may map memory there: it is a stranger's from now on. */
+        /* The addresses are unmapped, and any code may map memory there: they are a gap from now
+         * on. */
         lm_space_label(lm_span_slice(empty), empty->slices, LM_KIND_NONE);
         lm_space.gap_slices += empty->slices;
     } else if (moved || *clean) {

@@ -3,7 +3,7 @@
  * A page fault costs a microsecond and a half for each 4 KiB, and an eighth of that within a huge page,
  * whose entry in the processor's address cache also reaches 512 times as far. But a huge page under a
  * few objects is memory lost, and the kernel's habit of making huge pages out of what was purged loses
- * it again later. So the system is told not to (arena.c), and huge pages are made here, by decision:
+ * it again later. So the system is told not to (grow.c), and huge pages are made here, by decision:
  *
  *   clean, 2 MiB, aligned  ── backed at once, without the lock ──>  dirty: resident and free
  *

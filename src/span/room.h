@@ -156,6 +156,12 @@ LM_INLINE lm_group_t lm_space_group_for(lm_kind_t kind, size_t block_bytes) {
 #endif
 }
 
+/* Whether the slice is an end of a free span of that kind and group. */
+LM_INLINE bool lm_space_is_free_as(size_t slice, lm_kind_t kind, lm_group_t group) {
+    const lm_page_t *end = lm_space_slot(slice);
+    return end->kind == kind && lm_space_group(end) == group;
+}
+
 /* Makes [first, first+slices) a free span of that kind, of the group that the first slot says, merged with its
  * neighbours. stamp is for dirty
  * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
@@ -199,6 +205,10 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
 
 /* Cuts [first, first+slices) out of the free span, which covers it. */
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind);
+
+/* grow.c: makes the arena end in a clean span of at least so many slices that belongs to no group. Returns false
+ * iff there is no memory. */
+bool lm_space_grow(size_t slices);
 
 /* A clean span of at least so many slices, nobody's, from a grown arena if need be; NULL iff there is no memory. */
 lm_page_t *lm_space_clean(size_t slices);
@@ -272,7 +282,7 @@ bool lm_huge_back(lm_group_t group);
 /* range.c: gives a range's span back. */
 void lm_range_give(lm_page_t *span);
 
-/* range.c: for the functions of the same names in arena.c, of a range's span. */
+/* range.c: does for a span of a range what lm_span_extend_by and lm_span_shrink do (grow.c). */
 bool lm_range_extend(lm_page_t *span, size_t slices);
 void lm_range_shrink(lm_page_t *span, size_t slices);
 

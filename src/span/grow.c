@@ -1,0 +1,216 @@
+/* grow.c: the arena, and large objects in it, become longer and shorter.
+ *
+ *   base  [ used | free | used ....... | free: clean ]<- end
+ *                                                     grow    [ at least 1 MiB more ]
+ *                                      [ settle ]     a clean end goes back with its addresses
+ *   map   [ one pointer a slice ]      pages  [ one descriptor a slice ]
+ *
+ * The arena grows at its end, by a sixteenth of its length. The map and the descriptors grow with
+ * it and are purged with what they describe. Where the addresses behind the end are another
+ * mapping's, the arena steps over them: they become a span that stays in use. A large object grows
+ * over the free spans behind it and then over the arena's new end. The part that it gives back when
+ * it shrinks is dirty.
+ *
+ * It cannot move the arena, and cannot grow past LM_SLICES_MOST_LOG2. Functions named lm_space are
+ * called with lm_space.lock held, and functions named lm_span take it.
+ *
+ * Invariant (lm_span_check): the spans cover all slices below lm_arena.slices without a gap.
+ */
+#include "span/room.h"
+
+enum {
+    GROW_LEAST = 16, /* slices: 1 MiB */
+    GROW_MOST = 512, /* 32 MiB */
+    /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all
+     * that goes back. */
+    SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
+    SKIPS = 8, /* attempts to grow past a foreign mapping, each four times as far */
+};
+
+/* ---- Growing ---- */
+
+/* Makes one of the two metadata arrays cover its first `bytes` bytes. Neither may be taken by
+ * another. */
+static lm_commit_t cover(void *array, size_t *committed, size_t bytes) {
+    bytes = lm_align_up(bytes, LM_OS_UNIT);
+    if (bytes <= *committed) return LM_COMMIT_DONE;
+    lm_commit_t got =
+        lm_os_commit((char *)array + *committed, bytes - *committed, lm_space.reserved);
+    if (got == LM_COMMIT_DONE) *committed = bytes;
+    return got;
+}
+
+static bool cover_metadata(size_t slices) {
+    return cover(lm_arena.map, &lm_space.map_committed, slices * sizeof(lm_page_t *)) ==
+               LM_COMMIT_DONE &&
+           cover(lm_arena.pages, &lm_space.pages_committed, slices * sizeof(lm_page_t)) ==
+               LM_COMMIT_DONE;
+}
+
+/* Puts map, descriptors and slices side by side into the place that the system names. */
+static bool place_arena(void) {
+    const size_t each = LM_SLICE_BYTES + sizeof(lm_page_t) + sizeof(lm_page_t *);
+    size_t bytes = each << LM_SLICES_MOST_LOG2;
+    uintptr_t at = lm_os_place(&bytes, &lm_space.reserved);
+    if (at == 0) return false;
+    size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
+    lm_arena.map = (lm_page_t **)at;
+    lm_space.map_committed = LM_OS_UNIT;
+    /* A unit that is never committed lies behind either array: what overflows the one ends
+     * there. */
+    at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT) + LM_OS_UNIT;
+    lm_arena.pages = (lm_page_t *)at;
+    at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
+    lm_store_relaxed(&lm_arena.base, at);
+    lm_space.slices_most = slices;
+    lm_space.slices_cheap = (size_t)1 << 20; /* 64 GiB, whose map takes 8 MiB */
+    lm_space.placed = true;
+    return true;
+}
+
+/* Makes the arena longer by so many slices, whose memory is committed. */
+static void publish(size_t slices) {
+    size_t first = lm_arena.slices;
+    for (size_t i = first; i < first + slices; i++) lm_store_relaxed(&lm_arena.map[i], &lm_nobody);
+    /* Release: who finds a slice below the bound finds its map entry. */
+    lm_store_release(&lm_arena.slices, first + slices);
+}
+
+/* Adds slices behind `gap` slices of another mapping, which become a span that stays in use.
+ * Changes nothing unless it returns LM_COMMIT_DONE. */
+static lm_commit_t grow_behind(size_t gap, size_t slices) {
+    size_t first = lm_arena.slices, start = first + gap;
+    if (LM_UNLIKELY(start + slices > lm_space.slices_cheap)) lm_limit_addresses();
+    if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
+        return LM_COMMIT_NO_MEMORY;
+    void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));
+    lm_commit_t got = lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
+    if (got != LM_COMMIT_DONE) return got;
+    if (!cover_metadata(start + slices)) {
+        (void)lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
+        return LM_COMMIT_NO_MEMORY;
+    }
+    lm_os_no_huge_pages(at, slices << LM_SLICE_SHIFT);
+    LM_METER(system(slices << LM_SLICE_SHIFT));
+    publish(gap + slices);
+    lm_space.grown++;
+    if (gap > 0) lm_space_label(first, gap, LM_KIND_NONE);
+    lm_space.gap_slices += gap;
+    lm_space_set_group(start, LM_GROUP_LARGE);
+    lm_space_insert(start, slices, LM_KIND_CLEAN, 0);
+    return LM_COMMIT_DONE;
+}
+
+/* Makes the arena longer by at least so many slices, as a clean span right at its end. The step
+ * is a sixteenth of the arena, from 1 to 32 MiB: a large arena makes few calls, a small one maps
+ * little. */
+static lm_commit_t grow_in_place(size_t slices) {
+    size_t step = lm_arena.slices / 16;
+    if (step < GROW_LEAST) step = GROW_LEAST;
+    if (step > GROW_MOST) step = GROW_MOST;
+    if (step > slices && grow_behind(0, step) == LM_COMMIT_DONE) return LM_COMMIT_DONE;
+    return grow_behind(0, slices);
+}
+
+bool lm_space_grow(size_t slices) {
+    if (!lm_space.placed && !place_arena()) return false;
+    size_t end = lm_arena.slices, there = 0;
+    if (end > 0 && lm_space_is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
+        there = lm_space_slot(end - 1)->slices;
+    if (there >= slices) return true;
+    lm_commit_t got = grow_in_place(slices - there);
+    for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
+        got = grow_behind(gap, slices);
+    }
+    return got == LM_COMMIT_DONE;
+}
+
+/* ---- Shrinking ---- */
+
+/* Purges the system pages that lie wholly within [from, to). */
+static void purge_within(void *from, void *to) {
+    size_t page = lm_os_page_bytes();
+    uintptr_t first = lm_align_up((uintptr_t)from, page), end = lm_align_down((uintptr_t)to, page);
+    if (first < end) (void)lm_os_purge((void *)first, end - first);
+}
+
+void lm_space_settle(lm_page_t *span) {
+    size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
+    bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
+    goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
+    /* Where a sandbox refuses, the addresses stay: they could not be committed again. */
+    if (goes && lm_os_release(lm_span_start(span), slices << LM_SLICE_SHIFT, lm_space.reserved)) {
+        lm_space_look_at_mapped();
+        lm_space.mapped.gone += slices;
+        lm_space_remove(span);
+        /* Release: a thread that still sees the old bound asks for a pointer that is no object. */
+        lm_store_release(&lm_arena.slices, first);
+        purge_within(lm_space_slot(first), lm_space_slot(end));
+        purge_within(lm_arena.map + first, lm_arena.map + end);
+    } else if (slices >= SETTLE_LEAST) {
+        purge_within(lm_space_slot(first + 1),
+                     lm_space_slot(end - 1)); /* only the ends say something */
+    }
+}
+
+/* ---- Large objects ---- */
+
+/* Returns the slice at which the free spans end that lie in a row from `from` on and that a
+ * large object may grow over. Looks no further than needed to reach `to`. */
+static size_t free_until(size_t from, size_t to) {
+    while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from)) &&
+           lm_space_group(lm_space_slot(from)) == LM_GROUP_LARGE)
+        from += lm_space_slot(from)->slices;
+    return from;
+}
+
+bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero) {
+    *zero = false;
+    if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
+    size_t first = lm_span_slice(span);
+    bool done = false;
+    lm_lock_take(&lm_space.lock);
+    size_t have = span->slices, end = first + have;
+    if (slices > have && !lm_limit_admits(slices - have, 0)) {
+        lm_lock_give(&lm_space.lock);
+        return false;
+    }
+    /* Behind us there may be dirty and clean free spans, and then the arena's end, which may
+     * move. */
+    size_t reach = free_until(end, first + slices);
+    if (reach < first + slices && reach == lm_arena.slices &&
+        grow_in_place(first + slices - reach) == LM_COMMIT_DONE) {
+        reach = free_until(end, first + slices);
+    }
+    if (reach >= first + slices && slices > have) {
+        *zero = true;
+        while (end < first + slices) {
+            lm_page_t *next = lm_space_slot(end);
+            size_t left = first + slices - end, length = next->slices;
+            size_t part = length < left ? length : left;
+            if (next->kind != LM_KIND_CLEAN) *zero = false;
+            lm_space_carve(next, end, part, LM_KIND_LARGE);
+            end += part;
+        }
+        lm_space_label(first, slices, LM_KIND_LARGE);
+        done = true;
+    }
+    lm_lock_give(&lm_space.lock);
+    return done;
+}
+
+void lm_span_shrink(lm_page_t *span, size_t slices) {
+    if (LM_UNLIKELY(span->range != 0)) {
+        lm_range_shrink(span, slices);
+        return;
+    }
+    size_t first = lm_span_slice(span), cut = span->slices - slices;
+    if (cut == 0) return;
+    lm_lock_take(&lm_space.lock);
+    lm_space_label(first, slices, (lm_kind_t)span->kind);
+    lm_space_set_group(first + slices, lm_space_group(span));
+    lm_space_insert(first + slices, cut, LM_KIND_DIRTY, lm_space.tick);
+    lm_purge_inline();
+    lm_lock_give(&lm_space.lock);
+    lm_purge_poke(false);
+}
