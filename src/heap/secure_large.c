@@ -281,13 +281,11 @@ static unsigned clear(lm_page_t *page) {
 
 /* ---- Held spans ---- */
 
-/* No lock held. A span that the system does not let us make accessible stays ours. rested: see
- * lm_span_give. */
+/* No lock held. rested: see lm_span_give. */
 static void give_back(lm_page_t *page, bool rested) {
     bool whole;
     (void)untouched(page, false, &whole);
-    if (!lm_span_unguard(page)) return;
-    lm_span_give(page, rested);
+    lm_span_let_out(page, rested);
 }
 
 bool lm_large_let_go(bool all) {
@@ -329,7 +327,7 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     if (page->in_memory &&
         lm_span_room(page) > LM_HELD_ONE_MOST) { /* it would hold back more than all others */
         lm_span_hold(page);
-        if (lm_span_unguard(page)) lm_span_give(page, true);
+        lm_span_let_out(page, true);
         return;
     }
     give_back_excess(lm_held_add(page, cleared, page->in_memory));

@@ -90,6 +90,10 @@ unsigned lm_os_processors(void);
  * false iff the system refused; nothing has changed then. */
 bool lm_os_release(void *at, size_t bytes, bool reserved);
 
+/* Returns which of the process's limits are set, as bits: RLIMIT_AS, RLIMIT_DATA. */
+enum { LM_OS_ADDRESSES_LIMITED = 1, LM_OS_DATA_LIMITED = 2 };
+unsigned lm_os_limits(void);
+
 /* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving pages
  * instead of bytes; the rest of the target is zero, the source is committed and zero again. Returns false
  * iff not possible; the source is unchanged then. *hole: the other one of the two, the source of a move or the

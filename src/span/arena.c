@@ -41,6 +41,12 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
 
 static void account(lm_kind_t kind, size_t slices, bool add) {
     size_t *count = kind != LM_KIND_CLEAN ? &lm_space.dirty_slices : &lm_space.clean_slices;
+#if LM_SECURE
+    if (kind == LM_KIND_GONE) {
+        count = &lm_space.gone_slices;
+        lm_space.gone_spans += add ? 1 : (size_t)-1;
+    }
+#endif
     /* Relaxed: purge.c looks without the lock, to guess. */
     lm_store_relaxed(count, add ? *count + slices : *count - slices);
 }
@@ -135,6 +141,12 @@ static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
     return LM_CONTAINER(lm_space.bins[which][lm_lowest_bit(larger)].first, lm_page_t, link);
 }
 
+#if LM_SECURE
+lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices) {
+    return find(LM_KIND_GONE, group, slices);
+}
+#endif
+
 /* ---- Cutting ---- */
 
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
@@ -160,6 +172,9 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
 
 lm_page_t *lm_space_clean(size_t slices) {
     lm_page_t *span = find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
+#if LM_SECURE
+    if (span == NULL) span = lm_gone_open(LM_GROUP_LARGE, slices);
+#endif
     return span == NULL && lm_space_grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
                                                  : span;
 }
@@ -212,6 +227,7 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
 #if LM_SECURE
     if (group != LM_GROUP_LARGE) {
         lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
+        if (span == NULL) span = lm_gone_open(group, slices);
         if (span == NULL) span = lm_group_grow(group, slices);
         /* Before it is purged: the system, which gives no more, would get the arena's end. */
         return span != NULL ? span : dirty_of_nobody(group, slices);
@@ -221,19 +237,28 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
     return lm_space_clean(slices);
 }
 
+/* Returns the slices that the system has given once and has back: it may give as many again. */
+static size_t given_back(void) {
+    lm_space_look_at_mapped();
+    return lm_space.mapped.most - lm_space.mapped.now;
+}
+
 /* The system gives no more memory. Purges everything, since a dirty span and its clean neighbour
  * become one span once both are clean, waits for spans that others purge, and searches again.
  * Returns NULL iff that was in vain. Gives the lock up meanwhile. */
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
     lm_store_relaxed(&lm_space.scarce, true);
-    if (lm_space_busy() == 0 && lm_space.dirty_slices + lm_space.clean_slices < wanted) return NULL;
+    if (lm_space_busy() == 0 &&
+        lm_space.dirty_slices + lm_space.clean_slices + given_back() < wanted)
+        return NULL;
     while (lm_purge_one(0) > 0) {}
     lm_space_rest();
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
     if (span != NULL || !lm_limit_admits(slices, spared)) return span;
     span = clean(group, wanted);
 #if LM_SECURE
+    if (span == NULL && lm_gone_all(1)) span = clean(group, wanted);
     if (span == NULL && lm_group_forget()) span = clean(group, wanted);
 #endif
     return span;

@@ -8,9 +8,10 @@
  * them, too. A group takes runs of memory from what is nobody's, a sixteenth of the arena at a time, and keeps them:
  * free spans of different groups have bins of their own and do not merge. Purged ones cost addresses alone.
  *
- * It cannot keep that up where there is no more memory: then a group takes what large objects have left, and at last
- * what all groups have purged is nobody's again. Until then its addresses do not go back to the system, not even at the
- * arena's end. In other builds all memory is of one group.
+ * Its addresses do not go back to the system, not even at the arena's end, except where the program's addresses are
+ * limited or the system refuses memory (gone.c). A group cannot keep its memory where even that does not help: then it
+ * takes what large objects have left, and at last what all groups have purged is nobody's again. In other builds all
+ * memory is of one group.
  *
  * What a group has freed is of no use to others: so who takes clean memory while much is dirty asks the worker to purge
  * the oldest spans, until as much has gone. A program that comes back to the sizes it left would pay for that in page

@@ -118,6 +118,9 @@ bool lm_space_grow(size_t slices) {
     if (end > 0 && lm_space_is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
         there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
+#if LM_SECURE
+    lm_gone_look_at_limits();
+#endif
     lm_commit_t got = grow_in_place(slices - there);
     for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
         got = grow_behind(gap, slices);
@@ -134,6 +137,14 @@ static void purge_within(void *from, void *to) {
     if (first < end) (void)lm_os_purge((void *)first, end - first);
 }
 
+void lm_space_end_at(size_t slice) {
+    size_t end = lm_arena.slices;
+    /* Release: a thread that still sees the old bound asks for a pointer that is no object. */
+    lm_store_release(&lm_arena.slices, slice);
+    purge_within(lm_space_slot(slice), lm_space_slot(end));
+    purge_within(lm_arena.map + slice, lm_arena.map + end);
+}
+
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
@@ -143,11 +154,16 @@ void lm_space_settle(lm_page_t *span) {
         lm_space_look_at_mapped();
         lm_space.mapped.gone += slices;
         lm_space_remove(span);
-        /* Release: a thread that still sees the old bound asks for a pointer that is no object. */
-        lm_store_release(&lm_arena.slices, first);
-        purge_within(lm_space_slot(first), lm_space_slot(end));
-        purge_within(lm_arena.map + first, lm_arena.map + end);
-    } else if (slices >= SETTLE_LEAST) {
+        lm_space_end_at(first);
+#if LM_SECURE
+        lm_gone_lower_end();
+#endif
+        return;
+    }
+#if LM_SECURE
+    (void)lm_gone_settle(span);
+#endif
+    if (slices >= SETTLE_LEAST) {
         purge_within(lm_space_slot(first + 1),
                      lm_space_slot(end - 1)); /* only the ends say something */
     }

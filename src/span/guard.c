@@ -90,6 +90,16 @@ bool lm_span_unguard(lm_page_t *span) {
     return true;
 }
 
+void lm_span_let_out(lm_page_t *span, bool rested) {
+    if (LM_LIKELY(lm_span_unguard(span))) {
+        lm_span_give(span, rested);
+        return;
+    }
+    span->bias = 0;
+    (void)lm_add_relaxed(&guards, (uint32_t)-1);
+    lm_gone_drop(span);
+}
+
 /* ---- Pages of blocks ---- */
 
 bool lm_page_guards = true;

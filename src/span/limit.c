@@ -38,7 +38,8 @@ static LM_AT_START struct {
 
 /* Lock held, for these. */
 static size_t held(void) {
-    return lm_arena.slices - lm_space.clean_slices - lm_space.gap_slices - lm_space.moving_slices;
+    return lm_arena.slices - lm_space.clean_slices - lm_space.gone_slices - lm_space.gap_slices -
+           lm_space.moving_slices;
 }
 
 /* In slices; relaxed: a word by itself, which counts from the next look on. */

@@ -163,6 +163,9 @@ size_t lm_purge_all(void) {
     tails = lm_tails_purge(0);
     slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
+#if LM_SECURE
+    lm_gone_trim();
+#endif
     lm_lock_give(&lm_space.lock);
     return (slices << LM_SLICE_SHIFT) + tails;
 }

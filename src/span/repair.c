@@ -27,6 +27,7 @@ static void list_anew(void) {
     memset(&lm_space.aged, 0, sizeof lm_space.aged);
     memset(&lm_space.refused, 0, sizeof lm_space.refused);
     lm_space.dirty_slices = lm_space.clean_slices = lm_space.refused_slices = 0;
+    lm_space.gone_slices = lm_space.gone_spans = 0;
     size_t hand = lm_space.hand.first, hand_end = hand + lm_space.hand.slices;
     size_t end = lm_arena.slices, first = 0, slices = 0; /* of the free span that ends at `at` */
     lm_kind_t kind = LM_KIND_NONE;
@@ -34,9 +35,12 @@ static void list_anew(void) {
     uint32_t stamp = 0;
     for (size_t at = 0; at <= end;) {
         const lm_page_t *span = lm_space_slot(at < end ? at : 0);
-        bool free = at < end && (lm_space_is_free(span) ||
+        bool gone = at < end && span->kind == LM_KIND_GONE;
+        bool free = at < end && (lm_space_is_free(span) || gone ||
                                  (at >= hand && at < hand_end && span->kind == LM_KIND_BUSY));
-        lm_kind_t its = free && span->kind == LM_KIND_CLEAN ? LM_KIND_CLEAN : LM_KIND_DIRTY;
+        lm_kind_t its = gone                                  ? LM_KIND_GONE
+                        : free && span->kind == LM_KIND_CLEAN ? LM_KIND_CLEAN
+                                                              : LM_KIND_DIRTY;
         bool joins = free && slices > 0 && its == kind && lm_space_group(span) == group;
         if (slices > 0 && !joins) {
             lm_space_add(first, slices, kind, group, stamp);

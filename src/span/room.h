@@ -18,9 +18,9 @@ typedef enum lm_group {
 typedef enum lm_group { LM_GROUP_LARGE, LM_GROUPS } lm_group_t;
 #endif
 
-/* Two kinds of free spans in each group, each with bins by size: one for each size up to 32 slices, then two for
- * each doubling. */
-enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 2 * LM_GROUPS };
+/* Two kinds of free spans in each group (in secure builds three, with those that are gone), each with bins by size:
+ * one for each size up to 32 slices, then two for each doubling. */
+enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = (LM_GROUPS > 1 ? 3 : 2) * LM_GROUPS };
 
 #if LM_SECURE
 /* What one group has freed is purged when another takes new memory (group.c). */
@@ -50,7 +50,9 @@ typedef struct lm_space {
     uint32_t retry_wait;   /* turns between the last attempt and that one */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
     size_t spare_slices; /* inside the arena, of ranges */
-    uint32_t tick;       /* the worker's clock */
+    size_t gone_slices;  /* of spans of kind GONE, which are gone_spans in number */
+    size_t gone_spans;
+    uint32_t tick; /* the worker's clock */
 
     bool placed, reserved;
     size_t slices_most;  /* where the arena must end */
@@ -116,7 +118,7 @@ LM_INLINE size_t lm_space_bin(size_t slices) {
 }
 
 LM_INLINE void lm_space_look_at_mapped(void) {
-    lm_space.mapped.now = lm_arena.slices;
+    lm_space.mapped.now = lm_arena.slices - lm_space.gone_slices;
     lm_tally_look(&lm_space.mapped);
 }
 
@@ -139,7 +141,11 @@ LM_INLINE void lm_space_set_group(size_t slice, lm_group_t group) {
 }
 
 LM_INLINE size_t lm_free_kind(lm_kind_t kind, lm_group_t group) {
+#if LM_SECURE
+    return 3 * (size_t)group + (kind == LM_KIND_CLEAN ? 0 : kind == LM_KIND_GONE ? 2 : 1);
+#else
     return 2 * (size_t)group + (kind != LM_KIND_CLEAN);
+#endif
 }
 
 /* The group of a span for blocks of so many bytes (0: it is none), or of that kind. */
@@ -183,12 +189,13 @@ LM_INLINE size_t lm_space_due(void) {
 
 /* Slices not free. */
 LM_INLINE size_t lm_space_used(void) {
-    return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices;
+    return lm_arena.slices - lm_space.dirty_slices - lm_space.clean_slices - lm_space.spare_slices -
+           lm_space.gone_slices;
 }
 
 /* So many slices are clean again, though not yet counted as that. */
 LM_INLINE void lm_space_cleaned(size_t slices) {
-    lm_space.committed.now = lm_arena.slices - lm_space.clean_slices;
+    lm_space.committed.now = lm_arena.slices - lm_space.clean_slices - lm_space.gone_slices;
     lm_tally_look(&lm_space.committed);
     lm_space.committed.gone += slices;
 }
@@ -199,6 +206,9 @@ void lm_space_remove(lm_page_t *span);
 /* After a purge, with the clean span that it is part of now: gives the end of the arena back, and the
  * memory of descriptors that say nothing. */
 void lm_space_settle(lm_page_t *span);
+
+/* The arena ends at that slice from now on: what lies behind it has been given back. */
+void lm_space_end_at(size_t slice);
 
 /* Makes [first, first+slices) a span in use: both its ends say so. */
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
@@ -233,6 +243,25 @@ void lm_group_retaken(lm_group_t group, size_t slices);
 void lm_group_backed(lm_group_t group, size_t first, size_t slices);
 /* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
 bool lm_group_forget(void);
+/* arena.c: the best span of kind GONE and that group with at least so many slices, NULL iff there is none. */
+lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices);
+/* gone.c: makes a part of such a span accessible: returns a clean span of at least so many slices and of that group,
+ * NULL iff there is none or the system gives no memory. */
+lm_page_t *lm_gone_open(lm_group_t group, size_t slices);
+/* gone.c: gives the addresses of a clean span back where the program's addresses are limited. Returns false iff
+ * nothing has changed; otherwise the span is no longer one. */
+bool lm_gone_settle(lm_page_t *span);
+/* gone.c: gives the addresses of clean spans of at least so many slices back, the longest first. Returns whether any
+ * went. */
+bool lm_gone_all(size_t least);
+/* gone.c: gives a span that was held back with its addresses: its guard cannot be made accessible. Takes the lock. */
+void lm_gone_drop(lm_page_t *span);
+/* gone.c: on request, the same for what is worth it, where the program's addresses are limited. */
+void lm_gone_trim(void);
+/* gone.c: lets the arena end before spans of kind GONE that are nobody's. */
+void lm_gone_lower_end(void);
+/* gone.c: before the arena grows: where addresses are limited, no more are spent on chance (lm_span_may_waste). */
+void lm_gone_look_at_limits(void);
 #endif
 
 /* The first slice of the span whose address is a multiple of so many slices. */

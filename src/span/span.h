@@ -15,7 +15,8 @@
  * back, because it is locked, is kept and merged apart as well, and tried again later (give_back.c).
  *
  * The arena's end is given back with its addresses when it has been purged; holes in the middle stay
- * mapped, empty. A block cannot be moved, so that one page in use keeps everything below it.
+ * mapped, empty, except where addresses are limited (gone.c). A block cannot be moved, so that one page
+ * in use keeps everything below it.
  * Invariant: lm_span_check walks every slice: spans tile the arena; no two neighbours are free and of
  * one kind; bins, ages and counts agree with what the walk finds.
  */
@@ -45,6 +46,7 @@ typedef enum lm_kind {
     LM_KIND_REFUSED, /* free and dirty; the system did not take it back (give_back.c) */
     LM_KIND_BUSY,    /* free, being purged outside the lock */
     LM_KIND_SPARE,   /* free, of a range (range.h) */
+    LM_KIND_GONE,    /* free, without addresses: the system has them (gone.c) */
     LM_KIND_PAGE,    /* blocks of one size class */
     LM_KIND_LARGE,   /* one object */
     LM_KIND_META,    /* loam's own */
@@ -271,6 +273,10 @@ bool lm_span_may_waste(void);
 bool lm_span_guard(lm_page_t *span, size_t from);
 /* Ends that; false iff the system refused. */
 bool lm_span_unguard(lm_page_t *span);
+/* Gives a span that was held back to the arena, accessible; with its addresses to the system where that refuses to make
+ * it accessible, and where that is refused, too, the span stays out of use. rested: see lm_span_give. Takes the arena
+ * lock. */
+void lm_span_let_out(lm_page_t *span, bool rested);
 /* For the worker, once a tick: as many guards as usual may be made again. */
 void lm_span_may_guard(void);
 void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */

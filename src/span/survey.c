@@ -102,7 +102,7 @@ static void check_marks(const lm_page_t *span) {
 
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
-    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0, refused = 0;
+    size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0, refused = 0, gone = 0;
     const lm_page_t *before = NULL; /* the span before, if it is free */
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = lm_space_slot(i);
@@ -124,12 +124,17 @@ void lm_span_check(void) {
 #endif
         if (span->kind == LM_KIND_PAGE && span->range == 0) pages += span->slices;
         if (span->kind == LM_KIND_NONE) gaps += span->slices;
+        if (span->kind == LM_KIND_GONE) {
+            gone += span->slices;
+            listed++;
+        }
         before = lm_space_is_free(span) ? span : NULL;
         i += span->slices;
     }
     if (dirty != lm_space.dirty_slices || clean != lm_space.clean_slices) broken("counts", dirty);
     if (pages != lm_space.page_slices) broken("count of pages", pages);
     if (gaps != lm_space.gap_slices) broken("count of gaps", gaps);
+    if (gone != lm_space.gone_slices) broken("count of slices that are gone", gone);
     for (size_t which = 0; which < LM_FREE_KINDS; which++) {
         for (size_t bin = 0; bin < LM_BINS; bin++) {
             lm_list_t *list = &lm_space.bins[which][bin];
@@ -137,7 +142,8 @@ void lm_span_check(void) {
                 broken("bin bit", bin);
             for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
                 const lm_page_t *span = LM_CONTAINER(n, lm_page_t, link);
-                if (lm_space_bin(span->slices) != bin || !lm_space_is_free(span) ||
+                bool free = lm_space_is_free(span) || span->kind == LM_KIND_GONE;
+                if (lm_space_bin(span->slices) != bin || !free ||
                     lm_free_kind((lm_kind_t)span->kind, lm_space_group(span)) != which)
                     broken("bin", lm_span_slice(span));
                 listed--;
