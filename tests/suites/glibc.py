@@ -1,10 +1,12 @@
-"""glibc's own tests on loam: those of malloc/ (without INTERNAL below), and the programs of other folders that allocate.
+"""glibc's own tests on loam: those of malloc/, and the programs of other folders that allocate.
 
-The programs need glibc's library of helpers (support/), which is built against the installed C library, and small parts
-of malloc/ that a program may link (scratch buffers, dynamic arrays). A program that does not build outside glibc's
-tree is named and not counted; so is one that fails on glibc's own malloc outside that tree. Programs that replace
-malloc themselves (tst-interpose-*) run with their replacement in front of loam. Programs of other folders that wait for
-a clock, and a few that compute for long, are left out: allocation is not what they test.
+The programs need glibc's library of helpers (support/), which is built against the installed C
+library, and small parts of malloc/ that a program may link (scratch buffers, dynamic arrays). A
+program that does not build outside glibc's tree is named and not counted; so is one that fails on
+glibc's own malloc outside that tree. Of malloc/, tst-compathooks-off and tst-mallocstate do not
+build: they call functions that programs can no longer link. Programs that replace malloc themselves
+(tst-interpose-*) run with their replacement in front of loam. Programs of other folders that wait
+for a clock, and a few that compute for long, are left out: allocation is not what they test.
 """
 
 import os
@@ -14,17 +16,19 @@ import sys
 
 import suite
 
-# Folders beside malloc/, and which of their programs run: those that mention an allocating function.
-FOLDERS = ("stdlib", "nptl", "posix", "libio", "stdio-common", "string", "wcsmbs", "io", "dirent", "misc", "time",
-           "signal", "argp", "rt", "dlfcn", "setjmp", "login", "assert", "sysdeps/pthread")
-ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|reallocarray|memalign|posix_memalign|aligned_alloc|free)\b")
-WAITS = re.compile(r"\b(sleep|usleep|nanosleep|alarm|\w*timed\w*|arc4random\w*|clock_\w+|make_timespec|delayed_exit\w*) ?\(")
-LONG = ("test-cxa_atexit-race2", "test-bz22786", "tst-cmp", "tst-mutex10", "tst-robust-fork", "tst-pututxline-lockfail",
-        "tst-vfprintf-width-prec", "tst-aio6", "tst-pthread-setuid-loop", "tst-create-detached")
-KEYS = ("tst-key1",)  # makes all pthread keys that a process may have, of which loam takes one
-# Programs that test structures of glibc's own: dynamic arrays, scratch buffers, the links of its lists.
-INTERNAL = ("malloc/tst-dynarray", "malloc/tst-dynarray-fail", "malloc/tst-dynarray-at-fail",
-            "malloc/tst-scratch_buffer", "malloc/tst-safe-linking")
+# Folders beside malloc/, and which of their programs run: those that name an allocating function.
+FOLDERS = ("stdlib", "nptl", "posix", "libio", "stdio-common", "string", "wcsmbs", "io", "dirent",
+           "misc", "time", "signal", "argp", "rt", "dlfcn", "setjmp", "login", "assert",
+           "sysdeps/pthread")
+ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|reallocarray|memalign|posix_memalign|"
+                       r"aligned_alloc|free)\b")
+WAITS = re.compile(r"\b(sleep|usleep|nanosleep|alarm|\w*timed\w*|arc4random\w*|clock_\w+|"
+                   r"make_timespec|delayed_exit\w*) ?\(")
+LONG = ("test-cxa_atexit-race2", "test-bz22786", "tst-cmp", "tst-mutex10", "tst-robust-fork",
+        "tst-pututxline-lockfail", "tst-vfprintf-width-prec", "tst-aio6",
+        "tst-pthread-setuid-loop", "tst-create-detached")
+# Programs of other folders that run although they wait or do not allocate.
+MORE = ("sysdeps/pthread/tst-key1",)  # makes all pthread keys that a process may have
 
 # Sources that a program links beside its own.
 WITH = {
@@ -32,7 +36,8 @@ WITH = {
     "malloc/tst-interpose-thread": ["malloc/tst-interpose-aux-thread.c"],
 }
 
-# Programs that fork in the middle of malloc, from handlers and beside threads: a suite of their own, glibc_fork.
+# Programs that fork in the middle of malloc, from handlers and beside threads: a suite of their
+# own, glibc_fork.
 FORKS = ("malloc/tst-mallocfork2", "malloc/tst-mallocfork3", "malloc/tst-malloc-fork-deadlock")
 
 # What glibc's own headers say inside its tree, for the parts of it that are built outside.
@@ -45,21 +50,24 @@ PREFACE = """
 #define libc_hidden_def(name)
 """
 PATHS = {"SRCDIR_PATH": "", "OBJDIR_PATH": "", "OBJDIR_ELF_LDSO_PATH": "", "INSTDIR_PATH": "/usr",
-         "LIBDIR_PATH": "/usr/lib", "SLIBDIR_PATH": "/lib", "BINDIR_PATH": "/usr/bin", "SBINDIR_PATH": "/usr/sbin", "ROOTSBINDIR_PATH": "/sbin",
-         "SYSCONFDIR_PATH": "/etc", "COMPLOCALEDIR_PATH": "/usr/lib/locale", "ROOTBINDIR_PATH": "/bin"}
-HEADERS = ("include/array_length.h", "include/libc-diag.h", "include/scratch_buffer.h", "include/alloc_buffer.h",
-           "include/intprops.h", "include/verify.h", "include/libc-pointer-arith.h", "test-skeleton.c",
-           "sysdeps/generic/malloc-alignment.h", "sysdeps/generic/malloc-size.h", "sysdeps/generic/malloc-machine.h",
+         "LIBDIR_PATH": "/usr/lib", "SLIBDIR_PATH": "/lib", "BINDIR_PATH": "/usr/bin",
+         "SBINDIR_PATH": "/usr/sbin", "ROOTSBINDIR_PATH": "/sbin", "SYSCONFDIR_PATH": "/etc",
+         "COMPLOCALEDIR_PATH": "/usr/lib/locale", "ROOTBINDIR_PATH": "/bin"}
+HEADERS = ("include/array_length.h", "include/libc-diag.h", "include/scratch_buffer.h",
+           "include/alloc_buffer.h", "include/intprops.h", "include/verify.h",
+           "include/libc-pointer-arith.h", "test-skeleton.c", "sysdeps/generic/malloc-alignment.h",
+           "sysdeps/generic/malloc-size.h", "sysdeps/generic/malloc-machine.h",
            f"sysdeps/{platform.machine()}/stackinfo.h")
 
 
 def wanted(path):
     return path.startswith(("support/", "malloc/")) or path in HEADERS or (
-        re.search(r"\.[ch]$", path) is not None and path.startswith(tuple(f"{name}/" for name in FOLDERS)))
+        re.search(r"\.[ch]$", path) is not None
+        and path.startswith(tuple(f"{name}/" for name in FOLDERS)))
 
 
 def shim(tree, folder):
-    """A folder for -I in which glibc's internal headers that the programs need lie, and no others."""
+    """Returns a folder for -I with those internal headers of glibc that the programs need."""
     folder.mkdir(exist_ok=True)
     for path in (*HEADERS, "support", "malloc"):
         link = folder / os.path.basename(path)
@@ -79,15 +87,16 @@ def waits(file, text):
 
 
 def build(tree, out):
-    """Builds the helpers, then the programs; returns ({name: program}, [names that do not build])."""
+    """Builds helpers, then programs. Returns ({name: program}, [names that do not build])."""
     headers = shim(tree, out / "shim")
-    flags = ["gcc", "-std=gnu11", "-O1", "-g1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE", "-include",
-             headers / "preface.h", "-I", headers, "-I", tree / "support"]
+    flags = ["gcc", "-std=gnu11", "-O1", "-g1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE",
+             "-include", headers / "preface.h", "-I", headers, "-I", tree / "support"]
     flags += [f'-D{name}="{value}"' for name, value in PATHS.items()]
     helpers = out / "helpers"
     helpers.mkdir(exist_ok=True)
-    sources = [file for file in sorted((tree / "support").glob("*.c"))
-               if not re.match(r"tst-|README|links-dso|test-driver|test-run-command|.*-container", file.name)]
+    other = re.compile(r"tst-|README|links-dso|test-driver|test-run-command|.*-container")
+    sources = sorted((tree / "support").glob("*.c"))
+    sources = [file for file in sources if not other.match(file.name)]
     for part in ("scratch_buffer_*", "dynarray_*", "alloc_buffer_*"):
         sources += sorted((tree / "malloc").glob(f"{part}.c"))
     suite.compile_all([(helpers / f"{file.stem}.o", [*flags, "-c", file]) for file in sources])
@@ -98,19 +107,22 @@ def build(tree, out):
     for folder in ("malloc", *FOLDERS):
         for file in sorted((tree / folder).glob("*.c")):
             name = f"{folder}/{file.stem}"
-            if name in INTERNAL or not re.match(r"(tst|test|bug)[-_.]|bug|mallocbug", file.name):
+            if not re.match(r"(tst|test|bug)[-_.]|bug|mallocbug", file.name) or "-static" in name:
                 continue
             text = file.read_text(errors="replace")
-            if not re.search(r"test-driver\.c|test-skeleton\.c|\bmain \(", text) or "-static" in name:
+            if not re.search(r"test-driver\.c|test-skeleton\.c|\bmain \(", text):
                 continue
-            if folder != "malloc" and (not ALLOCATES.search(text) or waits(file, text) or file.stem in (*LONG, *KEYS)):
+            allocates = ALLOCATES.search(text) is not None and not waits(file, text)
+            if folder != "malloc" and name not in MORE and (not allocates or file.stem in LONG):
                 continue
             programs[name] = out / "programs" / name
             programs[name].parent.mkdir(parents=True, exist_ok=True)
             extra = [tree / path for path in WITH.get(name, [])]
-            commands.append((programs[name], [*flags, "-I", file.parent, file, *extra, archive, "-lm"]))
+            argv = [*flags, "-I", file.parent, "-I", tree / "malloc", file, *extra, archive, "-lm"]
+            commands.append((programs[name], argv))
     failed = suite.compile_all(commands)
-    (out / "failed.txt").write_text("".join(f"== {output}\n{said}\n" for output, said in sorted(failed.items())))
+    lines = (f"== {output}\n{said}\n" for output, said in sorted(failed.items()))
+    (out / "failed.txt").write_text("".join(lines))
     missing = sorted(name for name, output in programs.items() if output in failed)
     return {name: path for name, path in programs.items() if name not in missing}, missing
 
@@ -122,14 +134,14 @@ def test():
         out.mkdir(exist_ok=True)
         built, missing = build(tree, out)
     print(f"{len(missing)} do not build outside glibc's tree: {' '.join(missing)}")
-    print(f"{len(INTERNAL)} are left out, as they test glibc's own structures: {' '.join(INTERNAL)}")
     env = {"TIMEOUTFACTOR": "{factor}"}
     programs = [suite.Program(name, [path], env, 60, None) for name, path in built.items()]
     if "--fork" in sys.argv[1:]:
         sys.argv.remove("--fork")
-        suite.run_suite("glibc", [program for program in programs if program.name in FORKS], len(FORKS))
+        chosen, least = [each for each in programs if each.name in FORKS], len(FORKS)
     else:
-        suite.run_suite("glibc", [program for program in programs if program.name not in FORKS], 300)
+        chosen, least = [each for each in programs if each.name not in FORKS], 300
+    suite.run_suite("glibc", chosen, least)
 
 
 suite.main(test)

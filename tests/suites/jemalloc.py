@@ -1,13 +1,25 @@
-"""jemalloc's own test programs on loam: those of test/integration that need no arenas of jemalloc's.
+"""jemalloc's own test programs on loam: those of test/integration that need none of its arenas.
 
-The programs allocate by malloc and its kin, and by jemalloc's mallocx and sdallocx, which a small source
-builds from the C library's functions. So they run on any malloc. jemalloc's unit tests are left out: they test its
-internal modules. So are the programs mallocx, rallocx and xallocx, which want its size classes and arenas.
+The programs allocate by malloc and its kin, and by jemalloc's mallocx and sdallocx, which a small
+source builds from the C library's functions. So they run on any malloc. jemalloc's unit tests
+are left out: they test its internal modules. NOT_RUN has the programs of test/integration that do
+not run, with the reason; the test fails where a program is in neither list.
 """
 
 import suite
 
-PROGRAMS = ("malloc", "aligned_alloc", "posix_memalign", "overflow", "sdallocx")
+PROGRAMS = ("malloc", "aligned_alloc", "posix_memalign", "overflow", "sdallocx", "cpp/basic",
+            "cpp/infallible_new_false")
+ARENAS = "creates and configures jemalloc's arenas by mallctl"
+CLASSES = "expects jemalloc's size classes of functions that other allocators do not have"
+NOT_RUN = {
+    "MALLOCX_ARENA": ARENAS, "extent": ARENAS, "thread_arena": ARENAS,
+    "thread_tcache_enabled": "turns jemalloc's thread caches on and off by mallctl",
+    "allocated": "reads jemalloc's counters of each thread by mallctl",
+    "mallocx": CLASSES, "rallocx": CLASSES, "xallocx": CLASSES, "slab_sizes": CLASSES,
+    "smallocx": "is skipped by jemalloc's own default build, which lacks the function",
+    "cpp/infallible_new_true": "replaces the abort in an experimental option of jemalloc's",
+}
 
 # In place of jemalloc_test.h: what the programs and their runner (test/src/test.c) need.
 HEADER = r"""
@@ -48,7 +60,8 @@ extern "C" {
 extern void (*test_hooks_libc_hook)(), (*test_hooks_arena_new_hook)();
 int mallctl(const char *name, void *old, size_t *old_bytes, void *value, size_t bytes);
 int mallctlnametomib(const char *name, size_t *mib, size_t *length);
-int mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_bytes, void *value, size_t bytes);
+int mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_bytes, void *value,
+                 size_t bytes);
 void *mallocx(size_t size, int flags);
 size_t nallocx(size_t size, int flags);
 size_t sallocx(const void *p, int flags);
@@ -62,7 +75,8 @@ void sdallocx(void *p, size_t size, int flags);
 #define assert(condition) do { if (!(condition)) abort(); } while (0)
 """
 
-# jemalloc's functions, of the C library's. A size class that no object can have stands for jemalloc's largest.
+# jemalloc's functions, made from the C library's. A size that no object can have stands for
+# jemalloc's largest size class.
 SOURCE = r"""
 #include "test/jemalloc_test.h"
 void (*test_hooks_libc_hook)(), (*test_hooks_arena_new_hook)();
@@ -74,7 +88,8 @@ int mallctl(const char *name, void *old, size_t *old_bytes, void *value, size_t 
 int mallctlnametomib(const char *name, size_t *mib, size_t *length) {
     return strcmp(name, "arenas.lextent.0.size") == 0 ? 0 : ENOENT;
 }
-int mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_bytes, void *value, size_t bytes) {
+int mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_bytes, void *value,
+                 size_t bytes) {
     return *(size_t *)old = (size_t)7 << 60, 0;
 }
 static size_t align_of(int flags) {
@@ -104,14 +119,23 @@ def build(tree, out):
     headers.mkdir(parents=True, exist_ok=True)
     (headers / "jemalloc_test.h").write_text(HEADER)
     (out / "mapped.c").write_text(SOURCE)
-    flags = ["-O1", "-g1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE", "-I", out / "include", "-I",
-             tree / "test/include"]
+    flags = ["-O1", "-g1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE", "-I", out / "include",
+             "-I", tree / "test/include"]
     objects = {out / "mapped.o": out / "mapped.c", out / "test.o": tree / "test/src/test.c"}
-    commands = [(output, ["gcc", "-std=gnu11", *flags, "-c", source]) for output, source in objects.items()]
+    compile_c = ["gcc", "-std=gnu11", *flags]
+    commands = [(output, [*compile_c, "-c", source]) for output, source in objects.items()]
     failed = suite.compile_all(commands)
-    commands = [(out / name, ["gcc", "-std=gnu11", *flags, tree / f"test/integration/{name}.c", *objects])
-                for name in PROGRAMS]
-    commands.append((out / "cpp_basic", ["g++", *flags, tree / "test/integration/cpp/basic.cpp", *objects]))
+    folder = tree / "test/integration"
+    there = {str(file.relative_to(folder).with_suffix(""))
+             for pattern in ("*.c", "cpp/*.cpp") for file in folder.glob(pattern)}
+    unknown = there ^ {*PROGRAMS, *NOT_RUN}
+    if unknown:
+        raise suite.Failed(f"programs that are in no list, or that do not exist: {unknown}")
+    commands = []
+    for name in PROGRAMS:
+        argv = ["g++", *flags, folder / f"{name}.cpp"] if "/" in name else \
+            [*compile_c, folder / f"{name}.c"]
+        commands.append((out / name.replace("/", "_"), [*argv, *objects]))
     failed.update(suite.compile_all(commands))
     for output, said in failed.items():
         raise suite.Failed(f"{output.name} does not build:\n{said[-3000:]}")
@@ -124,7 +148,10 @@ def test():
         out = suite.CACHE / "jemalloc" / "out"
         out.mkdir(exist_ok=True)
         programs = build(tree, out)
-    suite.run_suite("jemalloc", [suite.Program(path.name, [path], {}, 60, None) for path in programs], 5)
+    for name, reason in NOT_RUN.items():
+        print(f"not run: {name} {reason}")
+    programs = [suite.Program(path.name, [path], {}, 60, None) for path in programs]
+    suite.run_suite("jemalloc", programs, len(PROGRAMS))
 
 
 suite.main(test)

@@ -1,17 +1,19 @@
 """mimalloc's own test programs on loam: test-api.c, test-api-fill.c and test-stress.c.
 
-The stress test runs on malloc itself. The two API tests call mimalloc's functions: a header maps each to the function
-of loam that docs/guide/from_mimalloc.md names, so that they test loam's forms. loam's functions come from the preloaded
-library, which is why these two cannot run on the C library's malloc.
+The stress test runs on malloc itself. The two API tests call mimalloc's functions: a header maps
+each to the function of loam that docs/guide/from_mimalloc.md names, so that they test loam's forms.
+loam's functions come from the preloaded library, which is why these two cannot run on the C
+library's malloc. mimalloc's other programs (main.c, main-override*, test-wrong.c) are its authors'
+experiments: its own test run leaves them out, and they check nothing.
 """
 
 import re
 
 import suite
 
-# mimalloc.h and mimalloc-types.h for the programs. What the tests need of mimalloc's constants: the largest small
-# request, the largest alignment that an API test tries, and that no debug fill is expected. mimalloc's realloc to 0 bytes
-# returns an object, where the C library's frees.
+# mimalloc.h and mimalloc-types.h for the programs. What the tests need of mimalloc's constants: the
+# largest small request, the largest alignment that an API test tries, and that no debug fill is
+# expected. mimalloc's realloc to 0 bytes returns an object, where the C library's frees.
 HEADER = """
 #ifndef MIMALLOC_MAPPED
 #define MIMALLOC_MAPPED
@@ -67,16 +69,21 @@ def build(tree, out):
     headers.mkdir(exist_ok=True)
     for name in ("mimalloc.h", "mimalloc-types.h"):
         (headers / name).write_text(HEADER)
-    flags = ["gcc", "-std=gnu11", "-O1", "-g1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE", "-I", headers,
-             "-I", suite.HERE.parent.parent / "include", "-I", tree / "test"]
-    # The names alone: the preloaded library's functions come before those of a library that the program was linked to.
+    flags = ["gcc", "-std=gnu11", "-O1", "-g1", "-w", "-fno-builtin", "-pthread", "-D_GNU_SOURCE",
+             "-I", headers, "-I", suite.HERE.parent.parent / "include", "-I", tree / "test"]
+    # The names alone: the preloaded library's functions come before those of a library that the
+    # program was linked to.
     names = out / "names.c"
+    used = sorted(set(re.findall(r"\bloam_[a-z_]+\b(?! *\*)", HEADER)))
     names.write_text("#include <stdlib.h>\n" + "".join(
-        f"void {name}(void) {{ abort(); }}\n" for name in sorted(set(re.findall(r"\bloam_[a-z_]+\b(?! *\*)", HEADER)))))
+        f"void {name}(void) {{ abort(); }}\n" for name in used))
     stand_in = out / "libnames.so"
-    suite.compile_all([(stand_in, ["gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,libnames.so", names])])
+    argv = ["gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,libnames.so", names]
+    suite.compile_all([(stand_in, argv)])
     commands = [(out / "test-stress", [*flags, "-DUSE_STD_MALLOC", tree / "test/test-stress.c"])]
-    commands += [(out / name, [*flags, tree / f"test/{name}.c", stand_in, f"-Wl,-rpath,{out}"]) for name in ("test-api", "test-api-fill")]
+    for name in ("test-api", "test-api-fill"):
+        argv = [*flags, tree / f"test/{name}.c", stand_in, f"-Wl,-rpath,{out}"]
+        commands.append((out / name, argv))
     for output, said in suite.compile_all(commands).items():
         raise suite.Failed(f"{output.name} does not build:\n{said[-3000:]}")
 
@@ -87,9 +94,11 @@ def test():
         out = suite.CACHE / "mimalloc" / "out"
         out.mkdir(exist_ok=True)
         build(tree, out)
-    programs = [suite.Program(f"test-stress-{threads}", [out / "test-stress", threads, 10, 20], {}, 60, None)
+    stress = out / "test-stress"
+    programs = [suite.Program(f"test-stress-{threads}", [stress, threads, 10, 20], {}, 60, None)
                 for threads in (4, 32)]
-    programs += [suite.Program(name, [out / name], {}, 60, None) for name in ("test-api", "test-api-fill")]
+    programs += [suite.Program(name, [out / name], {}, 60, None)
+                 for name in ("test-api", "test-api-fill")]
     suite.run_suite("mimalloc", programs, len(programs), own=("test-api", "test-api-fill"))
 
 

@@ -1,25 +1,27 @@
-"""What the runs of other allocators' own tests share: fetch a source package, run programs, judge them.
+"""What the runs of other allocators' tests share: fetch a source package, run and judge programs.
 
-A suite is a script that fetches the source package of a distribution at test time, builds the package's
-test programs once for all of loam's builds, and runs each of them with libloam.so preloaded:
+A suite is a script that fetches the source package of a distribution at test time, builds the
+package's test programs once for all of loam's builds, and runs each with libloam.so preloaded:
 
-    fetch(package, wanted)  ->  folder of sources  ->  compile_all(...)  ->  run_suite(name, programs)
+    fetch(package, wanted) -> folder of sources -> compile_all(...) -> run_suite(name, programs)
 
-Nothing of a package is committed: everything lies in build/suites of the checkout. A machine that cannot fetch the
-package skips the test with the reason (exit status 77).
+Nothing of a package is committed: everything lies in build/suites of the checkout. A machine that
+cannot fetch the package skips the test with the reason (exit status 77).
 
-A program passes iff it ends with status 0, or with 77, which the suites use for "cannot run here". A program that
-fails runs again on the C library's own malloc: if it fails there as well, it needs more than its package has, and it
-is named but not counted. Every other failure fails the test, unless exceptions.txt names the program and the build.
-An exception that passes fails the test too, so that the list stays true.
+A program passes iff it ends with status 0, or with 77, which the suites use for "cannot run here".
+A program that fails runs again on the C library's own malloc: if it fails there as well, it needs
+more than its package has, and it is named but not counted. Every other failure fails the test,
+unless exceptions.txt names the program and the build. An entry with an option of loam's means that
+the program passes with that option: it runs with the option when it has failed without. An
+exception that passes, or that needs no option, fails the test too, so that the list stays true.
 
-A time limit says little on a loaded machine, so a program that exceeds its own runs again when no other one runs, with
-four times as long. A crash is never repeated. Speed and memory are not judged here.
+A time limit says little on a loaded machine, so a program that exceeds its own runs again when no
+other one runs, with four times as long. A crash is never repeated. Speed and memory are not judged.
 
-Environment: LOAM_LIB is the library; LOAM_BUILD is the name of its build (release, secure, debug); LOAM_SUITE_JOBS is
-the number of programs that run at once (default: the number of processors). LOAM_SUITE_TIMES=1 prints what each program
-took. Arguments are names of programs: these alone. Exit status: 0 passed, 1 failed, 77
-skipped, 2 called wrongly.
+Environment: LOAM_LIB is the library; LOAM_BUILD is the name of its build (release, secure, debug);
+LOAM_SUITE_JOBS is the number of programs that run at once (default: the number of processors).
+LOAM_SUITE_TIMES=1 prints what each program took. Arguments are names of programs: these alone. Exit
+status: 0 passed, 1 failed, 77 skipped, 2 called wrongly.
 """
 
 import collections
@@ -42,10 +44,11 @@ JOBS = int(os.environ.get("LOAM_SUITE_JOBS", os.cpu_count() or 1))
 EXCEPTIONS_MOST = 5
 
 # argv: the command. env: additions to the environment, where {factor} stands for how many times as
-# long as on a fast machine the program may take. seconds: the time limit. accepts: whether a function of
-# (exit status, output) calls the run a success.
+# long as on a fast machine the program may take. seconds: the time limit. accepts: a function of
+# (exit status, output) that says whether the run is a success.
 Program = collections.namedtuple("Program", "name argv env seconds accepts")
-Outcome = collections.namedtuple("Outcome", "kind detail output")  # kind: passed, unsupported, failed, late
+# kind: passed, unsupported, failed, late.
+Outcome = collections.namedtuple("Outcome", "kind detail output")
 
 
 class Skipped(Exception):
@@ -68,7 +71,7 @@ def codename():
 
 
 def source_entries():
-    """The machine's own package sources of its release, as entries for source packages, in both of apt's formats."""
+    """Returns the machine's package sources, for source packages, in both of apt's formats."""
     release = re.compile(rf"^{re.escape(codename())}(-updates|-security)?(/|$)")
     lines, stanzas = [], []
     etc = pathlib.Path("/etc/apt")
@@ -81,29 +84,33 @@ def source_entries():
         for stanza in re.split(r"\n\s*\n", file.read_text()):
             suites = re.search(r"^Suites:(.*)$", stanza, re.MULTILINE)
             if suites and any(release.match(suite) for suite in suites[1].split()):
-                stanzas.append(re.sub(r"^Types:.*$", "Types: deb-src", stanza, flags=re.MULTILINE).strip())
+                stanza = re.sub(r"^Types:.*$", "Types: deb-src", stanza, flags=re.MULTILINE)
+                stanzas.append(stanza.strip())
     if not lines and not stanzas:
         raise Skipped(f"skipped: /etc/apt has no package source of {codename()}")
     return lines, stanzas
 
 
 def apt_get(folder, *words):
-    """Runs apt-get on package lists of the folder's own. The machine's configuration stays as it is."""
-    options = {"Dir::Etc::SourceList": folder / "sources.list", "Dir::Etc::SourceParts": folder / "sources.list.d",
-               "Dir::State::Lists": folder / "lists", "Dir::Cache": folder / "cache", "Acquire::Retries": 3,
+    """Runs apt-get on package lists of the folder's own, and leaves the machine's as they are."""
+    options = {"Dir::Etc::SourceList": folder / "sources.list",
+               "Dir::Etc::SourceParts": folder / "sources.list.d",
+               "Dir::State::Lists": folder / "lists", "Dir::Cache": folder / "cache",
+               "Acquire::Retries": 3,
                "Acquire::http::Timeout": 20, "Acquire::https::Timeout": 20}
     if os.getuid() == 0:
         options["APT::Sandbox::User"] = "root"  # another user may not write below a checkout
-    argv = ["apt-get", "-q", *(word for key, value in options.items() for word in ("-o", f"{key}={value}")), *words]
-    done = subprocess.run(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          stdin=subprocess.DEVNULL, timeout=300, errors="replace")
+    given = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    done = subprocess.run(["apt-get", "-q", *given, *words], cwd=folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL,
+                          timeout=300, errors="replace")
     return done.returncode, done.stdout
 
 
 def download(package, folder):
     """Puts the files of the source package into the folder."""
     if shutil.which("apt-get") is None:
-        raise Skipped(f"skipped: the source package {package} comes by apt-get, which this machine lacks")
+        raise Skipped(f"skipped: no apt-get, by which the source package {package} comes")
     for name in ("lists/partial", "cache/archives/partial", "sources.list.d"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     lines, stanzas = source_entries()
@@ -121,7 +128,7 @@ def download(package, folder):
 
 
 def fetch(package, wanted):
-    """The folder with the package's upstream source as unpacked: the members that wanted(path) chooses."""
+    """Returns the folder with the package's upstream source: what wanted(path) chooses of it."""
     folder = CACHE / package
     tree = folder / "source"
     if tree.exists():
@@ -145,7 +152,7 @@ def fetch(package, wanted):
 
 
 class Lock:
-    """Holds others off while this process fetches and builds: the builds of loam share the result."""
+    """Keeps others out while this process fetches and builds: loam's builds share the result."""
 
     def __init__(self, name):
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -162,15 +169,16 @@ class Lock:
 
 
 def compile_all(commands):
-    """Runs (output, argv) pairs, several at once; returns {output: what the compiler said} of those that failed."""
+    """Runs (output, argv) pairs, several at once. Returns {output: what was said} of failures."""
 
     def compile_one(job):
         output, argv = job
         if output.exists():
             return None
         part = output.with_name(output.name + ".part")
-        done = subprocess.run([*map(str, argv), "-o", str(part)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, errors="replace", stdin=subprocess.DEVNULL)
+        done = subprocess.run([*map(str, argv), "-o", str(part)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             return output, done.stdout
         os.rename(part, output)
@@ -200,11 +208,12 @@ def status_text(status):
 
 def environment():
     """This process's environment without what is meant for loam or for this script."""
-    return {name: value for name, value in os.environ.items() if not re.match("LOAM_|LD_PRELOAD", name)}
+    items = os.environ.items()
+    return {name: value for name, value in items if not re.match("LOAM_|LD_PRELOAD", name)}
 
 
 def kill_session(session):
-    """Ends all that is left of a program: its children may have process groups of their own, but not sessions."""
+    """Ends what is left of a program, whose children have its session, if not its group."""
     for entry in os.listdir("/proc"):
         try:
             if entry.isdigit() and os.getsid(int(entry)) == session:
@@ -214,16 +223,19 @@ def kill_session(session):
 
 
 def run_program(program, library, factor=1):
-    """Runs a program in a folder and a session of its own. library None: on the C library's malloc."""
+    """Runs a program in a folder and a session of its own. library None: on the C library."""
     env = environment()
     seconds = program.seconds * factor
-    env.update({"LC_ALL": "C", **{name: value.format(factor=2 * factor) for name, value in program.env.items()}})
+    env.update({"LC_ALL": "C"})
+    env.update({name: value.format(factor=2 * factor) for name, value in program.env.items()})
     if library is not None:
         env["LD_PRELOAD"] = library
-    with tempfile.TemporaryDirectory(prefix="loam-suite-") as folder, tempfile.TemporaryFile() as log:
+    with tempfile.TemporaryDirectory(prefix="loam-suite-") as folder, \
+            tempfile.TemporaryFile() as log:
         env["TMPDIR"] = folder
-        process = subprocess.Popen([str(word) for word in program.argv], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen([str(word) for word in program.argv], cwd=folder, env=env,
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
         late = False
         try:
             process.wait(seconds)
@@ -244,33 +256,40 @@ def run_program(program, library, factor=1):
 
 
 def exceptions_of(suite, build):
-    """{program: reason} of exceptions.txt for that build."""
+    """{program: (option or None, reason)} of exceptions.txt for that build."""
     found, count = {}, 0
     for number, line in enumerate((HERE / "exceptions.txt").read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        entry = re.match(r"(\S+) (\S+) (\S+): (.+)", line)
+        entry = re.match(r"(\S+) (\S+) (\S+?)(?: (LOAM_\w+=\w+))?: (.+)", line)
         if not entry:
-            raise Failed(f"exceptions.txt:{number}: not of the form 'suite program builds: reason'")
-        count += 1
+            raise Failed(f"exceptions.txt:{number}: not 'suite program builds [option]: reason'")
+        count += entry[4] is None
         if entry[1] == suite and build in entry[3].split(","):
-            found[entry[2]] = entry[4]
+            found[entry[2]] = (entry[4], entry[5])
     if count > EXCEPTIONS_MOST:
-        raise Failed(f"exceptions.txt has {count} entries, and at most {EXCEPTIONS_MOST} are allowed")
+        raise Failed(f"exceptions.txt has {count} exceptions, and at most {EXCEPTIONS_MOST} may be")
     return found
 
 
 def answers(library):
     """Fails unless a program that is started with the library preloaded has it."""
     env = {**environment(), "LD_PRELOAD": library}
-    maps = subprocess.run(["cat", "/proc/self/maps"], env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    maps = subprocess.run(["cat", "/proc/self/maps"], env=env, stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
     if os.path.realpath(library) not in maps:
         raise Failed(f"{library} is preloaded in vain: a program's map does not have it")
 
 
+def with_option(program, option):
+    """The program with an option of loam's, as NAME=VALUE."""
+    name, value = option.split("=", 1)
+    return program._replace(env={**program.env, name: value})
+
+
 def run_suite(suite, programs, least, own=()):
-    """Runs all on LOAM_LIB and judges them; fails where fewer than `least` programs could be judged. own: names of
-    programs that call loam's functions and so cannot run on the C library's malloc."""
+    """Runs all on LOAM_LIB and judges them. Fails where fewer than `least` could be judged.
+    own: names of programs that call loam's functions and so cannot run on the C library."""
     library, build = os.environ["LOAM_LIB"], os.environ.get("LOAM_BUILD", "release")
     answers(library)
     expected = exceptions_of(suite, build)
@@ -297,19 +316,28 @@ def run_suite(suite, programs, least, own=()):
             kinds[outcome.kind].append(name)
             if name in expected and outcome.kind == "passed":
                 wrong.append(f"{name}: passes, so its entry in exceptions.txt has to go")
-        elif name in expected:
+        elif name in expected and expected[name][0] is None:
             kinds["excepted"].append(name)
-            print(f"exception: {name} {outcome.detail}: {expected[name]}")
+            print(f"exception: {name} {outcome.detail}: {expected[name][1]}")
+        elif name in expected:
+            option, reason = expected[name]
+            kinds["with option"].append(name)
+            outcome = run_program(with_option(program, option), library, 3)
+            if outcome.kind != "passed":
+                wrong.append(f"{name}: {outcome.detail} with {option}, too")
+            print(f"passes with {option}: {name}: {reason}")
         elif name not in own and run_program(program, None).kind in ("failed", "late"):
             kinds["foreign"].append(name)
         else:
             tail = "\n".join("    " + line for line in outcome.output.splitlines()[-12:])
-            wrong.append(f"{name}: {outcome.detail}; on the C library's malloc it passes, or cannot run\n{tail}")
-    judged = len(kinds["passed"]) + len(kinds["excepted"]) + len(wrong)
-    print(f"{suite} on {build}: {len(kinds['passed'])} of {judged} passed, {len(kinds['excepted'])} exceptions, "
+            wrong.append(f"{name}: {outcome.detail}; on the C library's malloc it passes, "
+                         f"or cannot run\n{tail}")
+    judged = len(wrong) + sum(len(kinds[kind]) for kind in ("passed", "excepted", "with option"))
+    print(f"{suite} on {build}: {len(kinds['passed'])} of {judged} passed, "
+          f"{len(kinds['with option'])} with an option, {len(kinds['excepted'])} exceptions, "
           f"{time.monotonic() - started:.0f} s")
     for kind, meaning in (("unsupported", "say that they cannot run here"),
-                          ("foreign", "fail on the C library's own malloc as well, and are not counted")):
+                          ("foreign", "fail on the C library's malloc as well, and do not count")):
         if kinds[kind]:
             print(f"{len(kinds[kind])} {meaning}: {' '.join(sorted(kinds[kind]))}")
     if judged < least and not sys.argv[1:]:
