@@ -35,7 +35,7 @@ ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
-from lab import allocators, machine, workloads  # noqa: E402
+from lab import allocators, latency, machine, workloads  # noqa: E402
 from lab.front import WrongUse, make_out, require  # noqa: E402
 from lab.measure import INTERRUPTS, Bench, NoStarter  # noqa: E402
 from lab.results import BASELINE  # noqa: E402
@@ -378,6 +378,7 @@ def run(options, command_line):
             tasks, found, Path(work), options.rounds, options.timeout, thp, done, stamp
         )
         bench.on_samples = record_file.add_samples
+        bench.on_latency = record_file.add_latency
         announce(console, options, bench, absent, absent_workloads)
         more, interrupted = measure(bench, record_file, console, progress)
     rows += more
@@ -391,7 +392,8 @@ def run(options, command_line):
         return 130
     meta["ended"] = record.now()
     record_file.save(meta)
-    finished = stats.Run(meta, rows, stats.load_rss(out / "rss.csv"))
+    latencies = latency.load(out / "latency.csv")
+    finished = stats.Run(meta, rows, stats.load_rss(out / "rss.csv"), latencies)
     return show(options, console, finished, out, tables, troubles)
 
 

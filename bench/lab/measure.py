@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from lab import allocators, programs
+from lab import allocators, latency, programs
 from lab.results import BASELINE, Row, rotated
 
 HERE = Path(__file__).resolve().parent
@@ -186,6 +186,7 @@ class Bench:
     """Tasks on allocators, `rounds` times; `done` has the (round, label, allocator) that are there.
 
     on_samples is told of each row with resident memory over time: (row, [[ms, KiB]]).
+    on_latency is told of each row with the latencies of calls: (row, {call: latency.Latency}).
     """
 
     def __init__(self, tasks, found, work, rounds, timeout, thp="default", done=(), stamp=None):
@@ -197,6 +198,7 @@ class Bench:
         self.stamp = stamp or {}
         self.launcher = Launcher(timeout, thp)
         self.on_samples = lambda row, samples: None
+        self.on_latency = lambda row, found: None
         self.expected = {}
         self.jobs = {}
         self.preloads = {}
@@ -285,6 +287,11 @@ class Bench:
             task.sample_rss and turn > 0,
         )  # fmt: skip
         status, detail, found = self.judge(answer, task, allocator, job, folder, since)
+        latencies = {}
+        if status == "ok" and task.latency:
+            latencies = latency.parse((folder / "stdout").read_text(encoding="utf-8"))
+            if not latencies:
+                status, detail = "differs", "it printed no latencies"
         if status == "timeout":
             self.refused[pair] = (status, "not tried again")
         if status == "ok":
@@ -297,6 +304,8 @@ class Bench:
         )  # fmt: skip
         if answer.get("rss"):
             self.on_samples(row, answer["rss"])
+        if latencies and turn > 0:
+            self.on_latency(row, latencies)
         return row
 
     def command_line(self, job, pair, allocator):

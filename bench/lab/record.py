@@ -1,4 +1,4 @@
-"""What a run leaves and what it goes on from: run.json, rows.csv, rss.csv.
+"""What a run leaves and what it goes on from: run.json, rows.csv, rss.csv, latency.csv.
 
 run.json says on what the rows were measured: machine, commit, allocators with
 checksums, workloads with their commands. A run that is taken up again must be
@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from lab import machine
+from lab import latency, machine
 from lab.results import RawFile, RawRows, read_rows
 
 RSS_COLUMNS = ("round", "workload", "threads", "allocator", "ms", "rss_kib")
@@ -123,6 +123,7 @@ class Record:
         self.on_trouble = on_trouble
         self.rows = RawRows(self.out / "rows.csv", again, on_trouble)
         self.rss = RawFile(self.out / "rss.csv", RSS_COLUMNS, again, on_trouble)
+        self.latency = RawFile(self.out / "latency.csv", latency.COLUMNS, again, on_trouble)
 
     def save(self, meta):
         """Writes run.json whole or leaves the one that was there."""
@@ -139,9 +140,14 @@ class Record:
             values = (row.round, row.workload, row.threads, row.allocator, ms, kib)
             self.rss.add(dict(zip(RSS_COLUMNS, values)))
 
+    def add_latency(self, row, found):
+        for values in latency.rows(row, found):
+            self.latency.add(values)
+
     def close(self):
         self.rows.close()
         self.rss.close()
+        self.latency.close()
 
 
 def earlier(out):

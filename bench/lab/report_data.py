@@ -26,7 +26,7 @@ from lab.results import BASELINE, TIE
 METRICS = ("cpu_s", "peak_kib", "wall_s")
 TITLES = {"cpu_s": "CPU time", "peak_kib": "peak RSS", "wall_s": "wall time"}
 SUITES = {"micro": "synthetic workloads", "real": "real programs", "user": "your program"}
-FILES = ("rows.csv", "run.json", "rss.csv")
+FILES = ("rows.csv", "run.json", "rss.csv", "latency.csv")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from lab import more_programs, plots, programs, report_claims, report_data, report_words, workloads
+from lab import (
+    latency, more_programs, plots, programs, report_claims, report_data, report_words, workloads,
+)  # fmt: skip
 from lab.report_words import figure, interval
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,6 +145,27 @@ def cell_text(view, workload, name, metric):
     return f"**{text}**" if name in view.run.best(workload, metric) else text
 
 
+def latencies(view):
+    """[(row, [(allocator, [text of each column])])]; bold is within 1.25 times the lowest."""
+    return [
+        (
+            workload.label,
+            [
+                (
+                    name,
+                    [
+                        f"**{text}**" if lowest else text
+                        for text, _, lowest in latency.cells(figures, name)
+                    ],
+                )
+                for name in view.names
+                if name in figures
+            ],
+        )
+        for workload, figures in latency.tables(view.run, view.workloads)
+    ]
+
+
 def context(view):
     titles = {"cpu_s": "CPU time", "peak_kib": "Peak RSS"}
     losses = {titles[m]: report_words.row_by_row(view, m) for m in report_words.ASKED}
@@ -161,5 +184,6 @@ def context(view):
         "absent_rows": view.meta.get("absent_workloads", []),
         "allocators": [view.allocators[name] for name in view.names],
         "tables": [(titles[metric], figures(view, metric)) for metric in report_words.ASKED],
-        "sampled": bool(view.curves()),
+        "sampled": bool(view.curves()), "latencies": latencies(view),
+        "latency_columns": latency.headings(),
     }  # fmt: skip

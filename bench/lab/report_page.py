@@ -6,7 +6,7 @@ Every cell of the run is in it: a figure, the word for its failure, or a dash fo
 
 from markupsafe import Markup
 
-from lab import report_claims, report_svg, report_words
+from lab import latency, report_claims, report_svg, report_words
 from lab.report_data import METRICS, SUITES, TITLES
 from lab.report_words import amount, capital, figure, interval
 
@@ -167,6 +167,23 @@ def tables(view):
     return found
 
 
+def latencies(view):
+    """[{label, question, rows: [{name, mark, cells}]}]: how long single calls took."""
+    classes = marks(view)
+    return [
+        {
+            "label": workload.label,
+            "question": workload.question,
+            "rows": [
+                {"name": name, "mark": classes[name], "cells": latency.cells(figures, name)}
+                for name in view.names
+                if name in figures
+            ],
+        }
+        for workload, figures in latency.tables(view.run, view.workloads)
+    ]
+
+
 def rivals(view):
     """loam against each other allocator: [{name, cells: [{mean, interval, counts}]}]."""
     classes = marks(view)
@@ -264,7 +281,8 @@ def context(view):
         "headline": report_words.headline(view), "overall": overall(view),
         "scatters": [each for each in scatters if each["svg"]], "curves": curves,
         "rivals": rivals(view) if view.hero else [], "balance": balance(view) if view.hero else [],
-        "charts": charts(view), "tables": tables(view), "worst": worst(view),
+        "charts": charts(view), "tables": tables(view), "latencies": latencies(view),
+        "latency_columns": latency.headings(), "worst": worst(view),
         "failures": [(w.label, name, word, detail) for w, name, word, detail in view.failures()],
         "claims": claims if told else [], "title": title(view),
         "absent": view.meta.get("absent", []),

@@ -1,6 +1,7 @@
 """A finished run of the lab as figures: what the tables, the report and --compare are made of.
 
-    run = stats.load("build/bench/results")       rows.csv, run.json, rss.csv of that folder
+    run = stats.load("build/bench/results")       rows.csv, run.json, rss.csv and latency.csv of
+                                                  that folder
     run.meta                                      run.json, a dictionary
     run.allocators                                ["glibc", "loam", ...] in the table's order
     run.workloads                                 [Workload(name, suite, threads, label, question,
@@ -10,6 +11,7 @@
     run.cells[(name, threads, allocator)]         results.Cell: .rows .bad .label .detail()
                                                   .values(metric); every combination has one
     run.rss[(name, threads, allocator)]           {round: [(ms, KiB), ...]}, {} if not sampled
+    run.latency[(name, threads, allocator, call)] {round: latency.Latency}, {} if not measured
     run.absolute(workload, allocator, metric)     Figure(value, spread), the median; or None
     run.ratio(workload, allocator, metric)        Figure, median of the rounds' ratios to glibc's
                                                   run of the same round; against="fastest": to
@@ -39,6 +41,7 @@ from pathlib import Path
 
 import numpy
 
+from lab import latency
 from lab.results import BASELINE, Cell, Results, label_of, read_rows
 
 METRICS = ("cpu_s", "wall_s", "peak_kib", "minor_faults")
@@ -77,10 +80,11 @@ class NoRun(Exception):
 
 
 class Run:
-    def __init__(self, meta, rows, rss=None):
+    def __init__(self, meta, rows, rss=None, latencies=None):
         self.meta = meta
         self.rows = [row for row in rows if row.round > 0]
         self.rss = rss or {}
+        self.latency = latencies or {}
         self.allocators = [each["name"] for each in meta["allocators"]]
         self.workloads = [
             Workload(
@@ -230,7 +234,8 @@ def load(folder):
     try:
         meta = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         rows = read_rows(folder / "rows.csv")
-        return Run(meta, rows, load_rss(folder / "rss.csv"))
+        found = latency.load(folder / "latency.csv")
+        return Run(meta, rows, load_rss(folder / "rss.csv"), found)
     except OSError as error:
         raise NoRun(f"{error.filename}: {error.strerror}: no run of the lab is there") from error
     except (ValueError, KeyError, TypeError) as error:

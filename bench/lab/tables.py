@@ -3,13 +3,15 @@
 One table for CPU time and one for peak memory: a line a workload, a column an
 allocator; glibc's own figure, then ratios to it. With many allocators the
 columns carry short names, spelled out below. Then each allocator in one line:
-geometric means with their intervals, and where it is worst.
+geometric means with their intervals, and where it is worst. Workloads that time
+single calls have a table each: cycles of malloc and of free, a line an allocator.
 """
 
 import statistics
 
 from rich.text import Text
 
+from lab import latency
 from lab.results import BASELINE
 
 WIDTH = 80
@@ -29,6 +31,9 @@ METRICS = (
     ("cpu_s", "CPU time, user + system, relative to glibc (lower is better)"),
     ("peak_kib", "Peak memory (RSS), relative to glibc (lower is better)"),
 )
+# Of a table of latencies: an allocator's name, then four quantiles and the share of slow calls.
+NAME = 14
+QUANTILE_WIDTHS = (5, 6, 7, 7, 8)
 SUITES = {"micro": "micro", "real": "programs", "user": "program"}
 
 
@@ -174,6 +179,40 @@ def summary(console, run):
             console.print(Text(cut(f"  worst: {', '.join(worst)}", WIDTH), style="dim"))
 
 
+def latency_line(figures, name):
+    line = Text(f"{cut(name, NAME):<{NAME}}", style="bold" if name == HIGHLIGHT else "")
+    for call in latency.CALLS:
+        for place, width in enumerate(QUANTILE_WIDTHS):
+            each = figures[name].get(call)
+            text = latency.text_of(each, place, width - 2) if each else "-"
+            lowest = each is not None and name in latency.best(figures, call, place)
+            style = "bold green" if lowest else ""
+            line.append(f"{text:>{width - 1}}{'*' if lowest else ' '}", style=style)
+    return line
+
+
+def print_latencies(console, run):
+    """A table for each workload that times single calls."""
+    found = latency.tables(run)
+    if not found:
+        return
+    console.print()
+    console.print(Text("Cycles of single calls; slow: more than 2,000 cycles", style="bold"))
+    half = sum(QUANTILE_WIDTHS)
+    for workload, figures in found:
+        title = f"{cut(workload.label, NAME + 5):<{NAME}}"
+        columns = "".join(
+            f"{what:>{width - 1}} "
+            for what, width in zip((*latency.QUANTILES, "slow"), QUANTILE_WIDTHS)
+        )
+        calls = "".join(f"{call:^{half}}" for call in latency.CALLS)
+        console.print(Text(f"{title}{calls[len(title) - NAME :]}".rstrip(), style="bold"))
+        console.print(Text(f"{'':<{NAME}}{columns}{columns}".rstrip(), style="bold"))
+        for name in figures:
+            console.print(latency_line(figures, name))
+    console.print("* within 1.25 times the lowest, unless all are.", style="dim")
+
+
 def legend(run):
     """Versions, and the names behind the short ones."""
     parts = []
@@ -198,6 +237,7 @@ def print_run(console, run, notes=()):
         "± half the range of the rounds' ratios, in the middle over the allocators.",
         style="dim",
     )
+    print_latencies(console, run)
     if others:
         summary(console, run)
     console.print()

@@ -33,6 +33,7 @@ class Task:
     probe: object  # () -> a command whose malloc is looked up
     command: str  # as text, for the records
     sample_rss: bool = False
+    latency: bool = False  # it prints how long single calls took: lab/latency.py
     compared: bool = True  # its output must be that on glibc
     any_exit: bool = False  # it may fail, if it fails as on glibc
 
@@ -94,7 +95,7 @@ def micro_task(case, threads, folder, scale, seed):
         case["name"], "micro", threads, case["question"], tuple(case["tags"]),
         lambda _folder: lambda turn: programs.Job(command(turn)),
         lambda: [str(binary)], shlex.join(command(1)), bool(case.get("sample_rss")),
-        compared=False,
+        latency=bool(case.get("latency")), compared=False,
     )  # fmt: skip
 
 

@@ -226,6 +226,14 @@ void wl_fail(const char *format, ...) {
 
 // ---- the end ------------------------------------------------------------------------------------
 
+void wl_say(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    bool written = write_line(STDOUT_FILENO, format, values);
+    va_end(values);
+    if (!written) wl_fail("cannot write to stdout: %s", strerror(errno));
+}
+
 int wl_end(WlTally tally) {
     if (!put_line(STDOUT_FILENO, "%s threads=%d ops=%ju sum=%ju", wl.name, wl.threads,
                   (uintmax_t)tally.ops, (uintmax_t)tally.sum)) {

@@ -18,7 +18,8 @@
 //     }
 //
 // Nothing here calls malloc but the functions that say so, so an allocator sees the workload and
-// nothing else. It cannot time anything: that is the runner's part, from outside.
+// nothing else. It cannot time anything: that is the runner's part, from outside. (latency.h times
+// single calls, for the workload that asks how long these take.)
 #ifndef LOAM_BENCH_WORKLOAD_H
 #define LOAM_BENCH_WORKLOAD_H
 
@@ -180,7 +181,10 @@ static inline uint64_t wl_check(const void *block, size_t size, unsigned char ta
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// Prints the line; returns the exit status.
+// Prints a line before the last one; a reader of the last line does not need it.
+void wl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Prints the last line; returns the exit status.
 int wl_end(WlTally tally);
 
 #ifdef __cplusplus

@@ -23,6 +23,7 @@ for each in CASES:  # seconds of sleep are no matter here, nor are lines on stde
         each["args"] = ["--phases", "no", "--idle", "10"]
     if each["program"] == "burst":
         each["args"] += ["--pause", "10"]
+LATENCY = re.compile(r"(?m)^latency (malloc|free) calls=\d+( p[0-9.]+=\d+){4} slow=\d+\n")
 LINE = re.compile(r"([a-z0-9-]+) threads=(\d+) ops=(\d+) sum=(\d+)\n")
 KEYS = {
     "name": str,
@@ -51,6 +52,7 @@ HUNGRY = (
     "large-churn",
     "fragmentation",
     "cache-drift",
+    "latency-steady",
 )
 
 OVERLAPPING = os.environ.get("BENCH_OVERLAPPING_MALLOC")
@@ -63,6 +65,7 @@ CHECKING = (
     "glibc_simple",
     "glibc_thread",
     "large_churn",
+    "latency",
     "many_objects",
     "realloc_growth",
     "shbench",
@@ -100,7 +103,7 @@ class Cases(unittest.TestCase):
             with self.subTest(case.get("name")):
                 for key, kind in KEYS.items():
                     self.assertIs(type(case.get(key)), kind, key)
-                self.assertLessEqual(set(case) - set(KEYS), {"quick_threads"})
+                self.assertLessEqual(set(case) - set(KEYS), {"quick_threads", "latency"})
                 self.assertRegex(case["name"], r"^[a-z0-9-]+$")
                 self.assertTrue(case["question"])
                 self.assertLessEqual(set(case.get("quick_threads", [])), set(case["threads"]))
@@ -126,7 +129,12 @@ class Runs(unittest.TestCase):
     def run_well(self, case, *more, scale=SMALL):
         done = start(case, "--scale", scale, *more)
         self.assertEqual(done.returncode, 0, done.stderr)
-        match = LINE.fullmatch(done.stdout)
+        said = done.stdout
+        if case.get("latency"):
+            calls = [match[1] for match in LATENCY.finditer(said)]
+            self.assertEqual(calls, ["malloc", "free"], said)
+            said = LATENCY.sub("", said)
+        match = LINE.fullmatch(said)
         self.assertIsNotNone(match, done.stdout)
         self.assertEqual(done.stderr, "")
         return int(match[2]), int(match[3]), int(match[4])
