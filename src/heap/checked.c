@@ -12,8 +12,6 @@
 #include "heap/room.h"
 #include "heap/secure.h"
 
-#include <string.h>
-
 lm_page_t *lm_page_foreign(const void *p, const char *function) {
     lm_wrong(LM_MISTAKE_FOREIGN, "%s of a pointer that loam did not allocate: %p (", function, p);
     return NULL;
@@ -97,9 +95,18 @@ static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char
     return NULL;
 }
 
+/* By hand, because a preloaded tool may have wrapped strcmp by a function that allocates. */
+static bool is_free(const char *function) {
+    static const char name[] = "free";
+    for (size_t i = 0; i < sizeof name; i++) {
+        if (function[i] != name[i]) return false;
+    }
+    return true;
+}
+
 /* p is in no object that there is, but where there may have been one. */
 static lm_page_t *gone(const void *p, const char *function) {
-    bool freed = strcmp(function, "free") == 0;
+    bool freed = is_free(function);
     const char *what = freed ? "double free" : function, *after = freed ? "" : " after free";
     lm_sites_about(p);
 #if LOAM_DEBUG
@@ -116,8 +123,8 @@ static lm_page_t *gone(const void *p, const char *function) {
 }
 
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function) {
-    const char *what = strcmp(function, "free") == 0 ? "double free" : function;
-    const char *state = strcmp(function, "free") == 0 ? "" : " after free";
+    const char *what = is_free(function) ? "double free" : function;
+    const char *state = is_free(function) ? "" : " after free";
 #if LOAM_DEBUG
     lm_line_t sizes = {0};
     lm_wrong(LM_MISTAKE_DOUBLE_FREE, "%s%s of %p (%s", what, state, p,

@@ -10,14 +10,12 @@
 #define _GNU_SOURCE 1 /* mremap's flags */
 #include "os/os.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <linux/sched.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -82,7 +80,7 @@ static intptr_t map(void *at, size_t bytes, int protection, int flags) {
  * overcommit, mlockall and the eye of who reads VSZ see only what is in use. The main stack shows how
  * large the space is: 47 bits on x86-64, 39 to 48 on aarch64. */
 static uintptr_t place_in_the_middle(size_t *bytes) {
-    uintptr_t on_main_stack = getauxval(AT_RANDOM);
+    uintptr_t on_main_stack = lm_os_main_top();
     size_t quarter = (size_t)1 << (lm_log2(on_main_stack | 4) - 1);
     if (quarter < ((size_t)1 << 36)) return 0;
     if (*bytes > quarter) *bytes = quarter;
@@ -320,11 +318,6 @@ bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *
     return moved;
 }
 
-size_t lm_os_page_bytes(void) {
-    size_t bytes = getauxval(AT_PAGESZ);
-    return bytes != 0 ? bytes : 4096;
-}
-
 /* ---- Waiting ---- */
 
 void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms) {
@@ -465,31 +458,6 @@ bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.con
 
 /* ---- The process ---- */
 
-bool lm_os_secure(void) { return getauxval(AT_SECURE) != 0; }
-
-bool lm_os_mapped(const void *address) {
-    unsigned char resident;
-    int before = errno;
-    uintptr_t page = (uintptr_t)address & -(uintptr_t)lm_os_page_bytes();
-    bool none = mincore((void *)page, 1, &resident) != 0 && errno == ENOMEM;
-    errno = before;
-    return !none;
-}
-
-uint64_t lm_os_random(void) {
-    /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. And where this code lies,
-     * which another copy of loam in the process does not share. Nothing of a thread. */
-    const char *bytes = (const char *)getauxval(AT_RANDOM);
-    uint64_t x = (uintptr_t)lm_os_random, half;
-    for (size_t i = 0; bytes != NULL && i < 2; i++) {
-        __builtin_memcpy(&half, bytes + i * sizeof half, sizeof half); /* may lie anywhere */
-        x = (x << 1) ^ half;
-    }
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 /* The first bytes of a file, as text; false iff it cannot be read. */
 static bool read_file(const char *path, char *text, size_t most) {
     intptr_t file = call(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0);
@@ -588,7 +556,7 @@ static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
 }
 
 uintptr_t lm_os_stack_top(void) {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0), main_top = getauxval(AT_RANDOM);
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), main_top = lm_os_main_top();
     /* libc keeps a thread's control block at the top of its stack; the main thread's lies elsewhere. */
     return main_top > here && main_top - here < STACK_MOST ? main_top : lm_thread_token();
 }

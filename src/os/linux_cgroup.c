@@ -100,9 +100,27 @@ static char *lines_next(void) {
 
 /* ---- Texts ---- */
 
-static size_t length_of(const char *text) { return __builtin_strlen(text); }
+/* The worker runs this file, and must not call a function of libc's: libc has no thread-local data for it, and a
+ * preloaded tool that wraps strlen may use some. Volatile: or compilers make the loop a call of strlen. */
+static size_t length_of(const char *text) {
+    const volatile char *at = text;
+    size_t length = 0;
+    while (at[length] != '\0') length++;
+    return length;
+}
 
-static bool same(const char *text, const char *other) { return __builtin_strcmp(text, other) == 0; }
+/* Returns what lies behind the prefix in the text; NULL iff the text does not begin with it. */
+static const char *behind(const char *text, const char *prefix) {
+    for (; *prefix != '\0'; text++, prefix++) {
+        if (*text != *prefix) return NULL;
+    }
+    return text;
+}
+
+static bool same(const char *text, const char *other) {
+    const char *end = behind(text, other);
+    return end != NULL && *end == '\0';
+}
 
 /* Ends the text at its first c; what is behind it, NULL iff there is none. */
 static char *cut(char *text, char c) {
@@ -116,10 +134,9 @@ static char *cut(char *text, char c) {
 
 /* Whether the word is one of those with commas between. */
 static bool among(const char *words, const char *word) {
-    size_t length = length_of(word);
     for (const char *at = words;; at++) {
-        if (__builtin_strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0'))
-            return true;
+        const char *end = behind(at, word);
+        if (end != NULL && (*end == ',' || *end == '\0')) return true;
         while (*at != ',' && *at != '\0') at++;
         if (*at == '\0') return false;
     }
@@ -201,10 +218,9 @@ static bool find_own(void) {
 
 /* Where in the mount own lies: what is behind the mount's root, which begins with / or is empty; NULL: not in it. */
 static const char *within(const char *root) {
-    size_t length = length_of(root);
-    if (length == 1) return same(own, "/") ? "" : own;
-    if (__builtin_strncmp(own, root, length) != 0) return NULL;
-    return own[length] == '/' || own[length] == '\0' ? own + length : NULL;
+    if (length_of(root) == 1) return same(own, "/") ? "" : own;
+    const char *end = behind(own, root);
+    return end != NULL && (*end == '/' || *end == '\0') ? end : NULL;
 }
 
 /* Puts the path of the group into groups.path. Returns how much of it is the mount, 0: it is no such mount. */

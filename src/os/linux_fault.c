@@ -32,7 +32,7 @@ static struct {
     bool spent; /* atomic: that was to be called once, and has been */
 } levels[KINDS][LEVELS];
 static int used[KINDS];
-static lm_lock_t lock; /* of used */
+static uint32_t requests; /* atomic: calls of lm_os_judge_faults whose work is not done yet */
 
 typedef struct passing {
     const void *context;
@@ -170,13 +170,25 @@ static void take(int kind) {
     (void)sigaction(signals[kind], &ours, NULL);
 }
 
-void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access)) {
-    lm_lock_take(&lock);
-    int error = errno;
-    lm_store_relaxed(&judge, function);
-    for (int i = 0; i < KINDS; i++) take(i);
-    errno = error;
-    lm_lock_give(&lock);
+/* Ends the work if no call has come since *seen calls were counted. Returns whether it has ended. */
+static bool settled(uint32_t *seen) {
+    return __atomic_compare_exchange_n(&requests, seen, 0, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
 }
 
-void lm_os_judge_after_fork(void) { lm_lock_reset(&lock); }
+/* No lock is held while sigaction runs: a preloaded tool may have wrapped it by a function that
+ * allocates. A second caller meanwhile leaves the work to the first one, which looks again. */
+void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access)) {
+    int error = errno;
+    lm_store_relaxed(&judge, function); /* relaxed: it is never changed back */
+    /* Sequentially consistent, both: either the first caller sees the request, or this call does the work. */
+    if (__atomic_fetch_add(&requests, 1, __ATOMIC_SEQ_CST) == 0) {
+        uint32_t seen = 1;
+        do {
+            for (int i = 0; i < KINDS; i++) take(i);
+        } while (!settled(&seen));
+    }
+    errno = error;
+}
+
+void lm_os_judge_after_fork(void) { lm_store_relaxed(&requests, 0); }

@@ -22,7 +22,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #ifdef DLFO_EH_SEGMENT_TYPE
 /* Asked for by name: a library that names it needs glibc 2.35, even weakly. */
@@ -369,7 +368,7 @@ static row_t row_for(uintptr_t pc) {
 
 /* Where the stack that sp lies on ends, as far as is known. */
 static uintptr_t stack_end(uintptr_t sp) {
-    uintptr_t main_top = getauxval(AT_RANDOM), thread_top = lm_thread_token();
+    uintptr_t main_top = lm_os_main_top(), thread_top = lm_thread_token();
     if (sp < main_top && main_top - sp < STACK_FAR) return main_top;
     if (sp < thread_top && thread_top - sp < STACK_FAR) return thread_top;
     return UINTPTR_MAX; /* a coroutine's, or a signal's */
@@ -464,7 +463,7 @@ const char *lm_os_module(uintptr_t address, uintptr_t *offset) {
     const struct link_map *map = object.dlfo_link_map;
     *offset = address - (map != NULL ? map->l_addr : 0);
     if (map != NULL && map->l_name != NULL && *map->l_name != '\0') return map->l_name;
-    const char *program = (const char *)getauxval(AT_EXECFN);
+    const char *program = lm_os_program();
     return program != NULL ? program : "program";
 #else
     (void)address, (void)offset;

@@ -253,6 +253,12 @@ int lm_os_prctl(int option, intptr_t a, intptr_t b, intptr_t c, intptr_t d);
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
 
+/* Returns an address at the end of the main thread's stack, above all frames; 0 if it is not known. */
+uintptr_t lm_os_main_top(void);
+
+/* Returns the name that the program was started by; NULL if it is not known. */
+const char *lm_os_program(void);
+
 /* false iff there is certainly nothing at this address. Keeps errno. */
 bool lm_os_mapped(const void *address);
 

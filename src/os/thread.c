@@ -175,18 +175,33 @@ static exit_hook_t *hook_find(bool (*at_exit)(void *, unsigned)) {
     return NULL;
 }
 
-static exit_hook_t *hook_make(bool (*at_exit)(void *, unsigned)) {
+/* Gives the slot to the key and the function, unless another call has taken it meanwhile. */
+static bool hook_take(exit_hook_t *hook, pthread_key_t key, bool (*at_exit)(void *, unsigned)) {
     lm_lock_take(&hook_lock);
-    exit_hook_t *hook = hook_find(at_exit);
-    for (int i = 0; i < HOOKS && hook == NULL; i++) {
-        if (hooks[i].made) continue;
-        if (pthread_key_create(&hooks[i].key, hook_ended[i]) != 0) break;
-        hook = &hooks[i];
+    bool vacant = !hook->made;
+    if (vacant) {
+        hook->key = key;
         hook->run = at_exit;
         lm_store_release(&hook->made, true); /* release: as above */
     }
     lm_lock_give(&hook_lock);
-    return hook;
+    return vacant;
+}
+
+/* The key is made without a lock, because a preloaded tool may have wrapped pthread_key_create by a
+ * function that allocates, and so comes back here. */
+static exit_hook_t *hook_make(bool (*at_exit)(void *, unsigned)) {
+    for (int i = 0; i < HOOKS; i++) {
+        exit_hook_t *hook = &hooks[i];
+        pthread_key_t key;
+        if (!lm_load_acquire(&hook->made)) { /* acquire: as in hook_find */
+            if (pthread_key_create(&key, hook_ended[i]) != 0) return NULL;
+            if (hook_take(hook, key, at_exit)) return hook;
+            (void)pthread_key_delete(key);
+        }
+        if (hook->run == at_exit) return hook;
+    }
+    return NULL;
 }
 
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value) {

@@ -1,0 +1,106 @@
+/* linux_process.c: what the kernel tells a process at its start, and whether an address is
+ * mapped.
+ *
+ *   __libc_stack_end ─> argc │ argv ... NULL │ environ ... NULL │ vector: type, value, ... AT_NULL
+ *
+ * The kernel writes the auxiliary vector to the main thread's stack: the page size, random bytes,
+ * the program's name and whether it has more rights than its caller. libc hands it out by
+ * getauxval. A preloaded tool may replace getauxval by a function that allocates, and loam needs
+ * the values inside malloc. So it reads the vector itself, once. The dynamic linker says where
+ * the stack began. A static program has only environ, which still lies on the stack when loam's
+ * constructor runs.
+ *
+ * Part of the port, beside linux.c, with its rules. It cannot find the vector in a static program
+ * that replaces environ before it first allocates; then pages have 4 KiB and there are no random
+ * bytes.
+ */
+#define _GNU_SOURCE 1
+#include "os/os.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <sys/syscall.h>
+
+/* libc's, both. __libc_stack_end is glibc's alone. */
+extern void *__libc_stack_end __attribute__((weak));
+extern char **environ __attribute__((weak));
+
+/* Each is atomic, and a copy of the vector's entry of that name. 0 if there is none. */
+static LM_AT_START struct {
+    uintptr_t page_bytes; /* 0: not read yet. Written last. */
+    uintptr_t random;     /* address of 16 bytes on the main thread's stack, above all frames */
+    uintptr_t program;    /* address of the name that the program was started by */
+    uintptr_t secure;
+} vector;
+
+enum { ENTRIES_MOST = 64, ARGUMENTS_MOST = 1 << 24 };
+
+/* Reads the vector that begins there. Returns false iff it is none. */
+static bool read_vector(const uintptr_t *at) {
+    uintptr_t page_bytes = 0, random = 0, program = 0, secure = 0;
+    for (int i = 0; at[0] != AT_NULL; i++, at += 2) {
+        if (i == ENTRIES_MOST) return false;
+        if (at[0] == AT_PAGESZ) page_bytes = at[1];
+        if (at[0] == AT_RANDOM) random = at[1];
+        if (at[0] == AT_EXECFN) program = at[1];
+        if (at[0] == AT_SECURE) secure = at[1];
+    }
+    if (page_bytes == 0 || (page_bytes & (page_bytes - 1)) != 0) return false;
+    /* Relaxed: each thread that reads the vector finds the same. */
+    lm_store_relaxed(&vector.random, random);
+    lm_store_relaxed(&vector.program, program);
+    lm_store_relaxed(&vector.secure, secure);
+    lm_store_release(&vector.page_bytes, page_bytes); /* release: the others are written */
+    return true;
+}
+
+/* Returns what lies behind an array of pointers that ends with NULL. */
+static const uintptr_t *behind(const uintptr_t *pointers) {
+    while (*pointers != 0) pointers++;
+    return pointers + 1;
+}
+
+static LM_COLD bool look(void) {
+    const uintptr_t *start = &__libc_stack_end != NULL ? (uintptr_t *)__libc_stack_end : NULL;
+    /* In a static program it is not exactly where the stack began, and no number of arguments
+     * lies there. */
+    if (start != NULL && *start < ARGUMENTS_MOST && start[1 + *start] == 0 &&
+        read_vector(behind(start + 2 + *start)))
+        return true;
+    char **strings = &environ != NULL ? environ : NULL;
+    return strings != NULL && read_vector(behind((const uintptr_t *)(void *)strings));
+}
+
+/* Acquire: as above. */
+static bool known(void) { return LM_LIKELY(lm_load_acquire(&vector.page_bytes) != 0) || look(); }
+
+size_t lm_os_page_bytes(void) { return known() ? lm_load_relaxed(&vector.page_bytes) : 4096; }
+
+uintptr_t lm_os_main_top(void) { return known() ? lm_load_relaxed(&vector.random) : 0; }
+
+bool lm_os_secure(void) { return known() && lm_load_relaxed(&vector.secure) != 0; }
+
+const char *lm_os_program(void) {
+    return known() ? (const char *)lm_load_relaxed(&vector.program) : NULL;
+}
+
+uint64_t lm_os_random(void) {
+    /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. And
+     * where this code lies, which another copy of loam in the process does not share. Nothing
+     * of a thread. */
+    const char *bytes = (const char *)lm_os_main_top();
+    uint64_t x = (uintptr_t)lm_os_random, half;
+    for (size_t i = 0; bytes != NULL && i < 2; i++) {
+        __builtin_memcpy(&half, bytes + i * sizeof half, sizeof half); /* may lie anywhere */
+        x = (x << 1) ^ half;
+    }
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+bool lm_os_mapped(const void *address) {
+    unsigned char resident;
+    uintptr_t page = (uintptr_t)address & -(uintptr_t)lm_os_page_bytes();
+    return lm_syscall(SYS_mincore, (intptr_t)page, 1, (intptr_t)&resident, 0, 0, 0) != -ENOMEM;
+}
