@@ -274,6 +274,57 @@ LM_INLINE uint64_t lm_ticks(void) {
 #endif
 }
 
+/* ---- Copies in large pieces ---- */
+
+/* LM_WIDE_CODE: a function with it may use vectors of 32 bytes in machine code, and may be called iff
+ * lm_cpu_has_wide(). lm_string_copy and lm_string_fill are single instructions of the processor, which are
+ * fast iff lm_cpu_has_strings(). */
+#if defined(__x86_64__)
+#define LM_WIDE_CODE __attribute__((target("avx")))
+
+LM_INLINE void lm_cpuid(uint32_t leaf, uint32_t *b, uint32_t *c) {
+    uint32_t a = leaf, d;
+    *c = 0;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(*b), "+c"(*c), "=d"(d));
+}
+
+/* AVX, and a system that saves the registers. */
+LM_INLINE bool lm_cpu_has_wide(void) {
+    uint32_t b, c, low, high;
+    lm_cpuid(1, &b, &c);
+    if ((c & (3u << 27)) != 3u << 27) return false; /* AVX; OSXSAVE: xgetbv may be used */
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & 6) == 6;
+}
+
+/* Enhanced rep movsb and stosb. To be asked only where lm_cpu_has_wide(), so that leaf 7 exists. */
+LM_INLINE bool lm_cpu_has_strings(void) {
+    uint32_t b, c;
+    lm_cpuid(7, &b, &c);
+    return (b >> 9 & 1) != 0;
+}
+
+LM_INLINE void lm_string_copy(void *to, const void *from, size_t bytes) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+LM_INLINE void lm_string_fill(void *to, int byte, size_t bytes) {
+    __asm__ volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(byte) : "memory");
+}
+#else
+#define LM_WIDE_CODE
+LM_INLINE bool lm_cpu_has_wide(void) { return false; }
+LM_INLINE bool lm_cpu_has_strings(void) { return false; }
+LM_INLINE void lm_string_copy(void *to, const void *from, size_t bytes) {
+    (void)to, (void)from, (void)bytes;
+    __builtin_unreachable();
+}
+LM_INLINE void lm_string_fill(void *to, int byte, size_t bytes) {
+    (void)to, (void)byte, (void)bytes;
+    __builtin_unreachable();
+}
+#endif
+
 /* Tells the processor that this is a spin loop. */
 LM_INLINE void lm_cpu_relax(void) {
 #if defined(__x86_64__)
