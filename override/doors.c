@@ -5,6 +5,7 @@
  * old rights. A seccomp filter may kill a thread that starts another one. So each of these calls ends the worker first,
  * waits for it, and lets no other start before it has returned. Once prctl sets a filter, or the promise
  * that precedes one, there is no worker any more: memory is purged by the threads that free it.
+ * syscall.c has the door of the same calls made by number.
  *
  * POSIX lets signal handlers call setuid and setgid, whatever they have interrupted: a door takes no lock that malloc
  * takes (span/worker.c), allocates nothing, and asks the dynamic linker for nothing. The next definitions of the
@@ -12,11 +13,11 @@
  * The setuid family is libc's, which makes the call in each of its threads.
  *
  * Only in libloam.so: in a static program there is no next definition. It cannot see system calls that a program makes
- * by instruction. A call of the setuid family before this library is initialised, from the initialiser of another one,
- * does ask the dynamic linker, as there is no other way to libc's function.
+ * by instruction: for those see span/worker.c. A call of the setuid family before this library is initialised, from the
+ * initialiser of another one, does ask the dynamic linker, as there is no other way to libc's function.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, setns and the like */
-#include "api/api.h"
+#include "doors.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,8 +26,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-/* <sys/prctl.h> is one system's: these two numbers are for ever. */
-enum { SET_SECCOMP = 22, SET_NO_NEW_PRIVS = 38 };
+/* <sys/prctl.h> is one system's. These numbers never change. */
+enum { SET_SECCOMP = 22, SET_NO_NEW_PRIVS = 38, MODE_FILTER = 2 };
 
 typedef void function_t(void);
 
@@ -98,6 +99,10 @@ LM_EXPORT int setns(int fd, int type) {
     return result;
 }
 
+bool lm_prctl_shuts_in(int option, intptr_t a, intptr_t b) {
+    return option == SET_NO_NEW_PRIVS || (option == SET_SECCOMP && (a != MODE_FILTER || b != 0));
+}
+
 LM_EXPORT int prctl(int option, ...);
 LM_EXPORT int prctl(int option, ...) {
     va_list list;
@@ -105,6 +110,6 @@ LM_EXPORT int prctl(int option, ...) {
     intptr_t a = va_arg(list, intptr_t), b = va_arg(list, intptr_t);
     intptr_t c = va_arg(list, intptr_t), d = va_arg(list, intptr_t);
     va_end(list);
-    if (option == SET_SECCOMP || option == SET_NO_NEW_PRIVS) lm_purge_allow(false);
+    if (lm_prctl_shuts_in(option, a, b)) lm_purge_shut_in();
     return lm_os_prctl(option, a, b, c, d);
 }

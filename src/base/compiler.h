@@ -180,6 +180,42 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
+/* Numbers of system calls that override/syscall.c compares with; linux_doors.c checks them. */
+#if defined(__x86_64__)
+#define LM_CALL_PRCTL 157
+#define LM_CALL_SECCOMP 317
+#define LM_CALL_UNSHARE 272
+#define LM_CALL_SETNS 308
+#elif defined(__aarch64__)
+#define LM_CALL_PRCTL 167
+#define LM_CALL_SECCOMP 277
+#define LM_CALL_UNSHARE 97
+#define LM_CALL_SETNS 268
+#endif
+
+/* Defines a global function `name` in assembly, outside of any function. If its first argument, an int, is one of four
+ * numbers, it jumps to the function `door`, otherwise to where the variable `next` points. Its arguments and its
+ * return address stay where they are, so that it is not seen by what it jumps to, which C cannot promise. Both names
+ * are hidden ones. */
+#define LM_AS_TEXT(number) LM_AS_TEXT_AGAIN(number)
+#define LM_AS_TEXT_AGAIN(number) #number
+/* clang-format off */
+#if defined(__x86_64__)
+#define LM_TO_DOOR_IF(number, door) "cmp $" LM_AS_TEXT(number) ", %edi\n je " #door "\n"
+#define LM_TO_NEXT(next) "jmp *" #next "(%rip)\n"
+#define LM_ENTRY "endbr64\n" /* an indirect call may come in */
+#elif defined(__aarch64__)
+#define LM_TO_DOOR_IF(number, door) "cmp w0, " LM_AS_TEXT(number) "\n b.eq " #door "\n"
+#define LM_TO_NEXT(next) "adrp x16, " #next "\n ldr x16, [x16, :lo12:" #next "]\n br x16\n"
+#define LM_ENTRY "hint 34\n" /* as above, by its number for older assemblers */
+#endif
+#define LM_JUMP_BY_NUMBER(name, door, next, a, b, c, d) \
+    __asm__(".text\n.globl " #name "\n.type " #name ", %function\n.balign 16\n" #name ":\n" \
+            ".cfi_startproc\n" LM_ENTRY LM_TO_DOOR_IF(a, door) LM_TO_DOOR_IF(b, door) \
+            LM_TO_DOOR_IF(c, door) LM_TO_DOOR_IF(d, door) LM_TO_NEXT(next) \
+            ".cfi_endproc\n.size " #name ", . - " #name "\n")
+/* clang-format on */
+
 #endif /* LM_HOSTED */
 
 /* Counts *count down by one and tells whether it reached 0. Only one thread writes *count, while

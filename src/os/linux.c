@@ -181,6 +181,7 @@ bool lm_os_resident(const void *at) {
 size_t lm_os_resident_pages(const void *at, size_t bytes) {
     unsigned char pages[512] = {0}; /* by the call; the worker's stack is small */
     size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
+    if (lm_os_filtered()) return SIZE_MAX;
     for (uintptr_t from = (uintptr_t)at; left > 0;) {
         size_t n = left < sizeof pages ? left : sizeof pages;
         if (failed(call3(SYS_mincore, (intptr_t)from, (intptr_t)(n * page_bytes), (intptr_t)pages)))

@@ -60,7 +60,8 @@ bool lm_os_populate(void *at, size_t bytes);
 /* Whether the page at `at` is in memory. false as well where the system does not say. */
 bool lm_os_resident(const void *at);
 
-/* The same of every page of [at, at+bytes): how many are in memory; SIZE_MAX where the system does not say. */
+/* Returns how many pages of [at, at+bytes) are in memory; SIZE_MAX if the system does not say, or may kill for
+ * the question (lm_os_filtered). */
 size_t lm_os_resident_pages(const void *at, size_t bytes);
 
 /* Allows every access to what lm_os_protect forbade. shut_in: by mmap, and by mprotect only if a sandbox
@@ -249,6 +250,13 @@ void lm_os_signals_restore(uint64_t before);
 int lm_os_unshare(int flags);
 int lm_os_setns(int fd, int type);
 int lm_os_prctl(int option, intptr_t a, intptr_t b, intptr_t c, intptr_t d);
+long lm_os_syscall(long number, const intptr_t arguments[6]);
+
+/* Returns whether the calling thread has a filter of system calls (seccomp) and had none at
+ * lm_os_filters_boot. False without that call, and where a filter was there from the start. Costs a
+ * system call, which may itself be forbidden (linux_filter.c). */
+bool lm_os_filtered(void);
+void lm_os_filters_boot(void);
 
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);

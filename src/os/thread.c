@@ -93,19 +93,22 @@ void lm_biased_enter_contended(lm_biased_t *lock) {
     } while (__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0);
 }
 
-/* From now on owners order by themselves. Those who have not seen it have said before that they are
- * inside: the last barrier makes that visible. Where the system refuses it already, time has to do: what
- * was stored becomes visible within microseconds, though no processor promises when. */
-static void end_barriers(void) {
+/* From now on owners order by themselves. An owner that has not seen it has stored before that it is
+ * inside: the last barrier makes the store visible. Where the system refuses a barrier, or may kill for
+ * it (filtered), time has to do: a store becomes visible within microseconds, though no processor
+ * promises when. */
+static void end_barriers(bool filtered) {
     uint32_t never = 0;
     lm_store_relaxed(&lm_biased_fenced, true);
-    for (int i = 0; i < WAITS && !lm_os_barrier(); i++) lm_os_wait(&never, 0, 1);
+    for (int i = 0; i < WAITS && (filtered || !lm_os_barrier()); i++) lm_os_wait(&never, 0, 1);
     lm_store_release(&barrier_works, false); /* release: only now */
 }
 
 void lm_biased_settle(void) {
     /* Acquire: what we look at next is not older than the last barrier. */
-    if (lm_load_acquire(&barrier_works) && !lm_os_barrier()) end_barriers();
+    if (!lm_load_acquire(&barrier_works)) return;
+    bool filtered = lm_os_filtered();
+    if (filtered || !lm_os_barrier()) end_barriers(filtered);
 }
 
 void lm_biased_wait(lm_biased_t *lock) {
@@ -128,7 +131,7 @@ void lm_biased_boot(void) {
 
 void lm_biased_forbid(void) {
     lm_store_relaxed(&forbidden, true);
-    if (lm_load_acquire(&barrier_works)) end_barriers(); /* acquire: as above */
+    if (lm_load_acquire(&barrier_works)) end_barriers(lm_os_filtered()); /* acquire: as above */
 }
 
 /* ---- Thread exit ---- */

@@ -392,6 +392,9 @@ void lm_purge_resume(void);
  * this needs); purges what is dirty. */
 void lm_purge_allow(bool allowed);
 
+/* As lm_purge_allow(false). Does nothing if the worker is forbidden already. */
+void lm_purge_shut_in(void);
+
 /* ---- Limits (limit.c) ---- */
 
 typedef enum lm_cgroup_mode {

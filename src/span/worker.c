@@ -15,6 +15,10 @@
  * middle of its work. While the program has one thread, the worker therefore changes free spans and nothing else, and
  * repair.c can restore these. Decision 0029.
  *
+ * A filter of system calls (seccomp) may kill a thread that starts another one. A program that sets one by libc is seen
+ * by override/doors.c. Otherwise a thread that wants a worker asks the kernel, and so does the worker at each tick,
+ * because a filter may come to all threads at once. After that there is no worker any more. Decision 0031.
+ *
  * Invariant: a worker exists only between the start under `starting` and the kernel's clearing of its thread number,
  * and none is started while lm_space.stop is not 0.
  */
@@ -71,6 +75,26 @@ static bool collect(bool hurry) {
     return awake;
 }
 
+/* Returns whether the program has shut itself in, and loam was not told. From then on loam asks the
+ * system for as little as if it had been. May run in the worker, and in signal handlers. */
+static bool is_shut_in(void) {
+    if (LM_LIKELY(!lm_os_filtered())) return false;
+    lm_store_relaxed(&lm_space.worker_forbidden, true); /* relaxed: as in lm_purge_allowed */
+    lm_biased_forbid();
+    return true;
+}
+
+/* There will be no other worker, so that what is dirty goes back now. */
+static void leave_for_good(void) {
+    lm_space_enter();
+    if (!lm_load_relaxed(&lm_purge_never)) { /* relaxed: a word by itself */
+        while (lm_purge_one(0) > 0) {}
+        (void)lm_tails_purge(0);
+    }
+    lm_space_leave();
+    lm_worker_leave();
+}
+
 static void work(void) {
     bool more = true;
     LM_PROBE(worker_start);
@@ -81,6 +105,7 @@ static void work(void) {
     for (unsigned lingered = 0; more; lingered++) {
         wait_for_tick();
         if (must_stop()) lm_worker_leave();
+        if (is_shut_in()) leave_for_good();
         bool last = lingered >= LINGER_TICKS;
         /* Sequentially consistent, here and below: a later call is seen below, or sees that the worker ends. */
         __atomic_store_n(&lm_space.called, false, __ATOMIC_SEQ_CST);
@@ -193,7 +218,7 @@ void lm_purge_poke(bool idle) {
     if (idle) __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     /* A program that has shut itself in may not ask for the number of its process. */
     if (!lm_purge_allowed() || is_on()) return;
-    if (is_ours())
+    if (!is_shut_in() && is_ours())
         start();
     else if (!few)
         purge_here();
@@ -201,6 +226,7 @@ void lm_purge_poke(bool idle) {
 
 void lm_purge_boot(void) {
     lm_store_relaxed(&lm_space.process, lm_os_process()); /* relaxed: before the first worker */
+    lm_os_filters_boot();
     lm_lock_repair = lm_space_repair;
 }
 
@@ -284,6 +310,11 @@ void lm_purge_allow(bool allowed) {
     lm_os_message_shut_in(!allowed);
     lm_purge_resume();
     if (allowed) poke_again();
+}
+
+void lm_purge_shut_in(void) {
+    /* Relaxed: a word by itself. A second filter must not make us ask for what the first forbids. */
+    if (!lm_load_relaxed(&lm_space.worker_forbidden)) lm_purge_allow(false);
 }
 
 void lm_purge_changed(void) {

@@ -33,7 +33,7 @@ C_ALIASES = ["__posix_memalign"] + [f"__libc_{name}" for name in (
 # In the shared library alone: calls before which the background worker has to end (override/doors.c), and
 # calls after which memory may go back that the system has refused to take (override/unlock.c).
 DOORS = """munlock munlockall prctl setegid seteuid setgid setgroups setns setregid setresgid setresuid setreuid setuid
-unshare""".split()
+syscall unshare""".split()
 
 # In libloam_copies.so (override/copies.c); COPIES_CHK have fortified forms, too.
 COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat wmemcpy

@@ -1,39 +1,32 @@
 /*
- * no_thread.c - where the system gives no thread (RLIMIT_NPROC, a control group's limit), freed memory
- * goes back all the same; once threads can be had, it goes back in the background again.
+ * no_thread.c - where the system gives no thread (RLIMIT_NPROC, a control group's limit), freed
+ * memory goes back all the same; once threads can be had, it goes back in the background again.
  *
  *   no_thread one      one large object, freed, and nothing after it
  *   no_thread small    many small objects
  *   no_thread shrink   realloc of a large object to a small one
  *   no_thread again    no thread at first; then the limit ends, and a MiB at a time is freed
  *
- * clone is refused by a filter of system calls, because RLIMIT_NPROC does not hold for root.
+ * RLIMIT_NPROC does not hold for root, so root becomes nobody first.
  *
- * Catches: an allocator that learns at its last free that nobody will purge for it, and one that never
- * asks for a thread again after a refusal.
+ * Catches: an allocator that learns at its last free that nobody will purge for it, and one that
+ * never asks for a thread again after a refusal.
  */
 #include "works.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 enum { big_mib = 200, smalls = 200000, small_bytes = 1000, settle_mib = 16 };
 
-/* By the system call, not by prctl: loam ends its worker for good at that one. */
-static void refuse_clone(void) {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-    };
-    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
-    if (syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
-        SKIP("no filter of system calls: %s", strerror(errno));
+static struct rlimit limit; /* before */
+
+static void refuse_threads(void) {
+    CHECK(getrlimit(RLIMIT_NPROC, &limit) == 0, "getrlimit: %s", strerror(errno));
+    const uid_t nobody = 65534;
+    if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0))
+        SKIP("setuid: %s", strerror(errno));
+    struct rlimit none = {0, limit.rlim_max};
+    CHECK(setrlimit(RLIMIT_NPROC, &none) == 0, "setrlimit: %s", strerror(errno));
 }
 
 static void expect_back(size_t before, const char *what) {
@@ -51,15 +44,8 @@ static void *big(void) {
     return block;
 }
 
-/* The limit of a user's threads can end, unlike a filter; it holds for no user with rights. */
+/* The limit can end. */
 static void again(void) {
-    struct rlimit limit;
-    CHECK(getrlimit(RLIMIT_NPROC, &limit) == 0, "getrlimit: %s", strerror(errno));
-    const uid_t nobody = 65534;
-    if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0))
-        SKIP("setuid: %s", strerror(errno));
-    struct rlimit none = {0, limit.rlim_max};
-    CHECK(setrlimit(RLIMIT_NPROC, &none) == 0, "setrlimit: %s", strerror(errno));
     size_t before = works_anonymous_bytes();
     free(big());
     expect_back(before, "with no thread to be had");
@@ -80,11 +66,11 @@ int main(int count, char **arguments) {
     works_limit(55);
     CHECK(count == 2, "usage: no_thread one|small|shrink|again");
     const char *way = arguments[1];
+    refuse_threads();
     if (strcmp(way, "again") == 0) {
         again();
         return 0;
     }
-    refuse_clone();
     size_t before = works_anonymous_bytes();
     if (strcmp(way, "one") == 0) {
         free(big());

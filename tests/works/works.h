@@ -286,6 +286,34 @@ static inline int works_thread_count(void) {
     return (int)works_proc_number("/proc/self/status", "\nThreads:");
 }
 
+/* A system call by instruction, which loam does not see. At most five arguments, each as long as a pointer.
+ * Returns the kernel's answer: a negative errno where it refuses. */
+static inline long works_instruction(long number, ...) {
+    va_list list;
+    long a[5];
+    va_start(list, number);
+    for (int i = 0; i < 5; i++) a[i] = va_arg(list, long);
+    va_end(list);
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = a[3];
+    register long r8 __asm__("r8") = a[4];
+    __asm__ volatile("syscall"
+                     : "+a"(number)
+                     : "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return number;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a[0];
+    register long x1 __asm__("x1") = a[1];
+    register long x2 __asm__("x2") = a[2];
+    register long x3 __asm__("x3") = a[3];
+    register long x4 __asm__("x4") = a[4];
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+    return x0;
+#endif
+}
+
 /* ---- children -------------------------------------------------------------------------------- */
 
 /* Waits for one child. A child that hangs is killed by its own alarm (works_limit), so this always

@@ -1,0 +1,75 @@
+/* syscall.c: the door of prctl, seccomp, unshare and setns where they are called by number.
+ *
+ *   syscall(number, ...) ── other number ─────> jump to libc's syscall
+ *                        └─ one of the four ──> lm_syscall_door: as doors.c, then libc's syscall
+ *
+ * libseccomp sets a filter by libc's syscall, and without prctl before it if the program runs as
+ * root and has switched SCMP_FLTATR_CTL_NNP off. loam's worker must have ended by then (doors.c).
+ *
+ * Programs also make such calls as clone in this way, some with a stack of their own for the
+ * child, which returns to the caller by itself. So for all other numbers there is no frame of this
+ * file: the arguments and the return address stay where they are (LM_JUMP_BY_NUMBER).
+ *
+ * Only in libloam.so, as doors.c. It cannot see system calls that a program makes by instruction:
+ * for those see span/worker.c.
+ */
+#define _GNU_SOURCE 1 /* RTLD_NEXT */
+#include "doors.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+
+/* <linux/seccomp.h>: operations of seccomp. These numbers never change. */
+enum { SET_MODE_STRICT, SET_MODE_FILTER };
+
+typedef long call_t(long number, ...);
+
+/* Makes the call by instruction. For the time before the constructor below. */
+static long made_here(long number, ...) {
+    intptr_t a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, intptr_t);
+    va_end(list);
+    return lm_os_syscall(number, a);
+}
+
+/* The next definition of syscall: libc's, or that of a tool that wraps it. Atomic. */
+LM_HIDDEN call_t *lm_syscall_next = made_here;
+
+static __attribute__((constructor)) void look_up(void) {
+    /* ISO C has no conversion from object to function pointers; POSIX promises it. */
+    union {
+        void *object;
+        call_t *function;
+    } next = {dlsym(RTLD_NEXT, "syscall")};
+    if (next.function != NULL)
+        lm_store_relaxed(&lm_syscall_next, next.function); /* a word by itself */
+}
+
+/* A filter without a program does not count, as in doors.h. */
+static bool shuts_in(long number, const intptr_t a[6]) {
+    if (number == LM_CALL_PRCTL) return lm_prctl_shuts_in((int)a[0], a[1], a[2]);
+    unsigned operation = (unsigned)a[0];
+    return number == LM_CALL_SECCOMP &&
+           (operation == SET_MODE_STRICT || (operation == SET_MODE_FILTER && a[2] != 0));
+}
+
+LM_HIDDEN call_t lm_syscall_door;
+__attribute__((used)) long lm_syscall_door(long number, ...) {
+    intptr_t a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, intptr_t);
+    va_end(list);
+    bool pauses = number == LM_CALL_UNSHARE || number == LM_CALL_SETNS;
+    if (shuts_in(number, a)) lm_purge_shut_in();
+    if (pauses) lm_purge_pause();
+    /* Relaxed: a word by itself. */
+    long result = lm_load_relaxed(&lm_syscall_next)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (pauses) lm_purge_resume(); /* keeps errno */
+    return result;
+}
+
+LM_JUMP_BY_NUMBER(syscall, lm_syscall_door, lm_syscall_next, LM_CALL_PRCTL, LM_CALL_SECCOMP,
+                  LM_CALL_UNSHARE, LM_CALL_SETNS);
