@@ -185,6 +185,7 @@ static void apply(option_name_t option) {
         if (get(option) != 0) lm_os_message_keep();
         break;
     case OPTION_VERBOSE: /* asked for where it is needed */
+    case OPTION_ALLOW_DEEPBIND:
     case OPTION_METER:
     case OPTION_RECORD_SITES: /* start_sites */
     case OPTION_COUNT: break;

@@ -128,6 +128,47 @@ LM_INLINE bool lm_thread_has_token(void) {
 /* A function that the dynamic linker finds out by calling `resolver` as it relocates. */
 #define LM_RESOLVED_BY(resolver) __attribute__((ifunc(resolver)))
 
+/* Functions in assembly that jump to another one, which then sees their caller as its own. Each asks
+ * asks(a, b, c), by its three arguments, for two words in registers: the function to jump to, and
+ *   LM_JUMP_WITH_SECOND(name, asks)   its second argument
+ *   LM_JUMP_WITH_THIRD(name, asks)    its third argument
+ *   LM_ANSWER_OR_JUMP(name, asks)     what is returned without a jump, if that is not 0
+ * The other arguments stay. They are of one word each, and there are at most three. */
+#define LM_JUMP_BEGIN(name) \
+    ".text\n.globl " name "\n.type " name ", %function\n.balign 16\n" name ":\n.cfi_startproc\n"
+#define LM_JUMP_END(name) ".cfi_endproc\n.size " name ", . - " name "\n"
+#if defined(__x86_64__)
+#define LM_HAS_JUMPS 1
+/* The stack is aligned to 16 at the call. The words are in rax and rdx, the third argument's place. */
+#define LM_JUMP(name, asks, then) \
+    __asm__(LM_JUMP_BEGIN( \
+        name) "endbr64\n" \
+              "push %rdi\npush %rsi\npush %rsi\n.cfi_adjust_cfa_offset 24\n" \
+              "call " asks "\n" \
+              "pop %rsi\npop %rsi\npop %rdi\n.cfi_adjust_cfa_offset -24\n" then LM_JUMP_END(name))
+#define LM_JUMP_WITH_SECOND(name, asks) LM_JUMP(name, asks, "mov %rdx, %rsi\njmp *%rax\n")
+#define LM_JUMP_WITH_THIRD(name, asks) LM_JUMP(name, asks, "jmp *%rax\n")
+#define LM_ANSWER_OR_JUMP(name, asks) \
+    LM_JUMP(name, asks, "test %rdx, %rdx\njne 1f\njmp *%rax\n1: mov %rdx, %rax\nret\n")
+#elif defined(__aarch64__)
+#define LM_HAS_JUMPS 1
+/* hint 34 is where an indirect call may come in (BTI). The words are in x0 and x1. */
+#define LM_JUMP(name, asks, then) \
+    __asm__(LM_JUMP_BEGIN( \
+        name) "hint 34\n" \
+              "stp x29, x30, [sp, -32]!\n.cfi_def_cfa_offset 32\n" \
+              ".cfi_offset 29, -32\n.cfi_offset 30, -24\n" \
+              "stp x0, x1, [sp, 16]\nbl " asks "\nmov x16, x0\nmov x17, x1\n" \
+              "ldp x0, x1, [sp, 16]\nldp x29, x30, [sp], 32\n" \
+              ".cfi_restore 30\n.cfi_restore 29\n.cfi_def_cfa_offset 0\n" then LM_JUMP_END(name))
+#define LM_JUMP_WITH_SECOND(name, asks) LM_JUMP(name, asks, "mov x1, x17\nbr x16\n")
+#define LM_JUMP_WITH_THIRD(name, asks) LM_JUMP(name, asks, "mov x2, x17\nbr x16\n")
+#define LM_ANSWER_OR_JUMP(name, asks) \
+    LM_JUMP(name, asks, "cbnz x17, 1f\nbr x16\n1: mov x0, x17\nret\n")
+#else
+#define LM_HAS_JUMPS 0
+#endif
+
 /* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit call.
  * The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
 LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags,

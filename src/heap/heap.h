@@ -236,6 +236,10 @@ void lm_block_free_slow(void *p, lm_page_t *page);
 void lm_free_foreign(void *p); /* outside the arena: of a range, NULL; the rest is reported */
 void lm_page_event(lm_page_t *page);
 
+/* What is asked first about a freed pointer that is not loam's: returns whether its owner has freed
+ * it. NULL: nobody is asked. Set before main (override/owner.c). */
+extern bool (*lm_free_elsewhere)(void *p);
+
 /* The first block of a list; NULL iff it is empty. The heap is read here and not before: compilers would
  * share what follows between the two ranges of sizes, with a jump into it. */
 LM_INLINE void *lm_block_pop(size_t size_class) {

@@ -293,5 +293,5 @@ void lm_free_foreign(void *p) {
     if (page->kind != LM_KIND_NONE)
         lm_block_free_on(p, page);
     else
-        lm_wrong(LM_MISTAKE_FOREIGN, "free of a pointer that loam did not allocate: %p (", p);
+        (void)lm_page_foreign(p, "free");
 }

@@ -432,12 +432,19 @@ static size_t walk(lm_place_t *place, uintptr_t *frames, size_t most) {
     return depth;
 }
 
+void lm_os_trace_by(void *finder) {
+#ifdef DLFO_EH_SEGMENT_TYPE
+    int (*find)(void *, struct dl_find_object *);
+    memcpy(&find, &finder, sizeof find); /* C has no cast for it */
+    lm_store_relaxed(&found, find);
+#else
+    (void)finder;
+#endif
+}
+
 void lm_os_trace_prepare(void) {
 #ifdef DLFO_EH_SEGMENT_TYPE
-    void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
-    int (*find)(void *, struct dl_find_object *);
-    memcpy(&find, &symbol, sizeof find); /* C has no cast for it */
-    lm_store_relaxed(&found, find);
+    lm_os_trace_by(dlsym(RTLD_DEFAULT, "_dl_find_object"));
 #endif
 }
 

@@ -181,6 +181,8 @@ void lm_os_judge_after_fork(void);
 
 /* Before the first trace; may allocate. Without it a trace has one address. */
 void lm_os_trace_prepare(void);
+/* The same for who knows glibc's _dl_find_object: asks the dynamic linker for nothing. */
+void lm_os_trace_by(void *finder);
 
 /* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of loam's own shared
  * library are left out. Reads the program's call frame information, and remembers what it read: no lock, no

@@ -6,7 +6,7 @@
 Checks, by readelf:
   1. both define every allocation function of the C library and every C++17 operator new/delete
   2. they define nothing else but loam_*, libc's aliases of these, and (the shared library) the calls
-     that override/doors.c and unlock.c define: an internal name that leaks could collide
+     that override/doors.c, unlock.c and binding.c define: an internal name that leaks could collide
   3. libloam.so needs libc and the dynamic linker, nothing more; no text relocations; initial-exec
      thread-local memory (no call to __tls_get_addr); bound at start, never unloaded
   4. what of C++ it refers to is weak, so that it loads into a program without C++
@@ -31,9 +31,10 @@ C_ALIASES = ["__posix_memalign"] + [f"__libc_{name}" for name in (
     "malloc calloc realloc reallocarray free cfree memalign valloc pvalloc".split())]  # fmt: skip
 
 # In the shared library alone: calls before which the background worker has to end (override/doors.c), and
-# calls after which memory may go back that the system has refused to take (override/unlock.c).
-DOORS = """munlock munlockall prctl setegid seteuid setgid setgroups setns setregid setresgid setresuid setreuid setuid
-syscall unshare""".split()
+# calls after which memory may go back that the system has refused to take (override/unlock.c), and calls that
+# would give libraries libc's free (override/binding.c).
+DOORS = """dlmopen dlopen dlsym munlock munlockall prctl setegid seteuid setgid setgroups setns setregid setresgid
+setresuid setreuid setuid syscall unshare""".split()
 
 # In libloam_copies.so (override/copies.c); COPIES_CHK have fortified forms, too.
 COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat wmemcpy

@@ -52,6 +52,7 @@ NOT_LIBC = {
     "__gmon_start__",
     "__libc_single_threaded",
     "__libc_stack_end",
+    "_r_debug",
     "environ",
     "loam_config",
 }

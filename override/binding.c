@@ -1,0 +1,175 @@
+/* binding.c: keeps libraries from finding libc's malloc and free beside loam's.
+ *
+ *   caller ──> dlopen (below) ──> lm_binding_open: flags without RTLD_DEEPBIND, libc's dlopen
+ *                    └─ jump ──> libc's dlopen ── returns to the caller
+ *   caller ──> dlsym (below) ──> lm_binding_find: loam's function, or else libc's dlsym
+ *                    └─ jump ──> libc's dlsym ── returns to the caller
+ *
+ * A library that is loaded with RTLD_DEEPBIND finds names in itself and in what it depends on, libc
+ * among them, before it looks where all others look. So it calls libc's malloc and free, while the
+ * rest of the program calls loam's, and the first object that passes from one side to the other ends
+ * the program. PHP loads its extensions so. dlopen here clears the flag. The library then finds
+ * names as every other library does: a program that relies on a second definition of some function,
+ * in a library loaded so, finds the first.
+ *
+ * A library that is loaded later and asks for the next free behind itself (RTLD_NEXT), or for the
+ * free of libc's own handle, finds libc's as well. dlsym here answers such questions about the
+ * allocation functions with loam's. Python's chdb needs both.
+ *
+ * LOAM_ALLOW_DEEPBIND=1 leaves the flag and the answers as libc has them.
+ *
+ * libc's functions look at their return address: the caller's RUNPATH, its $ORIGIN, its place in the
+ * order of libraries and its namespace decide what is found. So these functions are no callers of
+ * libc's. They put the arguments back and jump, which C cannot promise, and so they are in assembly.
+ *
+ * dlmopen has another namespace as a rule, with a libc of its own, and there loam is not malloc. In
+ * the program's own namespace it is treated as dlopen.
+ *
+ * Only in libloam.so: a program that is linked with loam-override.o has libc's functions. This file
+ * cannot help a library that defines free itself (owner.c may), that is linked with a static libc,
+ * or that asks dlvsym.
+ */
+#define _GNU_SOURCE 1 /* RTLD_NEXT, RTLD_DEEPBIND, dlmopen */
+#include "module.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdlib.h>
+
+#if defined(RTLD_DEEPBIND) && LM_HAS_JUMPS
+
+typedef void function_t(void);
+
+/* In two registers: what the assembly jumps to, and what it passes on. */
+typedef struct next {
+    function_t *function;
+    uintptr_t argument;
+} next_t;
+
+/* ISO C has no conversion between object and function pointers; POSIX promises it. */
+static function_t *function_at(void *object) {
+    function_t *function;
+    __builtin_memcpy(&function, &object, sizeof function);
+    return function;
+}
+
+/* ---- The next definitions ---- */
+
+LM_EXPORT void *dlopen(const char *library, int flags);
+LM_EXPORT void *dlmopen(Lmid_t space, const char *library, int flags);
+LM_EXPORT void *dlsym(void *restrict handle, const char *restrict name);
+
+typedef struct definition {
+    const char *name;
+    function_t *ours, *found; /* found: atomic; NULL: not looked up yet */
+} definition_t;
+
+static definition_t opens = {"dlopen", (function_t *)dlopen, NULL},
+                    opens_in = {"dlmopen", (function_t *)dlmopen, NULL},
+                    finds = {"dlsym", (function_t *)dlsym, NULL};
+
+static void *nothing_found(void) { return NULL; }
+
+/* libc's own definition, read from its tables: a tool may wrap dlsym, and ask this library's dlsym
+ * for libc's meanwhile. Before glibc 2.34 these functions were in a library of their own. */
+static void *in_libc(const char *name) {
+    static const char *const libraries[] = {"libc.so.6", "libdl.so.2"};
+    void *found = NULL;
+    lm_module_t module;
+    lm_tables_t tables;
+    for (size_t i = 0; found == NULL && i < sizeof libraries / sizeof *libraries; i++) {
+        if (lm_module_named(libraries[i], &module) && lm_module_tables(&module, &tables))
+            found = lm_module_find(&tables, name);
+    }
+    return found;
+}
+
+typedef void *find_t(void *handle, const char *name);
+static function_t *definition(definition_t *next);
+
+/* A tool that comes behind loam may define dlopen, too, but its dlsym is left out. */
+static function_t *look_up(definition_t *next) {
+    function_t *found = NULL;
+    if (next != &finds) found = function_at(((find_t *)definition(&finds))(RTLD_NEXT, next->name));
+    if (found == NULL || found == next->ours) found = function_at(in_libc(next->name));
+    if (found == NULL) return (function_t *)nothing_found;
+    lm_store_relaxed(&next->found, found); /* relaxed: a word by itself, always the same */
+    return found;
+}
+
+static __attribute__((constructor)) void look_up_all(void) {
+    (void)look_up(&opens);
+    (void)look_up(&opens_in);
+    (void)look_up(&finds);
+}
+
+static function_t *definition(definition_t *next) {
+    function_t *function = lm_load_relaxed(&next->found); /* relaxed: as above */
+    return function != NULL ? function : look_up(next);
+}
+
+/* ---- dlopen ---- */
+
+static bool keeps(void) {
+    size_t set = 0;
+    return loam_option_get_number("ALLOW_DEEPBIND", &set) == 0 && set != 0;
+}
+
+static int allowed(const char *library, int flags) {
+    size_t says = 0;
+    if ((flags & RTLD_DEEPBIND) == 0 || keeps()) return flags;
+    if (loam_option_get_number("VERBOSE", &says) == 0 && says != 0)
+        lm_print("loam: dlopen of %s without RTLD_DEEPBIND, so that it has the program's malloc "
+                 "(LOAM_ALLOW_DEEPBIND=1 keeps the flag)",
+                 library != NULL ? library : "the program");
+    return flags & ~RTLD_DEEPBIND;
+}
+
+LM_HIDDEN next_t lm_binding_open(const char *library, int flags);
+__attribute__((used)) next_t lm_binding_open(const char *library, int flags) {
+    return (next_t){definition(&opens), (unsigned)allowed(library, flags)};
+}
+
+LM_HIDDEN next_t lm_binding_open_in(Lmid_t space, const char *library, int flags);
+__attribute__((used)) next_t lm_binding_open_in(Lmid_t space, const char *library, int flags) {
+    return (next_t){definition(&opens_in),
+                    (unsigned)(space == LM_ID_BASE ? allowed(library, flags) : flags)};
+}
+
+/* ---- dlsym ---- */
+
+#define ALLOCATES(each) \
+    each(malloc) each(free) each(calloc) each(realloc) each(reallocarray) each(memalign) \
+        each(posix_memalign) each(aligned_alloc) each(valloc) each(pvalloc) \
+            each(malloc_usable_size)
+
+/* loam's function of that name, NULL iff it is none that allocates or frees. */
+static function_t *ours(const char *name) {
+#define OURS(each) \
+    if (lm_same_name(name, #each)) return (function_t *)each;
+    ALLOCATES(OURS)
+    return NULL;
+}
+
+/* Whether libc's own definition is what the question would find. */
+static bool finds_libc(void *handle, const char *name) {
+    if (handle == RTLD_DEFAULT) return false;
+    if (handle == RTLD_NEXT) return true; /* nothing that allocates stands behind loam but libc */
+    return in_libc(name) == ((find_t *)definition(&finds))(handle, name);
+}
+
+/* The argument is the answer, 0 for what libc is to answer. */
+LM_HIDDEN next_t lm_binding_find(void *handle, const char *name);
+__attribute__((used)) next_t lm_binding_find(void *handle, const char *name) {
+    function_t *function = ours(name);
+    bool answers = function != NULL && !keeps() && finds_libc(handle, name);
+    return (next_t){definition(&finds), answers ? (uintptr_t)function : 0};
+}
+
+/* ---- The jumps ---- */
+
+LM_JUMP_WITH_SECOND("dlopen", "lm_binding_open");
+LM_JUMP_WITH_THIRD("dlmopen", "lm_binding_open_in");
+LM_ANSWER_OR_JUMP("dlsym", "lm_binding_find");
+
+#endif
