@@ -1,5 +1,4 @@
-/* linux_process.c: what the kernel tells a process at its start, and whether an address is
- * mapped.
+/* linux_process.c: what the kernel knows of the process: how it started, what it has used.
  *
  *   __libc_stack_end ─> argc │ argv ... NULL │ environ ... NULL │ vector: type, value, ... AT_NULL
  *
@@ -15,11 +14,15 @@
  * bytes.
  */
 #define _GNU_SOURCE 1
-#include "os/os.h"
+#include "os/linux.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 /* libc's, both. __libc_stack_end is glibc's alone. */
 extern void *__libc_stack_end __attribute__((weak));
@@ -102,5 +105,85 @@ uint64_t lm_os_random(void) {
 bool lm_os_mapped(const void *address) {
     unsigned char resident;
     uintptr_t page = (uintptr_t)address & -(uintptr_t)lm_os_page_bytes();
-    return lm_syscall(SYS_mincore, (intptr_t)page, 1, (intptr_t)&resident, 0, 0, 0) != -ENOMEM;
+    return lm_linux_call3(SYS_mincore, (intptr_t)page, 1, (intptr_t)&resident) != -ENOMEM;
+}
+
+/* ---- What it has used ---- */
+
+uint64_t lm_os_thread_us(void) {
+    struct timespec now = {0, 0};
+    (void)lm_linux_call3(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (intptr_t)&now, 0);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t lm_os_clock_us(void) {
+    struct timespec now = {0, 0};
+    (void)lm_linux_call3(SYS_clock_gettime, CLOCK_MONOTONIC, (intptr_t)&now, 0);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t in_us(struct timeval time) {
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
+}
+
+void lm_os_usage(lm_os_usage_t *usage) {
+    struct rusage now = {0};
+    (void)lm_linux_call3(SYS_getrusage, RUSAGE_SELF, (intptr_t)&now, 0);
+    *usage = (lm_os_usage_t){
+        .user_us = in_us(now.ru_utime),
+        .system_us = in_us(now.ru_stime),
+        .faults = (uint64_t)now.ru_minflt,
+        .disk_faults = (uint64_t)now.ru_majflt,
+        .resident_most = (uint64_t)now.ru_maxrss * 1024,
+    };
+}
+
+unsigned lm_os_processors(void) {
+    /* The most that Linux can be built for: with less, the call may fail. */
+    uint64_t mask[128] = {0};
+    intptr_t got = lm_linux_call3(SYS_sched_getaffinity, (intptr_t)lm_os_process(), sizeof mask,
+                                  (intptr_t)mask);
+    int n = 0;
+    for (intptr_t i = 0; i < got / 8; i++) n += __builtin_popcountll(mask[i]);
+    return n > 0 ? (unsigned)n : 1;
+}
+
+bool lm_linux_read_file(const char *path, char *text, size_t most) {
+    intptr_t file = lm_linux_call(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0);
+    if (lm_linux_failed(file)) return false;
+    intptr_t bytes = lm_linux_call3(SYS_read, file, (intptr_t)text, (intptr_t)most - 1);
+    (void)lm_linux_call1(SYS_close, file);
+    if (lm_linux_failed(bytes) || bytes <= 0) return false;
+    text[bytes] = '\0';
+    return true;
+}
+
+size_t lm_os_resident_bytes(void) {
+    char text[64];
+    if (!lm_linux_read_file("/proc/self/statm", text, sizeof text)) return 0;
+    size_t field = 0, pages = 0;
+    for (const char *t = text; *t != '\0' && field < 2; t++) {
+        if (*t == ' ')
+            field++;
+        else if (field == 1)
+            pages = pages * 10 + (size_t)(*t - '0');
+    }
+    return pages * lm_os_page_bytes();
+}
+
+/* ---- What base/check.h asks of the port ---- */
+
+#if LOAM_METER
+intptr_t lm_os_write(int file, const char *text, size_t bytes) {
+    return lm_linux_call3(SYS_write, file, (intptr_t)text, (intptr_t)bytes);
+}
+#endif
+
+unsigned lm_os_process(void) { return (unsigned)lm_linux_call1(SYS_getpid, 0); }
+
+unsigned lm_port_thread_id(void) { return (unsigned)lm_linux_call1(SYS_gettid, 0); }
+
+void lm_port_abort(void) {
+    lm_port_report_begin(); /* another thread's report ends first, and no more begins */
+    abort();
 }

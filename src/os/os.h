@@ -1,6 +1,6 @@
 /* os.h: everything that loam asks of an operating system, stated once.
  *
- * A port is one file (linux.c) that keeps these promises; thread.c adds what POSIX gives everywhere.
+ * A port is the files (linux*.c) that keep these promises; thread.c adds what POSIX gives everywhere.
  * faulty.c stands in front of a port in tests and fails the n-th call on purpose.
  * All functions keep errno, take no lock of libc's, allocate nothing and are no cancellation points,
  * unless said otherwise. Addresses and sizes given to the memory calls are multiples of LM_OS_UNIT.

@@ -24,7 +24,7 @@
  *
  * `slow` here is a bit: slow paths taken since the worker noted how far the owner was. It is read without
  * the lock, to choose. Left out: signal handlers, which may
- * sleep in the middle of malloc (the test of the stack in os/linux.c is for them), the end of the
+ * sleep in the middle of malloc (the test of the stack in os/linux_thread.c is for them), the end of the
  * thread and of its heap (orphan.pml), a second page and a second class, other pages that malloc would
  * take when this one is exhausted, others' blocks among them.
  *
