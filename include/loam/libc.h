@@ -23,7 +23,7 @@ LOAM_BEGIN
 /* Returns numbers of the whole heap.
  *
  *     arena      bytes of addresses, without those of objects of more than 64 KiB
- *     uordblks   bytes of blocks of up to 64 KiB in use
+ *     uordblks   bytes of blocks of up to 64 KiB in use, with 128 of a descriptor for each page of blocks
  *     fordblks   bytes that are free in pages and spans
  *     ordblks    number of freed blocks of more than 1 KiB that wait in no thread's list
  *     hblks      number of objects of more than 64 KiB; hblkhd: their bytes, with 128 of a descriptor each

@@ -95,6 +95,10 @@ bool lm_os_release(void *at, size_t bytes, bool reserved);
 enum { LM_OS_ADDRESSES_LIMITED = 1, LM_OS_DATA_LIMITED = 2 };
 unsigned lm_os_limits(void);
 
+/* Returns whether the system would promise so many more bytes, by its own policy of overcommitment. Makes two system
+ * calls. */
+bool lm_os_promises(size_t bytes);
+
 /* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving pages
  * instead of bytes; the rest of the target is zero, the source is committed and zero again. Returns false
  * iff not possible; the source is unchanged then. *hole: the other one of the two, the source of a move or the

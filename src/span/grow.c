@@ -24,7 +24,8 @@ enum {
     /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all
      * that goes back. */
     SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
-    SKIPS = 8, /* attempts to grow past a foreign mapping, each four times as far */
+    ASK_LEAST = 1 << 14, /* slices for which the system is asked whether it has so much: 1 GiB */
+    SKIPS = 8,           /* attempts to grow past a foreign mapping, each four times as far */
 };
 
 /* ---- Growing ---- */
@@ -82,6 +83,10 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     size_t first = lm_arena.slices, start = first + gap;
     if (LM_UNLIKELY(start + slices > lm_space.slices_cheap)) lm_limit_addresses();
     if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
+        return LM_COMMIT_NO_MEMORY;
+    /* Relaxed: a word by itself. A program that has shut itself in must not ask. */
+    if (LM_UNLIKELY(slices >= ASK_LEAST) && !lm_load_relaxed(&lm_space.worker_forbidden) &&
+        !lm_os_promises(slices << LM_SLICE_SHIFT))
         return LM_COMMIT_NO_MEMORY;
     void *at = (void *)(lm_arena.base + (start << LM_SLICE_SHIFT));
     lm_commit_t got = lm_os_commit(at, slices << LM_SLICE_SHIFT, lm_space.reserved);

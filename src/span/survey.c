@@ -15,7 +15,7 @@ void lm_span_stats(lm_span_stats_t *stats) {
     lm_space_look_at_mapped();
     lm_space_cleaned(0);
     *stats = (lm_span_stats_t){
-        .arena_bytes = lm_arena.slices << LM_SLICE_SHIFT,
+        .arena_bytes = (lm_arena.slices - lm_space.gone_slices) << LM_SLICE_SHIFT,
         .metadata_bytes = lm_arena.slices * (sizeof(lm_page_t) + sizeof(lm_page_t *)),
         .dirty_bytes = lm_space.dirty_slices << LM_SLICE_SHIFT,
         .clean_bytes = lm_space.clean_slices << LM_SLICE_SHIFT,

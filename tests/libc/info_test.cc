@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace {
@@ -91,6 +92,24 @@ TEST(Mallinfo2, PartsAddUp) {
     EXPECT_GT(info.arena + info.hblkhd, 0u);
     EXPECT_LE(info.keepcost, info.arena + info.hblkhd);
     free(p);
+}
+
+/* What LTP's mallinfo02 expects: a block of 20 KiB is in no mapping of its own and costs more than its bytes; an object
+ * of as many bytes as are free, and of 128 KiB at least, is. */
+TEST(Mallinfo2, TellsSmallFromLarge) {
+    struct mallinfo2 before = mallinfo2();
+    void *small = malloc(hide(size_t{20480}));
+    struct mallinfo2 during = mallinfo2();
+    EXPECT_GT(during.uordblks, 20480u);
+    EXPECT_EQ(before.hblks, during.hblks);
+    free(small);
+    size_t bytes = std::max(mallinfo2().fordblks, size_t{131072});
+    void *large = malloc(hide(bytes));
+    ASSERT_NE(nullptr, large);
+    during = mallinfo2();
+    EXPECT_GT(during.hblkhd, bytes);
+    EXPECT_EQ(before.hblks + 1, during.hblks);
+    free(large);
 }
 
 /* A freed block is counted by its size, and new blocks of many classes do not change the number. */
