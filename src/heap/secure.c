@@ -417,6 +417,23 @@ LM_INLINE void check_before(const lm_page_t *page, const void *p) {
     }
 }
 
+/* Takes the canary of another thread's block away at once, so that only one of several threads that free the block at
+ * the same moment goes on. A block of the calling thread's own page is not claimed: that would cost every free. Returns
+ * false after the report of a double free. */
+static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
+    /* Relaxed: what decides is which thread comes first. */
+    if (LM_LIKELY(__atomic_exchange_n(lm_last_word(p, page->block_bytes), 0, __ATOMIC_RELAXED) !=
+                  0))
+        return true;
+    (void)lm_double_free(page, p, "free");
+    return false;
+}
+
+/* Peeks: the owner may end this moment, and then the page is another thread's or no thread's. */
+LM_INLINE bool is_others(const lm_page_t *page) {
+    return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
+}
+
 static LM_NOINLINE void free_longer(void *p, size_t size) {
     size_t slack;
     const lm_page_t *page = page_in_use(p, &slack);
@@ -428,6 +445,7 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
     if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))
         of_other_size(page, p, size);
     if (p != lm_span_start(page)) check_before(page, p);
+    if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
     wipe(p, bytes);
     set_aside(page, p, false);
 }
@@ -482,6 +500,7 @@ LM_INLINE void free_short(void *p, size_t size) {
         return;
     }
     check_before(page, p);
+    if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
     if (LM_UNLIKELY(page->block_bytes > EIGHT)) {
         free_medium(page, p);
         return;
