@@ -22,7 +22,7 @@ LOAM_BEGIN
 
 /* Returns numbers of the whole heap.
  *
- *     arena      bytes of addresses, without those of objects of more than 64 KiB
+ *     arena      bytes of addresses, without those of objects of more than 64 KiB; 128 for each page besides
  *     uordblks   bytes of blocks of up to 64 KiB in use, with 128 of a descriptor for each page of blocks
  *     fordblks   bytes that are free in pages and spans
  *     ordblks    number of freed blocks of more than 1 KiB that wait in no thread's list

@@ -86,14 +86,14 @@ struct mallinfo2 loam_mallinfo2(void) {
     lm_stats_take(&stats);
     /* Memory that the program has lent is not loam's of the system, but objects are objects wherever they lie. What
      * others do between the two looks must not make it negative. */
-    size_t arena = stats.span.arena_bytes + stats.span.metadata_bytes,
+    size_t pages = stats.heap.pages * sizeof(lm_page_t), arena = stats.span.arena_bytes + pages,
            large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
     return (struct mallinfo2){
         .arena = arena > large ? arena - large : 0,
         .ordblks = free_blocks(&stats.heap, LM_SMALL_CLASSES, LM_CLASSES),
         .hblks = stats.heap.large_blocks,
         .hblkhd = stats.heap.large_bytes + stats.heap.large_blocks * sizeof(lm_page_t),
-        .uordblks = stats.heap.small_bytes + stats.heap.pages * sizeof(lm_page_t),
+        .uordblks = stats.heap.small_bytes + pages,
         .fordblks = stats.heap.held_bytes + stats.span.dirty_bytes,
         .keepcost = stats.span.dirty_bytes,
     };

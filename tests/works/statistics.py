@@ -75,14 +75,15 @@ def check_work(stats):
 
 def check_others(stats, info, document):
     small = stats["small_bytes"]["current"] + stats["sampled_bytes"]["current"]
-    assert info["uordblks"] == small, info
+    pages = DESCRIPTOR * stats["pages"]["current"]
+    assert info["uordblks"] == small + pages, info
     assert info["hblks"] == stats["large_objects"]["current"], info
     mapped = info["hblkhd"] - DESCRIPTOR * info["hblks"]
     assert mapped == stats["large_bytes"]["current"], info
     assert info["keepcost"] == stats["dirty_bytes"], info
     assert info["fordblks"] == stats["held_bytes"] + stats["dirty_bytes"], info
     # What is lent is not loam's of the system; in the secure build an object may be a little larger.
-    lent = info["arena"] + mapped - stats["reserved"]["current"]
+    lent = info["arena"] - pages + mapped - stats["reserved"]["current"]
     assert LENT_LARGE <= lent < LENT_LARGE + (1 << 16), (info, stats["reserved"])
     check_document(stats, info, ElementTree.fromstring(document))
 
