@@ -99,8 +99,12 @@ LM_EXPORT int setns(int fd, int type) {
     return result;
 }
 
-bool lm_prctl_shuts_in(int option, intptr_t a, intptr_t b) {
-    return option == SET_NO_NEW_PRIVS || (option == SET_SECCOMP && (a != MODE_FILTER || b != 0));
+void lm_prctl_shuts_in(int option, intptr_t a, intptr_t b) {
+    bool filter = option == SET_SECCOMP && a == MODE_FILTER;
+    if (option != SET_NO_NEW_PRIVS && option != SET_SECCOMP) return;
+    if (filter && b == 0) return;
+    lm_purge_shut_in();
+    if (filter) lm_os_filter_seen((const void *)b);
 }
 
 LM_EXPORT int prctl(int option, ...);
@@ -110,6 +114,6 @@ LM_EXPORT int prctl(int option, ...) {
     intptr_t a = va_arg(list, intptr_t), b = va_arg(list, intptr_t);
     intptr_t c = va_arg(list, intptr_t), d = va_arg(list, intptr_t);
     va_end(list);
-    if (lm_prctl_shuts_in(option, a, b)) lm_purge_shut_in();
+    lm_prctl_shuts_in(option, a, b);
     return lm_os_prctl(option, a, b, c, d);
 }

@@ -48,11 +48,10 @@ static __attribute__((constructor)) void look_up(void) {
 }
 
 /* A filter without a program does not count, as in doors.h. */
-static bool shuts_in(long number, const intptr_t a[6]) {
-    if (number == LM_CALL_PRCTL) return lm_prctl_shuts_in((int)a[0], a[1], a[2]);
-    unsigned operation = (unsigned)a[0];
-    return number == LM_CALL_SECCOMP &&
-           (operation == SET_MODE_STRICT || (operation == SET_MODE_FILTER && a[2] != 0));
+static void seccomp_shuts_in(unsigned operation, intptr_t program) {
+    if (operation > SET_MODE_FILTER || (operation == SET_MODE_FILTER && program == 0)) return;
+    lm_purge_shut_in();
+    if (operation == SET_MODE_FILTER) lm_os_filter_seen((const void *)program);
 }
 
 LM_HIDDEN call_t lm_syscall_door;
@@ -63,7 +62,8 @@ __attribute__((used)) long lm_syscall_door(long number, ...) {
     for (int i = 0; i < 6; i++) a[i] = va_arg(list, intptr_t);
     va_end(list);
     bool pauses = number == LM_CALL_UNSHARE || number == LM_CALL_SETNS;
-    if (shuts_in(number, a)) lm_purge_shut_in();
+    if (number == LM_CALL_PRCTL) lm_prctl_shuts_in((int)a[0], a[1], a[2]);
+    if (number == LM_CALL_SECCOMP) seccomp_shuts_in((unsigned)a[0], a[2]);
     if (pauses) lm_purge_pause();
     /* Relaxed: a word by itself. */
     long result = lm_load_relaxed(&lm_syscall_next)(number, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -223,11 +223,13 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 
 /* Numbers of system calls that override/syscall.c compares with; linux_doors.c checks them. */
 #if defined(__x86_64__)
+#define LM_AUDIT_ARCHITECTURE 0xc000003eu /* of struct seccomp_data */
 #define LM_CALL_PRCTL 157
 #define LM_CALL_SECCOMP 317
 #define LM_CALL_UNSHARE 272
 #define LM_CALL_SETNS 308
 #elif defined(__aarch64__)
+#define LM_AUDIT_ARCHITECTURE 0xc00000b7u
 #define LM_CALL_PRCTL 167
 #define LM_CALL_SECCOMP 277
 #define LM_CALL_UNSHARE 97

@@ -57,6 +57,12 @@ static intptr_t map(void *at, size_t bytes, int protection, int flags) {
                          flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
+/* Returns the answer to madvise, which is not asked where a filter kills for it. */
+static intptr_t advise(const void *at, size_t bytes, int advice) {
+    if (LM_UNLIKELY(lm_os_advice_kills(advice))) return -ENOSYS;
+    return lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, advice);
+}
+
 /* ---- Memory ---- */
 
 /* The kernel puts programs, libraries and maps at the ends of the address space, and leaves its middle
@@ -118,8 +124,8 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
  * an empty range. Then new memory replaces the old one. That costs more: the lock of the process's map is
  * taken alone, and page tables are built anew. */
 bool PORT(purge)(void *at, size_t bytes) {
-    if (lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_DONTNEED) == 0) return true;
-    if (lm_linux_call3(SYS_madvise, (intptr_t)at, 0, MADV_DONTNEED) == 0) return false; /* locked */
+    if (advise(at, bytes, MADV_DONTNEED) == 0) return true;
+    if (advise(at, 0, MADV_DONTNEED) == 0) return false; /* locked */
     return !lm_linux_failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
 }
 
@@ -135,26 +141,19 @@ bool PORT(protect)(void *at, size_t bytes, bool allow) {
 }
 
 /* Memory of different advice is not joined; and this advice means nothing for memory that is no file's. */
-void lm_os_keep_apart(void *at, size_t bytes) {
-    (void)lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_RANDOM);
-}
+void lm_os_keep_apart(void *at, size_t bytes) { (void)advise(at, bytes, MADV_RANDOM); }
 
 /* Fails where the kernel has no huge pages: all the better. */
-void lm_os_no_huge_pages(void *at, size_t bytes) {
-    (void)lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_NOHUGEPAGE);
-}
+void lm_os_no_huge_pages(void *at, size_t bytes) { (void)advise(at, bytes, MADV_NOHUGEPAGE); }
 
-void lm_os_huge_pages(void *at, size_t bytes) {
-    (void)lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_HUGEPAGE);
-}
+void lm_os_huge_pages(void *at, size_t bytes) { (void)advise(at, bytes, MADV_HUGEPAGE); }
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
 bool lm_os_populate(void *at, size_t bytes) {
-    return !lm_linux_failed(
-        lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE));
+    return !lm_linux_failed(advise(at, bytes, MADV_POPULATE_WRITE));
 }
 
 bool lm_os_resident(const void *at) {
@@ -196,13 +195,11 @@ bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
 #endif
 
 bool PORT(mark)(void *at, size_t bytes) {
-    return !lm_linux_failed(
-        lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_GUARD_INSTALL));
+    return !lm_linux_failed(advise(at, bytes, MADV_GUARD_INSTALL));
 }
 
 bool PORT(unmark)(void *at, size_t bytes) {
-    return !lm_linux_failed(
-        lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_GUARD_REMOVE));
+    return !lm_linux_failed(advise(at, bytes, MADV_GUARD_REMOVE));
 }
 
 void lm_os_back_huge(void *at) {

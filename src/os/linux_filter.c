@@ -3,7 +3,7 @@
  * override/doors.c and syscall.c see the filters that are set by libc's prctl and syscall. A
  * static program has no doors, and a program may make the system call by instruction. So loam asks
  * the kernel before it makes a call that filters rarely allow: before it starts a worker, before a
- * barrier, and before it asks which pages are in memory (mincore).
+ * barrier, and before it asks for limits (prlimit) or which pages are in memory (mincore).
  *
  * It cannot tell anything where a filter was there from the start, as in most containers: the
  * kernel then gives the same answer whether or not more filters came. And a filter that kills a

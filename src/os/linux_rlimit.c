@@ -7,7 +7,8 @@
  * By default Linux refuses mappings larger than all memory and swap (vm.overcommit_memory 0), except those made with
  * MAP_NORESERVE, as loam's are. So the system is asked about a large one by a mapping without that flag.
  *
- * It cannot see a control group's limit. A program that has shut itself in must not come here.
+ * It cannot see a control group's limit. A program that has shut itself in must not come here. Where
+ * loam was not told, no limit is found.
  */
 #include "os/os.h"
 
@@ -31,6 +32,7 @@ static bool is_limited(int resource) {
 }
 
 unsigned lm_os_limits(void) {
+    if (lm_os_filtered()) return 0; /* the filter may kill for the question */
     return (is_limited(RLIMIT_AS) ? LM_OS_ADDRESSES_LIMITED : 0) |
            (is_limited(RLIMIT_DATA) ? LM_OS_DATA_LIMITED : 0);
 }

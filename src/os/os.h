@@ -264,6 +264,11 @@ long lm_os_syscall(long number, const intptr_t arguments[6]);
 bool lm_os_filtered(void);
 void lm_os_filters_boot(void);
 
+/* To be called before a filter is set, with its program (struct sock_fprog). lm_os_advice_kills then
+ * returns whether the filter kills for madvise with this advice (linux_filter_program.c). */
+void lm_os_filter_seen(const void *program);
+bool lm_os_advice_kills(int advice);
+
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
 

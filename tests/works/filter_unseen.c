@@ -3,7 +3,8 @@
  * on, and what it frees goes back to the system.
  *
  *   filter_unseen libc          by libc's syscall, as libseccomp does: kills for all but nine calls
- *   filter_unseen instruction   by instruction: allows what glibc's malloc needs, and prctl
+ *   filter_unseen advice        the same, and it kills for madvise, by number and by what is advised
+ *   filter_unseen instruction   by instruction: allows what glibc's malloc needs, prctl, and the clock
  *   filter_unseen before        by libc's syscall, under a filter that was there from the start
  *   filter_unseen probe         questions whether the kernel has filters leave loam as it was
  *   filter_unseen number        unshare, setns and other calls by number work as ever
@@ -31,19 +32,39 @@
 
 enum { big_mib = 64, settle_mib = 20 };
 
-static const unsigned of_libc[] = {SYS_mmap,  SYS_munmap,     SYS_madvise,      SYS_futex, SYS_read,
-                                   SYS_write, SYS_exit_group, SYS_rt_sigreturn, SYS_exit};
+/* Without its last one for "advice". */
+static const unsigned of_libc[] = {SYS_mmap,         SYS_munmap, SYS_futex,
+                                   SYS_read,         SYS_write,  SYS_exit_group,
+                                   SYS_rt_sigreturn, SYS_exit,   SYS_madvise};
 static const unsigned of_instruction[] = {
-    SYS_mmap,         SYS_munmap, SYS_madvise, SYS_futex, SYS_read,   SYS_write,   SYS_exit_group,
-    SYS_rt_sigreturn, SYS_exit,   SYS_prctl,   SYS_brk,   SYS_mremap, SYS_mprotect};
+    SYS_mmap,  SYS_munmap,     SYS_madvise,      SYS_futex,        SYS_read,
+    SYS_write, SYS_exit_group, SYS_rt_sigreturn, SYS_exit,         SYS_prctl,
+    SYS_brk,   SYS_mremap,     SYS_mprotect,     SYS_clock_gettime};
 
 typedef long calls(long number, ...);
+
+static bool only_dontneed;
 
 static void enter(calls *call, const unsigned *allowed, size_t count, unsigned flags) {
     struct sock_filter code[40];
     unsigned short n = 0;
     code[n++] =
         (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    if (only_dontneed) { /* of all advice; by the scratch memory and arithmetic, too */
+        const struct sock_filter by_advice[] = {
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 8),
+            BPF_STMT(BPF_ST, 3),
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+            BPF_STMT(BPF_MISC | BPF_TAX, 0),
+            BPF_STMT(BPF_LD | BPF_IMM, MADV_DONTNEED),
+            BPF_STMT(BPF_ALU | BPF_SUB | BPF_X, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            BPF_STMT(BPF_LD | BPF_MEM, 3), /* not in the list below */
+        };
+        memcpy(code + n, by_advice, sizeof by_advice);
+        n += sizeof by_advice / sizeof by_advice[0];
+    }
     for (size_t i = 0; i < count; i++)
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i],
                                                  (unsigned char)(count - i), 0);
@@ -181,6 +202,7 @@ static bool worker_seen(void) {
 
 static void probe(void) {
     unsigned action = SECCOMP_RET_KILL_PROCESS;
+    const void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < 3; i++) {
         CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, 0, 0, 0) == -1,
               "a filter without a program");
@@ -189,6 +211,10 @@ static void probe(void) {
         (void)syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action);
     }
     CHECK(works_any_allocator() || worker_seen(), "no background thread after the questions");
+    errno = 0;
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, nowhere) == -1 &&
+              (errno == EFAULT || errno == EACCES),
+          "a filter at an address that is none: %s", strerror(errno));
 }
 
 static void number(void) {
@@ -216,11 +242,15 @@ static void number(void) {
 int main(int count, char **arguments) {
     works_require_loam();
     works_limit(110);
-    CHECK(count == 2, "usage: filter_unseen libc|instruction|before|within|probe|number");
+    CHECK(count == 2, "usage: filter_unseen libc|advice|instruction|before|within|probe|number");
     const char *way = arguments[1];
     size_t n = sizeof of_libc / sizeof of_libc[0];
     if (strcmp(way, "libc") == 0 || strcmp(way, "within") == 0) {
         try_all(syscall, of_libc, n);
+    } else if (strcmp(way, "advice") == 0) {
+        try_all(syscall, of_libc, n - 1);
+        only_dontneed = true;
+        try_all(syscall, of_libc, n - 1);
     } else if (strcmp(way, "instruction") == 0) {
         try_all(works_instruction, of_instruction,
                 sizeof of_instruction / sizeof of_instruction[0]);
