@@ -50,6 +50,8 @@ static bool must_stop(void) { return lm_load_relaxed(&lm_space.stop) != 0; }
 /* Waits for the next tick, which counts how long spans have rested: a hurry meanwhile makes none. */
 static void wait_for_tick(void) {
 #if LM_SECURE
+    /* A filter that came during the last tick may forbid the clock. The caller looks again. */
+    if (lm_os_filtered()) return;
     for (uint64_t now = lm_os_ms(), tick = now + lm_purge_tick_ms(); now < tick; now = lm_os_ms()) {
         lm_os_wait(&lm_space.stop, 0, (uint32_t)(tick - now));
         if (must_stop() || !lm_load_relaxed(&lm_space.hurry.asked)) return;
