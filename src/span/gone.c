@@ -31,12 +31,29 @@ enum {
     OPEN_MOST = 512, /* but no more than so many: 32 MiB */
 };
 
-static bool is_limited(void) { return lm_span_at_large() && lm_os_limits() != 0; }
+/* Under the arena's lock: the limits as they were seen last, and the arena's length at which growth looks again. */
+static unsigned limits;
+static size_t look_at;
+
+/* A filter of system calls may forbid the question. */
+static void look_at_limits(void) {
+    if (lm_span_at_large() && !lm_os_filtered()) limits = lm_os_limits();
+}
+
+/* The worker looks each time. Other threads rely on what was seen last: they may have a filter that nobody announced,
+ * and purge where malloc would make no other call than mmap and madvise. */
+static bool is_limited(void) {
+    if (lm_os_worker_self()) look_at_limits();
+    return limits != 0 && lm_span_at_large();
+}
 
 void lm_gone_look_at_limits(void) {
-    /* Relaxed: a hint. */
-    if (lm_load_relaxed(&lm_space.scarce) || !lm_span_at_large()) return;
-    if ((lm_os_limits() & LM_OS_ADDRESSES_LIMITED) != 0) lm_store_relaxed(&lm_space.scarce, true);
+    if (lm_load_relaxed(&lm_space.scarce)) return; /* relaxed: a hint */
+    if (lm_arena.slices >= look_at) {
+        look_at_limits();
+        look_at = 2 * lm_arena.slices;
+    }
+    if ((limits & LM_OS_ADDRESSES_LIMITED) != 0) lm_store_relaxed(&lm_space.scarce, true);
 }
 
 static bool unmap(size_t first, size_t slices) {
@@ -103,7 +120,9 @@ bool lm_gone_all(size_t least) {
 }
 
 void lm_gone_trim(void) {
-    if (lm_space.clean_slices >= OPEN_LEAST && is_limited()) (void)lm_gone_all(OPEN_LEAST);
+    if (lm_space.clean_slices < OPEN_LEAST) return;
+    look_at_limits();
+    if (is_limited()) (void)lm_gone_all(OPEN_LEAST);
 }
 
 void lm_gone_lower_end(void) {

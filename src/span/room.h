@@ -260,7 +260,8 @@ void lm_gone_drop(lm_page_t *span);
 void lm_gone_trim(void);
 /* gone.c: lets the arena end before spans of kind GONE that are nobody's. */
 void lm_gone_lower_end(void);
-/* gone.c: before the arena grows: where addresses are limited, no more are spent on chance (lm_span_may_waste). */
+/* gone.c: before the arena grows; looks at the limits each time that it has doubled. Where addresses are limited, no
+ * more are spent on chance (lm_span_may_waste). */
 void lm_gone_look_at_limits(void);
 #endif
 
