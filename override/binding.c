@@ -30,6 +30,7 @@
  * or that asks dlvsym.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, RTLD_DEEPBIND, dlmopen */
+#include "doors.h"
 #include "module.h"
 
 #include <dlfcn.h>
@@ -90,22 +91,20 @@ static function_t *definition(definition_t *next);
 /* A tool that comes behind loam may define dlopen, too, but its dlsym is left out. */
 static function_t *look_up(definition_t *next) {
     function_t *found = NULL;
-    if (next != &finds) found = function_at(((find_t *)definition(&finds))(RTLD_NEXT, next->name));
+    if (next != &finds) found = function_at(lm_next_definition(next->name));
     if (found == NULL || found == next->ours) found = function_at(in_libc(next->name));
     if (found == NULL) return (function_t *)nothing_found;
     lm_store_relaxed(&next->found, found); /* relaxed: a word by itself, always the same */
     return found;
 }
 
-static __attribute__((constructor)) void look_up_all(void) {
-    (void)look_up(&opens);
-    (void)look_up(&opens_in);
-    (void)look_up(&finds);
-}
-
 static function_t *definition(definition_t *next) {
     function_t *function = lm_load_relaxed(&next->found); /* relaxed: as above */
     return function != NULL ? function : look_up(next);
+}
+
+void *lm_next_definition(const char *name) {
+    return ((find_t *)definition(&finds))(RTLD_NEXT, name);
 }
 
 /* ---- dlopen ---- */
@@ -171,5 +170,9 @@ __attribute__((used)) next_t lm_binding_find(void *handle, const char *name) {
 LM_JUMP_WITH_SECOND("dlopen", "lm_binding_open");
 LM_JUMP_WITH_THIRD("dlmopen", "lm_binding_open_in");
 LM_ANSWER_OR_JUMP("dlsym", "lm_binding_find");
+
+#else
+
+void *lm_next_definition(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 #endif

@@ -16,10 +16,9 @@
  * by instruction: for those see span/worker.c. A call of the setuid family before this library is initialised, from the
  * initialiser of another one, does ask the dynamic linker, as there is no other way to libc's function.
  */
-#define _GNU_SOURCE 1 /* RTLD_NEXT, setns and the like */
+#define _GNU_SOURCE 1 /* setns and the like */
 #include "doors.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
 #include <sched.h>
@@ -54,7 +53,7 @@ static function_t *look_up(unsigned at) {
     union {
         void *object;
         function_t *function;
-    } next = {dlsym(RTLD_NEXT, names[at])};
+    } next = {lm_next_definition(names[at])};
     lm_store_relaxed(&found[at], next.function); /* relaxed: a word by itself, always the same */
     return next.function;
 }

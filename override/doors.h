@@ -9,4 +9,7 @@
  * it to find out whether the kernel has filters. */
 LM_HIDDEN void lm_prctl_shuts_in(int option, intptr_t a, intptr_t b);
 
+/* dlsym(RTLD_NEXT, name) for this library, which defines a dlsym of its own (binding.c). */
+LM_HIDDEN void *lm_next_definition(const char *name);
+
 #endif

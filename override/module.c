@@ -168,10 +168,13 @@ void *lm_module_finder(void) {
 /* ---- The module of a name ---- */
 
 static const char *name_of(const lm_module_t *module) {
-    lm_tables_t tables;
-    if (!lm_module_tables(module, &tables)) return "";
+    const char *names = NULL;
+    const ElfW(Dyn) *name = NULL;
+    if (module->dynamic == NULL) return "";
     for (const ElfW(Dyn) *entry = module->dynamic; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_SONAME) return tables.names + entry->d_un.d_val;
+        if (entry->d_tag == DT_STRTAB) names = place(module, entry->d_un.d_ptr);
+        if (entry->d_tag == DT_SONAME) name = entry;
+        if (names != NULL && name != NULL) return names + name->d_un.d_val;
     }
     return "";
 }

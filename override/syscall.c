@@ -13,10 +13,8 @@
  * Only in libloam.so, as doors.c. It cannot see system calls that a program makes by instruction:
  * for those see span/worker.c.
  */
-#define _GNU_SOURCE 1 /* RTLD_NEXT */
 #include "doors.h"
 
-#include <dlfcn.h>
 #include <stdarg.h>
 
 /* <linux/seccomp.h>: operations of seccomp. These numbers never change. */
@@ -42,7 +40,7 @@ static __attribute__((constructor)) void look_up(void) {
     union {
         void *object;
         call_t *function;
-    } next = {dlsym(RTLD_NEXT, "syscall")};
+    } next = {lm_next_definition("syscall")};
     if (next.function != NULL)
         lm_store_relaxed(&lm_syscall_next, next.function); /* a word by itself */
 }
