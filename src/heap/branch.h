@@ -68,9 +68,11 @@ void lm_whole_thread_ends(lm_heap_t *own);
 /* The same for one of a thread that is not there any more. Registry's lock held. */
 void lm_branch_ends(lm_heap_t *branch);
 
-void lm_whole_lock_late(void); /* before those of heaps */
-void lm_whole_lock(void);      /* after them */
-void lm_whole_unlock(void);    /* both */
+/* For a fork, registry's lock held: as lm_lock_hold and lm_lock_let. */
+bool lm_whole_hold_late(uint64_t until); /* before the locks of heaps */
+bool lm_whole_hold(uint64_t until);      /* after them */
+void lm_whole_let(void);                 /* both */
 void lm_whole_after_fork(void);
+void lm_whole_after_torn_fork(void); /* frees locks that other threads held */
 
 #endif

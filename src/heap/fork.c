@@ -1,15 +1,20 @@
 /* fork.c: what a fork does to the heaps of the process that forks, and to those of the child.
  *
  *   before, one thread       nothing: no lock is taken, and signal handlers may fork (decision 0029)
- *   before, several threads  the forking thread takes every lock, in the order of room.h, and then passes through
- *                            all of them until the fork is done (lm_fork_owner)
+ *   before, several threads  the forking thread holds every lock, in the order of room.h, until the
+ *                            fork is done. A thread that the fork waits for meanwhile passes the
+ *                            locks (os/lock.h)
+ *   before, in a handler     that has interrupted its own thread in the heap: nothing, because that
+ *                            thread holds what the fork would wait for
  *   after, parent            the locks are given back
- *   after, child             the locks are free. The heaps of threads that the child does not have are retired as
- *                            on thread exit, with their counts of live blocks made anew
+ *   after, child             the locks are free. The heaps of threads that the child does not have
+ *                            are retired as on thread exit, with their counts of live blocks made
+ *                            anew. If other threads were not stopped: fork_torn.c
  *
- * It cannot see the middle of another thread's fast path, which takes no lock: of a free() that another thread was
- * in the middle of, the child loses that one block at worst. Invariant in the child: each heap is the calling
- * thread's, the common heap, or idle; and no lock is taken.
+ * It cannot see the middle of another thread's fast path, which takes no lock: of a free() that
+ * another thread was in the middle of, the child loses that one block at worst. Invariant in the
+ * child: each heap is the calling thread's, the common heap, or idle; and no lock is taken.
+ * Decision 0038.
  */
 #include "heap/branch.h"
 #include "heap/room.h"
@@ -21,45 +26,87 @@
          node = lm_list_after(&lm_registry, node)) \
         for (lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link); heap != NULL; heap = NULL)
 
-/* The program has one thread: it holds what locks it has taken, perhaps below a signal handler that forks now, and the
- * worker changes nothing that its absence would spoil (decision 0029). */
+/* The program has one thread: it holds what locks it has taken, perhaps below a signal handler
+ * that forks now, and the worker changes nothing that its absence would spoil (decision 0029). */
 static bool forks_alone;
+
+/* ---- Before, and in the parent ---- */
+
+/* Returns whether a signal handler forks whose thread holds a lock of the heap, and could wait
+ * for other threads that wait for it. lm_lock_hold finds by itself that the thread holds the lock
+ * it is to wait for. */
+static bool is_inside(void) {
+    const lm_heap_t *mine = lm_heap_mine();
+    return lm_fork_passes() || (mine != NULL && !lm_biased_outside(&mine->lock)) ||
+           lm_lock_is_mine(&lm_registry_lock) || lm_lock_is_mine(&lm_common_lock) ||
+           lm_transfer_is_mine() || lm_lock_is_mine(lm_offset_fork_lock()) ||
+           lm_lock_is_mine(lm_sampled_fork_lock()) || lm_lock_is_mine(lm_orphan_fork_lock()) ||
+           (lm_sites_fork_lock() != NULL && lm_lock_is_mine(lm_sites_fork_lock())) ||
+           lm_span_fork_is_mine();
+}
+
+/* Returns false iff some lock could not be had. */
+static bool hold_heaps(uint64_t until) {
+    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
+    lm_biased_settle();
+    FOR_EACH_HEAP(heap, node) {
+        bool own = heap->token == lm_thread_token() && !lm_biased_outside(&heap->lock);
+        if (own || !lm_biased_wait_until(&heap->lock, until)) return false;
+    }
+    return true;
+}
+
+/* The same. In the order of room.h. */
+static bool hold_all(uint64_t until) {
+    if (!lm_port_before_fork())
+        return false; /* its holder may be in the program's own code, and allocate there */
+    if (!lm_lock_hold(&lm_registry_lock, until)) return false;
+    /* Before its heap: a thread that holds it may wait there to be let in. So for late threads of
+     * first-class heaps. */
+    if (!lm_lock_hold(&lm_common_lock, until) || !lm_whole_hold_late(until)) return false;
+    return hold_heaps(until) && lm_whole_hold(until) && lm_transfer_hold(until) &&
+           lm_lock_hold(lm_offset_fork_lock(), until) &&
+           lm_lock_hold(lm_sampled_fork_lock(), until) &&
+           lm_lock_hold(lm_orphan_fork_lock(), until) &&
+           (lm_sites_fork_lock() == NULL || lm_lock_hold(lm_sites_fork_lock(), until)) &&
+           lm_span_fork_hold(until);
+}
+
+/* Gives what hold_all has taken, all or a part. */
+static void let_all(void) {
+    lm_span_fork_let();
+    if (lm_sites_fork_lock() != NULL) lm_lock_let(lm_sites_fork_lock());
+    lm_lock_let(lm_orphan_fork_lock());
+    lm_lock_let(lm_sampled_fork_lock());
+    lm_lock_let(lm_offset_fork_lock());
+    lm_transfer_let();
+    if (lm_lock_is_mine(&lm_registry_lock)) { /* otherwise hold_all came no further */
+        lm_whole_let();
+        FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
+    }
+    lm_lock_let(&lm_common_lock);
+    lm_lock_let(&lm_registry_lock);
+    lm_port_after_fork(false);
+}
 
 static void before_fork(void) {
     forks_alone = lm_purge_alone();
-    if (forks_alone) return;
-    lm_port_before_fork(); /* who holds it may be in the program's own code, and allocate there */
-    lm_lock_take(&lm_registry_lock);
-    lm_lock_take(&lm_common_lock); /* before its heap: who holds it may wait there to be let in */
-    lm_whole_lock_late();          /* as well */
-    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
-    lm_biased_settle();
-    FOR_EACH_HEAP(heap, node) lm_biased_wait(&heap->lock);
-    lm_whole_lock();
-    lm_transfer_lock();
-    lm_offset_lock();
-    lm_sampled_lock();
-    lm_orphan_lock();
-    lm_sites_lock();
-    lm_span_lock();
-    lm_store_relaxed(&lm_fork_owner, lm_thread_token());
+    if (forks_alone || lm_fork_again() || is_inside()) return;
+    if (!hold_all(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
+        let_all();
+        return;
+    }
+    const lm_heap_t *mine = lm_heap_mine();
+    unsigned tid = mine != NULL ? mine->tid : 0;
+    if (tid == 0 && lm_purge_allowed()) tid = lm_port_thread_id();
+    lm_fork_begin(lm_purge_allowed() ? tid : 0);
 }
 
 static void after_fork_in_parent(void) {
-    if (forks_alone) return;
-    lm_store_relaxed(&lm_fork_owner, 0);
-    lm_span_unlock();
-    lm_sites_unlock();
-    lm_orphan_unlock();
-    lm_sampled_unlock();
-    lm_offset_unlock();
-    lm_transfer_unlock();
-    lm_whole_unlock();
-    FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
-    lm_lock_give(&lm_common_lock);
-    lm_lock_give(&lm_registry_lock);
-    lm_port_after_fork(false);
+    if (!forks_alone && lm_fork_end()) let_all();
 }
+
+/* ---- In the child ---- */
 
 static void count_anew(lm_page_t *page, bool full) {
     uint32_t n = 0;
@@ -121,26 +168,31 @@ static bool not_here(const lm_heap_t *heap) {
            of != &lm_heap_common;
 }
 
-/* The locks that the worker of another process may have held when this process was copied from it. */
+/* The locks that the worker of another process may have held when this process was copied from
+ * it. */
 static void break_locks(bool collecting) {
     if (!collecting) return;
-    lm_sites_after_fork();
-    lm_orphan_after_fork();
-    lm_offset_after_fork();
+    if (lm_sites_fork_lock() != NULL) lm_lock_reset(lm_sites_fork_lock());
+    lm_lock_reset(lm_orphan_fork_lock());
+    lm_lock_reset(lm_offset_fork_lock());
     lm_transfer_after_fork();
     lm_lock_reset(&lm_common_lock);
     lm_lock_reset(&lm_registry_lock);
     FOR_EACH_HEAP(heap, node) lm_store_relaxed(&heap->lock.asked, 0);
 }
 
+/* Not under the heap's lock, which the interrupted thread may hold: only the worker reads the
+ * number, and there is no worker here. */
+static void number_anew(void) {
+    lm_heap_t *mine = lm_heap_mine();
+    if (mine != NULL && mine->tid != 0) mine->tid = lm_port_thread_id();
+}
+
 static void after_fork_alone(void) {
     lm_span_after_fork_alone();
     lm_os_judge_after_fork();
     lm_os_message_after_fork();
-    /* Not under the heap's lock, which the interrupted thread may hold: only the worker reads the number,
-     * and there is no worker here. */
-    lm_heap_t *mine = lm_heap_mine();
-    if (mine != NULL && mine->tid != 0) mine->tid = lm_port_thread_id();
+    number_anew();
 }
 
 static void after_fork_in_child(void) {
@@ -148,13 +200,19 @@ static void after_fork_in_child(void) {
         after_fork_alone();
         return;
     }
-    lm_store_relaxed(&lm_fork_owner, 0);
+    lm_fork_kind_t kind = lm_fork_child();
+    if (kind == LM_FORK_TORN) {
+        lm_heap_after_torn_fork();
+        number_anew();
+        return;
+    }
+    if (kind == LM_FORK_PASSED) lm_heap_after_passed_fork();
     lm_span_after_fork();
-    lm_sites_after_fork();
-    lm_orphan_after_fork();
-    lm_sampled_after_fork();
+    lm_lock_reset(lm_orphan_fork_lock());
+    lm_lock_reset(lm_sampled_fork_lock());
+    lm_lock_reset(lm_offset_fork_lock());
+    if (lm_sites_fork_lock() != NULL) lm_lock_reset(lm_sites_fork_lock());
     lm_os_judge_after_fork();
-    lm_offset_after_fork();
     lm_transfer_after_fork();
     lm_whole_after_fork();
     lm_idle_after_fork();

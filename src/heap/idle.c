@@ -260,9 +260,9 @@ static bool held(void) { return lm_load_relaxed(&walks) > 0; }
 
 void lm_idle_unkeep(void) {
     /* In a handler of the program's before fork: the heaps are locked, and not for us. */
-    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    if (lm_fork_here()) return;
     lm_lock_take(&lm_registry_lock);
-    if (!held()) (void)pass(kept_or_told, unkeep_each);
+    if (!held() && !lm_fork_here()) (void)pass(kept_or_told, unkeep_each);
     lm_lock_give(&lm_registry_lock);
 }
 
@@ -307,14 +307,14 @@ bool lm_idle_collect(bool last) {
     } else {
         lm_lock_take(&lm_registry_lock);
     }
-    bool more = collect_all(last);
+    bool more = !lm_fork_here() && collect_all(last);
     lm_lock_give(&lm_registry_lock);
     return more;
 }
 
 void lm_idle_collect_now(void) {
     lm_lock_take(&lm_registry_lock);
-    if (held()) {
+    if (held() || lm_fork_here()) { /* a thread that passes has no say over other heaps */
         lm_lock_give(&lm_registry_lock);
         return;
     }

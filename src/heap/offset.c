@@ -34,9 +34,8 @@ LM_STATIC_ASSERT(sizeof(front_t) == 16, "the least shift, in the smallest block 
 static lm_heap_t pages;
 static lm_lock_t lock;
 
-void lm_offset_lock(void) { lm_lock_take(&lock); }
-void lm_offset_unlock(void) { lm_lock_give(&lock); }
-void lm_offset_after_fork(void) { lm_lock_reset(&lock); }
+lm_lock_t *lm_offset_fork_lock(void) { return &lock; }
+lm_heap_t *lm_offset_heap(void) { return &pages; }
 
 /* ---- From a pointer to its block ---- */
 

@@ -118,6 +118,11 @@ lm_tally_t lm_orphan_tally(bool forget) {
     return now;
 }
 
-void lm_orphan_lock(void) { lm_lock_take(&lock); }
-void lm_orphan_unlock(void) { lm_lock_give(&lock); }
-void lm_orphan_after_fork(void) { lm_lock_reset(&lock); }
+lm_lock_t *lm_orphan_fork_lock(void) { return &lock; }
+
+void lm_orphan_forget(void) {
+    for (unsigned c = 0; c < LM_CLASSES; c++) {
+        orphans[c].first = NULL;
+        some[c] = false;
+    }
+}

@@ -140,9 +140,12 @@ size_t lm_transfer_blocks(unsigned size_class);
 /* Sends home what nobody took since the last call, or all. Returns whether some stay. */
 bool lm_transfer_empty(bool all);
 
-void lm_transfer_lock(void);
-void lm_transfer_unlock(void);
+/* For a fork: all of its locks, as lm_lock_hold and lm_lock_let. */
+bool lm_transfer_is_mine(void);
+bool lm_transfer_hold(uint64_t until);
+void lm_transfer_let(void);
 void lm_transfer_after_fork(void);
+void lm_transfer_after_torn_fork(void); /* drops lists that another thread was changing */
 
 /* ---- orphan.c ---- */
 
@@ -161,9 +164,8 @@ bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
 /* How many there are, those without free blocks too. forget: then the most is looked for anew. */
 lm_tally_t lm_orphan_tally(bool forget);
 
-void lm_orphan_lock(void);
-void lm_orphan_unlock(void);
-void lm_orphan_after_fork(void);
+lm_lock_t *lm_orphan_fork_lock(void);
+void lm_orphan_forget(void); /* empties the lists, without a look at the pages */
 
 /* ---- large.c ---- */
 
@@ -240,9 +242,8 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
 /* Reports p if it is no object, or freed. */
 void lm_offset_free(lm_page_t *page, void *p);
 
-void lm_offset_lock(void);
-void lm_offset_unlock(void);
-void lm_offset_after_fork(void);
+lm_lock_t *lm_offset_fork_lock(void);
+lm_heap_t *lm_offset_heap(void); /* its lists of pages, under that lock */
 
 /* ---- sampled.c, sampled_report.c ---- */
 
@@ -272,7 +273,7 @@ void lm_sampled_lock(void);
 /* For signal handlers, whose thread may have it itself. false iff it could not be had for a while. */
 bool lm_sampled_lock_soon(void);
 void lm_sampled_unlock(void);
-void lm_sampled_after_fork(void);
+lm_lock_t *lm_sampled_fork_lock(void);
 
 /* ---- checked.c, fence.c (debug), secure.c: what checked builds do around each block ---- */
 
@@ -430,9 +431,7 @@ void lm_sites_about(const void *p);
 uint32_t lm_sites_of(const void *p);
 uint32_t lm_sites_number(const uintptr_t *places, size_t depth);
 void lm_sites_report(uint32_t trace);
-void lm_sites_lock(void);
-void lm_sites_unlock(void);
-void lm_sites_after_fork(void);
+lm_lock_t *lm_sites_fork_lock(void);
 #else
 LM_INLINE void lm_fence_page(const lm_page_t *page) { (void)page; }
 LM_INLINE void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
@@ -448,9 +447,7 @@ LM_INLINE bool lm_reuse_rest(bool all) {
     return false;
 }
 LM_INLINE void lm_sites_about(const void *p) { (void)p; }
-LM_INLINE void lm_sites_lock(void) {}
-LM_INLINE void lm_sites_unlock(void) {}
-LM_INLINE void lm_sites_after_fork(void) {}
+LM_INLINE lm_lock_t *lm_sites_fork_lock(void) { return NULL; }
 #endif
 
 /* What a large object needs in place of so many bytes, of which LM_TRAILER are for the trailer. */

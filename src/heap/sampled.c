@@ -36,7 +36,7 @@ bool lm_sampled_lock_soon(void) {
     return false;
 }
 void lm_sampled_unlock(void) { lm_lock_give(&lm_sampled.lock); }
-void lm_sampled_after_fork(void) { lm_lock_reset(&lm_sampled.lock); }
+lm_lock_t *lm_sampled_fork_lock(void) { return &lm_sampled.lock; }
 
 /* ---- When ---- */
 

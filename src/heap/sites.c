@@ -234,8 +234,6 @@ void lm_sites_record(unsigned depth) {
 
 /* ---- Fork ---- */
 
-void lm_sites_lock(void) { lm_lock_take(&lock); }
-void lm_sites_unlock(void) { lm_lock_give(&lock); }
-void lm_sites_after_fork(void) { lm_lock_reset(&lock); }
+lm_lock_t *lm_sites_fork_lock(void) { return &lock; }
 
 #endif

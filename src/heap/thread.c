@@ -152,9 +152,10 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
         heap = lm_heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
+    /* Relaxed: others only compare it. Before the lock: so a signal handler that forks finds whose it is. */
+    lm_store_relaxed(&heap->token, lm_thread_token());
     lm_biased_enter(&heap->lock);
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
-    lm_store_relaxed(&heap->token, lm_thread_token()); /* relaxed: others only compare it */
     if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
     /* Relaxed, all of these: a guess is enough. */

@@ -95,14 +95,29 @@ size_t lm_transfer_blocks(unsigned size_class) {
     return blocks;
 }
 
-void lm_transfer_lock(void) {
-    for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_take(&transfers[c].lock);
+bool lm_transfer_is_mine(void) {
+    for (unsigned c = 1; c < LM_CLASSES; c++)
+        if (lm_lock_is_mine(&transfers[c].lock)) return true;
+    return false;
 }
 
-void lm_transfer_unlock(void) {
-    for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_give(&transfers[c].lock);
+bool lm_transfer_hold(uint64_t until) {
+    for (unsigned c = 1; c < LM_CLASSES; c++)
+        if (!lm_lock_hold(&transfers[c].lock, until)) return false;
+    return true;
+}
+
+void lm_transfer_let(void) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_let(&transfers[c].lock);
 }
 
 void lm_transfer_after_fork(void) {
     for (unsigned c = 1; c < LM_CLASSES; c++) lm_lock_reset(&transfers[c].lock);
+}
+
+void lm_transfer_after_torn_fork(void) {
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        if (!lm_lock_break(&transfers[c].lock)) continue;
+        lm_transfer_count[c] = transfers[c].low = 0;
+    }
 }

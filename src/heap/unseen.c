@@ -90,7 +90,7 @@ static lm_heap_t *look(void) {
 
 LM_COLD void lm_unseen_end_some(void) {
     /* In a handler of the program's before fork the heaps are locked, and not for us. */
-    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    if (lm_fork_here()) return;
     for (int i = 0; i < LOOKS; i++) {
         lm_heap_t *heap = look();
         if (heap != NULL) lm_heap_end_in_place_of(heap);

@@ -312,21 +312,29 @@ void lm_whole_delete(struct loam_heap *whole) {
         for (struct loam_heap *whole = LM_CONTAINER(node, struct loam_heap, link); whole != NULL; \
              whole = NULL)
 
-void lm_whole_lock_late(void) {
-    FOR_EACH_WHOLE(&wholes, whole, node) lm_lock_take(&whole->late_lock);
-}
-
-/* Of heaps that have ended as well: somebody may be looking at one's life. */
-void lm_whole_lock(void) {
-    FOR_EACH_WHOLE(&wholes, whole, node) lm_lock_take(&whole->lock);
-    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_take(&whole->lock);
-}
-
-void lm_whole_unlock(void) {
-    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_give(&whole->lock);
+bool lm_whole_hold_late(uint64_t until) {
     FOR_EACH_WHOLE(&wholes, whole, node) {
-        lm_lock_give(&whole->lock);
-        lm_lock_give(&whole->late_lock);
+        if (!lm_lock_hold(&whole->late_lock, until)) return false;
+    }
+    return true;
+}
+
+/* Of heaps that have ended as well: another thread may be looking at a heap's life. */
+bool lm_whole_hold(uint64_t until) {
+    FOR_EACH_WHOLE(&wholes, whole, node) {
+        if (!lm_lock_hold(&whole->lock, until)) return false;
+    }
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) {
+        if (!lm_lock_hold(&whole->lock, until)) return false;
+    }
+    return true;
+}
+
+void lm_whole_let(void) {
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_let(&whole->lock);
+    FOR_EACH_WHOLE(&wholes, whole, node) {
+        lm_lock_let(&whole->lock);
+        lm_lock_let(&whole->late_lock);
     }
 }
 
@@ -335,5 +343,17 @@ void lm_whole_after_fork(void) {
     FOR_EACH_WHOLE(&wholes, whole, node) {
         lm_lock_reset(&whole->lock);
         lm_lock_reset(&whole->late_lock);
+    }
+}
+
+enum { WALK_MOST = 1 << 16 };
+
+/* Another thread may have been changing the lists, which then need not end where they began. */
+void lm_whole_after_torn_fork(void) {
+    unsigned left = WALK_MOST;
+    for (lm_node_t *n = wholes.first; n != NULL && left > 0;
+         n = lm_list_after(&wholes, n), left--) {
+        (void)lm_lock_break(&LM_CONTAINER(n, struct loam_heap, link)->lock);
+        (void)lm_lock_break(&LM_CONTAINER(n, struct loam_heap, link)->late_lock);
     }
 }

@@ -215,10 +215,7 @@ void lm_limit_told(size_t held, size_t soft) {
     errno = error;
 }
 
-bool lm_told_may(void) {
-    /* Relaxed: only the forking thread itself finds its own token here, and the locks of all the rest are its. */
-    return mine.held == 0 && lm_load_relaxed(&lm_fork_owner) != lm_thread_token();
-}
+bool lm_told_may(void) { return mine.held == 0 && !lm_fork_here(); }
 
 bool lm_room_made(size_t bytes, unsigned *tries) {
     if (*tries >= TRIES_MOST) return false;

@@ -9,6 +9,7 @@
 #define LM_OS_H
 
 #include "base/base.h"
+#include "os/lock.h"
 #include "os/probe.h"
 
 /* A multiple of every page size of the supported systems (4, 16 and 64 KiB). */
@@ -290,6 +291,17 @@ uint64_t lm_os_random(void);
  * not be able to end meanwhile. What it says of signal handlers holds if lm_os_handlers_known says so later. */
 bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top);
 
+/* What a thread of this process does, as far as the system tells. */
+typedef enum lm_thread_state {
+    LM_THREAD_RUNS,   /* it runs, or is in a call that copies the process or makes a thread */
+    LM_THREAD_WAITS,  /* it sleeps in another system call */
+    LM_THREAD_UNKNOWN /* the system does not tell */
+} lm_thread_state_t;
+
+/* Looks at what that thread does at this moment, by four system calls, of which it makes three only
+ * where no filter has come (lm_os_filtered). */
+lm_thread_state_t lm_os_thread_state(unsigned tid);
+
 /* Whether the process has no thread of that number any more. A system call: not for a program that has
  * shut itself in. */
 bool lm_os_thread_gone(unsigned tid);
@@ -306,6 +318,10 @@ bool lm_os_single_thread(void);
 
 /* The process's number. A vfork child has another, and the same memory. */
 unsigned lm_os_process(void);
+
+/* Returns whether the process of that number is another one with this memory: then the caller is its vfork child, or
+ * the reverse. false if the system does not tell. */
+bool lm_os_shares_memory(unsigned process);
 
 #if LOAM_METER
 /* Writes to a file, as much as it takes at once. 0 or less, a negative errno, iff nothing was written. */
@@ -402,126 +418,7 @@ void lm_refused_aligned(size_t bytes, size_t align, bool overflow);
 /* The same of an array whose bytes overflow. */
 void lm_refused_array(size_t count, size_t size);
 
-/* ---- Locks and threads (thread.c) ---- */
-
-/* A lock of one word: 0 free, 1 held, 2 held and waited for, 3 held by the worker. Not recursive, not fair. */
-typedef struct lm_lock {
-    uint32_t word;
-} lm_lock_t;
-
-enum { LM_LOCK_WORKER = 3 };
-
-/* Odd while the worker waits for a lock, and another number at each wait. Atomic. */
-extern LM_HIDDEN uint32_t lm_lock_worker_waits;
-
-/* Set by the span layer. Called where a thread finds a lock taken in a copy of a process that had a worker
- * (lm_os_worker_lost): frees the locks that the worker had taken there. May be called in signal handlers. */
-extern LM_HIDDEN void (*lm_lock_repair)(void);
-
-void lm_lock_take_contended(lm_lock_t *lock);
-void lm_lock_give_contended(lm_lock_t *lock);
-
-LM_INLINE void lm_lock_take(lm_lock_t *lock) {
-    uint32_t expected = 0;
-    /* Acquire: what the last holder wrote is visible here. */
-    if (LM_LIKELY(lm_cas_acquire(&lock->word, &expected, 1))) return;
-    lm_lock_take_contended(lock);
-}
-
-/* false iff somebody holds it. */
-LM_INLINE bool lm_lock_try(lm_lock_t *lock) {
-    uint32_t expected = 0;
-    return lm_cas_acquire(&lock->word, &expected, 1);
-}
-
-/* For the worker: as lm_lock_try, and the word says that the worker is the holder, so that a copy of the process can
- * tell. */
-LM_INLINE bool lm_lock_try_as_worker(lm_lock_t *lock) {
-    uint32_t expected = 0;
-    return lm_cas_acquire(&lock->word, &expected, LM_LOCK_WORKER);
-}
-
-/* For the worker: waits until it has the lock in that way. */
-void lm_lock_take_as_worker(lm_lock_t *lock);
-
-/* Whether the worker has taken the lock and no thread waits for it. */
-LM_INLINE bool lm_lock_of_worker(const lm_lock_t *lock) {
-    return lm_load_relaxed(&lock->word) == LM_LOCK_WORKER; /* relaxed: a word by itself */
-}
-
-/* The thread that is inside fork() holds every lock of loam, and passes through them: atfork handlers
- * of the program may allocate between our handler and the fork itself. 0: nobody forks. */
-extern LM_HIDDEN uintptr_t lm_fork_owner;
-
-LM_INLINE void lm_lock_give(lm_lock_t *lock) {
-    /* Relaxed: only the forking thread itself can find its own token here. */
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_fork_owner) != 0)) {
-        lm_lock_give_contended(lock);
-        return;
-    }
-    /* Release: what this holder wrote is visible to the next. */
-    if (LM_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2))
-        lm_os_wake(&lock->word);
-}
-
-/* After a fork in the child: the lock is free whatever it was. */
-LM_INLINE void lm_lock_reset(lm_lock_t *lock) { lock->word = 0; }
-
-/* A lock for what one thread, the owner, uses all the time, and others hardly ever. The owner enters by a
- * plain store: an atomic exchange would first wait until all that it has written has left its processor,
- * cache misses included, which was half the time of a slow path. The others ask, let a barrier run on
- * every processor of the process, and then look whether the owner is inside (asymmetric Dekker locking,
- * after Dice, Huang and Yang, "Asymmetric Dekker synchronization", 2001). Among themselves they need
- * a lock. Not recursive, but for the thread that is inside fork(). */
-typedef struct lm_biased {
-    uint32_t inside; /* atomic: the owner is */
-    uint32_t asked;  /* atomic: 0 no, 1 somebody else is or wants to be inside, 2 the owner waits */
-} lm_biased_t;
-
-/* Owners must order by themselves: the system has no barrier for others. */
-extern LM_HIDDEN bool lm_biased_fenced;
-
-void lm_biased_enter_contended(lm_biased_t *lock);
-
-/* For the owner, these two. */
-LM_INLINE void lm_biased_enter(lm_biased_t *lock) {
-    lm_store_relaxed(&lock->inside, 1); /* the barrier of who asks makes it visible */
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    /* After the store, not before: who misses that barriers have ended has the last one after its store. */
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_biased_fenced))) {
-        /* Sequentially consistent: whoever asks before the next load sees this, or is seen by it. */
-        (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST);
-    }
-    /* As above; and acquire: what who was inside wrote is visible here. */
-    if (LM_UNLIKELY(__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0))
-        lm_biased_enter_contended(lock);
-}
-LM_INLINE void lm_biased_leave(lm_biased_t *lock) {
-    lm_store_release(&lock->inside, 0); /* release: what we wrote is visible to who finds us gone */
-}
-
-/* For others: ask, for any number of locks; settle, once for all of them; then an owner who is not inside
- * stays outside until let in again. */
-LM_INLINE void lm_biased_ask(lm_biased_t *lock) {
-    __atomic_store_n(&lock->asked, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
-}
-void lm_biased_settle(void);
-LM_INLINE bool lm_biased_outside(const lm_biased_t *lock) {
-    return __atomic_load_n(&lock->inside, __ATOMIC_SEQ_CST) == 0; /* as in lm_biased_enter */
-}
-/* Whether the owner waits to be let in. */
-LM_INLINE bool lm_biased_wanted(const lm_biased_t *lock) {
-    return lm_load_relaxed(&lock->asked) == 2; /* a guess: it may come to wait at any time */
-}
-/* Waits until the owner is outside; asked and settled. */
-void lm_biased_wait(lm_biased_t *lock);
-void lm_biased_let(lm_biased_t *lock);
-
-/* Before the first thread: asks the system for the barrier. */
-void lm_biased_boot(void);
-
-/* The program is about to forbid itself the call that the barrier needs. */
-void lm_biased_forbid(void);
+/* ---- Threads (thread.c, fork.c) ---- */
 
 /* Arranges that at_exit(value, rounds) runs when the calling thread ends, and again as long as it returns
  * true, at most `rounds` times in all: other destructors may allocate after it. Each at_exit is a hook of its
@@ -530,10 +427,11 @@ void lm_biased_forbid(void);
  * false iff there is no key left. Calls libc, which may allocate. */
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value);
 
-/* For who takes locks before a fork: the port's WALK (base/check.h) comes before all others, and is let go after
- * them, by the parent or the child. May be called again meanwhile. Its LIST comes after those of all whose handlers
- * were registered after a call of lm_port_watch. */
-void lm_port_before_fork(void);
+/* For code that takes locks before a fork: holds the port's WALK (base/check.h), which comes before all other locks,
+ * and gives it after them, in the parent or the child. lm_port_before_fork may be called again meanwhile. Returns
+ * whether WALK is held: a signal handler may have interrupted its holder. The port's LIST comes after the locks of all
+ * code whose handlers were registered after a call of lm_port_watch. */
+bool lm_port_before_fork(void);
 void lm_port_after_fork(bool child);
 void lm_port_watch(void);
 

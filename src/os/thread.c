@@ -1,17 +1,17 @@
-/* thread.c: locks, and what POSIX tells of threads and forks.
+/* thread.c: the slow halves of locks, and the end of threads.
  *
- * The lock is the classical futex mutex of three states (Drepper, "Futexes are tricky", 2011): it
- * spins a little, because loam's critical sections are short, then sleeps. It is not fair and not
- * recursive, with one exception: the thread inside fork() passes through (see lm_fork_owner).
+ * The lock is a futex mutex (Drepper, "Futexes are tricky", 2011) whose word names the holder. A thread spins a
+ * little, because loam's critical sections are short, then sleeps. The lock is not fair and not recursive. A thread
+ * may pass a lock that a fork holds (fork.c).
  * It does not lend the waiter's priority to the holder (decision 0033): a holder of low priority that
  * was interrupted by a thread between the two keeps both waiting.
+ * Invariant: LM_LOCK_WAITED is set in the word whenever a thread sleeps on it.
  */
+#define _GNU_SOURCE 1
 #include "os/os.h"
 
 #include <limits.h>
 #include <pthread.h>
-
-LM_AT_START uintptr_t lm_fork_owner;
 
 enum { SPINS = 200, WAITS = 4 /* ms */, YIELDS = 20, LOOK_AGAIN = 100 /* ms */ };
 
@@ -32,20 +32,36 @@ static void repair(void) {
 }
 
 void lm_lock_take_contended(lm_lock_t *lock) {
-    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    uint32_t holder = lm_lock_holder();
+    bool worker = lm_os_worker_self();
+    unsigned turns = 0; /* waits for a fork */
     repair();
     for (int i = 0; i < SPINS; i++) {
         uint32_t seen = lm_load_relaxed(&lock->word);
         /* Acquire: as in lm_lock_take. */
-        if (seen == 0 && lm_cas_acquire(&lock->word, &seen, 1)) return;
-        if (seen == 2) break; /* somebody sleeps: we queue up too */
+        if (seen == 0 && lm_cas_acquire(&lock->word, &seen, holder)) return;
+        if (seen & (LM_LOCK_WAITED | LM_LOCK_FORK)) break; /* it will take longer */
         lm_cpu_relax();
     }
-    bool worker = lm_os_worker_self();
     if (worker) (void)lm_add_relaxed(&lm_lock_worker_waits, 1u); /* relaxed: a hint */
-    /* Acquire: as above; 2, because we cannot know whether others sleep. */
-    while (lm_exchange_acquire(&lock->word, 2) != 0) {
-        lm_os_wait(&lock->word, 2, LOOK_AGAIN);
+    for (;;) {
+        uint32_t seen = lm_load_relaxed(&lock->word);
+        if (seen == 0) {
+            /* Acquire: as above; WAITED, because this thread cannot know whether others sleep. */
+            if (lm_cas_acquire(&lock->word, &seen, holder | LM_LOCK_WAITED)) break;
+            continue;
+        }
+        bool forks = (seen & LM_LOCK_FORK) != 0;
+        if (forks && !worker && lm_fork_pass(turns++)) {
+            /* Relaxed: for a copy of the process, which sees this thread's writes in their order. */
+            (void)__atomic_fetch_or(&lock->word, LM_LOCK_PASSED, __ATOMIC_RELAXED);
+            return;
+        }
+        /* Relaxed: the kernel compares the word again. */
+        if (!(seen & LM_LOCK_WAITED) &&
+            !lm_cas_weak_relaxed(&lock->word, &seen, seen | LM_LOCK_WAITED))
+            continue;
+        lm_os_wait(&lock->word, seen | LM_LOCK_WAITED, forks ? 1 : LOOK_AGAIN);
         repair(); /* a signal handler may have copied the process meanwhile */
     }
     if (worker) (void)lm_add_relaxed(&lm_lock_worker_waits, 1u);
@@ -59,10 +75,44 @@ void lm_lock_take_as_worker(lm_lock_t *lock) {
     (void)lm_add_relaxed(&lm_lock_worker_waits, 1u);
 }
 
-void lm_lock_give_contended(lm_lock_t *lock) {
-    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+static void give(lm_lock_t *lock) {
     /* Release: as in lm_lock_give. */
-    if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->word);
+    if (__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) & LM_LOCK_WAITED)
+        lm_os_wake(&lock->word);
+}
+
+void lm_lock_give_contended(lm_lock_t *lock) {
+    /* Relaxed: while a fork holds it, no thread can have taken it, and so this one has passed. */
+    if (lm_load_relaxed(&lock->word) & LM_LOCK_FORK) {
+        /* Release: after what was changed. */
+        (void)__atomic_fetch_and(&lock->word, ~(uint32_t)LM_LOCK_PASSED, __ATOMIC_RELEASE);
+        lm_fork_passed();
+    } else {
+        give(lock);
+    }
+}
+
+bool lm_lock_hold(lm_lock_t *lock, uint64_t until) {
+    for (;;) {
+        uint32_t seen = lm_load_relaxed(&lock->word);
+        if (seen == 0) {
+            /* Acquire: as in lm_lock_take. WAITED: as in lm_lock_take_contended. */
+            if (lm_cas_acquire(&lock->word, &seen,
+                               lm_lock_holder() | LM_LOCK_FORK | LM_LOCK_WAITED))
+                return true;
+            continue;
+        }
+        if (lm_lock_is_mine(lock) || lm_os_ms() >= until) return false;
+        if (!(seen & LM_LOCK_WAITED) &&
+            !lm_cas_weak_relaxed(&lock->word, &seen, seen | LM_LOCK_WAITED))
+            continue;
+        lm_os_wait(&lock->word, seen | LM_LOCK_WAITED, 10);
+    }
+}
+
+void lm_lock_let(lm_lock_t *lock) {
+    /* Relaxed: no thread but this one writes this value. */
+    if (lm_lock_is_mine(lock) && (lm_load_relaxed(&lock->word) & LM_LOCK_FORK) != 0) give(lock);
 }
 
 void lm_os_nap(unsigned turn) {
@@ -79,14 +129,20 @@ bool lm_biased_fenced = true; /* until the barrier is prepared */
 static LM_AT_START bool barrier_works, forbidden;
 
 void lm_biased_enter_contended(lm_biased_t *lock) {
-    if (lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    unsigned turns = 0; /* waits for a fork */
     repair();
     do {
-        lm_biased_leave(lock);
+        lm_store_release(&lock->inside, 0); /* release: as in lm_biased_leave */
         /* Acquire: as in lm_biased_enter. Whoever is inside is brief: it wakes us. */
         for (uint32_t asked; (asked = lm_load_acquire(&lock->asked)) != 0;) {
+            /* Relaxed: a fork that holds the locks asks every owner, and no other thread does. */
+            bool forks = lm_load_relaxed(&lm_fork_owner) != 0;
+            if (forks && lm_fork_pass(turns++)) {
+                lm_store_relaxed(&lock->inside, 1);
+                return;
+            }
             if (asked == 2 || lm_cas_acquire(&lock->asked, &asked, 2))
-                lm_os_wait(&lock->asked, 2, LOOK_AGAIN);
+                lm_os_wait(&lock->asked, 2, forks ? 1 : LOOK_AGAIN);
             repair(); /* as above */
         }
         (void)__atomic_exchange_n(&lock->inside, 1, __ATOMIC_SEQ_CST); /* as in lm_biased_enter */
@@ -118,7 +174,20 @@ void lm_biased_wait(lm_biased_t *lock) {
     while (!lm_biased_outside(lock)) lm_os_wait(&lock->inside, 1, 1);
 }
 
+bool lm_biased_wait_until(lm_biased_t *lock, uint64_t until) {
+    for (unsigned turn = 0; !lm_biased_outside(lock); turn++) {
+        if (turn % 16 == 15 && lm_os_ms() >= until) return false;
+        lm_os_nap(turn);
+    }
+    return true;
+}
+
+void lm_biased_left(void) {
+    if (lm_fork_passes()) lm_fork_passed();
+}
+
 void lm_biased_let(lm_biased_t *lock) {
+    if (LM_UNLIKELY(lm_fork_passes())) return; /* the fork holds it still */
     /* Release: what we wrote is visible to the owner when it is inside. */
     if (__atomic_exchange_n(&lock->asked, 0, __ATOMIC_RELEASE) == 2) lm_os_wake(&lock->asked);
 }
@@ -211,87 +280,4 @@ bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value) {
     exit_hook_t *hook = hook_find(at_exit);
     if (hook == NULL) hook = hook_make(at_exit);
     return hook != NULL && pthread_setspecific(hook->key, value) == 0;
-}
-
-void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
-    /* Fails only when there is no memory for the entry: fork then works in programs of one thread. */
-    (void)pthread_atfork(before, parent, child);
-}
-
-/* ---- The port's locks (base/check.h) ---- */
-
-/* No fork finds one held by another thread: the child could never take it. The heap, whose handlers take WALK first of
- * all locks, may not be there, so that they have handlers of their own; who comes second finds it done. The forking
- * thread passes through both, as through the others. */
-static lm_lock_t port_locks[LM_PORT_LOCKS];
-static uintptr_t
-    port_forkers[LM_PORT_LOCKS]; /* atomic: the thread inside fork() that holds the lock */
-static bool port_watched;        /* atomic: handlers are there, or cannot be had */
-
-static bool port_forks(lm_port_lock_t lock) {
-    return lm_load_relaxed(&port_forkers[lock]) == lm_thread_token();
-}
-
-static void port_hold(lm_port_lock_t lock) {
-    if (port_forks(lock)) return;
-    /* Not by lm_lock_take: where the heap's handlers come first, it would pass us through while another thread is in
-     * LIST. Who is waits for nobody. Acquire: as there; 2, because others may sleep. */
-    while (lm_exchange_acquire(&port_locks[lock].word, 2) != 0)
-        lm_os_wait(&port_locks[lock].word, 2, UINT32_MAX);
-    lm_store_relaxed(&port_forkers[lock],
-                     lm_thread_token()); /* only its own thread can find it here */
-}
-
-static void port_let(lm_port_lock_t lock, bool child) {
-    if (!port_forks(lock)) return;
-    lm_store_relaxed(&port_forkers[lock], 0);
-    /* In the child, who waited for it is not here. In the parent: not by lm_lock_give, which does nothing while the
-     * heap's handler has yet to run. Release: as there. */
-    if (child)
-        lm_lock_reset(&port_locks[lock]);
-    else if (__atomic_exchange_n(&port_locks[lock].word, 0, __ATOMIC_RELEASE) == 2)
-        lm_os_wake(&port_locks[lock].word);
-}
-
-void lm_port_before_fork(void) { port_hold(LM_PORT_WALK); }
-void lm_port_after_fork(bool child) {
-    port_let(LM_PORT_WALK, child);
-    if (child) lm_told_after_fork();
-    if (child) lm_os_message_after_fork();
-}
-
-static void port_before_fork(void) {
-    port_hold(LM_PORT_WALK);
-    port_hold(LM_PORT_LIST);
-}
-static void port_parent(void) {
-    port_let(LM_PORT_LIST, false);
-    port_let(LM_PORT_WALK, false);
-}
-static void port_child(void) {
-    port_let(LM_PORT_LIST, true);
-    port_let(LM_PORT_WALK, true);
-    lm_told_after_fork();
-    lm_os_message_after_fork();
-}
-
-/* Relaxed: who sees it set needs nothing of what was done before; two who do not are told apart by the exchange. */
-void lm_port_watch(void) {
-    if (LM_LIKELY(lm_load_relaxed(&port_watched))) return;
-    /* Under no lock: libc has one of its own there, which fork holds around our handlers. */
-    if (!__atomic_exchange_n(&port_watched, true, __ATOMIC_RELAXED))
-        lm_thread_on_fork(port_before_fork, port_parent, port_child);
-}
-
-void lm_port_lock(lm_port_lock_t lock) {
-    if (port_forks(lock)) return;
-    lm_port_watch();
-    lm_lock_take(&port_locks[lock]);
-    if (lock == LM_PORT_WALK) lm_told_hold();
-}
-
-void lm_port_unlock(lm_port_lock_t lock) {
-    if (port_forks(lock)) return;
-    lm_lock_give(&port_locks[lock]);
-    if (lock == LM_PORT_WALK) lm_told_let();
 }

@@ -33,8 +33,11 @@ enum { LOOK_IN_BIN = 24 }; /* spans of different sizes looked at in one bin */
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
+    /* In this order and after what was written before: a copy of the process can be made at any moment (repair.c). */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     tail->slices = (uint32_t)slices;
     tail->kind = (uint8_t)kind;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     head->slices = (uint32_t)slices;
     head->kind = (uint8_t)kind;
 }
@@ -155,11 +158,12 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
-    if (first > start) lm_space_add(start, first - start, was, group, stamp);
+    /* From the end on: the slots in a row from the first of each span say what is there, at any moment. */
     size_t end = first + slices;
     if (end < start + length) lm_space_add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
+    if (first > start) lm_space_add(start, first - start, was, group, stamp);
     if (was == LM_KIND_CLEAN) {
         lm_purge_retaken(slices);
 #if LM_SECURE

@@ -174,7 +174,7 @@ static size_t give_back(lm_page_t *span) {
     }
 #endif
     lm_space_enter();
-    if (!worker) lm_space.busy--;
+    if (!worker) lm_space_not_busy();
     if (LM_UNLIKELY(parts.purged < slices)) cut(first, slices, &parts, group, stamp);
     if (parts.purged > 0) {
         lm_space_cleaned(parts.purged);

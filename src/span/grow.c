@@ -154,17 +154,20 @@ void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
     goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
+    if (goes) lm_store_release(&lm_space.leaving, first + 1); /* release: before it goes */
     /* Where a sandbox refuses, the addresses stay: they could not be committed again. */
     if (goes && lm_os_release(lm_span_start(span), slices << LM_SLICE_SHIFT, lm_space.reserved)) {
         lm_space_look_at_mapped();
         lm_space.mapped.gone += slices;
         lm_space_remove(span);
         lm_space_end_at(first);
+        lm_store_release(&lm_space.leaving, 0); /* release: after it has gone */
 #if LM_SECURE
         lm_gone_lower_end();
 #endif
         return;
     }
+    if (goes) lm_store_release(&lm_space.leaving, 0); /* as above */
 #if LM_SECURE
     (void)lm_gone_settle(span);
 #endif
@@ -228,6 +231,7 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span), cut = span->slices - slices;
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
+    lm_space_label(first + slices, cut, LM_KIND_META); /* as in lm_space_carve */
     lm_space_label(first, slices, (lm_kind_t)span->kind);
     lm_space_set_group(first + slices, lm_space_group(span));
     lm_space_insert(first + slices, cut, LM_KIND_DIRTY, lm_space.tick);

@@ -70,7 +70,7 @@ bool lm_huge_back(lm_group_t group) {
     lm_os_back_huge((void *)(lm_arena.base + (first << LM_SLICE_SHIFT)));
     uint64_t end = timed ? lm_os_thread_us() : 0;
     lm_lock_take(&lm_space.lock);
-    lm_space.busy--;
+    lm_space_not_busy();
     lm_huge_took(end - start);
 #if LM_SECURE
     lm_group_backed(group, first, LM_HUGE_SLICES);

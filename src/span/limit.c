@@ -223,3 +223,7 @@ void lm_limit_after_fork(void) {
 void lm_limit_repair(void) {
     if (lm_lock_of_worker(&group.lock)) lm_limit_after_fork();
 }
+
+void lm_limit_after_torn_fork(void) {
+    if (lm_lock_break(&group.lock)) group.wait = 0;
+}

@@ -12,6 +12,8 @@
  *
  * It cannot repair what another thread of the program had half changed: such a program must not allocate in the copy,
  * as POSIX says. There the worker's locks are freed all the same, so that no copy waits for a thread that is not there.
+ * fork, which does run handlers, stops other threads where it can. Where it could not (decision 0038), the child calls
+ * lm_span_after_torn_fork, which makes the lists anew if another thread was changing them.
  * Invariant afterwards: lm_span_check holds (tests/works/children.c).
  */
 #include "span/room.h"
@@ -20,8 +22,8 @@
 
 void (*lm_purge_break_locks)(bool collecting);
 
-/* Lists and counts of free spans, from the descriptors alone. Neighbours that ought to be one become one. */
-static void list_anew(void) {
+/* Neighbours that ought to be one span become one. */
+void lm_space_list_anew(void) {
     memset(lm_space.filled, 0, sizeof lm_space.filled);
     memset(lm_space.bins, 0, sizeof lm_space.bins);
     memset(&lm_space.aged, 0, sizeof lm_space.aged);
@@ -69,7 +71,7 @@ void lm_space_repair(void) {
         /* Acquire: what the worker had written by then is there. */
         bool inside = lm_load_acquire(&lm_space.worker_inside);
         bool collecting = lm_load_acquire(&lm_space.collecting);
-        if (inside) list_anew();
+        if (inside) lm_space_list_anew();
         if (inside || lm_lock_of_worker(&lm_space.lock)) lm_lock_reset(&lm_space.lock);
         lm_store_relaxed(&lm_space.worker_inside, false);
         lm_limit_repair();
@@ -77,4 +79,26 @@ void lm_space_repair(void) {
         lm_purge_after_fork();
     }
     lm_os_signals_restore(mask);
+}
+
+void lm_span_after_torn_fork(void (*visit)(lm_page_t *span, void *context), void *context) {
+    bool torn = lm_lock_break(&lm_space.lock);
+    if (torn && lm_space.leaving != 0) lm_store_release(&lm_arena.slices, lm_space.leaving - 1);
+    size_t at = 0, end = lm_arena.slices;
+    for (size_t slices; at < end; at += slices) {
+        slices = lm_space_slot(at)->slices;
+        if (slices == 0 || slices > end - at) break; /* the arena was just growing */
+        if (lm_space_slot(at)->kind >= LM_KIND_PAGE) visit(lm_space_slot(at), context);
+    }
+    if (torn) {
+        lm_space.leaving = 0;
+        if (at < end) lm_space_label(at, end - at, LM_KIND_NONE);
+        if (at < end) lm_space.gap_slices += end - at;
+        lm_space_list_anew();
+    } else {
+        lm_range_visit(visit, context);
+    }
+    lm_space.busy = 0;
+    lm_limit_after_torn_fork();
+    lm_purge_after_fork();
 }

@@ -54,6 +54,8 @@ typedef struct lm_space {
     size_t gone_spans;
     uint32_t tick; /* the worker's clock */
 
+    size_t leaving; /* not 0: the arena's end from slice leaving - 1 on is being given back */
+
     bool placed, reserved;
     size_t slices_most;  /* where the arena must end */
     size_t slices_cheap; /* to which length nobody asks how much memory there is for its map */
@@ -271,7 +273,12 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
 /* Counts a large object that is one no more. */
 void lm_space_large_goes(const lm_page_t *span);
 
-/* Spans that the worker or a thread purges without the lock. */
+/* The calling thread has done with a busy span. The child of a fork from a signal handler may have forgotten it. */
+LM_INLINE void lm_space_not_busy(void) {
+    if (lm_space.busy > 0) lm_space.busy--;
+}
+
+/* Number of spans that the worker or a thread purges without the lock. */
 LM_INLINE unsigned lm_space_busy(void) { return lm_space.busy + (lm_space.hand.slices != 0); }
 
 /* Waits, lock held before and after but not between, until no span is busy. */
@@ -294,6 +301,8 @@ void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group,
 
 /* repair.c: frees what the worker of another process held when this process was copied from it. */
 void lm_space_repair(void);
+/* The lists of free spans, from the descriptors alone. Lock held, or no other thread exists. */
+void lm_space_list_anew(void);
 
 /* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
 enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
@@ -419,6 +428,7 @@ void lm_limit_after_fork(void);
 
 /* limit.c: in a copy of a process, frees the lock that its worker may have held. */
 void lm_limit_repair(void);
+void lm_limit_after_torn_fork(void);
 
 /* worker.c: in a copy of a process there is no worker, and of the calls that wanted none only the caller's. */
 void lm_purge_after_fork(void);

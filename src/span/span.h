@@ -472,13 +472,17 @@ bool lm_span_page_before(const lm_page_t *span, bool (*look)(const lm_page_t *pa
 /* Walks the invariant above; aborts with a line on what is broken. Secure builds: while nobody makes a page. */
 void lm_span_check(void);
 
-/* For fork: no span is being purged while the lock is held so. */
-void lm_span_lock(void);
-void lm_span_unlock(void);
+/* For a fork: the arena's lock, as lm_lock_hold and lm_lock_let. No span is being purged while it is held so. */
+bool lm_span_fork_is_mine(void);
+bool lm_span_fork_hold(uint64_t until);
+void lm_span_fork_let(void);
 /* In the child of a fork, with the lock held by the fork: locks are reset and the worker forgotten. */
 void lm_span_after_fork(void);
 /* In the child of a fork that took no locks (lm_purge_alone). */
 void lm_span_after_fork_alone(void);
+/* In the child of a fork that stopped no thread: makes the lists of free spans anew if another thread was changing
+ * them. Calls `visit` for each span in use, without a lock, before the lists are made. */
+void lm_span_after_torn_fork(void (*visit)(lm_page_t *span, void *context), void *context);
 
 #include "span/range.h"
 

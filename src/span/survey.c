@@ -161,11 +161,20 @@ void lm_span_check(void) {
     lm_lock_give(&lm_space.lock);
 }
 
-void lm_span_lock(void) {
-    lm_lock_take(&lm_space.lock);
-    lm_space_rest(); /* in the child, nobody would finish it */
+bool lm_span_fork_is_mine(void) { return lm_lock_is_mine(&lm_space.lock); }
+
+bool lm_span_fork_hold(uint64_t until) {
+    for (unsigned turn = 0;; turn++) {
+        if (!lm_lock_hold(&lm_space.lock, until)) return false;
+        if (lm_space.hand.slices != 0 && !lm_os_worker_running()) lm_space_take_hand();
+        if (lm_space_busy() == 0) return true; /* in the child, no thread would finish the purge */
+        lm_lock_let(&lm_space.lock);
+        if (lm_os_ms() >= until) return false;
+        lm_os_nap(turn);
+    }
 }
-void lm_span_unlock(void) { lm_lock_give(&lm_space.lock); }
+
+void lm_span_fork_let(void) { lm_lock_let(&lm_space.lock); }
 
 void lm_span_after_fork_alone(void) {
     if (lm_os_worker_lost())

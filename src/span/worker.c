@@ -192,7 +192,7 @@ static void purge_here(void) {
 /* No lock held, or the calling thread is in a signal handler. */
 static void start(void) {
     /* In a handler of the program's before fork, the locks are passed through, and none is held. */
-    if (must_stop() || lm_load_relaxed(&lm_fork_owner) == lm_thread_token()) return;
+    if (must_stop() || lm_fork_here()) return;
     uint64_t mask = lm_os_signals_block();
     bool failed = false;
     lm_lock_take(&lm_space.starting);
@@ -300,7 +300,17 @@ static void collect_in_its_place(void) {
     lm_store_relaxed(&lm_space.unfinished, false);
 }
 
+/* Returns whether the calling process is a vfork child, which shares the memory of the process that has the worker, and
+ * changes its own rights alone. */
+static bool is_borrowed(void) {
+    unsigned process = lm_load_relaxed(&lm_space.process); /* relaxed: a word by itself */
+    return process != 0 && process != lm_os_process() && !lm_os_worker_lost() &&
+           lm_os_shares_memory(process);
+}
+
 void lm_purge_allow(bool allowed) {
+    if (!lm_load_relaxed(&lm_space.worker_forbidden) && is_borrowed())
+        return; /* relaxed: as above */
     lm_purge_pause();
     lm_store_relaxed(&lm_space.worker_forbidden, !allowed);
     attempted(true); /* the next one is to be made at once */

@@ -425,7 +425,7 @@ TEST(Offset, LargeOnesLeaveTheMap) {
 /* A fork waits for whoever is inside. */
 TEST(Offset, ForkTakesTheLock) {
     std::atomic<bool> forked{false};
-    lm_offset_lock();
+    lm_lock_take(lm_offset_fork_lock());
     std::thread forks([&] {
         pid_t child = fork();
         if (child == 0) {
@@ -440,7 +440,7 @@ TEST(Offset, ForkTakesTheLock) {
     });
     usleep(100000);
     EXPECT_FALSE(forked);
-    lm_offset_unlock();
+    lm_lock_give(lm_offset_fork_lock());
     forks.join();
     EXPECT_TRUE(forked);
     /* And has given it back. */

@@ -376,11 +376,11 @@ TEST_F(Transfer, AListIsSomewhereWhileItsThreadWaits) {
         free_blocks(taken, 0, kList);
         heap = lm_heap_self;
     });
-    lm_transfer_lock();
+    ASSERT_TRUE(lm_transfer_hold(UINT64_MAX));
     freer.start([&] { lm_block_free(taken[kList]); });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(kList, held(heap->foreign[kClass])) << "it waits to put it there";
-    lm_transfer_unlock();
+    lm_transfer_let();
     freer.await();
     EXPECT_EQ(1u, held(heap->foreign[kClass]));
     /* The same where it goes home. */

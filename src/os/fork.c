@@ -1,0 +1,201 @@
+/* fork.c: how a forking thread stops the others, and how they get past it where it waits for
+ * them.
+ *
+ *   forking thread   takes all locks ──> lm_fork_begin ──> libc's part ──> lm_fork_end ──> gives
+ *                                          owner = F         of fork         owner = 0
+ *   other thread     finds a lock held by the fork, and the forking thread asleep:
+ *                      owner: F ──> T | BUSY ── one call, through all locks ──> F
+ *
+ * glibc takes the locks of stdio and of its name services after the handlers of pthread_atfork,
+ * and its functions allocate under these locks. So no order of locks keeps the forking thread
+ * from waiting for a thread that waits for the heap. What can be kept is that the heap is whole
+ * while the process is copied: a passing thread changes it only while the forking thread sleeps
+ * in another call. Should that one wake up and copy the process in these few microseconds, the
+ * child finds in each lock whether a thread has passed it (LM_LOCK_PASSED), and makes anew what
+ * the lock protects (heap/fork_torn.c).
+ *
+ * Also the port's locks (base/check.h). No fork finds one held by another thread: the child could
+ * never take it. The heap, whose handlers take WALK first of all locks, may not be there, so that
+ * the port has handlers of its own. The second that wants to hold WALK finds it done. The forking
+ * thread passes through both.
+ *
+ * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks. depth is the number of locks
+ * that the one thread with BUSY has passed. Model: tests/protocol/fork.pml.
+ */
+#include "os/os.h"
+
+#include <pthread.h>
+
+LM_AT_START uintptr_t lm_fork_owner;
+static LM_AT_START uintptr_t forker; /* atomic: the token of the thread that has begun; 0: none */
+/* Written by the forking thread before lm_fork_owner, and while it is inside. */
+static uint32_t forker_tid, inner; /* its number; forks of its own signal handlers */
+static bool waited;                /* atomic: a thread has passed, and others need not wait first */
+static uint32_t depth;             /* for the thread with BUSY */
+
+enum {
+    TURNS_LEAST = 8,     /* milliseconds that every thread waits for a fork, until one has passed */
+    TURNS_UNKNOWN = 500, /* the same where the system does not tell what the forking thread does */
+};
+
+/* ---- Passing ---- */
+
+static bool forker_sleeps(unsigned turns) {
+    if (turns < TURNS_LEAST && !lm_load_relaxed(&waited)) return false; /* relaxed: a hint */
+    uint32_t tid = lm_load_relaxed(&forker_tid); /* relaxed: read after lm_fork_owner */
+    lm_thread_state_t state = tid != 0 ? lm_os_thread_state(tid) : LM_THREAD_UNKNOWN;
+    return state == LM_THREAD_UNKNOWN ? turns >= TURNS_UNKNOWN : state == LM_THREAD_WAITS;
+}
+
+bool lm_fork_pass(unsigned turns) {
+    uintptr_t self = lm_thread_token();
+    /* Acquire: what the forking thread and the last that passed have written. */
+    uintptr_t owner = lm_load_acquire(&lm_fork_owner);
+    if (owner == (self | LM_FORK_BUSY)) {
+        depth++;
+        return true;
+    }
+    if (owner == 0 || (owner & LM_FORK_BUSY)) return false;
+    if (owner != self && !forker_sleeps(turns)) return false;
+    if (!lm_cas_acquire(&lm_fork_owner, &owner, self | LM_FORK_BUSY)) return false;
+    depth = 1;
+    if (owner != self) lm_store_relaxed(&waited, true);
+    return true;
+}
+
+void lm_fork_passed(void) {
+    if (--depth > 0) return;
+    /* Release: what this thread has changed. forker cannot change before. */
+    lm_store_release(&lm_fork_owner, lm_load_relaxed(&forker));
+}
+
+bool lm_fork_here(void) {
+    return lm_fork_passes() || lm_load_relaxed(&forker) == lm_thread_token(); /* relaxed: its own */
+}
+
+/* ---- The forking thread ---- */
+
+void lm_fork_begin(unsigned tid) {
+    lm_store_relaxed(&forker_tid, tid);
+    lm_store_relaxed(&waited, false);
+    lm_store_relaxed(&forker, lm_thread_token());
+    lm_store_release(&lm_fork_owner, lm_thread_token()); /* release: all of the above */
+}
+
+bool lm_fork_again(void) {
+    if (lm_load_relaxed(&forker) != lm_thread_token()) return false; /* relaxed: its own */
+    inner++;
+    return true;
+}
+
+bool lm_fork_end(void) {
+    uintptr_t self = lm_thread_token(), owner = self;
+    if (lm_load_relaxed(&forker) != self) return false; /* relaxed: its own */
+    if (inner > 0) {
+        inner--;
+        return false;
+    }
+    /* Acquire: what a thread that passed has changed. */
+    for (unsigned turn = 0; !lm_cas_acquire(&lm_fork_owner, &owner, 0); owner = self)
+        lm_os_nap(turn++);
+    lm_store_relaxed(&forker, 0);
+    return true;
+}
+
+lm_fork_kind_t lm_fork_child(void) {
+    uintptr_t self = lm_thread_token();
+    lm_fork_kind_t kind = forker != self          ? LM_FORK_TORN
+                          : lm_fork_owner == self ? LM_FORK_STOPPED
+                                                  : LM_FORK_PASSED;
+    if (forker == self && inner > 0) {
+        inner--; /* the child is below the fork that the handler interrupted */
+        return LM_FORK_TORN;
+    }
+    forker = lm_fork_owner = 0;
+    inner = depth = 0;
+    return kind;
+}
+
+/* ---- Handlers ---- */
+
+void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
+    /* Fails only when there is no memory for the entry: fork then works in programs of one
+     * thread. */
+    (void)pthread_atfork(before, parent, child);
+}
+
+/* ---- The port's locks (base/check.h) ---- */
+
+static lm_lock_t port_locks[LM_PORT_LOCKS];
+static uintptr_t
+    port_forkers[LM_PORT_LOCKS]; /* atomic: the thread inside fork() that holds the lock */
+static bool port_watched;        /* atomic: handlers are there, or cannot be had */
+
+static bool port_forks(lm_port_lock_t lock) {
+    return lm_load_relaxed(&port_forkers[lock]) == lm_thread_token();
+}
+
+/* Returns false iff a signal handler forks whose thread holds the lock. Waits without a limit,
+ * because a thread in WALK may be in the program's own code. */
+static bool port_hold(lm_port_lock_t lock) {
+    if (port_forks(lock)) return true;
+    if (!lm_lock_hold(&port_locks[lock], UINT64_MAX)) return false;
+    /* Relaxed: no thread but this one looks for its token. */
+    lm_store_relaxed(&port_forkers[lock], lm_thread_token());
+    return true;
+}
+
+static void port_let(lm_port_lock_t lock, bool child) {
+    if (!port_forks(lock)) {
+        if (child) (void)lm_lock_break(&port_locks[lock]);
+        return;
+    }
+    lm_store_relaxed(&port_forkers[lock], 0);
+    if (child)
+        lm_lock_reset(&port_locks[lock]);
+    else
+        lm_lock_let(&port_locks[lock]);
+}
+
+bool lm_port_before_fork(void) { return port_hold(LM_PORT_WALK); }
+void lm_port_after_fork(bool child) {
+    port_let(LM_PORT_WALK, child);
+    if (child) lm_told_after_fork();
+    if (child) lm_os_message_after_fork();
+}
+
+static void port_before_fork(void) {
+    if (port_hold(LM_PORT_WALK)) (void)port_hold(LM_PORT_LIST);
+}
+static void port_parent(void) {
+    port_let(LM_PORT_LIST, false);
+    port_let(LM_PORT_WALK, false);
+}
+static void port_child(void) {
+    port_let(LM_PORT_LIST, true);
+    port_let(LM_PORT_WALK, true);
+    lm_told_after_fork();
+    lm_os_message_after_fork();
+}
+
+/* Relaxed: who sees it set needs nothing of what was done before; two who do not are told apart
+ * by the exchange. */
+void lm_port_watch(void) {
+    if (LM_LIKELY(lm_load_relaxed(&port_watched))) return;
+    /* Under no lock: libc has one of its own there, which fork holds around our handlers. */
+    if (!__atomic_exchange_n(&port_watched, true, __ATOMIC_RELAXED))
+        lm_thread_on_fork(port_before_fork, port_parent, port_child);
+}
+
+void lm_port_lock(lm_port_lock_t lock) {
+    if (port_forks(lock)) return;
+    lm_port_watch();
+    lm_lock_take(&port_locks[lock]);
+    if (lock == LM_PORT_WALK) lm_told_hold();
+}
+
+void lm_port_unlock(lm_port_lock_t lock) {
+    if (port_forks(lock)) return;
+    lm_lock_give(&port_locks[lock]);
+    if (lock == LM_PORT_WALK) lm_told_let();
+}

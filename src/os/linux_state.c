@@ -1,0 +1,53 @@
+/* linux_state.c: what another thread does at this moment, and whether another process has the
+ * same memory.
+ *
+ * /proc/self/task/N/syscall says "running", or the number of the system call in which the thread
+ * sleeps (-1: in none, as in a page fault), and more. The kernel looks only at a thread that is
+ * off its processor: whatever that thread wrote before is visible afterwards. It cannot tell why
+ * the thread sleeps, and the thread may wake up at once.
+ */
+#define _GNU_SOURCE 1
+#include "os/os.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
+
+/* Writes the path of the file, which takes at most 36 bytes. */
+static void write_path(char *path, unsigned tid) {
+    char digits[10];
+    size_t n = 0;
+    for (const char *t = "/proc/self/task/"; *t != '\0'; t++) *path++ = *t;
+    do digits[n++] = (char)('0' + tid % 10);
+    while ((tid /= 10) != 0);
+    while (n > 0) *path++ = digits[--n];
+    for (const char *t = "/syscall"; *t != '\0'; t++) *path++ = *t;
+    *path = '\0';
+}
+
+lm_thread_state_t lm_os_thread_state(unsigned tid) {
+    char path[48], text[16];
+    if (lm_os_filtered()) return LM_THREAD_UNKNOWN;
+    write_path(path, tid);
+    intptr_t file = lm_syscall(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (failed(file)) return LM_THREAD_UNKNOWN;
+    intptr_t bytes = lm_syscall(SYS_read, file, (intptr_t)text, sizeof text - 1, 0, 0, 0);
+    (void)lm_syscall(SYS_close, file, 0, 0, 0, 0, 0);
+    if (failed(bytes) || bytes <= 0) return LM_THREAD_UNKNOWN;
+    text[bytes] = '\0';
+    if (text[0] < '0' || text[0] > '9') return LM_THREAD_RUNS;
+    long number = 0;
+    for (const char *t = text; *t >= '0' && *t <= '9'; t++) number = number * 10 + (*t - '0');
+    if (number == SYS_clone || number == SYS_clone3) return LM_THREAD_RUNS;
+#ifdef SYS_fork
+    if (number == SYS_fork || number == SYS_vfork) return LM_THREAD_RUNS;
+#endif
+    return LM_THREAD_WAITS;
+}
+
+bool lm_os_shares_memory(unsigned process) {
+    enum { KCMP_VM = 1 };
+    intptr_t own = lm_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    return lm_syscall(SYS_kcmp, own, (intptr_t)process, KCMP_VM, 0, 0, 0) == 0;
+}

@@ -1,0 +1,148 @@
+/* fork.pml: a fork that holds the heap's locks, and threads that get past it (src/os/fork.c, src/os/thread.c).
+ *
+ * One thread forks twice. Two threads allocate, one of them under a lock that libc's fork takes
+ * after the fork handlers, as stdio does; it is interrupted by a signal handler that forks. Checked
+ * in every order of steps: no thread waits for ever; no two are in the heap at a time; the child of a
+ * fork finds the heap whole, or finds in the lock that another thread was inside.
+ *
+ *   here             in src
+ *   heap             an lm_lock_t or lm_biased_t of the heap; all of them are one here
+ *   stdio            _IO_list_lock, or the locks of the name services
+ *   alloc            lm_lock_take, lm_lock_take_contended, lm_lock_give (os/lock.h, os/thread.c)
+ *   pass             lm_fork_pass and lm_fork_passed (os/fork.c); marked: LM_LOCK_PASSED
+ *   Forker           before_fork, after_fork_in_parent (heap/fork.c); lm_fork_begin, lm_fork_end
+ *                    (os/fork.c)
+ *   handler          before_fork where is_inside
+ *
+ * Left out: stdio in the fork of the signal handler. If another thread holds that and waits for the
+ * heap, which the interrupted thread has, both wait for ever: with every allocator that has a lock
+ * (decision 0038). Time: a thread waits for some milliseconds before it passes. The forking thread,
+ * which passes too.
+ *
+ * mutation NO_PASS: no thread passes
+ * mutation TWO_PASS: a thread passes while another one does
+ * mutation MARK_LATE: a thread that passes is in the heap before the lock says so
+ * mutation UNMARK_EARLY: the lock says that it has left before it has
+ * mutation END_EARLY: the forking thread does not wait for the thread that passes
+ * mutation BEGIN_EARLY: threads may pass before the fork holds the locks
+ * mutation HANDLER_WAITS: the signal handler's fork waits for what its own thread holds
+ */
+#define FORK 9
+#define IDLE 1
+#define BUSY 2
+
+byte heap, stdio;  /* 0: free; FORK: the fork holds it; else the thread */
+byte owner;        /* 0, IDLE: a fork holds the locks; BUSY: a thread passes */
+bit marked, asleep;
+bit whole = 1;     /* the heap is not half changed */
+byte inside;       /* threads in the heap */
+
+inline change() {
+    atomic { inside++; assert(inside == 1) };
+    whole = 0;
+    if
+    :: interrupted ->
+#ifdef HANDLER_WAITS
+       heap == 0
+#else
+       skip /* the heap's lock is this thread's: nothing is waited for */
+#endif
+    :: true -> skip
+    fi;
+    whole = 1;
+    inside--
+}
+
+inline pass() {
+#ifdef MARK_LATE
+    atomic { inside++; assert(inside == 1) };
+    whole = 0;
+    marked = 1;
+    whole = 1;
+    inside--;
+    marked = 0;
+#else
+    marked = 1;
+#ifdef UNMARK_EARLY
+    atomic { inside++; assert(inside == 1) };
+    whole = 0;
+    marked = 0;
+    whole = 1;
+    inside--;
+#else
+    change();
+    marked = 0;
+#endif
+#endif
+    owner = IDLE
+}
+
+inline alloc(me) {
+    do
+    :: atomic { heap == 0 -> heap = me };
+       change();
+       heap = 0;
+       break
+#ifndef NO_PASS
+    :: owner != 0 && asleep -> /* it may be awake again by the next step */
+       if
+#ifdef TWO_PASS
+       :: atomic { owner != 0 -> owner = BUSY }; pass(); break
+#else
+       :: atomic { owner == IDLE -> owner = BUSY }; pass(); break
+#endif
+       :: owner != IDLE -> skip
+       fi
+#endif
+    od
+}
+
+active proctype Forker() {
+    byte forks;
+    do
+    :: forks == 2 -> break
+    :: else ->
+       forks++;
+#ifdef BEGIN_EARLY
+       owner = IDLE;
+       asleep = 1;
+       atomic { heap == 0 -> heap = FORK; asleep = 0 };
+#else
+       atomic { heap == 0 -> heap = FORK };
+       owner = IDLE;
+#endif
+       asleep = 1;
+       atomic { stdio == 0 -> stdio = FORK; asleep = 0 };
+       assert(whole || marked); /* the copy */
+       stdio = 0;
+#ifdef END_EARLY
+       owner = 0;
+#else
+       atomic { owner == IDLE -> owner = 0 };
+#endif
+       heap = 0
+    od
+}
+
+active proctype Stdio() {
+    byte times;
+    bit interrupted = 1;
+    do
+    :: times == 2 -> break
+    :: else ->
+       times++;
+       atomic { stdio == 0 -> stdio = 2 };
+       alloc(2);
+       alloc(2);
+       stdio = 0
+    od
+}
+
+active proctype Other() {
+    byte times;
+    bit interrupted = 0;
+    do
+    :: times == 3 -> break
+    :: else -> times++; alloc(3)
+    od
+}
