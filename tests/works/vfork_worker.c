@@ -14,6 +14,7 @@
 #include "works.h"
 
 #include <stdatomic.h>
+#include <sys/prctl.h>
 
 enum { freed_mib = 300, linger_ms = 700, wait_ms = 10000 };
 
@@ -47,10 +48,43 @@ __attribute__((noinline)) static void free_in_child(char *const arguments[]) {
     works_expect_ok(works_wait(pid), "the program started by vfork and exec");
 }
 
+static unsigned threads(void) {
+    char text[2048];
+    if (works_read_file("/proc/self/status", text, sizeof text) <= 0) return 0;
+    const char *line = strstr(text, "\nThreads:");
+    return line ? (unsigned)strtoul(line + 9, NULL, 10) : 0;
+}
+
+/* The third way, "rights": the child gives up new rights for itself, as sandboxes do before exec. That is no reason
+ * for the parent to have no background thread. */
+static void rights(char *const arguments[]) {
+    pid_t pid = vfork();
+    if (pid == 0) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(4);
+        execve(arguments[0], arguments, environ);
+        _exit(126);
+    }
+    CHECK(pid > 0, "vfork: %s", strerror(errno));
+    works_expect_ok(works_wait(pid), "the program started by vfork and exec");
+    uint64_t end = works_now_ms() + wait_ms;
+    while (threads() < 2 && works_now_ms() < end) {
+        char *block = malloc(64 * WORKS_MIB);
+        CHECK(block != NULL, "malloc");
+        works_touch(block, 64 * WORKS_MIB);
+        free(block);
+    }
+    CHECK(works_any_allocator() || threads() == 2, "the parent's worker does not start any more");
+}
+
 int main(int argc, char **argv) {
     works_require_loam();
     if (argc > 1 && strcmp(argv[1], "--child") == 0) return 0;
     works_limit(30);
+    if (argc > 1 && strcmp(argv[1], "rights") == 0) {
+        char *child[] = {(char *)works_self(), (char *)"--child", NULL};
+        rights(child);
+        return 0;
+    }
     if (argc > 1 && strcmp(argv[1], "later") == 0) {
         char *block = malloc(64 * WORKS_MIB);
         CHECK(block != NULL, "malloc");
