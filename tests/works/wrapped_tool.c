@@ -75,15 +75,27 @@ static void allocate(unsigned number) {
     free(r);
 }
 
+static void *resolve(unsigned number) {
+    void *function = next(names[number]);
+    if (function == NULL) die("not found: ", names[number]);
+    __atomic_store_n(&real[number], function, __ATOMIC_RELAXED);
+    return function;
+}
+
+/* All at once, if no wrapper was called before: a later look-up would wait for the loader's lock. */
+static __attribute__((constructor)) void resolve_all(void) {
+    depth += DEPTH_MOST; /* dlsym may call wrapped functions */
+    for (unsigned i = 0; i < NAMES; i++) (void)resolve(i);
+    depth -= DEPTH_MOST;
+}
+
 /* Called by each wrapper. Returns libc's function. */
 __attribute__((used, visibility("hidden"))) void *wrapped_enter(unsigned number) {
     void *function = __atomic_load_n(&real[number], __ATOMIC_RELAXED);
     if (function == NULL) {
-        depth += DEPTH_MOST; /* dlsym may call wrapped functions */
-        function = next(names[number]);
+        depth += DEPTH_MOST; /* as above */
+        function = resolve(number);
         depth -= DEPTH_MOST;
-        if (function == NULL) die("not found: ", names[number]);
-        __atomic_store_n(&real[number], function, __ATOMIC_RELAXED);
     }
     (void)__atomic_add_fetch(&calls[number], 1, __ATOMIC_RELAXED);
     if (depth < DEPTH_MOST) {
