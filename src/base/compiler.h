@@ -33,6 +33,8 @@
 #define LM_AT_START __attribute__((section(".data")))
 #define LM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* Begins to load the cache line at an address, which may be NULL or unmapped. */
+#define LM_PREFETCH(address) __builtin_prefetch(address)
 
 /* Initial-exec: one load finds the variable, no call, no lazy allocation; its price is a few bytes
  * of static TLS, which a library opened late can still get. */

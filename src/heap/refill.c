@@ -11,10 +11,11 @@
 #include <errno.h>
 
 enum {
-    LOOK = 4,            /* partial pages compared */
+    LOOK = 4,            /* partial pages looked at for free blocks */
+    COMPARED = 2,        /* of these with free blocks: each may be a miss of every cache */
     LOOK_FULL = 8,       /* full ones */
     LARGER_BYTES = 4096, /* taken of a larger class's list at once, at most */
-    CUT_MOST = 8,        /* links followed to cut such a list: each may be a miss of every cache */
+    CUT_MOST = 4,        /* links followed to cut such a list: each may be a miss of every cache */
     SKIP_MOST = 3,
 };
 
@@ -53,15 +54,17 @@ LM_INLINE lm_block_t *list_of(lm_page_t *page) {
     return list_of_remote(page);
 }
 
+/* The fuller of the COMPARED oldest partial pages that have free blocks, among the LOOK oldest. */
 static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     lm_page_t *best = NULL;
-    int left = LOOK;
+    int left = LOOK, compare = COMPARED;
     for (lm_node_t *node = list->first; node != NULL && left-- > 0;
          node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
         if (page->free == NULL) continue; /* set aside, only to be carved */
         if (best == NULL || page->live > best->live) best = page;
+        if (--compare == 0) break;
     }
     return best;
 }
@@ -77,15 +80,18 @@ static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
 }
 
 /* Before memory is taken anew: a full page that has got a block back, though too few to wake it. Looks at
- * a few, others the next time. */
+ * up to LOOK_FULL pages, and begins behind them the next time. */
 static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->full[size_class];
-    for (int left = LOOK_FULL; left > 0 && list->first != NULL; left--) {
+    lm_node_t *begin = list->first;
+    if (begin == NULL) return NULL;
+    int left = LOOK_FULL;
+    do {
         lm_page_t *page = LM_CONTAINER(list->first, lm_page_t, link);
         if (page->free != NULL) return page;
-        lm_list_remove(list, &page->link);
-        lm_list_add_last(list, &page->link);
-    }
+        list->first =
+            list->first->next; /* the list is circular: its first member becomes the last */
+    } while (--left > 0 && list->first != begin);
     return NULL;
 }
 
@@ -186,12 +192,27 @@ static void searched(lm_foreign_t *class, bool found) {
     class->skip = class->pause;
 }
 
+/* Begins to load the descriptors that a search may read. A program with a large heap has none of them in its
+ * caches, and each load would wait for the one before. */
+LM_INLINE void read_ahead(const lm_heap_t *heap, unsigned size_class) {
+    LM_PREFETCH(heap->partial[size_class].first);
+    LM_PREFETCH(heap->full[size_class].first);
+}
+
+/* Begins to load the first block of a page that is about to become current, and its descriptor's second
+ * line. */
+LM_INLINE void read_ahead_page(const lm_page_t *page) {
+    LM_PREFETCH(page->free);
+    LM_PREFETCH(&page->remote);
+}
+
 static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
     bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
     class->handed_out = false;
+    read_ahead(heap, size_class);
     if (page != NULL) {
         list = list_of(page);
         if (list != NULL) return list;
@@ -210,6 +231,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             if (page != NULL) page->virgin = false; /* some may be this page's */
             return list;
         }
+        if (other != NULL) read_ahead_page(other);
         if (page != NULL) {
             if (other == NULL && (list = lm_page_carve(page)) != NULL) return list;
             if (page->carved < page->capacity)
