@@ -19,11 +19,8 @@
 
 enum { LENGTH_MOST = BPF_MAXINSNS };
 
-static uint32_t kills; /* atomic: bit advice % 32; different for each of loam's */
-static bool looked;    /* atomic: a filter was seen */
-
-/* Relaxed: set before the filter holds, by the thread that sets it; others are not killed. */
-bool lm_os_advice_kills(int advice) { return (lm_load_relaxed(&kills) >> (advice % 32) & 1) != 0; }
+uint32_t lm_os_kills;
+static bool looked; /* atomic: a filter was seen */
 
 /* ---- The kernel's interpreter, as far as filters of system calls may use it ---- */
 
@@ -131,6 +128,6 @@ void lm_os_filter_seen(const void *program) {
     for (size_t i = 0; i < sizeof advices; i++) {
         call.args[2] = advices[i];
         if (is_kill(verdict(filter.filter, filter.len, &call)))
-            (void)__atomic_fetch_or(&kills, 1u << advices[i] % 32, __ATOMIC_RELAXED);
+            (void)__atomic_fetch_or(&lm_os_kills, 1u << advices[i] % 32, __ATOMIC_RELAXED);
     }
 }

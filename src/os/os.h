@@ -268,7 +268,12 @@ void lm_os_filters_boot(void);
 /* To be called before a filter is set, with its program (struct sock_fprog). lm_os_advice_kills then
  * returns whether the filter kills for madvise with this advice (linux_filter_program.c). */
 void lm_os_filter_seen(const void *program);
-bool lm_os_advice_kills(int advice);
+extern LM_HIDDEN uint32_t lm_os_kills; /* atomic: bit advice % 32; different for each of loam's */
+
+/* Relaxed: set before the filter holds, by the thread that sets it. Other threads are not killed. */
+LM_INLINE bool lm_os_advice_kills(int advice) {
+    return (lm_load_relaxed(&lm_os_kills) >> (advice % 32) & 1) != 0;
+}
 
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
