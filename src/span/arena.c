@@ -74,6 +74,7 @@ void lm_space_remove(lm_page_t *span) {
     if (kind == LM_KIND_DIRTY) lm_list_remove(&lm_space.aged, &span->age);
     if (LM_UNLIKELY(kind == LM_KIND_REFUSED)) refused_goes(span);
     account(kind, span->slices, false);
+    lm_group_dirty(kind, lm_space_group(span), (size_t)0 - span->slices);
 }
 
 void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp) {
@@ -97,6 +98,7 @@ void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group,
     }
     if (LM_UNLIKELY(kind == LM_KIND_REFUSED)) refused_comes(span);
     account(kind, slices, true);
+    lm_group_dirty(kind, group, slices);
 }
 
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
@@ -164,12 +166,9 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
     if (first > start) lm_space_add(start, first - start, was, group, stamp);
-    if (was == LM_KIND_CLEAN) {
-        lm_purge_retaken(slices);
-#if LM_SECURE
-        lm_group_retaken(group, slices);
-#endif
-    }
+    /* A span that a huge page is about to back may change its group: lm_group_backed. */
+    if (was == LM_KIND_CLEAN && kind != LM_KIND_BUSY)
+        lm_purge_retaken(slices - lm_group_retaken(group, slices));
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
     if (kind == LM_KIND_PAGE) lm_space.page_slices += slices;
 }
@@ -182,6 +181,12 @@ lm_page_t *lm_space_clean(size_t slices) {
     return span == NULL && lm_space_grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
                                                  : span;
 }
+
+#if LM_SECURE
+lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices) {
+    return find(LM_KIND_CLEAN, group, slices);
+}
+#endif
 
 size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
     size_t base_slice = lm_arena.base >> LM_SLICE_SHIFT;
@@ -283,17 +288,21 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     bool poke = false;
     size_t fewer = span == NULL && block_bytes > 0 ? shorter(group, slices, block_bytes) : 0;
     if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
-    if (span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded)) {
+    bool huge = span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded);
+#if LM_SECURE
+    /* Memory that other groups hold is of no use here: some of it goes before more is held. */
+    size_t more = huge ? LM_HUGE_SLICES : slices > spared ? slices - spared : 0;
+    bool purged =
+        (span == NULL || group == LM_GROUP_LARGE) && lm_group_hurry(group, more, span != NULL);
+    if (purged) span = find(LM_KIND_DIRTY, group, wanted); /* it may be another one now */
+#endif
+    if (span == NULL && huge) {
         if (lm_limit_admits(slices, spared)) span = hole(group, wanted);
         while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back(group)) {
             poke = true;
             span = find(LM_KIND_DIRTY, group, wanted); /* others may have been faster */
         }
     }
-#if LM_SECURE
-    /* What other groups hold is of no use here: rather that it goes than that both are held. */
-    if (span == NULL) lm_group_hurry(wanted);
-#endif
     if (span == NULL && lm_limit_admits(slices, spared)) {
         span = clean(group, wanted);
         if (LM_UNLIKELY(span == NULL)) span = scrape_together(group, wanted, slices, spared);
@@ -319,6 +328,10 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     /* What is not used of a huge page, or of a large object's span, is dirty and may be for
      * ever. */
     if (LM_UNLIKELY(poke)) lm_purge_poke(kind == LM_KIND_LARGE);
+#if LM_SECURE
+    /* The worker may have ended while the span was out of its list, of which a part was refused. */
+    if (purged) lm_purge_poke(false);
+#endif
     return span;
 }
 
@@ -380,6 +393,7 @@ static void page_goes(lm_page_t *page) {
 
 void lm_space_large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
+    lm_group_large_goes(span);
     size_t bytes = lm_load_relaxed(&counts->large_bytes) -
                    lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
            objects = lm_load_relaxed(&counts->large) - counts->large_gone;
@@ -410,6 +424,7 @@ static void leave(void) { lm_lock_give(&lm_space.lock); }
 void lm_span_give_chain(lm_page_t *first, bool rested) {
     lm_page_t *next;
     enter_to_give();
+    lm_group_used();
     uint32_t stamp = lm_space.tick - (rested ? lm_purge_ticks_rested() : 0);
     for (lm_page_t *span = first; span != NULL; span = next) {
         next = span->notified; /* before the span becomes a part of another */

@@ -24,10 +24,11 @@
 #include "span/room.h"
 
 enum {
-    NEAR = 1024,         /* slices behind the first refused one that are tried singly: 64 MiB */
-    RETRY_SPANS = 64,    /* refused spans that one turn tries again */
-    RETRY_TURNS = 512,   /* turns between two attempts, at most */
-    PIECES_MOST = 2 * 64 /* calls for the pages of one refused slice, at most */
+    NEAR = 1024,          /* slices behind the first refused one that are tried singly: 64 MiB */
+    RETRY_SPANS = 64,     /* refused spans that one turn tries again */
+    RETRY_TURNS = 512,    /* turns between two attempts, at most */
+    PIECES_MOST = 2 * 64, /* calls for the pages of one refused slice, at most */
+    WORKER_PART = 128,    /* with groups: slices that one call purges, 8 MiB */
 };
 
 /* Purges what the system takes of the pages in [at, at + bytes). Returns false iff it kept some. */
@@ -50,8 +51,8 @@ static bool purge_slices(char *span, size_t first, size_t slices) {
     return lm_os_purge(span + (first << LM_SLICE_SHIFT), slices << LM_SLICE_SHIFT);
 }
 
-/* The first slice is refused. Returns how many in a row are, as far as single calls can tell: the last
- * one returned is refused, and the one behind it is purged or does not exist. */
+/* The first slice is refused. Returns how many in a row are, as far as single calls can tell:
+ * the last one returned is refused, and the one behind it is purged or does not exist. */
 static size_t count_refused(char *span, size_t first, size_t slices) {
     size_t last = first, step = 1;
     for (size_t tried = 0; last + 1 < slices; tried++) {
@@ -77,7 +78,8 @@ typedef struct lm_parts {
     size_t purged, refused; /* slices from the start of the span; slices behind these */
 } lm_parts_t;
 
-/* Purges the span from its start up to the first refusal, and finds how far that reaches. No lock. */
+/* Purges the span from its start up to the first refusal, and finds how far that reaches. No
+ * lock. */
 static lm_parts_t purge_parts(char *span, size_t slices) {
     if (purge_slices(span, 0, slices)) return (lm_parts_t){slices, 0};
     size_t good = 0, bad = slices; /* [0, good) is purged; [good, bad) contains a refused slice */
@@ -129,8 +131,8 @@ static LM_COLD void cut(size_t first, size_t slices, const lm_parts_t *parts, lm
     if (parts->refused > 0) part_refused(refused, parts->refused, group);
 }
 
-/* The worker may be sent away, or missing in a copy of the process, while it purges. So it notes the span
- * before it takes it from its list, and forgets it after the span is back in one. */
+/* The worker may be sent away, or missing in a copy of the process, while it purges. So it notes
+ * the span before it takes it from its list, and forgets it after the span is back in one. */
 static void into_hand(size_t first, size_t slices, uint32_t stamp) {
     lm_space.hand.first = first;
     lm_space.hand.stamp = stamp;
@@ -152,17 +154,30 @@ void lm_space_take_hand(void) {
     out_of_hand();
 }
 
-/* Returns the slices of the span that went back. Lock held before and after, but not between. The worker
- * ends in here when it must stop. */
-static size_t give_back(lm_page_t *span) {
-    size_t first = lm_span_slice(span), slices = span->slices;
+/* Takes the first slices of a free span out of its list, as a busy span. The rest stays free,
+ * and as old. */
+static void take_out(lm_page_t *span, size_t slices) {
+    size_t first = lm_span_slice(span), rest = span->slices - slices;
+    lm_space_remove(span);
+    if (LM_GROUPS > 1 && rest > 0) { /* other builds purge whole spans */
+        lm_page_t *next = lm_space_slot(first + slices);
+        lm_space_add(first + slices, rest, LM_KIND_DIRTY, lm_space_group(span), span->stamp);
+        lm_list_remove(&lm_space.aged, &next->age);
+        lm_list_add_first(&lm_space.aged, &next->age);
+    }
+    lm_space_label(first, slices, LM_KIND_BUSY);
+}
+
+/* Purges the first `slices` of a dirty span. Returns how many went back. Lock held before and
+ * after, but not between. The worker ends in here when it must stop. */
+static size_t give_back(lm_page_t *span, size_t slices) {
+    size_t first = lm_span_slice(span);
     uint32_t stamp = span->stamp;
     lm_group_t group = lm_space_group(span);
     char *start = lm_span_start(span);
     bool worker = lm_os_worker_self();
     if (worker) into_hand(first, slices, stamp);
-    lm_space_remove(span);
-    lm_space_label(first, slices, LM_KIND_BUSY);
+    take_out(span, slices);
     if (!worker) lm_space.busy++;
     lm_space_leave();
     LM_PROBE2(purge, start, slices << LM_SLICE_SHIFT);
@@ -186,6 +201,14 @@ static size_t give_back(lm_page_t *span) {
     return parts.purged;
 }
 
+#if LM_SECURE
+size_t lm_purge_part(lm_page_t *span) {
+    size_t at = (lm_arena.base >> LM_SLICE_SHIFT) + lm_span_slice(span), slices = span->slices;
+    size_t part = LM_HUGE_SLICES - at % LM_HUGE_SLICES; /* a huge page goes as a whole */
+    return give_back(span, part < slices ? part : slices);
+}
+#endif
+
 size_t lm_purge_one(uint32_t ticks) {
     lm_list_t *aged = &lm_space.aged;
     for (lm_node_t *node = aged->first; node != NULL;) {
@@ -194,7 +217,9 @@ size_t lm_purge_one(uint32_t ticks) {
             node = lm_list_after(aged, node);
             continue;
         }
-        size_t purged = give_back(span);
+        size_t slices = span->slices;
+        if (LM_GROUPS > 1 && slices > WORKER_PART) slices = WORKER_PART;
+        size_t purged = give_back(span, slices);
         if (purged > 0) return purged;
         /* Others may have changed the list meanwhile. What was refused is no longer in it, so that
          * this ends. */
@@ -222,7 +247,8 @@ void lm_refused_retry(void) {
 }
 
 void lm_purge_unlocked(void) {
-    /* Relaxed: memory that is refused at this moment was locked a moment ago, and waits for a turn. */
+    /* Relaxed: memory that is refused at this moment was locked a moment ago, and waits for a
+     * turn. */
     if (lm_load_relaxed(&lm_space.refused_slices) == 0 || !lm_lock_try(&lm_space.lock)) return;
     lm_refused_retry();
     lm_lock_give(&lm_space.lock);

@@ -3,34 +3,53 @@
  *   arena   [ tiny ........ | small ....... | large, nobody's ... | meta | tiny ... | large ... ]
  *             1 MiB or more: pages of blocks to 128 bytes, and never of others
  *
- * What was once a page of small blocks is never again one of larger ones, a large object, or loam's own: a pointer that
- * is used after its object was freed meets one of the same group, and an overflow at a page's end as a rule one of
- * them, too. A group takes runs of memory from what is nobody's, a sixteenth of the arena at a time, and keeps them:
- * free spans of different groups have bins of their own and do not merge. Purged ones cost addresses alone.
+ * Memory that was once a page of small blocks never becomes a page of larger ones, a large object,
+ * or loam's own memory. So a pointer that is used after its object was freed meets an object of
+ * one group, and an overflow at a page's end does as a rule. A group takes runs of memory that
+ * belongs to no group yet, a sixteenth of the arena at a time, and keeps them: free spans of
+ * different groups have bins of their own and do not merge. Purged spans cost addresses alone.
  *
- * Its addresses do not go back to the system, not even at the arena's end, except where the program's addresses are
- * limited or the system refuses memory (gone.c). A group cannot keep its memory where even that does not help: then it
- * takes what large objects have left, and at last what all groups have purged is nobody's again. In other builds all
- * memory is of one group.
+ * Its addresses do not go back to the system, not even at the arena's end, except where the
+ * program's addresses are limited or the system refuses memory (gone.c). A group cannot keep its
+ * memory where even that does not help. Then it takes what large objects have freed, and at last
+ * what all groups have purged belongs to no group again. In other builds all memory is of one group.
  *
- * What a group has freed is of no use to others: so who takes clean memory while much is dirty asks the worker to purge
- * the oldest spans, until as much has gone. A program that comes back to the sizes it left would pay for that in page
- * faults each time: once a quarter of what was purged so is taken anew, nobody asks for some seconds.
- * Invariant: lm_span_check: both ends of a free span name its group; neighbours of one kind and group are merged.
+ * Memory that one group has freed is of no use to another. Without care, a program that goes from
+ * one size to another would hold both until the purge delay is over. So a thread that is about to
+ * take new memory purges dirty spans of other groups first, at most 2 MiB a call, where
+ *
+ *   in use + dirty + wanted  >  the most that was ever in use at once + 1/32 of it + 512 KiB
+ *
+ * In use are pages of blocks and the bytes of large objects. The span of a large object says too
+ * much, because its end is a guard without memory. So dirty spans of large objects count as full
+ * as those objects filled theirs that were freed lately. For the same reason a large object that
+ * takes a dirty span makes more resident, and dirty spans of large objects may be purged for it.
+ *
+ * A program that comes back to its sizes soon pays for such purges in page faults. What a group
+ * takes anew within the purge delay of such a purge is a regret. Regrets may reach ten times the
+ * most ever in use; then no thread purges in a hurry until time has made them fewer, 20 MiB a
+ * second. For what large objects purge of their own group the bound is an eighth of the most ever
+ * in use, because a steady churn of large objects leaves holes all the time.
+ *
+ * It cannot bound what phases hold that change more often than that: there, groups keep their
+ * memory.
+ * Invariant: lm_span_check: both ends of a free span name its group; neighbours of one
+ * kind and group are merged; hurry.dirty_large is the sum over the dirty spans of LM_GROUP_LARGE.
  */
 #include "span/room.h"
-
-#include <string.h>
 
 #if LM_SECURE
 
 enum {
     CHUNK_LEAST = 16, /* slices, as below: 1 and 32 MiB */
     CHUNK_MOST = 512,
-    SPARED_SLICES = 8,  /* and a sixteenth of what is in use: dirty, but no reason to hurry */
-    HURRY_SLICES = 8,   /* taken since, that the worker is woken for */
-    REGRET_SLICES = 16, /* taken anew that was purged so, before that counts */
-    PAUSE_TICKS = 100,  /* then: five seconds, where the delay is as usual */
+    SPARED_SLICES = 8,    /* what may be held above the most ever in use: 512 KiB */
+    SPARED_PART = 32,     /* and so small a part of it */
+    LARGE_LATELY = 16384, /* slices of freed large objects that are averaged over */
+    REGRETS_ROUNDS = 10,  /* regrets at most: times the most ever in use, */
+    REGRETS_LEAST = 256,  /* plus so many slices: 16 MiB */
+    REGRETS_A_TICK = 16,  /* slices by which a tick lowers them: 20 MiB a second */
+    OWN_PART = 8, /* for large objects that purge their own group: part of the most ever in use */
 };
 
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
@@ -50,7 +69,7 @@ void lm_group_backed(lm_group_t group, size_t first, size_t slices) {
         slot->wiped_class = LM_WIPED_WHOLLY;
     }
     lm_space_set_group(first, group);
-    lm_group_retaken(group, slices);
+    lm_purge_retaken(slices - lm_group_retaken(group, slices));
 }
 
 bool lm_group_forget(void) {
@@ -89,50 +108,136 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
 
 /* ---- Purges in a hurry ---- */
 
-/* Dirty slices that may stay. */
-static size_t spared(void) { return SPARED_SLICES + lm_space_used() / 16; }
-
-void lm_group_hurry(size_t slices) {
-    lm_hurry_t *hurry = &lm_space.hurry;
-    if (lm_space_loose() <= spared() || lm_load_relaxed(&lm_space.worker) != LM_WORKER_ON ||
-        lm_load_relaxed(&lm_purge_never) || (int32_t)(lm_space.tick - hurry->next) < 0)
-        return;
-    hurry->next = lm_space.tick; /* ticks turn over */
-    hurry->due += slices;
-    if (hurry->due < HURRY_SLICES || lm_load_relaxed(&hurry->asked)) return;
-    lm_store_relaxed(&hurry->asked, true); /* relaxed: looked at again with the lock held */
-    lm_os_wake(&lm_space.stop);
+/* Slices that hold memory in use: pages of blocks, and the bytes of large objects. Spans of large
+ * objects say nothing, because their ends are guards. */
+static size_t in_use(void) {
+    const lm_span_counts_t *counts = &lm_span_counts;
+    /* Relaxed: an object that is about to be counted is counted a moment later. */
+    size_t had = lm_load_relaxed(&counts->large_bytes), gone = counts->large_bytes_gone;
+    return lm_space.page_slices + (had > gone ? (had - gone) >> LM_SLICE_SHIFT : 0);
 }
 
-size_t lm_group_purge(void) {
+void lm_group_used(void) {
+    size_t used = in_use();
+    if (used > lm_space.hurry.used_most) lm_space.hurry.used_most = used;
+}
+
+void lm_group_large_goes(const lm_page_t *span) {
     lm_hurry_t *hurry = &lm_space.hurry;
-    size_t due = hurry->due, purged = 0, part = 1;
-    hurry->due = 0;
-    lm_store_relaxed(&hurry->asked, false);
-    /* Relaxed: a worker that misses it once sees it when it takes the lock again. */
-    while (lm_load_relaxed(&lm_space.stop) == 0 && part > 0 && purged < due &&
-           lm_space_loose() > spared()) {
-        lm_page_t *oldest = LM_CONTAINER(lm_space.aged.first, lm_page_t, age);
-        lm_group_t group = lm_space_group(oldest);
-        purged += part = lm_purge_one(0);
-        hurry->purged[group] += part;
-        hurry->total += part;
+    lm_group_used();
+    hurry->large_slices += span->slices;
+    hurry->large_held += span->in_memory ? (span->bytes + LM_SLICE_BYTES / 2) >> LM_SLICE_SHIFT : 0;
+    while (hurry->large_slices > LARGE_LATELY) { /* the older ones count less */
+        hurry->large_slices /= 2;
+        hurry->large_held /= 2;
+    }
+}
+
+/* So many dirty slices of the group of large objects hold so much memory, in slices. */
+static size_t held_by(size_t large) {
+    const lm_hurry_t *hurry = &lm_space.hurry;
+    return hurry->large_slices == 0 ? large : large * hurry->large_held / hurry->large_slices;
+}
+
+/* Whether more memory would be held than may be, once so many slices are taken: of the dirty
+ * ones of large objects, or clean ones. */
+static bool too_much(size_t slices, bool dirty) {
+    size_t then = in_use() + slices, most = lm_space.hurry.used_most;
+    if (then > most) most = then;
+    size_t large = lm_space.hurry.dirty_large, held = lm_space_loose() - large;
+    if (dirty) large -= slices < large ? slices : large;
+    return then + held + held_by(large) > most + most / SPARED_PART + SPARED_SLICES;
+}
+
+/* Regrets become less with time. Ticks wrap around. */
+static void forget_regrets(void) {
+    lm_hurry_t *hurry = &lm_space.hurry;
+    size_t less = (size_t)(lm_space.tick - hurry->tick) * REGRETS_A_TICK;
+    hurry->tick = lm_space.tick;
+    hurry->regrets -= less < hurry->regrets ? less : hurry->regrets;
+    less /= OWN_PART;
+    hurry->own_regrets -= less < hurry->own_regrets ? less : hurry->own_regrets;
+}
+
+/* Whether purges of this kind have not cost too many page faults lately. */
+static bool worth_it(void) {
+    const lm_hurry_t *hurry = &lm_space.hurry;
+    return hurry->regrets <= REGRETS_ROUNDS * hurry->used_most + REGRETS_LEAST;
+}
+static bool own_worth_it(void) {
+    const lm_hurry_t *hurry = &lm_space.hurry;
+    return hurry->own_regrets <= hurry->used_most / OWN_PART;
+}
+
+/* Returns a long dirty span of the group, NULL iff there is none. */
+static lm_page_t *long_one(lm_group_t group) {
+    size_t which = lm_free_kind(LM_KIND_DIRTY, group);
+    for (uint64_t filled = lm_space.filled[which]; filled != 0;) {
+        unsigned bin = lm_log2(filled);
+        lm_page_t *span = LM_CONTAINER(lm_space.bins[which][bin].first, lm_page_t, link);
+        if (span->kind == LM_KIND_DIRTY) return span; /* the system has refused the others */
+        filled &= ~((uint64_t)1 << bin);
+    }
+    return NULL;
+}
+
+/* Returns the oldest of the long dirty spans, one of each group that may be purged for this one;
+ * NULL iff there is none. Dirty memory of large objects may be purged for large objects, because
+ * much of it is not resident. */
+static lm_page_t *of_others(lm_group_t group) {
+    lm_page_t *oldest = NULL;
+    for (unsigned other = 0; other < LM_GROUPS; other++) {
+        if (other == group && (group != LM_GROUP_LARGE || !own_worth_it())) continue;
+        lm_page_t *span = long_one((lm_group_t)other);
+        if (span != NULL && (oldest == NULL || (int32_t)(span->stamp - oldest->stamp) < 0))
+            oldest = span;
+    }
+    return oldest;
+}
+
+/* Notes that slices of one group were purged for another. */
+static void note(lm_group_t of, lm_group_t for_group, size_t slices) {
+    lm_hurry_t *hurry = &lm_space.hurry;
+    bool own = of == for_group;
+    *(own ? &hurry->own_purged : &hurry->purged[of]) += slices;
+    *(own ? &hurry->own_when : &hurry->when[of]) = lm_space.tick;
+}
+
+bool lm_group_hurry(lm_group_t group, size_t slices, bool dirty) {
+    bool purged = false;
+    if (LM_LIKELY(!too_much(slices, dirty))) return false;
+    for (forget_regrets(); worth_it() && !lm_load_relaxed(&lm_purge_never);) {
+        lm_page_t *span = of_others(group);
+        if (span == NULL) break;
+        lm_group_t other = lm_space_group(span);
+        size_t part = lm_purge_part(span);
+        purged = true;
+        if (part == 0) break; /* the system has refused it: the next call tries another one */
+        note(other, group, part);
+        if (!too_much(slices, dirty)) break;
     }
     return purged;
 }
 
-void lm_group_retaken(lm_group_t group, size_t slices) {
+/* Takes `slices`, or as many as there are, from slices that were purged. Returns how many. */
+static size_t retaken(size_t *purged, uint32_t when, size_t slices) {
+    /* The worker would have purged them since. */
+    if (lm_space.tick - when > lm_purge_ticks()) *purged = 0;
+    size_t n = slices < *purged ? slices : *purged;
+    *purged -= n;
+    return n;
+}
+
+size_t lm_group_retaken(lm_group_t group, size_t slices) {
     lm_hurry_t *hurry = &lm_space.hurry;
-    size_t n = hurry->purged[group];
-    if (LM_LIKELY(n == 0)) return;
-    if (n > slices) n = slices;
-    hurry->purged[group] -= n;
-    hurry->regretted += n;
-    if (hurry->regretted < REGRET_SLICES || hurry->regretted < hurry->total / 4) return;
-    memset(hurry->purged, 0, sizeof hurry->purged);
-    hurry->regretted = hurry->total = hurry->due = 0;
-    lm_store_relaxed(&hurry->asked, false); /* relaxed: as above */
-    hurry->next = lm_space.tick + PAUSE_TICKS;
+    size_t own = 0, n = 0;
+    if (group == LM_GROUP_LARGE && hurry->own_purged > 0)
+        own = retaken(&hurry->own_purged, hurry->own_when, slices);
+    if (hurry->purged[group] > 0)
+        n = retaken(&hurry->purged[group], hurry->when[group], slices - own);
+    hurry->own_regrets += own;
+    hurry->regrets += n;
+    return own + n;
 }
 
 #endif

@@ -188,13 +188,31 @@ static size_t free_until(size_t from, size_t to) {
     return from;
 }
 
-bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero) {
+#if LM_SECURE
+/* A large object is about to grow over [from, to), if that is free. Purges what other groups
+ * hold, if its clean part needs that. Returns whether it gave the lock up meanwhile. */
+static bool hurry(size_t from, size_t to) {
+    size_t reach = free_until(from, to);
+    if (reach < to && reach < lm_arena.slices) return false;
+    bool dirty = from < reach && lm_space_slot(from)->kind != LM_KIND_CLEAN;
+    size_t after = dirty ? from + lm_space_slot(from)->slices : from;
+    return after < to && lm_group_hurry(LM_GROUP_LARGE, to - after, false);
+}
+#endif
+
+/* addresses: the longer part will hold no memory. */
+static bool extend(lm_page_t *span, size_t slices, bool addresses, bool *zero) {
     *zero = false;
     if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
     size_t first = lm_span_slice(span);
     bool done = false;
     lm_lock_take(&lm_space.lock);
     size_t have = span->slices, end = first + have;
+#if LM_SECURE
+    bool purged = slices > have && !addresses && hurry(end, first + slices);
+#else
+    (void)addresses;
+#endif
     if (slices > have && !lm_limit_admits(slices - have, 0)) {
         lm_lock_give(&lm_space.lock);
         return false;
@@ -220,7 +238,19 @@ bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero) {
         done = true;
     }
     lm_lock_give(&lm_space.lock);
+#if LM_SECURE
+    if (purged) lm_purge_poke(false);
+#endif
     return done;
+}
+
+bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero) {
+    return extend(span, slices, false, zero);
+}
+
+bool lm_span_extend(lm_page_t *span, size_t slices) {
+    bool zero;
+    return extend(span, slices, true, &zero);
 }
 
 void lm_span_shrink(lm_page_t *span, size_t slices) {

@@ -58,7 +58,15 @@ void lm_huge_took(uint64_t us) {
 }
 
 bool lm_huge_back(lm_group_t group) {
+#if LM_SECURE
+    /* Its own addresses first: otherwise a group that is purged again and again would take more and
+     * more. */
+    lm_page_t *span = lm_space_clean_of(group, LM_HUGE_SPAN);
+    if (span == NULL) span = lm_gone_open(group, LM_HUGE_SPAN);
+    if (span == NULL) span = lm_space_clean(LM_HUGE_SPAN);
+#else
     lm_page_t *span = lm_space_clean(LM_HUGE_SPAN);
+#endif
     if (span == NULL) return false;
     size_t first = lm_space_aligned(span, LM_HUGE_SLICES);
     lm_space_carve(span, first, LM_HUGE_SLICES, LM_KIND_BUSY);
@@ -74,6 +82,8 @@ bool lm_huge_back(lm_group_t group) {
     lm_huge_took(end - start);
 #if LM_SECURE
     lm_group_backed(group, first, LM_HUGE_SLICES);
+#else
+    lm_purge_retaken(LM_HUGE_SLICES);
 #endif
     (void)group;
     lm_space_insert(first, LM_HUGE_SLICES, LM_KIND_DIRTY, lm_space.tick);

@@ -14,8 +14,8 @@
  *
  * Near a limit of the process's or of its control group's, spans wait shorter, or not at all (limit.c).
  *
- * Where memory is in groups (secure builds), what one has freed is of no use to another: when one takes clean memory
- * and much is dirty, the worker is woken at once (group.c).
+ * Where memory is in groups (secure builds), memory that one group has freed is of no use to another. There a thread
+ * that takes clean memory purges spans of other groups itself where too much would be resident (group.c).
  *
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *

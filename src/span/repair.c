@@ -30,6 +30,9 @@ void lm_space_list_anew(void) {
     memset(&lm_space.refused, 0, sizeof lm_space.refused);
     lm_space.dirty_slices = lm_space.clean_slices = lm_space.refused_slices = 0;
     lm_space.gone_slices = lm_space.gone_spans = 0;
+#if LM_SECURE
+    lm_space.hurry.dirty_large = 0;
+#endif
     size_t hand = lm_space.hand.first, hand_end = hand + lm_space.hand.slices;
     size_t end = lm_arena.slices, first = 0, slices = 0; /* of the free span that ends at `at` */
     lm_kind_t kind = LM_KIND_NONE;

@@ -23,14 +23,19 @@ typedef enum lm_group { LM_GROUP_LARGE, LM_GROUPS } lm_group_t;
 enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = (LM_GROUPS > 1 ? 3 : 2) * LM_GROUPS };
 
 #if LM_SECURE
-/* What one group has freed is purged when another takes new memory (group.c). */
+/* Purges by a thread that is about to take new memory (group.c). Under lm_space.lock. */
 typedef struct lm_hurry {
-    bool asked;               /* atomic: of the worker */
-    uint32_t next;            /* tick before which nobody asks */
-    size_t due;               /* slices taken since the last one */
-    size_t total;             /* purged, since the last pause */
-    size_t purged[LM_GROUPS]; /* those of each group that it has not taken anew */
-    size_t regretted;         /* those that it has */
+    size_t used_most;         /* slices: the most that were ever in use at once */
+    size_t purged[LM_GROUPS]; /* slices of each group that were purged so and not taken anew */
+    uint32_t when[LM_GROUPS]; /* tick of the last purge of the group's slices */
+    size_t regrets;           /* slices purged so and taken anew, less an allowance for each tick */
+    size_t own_purged;        /* as above, for large objects that purge their own group */
+    size_t own_regrets;
+    uint32_t own_when;
+    uint32_t tick;       /* until which the regrets have been lowered */
+    size_t dirty_large;  /* slices: dirty spans of LM_GROUP_LARGE */
+    size_t large_slices; /* slices of the spans of large objects that were freed lately */
+    size_t large_held;   /* slices of these that held memory */
 } lm_hurry_t;
 #endif
 
@@ -222,7 +227,8 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
  * iff there is no memory. */
 bool lm_space_grow(size_t slices);
 
-/* A clean span of at least so many slices, nobody's, from a grown arena if need be; NULL iff there is no memory. */
+/* arena.c: returns a clean span of at least so many slices that belongs to no group, from a longer arena if need be;
+ * NULL iff there is no memory. */
 lm_page_t *lm_space_clean(size_t slices);
 
 #if LM_SECURE
@@ -235,13 +241,13 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
 bool lm_space_unmark(size_t first, size_t slices);
 /* The same, once they were purged: they may have guards again. */
 bool lm_space_purged(size_t first, size_t slices);
-/* group.c: so many clean slices are about to be taken, while other groups may hold much that is dirty: the worker shall
- * purge as many, in whole spans. It does; returns how many. Gives the lock up meanwhile. */
-void lm_group_hurry(size_t slices);
-size_t lm_group_purge(void);
-/* A group has taken clean ones. */
-void lm_group_retaken(lm_group_t group, size_t slices);
-/* group.c: clean slices that were nobody's, and that a huge page backs now, are the group's. */
+/* group.c: the group is about to take so many slices; dirty ones, or clean ones. Purges dirty spans of other groups
+ * where clearly more would be resident than the program has ever used at once. Returns whether it gave the lock up
+ * meanwhile. The caller calls lm_purge_poke once it has given the lock. */
+bool lm_group_hurry(lm_group_t group, size_t slices, bool dirty);
+/* arena.c: returns a clean span of the group with at least so many slices, NULL iff there is none. */
+lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices);
+/* group.c: a huge page backs these clean slices of the group's, or of no group's. They are the group's now. */
 void lm_group_backed(lm_group_t group, size_t first, size_t slices);
 /* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
 bool lm_group_forget(void);
@@ -265,6 +271,29 @@ void lm_gone_lower_end(void);
 /* gone.c: before the arena grows; looks at the limits each time that it has doubled. Where addresses are limited, no
  * more are spent on chance (lm_span_may_waste). */
 void lm_gone_look_at_limits(void);
+#endif
+
+#if LM_SECURE
+/* group.c: the group has taken clean slices. Returns how many of them lm_group_hurry had purged. */
+size_t lm_group_retaken(lm_group_t group, size_t slices);
+/* group.c: spans are about to be given back. Notes how much is in use. */
+void lm_group_used(void);
+/* group.c: a large object was freed. Notes how much of its span held memory. */
+void lm_group_large_goes(const lm_page_t *span);
+/* Counts a free span that enters or leaves its list; slices are negative where it leaves. */
+LM_INLINE void lm_group_dirty(lm_kind_t kind, lm_group_t group, size_t slices) {
+    if (kind == LM_KIND_DIRTY && group == LM_GROUP_LARGE) lm_space.hurry.dirty_large += slices;
+}
+#else
+LM_INLINE size_t lm_group_retaken(lm_group_t group, size_t slices) {
+    (void)group, (void)slices;
+    return 0;
+}
+LM_INLINE void lm_group_used(void) {}
+LM_INLINE void lm_group_large_goes(const lm_page_t *span) { (void)span; }
+LM_INLINE void lm_group_dirty(lm_kind_t kind, lm_group_t group, size_t slices) {
+    (void)kind, (void)group, (void)slices;
+}
 #endif
 
 /* The first slice of the span whose address is a multiple of so many slices. */
@@ -341,6 +370,12 @@ uint32_t lm_purge_ticks(void);
 
 /* purge.c: how many of them count as over where nobody has used it for a while. */
 uint32_t lm_purge_ticks_rested(void);
+
+#if LM_SECURE
+/* give_back.c: purges the start of a dirty span, up to the first multiple of 2 MiB. Returns the slices
+ * that went back. The lock is held before and after, but not between. */
+size_t lm_purge_part(lm_page_t *span);
+#endif
 
 /* give_back.c: purges memory of one dirty span of at least that age. What the system refuses is set
  * aside, and the next span is tried. Returns the slices that went back; 0 iff no span of that age had

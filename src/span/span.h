@@ -182,10 +182,9 @@ void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
 /* Makes a span of kind LARGE longer in place; false iff what follows it is not free. *zero: all that it is longer by is
  * zero. */
 bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero);
-LM_INLINE bool lm_span_extend(lm_page_t *span, size_t slices) {
-    bool zero;
-    return lm_span_extend_by(span, slices, &zero);
-}
+
+/* The same where the longer part is to hold no memory: addresses for a guard. */
+bool lm_span_extend(lm_page_t *span, size_t slices);
 
 /* Makes it shorter, giving the tail back. */
 void lm_span_shrink(lm_page_t *span, size_t slices);

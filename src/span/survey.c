@@ -103,6 +103,9 @@ static void check_marks(const lm_page_t *span) {
 void lm_span_check(void) {
     lm_lock_take(&lm_space.lock);
     size_t dirty = 0, clean = 0, pages = 0, gaps = 0, listed = 0, aged = 0, refused = 0, gone = 0;
+#if LM_SECURE
+    size_t dirty_large = 0;
+#endif
     const lm_page_t *before = NULL; /* the span before, if it is free */
     for (size_t i = 0; i < lm_arena.slices;) {
         const lm_page_t *span = lm_space_slot(i);
@@ -117,6 +120,10 @@ void lm_span_check(void) {
             *(span->kind != LM_KIND_CLEAN ? &dirty : &clean) += span->slices;
             listed++;
             aged += span->kind != LM_KIND_CLEAN;
+#if LM_SECURE
+            if (span->kind == LM_KIND_DIRTY && lm_space_group(span) == LM_GROUP_LARGE)
+                dirty_large += span->slices;
+#endif
             refused += span->kind == LM_KIND_REFUSED ? span->slices : 0;
         }
 #if LM_SECURE
@@ -154,6 +161,9 @@ void lm_span_check(void) {
         aged--;
     for (lm_node_t *n = lm_space.refused.first; n != NULL; n = lm_list_after(&lm_space.refused, n))
         aged--;
+#if LM_SECURE
+    if (dirty_large != lm_space.hurry.dirty_large) broken("count of dirty slices", dirty_large);
+#endif
     if (refused != lm_space.refused_slices) broken("count of refused slices", refused);
     if (listed != 0 || aged != 0) broken("lists", listed);
     lm_tails_check();

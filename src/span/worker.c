@@ -47,23 +47,6 @@ LM_ENDS_WORKER void lm_worker_leave(void) {
 /* Relaxed: a look that misses a stop is followed by the next. */
 static bool must_stop(void) { return lm_load_relaxed(&lm_space.stop) != 0; }
 
-/* Waits for the next tick, which counts how long spans have rested: a hurry meanwhile makes none. */
-static void wait_for_tick(void) {
-#if LM_SECURE
-    /* A filter that came during the last tick may forbid the clock. The caller looks again. */
-    if (lm_os_filtered()) return;
-    for (uint64_t now = lm_os_ms(), tick = now + lm_purge_tick_ms(); now < tick; now = lm_os_ms()) {
-        lm_os_wait(&lm_space.stop, 0, (uint32_t)(tick - now));
-        if (must_stop() || !lm_load_relaxed(&lm_space.hurry.asked)) return;
-        lm_space_enter();
-        lm_purge_remember(lm_group_purge());
-        lm_space_leave();
-    }
-#else
-    lm_os_wait(&lm_space.stop, 0, lm_purge_tick_ms());
-#endif
-}
-
 /* Asks the layer above to collect. Returns whether some thread had something but did not sleep. */
 static bool collect(bool hurry) {
     if (lm_purge_collect_idle == NULL) return false;
@@ -105,7 +88,7 @@ static void work(void) {
     lm_space.retry_turn = lm_space.turn + 1; /* no turns were counted while there was no worker */
     lm_space_leave();
     for (unsigned lingered = 0; more; lingered++) {
-        wait_for_tick();
+        lm_os_wait(&lm_space.stop, 0, lm_purge_tick_ms());
         if (must_stop()) lm_worker_leave();
         if (is_shut_in()) leave_for_good();
         bool last = lingered >= LINGER_TICKS;

@@ -1,11 +1,14 @@
 /* worker.pml: how the thread that purges is started, ends, and is sent away (src/span/worker.c).
  *
- * Three threads free, one of them twice. One thread wants no worker for a while. Workers come and go.
+ * Two threads free, one of them twice. One takes new memory, and purges a span itself before. One
+ * wants no worker for a while. Workers come and go.
  * Checked in every order of steps: there are never two workers, there is none while a pause lasts, and
  * when all threads are done, no dirty memory above the threshold is left without a worker.
  *
  *   here             in src
  *   give             lm_span_give (span/arena.c): more is dirty, under the lock
+ *   take             take_once (span/arena.c): takes a dirty span out of the lists, purges it without
+ *                    the lock, and puts back what the system has refused
  *   poke, start      lm_purge_poke, start (span/worker.c)
  *   starting         lm_space.starting; signals are blocked while it is held
  *   Worker           work, lm_worker_leave (span/worker.c); the kernel clears worker.tid last
@@ -17,6 +20,7 @@
  * up its wait because its thread holds a lock that the worker waits for, systems that refuse threads or
  * purges, and copies of the process (tests/works/children.c).
  *
+ * mutation TAKE_SILENT: a thread that has purged does not ask whether a worker is wanted
  * mutation NO_JOIN: a worker is started although the last one is still leaving
  * mutation PAUSE_AT_ONCE: a pause does not wait for a thread that is starting a worker
  * mutation RESUME_SILENT: after a pause no thread asks whether a worker is wanted
@@ -133,6 +137,24 @@ proctype Freeing(byte times) {
     busy--
 }
 
+/* Takes new memory, and purges before. The worker may find nothing dirty meanwhile, and end. */
+proctype Taking() {
+    mtype was = OFF;
+    byte part;
+    atomic { lock == 0 -> part = dirty; dirty = 0 };
+    if
+    :: part = 0 /* the system takes all of it */
+    :: atomic {
+           lock == 0 -> dirty = (dirty + part > THRESHOLD -> THRESHOLD : dirty + part);
+           part = 0
+       }
+    fi;
+#ifndef TAKE_SILENT
+    poke(0);
+#endif
+    busy--
+}
+
 proctype Alone(byte times) {
     mtype was = OFF;
     do
@@ -161,8 +183,8 @@ proctype Alone(byte times) {
 init {
     atomic {
         run Freeing(1);
-        run Freeing(1);
         run Freeing(2);
+        run Taking();
         run Alone(1)
     }
     /* All threads are done: a worker may be there, and then it will purge; or there is little to do. */

@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <set>
-#include <thread>
 #include <vector>
 
 extern "C" {
@@ -168,68 +166,88 @@ TEST(Group, OfWhatWasNobodysNothingIsKnown) {
     lm_span_check();
 }
 
-/* Nothing is dirty, nobody has hurried yet, and the delay alone would take a minute. */
+TEST(Group, PurgedMemoryOfAGroupServesItsHugePagesAgain) {
+    size_t after[4];
+    for (size_t &slices : after) {
+        used_by(48, 64 << 20);
+        lm_purge_all();
+        slices = lm_peek(&lm_arena.slices);
+    }
+    EXPECT_LE(after[3], after[0] + 64);
+    lm_span_check();
+}
+
+/* Nothing is dirty, no thread has hurried yet, and the delay alone would take a minute. */
 void begin_anew() {
     lm_purge_policy.delay_ms = 60000;
     lm_purge_all();
     lm_lock_take(&lm_space.lock);
+    ASSERT_EQ(0u, lm_space.dirty_slices);
     lm_space.hurry = {};
-    lm_space.hurry.next = lm_space.tick;
     lm_lock_give(&lm_space.lock);
 }
 
-/* 16 MiB of tiny blocks. */
-size_t dirty_of_others() {
-    begin_anew();
-    used_by(48, 16 << 20);
-    return lm_load_relaxed(&lm_space.dirty_slices);
-}
+/* Slices that are used or free and dirty, at most, where so many were in use at once. */
+size_t bound(size_t most) { return most + most / 32 + 8; }
 
-/* As much of another group is taken: waits until half of what was dirty is not. */
-size_t dirty_after_new(size_t dirty, std::vector<void *> *objects) {
-    for (int i = 0; i < 2000; i++) objects->push_back(lm_malloc(8000));
-    for (int i = 0; i < 1000 && lm_load_relaxed(&lm_space.dirty_slices) > dirty / 2; i++)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return lm_load_relaxed(&lm_space.dirty_slices);
-}
+size_t held() { return lm_space.page_slices + lm_load_relaxed(&lm_space.dirty_slices); }
 
 TEST(Group, WhatOthersHoldGoesWhenOneTakesNewMemory) {
-    size_t dirty = dirty_of_others();
-    ASSERT_GT(dirty, 200u);
-    std::vector<void *> objects;
-    EXPECT_LE(dirty_after_new(dirty, &objects), dirty / 2);
-    for (void *p : objects) lm_free(p);
-    lm_span_check();
+    begin_anew();
+    for (size_t size : {48, 8000, 600, 48, 30000}) {
+        used_by(size, 16 << 20);
+        /* A huge page more, and what threads keep ready. */
+        EXPECT_LE(held(), bound(lm_space.hurry.used_most) + LM_HUGE_SLICES + 16) << size;
+        lm_span_check();
+    }
+}
+
+std::vector<lm_page_t *> pages_of(size_t bytes, int n) {
+    std::vector<lm_page_t *> spans;
+    for (int i = 0; i < n; i++) spans.push_back(lm_span_take_page(1, bytes, false, nullptr));
+    return spans;
 }
 
 /* A hundred spans of one slice each, and between them what is in use. */
 TEST(Group, NotManyMoreSpansGoThanAreTaken) {
     begin_anew();
-    std::vector<lm_page_t *> spans, objects;
-    for (int i = 0; i < 200; i++) spans.push_back(lm_span_take(1, 1, LM_KIND_LARGE, nullptr));
+    size_t before = lm_space.page_slices;
+    std::vector<lm_page_t *> spans = pages_of(30000, 200);
     for (size_t i = 0; i < spans.size(); i += 2) lm_span_give(spans[i], false);
     ASSERT_GE(lm_load_relaxed(&lm_space.dirty_slices), 100u);
-    for (int i = 0; i < 20; i++) objects.push_back(lm_span_take_page(1, 48, false, nullptr));
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    EXPECT_GE(lm_load_relaxed(&lm_space.dirty_slices), 80u);
+    size_t most = lm_space.hurry.used_most;
+    ASSERT_GE(most, before + 200);
+    std::vector<lm_page_t *> objects = pages_of(48, 60);
+    EXPECT_LE(held(), bound(most));
+    EXPECT_GE(held() + 4, bound(most));
     for (lm_page_t *span : objects) lm_span_give(span, false);
     for (size_t i = 1; i < spans.size(); i += 2) lm_span_give(spans[i], false);
     lm_span_check();
 }
 
-TEST(Group, NobodyHurriesForAWhileOnceWhatWasPurgedIsTakenAgain) {
-    size_t dirty = dirty_of_others();
-    ASSERT_GT(dirty, 200u);
-    std::vector<void *> objects;
-    ASSERT_LE(dirty_after_new(dirty, &objects), dirty / 2);
-    used_by(48, 16 << 20);
+TEST(Group, NoOneHurriesOnceTooMuchOfItIsTakenAgain) {
+    begin_anew();
+    for (size_t size : {48, 8000, 48, 8000}) used_by(size, 16 << 20);
+    EXPECT_GT(lm_space.hurry.regrets, 200u);
+    size_t most = lm_space.hurry.used_most;
     lm_lock_take(&lm_space.lock);
-    EXPECT_GT(static_cast<int32_t>(lm_space.hurry.next - lm_space.tick), 0);
+    lm_space.hurry.regrets = SIZE_MAX / 2;
     lm_lock_give(&lm_space.lock);
-    for (int i = 0; i < 100; i++) objects.push_back(lm_malloc(100000));
-    EXPECT_FALSE(lm_load_relaxed(&lm_space.hurry.asked));
-    for (void *p : objects) lm_free(p);
+    for (size_t size : {48, 8000, 600}) used_by(size, 16 << 20);
+    EXPECT_GT(held(), 2 * most) << "each group keeps its own";
     lm_span_check();
+}
+
+TEST(Group, LargeObjectsOfOtherSizesUseNoMoreMemory) {
+    begin_anew();
+    for (size_t size : {70000, 500000, 48, 1500000, 90000}) {
+        used_by(size, 64 << 20);
+        const lm_hurry_t &hurry = lm_space.hurry;
+        size_t large =
+            hurry.dirty_large * hurry.large_held / std::max<size_t>(hurry.large_slices, 1);
+        EXPECT_LE(held() - hurry.dirty_large + large, bound(hurry.used_most) + 64) << size;
+        lm_span_check();
+    }
 }
 
 #else
