@@ -20,10 +20,10 @@ inline bool aligned_delete_is_ours() {
     return static_cast<aligned_delete>(&::operator delete) == &lm_our_delete_aligned;
 }
 
-inline void *any_new(size_t size) {
+LM_INLINE void *any_new(size_t size) {
     return LM_LIKELY(lm_new_is_ours()) ? lm_new(size) : ::operator new(size);
 }
-inline void *any_new(size_t size, std::align_val_t align) {
+LM_INLINE void *any_new(size_t size, std::align_val_t align) {
     return LM_LIKELY(lm_new_aligned_is_ours()) ? lm_new_aligned(size, align)
                                                : ::operator new(size, align);
 }

@@ -14,7 +14,8 @@
 #include "heap/room.h"
 #include "heap/secure.h"
 
-enum { COLLECTED = 1 << 30 }; /* in the number of tries */
+enum { COLLECTED = 1 << 30, NOTED = 1 << 29 }; /* in the number of tries */
+enum { VAIN_MS = 10 };
 
 LM_COLD void lm_beat(void) {
     if (lm_told_may()) (void)lm_deferred_free(false);
@@ -29,16 +30,38 @@ LM_COLD void lm_limit_answer(void) {
     if (lm_limit_still_crossed(&held, &soft)) lm_limit_told(held, soft);
 }
 
-/* What can be had without the program: false iff there was nothing to do. */
-static bool collect(void) {
+/* The last collection from other threads after which a request was refused all the same. Atomic words by
+ * themselves: what a thread misreads makes it collect once too often, or once too little for VAIN_MS. */
+static LM_AT_START struct {
+    size_t bytes;    /* of the request that was refused; 0: none was */
+    size_t progress; /* lm_idle_progress at that moment */
+    uint64_t ms;     /* the time of it */
+} vain;
+
+static void note_vain(size_t bytes) {
+    lm_store_relaxed(&vain.bytes, bytes);
+    lm_store_relaxed(&vain.progress, lm_idle_progress());
+    lm_store_relaxed(&vain.ms, lm_os_ms());
+}
+
+/* Whether to collect from other threads for such a request: not if that was in vain a moment ago for one that is no
+ * larger, and no other thread has run a slow path since. */
+static bool worth_collecting(size_t bytes) {
+    size_t refused = lm_load_relaxed(&vain.bytes);
+    return refused == 0 || bytes < refused || lm_os_ms() - lm_load_relaxed(&vain.ms) >= VAIN_MS ||
+           lm_idle_progress() != lm_load_relaxed(&vain.progress);
+}
+
+/* Makes room without the program's help. others: also from what other threads keep. Returns false iff there was nothing
+ * to do. */
+static bool collect(bool others) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
-    /* What other threads keep; it asks the system for what a program that has shut itself in may not have. */
-    bool idle = lm_purge_allowed();
-    if (!asked && !limited && !idle && !lm_later_waits()) return waited;
+    /* A program that has shut itself in may not be asked what its threads do. */
+    if (!asked && !limited && !lm_purge_allowed() && !lm_later_waits()) return waited;
     lm_heap_collect();
-    if (idle) lm_idle_collect_now();
+    if (others) lm_idle_collect_now();
     /* Where the system has no more, what goes back to it might not come again. */
     if (limited) (void)lm_purge_all();
     lm_limit_answer_if_crossed(); /* whom that tells may free something */
@@ -47,13 +70,18 @@ static bool collect(void) {
 
 LM_COLD bool lm_room_found(size_t bytes, unsigned *tries) {
     if ((*tries & COLLECTED) == 0) {
-        *tries |= COLLECTED;
+        bool others = lm_purge_allowed() && worth_collecting(bytes);
+        *tries |= others ? COLLECTED : COLLECTED | NOTED;
         /* A request that the empty arena could not hold is refused at once: programs that probe for limits make
          * millions of such requests. */
-        if (bytes >> LM_SLICE_SHIFT >> LM_SLICES_MOST_LOG2 == 0 && collect()) return true;
+        if (lm_span_could_hold(bytes) && collect(others)) return true;
+    } else if ((*tries & NOTED) == 0) {
+        *tries |= NOTED;
+        note_vain(bytes);
     }
-    *tries &= ~(unsigned)COLLECTED;
+    unsigned done = *tries & (COLLECTED | NOTED);
+    *tries &= ~(unsigned)(COLLECTED | NOTED);
     bool made = lm_room_made(bytes, tries);
-    *tries |= COLLECTED;
+    *tries |= done;
     return made;
 }

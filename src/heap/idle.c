@@ -197,9 +197,12 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heap
     return more;
 }
 
+/* The heap of the thread that collects, which does not sleep; NULL: the worker collects. Registry's lock held. */
+static LM_AT_START const lm_heap_t *collectors;
+
 static bool at_rest_awake(lm_heap_t *heap) {
     return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked) &&
-           heap->special != LM_IS_BRANCH;
+           heap->special != LM_IS_BRANCH && heap != collectors;
 }
 
 /* An idle heap has something to take in only where it was told of it. */
@@ -325,6 +328,21 @@ void lm_idle_collect_now(void) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
         if (lm_load_relaxed(&heap->active)) lm_store_relaxed(&heap->rest, 0);
     }
+    collectors = lm_heap_mine();
     (void)collect_all(true);
+    collectors = NULL;
     lm_lock_give(&lm_registry_lock);
+}
+
+size_t lm_idle_progress(void) {
+    size_t sum = 0;
+    const lm_heap_t *mine = lm_heap_mine();
+    lm_lock_take(&lm_registry_lock);
+    for (lm_node_t *node = lm_registry.first; node != NULL;
+         node = lm_list_after(&lm_registry, node)) {
+        const lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
+        if (heap != mine) sum += lm_load_relaxed(&heap->slow) + 1; /* relaxed: a guess */
+    }
+    lm_lock_give(&lm_registry_lock);
+    return sum;
 }

@@ -573,6 +573,9 @@ bool lm_idle_collect_alone(bool last);
  * lock held, and not by who is inside fork. */
 void lm_idle_collect_now(void);
 
+/* Returns a number that grows with each slow path of another thread, and with each new heap. No lock held. */
+size_t lm_idle_progress(void);
+
 /* Around a walk: until then neither of the two that come before and after here takes pages from anybody. */
 void lm_idle_hold(void);
 void lm_idle_let(void);

@@ -45,6 +45,7 @@ enum {
     CANARY = LM_TAIL_CANARY,  /* bytes at most */
     CLEAR_MOST = 1 << 20,     /* of larger objects only the head is cleared */
     SPARSE_LEAST = 256 << 10, /* bytes from which the system is asked how much is in memory */
+    ASK_MOST = 256 << 20,     /* bytes up to which it is asked */
     SPARSE_PART = 16,         /* sparse: less than that part is in memory */
     EACH_WORD = 128 << 10,    /* objects up to that size are looked at as a whole */
     HEAD = 64 << 10,          /* bytes of the head of a larger object */
@@ -236,6 +237,8 @@ static bool filled(const char *start, size_t room) {
 
 static bool sparse(const char *start, size_t room) {
     if (room < SPARSE_LEAST || !lm_span_at_large() || filled(start, room)) return false;
+    if (room > ASK_MOST)
+        return true; /* to ask for so much takes longer than to fill what is used */
     return lm_os_resident_pages(start, room) < room / lm_os_page_bytes() / SPARSE_PART;
 }
 

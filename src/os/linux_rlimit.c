@@ -10,6 +10,7 @@
  * It cannot see a control group's limit. A program that has shut itself in must not come here. Where
  * loam was not told, no limit is found.
  */
+#define _GNU_SOURCE 1 /* MAP_ANONYMOUS */
 #include "os/os.h"
 
 #include <errno.h>

@@ -246,20 +246,15 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
     return lm_space_clean(slices);
 }
 
-/* Returns the slices that the system has given once and has back: it may give as many again. */
-static size_t given_back(void) {
-    lm_space_look_at_mapped();
-    return lm_space.mapped.most - lm_space.mapped.now;
-}
-
 /* The system gives no more memory. Purges everything, since a dirty span and its clean neighbour
  * become one span once both are clean, waits for spans that others purge, and searches again.
  * Returns NULL iff that was in vain. Gives the lock up meanwhile. */
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
     lm_store_relaxed(&lm_space.scarce, true);
-    if (lm_space_busy() == 0 &&
-        lm_space.dirty_slices + lm_space.clean_slices + given_back() < wanted)
+    /* What is clean at the arena's end makes room for more there. What is dirty does not, until it is purged. */
+    size_t unused = lm_space.dirty_slices + lm_space.clean_slices;
+    if (lm_space_busy() == 0 && unused < wanted && !lm_space_could_grow(wanted - unused))
         return NULL;
     while (lm_purge_one(0) > 0) {}
     lm_space_rest();

@@ -63,8 +63,8 @@ static bool place_arena(void) {
     lm_arena.pages = (lm_page_t *)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
     lm_store_relaxed(&lm_arena.base, at);
-    lm_space.slices_most = slices;
-    lm_space.slices_cheap = (size_t)1 << 20; /* 64 GiB, whose map takes 8 MiB */
+    lm_store_relaxed(&lm_space.slices_most, slices); /* relaxed: as in lm_space_could_grow */
+    lm_space.slices_cheap = (size_t)1 << 20;         /* 64 GiB, whose map takes 8 MiB */
     lm_space.placed = true;
     return true;
 }
@@ -131,6 +131,21 @@ bool lm_space_grow(size_t slices) {
         got = grow_behind(gap, slices);
     }
     return got == LM_COMMIT_DONE;
+}
+
+bool lm_space_could_grow(size_t slices) {
+    /* Relaxed: a limit that is lowered at this moment counts the next time. */
+    size_t have = lm_peek(&lm_arena.slices), most = lm_load_relaxed(&lm_space.slices_most);
+    if (slices > most || have > most - slices) return false;
+    /* A sandbox may let loam map memory, and forbid it to unmap what was only a question. */
+    return !lm_purge_allowed() || lm_os_promises(slices << LM_SLICE_SHIFT);
+}
+
+bool lm_span_could_hold(size_t bytes) {
+    size_t slices = bytes >> LM_SLICE_SHIFT, gone = lm_peek(&lm_space.gone_slices),
+           have = lm_peek(&lm_arena.slices) - gone;
+    if (slices <= have || lm_load_relaxed(&lm_ranges_open) != 0) return true; /* relaxed: a guess */
+    return bytes <= lm_load_relaxed(&lm_limit_policy.hard) && lm_space_could_grow(slices - have);
 }
 
 /* ---- Shrinking ---- */

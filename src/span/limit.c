@@ -195,8 +195,9 @@ void lm_limit_addresses(void) {
     }
     if (cgroup.limit != 0 && cgroup.limit < bytes) bytes = cgroup.limit;
     size_t most = bytes / MAP_PART / sizeof(lm_page_t *);
-    if (bytes != 0 && most < lm_space.slices_most)
-        lm_space.slices_most = most > lm_arena.slices ? most : lm_arena.slices;
+    if (bytes == 0 || most >= lm_space.slices_most) return;
+    /* Relaxed: as in lm_space_could_grow. */
+    lm_store_relaxed(&lm_space.slices_most, most > lm_arena.slices ? most : lm_arena.slices);
 }
 
 /* ---- Numbers, fork ---- */

@@ -227,6 +227,9 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
  * iff there is no memory. */
 bool lm_space_grow(size_t slices);
 
+/* grow.c: whether the system could give so many slices more than the arena has. */
+bool lm_space_could_grow(size_t slices);
+
 /* arena.c: returns a clean span of at least so many slices that belongs to no group, from a longer arena if need be;
  * NULL iff there is no memory. */
 lm_page_t *lm_space_clean(size_t slices);

@@ -179,6 +179,10 @@ void lm_span_give_chain(lm_page_t *first, bool rested);
 /* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
 
+/* Returns false if the arena could not hold so many bytes even if nothing were in use: the system, or a limit, gives
+ * too little. It asks the system only for more than the arena has. No lock needed. */
+bool lm_span_could_hold(size_t bytes);
+
 /* Makes a span of kind LARGE longer in place; false iff what follows it is not free. *zero: all that it is longer by is
  * zero. */
 bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero);

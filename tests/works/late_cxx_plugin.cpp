@@ -106,6 +106,14 @@ int late_cxx_run(int what) {
         } catch (...) {}
         std::set_new_handler(nullptr);
         return OTHER_THROWN;
+    case 12: /* the handler of the C++ library that the plugin uses */
+        return with_handler(give_up_at_third, 3, [] {
+            return throws([] { ::operator delete[](::operator new[](huge)); });
+        });
+    case 13:
+        return with_handler(give_up_at_third, 3, [] {
+            return throws([] { ::operator delete[](::operator new[](huge, kAlign), kAlign); });
+        });
     default: return 0;
     }
 }
