@@ -1,7 +1,9 @@
 /* canary.h: the last word of a block of the secure build, for secure.c and near.c alone (secure.h has the drawing).
  *
  * Invariant: the last word of a block that was made is zero if the block is free, and its canary if the block is in
- * use, unless a program has overwritten it. Blocks of a page whose `raw` is set may have any last word.
+ * use, unless a program has overwritten it. A block of another thread's page has LM_CLAIMED instead while it is being
+ * freed. A block that is wiped has its last word cleared last, so that zero means that all of it is zero. Blocks of a
+ * page whose `raw` is set may have any last word.
  */
 #ifndef LM_HEAP_CANARY_H
 #define LM_HEAP_CANARY_H
@@ -25,6 +27,13 @@ LM_INLINE uint64_t lm_canary_of(const void *p) {
 
 LM_INLINE lm_word_t *lm_last_word(const void *p, size_t bytes) {
     return (lm_word_t *)(void *)((char *)(uintptr_t)p + bytes - sizeof(lm_word_t));
+}
+
+/* What the canary of a block that is being freed differs by: a slack that no block has. */
+#define LM_CLAIMED LM_SLACK_MASK
+
+LM_INLINE bool lm_is_claimed(const void *p, uint64_t last) {
+    return (last ^ lm_canary_of(p)) == LM_CLAIMED;
 }
 
 /* Whether the canary of a block with so much room is as it was left, and the slack's length can be. */

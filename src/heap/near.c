@@ -54,7 +54,8 @@ static bool damaged(const void *block, size_t bytes, size_t near) {
         right = zero(end - (near < most ? near : most), near < most ? near : most) &&
                 (near < bytes || link_is_right((const lm_block_t *)block));
     } else {
-        right = lm_has_canary(block, bytes, &slack) && zero(end - LM_TRAILER - slack, slack);
+        right = lm_is_claimed(block, last) ||
+                (lm_has_canary(block, bytes, &slack) && zero(end - LM_TRAILER - slack, slack));
     }
     return !right && word_again(block, bytes) == last;
 }

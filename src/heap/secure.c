@@ -47,7 +47,9 @@ LM_INLINE two_words_t eight_pairs(const char *p) { return four_pairs(p) | four_p
 
 LM_INLINE void wipe_four(char *p) {
     two_words_t zero = {0, 0};
-    PAIR(p) = PAIR(p + 16) = PAIR(p + 32) = PAIR(p + 48) = zero;
+    PAIR(p) = PAIR(p + 16) = PAIR(p + 32) = zero;
+    lm_fence_release(); /* the last word last, see canary.h */
+    PAIR(p + 48) = zero;
 }
 
 /* Sizes differ from call to call, and a branch that foretells them wrongly costs as much as all the rest. So there are
@@ -80,7 +82,9 @@ LM_INLINE void wipe_short(void *block, size_t bytes) {
     if (LM_LIKELY(bytes <= FOUR)) {
         size_t in = inner(bytes);
         two_words_t zero = {0, 0};
-        PAIR(p) = PAIR(p + in) = PAIR(last - in) = PAIR(last) = zero;
+        PAIR(p) = PAIR(p + in) = PAIR(last - in) = zero;
+        lm_fence_release(); /* the last word last, see canary.h */
+        PAIR(last) = zero;
     } else {
         wipe_four(p);
         wipe_four(last - 48);
@@ -307,7 +311,7 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
     uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
     size_t slack = odd >> LM_SLACK_SHIFT;
-    if (word == 0) return lm_double_free(page, p, function) != NULL;
+    if (word == 0 || odd == LM_CLAIMED) return lm_double_free(page, p, function) != NULL;
     lm_before_reported(page);
     if ((odd & ~LM_SLACK_MASK) != 0 || slack > most) {
         lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
@@ -417,13 +421,17 @@ LM_INLINE void check_before(const lm_page_t *page, const void *p) {
     }
 }
 
-/* Takes the canary of another thread's block away at once, so that only one of several threads that free the block at
- * the same moment goes on. A block of the calling thread's own page is not claimed: that would cost every free. Returns
- * false after the report of a double free. */
+/* Marks another thread's block, so that only one of several threads that free it at the same moment goes on. The mark
+ * is not zero: a thread that frees the block behind would take this one for free, and find it written. A block of the
+ * calling thread's own page is not claimed: that would cost every free. Returns false after the report of a double
+ * free. */
 static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
-    /* Relaxed: what decides is which thread comes first. */
-    if (LM_LIKELY(__atomic_exchange_n(lm_last_word(p, page->block_bytes), 0, __ATOMIC_RELAXED) !=
-                  0))
+    uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
+    uint64_t word = lm_load_relaxed(last);
+    /* Relaxed, both: what decides is which thread comes first. */
+    if (LM_LIKELY(word != 0 && !lm_is_claimed(p, word)) &&
+        LM_LIKELY(__atomic_compare_exchange_n(last, &word, lm_canary_of(p) ^ LM_CLAIMED, false,
+                                              __ATOMIC_RELAXED, __ATOMIC_RELAXED)))
         return true;
     (void)lm_double_free(page, p, "free");
     return false;
