@@ -2,19 +2,23 @@
  *
  *   span   [ object ........ | canary | accessible | guard: no access ]
  *          ^                 ^ bytes               ^ room
- *   free   in use ──> cleared ──> held with its guard (span/held.c) ──> used again, or to the arena
+ *   free   in use ──> cleared ──> shut, held with its guard (span/held.c) ──> opened: used again, or to the arena
  *
  * An overflow meets the guard (span/guard.c) or is seen in the canary when the object is freed or
  * resized. An underflow meets the guard of the object before. A freed object is cleared, so that no
  * later owner reads what it held, and waits with its guard until others were freed after it. Then
- * an object of nearly its size may have it as it is: that costs no system call. A byte that is not
- * zero any more was written after the free. That is seen when the span is used again, or leaves for
- * the arena.
+ * an object of nearly its size may have it as it is. Unless a program frees thousands a second, they
+ * are shut while they wait: an access ends the program. The others cost no system call; if a byte of
+ * one is not zero any more, it was written after the free. That is seen when the span is used again,
+ * or leaves for the arena.
  *
  * The cost of clearing follows what the program has touched:
  *   all    objects to 1 MiB that were touched: memset; where next to nothing is in memory, the
  *          memory is given to the system instead, whatever the size
- *   head   larger objects that were touched: the first 64 KiB
+ *   gone   larger objects that were touched: their memory is given to the system, up to REFAULTS
+ *          bytes at once and REFAULTS / REST a tick; beyond that they are cleared by memset, up to
+ *          CLEARS bytes at once and CLEARS / REST a tick
+ *   head   larger objects that were touched, beyond both: the first 64 KiB
  *   scan   objects to 1 MiB that seem untouched, while the budget lasts: each page is read, and
  *          cleared if need be
  *   light  objects that seem untouched, beyond the budget: the first 512 bytes and the canary
@@ -22,14 +26,17 @@
  * dozen places (probes: at each fourfold of 512 bytes, at the end, and two that nobody can
  * foretell) are zero still. The budget is BUDGET bytes for each tick of the worker. So a program
  * that frees large objects a million times a second pays for what it touches, and any other has its
- * objects looked at as a whole.
+ * objects looked at as a whole. Memory that was given to the system costs its next user some 0.3 us
+ * for each KiB, clearing some 0.1 us. An object may exceed what is left of REFAULTS or CLEARS; the
+ * ticks after it make up for that.
  *
  * The tail of an object that becomes shorter is cleared as well.
  *
- * It cannot find an overflow that jumps over canary and guard. It cannot find all writes to the
- * middle of a page of a freed object once the budget is spent. The next owner of the memory can
- * read what objects above 1 MiB held past their head, and what an object that seemed untouched held
- * between the probes. Objects above 8 MiB do not wait unless their memory was given back.
+ * It cannot find an overflow that jumps over canary and guard. Once its budgets are spent it cannot
+ * find all writes to the middle of a page of a freed object, nor writes past the head of one above
+ * 1 MiB; and the next owner of the memory can read what objects above 1 MiB held past their head, and
+ * what an object that seemed untouched held between the probes. Objects above 8 MiB do not wait
+ * unless their memory was given back.
  * Invariant: what was cleared of a held span reads as zero, unless it was written after its free.
  * What was not cleared is never taken for a write after free.
  */
@@ -53,6 +60,10 @@ enum {
     LINE = 64,                /* bytes of each page, or probe, that are looked at */
     DRAWN = 2,                /* probes at places that nobody can foretell */
     BUDGET = 16 << 20,        /* bytes a tick that are read without need */
+    REFAULTS = 64 << 20,      /* bytes of objects above 1 MiB whose memory is given away */
+    CLEARS = 1 << 30,         /* bytes of objects above 1 MiB that are cleared beyond these */
+    REST = 16,                /* ticks after which a budget is whole again */
+    ASK_PART = 16,            /* to ask whether memory is resident costs that part of reading it */
     APART_MOST = 4,           /* slices of addresses that chance adds to a guard, plus 1 */
     TICKS = 6,                /* worker's ticks that a held span waits for a request */
 };
@@ -63,10 +74,11 @@ enum {
     CLEARED_HEAD,  /* the first HEAD bytes */
     CLEARED_ALL,   /* everything */
     CLEARED_GONE,  /* everything: the memory was given to the system */
+    SHUT = 4,      /* a bit beside one of these: nobody can have written there since */
 };
 
-/* Atomic, relaxed: bytes that may still be read without need before the worker's next tick. */
-static int64_t budget = BUDGET;
+/* Atomic, relaxed, all three: bytes of each budget that are left; each tick of the worker adds some. */
+static int64_t budget = BUDGET, refaults = REFAULTS, clears = CLEARS;
 
 static bool afford(size_t bytes) {
     if (!lm_purge_may_work()) return true; /* no tick would come */
@@ -74,6 +86,22 @@ static bool afford(size_t bytes) {
     (void)lm_add_relaxed(&budget, -(int64_t)bytes);
     return true;
 }
+
+/* Whether something is left of a budget, which may become negative. */
+static bool borrow(int64_t *left, size_t bytes) {
+    if (!lm_purge_may_work()) return true;
+    if (lm_load_relaxed(left) <= 0) return false;
+    (void)lm_add_relaxed(left, -(int64_t)bytes);
+    return true;
+}
+
+static void refill(int64_t *left, int64_t most) {
+    int64_t bytes = lm_load_relaxed(left) + most / REST;
+    lm_store_relaxed(left, bytes < most ? bytes : most);
+}
+
+static unsigned cleared_of(const lm_page_t *page) { return lm_held_cleared(page) & ~(unsigned)SHUT; }
+static bool is_shut(const lm_page_t *page) { return (lm_held_cleared(page) & SHUT) != 0; }
 
 size_t lm_large_slices(const lm_page_t *page) {
     return (lm_span_room(page) + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
@@ -193,11 +221,16 @@ static const char *look_at_probes(const char *start, size_t room) {
 static const char *look(const lm_page_t *page, bool all, bool *whole) {
     const char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
-    unsigned cleared = lm_held_cleared(page);
+    unsigned cleared = cleared_of(page);
     const char *found;
     *whole = false;
+    if (is_shut(page)) {
+        *whole = cleared >= CLEARED_ALL;
+        return NULL;
+    }
     if (cleared == CLEARED_HEAD) return not_zero(start, HEAD);
-    if (cleared != CLEARED_LIGHT && (all || room <= EACH_WORD || afford(room))) {
+    size_t cost = cleared == CLEARED_GONE ? room / ASK_PART : room;
+    if (cleared != CLEARED_LIGHT && (all || room <= EACH_WORD || afford(cost))) {
         if (cleared == CLEARED_ALL) {
             *whole = true;
             return not_zero(start, room);
@@ -253,10 +286,13 @@ static bool gone(lm_page_t *page) {
 static unsigned clear_touched(lm_page_t *page) {
     char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
-    if (sparse(start, room) && gone(page)) return CLEARED_GONE;
+    bool long_one = room > CLEAR_MOST;
+    bool goes = sparse(start, room) || (long_one && borrow(&refaults, room));
+    if (goes && gone(page)) return CLEARED_GONE;
     page->in_memory = true;
-    memset(start, 0, room > CLEAR_MOST ? HEAD : room);
-    return room > CLEAR_MOST ? CLEARED_HEAD : CLEARED_ALL;
+    bool all = !long_one || borrow(&clears, room);
+    memset(start, 0, all ? room : HEAD);
+    return all ? CLEARED_ALL : CLEARED_HEAD;
 }
 
 /* Reads each page, and clears those that are not zero: pages that were never touched stay out of
@@ -288,11 +324,13 @@ static unsigned clear(lm_page_t *page) {
 static void give_back(lm_page_t *page, bool rested) {
     bool whole;
     (void)untouched(page, false, &whole);
-    lm_span_let_out(page, rested);
+    lm_span_let_out(page, is_shut(page), rested);
 }
 
 bool lm_large_let_go(bool all) {
     lm_store_relaxed(&budget, BUDGET);
+    refill(&refaults, REFAULTS);
+    refill(&clears, CLEARS);
     lm_span_may_guard();
     for (lm_page_t *page; (page = lm_held_old(all ? 0 : TICKS)) != NULL;) give_back(page, true);
     return lm_held_any();
@@ -308,9 +346,9 @@ static bool let_all_go(void) {
  * guards again: their memory goes, which nobody misses. */
 static void give_back_excess(lm_page_t *page) {
     while (page != NULL) {
-        bool unused = page->in_memory && lm_held_cleared(page) == CLEARED_LIGHT, whole;
+        bool unused = page->in_memory && cleared_of(page) == CLEARED_LIGHT, whole;
         if (unused && untouched(page, false, &whole) && gone(page)) {
-            page = lm_held_add(page, CLEARED_GONE, false);
+            page = lm_held_add(page, CLEARED_GONE | (lm_held_cleared(page) & SHUT), false);
         } else {
             give_back(page, false);
             page = lm_held_excess();
@@ -330,9 +368,10 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     if (page->in_memory &&
         lm_span_room(page) > LM_HELD_ONE_MOST) { /* it would hold back more than all others */
         lm_span_hold(page);
-        lm_span_let_out(page, true);
+        lm_span_let_out(page, false, true);
         return;
     }
+    if (lm_span_shut(page)) cleared |= SHUT;
     give_back_excess(lm_held_add(page, cleared, page->in_memory));
     lm_purge_poke(true);
 }
@@ -355,6 +394,12 @@ static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t r
 static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero) {
     lm_page_t *page = lm_held_take(room, want);
     if (page == NULL) return NULL;
+    if (is_shut(page) && !lm_span_open(page)) { /* it goes, as an object that was in use */
+        lm_count_large_new(page->bytes);
+        lm_span_hold(page);
+        lm_span_let_out(page, true, false);
+        return NULL;
+    }
     bool whole;
     (void)untouched(page, zero != NULL, &whole);
     if (zero != NULL) *zero = whole;
@@ -398,9 +443,15 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
     return page != NULL ? page : take_new(whole, room, align_slices, zero);
 }
 
-/* What an object held that becomes shorter: as much of it as of a freed one. */
+/* What an object held that becomes shorter: as much of it as of a freed one. Both are multiples of a
+ * system's page. */
 static void clear_tail(lm_page_t *page, size_t from, size_t to) {
-    if (from < to) memset(lm_span_start(page) + from, 0, to - from > CLEAR_MOST ? HEAD : to - from);
+    if (from >= to) return;
+    char *at = lm_span_start(page) + from;
+    size_t bytes = to - from;
+    bool long_one = bytes > CLEAR_MOST;
+    if (long_one && borrow(&refaults, bytes) && lm_os_purge(at, bytes)) return;
+    memset(at, 0, !long_one || borrow(&clears, bytes) ? bytes : HEAD);
 }
 
 /* What grows will grow again: without a call for each step. before: what it had room for. */

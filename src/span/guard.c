@@ -19,6 +19,10 @@
  * middle goes. Where the system has none, or refuses one, pages have none from then on, and their blocks go to the end.
  * A guard splits a huge page. So where one backs slices (huge.c: once there is much memory in blocks), pages have none.
  *
+ * A freed large object that waits (held.c) may be shut: no access to all of it, up to its guard. Each costs two calls,
+ * which all threads wait for. So at most 256 are shut in a row, and 16 a tick after that. An object without a guard is
+ * never shut: with one it needs no further entry in the list of maps.
+ *
  * It cannot put guards between the blocks of a page.
  * Invariant: dirty spans are accessible but for the last LM_MARK_BYTES of slices that are `marked`, pages but for that
  * of their last slice, large spans but for their guard; clean spans and what is loam's own are so throughout. Slices
@@ -31,11 +35,15 @@
 enum {
     GUARDS_MOST = 16384,
     GUARDS_A_TICK = 512, /* made between two of the worker's ticks: 10,000 a second */
+    SHUTS_MOST = 256,    /* freed objects that are shut in a row */
+    SHUTS_A_TICK = 16,   /* and after that between two ticks */
 };
 
-/* Relaxed, both: numbers, with nothing behind them. */
+/* Relaxed, all: numbers, with nothing behind them. */
 static uint32_t guards;
 static uint32_t made; /* since the worker's last tick */
+static uint32_t shuts_left = SHUTS_MOST;
+bool lm_span_shuts = true;
 static uint64_t drawn;
 
 size_t lm_span_random(size_t n) {
@@ -58,7 +66,11 @@ bool lm_span_may_waste(void) {
            !lm_load_relaxed(&lm_space.scarce);
 }
 
-void lm_span_may_guard(void) { lm_store_relaxed(&made, 0); }
+void lm_span_may_guard(void) {
+    lm_store_relaxed(&made, 0);
+    uint32_t left = lm_load_relaxed(&shuts_left) + SHUTS_A_TICK;
+    lm_store_relaxed(&shuts_left, left < SHUTS_MOST ? left : SHUTS_MOST);
+}
 
 bool lm_span_guard(lm_page_t *span, size_t from) {
     size_t bytes = lm_span_room(span) - from;
@@ -78,20 +90,26 @@ bool lm_span_guard(lm_page_t *span, size_t from) {
     return false;
 }
 
-bool lm_span_unguard(lm_page_t *span) {
-    if (span->bias == 0) return true;
-    char *at = lm_span_start(span) + lm_span_room(span);
-    /* A guard holds nothing: what one call refuses the other may do. */
-    if (!(lm_span_at_large() && lm_os_unguard(at, span->bias, false)) &&
-        !lm_os_unguard(at, span->bias, true))
-        return false;
+/* Nothing there is in use: what one call refuses the other may do. */
+static bool allow(char *at, size_t bytes) {
+    return (lm_span_at_large() && lm_os_unguard(at, bytes, false)) ||
+           lm_os_unguard(at, bytes, true);
+}
+
+static bool unguard_from(lm_page_t *span, size_t from) {
+    size_t bytes = ((size_t)span->slices << LM_SLICE_SHIFT) - from;
+    if (!allow(lm_span_start(span) + from, bytes)) return false;
     span->bias = 0;
     (void)lm_add_relaxed(&guards, (uint32_t)-1);
     return true;
 }
 
-void lm_span_let_out(lm_page_t *span, bool rested) {
-    if (LM_LIKELY(lm_span_unguard(span))) {
+bool lm_span_unguard(lm_page_t *span) {
+    return span->bias == 0 || unguard_from(span, lm_span_room(span));
+}
+
+void lm_span_let_out(lm_page_t *span, bool shut, bool rested) {
+    if (LM_LIKELY(shut ? unguard_from(span, 0) : lm_span_unguard(span))) {
         lm_span_give(span, rested);
         return;
     }
@@ -99,6 +117,19 @@ void lm_span_let_out(lm_page_t *span, bool rested) {
     (void)lm_add_relaxed(&guards, (uint32_t)-1);
     lm_gone_drop(span);
 }
+
+/* ---- Freed large objects ---- */
+
+bool lm_span_shut(lm_page_t *span) {
+    if (span->bias == 0 || !lm_load_relaxed(&lm_span_shuts) || !lm_span_may_waste() ||
+        !lm_purge_may_work() || lm_load_relaxed(&shuts_left) == 0)
+        return false;
+    lm_store_relaxed(&shuts_left, lm_load_relaxed(&shuts_left) - 1);
+    /* A call that is refused halfway may have shut a part. */
+    return lm_os_protect(lm_span_start(span), lm_span_room(span), false) || !lm_span_open(span);
+}
+
+bool lm_span_open(lm_page_t *span) { return allow(lm_span_start(span), lm_span_room(span)); }
 
 /* ---- Pages of blocks ---- */
 
