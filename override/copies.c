@@ -3,16 +3,27 @@
  *   program ── memcpy(to, from, n) ──> here ── loam_check_copy ──> report, abort: nothing is written yet
  *                                        └──── the C library's memcpy
  *
- * A library of its own, to be preloaded after libloam.so: LD_PRELOAD=libloam.so:libloam_copies.so. Choose it to find
- * overflows and overreads by library calls where they happen, in a release build; not loaded, it costs nothing. All it
- * knows of loam is loam_check_copy, which it looks for when it is initialised. Until then, and in a process without
- * libloam.so, it copies unchecked; until then by plain loops, because other libraries' start-up code may call it.
- * loam's own calls, from within libloam.so, are not checked: it writes what lies around objects.
+ * In the secure build it is part of libloam-secure.so, and calls lm_copy_fits, which is inline. There memcpy, memmove
+ * and memset of fewer than LEAST bytes are not looked at: most calls are that short, and a look costs more than such a
+ * copy. What a short copy damages is found when the object is freed.
+ *
+ * For other builds it is a library of its own, to be preloaded after libloam.so:
+ * LD_PRELOAD=libloam.so:libloam_copies.so. Choose it to find overflows and overreads by library calls where they
+ * happen, in a release build; not loaded, it costs nothing. All it knows of loam is loam_check_copy, which it looks for
+ * when it is initialised. Until then, and in a process without libloam.so, it copies unchecked.
+ *
+ * Before its constructor has run, it copies by plain loops, because other libraries' start-up code may call it. loam's
+ * own calls, from within libloam.so, are not checked: it writes what lies around objects.
  * It cannot see copies that the compiler has made inline, nor those between functions of libc itself, nor what leaves
  * one object for another inside of a block (docs/guide/copies.md).
+ * Invariant: a copy that is reported has written nothing.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, mempcpy and the like */
+#if LM_COPIES_INSIDE  /* libloam-secure.so */
+#include "api/api.h"
+#else
 #include "base/base.h"
+#endif
 
 #include <dlfcn.h>
 #include <link.h>
@@ -27,7 +38,9 @@ typedef void *copy_t(void *to, const void *from, size_t bytes);
 typedef void *set_t(void *to, int value, size_t bytes);
 
 /* Written once, before there are threads; NULL until then. */
+#if !LM_COPIES_INSIDE
 static check_t *check;
+#endif
 static copy_t *real_memcpy, *real_memmove;
 static set_t *real_memset;
 static uintptr_t loam_start;
@@ -66,13 +79,19 @@ static int measure(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 __attribute__((constructor)) static void begin(void) {
+#if LM_COPIES_INSIDE
+    uintptr_t function = (uintptr_t)&real_memcpy;
+#else
     found_t checks = find(RTLD_DEFAULT, "loam_check_copy");
     uintptr_t function = (uintptr_t)checks.object;
+#endif
     if (function != 0) (void)dl_iterate_phdr(measure, &function);
     real_memcpy = find(RTLD_NEXT, "memcpy").copy;
     real_memmove = find(RTLD_NEXT, "memmove").copy;
     real_memset = find(RTLD_NEXT, "memset").set;
+#if !LM_COPIES_INSIDE
     if (loam_bytes != 0) check = checks.check;
+#endif
 }
 
 /* ---- Copies as such ---- */
@@ -106,12 +125,40 @@ LM_INLINE void *fill(void *to, int value, size_t bytes) {
 /* In whichever function it is inlined: always an exported one. */
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-/* Whether the copy may be made; from may be NULL. */
+/* Whether the copy may be made; to or from may be NULL. */
+#if LM_COPIES_INSIDE
+/* Whether it may be, for certain. */
+LM_INLINE bool fits(const void *to, const void *from, size_t bytes) {
+    return (to == NULL || LM_LIKELY(lm_copy_fits(to, bytes))) &&
+           (from == NULL || LM_LIKELY(lm_copy_fits(from, bytes)));
+}
+
+/* Addresses, not pointers, because no byte of either is read. */
+static LM_NOINLINE bool look(const char *function, uintptr_t to, uintptr_t from, size_t bytes,
+                             uintptr_t caller) {
+    if (caller - loam_start < loam_bytes) return true;
+    bool into = !lm_copy_looks((const void *)to, bytes);
+    if (!into && lm_copy_looks((const void *)from, bytes)) return true;
+    lm_copy_report(function, into ? "to" : "from", (const void *)(into ? to : from), bytes);
+    return false;
+}
+
+LM_INLINE bool may(const char *function, const void *to, const void *from, size_t bytes,
+                   uintptr_t caller) {
+    return fits(to, from, bytes) || look(function, (uintptr_t)to, (uintptr_t)from, bytes, caller);
+}
+#else
+LM_INLINE bool fits(const void *to, const void *from, size_t bytes) {
+    (void)to, (void)from;
+    return check == NULL || bytes == 0;
+}
+
 LM_INLINE bool may(const char *function, void *to, const void *from, size_t bytes,
                    uintptr_t caller) {
-    if (LM_UNLIKELY(check == NULL) || bytes == 0 || caller - loam_start < loam_bytes) return true;
+    if (LM_UNLIKELY(fits(to, from, bytes)) || caller - loam_start < loam_bytes) return true;
     return LM_LIKELY(check(function, to, from, bytes) == 0);
 }
+#endif
 
 /* Wide characters in bytes: more than there can be stays more. */
 LM_INLINE size_t wide(size_t n) {
@@ -144,22 +191,62 @@ LM_NORETURN void __chk_fail(void);
 
 /* ---- Bytes ---- */
 
+/* The three that programs call most: short ones first, without a look. Each part ends in a jump. */
+#if LM_COPIES_INSIDE
+enum { LEAST = 16 };
+#else
+enum { LEAST = 1 };
+#endif
+
+static LM_NOINLINE void *memcpy_slow(void *to, const void *from, size_t n, uintptr_t caller) {
+    return n < LEAST || may("memcpy", to, from, n, caller) ? copy(to, from, n) : to;
+}
+
+static LM_NOINLINE void *memmove_slow(void *to, const void *from, size_t n, uintptr_t caller) {
+    return n < LEAST || may("memmove", to, from, n, caller) ? move(to, from, n) : to;
+}
+
+static LM_NOINLINE void *memset_slow(void *to, int value, size_t n, uintptr_t caller) {
+    return n < LEAST || may("memset", to, NULL, n, caller) ? fill(to, value, n) : to;
+}
+
+static LM_NOINLINE void *memcpy_long(void *to, const void *from, size_t n, uintptr_t caller) {
+    if (LM_LIKELY(fits(to, from, n)) && LM_LIKELY(real_memcpy != NULL))
+        return real_memcpy(to, from, n);
+    return memcpy_slow(to, from, n, caller);
+}
+
+static LM_NOINLINE void *memmove_long(void *to, const void *from, size_t n, uintptr_t caller) {
+    if (LM_LIKELY(fits(to, from, n)) && LM_LIKELY(real_memmove != NULL))
+        return real_memmove(to, from, n);
+    return memmove_slow(to, from, n, caller);
+}
+
+static LM_NOINLINE void *memset_long(void *to, int value, size_t n, uintptr_t caller) {
+    if (LM_LIKELY(fits(to, NULL, n)) && LM_LIKELY(real_memset != NULL))
+        return real_memset(to, value, n);
+    return memset_slow(to, value, n, caller);
+}
+
 WITH_CHK(void *, memcpy, COPY, COPY_CHK, (to, from, n), n) {
-    return may("memcpy", to, from, n, CALLER) ? copy(to, from, n) : to;
+    if (n < LEAST && LM_LIKELY(real_memcpy != NULL)) return real_memcpy(to, from, n);
+    return memcpy_long(to, from, n, CALLER);
 }
 
 WITH_CHK(void *, memmove, COPY, COPY_CHK, (to, from, n), n) {
-    return may("memmove", to, from, n, CALLER) ? move(to, from, n) : to;
+    if (n < LEAST && LM_LIKELY(real_memmove != NULL)) return real_memmove(to, from, n);
+    return memmove_long(to, from, n, CALLER);
+}
+
+WITH_CHK(void *, memset, (void *to, int value, size_t n),
+         (void *to, int value, size_t n, size_t room), (to, value, n), n) {
+    if (n < LEAST && LM_LIKELY(real_memset != NULL)) return real_memset(to, value, n);
+    return memset_long(to, value, n, CALLER);
 }
 
 WITH_CHK(void *, mempcpy, COPY, COPY_CHK, (to, from, n), n) {
     if (may("mempcpy", to, from, n, CALLER)) copy(to, from, n);
     return (char *)to + n;
-}
-
-WITH_CHK(void *, memset, (void *to, int value, size_t n),
-         (void *to, int value, size_t n, size_t room), (to, value, n), n) {
-    return may("memset", to, NULL, n, CALLER) ? fill(to, value, n) : to;
 }
 
 /* The compiler, which sees no call of memset here, cannot leave it out. */

@@ -13,22 +13,6 @@
 
 #if LM_SECURE
 
-enum { LM_SLACK_SHIFT = 40 };
-/* Where the slack's length is: between bytes of the canary, so that a program chooses neither the first byte behind an
- * object nor the last byte before one. */
-#define LM_SLACK_MASK ((uint64_t)0xffff << LM_SLACK_SHIFT)
-
-typedef uint64_t __attribute__((may_alias)) lm_word_t;
-
-/* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
-LM_INLINE uint64_t lm_canary_of(const void *p) {
-    return ((lm_load_relaxed(&lm_secret) ^ (uintptr_t)p) * 0x9e3779b97f4a7c15u) | 1;
-}
-
-LM_INLINE lm_word_t *lm_last_word(const void *p, size_t bytes) {
-    return (lm_word_t *)(void *)((char *)(uintptr_t)p + bytes - sizeof(lm_word_t));
-}
-
 /* What the canary of a block that is being freed differs by: a slack that no block has. */
 #define LM_CLAIMED LM_SLACK_MASK
 

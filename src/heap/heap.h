@@ -473,6 +473,7 @@ void lm_sites_record(unsigned depth);
 void lm_leaks_print(void);
 #endif
 
+#include "heap/copied.h"
 #include "heap/whole.h"
 
 #endif

@@ -100,7 +100,9 @@ static void refill(int64_t *left, int64_t most) {
     lm_store_relaxed(left, bytes < most ? bytes : most);
 }
 
-static unsigned cleared_of(const lm_page_t *page) { return lm_held_cleared(page) & ~(unsigned)SHUT; }
+static unsigned cleared_of(const lm_page_t *page) {
+    return lm_held_cleared(page) & ~(unsigned)SHUT;
+}
 static bool is_shut(const lm_page_t *page) { return (lm_held_cleared(page) & SHUT) != 0; }
 
 size_t lm_large_slices(const lm_page_t *page) {

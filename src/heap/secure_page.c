@@ -33,6 +33,8 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
     /* Relaxed: all threads write the same, and who has a block of such a page has synchronised with its maker. */
     lm_store_relaxed(&lm_divisors[size_class].shift, shift);
     lm_store_relaxed(&lm_divisors[size_class].inverse, inverse);
+    lm_store_relaxed(&lm_index_factor[size_class],
+                     (((uint64_t)1 << LM_INDEX_SHIFT) + bytes - 1) / bytes);
 }
 
 /* Its free blocks are zero, so that a page of the same class need not clear them; and what was written to them since

@@ -94,6 +94,9 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
 /* The secure build reads memory that is freed; Memcheck is told that it may. */
 LM_INLINE void will_be_read(const void *chunk, size_t bytes) {
     if (LM_SECURE) lm_tool_show(chunk, bytes);
+#if LM_SECURE /* a tool reports what a program does to freed memory, and goes on */
+    if (lm_tool_watches()) lm_store_relaxed(&lm_span_shuts, false); /* relaxed: a word by itself */
+#endif
 }
 
 /* There is no room before the thread's first call. */

@@ -276,17 +276,17 @@ bool lm_span_may_waste(void);
 bool lm_span_guard(lm_page_t *span, size_t from);
 /* Ends that; false iff the system refused. */
 bool lm_span_unguard(lm_page_t *span);
-/* Gives a span that was held back to the arena, accessible; with its addresses to the system where that refuses to make
- * it accessible, and where that is refused, too, the span stays out of use. shut: lm_span_shut has made it inaccessible.
- * rested: see lm_span_give. Takes the arena
- * lock. */
+/* Gives a span that was held back to the arena, accessible. It goes to the system with its addresses
+ * where that refuses to make it accessible, and stays out of use where that is refused, too. shut:
+ * lm_span_shut has made it inaccessible. rested: see lm_span_give. Takes the arena lock. */
 void lm_span_let_out(lm_page_t *span, bool shut, bool rested);
 /* Makes all of a freed LARGE span before its guard inaccessible. false iff the span has no guard, too many were shut
  * lately, or the system refused. */
 bool lm_span_shut(lm_page_t *span);
 /* Makes a shut span accessible up to its guard. false iff the system refused. */
 bool lm_span_open(lm_page_t *span);
-extern bool lm_span_shuts; /* atomic; tests clear it to see what becomes of objects that are not shut */
+extern bool
+    lm_span_shuts; /* atomic; tests clear it to see what becomes of objects that are not shut */
 /* For the worker, once a tick: as many guards as usual may be made again, and as many spans be shut. */
 void lm_span_may_guard(void);
 void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """check_exports.py: what the shared library and the override object offer, and what they ask for.
 
-    check_exports.py --readelf readelf libloam.so loam-override.o [libloam_copies.so]
+    check_exports.py --readelf readelf libloam.so loam-override.o [libloam_copies.so] [--copies-inside]
 
 Checks, by readelf:
   1. both define every allocation function of the C library and every C++17 operator new/delete
   2. they define nothing else but loam_*, libc's aliases of these, and (the shared library) the calls
-     that override/doors.c, unlock.c and binding.c define: an internal name that leaks could collide
+     that override/doors.c, unlock.c and binding.c define: an internal name that leaks could collide;
+     with --copies-inside, for the secure build, also what libloam_copies.so defines
   3. libloam.so needs libc and the dynamic linker, nothing more; no text relocations; initial-exec
      thread-local memory (no call to __tls_get_addr); bound at start, never unloaded
   4. what of C++ it refers to is weak, so that it loads into a program without C++
@@ -36,7 +37,7 @@ C_ALIASES = ["__posix_memalign"] + [f"__libc_{name}" for name in (
 DOORS = """dlmopen dlopen dlsym munlock munlockall prctl setegid seteuid setgid setgroups setns setregid setresgid
 setresuid setreuid setuid syscall unshare""".split()
 
-# In libloam_copies.so (override/copies.c); COPIES_CHK have fortified forms, too.
+# In libloam_copies.so and libloam-secure.so (override/copies.c); COPIES_CHK have fortified forms, too.
 COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat wmemcpy
 wmemmove wmemset""".split()
 COPIES = COPIES_CHK + [f"__{name}_chk" for name in COPIES_CHK] + ["bzero", "bcopy", "memccpy"]
@@ -120,12 +121,14 @@ def main():
     parser.add_argument("library")
     parser.add_argument("override_object")
     parser.add_argument("copies_library", nargs="?")
+    parser.add_argument("--copies-inside", action="store_true")
     args = parser.parse_args()
 
     exported = list(symbols(args.readelf, args.library, "--dyn-syms"))
     joined = list(symbols(args.readelf, args.override_object, "--syms"))
     names = C_NAMES + C_ALIASES + CXX_NAMES
-    wrong = [*check_names(args.library, exported, names + DOORS)]
+    shared = names + DOORS + (COPIES if args.copies_inside else [])
+    wrong = [*check_names(args.library, exported, shared)]
     wrong += check_names(args.override_object, joined, names)
     wrong += check_dynamic(args.readelf, args.library)
     if any(name == "__tls_get_addr" for name, *_ in exported):

@@ -128,4 +128,62 @@ TEST_F(Inside, BothEndsOfACopyAndEmptyOnes) {
     loam_free(q);
 }
 
+#if LM_SECURE
+
+bool may_copy(const char *p, size_t bytes) {
+    return lm_copy_fits(p, bytes) || lm_copy_looks(p, bytes);
+}
+
+TEST_F(Inside, CopiesFitToTheByteInEveryClass) {
+    for (size_t bytes = 1; bytes <= 300000; bytes += 1 + bytes / 7) {
+        std::vector<char *> all;
+        for (int i = 0; i < 20; i++) all.push_back(static_cast<char *>(loam_malloc(bytes)));
+        for (char *p : all) {
+            for (size_t at = 0; at <= bytes; at += 1 + bytes / 9) {
+                if (bytes < 65000) {
+                    EXPECT_TRUE(lm_copy_fits(p + at, bytes - at)) << "inline, without a look";
+                }
+                EXPECT_TRUE(may_copy(p + at, bytes - at)) << bytes << " " << at;
+                EXPECT_FALSE(may_copy(p + at, bytes - at + 1)) << bytes << " " << at;
+                EXPECT_FALSE(may_copy(p + at, SIZE_MAX)) << bytes << " " << at;
+            }
+        }
+        loam_free(all[0]);
+        if (bytes < 65000) {
+            EXPECT_FALSE(may_copy(all[0] + bytes / 2, 1)) << "freed";
+        }
+        EXPECT_TRUE(may_copy(all[0], 0));
+        for (size_t i = 1; i < all.size(); i++) loam_free(all[i]);
+    }
+}
+
+TEST_F(Inside, CopiesFitWhereNoObjectIs) {
+    char local[100] = {};
+    EXPECT_TRUE(may_copy(local, SIZE_MAX));
+    EXPECT_TRUE(may_copy(nullptr, 1));
+    char *p = static_cast<char *>(loam_malloc_aligned_offset(1000, 64, 5));
+    EXPECT_TRUE(may_copy(p, 1000));
+    EXPECT_FALSE(may_copy(p, 1001));
+    loam_free(p);
+    /* Blocks that loam's own allocators hold have no canary. */
+    void *raw = lm_block_alloc_lasting(1000, 16);
+    ASSERT_NE(nullptr, raw);
+    EXPECT_TRUE(may_copy(static_cast<char *>(raw), 1000));
+    memset(raw, 1, 1000);
+    EXPECT_TRUE(may_copy(static_cast<char *>(raw), 1000));
+    lm_block_give_back(raw);
+}
+
+TEST_F(Inside, WhatIsIgnoredMayBeCopied) {
+    char *p = static_cast<char *>(loam_malloc(64));
+    unsigned before = lm_misuse_policy.tolerated;
+    EXPECT_FALSE(may_copy(p, 65));
+    lm_misuse_policy.tolerated = 1u << (LM_MISTAKE_OVERFLOW >> LM_MISTAKE_SHIFT);
+    EXPECT_TRUE(may_copy(p, 65)) << "it is reported, and ignored, at the free";
+    lm_misuse_policy.tolerated = before;
+    loam_free(p);
+}
+
+#endif
+
 } // namespace

@@ -165,8 +165,8 @@ TEST(SecureLarge, ResizingKeepsContentsAndGuard) {
     lm_span_check();
 }
 
-constexpr size_t kSizes[] = {65537, 100000, kBytes, size_t{1} << 20, (size_t{1} << 20) + 1,
-                             5000000, size_t{20} << 20};
+constexpr size_t kSizes[] = {
+    65537, 100000, kBytes, size_t{1} << 20, (size_t{1} << 20) + 1, 5000000, size_t{20} << 20};
 
 /* Refills what may be spent on freed objects: a collection counts as a tick. */
 void rest() {
@@ -207,7 +207,8 @@ TEST(SecureLarge, ManyFreesInARowAreNotAllShut) {
     for (int i = 0; i < 3000; i++) all.push_back(static_cast<char *>(lm_malloc(66000)));
     size_t before = lm_os_counts.calls;
     for (char *p : all) lm_free(p);
-    EXPECT_LT(lm_os_counts.calls - before, 2 * all.size() + 1000) << "the guards' end, and few more";
+    EXPECT_LT(lm_os_counts.calls - before, 2 * all.size() + 1000)
+        << "the guards' end, and few more";
     lm_heap_collect();
     lm_span_check();
 }

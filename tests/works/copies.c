@@ -6,8 +6,10 @@
  * static memory; functions that do something else than the C library's; programs that do not start.
  *
  *     copies libloam.so libloam_copies.so
+ *     copies libloam-secure.so
  *
- * The program starts itself, and others, with both preloaded.
+ * The program starts itself, and others, with both preloaded. The secure library has the functions itself, and also
+ * stops copies to and from freed objects.
  */
 #undef _FORTIFY_SOURCE
 #include "works.h"
@@ -247,6 +249,54 @@ static void expect_stopped(int function, bool large, bool over_read) {
     CHECK(strstr(text, want) != NULL, "said '%s', not '%s'", text, want);
 }
 
+/* The secure library, too, says so of an object that was freed, of any size of a block. */
+static void stale(int function, size_t bytes, bool from_it) {
+    char *p = malloc(bytes), *other = malloc(bytes);
+    memset(p, 'x', bytes);
+    memset(other, 'y', bytes);
+    p[bytes - 1] = other[bytes - 1] = 0;
+    seen[0] = (size_t)p;
+    free(p);
+    call(function, from_it ? other : p, from_it ? p : other, bytes - 1);
+    works_say("not seen: %s of a freed object of %zu B", names[function], bytes);
+    _exit(3);
+}
+
+static void expect_stale_stopped(int function, size_t bytes, bool from_it) {
+    int ends[2];
+    CHECK(pipe(ends) == 0, "pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        dup2(ends[1], 2);
+        stale(function, bytes, from_it);
+    }
+    close(ends[1]);
+    char text[600], want[200];
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    close(ends[0]);
+    int status = works_wait(pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "%s%s freed %zu B: %d, said '%s'",
+          names[function], from_it ? " from" : " to", bytes, status, text);
+    snprintf(want, sizeof want, " B %s %p, which was freed (thread ", from_it ? "from" : "to",
+             (void *)seen[0]);
+    CHECK(strstr(text, want) != NULL, "said '%s', not '%s'", text, want);
+}
+
+/* Freed objects of the secure library, small ones and those that malloc looks at in their ends only. */
+static void freed_objects(void) {
+    static const size_t sizes[] = {24, 100, 900, 5000, 40000, 65000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int function = MEMCPY; function <= MEMCCPY; function++)
+            expect_stale_stopped(function, sizes[i], false);
+        for (int function = MEMCPY; function <= MEMPCPY; function++)
+            expect_stale_stopped(function, sizes[i], true);
+    }
+    expect_stale_stopped(STRCPY, 100, false);
+    expect_stale_stopped(STRNCAT, 100, false);
+}
+
 /* Under LOAM_ON_ERROR=ignore the copy is left out: so it is looked at before. */
 static void ignored(void) {
     char *p = malloc(64), from[8192];
@@ -289,8 +339,9 @@ int main(int argc, char **argv) {
     if (argc == 4) {
         works_require_loam();
         Dl_info info;
-        CHECK(dladdr(dlsym(RTLD_DEFAULT, "memcpy"), &info) && strstr(info.dli_fname, "loam_copies"),
+        CHECK(dladdr(dlsym(RTLD_DEFAULT, "memcpy"), &info) && strstr(info.dli_fname, "libloam"),
               "memcpy is not ours");
+        bool inside = strstr(info.dli_fname, "loam_copies") == NULL;
         behave();
         seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         for (int function = 0; function < FUNCTIONS; function++) {
@@ -299,13 +350,15 @@ int main(int argc, char **argv) {
         }
         for (int function = MEMCPY; function <= MEMPCPY; function++)
             expect_stopped(function, function == MEMMOVE, true);
+        if (inside) freed_objects();
         children(works_self(), argv[3]);
         return 0;
     }
-    CHECK(argc == 3, "usage: copies libloam.so libloam_copies.so");
+    CHECK(argc == 2 || argc == 3, "usage: copies libloam.so [libloam_copies.so]");
     char preload[8192], alone[8192], text[4096];
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s:%s", argv[1], argv[2]);
-    snprintf(alone, sizeof alone, "LD_PRELOAD=%s", argv[2]);
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s%s%s", argv[1], argc == 3 ? ":" : "",
+             argc == 3 ? argv[2] : "");
+    snprintf(alone, sizeof alone, "LD_PRELOAD=%s", argv[argc - 1]);
     char *both[] = {preload, NULL}, *without_loam[] = {alone, NULL};
     char *all[] = {(char *)works_self(), (char *)"both", (char *)"preload", preload, NULL};
     int status = works_capture(all[0], all, both, 2, text, sizeof text);
