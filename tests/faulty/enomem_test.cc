@@ -317,7 +317,9 @@ void each_in_turn(lm_fault_t kind, size_t row) {
         refused += found.refused;
     }
     /* One refusal alone may be made good: the arena purges, and tries again (span/arena.c). */
-    if (row > 1) EXPECT_GT(refused, 0u) << "no allocation came back NULL";
+    if (row > 1) {
+        EXPECT_GT(refused, 0u) << "no allocation came back NULL";
+    }
 }
 
 TEST(Enomem, EachCallOnce) {
