@@ -78,9 +78,16 @@ static Head *make(Meter *meter, size_t size, unsigned char tag) {
     return head;
 }
 
+// An allocator that gives a block twice has two owners drop it.
+static void in_use(const Head *head) {
+    if (head->size == 0) wl_fail("the head of a block in use reads 0");
+}
+
 static void drop(Meter *meter, Head *head) {
     if (head == NULL) return;
+    in_use(head);
     meter->tally.sum += wl_check(head + 1, head->size - sizeof *head, (unsigned char)head->tag);
+    head->size = 0;
     uint64_t begin = clock_cycles();
     free(head);
     note(meter, &meter->frees, clock_cycles() - begin);
@@ -136,6 +143,7 @@ static void growing(Meter *meter, WlWorker *me, uint64_t steps) {
     for (uint64_t step = 0; step < steps; step++) {
         meter->counts = step >= steps / WARM_UP;
         Head **vector = &vectors[wl_below(&me->random, count)], *old = *vector;
+        if (old != NULL) in_use(old);
         size_t size = old == NULL ? VECTOR_LEAST : old->size + old->size / 2;
         // Most vectors of a program stay small: an eighth of the steps ends one, whatever its size.
         bool ends = size > VECTOR_MOST || (old != NULL && wl_below(&me->random, 8) == 0);
