@@ -90,9 +90,13 @@ lm_heap_t *lm_heap_create(void) {
 
 static bool heap_ended(void *value, unsigned rounds);
 
+unsigned lm_heap_tid(void) {
+    return lm_purge_allowed() && !lm_os_filtered() ? lm_port_thread_id() : 0;
+}
+
 void lm_heap_be_known(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
-    heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
+    heap->tid = lm_heap_tid();
     heap->stack_top = lm_os_stack_top();
     heap->self = &lm_heap_self;
     lm_biased_leave(&heap->lock);

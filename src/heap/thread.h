@@ -12,6 +12,9 @@ extern lm_lock_t lm_common_lock;
  * Heap lock not held. */
 void lm_heap_be_known(lm_heap_t *heap);
 
+/* The calling thread's number for the worker, 0 where a sandbox may forbid the question. */
+unsigned lm_heap_tid(void);
+
 /* Makes the heap inactive: empty pages go to the arena, and others become orphans. With
  * `keeping`, the current pages stay in the heap for its next thread. Heap lock held. */
 void lm_heap_retire(lm_heap_t *heap, bool keeping);

@@ -17,6 +17,7 @@
  * Invariant: the heaps in the list are active, and no thread but their owner, if it lives, allocates from them.
  */
 #include "heap/room.h"
+#include "heap/thread.h"
 
 enum { LOOKS = 4 };
 
@@ -35,7 +36,7 @@ static void append(lm_heap_t *heap) {
 }
 
 void lm_unseen_add(lm_heap_t *heap) {
-    heap->tid = lm_purge_allowed() ? lm_port_thread_id() : 0;
+    heap->tid = lm_heap_tid();
     lm_lock_take(&lm_registry_lock);
     append(heap);
     lm_lock_give(&lm_registry_lock);

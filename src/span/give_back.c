@@ -157,14 +157,19 @@ void lm_space_take_hand(void) {
 /* Takes the first slices of a free span out of its list, as a busy span. The rest stays free,
  * and as old. */
 static void take_out(lm_page_t *span, size_t slices) {
-    size_t first = lm_span_slice(span), rest = span->slices - slices;
+    size_t first = lm_span_slice(span);
+#if LM_SECURE /* other builds purge whole spans */
+    size_t rest = span->slices - slices;
     lm_space_remove(span);
-    if (LM_GROUPS > 1 && rest > 0) { /* other builds purge whole spans */
+    if (rest > 0) {
         lm_page_t *next = lm_space_slot(first + slices);
         lm_space_add(first + slices, rest, LM_KIND_DIRTY, lm_space_group(span), span->stamp);
         lm_list_remove(&lm_space.aged, &next->age);
         lm_list_add_first(&lm_space.aged, &next->age);
     }
+#else
+    lm_space_remove(span);
+#endif
     lm_space_label(first, slices, LM_KIND_BUSY);
 }
 

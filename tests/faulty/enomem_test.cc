@@ -404,7 +404,8 @@ TEST(Enomem, ForEverThenNoMore) {
             ASSERT_EQ(nullptr, loam_malloc_aligned(5 << 20, 1 << 20));
         }
         lm_span_stats(&after);
-        EXPECT_EQ(before.arena_bytes, after.arena_bytes);
+        /* What is free at the arena's end may go back with its addresses (span/gone.c). */
+        EXPECT_GE(before.arena_bytes, after.arena_bytes);
         EXPECT_EQ(before.metadata_bytes, after.metadata_bytes);
         lm_faulty_clear();
         void *p = loam_malloc(100 << 20);

@@ -19,6 +19,7 @@ import sys
 
 # Functions of libc, by name: where loam calls them.
 CALLED = {
+    "__chk_fail": "at the end of a fortified copy's report; it does not return",
     "__cxa_finalize": "as the library ends, by the compiler's start files",
     "__errno_location": "as a call of the program ends, after the locks are released",
     "__register_atfork": "once, as the heap starts, without a lock",
