@@ -57,7 +57,7 @@ NOT_LIBC = {
     "environ",
     "loam_config",
 }
-CXX = ("_Z", "__cxa_allocate", "__cxa_begin", "__cxa_end", "__cxa_throw", "__gxx_")
+CXX = ("_Unwind_", "_Z", "__cxa_allocate", "__cxa_begin", "__cxa_end", "__cxa_throw", "__gxx_")
 NOT_LIBC_PREFIXES = ("_ITM_", "__asan_", *CXX)
 
 
