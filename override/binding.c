@@ -34,8 +34,6 @@
 #include "module.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
-#include <stdlib.h>
 
 #if defined(RTLD_DEEPBIND) && LM_HAS_JUMPS
 
@@ -137,16 +135,22 @@ __attribute__((used)) next_t lm_binding_open_in(Lmid_t space, const char *librar
 
 /* ---- dlsym ---- */
 
-#define ALLOCATES(each) \
-    each(malloc) each(free) each(calloc) each(realloc) each(reallocarray) each(memalign) \
-        each(posix_memalign) each(aligned_alloc) each(valloc) each(pvalloc) \
-            each(malloc_usable_size)
+extern const char lm_image[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+extern LM_HIDDEN ElfW(Dyn) _DYNAMIC[];
 
-/* loam's function of that name, NULL iff it is none that allocates or frees. */
+/* loam's function of that name, NULL iff it is none that allocates or frees. By loam's own table: the
+ * name itself may mean a program's malloc, which asks for the next one. */
 static function_t *ours(const char *name) {
-#define OURS(each) \
-    if (lm_same_name(name, #each)) return (function_t *)each;
-    ALLOCATES(OURS)
+    static const char *const names[] = {
+        "malloc",         "free",          "calloc", "realloc", "reallocarray",       "memalign",
+        "posix_memalign", "aligned_alloc", "valloc", "pvalloc", "malloc_usable_size",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const lm_module_t loam = {(uintptr_t)lm_image, _DYNAMIC};
+        lm_tables_t tables;
+        if (!lm_same_name(name, names[i])) continue;
+        return lm_module_tables(&loam, &tables) ? function_at(lm_module_find(&tables, name)) : NULL;
+    }
     return NULL;
 }
 

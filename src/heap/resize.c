@@ -178,8 +178,10 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
     else
         other = zeroed ? lm_whole_calloc(into, bytes) : lm_whole_malloc(into, roomy);
     if (other == NULL && fits) {
-        errno = error;
-        return lm_mark(p, bytes); /* it was to shrink: too large will do */
+        errno = error; /* it was to shrink: too large will do */
+        if (page->kind == LM_KIND_LARGE && !lm_is_offset(page))
+            (void)lm_large_fit(page, lm_large_need(whole), fresh);
+        return lm_mark(p, bytes);
     }
     if (other == NULL) return NULL;
     if (zeroed) *fresh = 0;

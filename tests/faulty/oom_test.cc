@@ -121,6 +121,39 @@ TEST(Oom, EveryWayToAsk) {
     });
 }
 
+/* What shrinks needs no memory, and is as large as was asked for afterwards, wherever it is. */
+TEST(Oom, WhatShrinks) {
+    for (size_t from :
+         {size_t{2000}, size_t{33000}, size_t{65535}, size_t{700000}, size_t{3} << 20}) {
+        in_child([from](Found &) {
+            std::vector<size_t> sizes = {1, 40, 500, 1100, 5000, 32760, 32768, 65536, 300000};
+            sizes.insert(sizes.end(), {from / 2 + 1, from - 1});
+            std::vector<void *> objects, all;
+            for (size_t i = 0; i < sizes.size(); i++)
+                objects.push_back(memset(loam_malloc(from), 7, from));
+            all.reserve(1 << 20);
+            refuse_all(all, from);
+            for (size_t to : sizes) refuse_all(all, to);
+            for (size_t i = 0; i < sizes.size(); i++) {
+                size_t to = sizes[i];
+                if (to >= from) continue;
+                errno = EDOM;
+                auto *p = static_cast<char *>(loam_realloc(objects[i], to));
+                ASSERT_NE(nullptr, p) << from << " to " << to;
+                EXPECT_EQ(EDOM, errno) << from << " to " << to;
+                for (size_t at : {size_t{0}, to / 2, to - 1}) ASSERT_EQ(7, p[at]) << to;
+                EXPECT_GE(loam_usable_size(p), to);
+                if (LM_SECURE) {
+                    EXPECT_EQ(to, loam_usable_size(p)) << from;
+                }
+                loam_free_sized(p, to);
+            }
+            lm_heap_check();
+            lm_span_check();
+        });
+    }
+}
+
 TEST(Oom, AHandlerThatGivesUp) {
     in_child([](Found &) {
         Calls calls;
