@@ -89,7 +89,8 @@ def libreoffice(work):
     arguments = [
         "--headless",
         "--norestore",
-        "-env:UserInstallation=file:///tmp/loam-apps-office",
+        # Its own: a second LibreOffice with the same one would pass its work to the first.
+        f"-env:UserInstallation=file://{work.bench.path('office')}",
         "--convert-to",
     ]
     work.twice(
