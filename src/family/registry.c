@@ -4,32 +4,58 @@
  *
  * Two of the port's locks: LIST, for some instructions, around every look at the links, and WALK around all that looks
  * into allocators, and around the end of one, so that a walk always finds the next. Allocators lock themselves inside
- * WALK; what they report inside their own locks asks for LIST alone. Invariant: *entry->link == entry for every member.
+ * WALK; what they report inside their own locks asks for LIST alone.
+ *
+ * A fork may copy the process in the middle of a change by a thread that passes LIST (os/fork.c). The list that leads
+ * from first to NULL is whole even then, and the next change in the child makes the links anew.
+ *
+ * Invariant: *entry->link == entry for every member, unless `changing`.
  */
 #include "family/family.h"
 
 static loam_entry *first;
+static bool changing; /* atomic for a copy of the process: under LIST, links may be wrong */
+
+static void mend(void) {
+    loam_entry **link = &first;
+    for (loam_entry *entry = first; entry != NULL; entry = entry->next) {
+        lm_store_relaxed(&entry->link, link);
+        link = &entry->next;
+    }
+}
+
+static void change_begins(void) {
+    lm_port_lock(LM_PORT_LIST);
+    if (LM_UNLIKELY(changing)) mend();
+    lm_store_relaxed(&changing, true);
+    lm_fence_release(); /* before the changes, in a copy of the process too */
+}
+
+static void change_ends(void) {
+    lm_store_release(&changing, false); /* release: after the changes, there too */
+    lm_port_unlock(LM_PORT_LIST);
+}
 
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked) {
     *entry = (loam_entry){.kind = kind, .name = name};
     if (name == NULL && !checked) return;
-    lm_port_lock(LM_PORT_LIST);
+    change_begins();
     entry->next = first;
     entry->link = &first;
     if (first != NULL) lm_store_relaxed(&first->link, &entry->next);
-    first = entry;
-    lm_port_unlock(LM_PORT_LIST);
+    lm_store_release(&first, entry); /* release: no copy of the process finds it without its next */
+    change_ends();
 }
 
 void lm_entry_deinit(loam_entry *entry) {
     LM_METER(over(entry));
     if (!lm_entry_linked(entry)) return;
     lm_port_lock(LM_PORT_WALK);
-    lm_port_lock(LM_PORT_LIST);
+    change_begins();
     *entry->link = entry->next;
     if (entry->next != NULL) lm_store_relaxed(&entry->next->link, entry->link);
     entry->link = NULL;
-    lm_port_unlock(LM_PORT_LIST);
+    change_ends();
     lm_port_unlock(LM_PORT_WALK);
 }
 

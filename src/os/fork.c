@@ -19,7 +19,7 @@
  * the port has handlers of its own. The second that wants to hold WALK finds it done. The forking
  * thread passes through both.
  *
- * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks. depth is the number of locks
+ * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks, and is 0 while it gives one. depth is the number of locks
  * that the one thread with BUSY has passed. Model: tests/protocol/fork.pml.
  */
 #include "os/os.h"
@@ -88,16 +88,32 @@ bool lm_fork_again(void) {
     return true;
 }
 
-bool lm_fork_end(void) {
+/* Waits for a thread that passes, and lets no other pass. */
+static void stop_passing(void) {
     uintptr_t self = lm_thread_token(), owner = self;
+    /* Acquire: what a thread that passed has changed. */
+    for (unsigned turn = 0; !lm_cas_acquire(&lm_fork_owner, &owner, 0); owner = self)
+        lm_os_nap(turn++);
+}
+
+bool lm_fork_pause(void) {
+    uintptr_t self = lm_thread_token();
+    if (lm_load_relaxed(&forker) != self || lm_fork_passes()) return false; /* relaxed: its own */
+    stop_passing();
+    return true;
+}
+
+/* Release: as in lm_fork_begin. */
+void lm_fork_resume(void) { lm_store_release(&lm_fork_owner, lm_thread_token()); }
+
+bool lm_fork_end(void) {
+    uintptr_t self = lm_thread_token();
     if (lm_load_relaxed(&forker) != self) return false; /* relaxed: its own */
     if (inner > 0) {
         inner--;
         return false;
     }
-    /* Acquire: what a thread that passed has changed. */
-    for (unsigned turn = 0; !lm_cas_acquire(&lm_fork_owner, &owner, 0); owner = self)
-        lm_os_nap(turn++);
+    stop_passing();
     lm_store_relaxed(&forker, 0);
     return true;
 }

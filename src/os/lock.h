@@ -56,6 +56,12 @@ void lm_fork_begin(unsigned tid);
  * has waited for a thread that passes. */
 bool lm_fork_end(void);
 
+/* In the parent, for a lock that is given before lm_fork_end: the handlers of a program may come in
+ * any order. Returns whether the calling thread forks and threads could pass. None does any more
+ * then, until lm_fork_resume. */
+bool lm_fork_pause(void);
+void lm_fork_resume(void);
+
 /* What the forking thread had reached when the process was copied. */
 typedef enum lm_fork_kind {
     LM_FORK_STOPPED, /* all other threads were stopped */

@@ -53,6 +53,11 @@ void lm_lock_take_contended(lm_lock_t *lock) {
         }
         bool forks = (seen & LM_LOCK_FORK) != 0;
         if (forks && !worker && lm_fork_pass(turns++)) {
+            /* Relaxed: the fork gives no lock while this thread passes. It may have before. */
+            if (!(lm_load_relaxed(&lock->word) & LM_LOCK_FORK)) {
+                lm_fork_passed();
+                continue;
+            }
             /* Relaxed: for a copy of the process, which sees this thread's writes in their order. */
             (void)__atomic_fetch_or(&lock->word, LM_LOCK_PASSED, __ATOMIC_RELAXED);
             return;
@@ -112,7 +117,10 @@ bool lm_lock_hold(lm_lock_t *lock, uint64_t until) {
 
 void lm_lock_let(lm_lock_t *lock) {
     /* Relaxed: no thread but this one writes this value. */
-    if (lm_lock_is_mine(lock) && (lm_load_relaxed(&lock->word) & LM_LOCK_FORK) != 0) give(lock);
+    if (!lm_lock_is_mine(lock) || (lm_load_relaxed(&lock->word) & LM_LOCK_FORK) == 0) return;
+    bool paused = lm_fork_pause(); /* a thread that passes would not find the lock again */
+    give(lock);
+    if (paused) lm_fork_resume();
 }
 
 void lm_os_nap(unsigned turn) {
