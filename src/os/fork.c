@@ -19,8 +19,9 @@
  * the port has handlers of its own. The second that wants to hold WALK finds it done. The forking
  * thread passes through both.
  *
- * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks, and is 0 while it gives one. depth is the number of locks
- * that the one thread with BUSY has passed. Model: tests/protocol/fork.pml.
+ * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks, and is 0 while it gives one.
+ * depth is the number of locks that the one thread with BUSY has passed. Model:
+ * tests/protocol/fork.pml.
  */
 #include "os/os.h"
 

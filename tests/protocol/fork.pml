@@ -9,9 +9,12 @@
  *   heap             an lm_lock_t or lm_biased_t of the heap; all of them are one here
  *   stdio            _IO_list_lock, or the locks of the name services
  *   alloc            lm_lock_take, lm_lock_take_contended, lm_lock_give (os/lock.h, os/thread.c)
+ *   port             a lock that the fork gives before lm_fork_end, because its handlers are older
+ *                    than the heap's: of the port's locks (os/fork.c)
+ *   list             lm_lock_take_contended and lm_lock_give_contended of such a lock (os/thread.c)
  *   pass             lm_fork_pass and lm_fork_passed (os/fork.c); marked: LM_LOCK_PASSED
- *   Forker           before_fork, after_fork_in_parent (heap/fork.c); lm_fork_begin, lm_fork_end
- *                    (os/fork.c)
+ *   Forker           before_fork, after_fork_in_parent (heap/fork.c); lm_fork_begin, lm_fork_pause,
+ *                    lm_fork_resume, lm_fork_end (os/fork.c); lm_lock_let (os/thread.c)
  *   handler          before_fork where is_inside
  *
  * Left out: stdio in the fork of the signal handler. If another thread holds that and waits for the
@@ -25,13 +28,15 @@
  * mutation UNMARK_EARLY: the lock says that it has left before it has
  * mutation END_EARLY: the forking thread does not wait for the thread that passes
  * mutation BEGIN_EARLY: threads may pass before the fork holds the locks
+ * mutation GIVE_EARLY: a lock is given while a thread may pass it
+ * mutation NO_LOOK: a thread that passes does not look whether the lock has been given meanwhile
  * mutation HANDLER_WAITS: the signal handler's fork waits for what its own thread holds
  */
 #define FORK 9
 #define IDLE 1
 #define BUSY 2
 
-byte heap, stdio;  /* 0: free; FORK: the fork holds it; else the thread */
+byte heap, port, stdio; /* 0: free; FORK: the fork holds it; else the thread */
 byte owner;        /* 0, IDLE: a fork holds the locks; BUSY: a thread passes */
 bit marked, asleep;
 bit whole = 1;     /* the heap is not half changed */
@@ -97,6 +102,31 @@ inline alloc(me) {
     od
 }
 
+/* A thread that passes a lock gives it in the same way as one that has taken it: which of the two
+ * it did, the lock's word says. */
+inline list(me) {
+    do
+    :: atomic { port == 0 -> port = me }; port = 0; break
+    :: port == FORK && owner != 0 && asleep ->
+       if
+       :: atomic { owner == IDLE -> owner = BUSY };
+          if
+#ifndef NO_LOOK
+          :: port != FORK -> owner = IDLE
+#endif
+          :: else -> /* inside; then gives the lock */
+             if
+             :: atomic { port == FORK -> owner = IDLE }
+             :: atomic { port == 0 -> skip } /* and owner is BUSY for ever */
+             :: atomic { port != FORK && port != 0 -> assert(false) } /* gives another thread's */
+             fi;
+             break
+          fi
+       :: owner != IDLE -> skip
+       fi
+    od
+}
+
 active proctype Forker() {
     byte forks;
     do
@@ -107,14 +137,25 @@ active proctype Forker() {
        owner = IDLE;
        asleep = 1;
        atomic { heap == 0 -> heap = FORK; asleep = 0 };
+       atomic { port == 0 -> port = FORK };
 #else
        atomic { heap == 0 -> heap = FORK };
+       atomic { port == 0 -> port = FORK };
        owner = IDLE;
 #endif
        asleep = 1;
        atomic { stdio == 0 -> stdio = FORK; asleep = 0 };
        assert(whole || marked); /* the copy */
        stdio = 0;
+       asleep = 1; /* in a handler of the program's */
+       asleep = 0;
+#ifdef GIVE_EARLY
+       port = 0;
+#else
+       atomic { owner == IDLE -> owner = 0 };
+       port = 0;
+       owner = IDLE;
+#endif
 #ifdef END_EARLY
        owner = 0;
 #else
@@ -143,6 +184,11 @@ active proctype Other() {
     bit interrupted = 0;
     do
     :: times == 3 -> break
-    :: else -> times++; alloc(3)
+    :: else ->
+       times++;
+       if
+       :: alloc(3)
+       :: list(3)
+       fi
     od
 }
