@@ -88,8 +88,8 @@ async function main() {
     console.log('workers', results.map((r) => r.result.slice(0, 8) + r.block[99999]).join(' '));
   }
   console.log('shared', new Int32Array(shared)[0]);
-  const looping = new Worker('for (let a = [];;) { a.push(Buffer.alloc(5000)); if (a.length > 500) a = []; }', { eval: true });
-  await new Promise((resolve) => setTimeout(resolve, 200)); console.log('terminated', await looping.terminate());
+  const looping = new Worker('require("worker_threads").parentPort.postMessage(1); for (let a = [];;) { a.push(Buffer.alloc(5000)); if (a.length > 500) a = []; }', { eval: true });
+  await new Promise((resolve) => looping.once('message', resolve)); console.log('terminated', await looping.terminate());
 
   // (module (func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add))
   const wasm = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 7, 1, 96, 2, 127, 127, 1, 127, 3, 2, 1, 0,
