@@ -10,7 +10,8 @@
  * when a page is wanted because the others of its class are full, none is dirty, and pages occupy so much
  * already that the 2 MiB are an eighth of it at most. What is not used soon is purged like all that is
  * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those. A large object
- * is only marked, if it is likely to be filled: the system makes each huge page when it is touched.
+ * is only marked, if it is likely to be filled: the system makes each huge page when it is touched. Of those that
+ * are marked, 16 may stay empty at a time, because a program that touches a byte of each would have 2 MiB for it.
  *
  * A huge page may cost thirty times what it should: the system moves memory about to make room for it, or
  * is a virtual machine whose host has taken its free memory back, page by page. So each is timed, and after
@@ -24,6 +25,7 @@
 
 enum {
     WANTED_MOST = 8,      /* larger spans may never be touched as a whole */
+    EMPTY_MOST = 16,      /* large objects that are marked and may never be filled */
     MARKED_MOST = 4096,   /* large objects: each mark is a map entry or two, and those are few */
     FILL_LEAST = 4 << 20, /* bytes of a large object that is worth huge pages */
     SLOW_US = 2000,       /* 0.2 ms are common, and 0.4 to 0.7 ms for 512 small pages */
@@ -92,6 +94,27 @@ bool lm_huge_back(lm_group_t group) {
 
 static uint32_t marked; /* atomic: large objects that are */
 
+/* Atomic: a place in the middle of each marked object that was empty when somebody looked last. */
+static uintptr_t empty[EMPTY_MOST];
+static uint32_t empty_next;
+
+/* Relaxed, both: places by themselves. One that is filled, or another object's by now, costs or
+ * gives a mark. */
+static bool may_be_empty(uintptr_t middle) {
+    uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
+    uintptr_t before = lm_load_relaxed(place);
+    if (before != 0 && lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0) return false;
+    lm_store_relaxed(place, middle);
+    return true;
+}
+
+static void not_empty(uintptr_t start, uintptr_t end) {
+    for (unsigned i = 0; i < EMPTY_MOST; i++) {
+        uintptr_t middle = lm_load_relaxed(&empty[i]);
+        if (middle >= start && middle < end) lm_store_relaxed(&empty[i], 0);
+    }
+}
+
 void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
     static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
     if (to < least[when()] || span->range != 0) return;
@@ -102,6 +125,8 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
               end = lm_align_down(start + to, HUGE_BYTES);
     if (first < start) first += HUGE_BYTES;
     if (first >= end) return;
+    uintptr_t middle = lm_align_down(first + (end - first) / 2, HUGE_BYTES);
+    if (!span->huge && when() == LM_HUGE_AUTO && !may_be_empty(middle)) return;
     if (!span->huge && lm_add_relaxed(&marked, 1) >= MARKED_MOST) {
         (void)lm_add_relaxed(&marked, (uint32_t)-1);
         return;
@@ -112,8 +137,10 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
 
 void lm_span_unfill(lm_page_t *span, size_t slice) {
     if (!span->huge) return;
-    lm_os_no_huge_pages(lm_span_start(span) + (slice << LM_SLICE_SHIFT), (span->slices - slice)
-                                                                             << LM_SLICE_SHIFT);
+    char *from = lm_span_start(span) + (slice << LM_SLICE_SHIFT);
+    size_t bytes = (span->slices - slice) << LM_SLICE_SHIFT;
+    not_empty((uintptr_t)from, (uintptr_t)from + bytes);
+    lm_os_no_huge_pages(from, bytes);
     if (slice > 0) return;
     span->huge = false;
     (void)lm_add_relaxed(&marked, (uint32_t)-1);

@@ -115,6 +115,7 @@ TEST_F(HugeLarge, AsItGrowsAndShrinks) {
 
 /* The system has few map entries: 65530 as a rule. */
 TEST_F(HugeLarge, NotTooManyOfThem) {
+    lm_huge_policy.when = LM_HUGE_ALWAYS;
     std::vector<char *> all(4096 + 2);
     for (char *&p : all) {
         p = (char *)lm_large_alloc(4 * kMiB, 1, nullptr);
@@ -123,9 +124,51 @@ TEST_F(HugeLarge, NotTooManyOfThem) {
     EXPECT_EQ("hg", mark_of(whole(all[4000])));
     EXPECT_NE("hg", mark_of(whole(all.back())));
     for (char *p : all) lm_block_free(p);
+    lm_huge_policy.when = LM_HUGE_AUTO;
     char *again = (char *)lm_large_alloc(8 * kMiB, 1, nullptr);
     EXPECT_EQ("hg", mark_of(whole(again)));
     lm_block_free(again);
+}
+
+/* A program that touches a byte of many objects of gigabytes would have 2 MiB for each. */
+TEST_F(HugeLarge, FewThatStayEmpty) {
+    const size_t bytes = 8 * kMiB;
+    std::vector<char *> all(100);
+    auto count = [&] {
+        size_t n = 0;
+        for (char *p : all) n += mark_of(whole(p)) == "hg";
+        return n;
+    };
+    auto allocate = [&] {
+        for (char *&p : all) ASSERT_NE(nullptr, p = (char *)lm_large_alloc(bytes, 1, nullptr));
+    };
+    auto free_all = [&] {
+        for (char *p : all) lm_block_free(p);
+    };
+    allocate();
+    EXPECT_EQ(16u, count());
+    free_all();
+    allocate();
+    EXPECT_EQ(16u, count()) << "as before: none of those that are freed counts";
+    for (size_t i = 0; i < 20; i++) memset(all[i], 1, bytes);
+    char *more = (char *)lm_large_alloc(bytes, 1, nullptr);
+    EXPECT_EQ("hg", mark_of(whole(more))) << "what is filled makes room for others";
+    lm_block_free(more);
+    free_all();
+}
+
+/* A program of few large objects may allocate all before it fills them. */
+TEST_F(HugeLarge, EachThatIsFilledAtOnce) {
+    std::vector<char *> all(40);
+    for (char *&p : all) {
+        p = (char *)lm_large_alloc(4 * kMiB, 1, nullptr);
+        ASSERT_NE(nullptr, p);
+        if (p == whole(p)) {
+            EXPECT_EQ("hg", mark_of(p));
+        }
+        memset(p, 1, 4 * kMiB);
+    }
+    for (char *p : all) lm_block_free(p);
 }
 
 /* The system moves no range of pages of two kinds: the object would have to be copied. */
