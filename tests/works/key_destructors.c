@@ -100,16 +100,15 @@ int main(void) {
     CHECK(pthread_key_create(&late, destroy_late) == 0, "pthread_key_create");
     run(threads_first, &late);
     works_sleep_ms(800);
-    size_t start = works_rss_bytes();
+    size_t start = works_rss_bytes(), most = start + start / 10 + 512 * WORKS_KIB;
     run(threads_more, &late);
-    works_sleep_ms(800);
-    size_t end = works_rss_bytes();
+    size_t end = works_settled(works_rss_bytes, most);
     unsigned long long expected =
         (unsigned long long)(threads_first + threads_more) * keys * rounds;
     CHECK(destructions == expected, "%llu destructor calls instead of %llu", destructions,
           expected);
     CHECK(
-        end <= start + start / 10 + 512 * WORKS_KIB,
+        end <= most,
         "heaps made in destructors stay: %zu KiB are resident after %d threads, %zu KiB after %d more",
         start / 1024, threads_first, end / 1024, threads_more);
     return 0;
