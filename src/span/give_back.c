@@ -216,6 +216,7 @@ size_t lm_purge_part(lm_page_t *span) {
 
 size_t lm_purge_one(uint32_t ticks) {
     lm_list_t *aged = &lm_space.aged;
+    bool refused = false; /* what is locked is searched as a whole: in parts it costs more calls */
     for (lm_node_t *node = aged->first; node != NULL;) {
         lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
         if (lm_space.tick - span->stamp < ticks) {
@@ -223,9 +224,10 @@ size_t lm_purge_one(uint32_t ticks) {
             continue;
         }
         size_t slices = span->slices;
-        if (LM_GROUPS > 1 && slices > WORKER_PART) slices = WORKER_PART;
+        if (LM_GROUPS > 1 && slices > WORKER_PART && !refused) slices = WORKER_PART;
         size_t purged = give_back(span, slices);
         if (purged > 0) return purged;
+        refused = true;
         /* Others may have changed the list meanwhile. What was refused is no longer in it, so that
          * this ends. */
         node = aged->first;
