@@ -170,7 +170,8 @@ def check_sampling(windows, problems):
         )
         if missed:
             problems.append(f"sampling one in {rate}: {more / off.total:+.2%} instructions, at most {bar:g}% allowed")
-        if more <= 0:
+        # One in 5,000 costs less than what two runs differ by; one in 1,000 costs four times that.
+        if more <= 0 and rate == min(SAMPLING_BARS):
             problems.append(f"sampling one in {rate}: {more} instructions: not a real count")
     print()
 
