@@ -94,24 +94,33 @@ bool lm_huge_back(lm_group_t group) {
 
 static uint32_t marked; /* atomic: large objects that are */
 
-/* Atomic: a place in the middle of each marked object that was empty when somebody looked last. */
+/* Atomic: a place in the midst of each marked object that was empty when somebody looked last. */
 static uintptr_t empty[EMPTY_MOST];
 static uint32_t empty_next;
 
+/* A page of [from, to), of which [first, end) are marked, that is not in memory because an end of the object is:
+ * a huge page that holds neither end, or a small page beside the one or two huge ones. */
+static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t to) {
+    size_t before = first - from, after = to - end, page = lm_os_page_bytes();
+    if (end - first > 2 * HUGE_BYTES || (before < 4 * page && after < 4 * page))
+        return lm_align_down(first + (end - first) / 2, HUGE_BYTES);
+    return lm_align_down(before > after ? from + before / 2 : end + after / 2, page);
+}
+
 /* Relaxed, both: places by themselves. One that is filled, or another object's by now, costs or
  * gives a mark. */
-static bool may_be_empty(uintptr_t middle) {
+static bool may_be_empty(uintptr_t at) {
     uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
     uintptr_t before = lm_load_relaxed(place);
     if (before != 0 && lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0) return false;
-    lm_store_relaxed(place, middle);
+    lm_store_relaxed(place, at);
     return true;
 }
 
 static void not_empty(uintptr_t start, uintptr_t end) {
     for (unsigned i = 0; i < EMPTY_MOST; i++) {
-        uintptr_t middle = lm_load_relaxed(&empty[i]);
-        if (middle >= start && middle < end) lm_store_relaxed(&empty[i], 0);
+        uintptr_t at = lm_load_relaxed(&empty[i]);
+        if (at >= start && at < end) lm_store_relaxed(&empty[i], 0);
     }
 }
 
@@ -125,8 +134,9 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
               end = lm_align_down(start + to, HUGE_BYTES);
     if (first < start) first += HUGE_BYTES;
     if (first >= end) return;
-    uintptr_t middle = lm_align_down(first + (end - first) / 2, HUGE_BYTES);
-    if (!span->huge && when() == LM_HUGE_AUTO && !may_be_empty(middle)) return;
+    if (!span->huge && when() == LM_HUGE_AUTO &&
+        !may_be_empty(midst(start + from, first, end, start + to)))
+        return;
     if (!span->huge && lm_add_relaxed(&marked, 1) >= MARKED_MOST) {
         (void)lm_add_relaxed(&marked, (uint32_t)-1);
         return;

@@ -157,6 +157,24 @@ TEST_F(HugeLarge, FewThatStayEmpty) {
     free_all();
 }
 
+/* The smallest that are marked have one whole huge page, which may hold an end of the object. */
+TEST_F(HugeLarge, FewOfWhichTheEndsAreTouched) {
+    for (size_t bytes : {4 * kMiB, 5 * kMiB, 7 * kMiB, 20 * kMiB}) {
+        std::vector<char *> all(60);
+        size_t marked = 0;
+        for (char *&p : all) {
+            p = (char *)lm_large_alloc(bytes, 1, nullptr);
+            ASSERT_NE(nullptr, p);
+            p[0] = p[bytes - 1] = 1;
+            marked += mark_of(whole(p)) == "hg";
+        }
+        /* One of 32 of 4 MiB is two huge pages and nothing else. */
+        EXPECT_LE(marked, bytes == 4 * kMiB ? 24u : 16u) << bytes;
+        EXPECT_GT(marked, 0u) << bytes;
+        for (char *p : all) lm_block_free(p);
+    }
+}
+
 /* A program of few large objects may allocate all before it fills them. */
 TEST_F(HugeLarge, EachThatIsFilledAtOnce) {
     std::vector<char *> all(40);
