@@ -216,18 +216,16 @@ size_t lm_purge_part(lm_page_t *span) {
 
 size_t lm_purge_one(uint32_t ticks) {
     lm_list_t *aged = &lm_space.aged;
-    bool refused = false; /* what is locked is searched as a whole: in parts it costs more calls */
+    size_t most = LM_GROUPS > 1 ? WORKER_PART : SIZE_MAX;
     for (lm_node_t *node = aged->first; node != NULL;) {
         lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
         if (lm_space.tick - span->stamp < ticks) {
             node = lm_list_after(aged, node);
             continue;
         }
-        size_t slices = span->slices;
-        if (LM_GROUPS > 1 && slices > WORKER_PART && !refused) slices = WORKER_PART;
-        size_t purged = give_back(span, slices);
+        size_t purged = give_back(span, span->slices < most ? span->slices : most);
         if (purged > 0) return purged;
-        refused = true;
+        most = SIZE_MAX; /* what is locked is searched as a whole: in parts it costs more calls */
         /* Others may have changed the list meanwhile. What was refused is no longer in it, so that
          * this ends. */
         node = aged->first;
