@@ -135,23 +135,24 @@ __attribute__((used)) next_t lm_binding_open_in(Lmid_t space, const char *librar
 
 /* ---- dlsym ---- */
 
-extern const char lm_image[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
-extern LM_HIDDEN ElfW(Dyn) _DYNAMIC[];
-
-/* loam's function of that name, NULL iff it is none that allocates or frees. By loam's own table: the
- * name itself may mean a program's malloc, which asks for the next one. */
-static function_t *ours(const char *name) {
+static bool allocates(const char *name) {
     static const char *const names[] = {
         "malloc",         "free",          "calloc", "realloc", "reallocarray",       "memalign",
         "posix_memalign", "aligned_alloc", "valloc", "pvalloc", "malloc_usable_size",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const lm_module_t loam = {(uintptr_t)lm_image, _DYNAMIC};
-        lm_tables_t tables;
-        if (!lm_same_name(name, names[i])) continue;
-        return lm_module_tables(&loam, &tables) ? function_at(lm_module_find(&tables, name)) : NULL;
+        if (lm_same_name(name, names[i])) return true;
     }
-    return NULL;
+    return false;
+}
+
+/* Returns loam's function of that name, NULL iff it is none that allocates or frees. Reads loam's
+ * own table: &malloc may be a program's malloc, which asks for the next one. */
+static function_t *ours(const char *name) {
+    lm_module_t loam;
+    lm_tables_t tables;
+    if (!allocates(name) || !lm_module_of((uintptr_t)allocates, &loam)) return NULL;
+    return lm_module_tables(&loam, &tables) ? function_at(lm_module_find(&tables, name)) : NULL;
 }
 
 /* Whether libc's own definition is what the question would find. */
