@@ -9,9 +9,11 @@
  *
  * when a page is wanted because the others of its class are full, none is dirty, and pages occupy so much
  * already that the 2 MiB are an eighth of it at most. What is not used soon is purged like all that is
- * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those. A large object
- * is only marked, if it is likely to be filled: the system makes each huge page when it is touched. Of those that
- * are marked, 16 may stay empty at a time, because a program that touches a byte of each would have 2 MiB for it.
+ * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those.
+ *
+ * A large object that is likely to be filled is only marked. The system then makes each huge page
+ * when the program touches it. At most 16 marked objects may be empty at a time: each byte that a
+ * program touches in such an object makes 2 MiB resident.
  *
  * A huge page may cost thirty times what it should: the system moves memory about to make room for it, or
  * is a virtual machine whose host has taken its free memory back, page by page. So each is timed, and after
@@ -98,8 +100,9 @@ static uint32_t marked; /* atomic: large objects that are */
 static uintptr_t empty[EMPTY_MOST];
 static uint32_t empty_next;
 
-/* A page of [from, to), of which [first, end) are marked, that is not in memory because an end of the object is:
- * a huge page that holds neither end, or a small page beside the one or two huge ones. */
+/* Returns the address of a page in [from, to) that does not become resident where a program touches
+ * the ends of the object only. [first, end) is to be marked: the page is in a huge page that holds
+ * neither end, or is a small one beside the one or two huge pages. */
 static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t to) {
     size_t before = first - from, after = to - end, page = lm_os_page_bytes();
     if (end - first > 2 * HUGE_BYTES || (before < 4 * page && after < 4 * page))
@@ -117,7 +120,15 @@ static bool may_be_empty(uintptr_t at) {
     return true;
 }
 
-static void not_empty(uintptr_t start, uintptr_t end) {
+static bool may_mark(uintptr_t at) {
+    if (when() == LM_HUGE_AUTO && !may_be_empty(at)) return false;
+    /* Relaxed: one more or less. */
+    if (lm_add_relaxed(&marked, 1) < MARKED_MOST) return true;
+    (void)lm_add_relaxed(&marked, (uint32_t)-1);
+    return false;
+}
+
+static void forget(uintptr_t start, uintptr_t end) {
     for (unsigned i = 0; i < EMPTY_MOST; i++) {
         uintptr_t at = lm_load_relaxed(&empty[i]);
         if (at >= start && at < end) lm_store_relaxed(&empty[i], 0);
@@ -134,13 +145,7 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
               end = lm_align_down(start + to, HUGE_BYTES);
     if (first < start) first += HUGE_BYTES;
     if (first >= end) return;
-    if (!span->huge && when() == LM_HUGE_AUTO &&
-        !may_be_empty(midst(start + from, first, end, start + to)))
-        return;
-    if (!span->huge && lm_add_relaxed(&marked, 1) >= MARKED_MOST) {
-        (void)lm_add_relaxed(&marked, (uint32_t)-1);
-        return;
-    }
+    if (!span->huge && !may_mark(midst(start + from, first, end, start + to))) return;
     span->huge = true;
     lm_os_huge_pages((void *)first, end - first);
 }
@@ -149,7 +154,7 @@ void lm_span_unfill(lm_page_t *span, size_t slice) {
     if (!span->huge) return;
     char *from = lm_span_start(span) + (slice << LM_SLICE_SHIFT);
     size_t bytes = (span->slices - slice) << LM_SLICE_SHIFT;
-    not_empty((uintptr_t)from, (uintptr_t)from + bytes);
+    forget((uintptr_t)from, (uintptr_t)from + bytes);
     lm_os_no_huge_pages(from, bytes);
     if (slice > 0) return;
     span->huge = false;
