@@ -9,8 +9,9 @@ Nothing of a package is committed: everything lies in build/suites of the checko
 cannot fetch the package skips the test with the reason (exit status 77).
 
 A program passes iff it ends with status 0, or with 77, which the suites use for "cannot run here".
-A program that fails runs three times on the C library's own malloc: if it fails there as well, it
-needs more than its package has, or loses a race, and it is named but not counted. Every other
+A program that fails runs on the C library's own malloc, three times unless a signal ended it: if it
+fails there as well, it needs more than its package has, or loses a race, and it is named but not
+counted. Every other
 failure fails the test, unless exceptions.txt names the program and the build. An entry with an
 option of loam's means that the program passes with that option: it runs with the option when it has
 failed without. An exception that passes, or that needs no option, fails the test too, so that the
@@ -290,8 +291,8 @@ def with_option(program, option):
     return program._replace(env={**program.env, name: value})
 
 
-def fails_on_libc(program):
-    return any(run_program(program, None).kind in ("failed", "late") for _ in range(3))
+def fails_on_libc(program, times):
+    return any(run_program(program, None).kind in ("failed", "late") for _ in range(times))
 
 
 def passes_twice(program, library):
@@ -337,7 +338,7 @@ def run_suite(suite, programs, least, own=()):
             if outcome.kind != "passed":
                 wrong.append(f"{name}: {outcome.detail} with {option}, too")
             print(f"passes with {option}: {name}: {reason}")
-        elif name not in own and fails_on_libc(program):
+        elif name not in own and fails_on_libc(program, 3 if outcome.status > 0 else 1):
             kinds["foreign"].append(name)
         elif outcome.status > 0 and passes_twice(program, library):
             print(f"{name}: {outcome.detail}, and passes twice when alone", flush=True)
