@@ -6,10 +6,10 @@
  * into allocators, and around the end of one, so that a walk always finds the next. Allocators lock themselves inside
  * WALK; what they report inside their own locks asks for LIST alone.
  *
- * A fork may copy the process in the middle of a change by a thread that passes LIST (os/fork.c). The list that leads
- * from first to NULL is whole even then, and the next change in the child makes the links anew.
+ * A fork may copy the process while a thread that passes LIST (os/fork.c) changes the list. Even
+ * then the list leads from first to NULL. The next change in the child sets every link again.
  *
- * Invariant: *entry->link == entry for every member, unless `changing`.
+ * Invariant: *entry->link == entry for every member while no thread changes the list.
  */
 #include "family/family.h"
 

@@ -25,8 +25,8 @@ void wait_in_the_fork() {
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(15));
 }
 
-/* In front of the library's of the same number, which is linked behind. Of the handlers before a fork the oldest is the
- * last, and of those after it the first. */
+/* Runs before the library's constructor of the same number, which is linked behind. The oldest
+ * handler runs last before a fork, and first after it. */
 __attribute__((constructor(101))) void before_the_heap() {
     pthread_atfork(wait_in_the_fork, nullptr, nullptr);
     lm_port_watch();
@@ -39,7 +39,7 @@ size_t members() {
     return count;
 }
 
-/* What three threads come and go in while the process forks so many times. */
+/* Three threads add and remove members while the process forks. */
 void forks_beside_changes(int forks) {
     size_t got;
     void *chunk = loam_source_get(loam_pages(), 4096, 16, &got);
@@ -81,8 +81,8 @@ TEST(ForkOrder, NobodyIsInTheListAtTheFork) {
     forks_beside_changes(400);
 }
 
-/* The fork gives the port's locks before the heap's. Catches: a thread that has passed one of them finds it given, and
- * never ends its passing, for which the fork waits for ever. */
+/* The fork gives the port's locks before the heap's. Catches: a thread that has passed one of them
+ * finds it given and never ends its passing, so that the fork waits for ever. */
 TEST(ForkOrder, ThreadsPassWhileTheForkWaits) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";
