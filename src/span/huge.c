@@ -115,7 +115,10 @@ static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t
 static bool may_be_empty(uintptr_t at) {
     uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
     uintptr_t before = lm_load_relaxed(place);
-    if (before != 0 && lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0) return false;
+    /* Relaxed: a word by itself. A program that has shut itself in must not ask. */
+    if (before != 0 && !lm_load_relaxed(&lm_space.worker_forbidden) &&
+        lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0)
+        return false;
     lm_store_relaxed(place, at);
     return true;
 }
