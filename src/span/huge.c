@@ -111,13 +111,13 @@ static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t
 }
 
 /* Relaxed, both: places by themselves. One that is filled, or another object's by now, costs or
- * gives a mark. */
+ * gives a mark. A program that has shut itself in must not ask: there each counts as empty. */
 static bool may_be_empty(uintptr_t at) {
     uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
     uintptr_t before = lm_load_relaxed(place);
-    /* Relaxed: a word by itself. A program that has shut itself in must not ask. */
-    if (before != 0 && !lm_load_relaxed(&lm_space.worker_forbidden) &&
-        lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0)
+    bool shut_in = lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: a word by itself */
+    if (before != 0 &&
+        (shut_in || lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0))
         return false;
     lm_store_relaxed(place, at);
     return true;

@@ -34,14 +34,15 @@ std::string mark_of(const void *p) {
     return "unmapped";
 }
 
-class HugeLarge : public unit::HeapTest {
+class HugeLarge : public unit::PausedWorkerTest {
   protected:
     void SetUp() override {
-        unit::HeapTest::SetUp();
+        unit::PausedWorkerTest::SetUp();
         lm_huge_took(0);
         char *p = (char *)lm_large_alloc(8 * kMiB, 1, nullptr);
         bool marks = mark_of(p + 4 * kMiB) == "hg";
         lm_block_free(p);
+        lm_purge_all();
         if (!marks)
             GTEST_SKIP() << "this system keeps no marks for huge pages, or does not show them";
     }
@@ -191,7 +192,6 @@ TEST_F(HugeLarge, EachThatIsFilledAtOnce) {
 
 /* The system moves no range of pages of two kinds: the object would have to be copied. */
 TEST_F(HugeLarge, IsMovedAndNotCopied) {
-    lm_purge_allow(true); /* who has shut itself in has its objects copied */
     char *p = (char *)lm_large_alloc(16 * kMiB, 1, nullptr);
     void *behind = lm_large_alloc(kMiB, 1, nullptr);
     memset(p, 1, 16 * kMiB);
@@ -200,7 +200,6 @@ TEST_F(HugeLarge, IsMovedAndNotCopied) {
     if (q == nullptr) {
         lm_block_free(p);
         lm_block_free(behind);
-        lm_purge_allow(false);
         GTEST_SKIP() << "this system moves no pages";
     }
     EXPECT_NE(p, q);
@@ -208,7 +207,21 @@ TEST_F(HugeLarge, IsMovedAndNotCopied) {
     EXPECT_EQ(LM_KIND_CLEAN, page->kind) << "its pages are elsewhere now";
     lm_block_free(q);
     lm_block_free(behind);
+}
+
+/* Nobody may ask there whether an object was filled. */
+TEST_F(HugeLarge, FewInAProgramThatHasShutItselfIn) {
     lm_purge_allow(false);
+    std::vector<char *> all(40);
+    size_t marked = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        for (char *&p : all) {
+            ASSERT_NE(nullptr, p = (char *)lm_large_alloc(8 * kMiB, 1, nullptr));
+            marked += mark_of(whole(p)) == "hg";
+        }
+        EXPECT_EQ(16u * (turn + 1), marked);
+        for (char *p : all) lm_block_free(p);
+    }
 }
 
 } // namespace

@@ -19,6 +19,10 @@ static pthread_key_t key[2000];
 static int keys;
 static void *handed_over[64];
 
+/* In a crowd all are there at once, or it would be chance how many heaps there are at a time. */
+static pthread_barrier_t all_there;
+static bool crowded;
+
 /* A constructor, because loam takes a key for the first thread that allocates. */
 __attribute__((constructor)) static void take_all(void) {
     while (keys < 2000 && pthread_key_create(&key[keys], NULL) == 0) keys++;
@@ -32,6 +36,7 @@ static void *run(void *number) {
         CHECK(block[i], "malloc returned NULL");
         memset(block[i], 1, 100);
     }
+    if (crowded) pthread_barrier_wait(&all_there);
     void *mine = malloc(1000);
     void *other = __atomic_exchange_n(&handed_over[n % 64], mine, __ATOMIC_ACQ_REL);
     free(other);
@@ -88,10 +93,13 @@ static void *live_on(void *unused) {
 static void crowd(size_t from, size_t to) {
     enum { at_a_time = 64 };
     pthread_t thread[at_a_time];
+    crowded = true;
+    CHECK(pthread_barrier_init(&all_there, NULL, at_a_time) == 0, "no barrier");
     for (size_t n = from; n < to; n += at_a_time) {
         for (size_t i = 0; i < at_a_time; i++) start(&thread[i], NULL, n + i);
         for (size_t i = 0; i < at_a_time; i++) join(thread[i]);
     }
+    pthread_barrier_destroy(&all_there);
 }
 
 static void expect_flat(void (*threads)(size_t from, size_t to)) {
