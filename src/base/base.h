@@ -12,6 +12,7 @@
  *   owner       the thread that may touch a page's local free list without atomics
  *   remote free a free by a thread that is not the owner
  *   orphan      a page whose owner ended
+ *   vacant      of a page: no block of it is in use, and it stays with its heap all the same
  *   arena       all slices, in one growing range of addresses
  *   dirty       free memory that still occupies RAM
  *   purge       giving dirty memory back to the system

@@ -39,6 +39,7 @@ static void forget_lists(lm_heap_t *heap) {
     heap->foreign_bytes = 0;
     heap->notified = NULL;
     heap->pages = heap->trim_at = 0;
+    heap->vacant = 0;
 }
 
 /* What is to be forgotten. */

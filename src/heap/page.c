@@ -5,6 +5,10 @@
  *     ^                   ^ └──────── chosen again ───────────────────────┘  │
  *     └───────────────────┴───────────── every block is back ────────────────┘
  *
+ * Where a page has few blocks, one empty page a class stays, as a partial one: it is vacant. A program with
+ * a dozen objects of 20 KiB would otherwise give a page back and take it again with every few of them. Vacant
+ * pages go when the heap has given a quarter of its pages back, and while its thread sleeps.
+ *
  * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that low
  * and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty". So a refill
  * finds several blocks, not one. Before memory is taken anew, it looks for fewer (awake_early).
@@ -15,7 +19,13 @@
 #include "heap/room.h"
 #include "heap/secure.h"
 
-enum { CARVE_LEAST = 512, CARVE_MOST = 4096 /* bytes */, WAKE_MOST = 16 };
+enum {
+    CARVE_LEAST = 512, /* bytes, as the next two */
+    CARVE_MOST = 4096,
+    VACANT_LEAST = 2048, /* larger blocks are few in a page */
+    VACANT_FEW = 3,      /* so many are no sign that the heap shrinks */
+    WAKE_MOST = 16,
+};
 
 LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_bytes, bool crowded,
                           bool *zero) {
@@ -221,6 +231,26 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
+/* An empty partial page stays where no other of its class has free blocks. A first-class heap, which may
+ * have a limit, gives it back. */
+static bool stays(const lm_heap_t *heap, const lm_page_t *page) {
+    const lm_node_t *link = &page->link;
+    return page->block_bytes > VACANT_LEAST && link->next == link && heap->whole == NULL;
+}
+
+/* Whether a quarter of the pages are gone since the last trim, or half of what there were at most. */
+static bool shrinks(const lm_heap_t *heap) {
+    size_t vacant = heap->vacant > VACANT_FEW ? heap->vacant : 0;
+    return heap->pages <= heap->trim_at + vacant;
+}
+
+static void release_vacant(lm_heap_t *heap, unsigned size_class) {
+    lm_node_t *first = heap->partial[size_class].first;
+    if (first == NULL) return;
+    lm_page_t *page = LM_CONTAINER(first, lm_page_t, link);
+    if (lm_page_outside(page) == 0) lm_page_release(heap, page);
+}
+
 /* Whether all blocks outside the current page are in the heap's head or on `remote`: then nobody can
  * free one, and nobody but malloc can touch the page. */
 static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
@@ -235,6 +265,7 @@ static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
 void lm_page_trim(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_page_t *page = heap->current[c];
+        if (c >= LM_SMALL_CLASSES) release_vacant(heap, c);
         if (page == NULL || !unused(heap, page)) continue;
         lm_block_t *head, *tail;
         uint32_t n = lm_remote_take(page, &head, &tail);
@@ -242,6 +273,7 @@ void lm_page_trim(lm_heap_t *heap) {
         if (!heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
         lm_page_release(heap, page);
     }
+    heap->vacant = 0;
     heap->trim_at = heap->pages - (heap->pages + 3) / 4;
 }
 
@@ -264,8 +296,11 @@ void lm_page_event(lm_page_t *page) {
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
     /* The current page stays: the next malloc of its class would only ask for another. */
     if (page->live == 0 && page->place == LM_AT_PARTIAL) {
-        lm_page_release(heap, page);
-        if (heap->pages <= heap->trim_at) lm_page_trim(heap);
+        if (stays(heap, page))
+            heap->vacant++;
+        else
+            lm_page_release(heap, page);
+        if (shrinks(heap)) lm_page_trim(heap);
     }
     lm_biased_leave(&heap->lock);
 }

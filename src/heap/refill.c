@@ -245,6 +245,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         if (page == NULL && shares) page = lm_orphan_adopt(heap, size_class);
         if (page == NULL) page = lm_page_create(heap, size_class);
         if (page == NULL) return NULL;
+        if (page->place == LM_AT_PARTIAL && page->live == 0 && heap->vacant > 0) heap->vacant--;
         lm_page_unlink(heap, page);
         page->place = LM_AT_CURRENT;
         lm_store_relaxed(&page->owner,

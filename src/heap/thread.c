@@ -354,6 +354,7 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
     }
     heap->left_behind = 0;
     heap->trim_at = 0;
+    heap->vacant = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].shared = 0;
 }
 

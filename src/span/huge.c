@@ -116,8 +116,7 @@ static bool may_be_empty(uintptr_t at) {
     uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
     uintptr_t before = lm_load_relaxed(place);
     bool shut_in = lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: a word by itself */
-    if (before != 0 &&
-        (shut_in || lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0))
+    if (before != 0 && (shut_in || lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0))
         return false;
     lm_store_relaxed(place, at);
     return true;

@@ -170,7 +170,11 @@ TEST_F(HugeLarge, FewOfWhichTheEndsAreTouched) {
             marked += mark_of(whole(p)) == "hg";
         }
         /* One of 32 of 4 MiB is two huge pages and nothing else. */
-        EXPECT_LE(marked, bytes == 4 * kMiB ? 24u : 16u) << bytes;
+        size_t most = bytes == 4 * kMiB ? 24 : 16;
+        /* The secure build reads a few places of what it hands out, drawn at random. A page that was
+         * read is in memory, and one of these may be the page that is asked about. */
+        if (LM_SECURE) most += 4;
+        EXPECT_LE(marked, most) << bytes;
         EXPECT_GT(marked, 0u) << bytes;
         for (char *p : all) lm_block_free(p);
     }
