@@ -247,21 +247,36 @@ static void try_again(size_t spans) {
 }
 
 void lm_refused_retry(void) {
+    lm_store_relaxed(&lm_space.unlocked, false); /* relaxed: the lock is held */
     lm_space.retry_wait = 0;
     try_again(SIZE_MAX);
 }
 
+/* The lock may be held by the worker, at the end of its last turn, or by the malloc that the calling
+ * signal handler has interrupted. Then the worker's next turn does it. */
 void lm_purge_unlocked(void) {
-    /* Relaxed: memory that is refused at this moment was locked a moment ago, and waits for a
-     * turn. */
-    if (lm_load_relaxed(&lm_space.refused_slices) == 0 || !lm_lock_try(&lm_space.lock)) return;
-    lm_refused_retry();
-    lm_lock_give(&lm_space.lock);
-    lm_purge_poke(false);
+    /* Relaxed, here and below: the flag is a word by itself, read under the lock. */
+    if (lm_load_relaxed(&lm_space.refused_slices) == 0) {
+        /* The worker may be refused at this moment what was locked a moment ago. */
+        if (lm_os_worker_running()) lm_store_relaxed(&lm_space.unlocked, true);
+        return;
+    }
+    bool now = lm_lock_try(&lm_space.lock);
+    if (now) {
+        lm_refused_retry();
+        lm_lock_give(&lm_space.lock);
+    } else {
+        lm_store_relaxed(&lm_space.unlocked, true);
+    }
+    lm_purge_poke(!now);
 }
 
 void lm_refused_turn(void) {
     lm_space.turn++;
+    if (lm_load_relaxed(&lm_space.unlocked)) { /* relaxed: as above */
+        lm_refused_retry();
+        return;
+    }
     if ((int32_t)(lm_space.turn - lm_space.retry_turn) < 0) return; /* turns wrap around */
     uint32_t wait = lm_space.retry_wait;
     wait = wait == 0 ? 1 : wait < RETRY_TURNS ? 2 * wait : RETRY_TURNS;

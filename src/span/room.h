@@ -53,6 +53,7 @@ typedef struct lm_space {
     uint32_t turn;         /* counts ticks of the worker and, without one, spans given back */
     uint32_t retry_turn;   /* the turn in which refused spans are tried again */
     uint32_t retry_wait;   /* turns between the last attempt and that one */
+    bool unlocked;         /* atomic: memory was unlocked; the next turn tries them all again */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
     size_t spare_slices; /* inside the arena, of ranges */
     size_t gone_slices;  /* of spans of kind GONE, which are gone_spans in number */

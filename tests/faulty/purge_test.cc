@@ -220,6 +220,27 @@ TEST(PurgeLocked, TheWorkerEndsAndTheNextOneTriesAgain) {
     });
 }
 
+/* munlock does not wait for the lock: it may have interrupted its holder. */
+TEST(PurgeLocked, ItSaysSoWhileTheArenasLockIsHeld) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    in_child([](Found &) {
+        lm_purge_policy.delay_ms = 20;
+        Locked it(16);
+        it.lock(100, 300);
+        loam_free(it.start);
+        EXPECT_TRUE(soon([] { return stats().purges > 0 && !lm_os_worker_running(); }));
+        EXPECT_GT(stats().dirty_bytes, 0u);
+        lm_faulty_lock(nullptr, 0);
+        lm_lock_take(&lm_space.lock);
+        std::thread(lm_purge_unlocked).join();
+        lm_lock_give(&lm_space.lock);
+        EXPECT_TRUE(soon([] { return stats().dirty_bytes == 0; }));
+        EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
+        lm_purge_allow(false), lm_purge_allow(true);
+        lm_span_check();
+    });
+}
+
 TEST(PurgeLocked, TheProgramSaysThatItHasUnlocked) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     in_child([](Found &) {
