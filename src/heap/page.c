@@ -5,9 +5,10 @@
  *     ^                   ^ └──────── chosen again ───────────────────────┘  │
  *     └───────────────────┴───────────── every block is back ────────────────┘
  *
- * Where a page has few blocks, one empty page a class stays, as a partial one: it is vacant. A program with
- * a dozen objects of 20 KiB would otherwise give a page back and take it again with every few of them. Vacant
- * pages go when the heap has given a quarter of its pages back, and while its thread sleeps.
+ * Where a page has few blocks, one empty page a class stays, as a partial one: it is vacant. A
+ * program with a dozen objects of 20 KiB would otherwise give a page back and take it again with
+ * every few of them. Vacant pages go when the heap has given a quarter of its pages back, and while
+ * its thread sleeps.
  *
  * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that low
  * and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty". So a refill
@@ -23,7 +24,7 @@ enum {
     CARVE_LEAST = 512, /* bytes, as the next two */
     CARVE_MOST = 4096,
     VACANT_LEAST = 2048, /* larger blocks are few in a page */
-    VACANT_FEW = 3,      /* so many are no sign that the heap shrinks */
+    VACANT_FEW = 3,      /* up to so many do not count as gone: see shrinks */
     WAKE_MOST = 16,
 };
 
@@ -231,14 +232,15 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
-/* An empty partial page stays where no other of its class has free blocks. A first-class heap, which may
- * have a limit, gives it back. */
+/* An empty partial page stays where no other of its class has free blocks. A first-class heap,
+ * which may have a limit, gives it back. */
 static bool stays(const lm_heap_t *heap, const lm_page_t *page) {
     const lm_node_t *link = &page->link;
     return page->block_bytes > VACANT_LEAST && link->next == link && heap->whole == NULL;
 }
 
-/* Whether a quarter of the pages are gone since the last trim, or half of what there were at most. */
+/* Whether a quarter of the pages are gone since the last trim, or half of what there were at most.
+ * Vacant pages count as gone. */
 static bool shrinks(const lm_heap_t *heap) {
     size_t vacant = heap->vacant > VACANT_FEW ? heap->vacant : 0;
     return heap->pages <= heap->trim_at + vacant;

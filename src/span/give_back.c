@@ -252,8 +252,8 @@ void lm_refused_retry(void) {
     try_again(SIZE_MAX);
 }
 
-/* The lock may be held by the worker, at the end of its last turn, or by the malloc that the calling
- * signal handler has interrupted. Then the worker's next turn does it. */
+/* The lock may be held by the worker, at the end of its last turn, or by the malloc that the
+ * calling signal handler has interrupted. Then the worker's next turn does it. */
 void lm_purge_unlocked(void) {
     /* Relaxed, here and below: the flag is a word by itself, read under the lock. */
     if (lm_load_relaxed(&lm_space.refused_slices) == 0) {

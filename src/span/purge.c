@@ -90,7 +90,8 @@ bool lm_purge_tick(void) {
         purged += part = lm_purge_one(ticks);
     lm_purge_remember(purged);
     if (!never()) (void)lm_tails_purge(ticks);
-    /* What was refused keeps no worker: there may be no end of it. Relaxed: as in lm_purge_unlocked. */
+    /* What was refused keeps no worker: there may be no end of it. Relaxed: as in
+     * lm_purge_unlocked. */
     bool again = lm_space.refused_slices > 0 && lm_load_relaxed(&lm_space.unlocked);
     return (lm_space_due() > 0 || again) && !never();
 }

@@ -220,16 +220,21 @@ TEST(PurgeLocked, TheWorkerEndsAndTheNextOneTriesAgain) {
     });
 }
 
+/* Frees an object of which a part is locked. The worker has given back the rest, and has ended. */
+void refused_in_part() {
+    lm_purge_policy.delay_ms = 20;
+    Locked it(16);
+    it.lock(100, 300);
+    loam_free(it.start);
+    EXPECT_TRUE(soon([] { return stats().purges > 0 && !lm_os_worker_running(); }));
+    EXPECT_GT(stats().dirty_bytes, 0u);
+}
+
 /* munlock does not wait for the lock: it may have interrupted its holder. */
 TEST(PurgeLocked, ItSaysSoWhileTheArenasLockIsHeld) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     in_child([](Found &) {
-        lm_purge_policy.delay_ms = 20;
-        Locked it(16);
-        it.lock(100, 300);
-        loam_free(it.start);
-        EXPECT_TRUE(soon([] { return stats().purges > 0 && !lm_os_worker_running(); }));
-        EXPECT_GT(stats().dirty_bytes, 0u);
+        refused_in_part();
         lm_faulty_lock(nullptr, 0);
         lm_lock_take(&lm_space.lock);
         std::thread(lm_purge_unlocked).join();
@@ -244,12 +249,7 @@ TEST(PurgeLocked, ItSaysSoWhileTheArenasLockIsHeld) {
 TEST(PurgeLocked, TheProgramSaysThatItHasUnlocked) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     in_child([](Found &) {
-        lm_purge_policy.delay_ms = 20;
-        Locked it(16);
-        it.lock(100, 300);
-        loam_free(it.start);
-        EXPECT_TRUE(soon([] { return stats().purges > 0 && !lm_os_worker_running(); }));
-        EXPECT_GT(stats().dirty_bytes, 0u);
+        refused_in_part();
         lm_purge_unlocked(); /* it is not true: one more attempt */
         EXPECT_TRUE(soon([] { return !lm_os_worker_running(); }));
         EXPECT_GT(stats().dirty_bytes, 0u);
