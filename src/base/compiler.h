@@ -336,6 +336,17 @@ enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
 #define LM_IN_RETURN_REGISTER(p) ((void)0)
 #endif
 
+/* Adds to a word that only this thread writes, and others may read: by one instruction, for which
+ * compilers do not take an atomic load and store. */
+#if LM_TSAN
+#define lm_owner_add(p, n) lm_store_relaxed((p), lm_load_relaxed(p) + (n))
+#else
+#define lm_owner_add(p, n) ((void)(*(p) += (n)))
+#endif
+
+/* Keeps compilers from making this code and another's, which does the same, into one with a jump to it. */
+#define LM_KEEP_APART(name) __asm__ volatile("# " name)
+
 /* A counter that runs evenly, and is read in some 10 ns or less, where the processor has one that programs may read;
  * how fast it runs must be measured. LM_TICKS: whether there is one. */
 #if defined(__x86_64__) || defined(__aarch64__)

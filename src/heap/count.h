@@ -34,12 +34,12 @@ extern lm_heap_counts_t lm_heap_counts;
 /* n blocks of the page, which the heap owns, become ready to be handed out once more; are put back. For who may
  * change head[]. Relaxed: read by who asks for statistics. */
 LM_INLINE void lm_count_again(lm_page_t *page, size_t n) {
-    lm_store_relaxed(&page->again, page->again + n);
+    lm_owner_add(&page->again, n);
 }
 LM_INLINE void lm_count_back(lm_page_t *page, size_t n) {
     /* The analyzer does not know that a heap with blocks in head[] has a current page. */
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-    lm_store_relaxed(&page->again, page->again - n);
+    lm_owner_add(&page->again, (size_t)0 - n);
 }
 
 /* The same for blocks of that class of pages that the heap does not own. */

@@ -32,8 +32,6 @@ typedef struct lm_foreign {
     lm_block_t *first;
     uint16_t room;    /* blocks that may still come */
     uint16_t granted; /* that, and how many there are */
-    /* head[] holds such blocks now, or a larger class's, and not those of current[] */
-    bool handed_out;
     uint8_t shared;      /* blocks taken from the common heap */
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;
@@ -67,9 +65,17 @@ extern lm_order_t lm_order; /* atomic: changed by any thread, at any time */
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
 enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2, LM_BRANCHES_FEW = 8 };
 
+/* What the list of a class holds. */
+typedef enum lm_holds {
+    LM_HOLDS_FREED,  /* blocks of current[] that came back */
+    LM_HOLDS_CARVED, /* blocks of current[] that nobody has ever had */
+    LM_HOLDS_OTHERS  /* blocks of other threads' pages, or of a larger class's */
+} lm_holds_t;
+
 typedef struct LM_ALIGNED(64) lm_heap {
     lm_block_t *head[LM_CLASSES];   /* ready to hand out */
     lm_page_t *current[LM_CLASSES]; /* the page that head[] came from */
+    uint8_t holds[LM_CLASSES];      /* lm_holds_t: what blocks are in head[] */
 
     /* Below: under the lock, except where said. */
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
@@ -141,6 +147,13 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
 extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
 extern LM_HIDDEN lm_heap_t lm_heap_empty;
+
+/* Whether the block of the page that the heap, the caller's, handed out last was never used: it is
+ * zero but for its link. */
+LM_INLINE bool lm_page_virgin(const lm_heap_t *heap, const lm_page_t *page) {
+    return page->fresh && !LOAM_DEBUG && heap->current[page->size_class] == page &&
+           heap->holds[page->size_class] == LM_HOLDS_CARVED;
+}
 
 /* ---- Links of free lists ---- */
 
@@ -232,7 +245,12 @@ LM_INLINE void lm_given(void *p) { (void)p; }
 
 /* ---- The two fast paths, on blocks ---- */
 
-void *lm_block_alloc_slow(size_t bytes);
+/* What lm_block_alloc says, for where the list of the heap's class is empty. The heap is the
+ * thread's, or the empty one. */
+void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap);
+
+/* The same for more than LM_BLOCK_MOST. */
+void *lm_block_alloc_large(size_t bytes);
 void lm_block_free_slow(void *p, lm_page_t *page);
 void lm_free_foreign(void *p); /* outside the arena: of a range, NULL; the rest is reported */
 void lm_page_event(lm_page_t *page);
@@ -241,32 +259,47 @@ void lm_page_event(lm_page_t *page);
  * it. NULL: nobody is asked. Set before main (override/owner.c). */
 extern bool (*lm_free_elsewhere)(void *p);
 
-/* The first block of a list; NULL iff it is empty. The heap is read here and not before: compilers would
- * share what follows between the two ranges of sizes, with a jump into it. */
-LM_INLINE void *lm_block_pop(size_t size_class) {
-    lm_heap_t *heap = lm_heap_self;
+/* The first block of the heap's list; NULL iff it is empty. */
+LM_INLINE lm_block_t *lm_block_pop_of(lm_heap_t *heap, size_t size_class) {
     lm_block_t *block = heap->head[size_class];
     LM_IN_RETURN_REGISTER(block);
     if (LM_LIKELY(block != NULL)) heap->head[size_class] = lm_link_get(block);
     return block;
 }
 
+/* The same. The next one is read ahead: its link is the first thing that the next malloc needs, and
+ * it is often in no cache. */
+LM_INLINE lm_block_t *lm_block_pop(lm_heap_t *heap, size_t size_class) {
+    lm_block_t *block = lm_block_pop_of(heap, size_class);
+    if (LM_LIKELY(block != NULL)) LM_PREFETCH(heap->head[size_class]);
+    return block;
+}
+
 /* At least bytes bytes, aligned to 16; NULL with errno ENOMEM iff there is no memory. */
 LM_INLINE void *lm_block_alloc(size_t bytes) {
     if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
-        void *block = lm_block_pop(lm_class_small(bytes));
-        if (LM_LIKELY(block != NULL)) return lm_taken(block);
-    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
-        void *block = lm_block_pop(lm_class_medium(bytes));
-        if (LM_LIKELY(block != NULL)) return lm_taken(block);
+        size_t size_class = (bytes + 15) >> 4; /* lm_class_small would cut it to an unsigned */
+        lm_heap_t *heap = lm_heap_self;
+        lm_block_t *block = lm_block_pop(heap, size_class);
+        return lm_taken(LM_LIKELY(block != NULL) ? block : lm_block_take(bytes, size_class, heap));
     }
-    return lm_taken(lm_block_alloc_slow(bytes));
+    if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
+        size_t size_class = lm_class_medium(bytes);
+        lm_heap_t *heap = lm_heap_self;
+        lm_block_t *block = lm_block_pop(heap, size_class);
+        LM_KEEP_APART("medium");
+        return lm_taken(LM_LIKELY(block != NULL) ? block : lm_block_take(bytes, size_class, heap));
+    }
+    return lm_taken(lm_block_alloc_large(bytes));
 }
 
-/* The same for at most LM_SMALL_MOST bytes, which nobody looks at. */
+/* The same for at most LM_SMALL_MOST bytes, which nobody looks at. Without reading ahead: who asks
+ * for this counts instructions. */
 LM_INLINE void *lm_block_alloc_small(size_t bytes) {
-    void *block = lm_block_pop((bytes + 15) >> 4); /* lm_class_small would cut it to an unsigned */
-    return LM_LIKELY(block != NULL) ? block : lm_block_alloc_slow(bytes);
+    size_t size_class = (bytes + 15) >> 4;
+    lm_heap_t *heap = lm_heap_self;
+    lm_block_t *block = lm_block_pop_of(heap, size_class);
+    return LM_LIKELY(block != NULL) ? block : lm_block_take(bytes, size_class, heap);
 }
 
 /* From where the page is known. */

@@ -73,7 +73,6 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     page->foreign_class = (uint8_t)size_class;
     page->place = LM_AT_NOWHERE;
     page->fresh = zero;
-    page->virgin = false;
     page->link = (lm_node_t){NULL, NULL};
     page->heap = heap;
     lm_count_page(page);
@@ -133,7 +132,6 @@ LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
     __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
     lm_store_relaxed(&page->live, page->live + n);
-    page->virgin = page->fresh && !LOAM_DEBUG;
     return list;
 }
 
@@ -162,10 +160,7 @@ void lm_page_unlink(lm_heap_t *heap, lm_page_t *page) {
         lm_store_relaxed(&page->live, page->live + page->bias);
         page->bias = 0;
     }
-    if (page->place == LM_AT_CURRENT) {
-        heap->current[page->size_class] = NULL;
-        page->virgin = false;
-    }
+    if (page->place == LM_AT_CURRENT) heap->current[page->size_class] = NULL;
     page->place = LM_AT_NOWHERE;
 }
 
@@ -259,7 +254,7 @@ static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
     uint32_t outside = lm_page_outside(page),
              remote = lm_remote_count(lm_load_acquire(&page->remote));
     lm_block_t *block = heap->head[page->size_class];
-    if (heap->foreign[page->size_class].handed_out) block = NULL;
+    if (heap->holds[page->size_class] == LM_HOLDS_OTHERS) block = NULL;
     for (; block != NULL && outside > remote; outside--) block = lm_link_get(block);
     return block == NULL && outside == remote;
 }
@@ -272,7 +267,7 @@ void lm_page_trim(lm_heap_t *heap) {
         lm_block_t *head, *tail;
         uint32_t n = lm_remote_take(page, &head, &tail);
         if (n > 0) lm_page_put(page, head, tail, n);
-        if (!heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
+        if (heap->holds[c] != LM_HOLDS_OTHERS) lm_heap_return_head(heap, c);
         lm_page_release(heap, page);
     }
     heap->vacant = 0;

@@ -41,7 +41,6 @@ static LM_NOINLINE lm_block_t *list_of_remote(lm_page_t *page) {
     uint32_t count = lm_remote_take(page, &list, &tail);
     if (count == 0) return NULL;
     lm_count_again(page, count);
-    page->virgin = false;
     return list;
 }
 
@@ -147,7 +146,6 @@ static lm_block_t *cut(lm_page_t *page, uint32_t n) {
     page->free = lm_link_get(tail);
     lm_store_release(&page->live, page->live + taken);
     lm_count_again(page, taken);
-    page->virgin = false;
     lm_link_set(tail, NULL);
     return list;
 }
@@ -211,7 +209,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
     bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
-    class->handed_out = false;
+    heap->holds[size_class] = LM_HOLDS_FREED;
     read_ahead(heap, size_class);
     if (page != NULL) {
         list = list_of(page);
@@ -227,13 +225,15 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             searched(class, other != NULL || list != NULL);
         }
         if (list != NULL) {
-            class->handed_out = true;
-            if (page != NULL) page->virgin = false; /* some may be this page's */
+            heap->holds[size_class] = LM_HOLDS_OTHERS;
             return list;
         }
         if (other != NULL) read_ahead_page(other);
         if (page != NULL) {
-            if (other == NULL && (list = lm_page_carve(page)) != NULL) return list;
+            if (other == NULL && (list = lm_page_carve(page)) != NULL) {
+                heap->holds[size_class] = LM_HOLDS_CARVED;
+                return list;
+            }
             if (page->carved < page->capacity)
                 lm_page_to_partial(heap, page);
             else
@@ -303,6 +303,8 @@ static LM_COLD void *from_room_made(unsigned size_class) {
 }
 
 LM_NOINLINE void *lm_block_refill(unsigned size_class) {
+    /* Nobody has a list or a page of class 0, of no bytes: so only here is it asked for. */
+    if (LM_UNLIKELY(size_class == 0)) return lm_block_alloc(1);
     LM_METER(slow());
     void *block = from_other_page(size_class);
     if (LM_UNLIKELY(block == NULL)) block = from_room_made(size_class);
@@ -310,34 +312,37 @@ LM_NOINLINE void *lm_block_refill(unsigned size_class) {
     return block;
 }
 
-/* Nobody has a list or a page of class 0, of no bytes: so only here is it asked for. */
-LM_INLINE void *alloc_block(size_t bytes) {
-    unsigned size_class = lm_class_of(bytes);
-    lm_heap_t *heap = lm_heap_self;
-    lm_page_t *page = heap->current[size_class];
-    lm_block_t *block;
-    /* The list may be there after all: the worker had hidden it for a moment (idle.c). */
-    if (LM_LIKELY(page != NULL) && LM_LIKELY(heap->head[size_class] == NULL) &&
-        LM_LIKELY((block = lm_page_take(page)) != NULL)) {
-        heap->foreign[size_class].handed_out = false;
-        heap->head[size_class] = lm_link_get(block);
-        return block;
-    }
-    return LM_LIKELY(size_class != 0) ? lm_block_refill(size_class) : lm_block_alloc(1);
-}
-
 LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");
 
-static LM_NOINLINE void *alloc_unquiet(size_t bytes) {
-    if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
-    if (LM_UNLIKELY(bytes == 0)) return lm_block_alloc(1);
-    lm_beat_if_asked();
-    /* Relaxed: a word by itself. */
-    if (lm_load_relaxed(&lm_sampling.rate) != 0) return lm_sampled_slow(bytes, lm_class_of(bytes));
-    return alloc_block(bytes);
+/* From the current page, if blocks of it are free. The heap's list is empty. */
+LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
+    lm_page_t *page = heap->current[size_class];
+    lm_block_t *block;
+    if (LM_LIKELY(page != NULL) && LM_LIKELY((block = lm_page_take(page)) != NULL)) {
+        heap->holds[size_class] = LM_HOLDS_FREED;
+        LM_IN_RETURN_REGISTER(block);
+        lm_block_t *next = lm_link_get(block);
+        heap->head[size_class] = next;
+        LM_PREFETCH(next);
+        return block;
+    }
+    return lm_block_refill((unsigned)size_class);
 }
 
-void *lm_block_alloc_slow(size_t bytes) {
-    if (LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return alloc_unquiet(bytes);
-    return alloc_block(bytes);
+static LM_NOINLINE void *take_unquiet(size_t bytes, size_t size_class) {
+    lm_beat_if_asked();
+    /* Relaxed: a word by itself. */
+    if (lm_load_relaxed(&lm_sampling.rate) != 0) return lm_sampled_slow(bytes, (unsigned)size_class);
+    lm_heap_t *heap = lm_heap_self;
+    void *block = lm_block_pop_of(heap, size_class); /* who was asked may have filled the list */
+    return block != NULL ? block : take(size_class, heap);
 }
+
+/* The heap comes from the fast path, which has met an empty list in it. Read anew, it might be
+ * another: the worker hides a heap for a moment (idle.c), and what it hid may have a list. */
+void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap) {
+    if (LM_UNLIKELY(bytes > lm_peek(&lm_quiet_most))) return take_unquiet(bytes, size_class);
+    return take(size_class, heap);
+}
+
+void *lm_block_alloc_large(size_t bytes) { return lm_large_alloc(bytes, 1, NULL); }

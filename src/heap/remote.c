@@ -163,10 +163,10 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
     lm_later_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
-        if (foreign->handed_out) {
+        if (heap->holds[c] == LM_HOLDS_OTHERS) {
             lm_foreign_send_back(NULL, heap->head[c]);
             heap->head[c] = NULL;
-            foreign->handed_out = false;
+            heap->holds[c] = LM_HOLDS_FREED;
         }
         if (foreign->first != NULL) lm_foreign_send(NULL, lm_foreign_unlist(foreign));
     }

@@ -38,11 +38,9 @@ size_t lm_good_size(size_t bytes) {
 /* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
 LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
     if (LM_UNLIKELY(p == NULL)) return NULL;
-    /* Never used: only the link of the free list has been written. Only the owner can know: the common
-     * heap's pages may have moved on. */
     lm_page_t *page = lm_page_of(p);
     if (LM_TRAILER > 0 && page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
-    bool virgin = lm_peek(&page->owner) == lm_thread_token() && page->virgin;
+    bool virgin = lm_page_virgin(lm_heap_self, page);
     size_t most =
         LM_TRAILER > 0 || !all ? bytes : page->block_bytes; /* a sampled object has it, too */
     return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : most), bytes);
@@ -95,7 +93,7 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
 
 /* A sampled object has the size that was asked for, not that of its class. */
 static LM_NOINLINE void *alloc_aligned_sampled(size_t whole, size_t bytes, size_t align) {
-    void *p = lm_taken(lm_block_alloc_slow(whole));
+    void *p = lm_block_alloc(whole);
     lm_page_t *page = p != NULL ? lm_page_of(p) : NULL;
     bool sampled = page != NULL && page->kind == LM_KIND_SAMPLED;
     return sampled ? lm_sampled_place(page, p, bytes, align) : p;
@@ -106,7 +104,7 @@ static LM_NOINLINE void *alloc_aligned_slow(unsigned size_class, size_t bytes, s
     /* Relaxed: a word by itself. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
         return alloc_aligned_sampled(whole, bytes, align);
-    return lm_taken(lm_block_alloc_slow(whole));
+    return lm_block_alloc(whole);
 }
 
 /* Not marked yet; *zero as for lm_large_alloc. */
@@ -117,7 +115,7 @@ LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     unsigned size_class = align <= LM_BLOCK_MOST ? lm_class_aligned(whole, align) : 0;
     if (size_class == 0) return lm_large_alloc(lm_large_need(whole), align, zero);
     if (zero != NULL) *zero = false;
-    void *block = lm_block_pop(size_class);
+    void *block = lm_block_pop(lm_heap_self, size_class);
     return LM_LIKELY(block != NULL) ? lm_taken(block)
                                     : alloc_aligned_slow(size_class, bytes, align);
 }

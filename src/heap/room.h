@@ -40,7 +40,6 @@ LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     uint32_t carved = page->carved;
     lm_count_again(page, carved - page->live);
     page->free = NULL;
-    page->virgin = false;
     /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
     lm_store_release(&page->live, carved);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -121,7 +121,6 @@ static lm_block_t *take_some(lm_heap_t *heap, lm_page_t *page) {
         return lm_page_take(page);
     lm_block_t *list = page->free;
     page->free = cut(list, n);
-    page->virgin = false;
     lm_store_release(&page->live, page->live + n); /* release: as in lm_page_take */
     lm_count_again(page, n);
     return list;
@@ -132,15 +131,16 @@ static bool samples(const lm_heap_t *heap) {
 }
 
 /* Blocks in a list that the heap was refilled with: of other threads, or of the page. */
-static uint32_t length_of(const lm_block_t *list, const lm_page_t *page, bool others) {
+static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigned size_class) {
 #if !LM_SECURE
     /* Those that were just made lie side by side, up to the last that there is. */
-    if (!others && page->virgin) {
+    if (heap->holds[size_class] == LM_HOLDS_CARVED) {
+        const lm_page_t *page = heap->current[size_class];
         const char *end = lm_span_start(page) + (size_t)page->carved * page->block_bytes;
         return (uint32_t)((size_t)(end - (const char *)list) / page->block_bytes);
     }
 #else
-    (void)page, (void)others;
+    (void)heap, (void)size_class;
 #endif
     uint32_t count = 0;
     for (; list != NULL; list = lm_link_get(list)) count++;
@@ -149,9 +149,8 @@ static uint32_t length_of(const lm_block_t *list, const lm_page_t *page, bool ot
 
 void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
     if (!samples(heap) || heap->sample_rate == 0) return;
-    bool others = heap->foreign[size_class].handed_out;
-    uint32_t count = length_of(list, heap->current[size_class], others),
-             n = allowed(heap, size_class, count);
+    bool others = heap->holds[size_class] == LM_HOLDS_OTHERS;
+    uint32_t count = length_of(list, heap, size_class), n = allowed(heap, size_class, count);
     if (n >= count) return;
     lm_block_t *rest = cut(list, n);
     if (others) {
@@ -171,7 +170,7 @@ static void *of_current(lm_heap_t *heap, unsigned size_class) {
     if (page == NULL) return NULL;
     lm_block_t *block = take_some(heap, page);
     if (block == NULL) return NULL;
-    heap->foreign[size_class].handed_out = false;
+    heap->holds[size_class] = LM_HOLDS_FREED;
     heap->head[size_class] = lm_link_get(block);
     return block;
 }
@@ -200,7 +199,7 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class) {
         if (LM_LIKELY(count <= heap->sample_in) &&
             LM_LIKELY((block = lm_page_take(page)) != NULL)) {
             heap->sample_in -= count;
-            heap->foreign[size_class].handed_out = false;
+            heap->holds[size_class] = LM_HOLDS_FREED;
             heap->head[size_class] = lm_link_get(block);
             return block;
         }

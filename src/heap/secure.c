@@ -181,7 +181,7 @@ LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
 }
 
 LM_INLINE void *malloc_of(unsigned size_class, size_t size, size_t bytes, bool all) {
-    lm_block_t *block = lm_block_pop(size_class);
+    lm_block_t *block = lm_block_pop(lm_heap_self, size_class);
     return LM_LIKELY(block != NULL) ? begin(block, size, bytes, all) : malloc_slow(bytes, all);
 }
 

@@ -75,7 +75,7 @@ static void check_heap(lm_heap_t *heap, void *context) {
         if (current != NULL) check_page(heap, current, LM_AT_CURRENT);
         pages += current != NULL;
         for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
-            bool foreign = heap->foreign[c].handed_out;
+            bool foreign = heap->holds[c] == LM_HOLDS_OTHERS;
             if (foreign ? lm_page_of(b)->size_class < c : lm_page_of(b) != current)
                 broken("head", lm_page_of(b));
         }

@@ -206,7 +206,7 @@ void lm_heap_face(lm_heap_t *front) {
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     lm_block_t *head = heap->head[size_class], *tail = head;
     if (head == NULL) return;
-    if (heap->foreign[size_class].handed_out) {
+    if (heap->holds[size_class] == LM_HOLDS_OTHERS) {
         heap->head[size_class] = NULL;
         lm_foreign_send_back(heap, head);
         return;
@@ -220,7 +220,7 @@ void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
 
 void lm_heap_return_handed_out(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        if (heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
+        if (heap->holds[c] == LM_HOLDS_OTHERS) lm_heap_return_head(heap, c);
     }
 }
 
@@ -281,7 +281,7 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
         list = block;
         foreign->shared++;
     }
-    foreign->handed_out = true;
+    heap->holds[size_class] = LM_HOLDS_OTHERS;
     heap->head[size_class] = list;
     lm_lock_give(&lm_common_lock);
 }
@@ -328,7 +328,7 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
         if (used < KEPT_LEAST) used = KEPT_LEAST;
         bool kept = page != NULL && used <= room;
         if (kept) room -= used;
-        if (!kept || heap->foreign[c].handed_out) lm_heap_return_head(heap, c);
+        if (!kept || heap->holds[c] == LM_HOLDS_OTHERS) lm_heap_return_head(heap, c);
         lm_list_t pages = heap->partial[c];
         heap->partial[c].first = NULL;
         if (kept)

@@ -298,7 +298,8 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
     const lm_page_t *page = lm_page_of(p);
     size_t written = lm_to_clear(page, p, bytes, true); /* for recalloc */
     if (zero) written = 0;
-    if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() && page->virgin)
+    if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() &&
+        lm_page_virgin(lm_load_relaxed(&page->heap), page))
         written = sizeof(lm_block_t); /* as in lm_calloc */
     return lm_mark(lm_clear_large(p, written), bytes);
 }

@@ -81,11 +81,7 @@ typedef struct LM_ALIGNED(128) lm_page {
         bool known_zero; /* large, secure builds: its probes were zero when it was handed out */
     };
     bool huge; /* large: may have huge pages, which it gets as it is touched */
-    union {
-        bool virgin; /* pages: no block that malloc takes from it now has ever been used */
-        bool
-            in_memory; /* large, secure builds: most of its memory was touched since it was clean */
-    };
+    bool in_memory; /* large, secure builds: most of its memory was touched since it was clean */
     uint8_t range;  /* spans in use: of that range (range.h), 0: of the arena */
     lm_node_t link; /* pages: heap's list; free spans: bin */
     struct lm_heap *heap;

@@ -359,7 +359,7 @@ TEST_F(Refill, WithManyHeapsTheFirstBlocksAreShared) {
                 EXPECT_TRUE(seen.insert(taken.back()).second);
                 bool shared = lm_page_of(taken.back())->owner == lm_heap_common.token;
                 EXPECT_EQ(i < 32, shared) << i;
-                EXPECT_EQ(shared, lm_heap_self->foreign[7].handed_out);
+                EXPECT_EQ(shared, lm_heap_self->handed_out[7]);
                 EXPECT_EQ(i < 32 ? 0u : 1u, lm_heap_self->pages);
                 if (i % 8 == 0) lm_heap_check();
             }

@@ -58,7 +58,7 @@ TEST_F(Transfer, AFullListGoesToWhoMallocs) {
         std::vector<void *> got = blocks(kList, kBytes);
         for (void *p : got) EXPECT_EQ(1u, expected.erase(p)) << "whole";
         EXPECT_EQ(0u, lm_heap_self->pages);
-        EXPECT_TRUE(lm_heap_self->foreign[kClass].handed_out);
+        EXPECT_TRUE(lm_heap_self->handed_out[kClass]);
         lm_heap_check();
         void *own = lm_block_alloc(kBytes);
         EXPECT_EQ(1u, lm_heap_self->pages);
@@ -281,7 +281,7 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     third.run([&] {
         free_blocks(taken, 2 * kList + 50, 4 * kList);
         void *p = lm_block_alloc(kBytes); /* a list handed out */
-        EXPECT_TRUE(lm_heap_self->foreign[kClass].handed_out);
+        EXPECT_TRUE(lm_heap_self->handed_out[kClass]);
         EXPECT_NE(nullptr, lm_heap_self->head[kClass]);
         lm_block_free(p);
         others[1] = lm_heap_self;
@@ -293,7 +293,7 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     EXPECT_TRUE(within_ticks(20, [&] { return heap->pages == 0; })) << heap->pages << " pages";
     for (lm_heap_t *other : others) {
         EXPECT_EQ(nullptr, other->head[kClass]);
-        EXPECT_FALSE(other->foreign[kClass].handed_out);
+        EXPECT_FALSE(other->handed_out[kClass]);
         EXPECT_EQ(0u, held(other->foreign[kClass]));
     }
     freer.run([&] {
@@ -316,7 +316,7 @@ lm_heap_t *take_back_own(Helper &owner, Helper &freer, std::vector<void *> &take
     owner.run([&] {
         while (heap->head[kClass] != nullptr) taken.push_back(lm_block_alloc(kBytes));
         taken.push_back(lm_block_alloc(kBytes)); /* of the list, and here it is again */
-        ASSERT_TRUE(heap->foreign[kClass].handed_out);
+        ASSERT_TRUE(heap->handed_out[kClass]);
     });
     return heap;
 }
@@ -409,7 +409,7 @@ TEST_F(Transfer, AForkFindsEveryBlock) {
     third.run([&] {
         free_blocks(taken, 2 * kList + 50, 4 * kList);
         kept = blocks(20, kBytes); /* from the cache */
-        ASSERT_TRUE(lm_heap_self->foreign[kClass].handed_out);
+        ASSERT_TRUE(lm_heap_self->handed_out[kClass]);
     });
     std::vector<void *> in_use(taken.begin() + 4 * kList, taken.end());
     in_use.insert(in_use.end(), kept.begin(), kept.end());
