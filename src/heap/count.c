@@ -18,11 +18,11 @@ lm_heap_counts_t lm_heap_counts;
 void lm_count_large(size_t was, size_t is) {
     lm_span_counts_t *counts = &lm_span_counts;
     if (is >= was) {
-        (void)lm_add_relaxed(&counts->large_bytes, is - was); /* relaxed: a number */
+        (void)lm_add_relaxed(&counts->large_bytes_else, is - was); /* relaxed: a number */
         return;
     }
-    size_t gone = lm_add_relaxed(&counts->large_bytes_gone, was - is); /* relaxed: a number */
-    lm_most(&counts->large_bytes_most, lm_load_relaxed(&counts->large_bytes) - gone);
+    lm_most(&counts->large_bytes_most, lm_large_bytes_ever() - lm_large_bytes_gone());
+    (void)lm_add_relaxed(&counts->large_bytes_less, was - is); /* relaxed: a number */
 }
 
 /* ---- Sums of the process ---- */
@@ -90,8 +90,8 @@ void lm_count_sum(lm_heap_stats_t *stats) {
     const lm_span_counts_t *counts = &lm_span_counts;
     stats->pages_gone = lm_load_relaxed(&counts->pages_gone);
     stats->pages_most = greater(lm_load_relaxed(&counts->pages_most), stats->pages);
-    stats->large_total = lm_load_relaxed(&counts->large);
-    stats->large_bytes_total = lm_load_relaxed(&counts->large_bytes);
+    stats->large_total = lm_large_ever();
+    stats->large_bytes_total = lm_large_bytes_ever();
     stats->large_most = greater(lm_load_relaxed(&counts->large_most), stats->large_blocks);
     stats->large_bytes_most =
         greater(lm_load_relaxed(&counts->large_bytes_most), stats->large_bytes);

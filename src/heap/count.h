@@ -56,11 +56,7 @@ LM_INLINE void lm_count_page(const lm_page_t *page) {
     (void)lm_add_relaxed(&lm_span_counts.pages, 1);
 }
 
-/* A large object of so many usable bytes has come; has changed them. What goes is counted by the span. */
-LM_INLINE void lm_count_large_new(size_t bytes) {
-    (void)lm_add_relaxed(&lm_span_counts.large, 1);
-    (void)lm_add_relaxed(&lm_span_counts.large_bytes, bytes);
-}
+/* A large object has other usable bytes than before. What comes and goes is counted by the span. */
 void lm_count_large(size_t was, size_t is);
 
 #endif

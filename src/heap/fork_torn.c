@@ -34,7 +34,7 @@ static void forget_lists(lm_heap_t *heap) {
         heap->foreign[c].first = NULL;
         heap->foreign[c].granted = heap->foreign[c].room = 0;
         heap->foreign[c].shared = 0;
-        heap->holds[c] = LM_HOLDS_FREED;
+        heap->holds[c] = LM_HOLDS_OWN;
     }
     heap->foreign_bytes = 0;
     heap->notified = NULL;

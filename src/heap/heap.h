@@ -67,9 +67,9 @@ enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2, LM_BRANCHES_FEW = 8 };
 
 /* What the list of a class holds. */
 typedef enum lm_holds {
-    LM_HOLDS_FREED,  /* blocks of current[] that came back */
-    LM_HOLDS_CARVED, /* blocks of current[] that nobody has ever had */
-    LM_HOLDS_OTHERS  /* blocks of other threads' pages, or of a larger class's */
+    LM_HOLDS_OWN,   /* blocks of current[] */
+    LM_HOLDS_ZERO,  /* such as nobody has ever had: zero but for their links; none in debug builds */
+    LM_HOLDS_OTHERS /* blocks of other threads' pages, or of a larger class's */
 } lm_holds_t;
 
 typedef struct LM_ALIGNED(64) lm_heap {
@@ -148,11 +148,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
 extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
 extern LM_HIDDEN lm_heap_t lm_heap_empty;
 
-/* Whether the block of the page that the heap, the caller's, handed out last was never used: it is
- * zero but for its link. */
+/* Whether the block that the heap, the caller's, handed out last is zero but for its link. It is of
+ * that page, which is not fresh any more where a smaller class has taken blocks of it. */
 LM_INLINE bool lm_page_virgin(const lm_heap_t *heap, const lm_page_t *page) {
-    return page->fresh && !LOAM_DEBUG && heap->current[page->size_class] == page &&
-           heap->holds[page->size_class] == LM_HOLDS_CARVED;
+    return heap->current[page->size_class] == page &&
+           heap->holds[page->size_class] == LM_HOLDS_ZERO && page->fresh;
 }
 
 /* ---- Links of free lists ---- */
@@ -245,12 +245,9 @@ LM_INLINE void lm_given(void *p) { (void)p; }
 
 /* ---- The two fast paths, on blocks ---- */
 
-/* What lm_block_alloc says, for where the list of the heap's class is empty. The heap is the
- * thread's, or the empty one. */
+/* What lm_block_alloc says, where the list of the class is empty in the heap: the thread's, or the
+ * empty one. More than LM_BLOCK_MOST bytes have no class, and need no heap. */
 void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap);
-
-/* The same for more than LM_BLOCK_MOST. */
-void *lm_block_alloc_large(size_t bytes);
 void lm_block_free_slow(void *p, lm_page_t *page);
 void lm_free_foreign(void *p); /* outside the arena: of a range, NULL; the rest is reported */
 void lm_page_event(lm_page_t *page);
@@ -277,20 +274,21 @@ LM_INLINE lm_block_t *lm_block_pop(lm_heap_t *heap, size_t size_class) {
 
 /* At least bytes bytes, aligned to 16; NULL with errno ENOMEM iff there is no memory. */
 LM_INLINE void *lm_block_alloc(size_t bytes) {
+    size_t size_class = 0;
+    lm_heap_t *heap = NULL;
     if (LM_LIKELY(bytes <= LM_SMALL_MOST)) {
-        size_t size_class = (bytes + 15) >> 4; /* lm_class_small would cut it to an unsigned */
-        lm_heap_t *heap = lm_heap_self;
+        size_class = (bytes + 15) >> 4; /* lm_class_small would cut it to an unsigned */
+        heap = lm_heap_self;
         lm_block_t *block = lm_block_pop(heap, size_class);
-        return lm_taken(LM_LIKELY(block != NULL) ? block : lm_block_take(bytes, size_class, heap));
-    }
-    if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
-        size_t size_class = lm_class_medium(bytes);
-        lm_heap_t *heap = lm_heap_self;
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
+    } else if (LM_LIKELY(bytes <= LM_BLOCK_MOST)) {
+        size_class = lm_class_medium(bytes);
+        heap = lm_heap_self;
         lm_block_t *block = lm_block_pop(heap, size_class);
         LM_KEEP_APART("medium");
-        return lm_taken(LM_LIKELY(block != NULL) ? block : lm_block_take(bytes, size_class, heap));
+        if (LM_LIKELY(block != NULL)) return lm_taken(block);
     }
-    return lm_taken(lm_block_alloc_large(bytes));
+    return lm_taken(lm_block_take(bytes, size_class, heap));
 }
 
 /* The same for at most LM_SMALL_MOST bytes, which nobody looks at. Without reading ahead: who asks

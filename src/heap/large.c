@@ -44,13 +44,16 @@ static void *open_at(lm_page_t *page, size_t usable) {
 
 static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t align_slices,
                        bool *zero) {
+    lm_page_t *page;
 #if LM_SECURE
-    return lm_large_take(whole, usable, align_slices, zero);
+    page = lm_large_take(whole, usable, align_slices, zero);
 #else
-    if (LM_UNLIKELY(whole != NULL) && whole->arena != NULL)
-        return lm_whole_take(whole, slices_for(usable), align_slices, zero);
-    return lm_span_take_large(slices_for(usable), align_slices, usable, zero);
+    if (LM_LIKELY(whole == NULL || whole->arena == NULL))
+        return lm_span_take_large(slices_for(usable), align_slices, usable, zero);
+    page = lm_whole_take(whole, slices_for(usable), align_slices, zero);
 #endif
+    if (page != NULL) lm_large_comes_else(usable);
+    return page;
 }
 
 /* No lock is held here. */
@@ -93,7 +96,6 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
         if (page == NULL) return lm_no_memory();
     }
     void *p = open_at(page, usable);
-    lm_count_large_new(usable);
     LM_PROBE2(large_alloc, p, usable);
     lm_tools_show(p, usable);
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */

@@ -15,7 +15,7 @@ enum {
     COMPARED = 2,        /* of these with free blocks: each may be a miss of every cache */
     LOOK_FULL = 8,       /* full ones */
     LARGER_BYTES = 4096, /* taken of a larger class's list at once, at most */
-    CUT_MOST = 4,        /* links followed to cut such a list: each may be a miss of every cache */
+    CUT_MOST = 2,        /* links followed to cut such a list: each may be a miss of every cache */
     SKIP_MOST = 3,
 };
 
@@ -209,7 +209,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
     bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
-    heap->holds[size_class] = LM_HOLDS_FREED;
+    heap->holds[size_class] = LM_HOLDS_OWN;
     read_ahead(heap, size_class);
     if (page != NULL) {
         list = list_of(page);
@@ -231,7 +231,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         if (other != NULL) read_ahead_page(other);
         if (page != NULL) {
             if (other == NULL && (list = lm_page_carve(page)) != NULL) {
-                heap->holds[size_class] = LM_HOLDS_CARVED;
+                if (page->fresh && !LOAM_DEBUG) heap->holds[size_class] = LM_HOLDS_ZERO;
                 return list;
             }
             if (page->carved < page->capacity)
@@ -319,7 +319,7 @@ LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
     if (LM_LIKELY(page != NULL) && LM_LIKELY((block = lm_page_take(page)) != NULL)) {
-        heap->holds[size_class] = LM_HOLDS_FREED;
+        heap->holds[size_class] = LM_HOLDS_OWN;
         LM_IN_RETURN_REGISTER(block);
         lm_block_t *next = lm_link_get(block);
         heap->head[size_class] = next;
@@ -330,6 +330,7 @@ LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
 }
 
 static LM_NOINLINE void *take_unquiet(size_t bytes, size_t size_class) {
+    if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
     lm_beat_if_asked();
     /* Relaxed: a word by itself. */
     if (lm_load_relaxed(&lm_sampling.rate) != 0) return lm_sampled_slow(bytes, (unsigned)size_class);
@@ -344,5 +345,3 @@ void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap) {
     if (LM_UNLIKELY(bytes > lm_peek(&lm_quiet_most))) return take_unquiet(bytes, size_class);
     return take(size_class, heap);
 }
-
-void *lm_block_alloc_large(size_t bytes) { return lm_large_alloc(bytes, 1, NULL); }

@@ -166,7 +166,7 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
         if (heap->holds[c] == LM_HOLDS_OTHERS) {
             lm_foreign_send_back(NULL, heap->head[c]);
             heap->head[c] = NULL;
-            heap->holds[c] = LM_HOLDS_FREED;
+            heap->holds[c] = LM_HOLDS_OWN;
         }
         if (foreign->first != NULL) lm_foreign_send(NULL, lm_foreign_unlist(foreign));
     }

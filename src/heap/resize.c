@@ -35,15 +35,30 @@ size_t lm_good_size(size_t bytes) {
 }
 
 #if !LM_SECURE /* whose blocks are zero as they are */
-/* A block that lm_block_alloc gave for that many bytes and the trailer, zeroed; NULL stays NULL. */
-LM_INLINE void *cleared(void *p, size_t bytes, bool all) {
+static LM_NOINLINE void *cleared_slow(size_t bytes, bool all) {
+    void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (LM_UNLIKELY(p == NULL)) return NULL;
     lm_page_t *page = lm_page_of(p);
     if (LM_TRAILER > 0 && page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
-    bool virgin = lm_page_virgin(lm_heap_self, page);
     size_t most =
         LM_TRAILER > 0 || !all ? bytes : page->block_bytes; /* a sampled object has it, too */
-    return lm_mark(memset(p, 0, virgin ? sizeof(lm_block_t) : most), bytes);
+    if (lm_page_virgin(lm_heap_self, page)) most = sizeof(lm_block_t);
+    return lm_mark(memset(p, 0, most), bytes);
+}
+
+/* The first block of the list, where there is one. */
+LM_INLINE void *cleared(size_t size_class, size_t bytes, bool all) {
+    lm_heap_t *heap = lm_heap_self;
+    lm_block_t *block = LM_TRAILER == 0 ? lm_block_pop(heap, size_class) : NULL;
+    if (LM_UNLIKELY(block == NULL)) return cleared_slow(bytes, all);
+    unsigned holds = heap->holds[size_class];
+    if (holds == LM_HOLDS_ZERO) {
+        block->next = NULL;
+        return block;
+    }
+    if (all) bytes = lm_class_bytes((unsigned)size_class);
+    if (all && LM_UNLIKELY(holds == LM_HOLDS_OTHERS)) bytes = lm_page_of(block)->block_bytes;
+    return memset(block, 0, bytes);
 }
 
 /* Apart, so that blocks do not save registers for it. */
@@ -59,7 +74,8 @@ LM_INLINE void *alloc_cleared(size_t bytes, bool all) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     size_t whole = bytes + LM_TRAILER;
     if (whole > LM_BLOCK_MOST) return large_cleared(bytes, all);
-    return cleared(lm_block_alloc(whole), bytes, all);
+    if (whole <= LM_SMALL_MOST) return cleared((whole + 15) >> 4, bytes, all);
+    return cleared(lm_class_medium(whole), bytes, all);
 }
 
 #else
@@ -77,7 +93,7 @@ void *lm_zalloc_small(size_t bytes) {
 #if LM_GUARD_LINKS
     return bytes <= LM_SMALL_MOST ? lm_zalloc(bytes) : lm_malloc_small(bytes); /* which reports */
 #else
-    return cleared(lm_block_alloc_small(bytes), bytes, true);
+    return cleared((bytes + 15) >> 4, bytes, true);
 #endif
 }
 

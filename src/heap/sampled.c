@@ -134,7 +134,7 @@ static bool samples(const lm_heap_t *heap) {
 static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigned size_class) {
 #if !LM_SECURE
     /* Those that were just made lie side by side, up to the last that there is. */
-    if (heap->holds[size_class] == LM_HOLDS_CARVED) {
+    if (heap->holds[size_class] == LM_HOLDS_ZERO) {
         const lm_page_t *page = heap->current[size_class];
         const char *end = lm_span_start(page) + (size_t)page->carved * page->block_bytes;
         return (uint32_t)((size_t)(end - (const char *)list) / page->block_bytes);
@@ -170,7 +170,7 @@ static void *of_current(lm_heap_t *heap, unsigned size_class) {
     if (page == NULL) return NULL;
     lm_block_t *block = take_some(heap, page);
     if (block == NULL) return NULL;
-    heap->holds[size_class] = LM_HOLDS_FREED;
+    heap->holds[size_class] = LM_HOLDS_OWN;
     heap->head[size_class] = lm_link_get(block);
     return block;
 }
@@ -199,7 +199,7 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class) {
         if (LM_LIKELY(count <= heap->sample_in) &&
             LM_LIKELY((block = lm_page_take(page)) != NULL)) {
             heap->sample_in -= count;
-            heap->holds[size_class] = LM_HOLDS_FREED;
+            heap->holds[size_class] = LM_HOLDS_OWN;
             heap->head[size_class] = lm_link_get(block);
             return block;
         }

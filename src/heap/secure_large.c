@@ -397,7 +397,7 @@ static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero
     lm_page_t *page = lm_held_take(room, want);
     if (page == NULL) return NULL;
     if (is_shut(page) && !lm_span_open(page)) { /* it goes, as an object that was in use */
-        lm_count_large_new(page->bytes);
+        lm_large_comes_else(page->bytes);
         lm_span_hold(page);
         lm_span_let_out(page, true, false);
         return NULL;

@@ -66,6 +66,14 @@ static void check_page(const lm_heap_t *heap, const lm_page_t *page, unsigned pl
     if (lm_remote_count(page->remote) > page->live + page->bias) broken("remote count", page);
 }
 
+static bool zero_but_for_its_link(const lm_block_t *block, size_t bytes) {
+    const uint64_t *words = (const uint64_t *)(const void *)block;
+    for (size_t i = sizeof *block / sizeof *words; i < bytes / sizeof *words; i++) {
+        if (words[i] != 0) return false;
+    }
+    return true;
+}
+
 static void check_heap(lm_heap_t *heap, void *context) {
     (void)context;
     lm_biased_enter(&heap->lock);
@@ -76,6 +84,8 @@ static void check_heap(lm_heap_t *heap, void *context) {
         pages += current != NULL;
         for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
             bool foreign = heap->holds[c] == LM_HOLDS_OTHERS;
+            if (heap->holds[c] == LM_HOLDS_ZERO && !zero_but_for_its_link(b, lm_class_bytes(c)))
+                broken("zero", current);
             if (foreign ? lm_page_of(b)->size_class < c : lm_page_of(b) != current)
                 broken("head", lm_page_of(b));
         }

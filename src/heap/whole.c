@@ -184,7 +184,7 @@ static void drop_pages(lm_heap_t *branch) {
         branch->head[c] = NULL;
         branch->current[c] = NULL;
         branch->partial[c].first = branch->full[c].first = NULL;
-        branch->holds[c] = LM_HOLDS_FREED;
+        branch->holds[c] = LM_HOLDS_OWN;
     }
     if (chain != NULL) lm_span_give_chain(chain, false);
     lm_store_relaxed(&branch->active, false);

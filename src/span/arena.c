@@ -315,6 +315,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
         span->again = 0; /* it may be looked at before it is ready */
         if (kind == LM_KIND_LARGE && bytes > 0) {
             span->bytes = bytes;
+            lm_large_comes(bytes);
             if (!is_clean && lm_tail_worth(span, bytes)) poke = lm_tail_list(span);
         }
     }
@@ -357,8 +358,12 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
 }
 
 lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero) {
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) /* as above */
-        return take_with_ranges(slices, align_slices, LM_KIND_LARGE, bytes, false, zero);
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) { /* as above */
+        lm_page_t *span =
+            take_with_ranges(slices, align_slices, LM_KIND_LARGE, bytes, false, zero);
+        if (span != NULL && span->range != 0) lm_large_comes_else(bytes);
+        return span;
+    }
     return take(slices, align_slices, LM_KIND_LARGE, bytes, false, 0, zero);
 }
 
@@ -389,9 +394,9 @@ static void page_goes(lm_page_t *page) {
 void lm_space_large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
     lm_group_large_goes(span);
-    size_t bytes = lm_load_relaxed(&counts->large_bytes) -
-                   lm_add_relaxed(&counts->large_bytes_gone, span->bytes),
-           objects = lm_load_relaxed(&counts->large) - counts->large_gone;
+    size_t bytes = lm_large_bytes_ever() - lm_large_bytes_gone(),
+           objects = lm_large_ever() - counts->large_gone;
+    lm_store_relaxed(&counts->large_bytes_gone, counts->large_bytes_gone + span->bytes);
     lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
     lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may write it at this moment */
     if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);

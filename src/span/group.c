@@ -111,9 +111,8 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
 /* Slices that hold memory in use: pages of blocks, and the bytes of large objects. Spans of large
  * objects say nothing, because their ends are guards. */
 static size_t in_use(void) {
-    const lm_span_counts_t *counts = &lm_span_counts;
-    /* Relaxed: an object that is about to be counted is counted a moment later. */
-    size_t had = lm_load_relaxed(&counts->large_bytes), gone = counts->large_bytes_gone;
+    /* An object that is about to be counted is counted a moment later. */
+    size_t had = lm_large_bytes_ever(), gone = lm_large_bytes_gone();
     return lm_space.page_slices + (had > gone ? (had - gone) >> LM_SLICE_SHIFT : 0);
 }
 

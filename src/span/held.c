@@ -75,7 +75,7 @@ static lm_page_t *oldest(bool is_dense) {
 }
 
 static size_t in_use(void) {
-    return lm_load_relaxed(&lm_span_counts.large_bytes) - lm_span_counts.large_bytes_gone;
+    return lm_large_bytes_ever() - lm_large_bytes_gone();
 }
 
 /* A span that is one too many, NULL iff there is none. */

@@ -137,9 +137,8 @@ static void forget(uintptr_t start, uintptr_t end) {
     }
 }
 
-void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
-    static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
-    if (to < least[when()] || span->range != 0) return;
+/* Apart, so that the objects that are too small do not save registers for it. */
+static LM_NOINLINE void fill(lm_page_t *span, size_t from, size_t to) {
     /* Relaxed: one more or less. */
     if (lm_load_relaxed(&lm_space.huge_rest) > 0 && when() == LM_HUGE_AUTO) return;
     uintptr_t start = (uintptr_t)lm_span_start(span);
@@ -150,6 +149,11 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
     if (!span->huge && !may_mark(midst(start + from, first, end, start + to))) return;
     span->huge = true;
     lm_os_huge_pages((void *)first, end - first);
+}
+
+void lm_span_fill(lm_page_t *span, size_t from, size_t to) {
+    static const size_t least[] = {SIZE_MAX, 0, FILL_LEAST};
+    if (to >= least[when()] && span->range == 0) fill(span, from, to);
 }
 
 void lm_span_unfill(lm_page_t *span, size_t slice) {

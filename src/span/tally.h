@@ -41,8 +41,11 @@ LM_INLINE void lm_most(size_t *most, size_t now) {
  * for what is called atomic, which others add to. By class as the layer above numbers them; 0 is none. */
 typedef struct lm_span_counts {
     size_t pages, pages_gone, pages_most; /* ever, atomic; given back; at a time */
-    size_t large, large_gone, large_most; /* objects: ever, atomic; freed; at a time */
-    size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable; the first two atomic */
+    size_t large, large_gone, large_most;                   /* objects: ever; freed; at a time */
+    size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable ones */
+    /* Atomic: what comes and goes without that lock. Of the objects above, these were taken from
+     * elsewhere than the arena; objects grew and shrank by so many bytes. */
+    size_t large_else, large_bytes_else, large_bytes_less;
     struct LM_ALIGNED(32) lm_class_count {                  /* to find one is a shift */
         size_t room, room_most; /* atomic: blocks that its pages hold; the most */
         uint64_t handed;        /* atomic: blocks handed out of pages that have gone */
@@ -50,5 +53,29 @@ typedef struct lm_span_counts {
 } lm_span_counts_t;
 
 extern LM_HIDDEN lm_span_counts_t lm_span_counts;
+
+/* Relaxed: as above. */
+LM_INLINE size_t lm_large_ever(void) {
+    return lm_load_relaxed(&lm_span_counts.large) + lm_load_relaxed(&lm_span_counts.large_else);
+}
+LM_INLINE size_t lm_large_bytes_ever(void) {
+    return lm_load_relaxed(&lm_span_counts.large_bytes) +
+           lm_load_relaxed(&lm_span_counts.large_bytes_else);
+}
+LM_INLINE size_t lm_large_bytes_gone(void) {
+    return lm_load_relaxed(&lm_span_counts.large_bytes_gone) +
+           lm_load_relaxed(&lm_span_counts.large_bytes_less);
+}
+
+/* A large object of so many bytes comes: from the arena, whose lock is held; from elsewhere. */
+LM_INLINE void lm_large_comes(size_t bytes) {
+    lm_span_counts_t *counts = &lm_span_counts;
+    lm_store_relaxed(&counts->large, counts->large + 1);
+    lm_store_relaxed(&counts->large_bytes, counts->large_bytes + bytes);
+}
+LM_INLINE void lm_large_comes_else(size_t bytes) {
+    (void)lm_add_relaxed(&lm_span_counts.large_else, 1);
+    (void)lm_add_relaxed(&lm_span_counts.large_bytes_else, bytes);
+}
 
 #endif

@@ -213,7 +213,7 @@ class Compared(unittest.TestCase):
         self.update()
         status, said = self.guard("--library", str(self.slower_library()))
         self.assertEqual(status, 1, said)
-        self.assertRegex(said, r"(?m)^    lm_block_alloc_slow +[\d,]+ +[\d,]+ +\+[\d,]+$")
+        self.assertRegex(said, r"(?m)^    lm_block_take +[\d,]+ +[\d,]+ +\+[\d,]+$")
 
     def slower_library(self):
         parts = ("loam_core.dir", "loam_libc_names.dir", "loam_doors.dir")

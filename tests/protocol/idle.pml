@@ -10,7 +10,7 @@
  *
  *   here             in src/heap
  *   fast_malloc      lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store head[c]
- *   slow_malloc      lm_block_alloc_slow, alloc_from_other_page, refill, list_of, look_behind (refill.c)
+ *   slow_malloc      lm_block_take, from_other_page, refill, list_of, look_behind (refill.c)
  *   fast_free        lm_block_free (heap.h): link, page->free, count down
  *   event            lm_page_event (page.c)
  *   heap_get         lm_heap_get, unpark (thread.c)
@@ -29,7 +29,8 @@
  * take when this one is exhausted, others' blocks among them.
  *
  * mutation NO_OWNER_CHECK: an event believes that the page is still the heap's
- * mutation OVERWRITE_HEAD: the slow half of malloc trusts that the fast half met an empty list of this heap
+ * mutation OVERWRITE_HEAD: the slow half of malloc reads lm_heap_self again, and trusts that the fast half met
+ *                          an empty list of that heap
  * mutation PARK_AWAKE: parking does not ask whether the owner sleeps
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the owner
  * mutation TAKE_CURRENT: collecting a page does not ask whether malloc is taking from it
@@ -258,16 +259,13 @@ inline refill() {
     fi
 }
 
-#ifdef OVERWRITE_HEAD
-#define list_empty (true)
-#else
-#define list_empty (head == NIL) /* not so if the heap was hidden only for a moment */
-#endif
-
+/* h: the heap whose list the fast half met empty. */
 inline slow_malloc() {
+#ifdef OVERWRITE_HEAD
     h = self;
+#endif
     if
-    :: h == 1 && place == CURRENT && list_empty && free_list != NIL -> /* lm_page_take: no lock */
+    :: h == 1 && place == CURRENT && free_list != NIL -> /* lm_page_take: no lock */
        owner_inside = 1;
        b = free_list;
        free_list = NIL;

@@ -8,8 +8,8 @@
  *
  *   here             in src/heap
  *   malloc           lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store head[c]
- *   refill           lm_block_alloc_slow, alloc_from_other_page, refill, of_others (refill.c), lm_foreign_take
- *   use              what malloc's caller does; thread 0 is calloc: lm_calloc (resize.c), page->virgin
+ *   refill           lm_block_take, from_other_page, refill, of_others (refill.c), lm_foreign_take
+ *   use              what malloc's caller does; thread 0 is calloc: lm_calloc (resize.c), lm_page_virgin
  *   enlist           lm_block_free_slow, enlist (remote.c): room, link, foreign->first
  *   hand_over        the same in remote.c, with lm_foreign_unlist and lm_transfer_put
  *   take_list        lm_foreign_take, lm_transfer_take
@@ -32,13 +32,24 @@
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the thread
  * mutation KEEP_HEAD: parking leaves what malloc was to hand out of others' blocks
  * mutation KEEP_LOW: who takes a list does not lower the mark of what nobody wanted
- * mutation CALLOC_ASKS_HEAP: calloc asks the heap, which may be hidden, whether the list is of others' blocks
+ * mutation CALLOC_TRUSTS_HIDDEN: where its heap is hidden, calloc takes the list for one that nobody has used
+ * mutation KEEP_CARVED: a refill does not say anew what blocks the list holds
  * mutation NO_UNPARK: free does not look whether its heap is the empty one
  */
 #define NIL 0
 #define BLOCKS 3
 #define FULL 2
 #define SLOTS 1
+#define FREED 0
+#define CARVED 1
+#define OTHERS 2
+
+/* lm_page_virgin, of thread 0's page, whose memory is fresh. */
+#ifdef CALLOC_TRUSTS_HIDDEN
+#define virgin (self[0] == 0 || holds[0] == CARVED)
+#else
+#define virgin (self[0] == 1 && holds[0] == CARVED)
+#endif
 
 byte link[BLOCKS + 1];
 
@@ -49,10 +60,9 @@ bit home[BLOCKS + 1];
 /* The heaps. Thread 0 frees nothing, so that only thread 1 has a list. */
 bit self[2] = 1; /* lm_heap_self: 1 the heap, 0 the empty one */
 byte head[2];
-bit handed_out[2];
+byte holds[2] = CARVED; /* what is in head[] */
 byte first, room = FULL;
 bit asked[2], parked[2];
-bit virgin = 1; /* thread 0's page, with all blocks carved and none used */
 
 /* The transfer cache. */
 byte list; /* one slot */
@@ -113,11 +123,7 @@ inline use(i) {
         assert(!held[b] && !home[b]);
         if
         :: i == 0 -> /* by calloc */
-#ifdef CALLOC_ASKS_HEAP
-           assert(!(dirty[b] && virgin && !(self[0] -> handed_out[0] : 0)))
-#else
            assert(!(dirty[b] && virgin))
-#endif
         :: else -> skip
         fi;
         flying[i] = NIL;
@@ -142,13 +148,11 @@ inline malloc(i) {
        :: else ->
           atomic {
               asked[i] == 0;
-              handed_out[i] = 0;
               take_list(i);
               if
               :: b != NIL ->
-                 handed_out[i] = 1;
-#ifndef CALLOC_ASKS_HEAP
-                 virgin = (i == 0 -> 0 : virgin);
+#ifndef KEEP_CARVED
+                 holds[i] = OTHERS;
 #endif
                  head[i] = link[b];
                  flying[i] = b
@@ -281,8 +285,8 @@ inline park(i) {
           parked[i] = 1;
 #ifndef KEEP_HEAD
           if
-          :: handed_out[i] ->
-             d_step { l = head[i]; head[i] = NIL; handed_out[i] = 0 };
+          :: holds[i] == OTHERS ->
+             d_step { l = head[i]; head[i] = NIL; holds[i] = FREED };
              send(l)
           :: else -> skip
           fi;
@@ -325,8 +329,8 @@ proctype Worker() {
        registry = 0
     od;
     atomic {
-        assert(count == 0 && first == NIL && (head[0] == NIL || !handed_out[0]) && head[1] == NIL);
-        l = (handed_out[0] -> NIL : head[0]);
+        assert(count == 0 && first == NIL && (head[0] == NIL || holds[0] != OTHERS) && head[1] == NIL);
+        l = (holds[0] == OTHERS -> NIL : head[0]);
         do
         :: l == NIL -> break
         :: else -> home[l] = 1; l = link[l] /* never allocated */

@@ -30,6 +30,7 @@ constexpr unsigned kClass = 8;
 size_t in_a_page() { return unit::blocks_in_page(kBytes); }
 
 lm_foreign_t &foreign(unsigned c = kClass) { return lm_heap_self->foreign[c]; }
+bool handed_out() { return lm_heap_self->holds[kClass] == LM_HOLDS_OTHERS; }
 
 /* ---- The lists ---- */
 
@@ -252,7 +253,7 @@ TEST_F(Remote, MallocTakesTheList) {
             lm_heap_check();
             void *own = lm_block_alloc(kBytes);
             EXPECT_EQ(1u, lm_heap_self->pages);
-            EXPECT_FALSE(foreign().handed_out);
+            EXPECT_FALSE(handed_out());
             lm_heap_check();
             lm_block_free(own);
             free_blocks(more);
@@ -276,7 +277,7 @@ TEST_F(Remote, AFewAreNotWorthIt) {
             free_blocks(taken, 7, 15);
             void *other = lm_block_alloc(kBytes);
             EXPECT_EQ(0u, lm_heap_self->pages) << "eight are";
-            EXPECT_TRUE(foreign().handed_out);
+            EXPECT_TRUE(handed_out());
             lm_block_free(other);
         });
         in_thread([&] {
@@ -374,7 +375,7 @@ TEST_F(Remote, TheCurrentPageGoesWithoutTheList) {
             std::vector<void *> own = blocks(4, kBytes);
             free_blocks(taken);
             std::vector<void *> more = blocks(10, kBytes);
-            ASSERT_TRUE(foreign().handed_out);
+            ASSERT_TRUE(handed_out());
             lm_heap_check();
             trim();
             EXPECT_EQ(1u, lm_heap_self->pages) << "four are in use";
@@ -393,7 +394,7 @@ TEST_F(Remote, TheCurrentPageGoesWithoutTheList) {
             /* It ends with some handed out, some listed; the next thread gets its heap. */
             free_blocks(rest);
             more = blocks(5, kBytes);
-            ASSERT_TRUE(foreign().handed_out);
+            ASSERT_TRUE(handed_out());
             free_blocks(more, 0, 2);
             in_thread([more] { free_blocks(more, 2, 5); });
         });

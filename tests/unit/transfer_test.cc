@@ -58,7 +58,7 @@ TEST_F(Transfer, AFullListGoesToWhoMallocs) {
         std::vector<void *> got = blocks(kList, kBytes);
         for (void *p : got) EXPECT_EQ(1u, expected.erase(p)) << "whole";
         EXPECT_EQ(0u, lm_heap_self->pages);
-        EXPECT_TRUE(lm_heap_self->handed_out[kClass]);
+        EXPECT_TRUE(lm_heap_self->holds[kClass] == LM_HOLDS_OTHERS);
         lm_heap_check();
         void *own = lm_block_alloc(kBytes);
         EXPECT_EQ(1u, lm_heap_self->pages);
@@ -158,17 +158,19 @@ TEST_F(Transfer, CallocClearsWhatCameBack) {
         ASSERT_EQ(page, lm_heap_self->current[kClass]);
         while (lm_heap_self->head[kClass] != nullptr) taken.push_back(lm_block_alloc(kBytes));
         ASSERT_LT(page->carved, page->capacity);
-        page->virgin = page->fresh = true; /* as in a page that was never used */
+        page->fresh = true; /* as in a page that was never used */
+        lm_heap_self->holds[kClass] = LM_HOLDS_ZERO;
         std::set<void *> expected(taken.begin(), taken.begin() + kList);
         for (size_t i = 0; i < kList; i++) {
             auto *p = static_cast<unsigned char *>(lm_calloc(kAsked));
             EXPECT_EQ(1u, expected.erase(p));
             EXPECT_TRUE(std::all_of(p, p + kAsked, [](unsigned char b) { return b == 0; }));
-            EXPECT_FALSE(page->virgin) << "calloc looks nowhere else";
+            EXPECT_FALSE(lm_page_virgin(lm_heap_self, page)) << "calloc looks nowhere else";
         }
         void *fresh = lm_block_alloc(kBytes);
-        EXPECT_EQ(!LOAM_DEBUG, page->virgin) << "the debug build fills what it carves";
-        page->fresh = page->virgin = false;
+        EXPECT_EQ(!LOAM_DEBUG, lm_page_virgin(lm_heap_self, page))
+            << "the debug build fills what it carves";
+        page->fresh = false;
         lm_block_free(fresh);
         free_blocks(taken, 0, kList);
         free_blocks(taken, kList + 1, taken.size());
@@ -183,7 +185,7 @@ TEST_F(Transfer, OnlyACurrentPageIsVirgin) {
         page->fresh = true;
         while (lm_page_of(taken.back()) == page) taken.push_back(lm_block_alloc(512));
         EXPECT_EQ(LM_AT_FULL, page->place);
-        EXPECT_FALSE(page->virgin);
+        EXPECT_FALSE(lm_page_virgin(lm_heap_self, page));
         free_blocks(taken);
     });
 }
@@ -281,7 +283,7 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     third.run([&] {
         free_blocks(taken, 2 * kList + 50, 4 * kList);
         void *p = lm_block_alloc(kBytes); /* a list handed out */
-        EXPECT_TRUE(lm_heap_self->handed_out[kClass]);
+        EXPECT_TRUE(lm_heap_self->holds[kClass] == LM_HOLDS_OTHERS);
         EXPECT_NE(nullptr, lm_heap_self->head[kClass]);
         lm_block_free(p);
         others[1] = lm_heap_self;
@@ -293,7 +295,7 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     EXPECT_TRUE(within_ticks(20, [&] { return heap->pages == 0; })) << heap->pages << " pages";
     for (lm_heap_t *other : others) {
         EXPECT_EQ(nullptr, other->head[kClass]);
-        EXPECT_FALSE(other->handed_out[kClass]);
+        EXPECT_FALSE(other->holds[kClass] == LM_HOLDS_OTHERS);
         EXPECT_EQ(0u, held(other->foreign[kClass]));
     }
     freer.run([&] {
@@ -316,7 +318,7 @@ lm_heap_t *take_back_own(Helper &owner, Helper &freer, std::vector<void *> &take
     owner.run([&] {
         while (heap->head[kClass] != nullptr) taken.push_back(lm_block_alloc(kBytes));
         taken.push_back(lm_block_alloc(kBytes)); /* of the list, and here it is again */
-        ASSERT_TRUE(heap->handed_out[kClass]);
+        ASSERT_TRUE(heap->holds[kClass] == LM_HOLDS_OTHERS);
     });
     return heap;
 }
@@ -409,7 +411,7 @@ TEST_F(Transfer, AForkFindsEveryBlock) {
     third.run([&] {
         free_blocks(taken, 2 * kList + 50, 4 * kList);
         kept = blocks(20, kBytes); /* from the cache */
-        ASSERT_TRUE(lm_heap_self->handed_out[kClass]);
+        ASSERT_TRUE(lm_heap_self->holds[kClass] == LM_HOLDS_OTHERS);
     });
     std::vector<void *> in_use(taken.begin() + 4 * kList, taken.end());
     in_use.insert(in_use.end(), kept.begin(), kept.end());
