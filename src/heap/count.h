@@ -33,9 +33,7 @@ extern lm_heap_counts_t lm_heap_counts;
 
 /* n blocks of the page, which the heap owns, become ready to be handed out once more; are put back. For who may
  * change head[]. Relaxed: read by who asks for statistics. */
-LM_INLINE void lm_count_again(lm_page_t *page, size_t n) {
-    lm_owner_add(&page->again, n);
-}
+LM_INLINE void lm_count_again(lm_page_t *page, size_t n) { lm_owner_add(&page->again, n); }
 LM_INLINE void lm_count_back(lm_page_t *page, size_t n) {
     /* The analyzer does not know that a heap with blocks in head[] has a current page. */
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)

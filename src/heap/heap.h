@@ -30,8 +30,8 @@
  * they go back (remote.c). */
 typedef struct lm_foreign {
     lm_block_t *first;
-    uint16_t room;    /* blocks that may still come */
-    uint16_t granted; /* that, and how many there are */
+    uint16_t room;       /* blocks that may still come */
+    uint16_t granted;    /* that, and how many there are */
     uint8_t shared;      /* blocks taken from the common heap */
     uint8_t skip, pause; /* refills before used memory is searched for again */
 } lm_foreign_t;
@@ -67,8 +67,8 @@ enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2, LM_BRANCHES_FEW = 8 };
 
 /* What the list of a class holds. */
 typedef enum lm_holds {
-    LM_HOLDS_OWN,   /* blocks of current[] */
-    LM_HOLDS_ZERO,  /* such as nobody has ever had: zero but for their links; none in debug builds */
+    LM_HOLDS_OWN,  /* blocks of current[] */
+    LM_HOLDS_ZERO, /* such as nobody has ever had: zero but for their links; none in debug builds */
     LM_HOLDS_OTHERS /* blocks of other threads' pages, or of a larger class's */
 } lm_holds_t;
 

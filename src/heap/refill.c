@@ -333,7 +333,8 @@ static LM_NOINLINE void *take_unquiet(size_t bytes, size_t size_class) {
     if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
     lm_beat_if_asked();
     /* Relaxed: a word by itself. */
-    if (lm_load_relaxed(&lm_sampling.rate) != 0) return lm_sampled_slow(bytes, (unsigned)size_class);
+    if (lm_load_relaxed(&lm_sampling.rate) != 0)
+        return lm_sampled_slow(bytes, (unsigned)size_class);
     lm_heap_t *heap = lm_heap_self;
     void *block = lm_block_pop_of(heap, size_class); /* who was asked may have filled the list */
     return block != NULL ? block : take(size_class, heap);

@@ -359,8 +359,7 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
 
 lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) { /* as above */
-        lm_page_t *span =
-            take_with_ranges(slices, align_slices, LM_KIND_LARGE, bytes, false, zero);
+        lm_page_t *span = take_with_ranges(slices, align_slices, LM_KIND_LARGE, bytes, false, zero);
         if (span != NULL && span->range != 0) lm_large_comes_else(bytes);
         return span;
     }

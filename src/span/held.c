@@ -74,9 +74,7 @@ static lm_page_t *oldest(bool is_dense) {
     return node != NULL ? LM_CONTAINER(node, lm_page_t, age) : NULL;
 }
 
-static size_t in_use(void) {
-    return lm_large_bytes_ever() - lm_large_bytes_gone();
-}
+static size_t in_use(void) { return lm_large_bytes_ever() - lm_large_bytes_gone(); }
 
 /* A span that is one too many, NULL iff there is none. */
 static lm_page_t *excess(void) {

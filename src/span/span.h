@@ -80,7 +80,7 @@ typedef struct LM_ALIGNED(128) lm_page {
         bool fresh;      /* pages: memory beyond `carved` reads as zero */
         bool known_zero; /* large, secure builds: its probes were zero when it was handed out */
     };
-    bool huge; /* large: may have huge pages, which it gets as it is touched */
+    bool huge;      /* large: may have huge pages, which it gets as it is touched */
     bool in_memory; /* large, secure builds: most of its memory was touched since it was clean */
     uint8_t range;  /* spans in use: of that range (range.h), 0: of the arena */
     lm_node_t link; /* pages: heap's list; free spans: bin */

@@ -41,14 +41,14 @@ LM_INLINE void lm_most(size_t *most, size_t now) {
  * for what is called atomic, which others add to. By class as the layer above numbers them; 0 is none. */
 typedef struct lm_span_counts {
     size_t pages, pages_gone, pages_most; /* ever, atomic; given back; at a time */
-    size_t large, large_gone, large_most;                   /* objects: ever; freed; at a time */
+    size_t large, large_gone, large_most; /* objects: ever; freed; at a time */
     size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable ones */
     /* Atomic: what comes and goes without that lock. Of the objects above, these were taken from
      * elsewhere than the arena; objects grew and shrank by so many bytes. */
     size_t large_else, large_bytes_else, large_bytes_less;
-    struct LM_ALIGNED(32) lm_class_count {                  /* to find one is a shift */
-        size_t room, room_most; /* atomic: blocks that its pages hold; the most */
-        uint64_t handed;        /* atomic: blocks handed out of pages that have gone */
+    struct LM_ALIGNED(32) lm_class_count { /* to find one is a shift */
+        size_t room, room_most;            /* atomic: blocks that its pages hold; the most */
+        uint64_t handed;                   /* atomic: blocks handed out of pages that have gone */
     } of_class[UINT8_MAX + 1];
 } lm_span_counts_t;
 
