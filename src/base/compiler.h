@@ -344,8 +344,9 @@ enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
 #define lm_owner_add(p, n) ((void)(*(p) += (n)))
 #endif
 
-/* Keeps compilers from making this code and another's, which does the same, into one with a jump to it. */
-#define LM_KEEP_APART(name) __asm__ volatile("# " name)
+/* Keeps compilers from making this code and other code that does the same into one, with a jump to
+ * it. Each has a name of its own: the text of an assembly comment. */
+#define LM_KEEP_APART(name) __asm__ volatile("/* " name " */")
 
 /* A counter that runs evenly, and is read in some 10 ns or less, where the processor has one that programs may read;
  * how fast it runs must be measured. LM_TICKS: whether there is one. */
