@@ -224,6 +224,12 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             if (other == NULL && !LM_SECURE) list = of_larger(heap, size_class);
             searched(class, other != NULL || list != NULL);
         }
+        /* Relaxed: what comes later is taken later. */
+        if (other == NULL && list == NULL && lm_load_relaxed(&heap->notified) != NULL) {
+            lm_remote_drain(heap); /* the pages that were too many at first */
+            if (page != NULL && (list = list_of(page)) != NULL) return list;
+            other = fullest(heap, size_class);
+        }
         if (list != NULL) {
             heap->holds[size_class] = LM_HOLDS_OTHERS;
             return list;
@@ -259,7 +265,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
-    lm_remote_drain(heap);
+    lm_remote_drain_some(heap);
     /* The common heap keeps its lists: all calls come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {

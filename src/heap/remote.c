@@ -21,6 +21,8 @@
 #include "heap/room.h"
 #include "heap/secure.h"
 
+#include <limits.h>
+
 enum {
     FOREIGN_FIRST = 4,  /* blocks of a class that may be held at first; doubles */
     FOREIGN_MOST = 128, /* at last */
@@ -32,6 +34,7 @@ enum {
     FEW_BYTES = 4096,           /* unless they are large */
     CHAINS = 16,
     POKE_PAGES = 8,
+    DRAIN_MOST = 4, /* pages that one malloc takes in: 55 cycles each */
 };
 
 static uint64_t offset16(const lm_page_t *page, const lm_block_t *block) {
@@ -228,13 +231,16 @@ static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t
 
 /* ---- Taking in ---- */
 
-void lm_remote_drain(lm_heap_t *heap) {
-    /* Relaxed: what comes later is taken later. */
-    if (LM_LIKELY(lm_load_relaxed(&heap->notified) == NULL)) return;
+static lm_page_t *unstack(lm_heap_t *heap) {
     /* Acquire: the links of the stack. */
-    lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL), *next;
+    lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL);
     lm_store_relaxed(&heap->pending, 0);
-    for (; page != NULL; page = next) {
+    return page;
+}
+
+/* Takes in what the first pages of a stack got, `most` of them. Returns the rest of the stack. */
+static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
+    for (lm_page_t *next; page != NULL && most > 0; page = next, most--) {
         next = page->notified; /* before the flag is cleared: then it may be queued again */
         /* Acquire: as in lm_remote_take. */
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
@@ -253,6 +259,28 @@ void lm_remote_drain(lm_heap_t *heap) {
                 lm_page_to_partial(heap, page);
         }
     }
+    return page;
+}
+
+void lm_remote_drain(lm_heap_t *heap) {
+    /* Relaxed: what comes later is taken later. */
+    if (lm_load_relaxed(&heap->notified) != NULL) (void)take_in(heap, unstack(heap), UINT_MAX);
+}
+
+void lm_remote_drain_some(lm_heap_t *heap) {
+    /* Relaxed: as above. */
+    if (LM_LIKELY(lm_load_relaxed(&heap->notified) == NULL)) return;
+    lm_page_t *rest = take_in(heap, unstack(heap), DRAIN_MOST), *none = NULL;
+    if (rest == NULL) return;
+    /* Release: the links of the rest are there for the worker, who may take it now. Not where others
+     * have come meanwhile: the end of the rest is not known. */
+    if (!lm_cas_release(&heap->notified, &none, rest)) {
+        (void)take_in(heap, rest, UINT_MAX);
+        return;
+    }
+    /* Who sleeps from now on leaves it to the worker. Relaxed: a hint. */
+    lm_store_relaxed(&heap->pending, POKE_PAGES);
+    lm_purge_poke(true);
 }
 
 /* ---- The slow half of free ---- */

@@ -118,6 +118,9 @@ lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 /* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
 void lm_remote_drain(lm_heap_t *heap);
 
+/* The same of a few pages, for malloc, which shall not wait for fifty of them. */
+void lm_remote_drain_some(lm_heap_t *heap);
+
 /* ---- transfer.c ---- */
 
 /* Leaves the list for others; false iff it cannot, with the list as it was. No lock held. */

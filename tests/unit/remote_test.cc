@@ -542,4 +542,90 @@ TEST_F(Remote, ARingOfThreads) {
     lm_heap_collect();
 }
 
+/* ---- Many pages at once ---- */
+
+/* A full page a block, of which another thread has sent the first block home. */
+std::vector<void *> told_of_pages(size_t n) {
+    std::vector<void *> taken = blocks(n * in_a_page(), kBytes);
+    in_thread([&] {
+        for (size_t i = 0; i < n; i++) {
+            auto *block = static_cast<lm_block_t *>(taken[i * in_a_page()]);
+            lm_remote_push(nullptr, lm_page_of(block), block, block, 1);
+        }
+    });
+    return taken;
+}
+
+void free_but_the_first(const std::vector<void *> &taken) {
+    for (size_t i = 0; i < taken.size(); i++)
+        if (i % in_a_page() != 0) lm_block_free(taken[i]);
+}
+
+TEST_F(Remote, AFewPagesAreTakenInAtATime) {
+    in_thread([] {
+        const size_t pages = 18;
+        std::vector<void *> taken = told_of_pages(pages);
+        lm_heap_t *heap = lm_heap_self;
+        auto waiting = [&] {
+            size_t n = 0;
+            for (size_t i = 0; i < pages; i++) {
+                const lm_page_t *page = lm_page_of(taken[i * in_a_page()]);
+                n += count(page);
+                EXPECT_EQ(count(page), lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED);
+            }
+            return n;
+        };
+        EXPECT_EQ(pages, waiting());
+        for (size_t left = pages; left > 0;) {
+            lm_biased_enter(&heap->lock);
+            lm_remote_drain_some(heap);
+            lm_biased_leave(&heap->lock);
+            size_t now = waiting();
+            EXPECT_LT(now, left) << "it gets on";
+            EXPECT_LE(left, now + 4) << "and malloc does not wait for all of them";
+            EXPECT_EQ(now == 0, lm_load_acquire(&heap->notified) == nullptr);
+            lm_heap_check();
+            if (now >= left) break;
+            left = now;
+        }
+        free_but_the_first(taken);
+    });
+}
+
+/* Before it takes memory that was never used. */
+TEST_F(Remote, WhoFindsNothingElseTakesInAll) {
+    in_thread([] {
+        std::vector<void *> taken = told_of_pages(18);
+        void *p = lm_block_alloc(2000);
+        EXPECT_EQ(nullptr, lm_load_acquire(&lm_heap_self->notified));
+        lm_heap_check();
+        lm_block_free(p);
+        free_but_the_first(taken);
+    });
+}
+
+/* What is left on the stack is as good as any other of it: for others that free, and for a thread
+ * that ends. */
+TEST_F(Remote, OthersComeWhileSomeAreLeft) {
+    in_thread([] {
+        const size_t pages = 18;
+        std::vector<void *> taken = told_of_pages(pages);
+        lm_heap_t *heap = lm_heap_self;
+        lm_biased_enter(&heap->lock);
+        lm_remote_drain_some(heap);
+        lm_biased_leave(&heap->lock);
+        in_thread([&] {
+            for (size_t i = 0; i < pages; i++) {
+                auto *block = static_cast<lm_block_t *>(taken[i * in_a_page() + 1]);
+                lm_remote_push(nullptr, lm_page_of(block), block, block, 1);
+            }
+        });
+        lm_heap_collect();
+        lm_heap_check();
+        for (size_t i = 0; i < pages; i++) EXPECT_EQ(0u, count(lm_page_of(taken[i * in_a_page()])));
+        for (size_t i = 0; i < taken.size(); i++)
+            if (i % in_a_page() > 1) lm_block_free(taken[i]);
+    });
+}
+
 } // namespace
