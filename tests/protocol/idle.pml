@@ -29,8 +29,8 @@
  * take when this one is exhausted, others' blocks among them.
  *
  * mutation NO_OWNER_CHECK: an event believes that the page is still the heap's
- * mutation OVERWRITE_HEAD: the slow half of malloc reads lm_heap_self again, and trusts that the fast half met
- *                          an empty list of that heap
+ * mutation OVERWRITE_HEAD: the slow half of malloc reads lm_heap_self again, and trusts that the
+ *                          fast half met an empty list of that heap
  * mutation PARK_AWAKE: parking does not ask whether the owner sleeps
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the owner
  * mutation TAKE_CURRENT: collecting a page does not ask whether malloc is taking from it

@@ -7,7 +7,8 @@
  *   here             in src/heap
  *   push             lm_remote_push (remote.c): links the chain, compare-and-swap on page->remote
  *   notify           notify (remote.c): page->notified, compare-and-swap on heap->notified
- *   drain            lm_remote_drain and lm_remote_drain_some (remote.c), of an active heap, pages in `partial`
+ *   drain            lm_remote_drain and lm_remote_drain_some (remote.c), of an active heap, pages
+ *                    in `partial`
  *   take             lm_remote_take (remote.c) as lm_page_trim and look_at (refill.c) use it: the flag stays
  *   Owner's free     lm_block_free (heap.h) with lm_page_event (page.c)
  *   release          lm_page_release (page.c)
@@ -17,7 +18,7 @@
  *
  * mutation RELEASE_QUEUED: a page is released although a pusher is about to tell its heap of it
  * mutation LINK_AFTER_FLAG: the drain reads page->notified after it has cleared the flag
- * mutation OVERWRITE_STACK: what a drain leaves goes back on the stack whatever has come there meanwhile
+ * mutation OVERWRITE_STACK: what a drain leaves goes back on the stack, whatever has come there
  * mutation NO_COMPARE: a push overwrites the word whatever it has become since it was read
  */
 #define NIL 0

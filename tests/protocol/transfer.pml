@@ -9,7 +9,7 @@
  *   here             in src/heap
  *   malloc           lm_block_pop (heap.h): load lm_heap_self, load head[c], load the link, store head[c]
  *   refill           lm_block_take, from_other_page, refill, of_others (refill.c), lm_foreign_take
- *   use              what malloc's caller does; thread 0 is calloc: lm_calloc (resize.c), lm_page_virgin
+ *   use              what malloc's caller does; thread 0 is calloc: cleared (resize.c)
  *   enlist           lm_block_free_slow, enlist (remote.c): room, link, foreign->first
  *   hand_over        the same in remote.c, with lm_foreign_unlist and lm_transfer_put
  *   take_list        lm_foreign_take, lm_transfer_take
@@ -32,7 +32,7 @@
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the thread
  * mutation KEEP_HEAD: parking leaves what malloc was to hand out of others' blocks
  * mutation KEEP_LOW: who takes a list does not lower the mark of what nobody wanted
- * mutation CALLOC_TRUSTS_HIDDEN: where its heap is hidden, calloc takes the list for one that nobody has used
+ * mutation CALLOC_TRUSTS_HIDDEN: where its heap is hidden, calloc takes any block for zero
  * mutation KEEP_CARVED: a refill does not say anew what blocks the list holds
  * mutation NO_UNPARK: free does not look whether its heap is the empty one
  */
@@ -329,7 +329,8 @@ proctype Worker() {
        registry = 0
     od;
     atomic {
-        assert(count == 0 && first == NIL && (head[0] == NIL || holds[0] != OTHERS) && head[1] == NIL);
+        assert(count == 0 && first == NIL && head[1] == NIL);
+        assert(head[0] == NIL || holds[0] != OTHERS);
         l = (holds[0] == OTHERS -> NIL : head[0]);
         do
         :: l == NIL -> break

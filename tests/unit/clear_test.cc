@@ -1,5 +1,5 @@
-/* clear_test.cc: a large object is made zero, and what of it is hardly in memory is not brought there.
- */
+/* clear_test.cc: a large object is made zero, and what of it is hardly in memory is not brought
+ * there. */
 #include "heap_unit.h"
 #include "own_mapping.h"
 
@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-/* Memory that nobody else has, of which every page, or one in `every`, was written. It begins within
- * a page of the system's. */
+/* Memory that nobody else has, of which every page, or one in `every`, was written. It begins
+ * within a page of the system's. */
 class Written {
   public:
     Written(size_t bytes, size_t every) : bytes_(bytes) {
