@@ -51,8 +51,8 @@ static bool hold_heaps(uint64_t until) {
     lm_biased_settle();
     FOR_EACH_HEAP(heap, node) {
         /* Relaxed: a thread that takes this heap as its own at this moment has no lock yet. */
-        bool own = lm_load_relaxed(&heap->token) == lm_thread_token() &&
-                   !lm_biased_outside(&heap->lock);
+        bool own =
+            lm_load_relaxed(&heap->token) == lm_thread_token() && !lm_biased_outside(&heap->lock);
         if (own || !lm_biased_wait_until(&heap->lock, until)) return false;
     }
     return true;
