@@ -85,7 +85,7 @@ static void check_heap(lm_heap_t *heap, void *context) {
         for (lm_block_t *b = heap->head[c]; b != NULL; b = lm_link_get(b)) {
             bool foreign = heap->holds[c] == LM_HOLDS_OTHERS;
             if (heap->holds[c] == LM_HOLDS_ZERO && !zero_but_for_its_link(b, lm_class_bytes(c)))
-                broken("zero", current);
+                broken("zero", lm_page_of(b));
             if (foreign ? lm_page_of(b)->size_class < c : lm_page_of(b) != current)
                 broken("head", lm_page_of(b));
         }

@@ -107,8 +107,9 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     return out;
 }
 
+/* Here and below the worker waits for the lock, even if it is to stop: the caller may hold another. */
 lm_page_t *lm_held_excess(void) {
-    lm_space_enter();
+    lm_space_enter_to_give();
     lm_page_t *out = excess();
     if (out != NULL) remove_held(out);
     lm_space_leave();
@@ -117,7 +118,7 @@ lm_page_t *lm_held_excess(void) {
 
 lm_page_t *lm_held_old(uint32_t ticks) {
     lm_page_t *out = NULL;
-    lm_space_enter();
+    lm_space_enter_to_give();
     for (int kind = 0; kind < 2 && out == NULL; kind++) {
         lm_page_t *span = oldest(kind);
         if (span != NULL && lm_space.tick - span->stamp >= ticks) out = span;

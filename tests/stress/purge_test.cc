@@ -8,6 +8,12 @@
 #include "stress.h"
 
 #include <gtest/gtest.h>
+
+extern "C" {
+#include "heap/room.h"
+#include "span/room.h"
+}
+
 #include <unistd.h>
 
 namespace {
@@ -149,6 +155,38 @@ TEST_F(Purge, HappensWithoutAnotherCall) {
         EXPECT_GT(peak, before + (size_t{100} << 20));
         EXPECT_LT(after, before + (size_t{16} << 20));
     }
+}
+
+/* The worker is sent away again and again while others keep the arena's lock busy. It may hold the
+ * registry's lock when it is told to end: who takes that next waits for ever if it ended with it. */
+TEST_F(Purge, TheWorkerEndsWithoutALock) {
+    if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
+    Clock clock;
+    std::atomic<unsigned> stops{0};
+    run_threads(4, [&](unsigned me) {
+        Random random(me + 5);
+        while (clock.running()) {
+            if (me == 0) {
+                lm_purge_poke(true);
+                pause_ms(static_cast<unsigned>(random.below(12)));
+                lm_purge_pause();
+                lm_idle_unkeep(); /* takes the registry's lock */
+                lm_purge_resume();
+                stops.fetch_add(1, std::memory_order_relaxed);
+            } else if (me == 1) {
+                lm_lock_take(&lm_space.lock); /* as a thread that the system has put aside */
+                pause_ms(static_cast<unsigned>(random.below(3)));
+                lm_lock_give(&lm_space.lock);
+                pause_ms(static_cast<unsigned>(random.below(2)));
+            } else {
+                Block *some[8];
+                for (Block *&block : some)
+                    block = make_block(70000 + random.below(200000), random.next());
+                for (Block *block : some) free_block(block);
+            }
+        }
+    });
+    EXPECT_GT(stops.load(), 0u);
 }
 
 } // namespace
