@@ -21,7 +21,7 @@ void lm_count_large(size_t was, size_t is) {
         (void)lm_add_relaxed(&counts->large_bytes_else, is - was); /* relaxed: a number */
         return;
     }
-    lm_most(&counts->large_bytes_most, lm_large_bytes_ever() - lm_large_bytes_gone());
+    lm_most(&counts->large_bytes_most, lm_large_bytes_now());
     (void)lm_add_relaxed(&counts->large_bytes_less, was - is); /* relaxed: a number */
 }
 

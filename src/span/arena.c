@@ -393,8 +393,7 @@ static void page_goes(lm_page_t *page) {
 void lm_space_large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
     lm_group_large_goes(span);
-    size_t bytes = lm_large_bytes_ever() - lm_large_bytes_gone(),
-           objects = lm_large_ever() - counts->large_gone;
+    size_t bytes = lm_large_bytes_now(), objects = lm_large_ever() - counts->large_gone;
     lm_store_relaxed(&counts->large_bytes_gone, counts->large_bytes_gone + span->bytes);
     lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
     lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may write it at this moment */

@@ -74,11 +74,9 @@ static lm_page_t *oldest(bool is_dense) {
     return node != NULL ? LM_CONTAINER(node, lm_page_t, age) : NULL;
 }
 
-static size_t in_use(void) { return lm_large_bytes_ever() - lm_large_bytes_gone(); }
-
 /* A span that is one too many, NULL iff there is none. */
 static lm_page_t *excess(void) {
-    size_t used = in_use(), dense_most = used / LM_HELD_PART;
+    size_t used = lm_large_bytes_now(), dense_most = used / LM_HELD_PART;
     if (dense_most < LM_HELD_LEAST) dense_most = LM_HELD_LEAST;
     if (held.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
     if (held.n[true] > MOST || held.dense_bytes > dense_most) return oldest(true);
@@ -107,9 +105,8 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     return out;
 }
 
-/* Here and below the worker waits for the lock, even if it is to stop: the caller may hold another. */
 lm_page_t *lm_held_excess(void) {
-    lm_space_enter_to_give();
+    lm_space_enter();
     lm_page_t *out = excess();
     if (out != NULL) remove_held(out);
     lm_space_leave();
@@ -118,7 +115,7 @@ lm_page_t *lm_held_excess(void) {
 
 lm_page_t *lm_held_old(uint32_t ticks) {
     lm_page_t *out = NULL;
-    lm_space_enter_to_give();
+    lm_space_enter();
     for (int kind = 0; kind < 2 && out == NULL; kind++) {
         lm_page_t *span = oldest(kind);
         if (span != NULL && lm_space.tick - span->stamp >= ticks) out = span;

@@ -105,8 +105,10 @@ static void entered(void) {
 }
 
 void lm_space_enter(void) {
-    if (!lm_os_worker_self()) {
-        lm_lock_take(&lm_space.lock);
+    /* The worker may hold locks of the heaps while it collects, and must not end with them.
+     * Relaxed: it reads what it has written itself. */
+    if (!lm_os_worker_self() || lm_load_relaxed(&lm_space.collecting)) {
+        lm_space_enter_to_give();
         return;
     }
     for (unsigned spins = 0; !lm_lock_try_as_worker(&lm_space.lock); spins++) {
@@ -147,8 +149,6 @@ void lm_space_rest(void) {
 void lm_purge_inline(void) {
     /* Relaxed: a guess. */
     if ((lm_purge_may_work() && !lm_load_relaxed(&lm_space.elsewhere)) || never()) return;
-    /* Its own turn comes; and here it holds locks of the heaps, which it must not end with. */
-    if (lm_os_worker_self()) return;
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + lm_space_used() / 8;
     if (LM_UNLIKELY(lm_space.refused_slices > 0)) {
         lm_refused_turn();

@@ -43,8 +43,8 @@ typedef struct lm_span_counts {
     size_t pages, pages_gone, pages_most; /* ever, atomic; given back; at a time */
     size_t large, large_gone, large_most; /* objects: ever; freed; at a time */
     size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable ones */
-    /* Atomic: what comes and goes without that lock. Of the objects above, these were taken from
-     * elsewhere than the arena; objects grew and shrank by so many bytes. */
+    /* Atomic, written without that lock: the number of large objects that are not in the arena,
+     * ever; their bytes and those by which objects grew; the bytes by which objects shrank. */
     size_t large_else, large_bytes_else, large_bytes_less;
     struct LM_ALIGNED(32) lm_class_count { /* to find one is a shift */
         size_t room, room_most;            /* atomic: blocks that its pages hold; the most */
@@ -66,13 +66,16 @@ LM_INLINE size_t lm_large_bytes_gone(void) {
     return lm_load_relaxed(&lm_span_counts.large_bytes_gone) +
            lm_load_relaxed(&lm_span_counts.large_bytes_less);
 }
+/* Returns the usable bytes of the large objects that are counted as in use now. */
+LM_INLINE size_t lm_large_bytes_now(void) { return lm_large_bytes_ever() - lm_large_bytes_gone(); }
 
-/* A large object of so many bytes comes: from the arena, whose lock is held; from elsewhere. */
+/* Counts a new large object of `bytes` usable bytes in the arena. The arena's lock is held. */
 LM_INLINE void lm_large_comes(size_t bytes) {
     lm_span_counts_t *counts = &lm_span_counts;
     lm_store_relaxed(&counts->large, counts->large + 1);
     lm_store_relaxed(&counts->large_bytes, counts->large_bytes + bytes);
 }
+/* Counts a new large object of `bytes` usable bytes that is not in the arena. Needs no lock. */
 LM_INLINE void lm_large_comes_else(size_t bytes) {
     (void)lm_add_relaxed(&lm_span_counts.large_else, 1);
     (void)lm_add_relaxed(&lm_span_counts.large_bytes_else, bytes);
