@@ -2,8 +2,8 @@
  *
  * A span counts as dirty once it was in use, however little of it was ever touched. A memset of it
  * would make all of it resident: 60 threads that calloc doubling sizes and free them would fill any
- * machine. So what is hardly in memory goes back to the system, which gives zeros when it is
- * touched:
+ * machine. So loam purges a part of which little is resident. The system fills it with zeros when
+ * the program touches it:
  *
  *   below 256 KiB      memset
  *   up to 64 MiB       in parts of 2 MiB, by how much of each is resident:

@@ -1,6 +1,6 @@
 /* heap.h: malloc and free as a thread runs them; the one header of this folder that outsiders include.
  *
- *   malloc   heap->head[class] ── pop ──> block            12 instructions to 1 KiB, 16 above
+ *   malloc   heap->head[class] ── pop ──> block            13 instructions to 1 KiB, 17 above
  *               │ empty
  *               └──> the current page's own list, then the slow path (refill.c)
  *   free     map[slice] -> page, page->owner == this thread ── push on page->free, count down
@@ -65,11 +65,15 @@ extern lm_order_t lm_order; /* atomic: changed by any thread, at any time */
 /* A heap that is a branch; a thread's own, one of whose branches is `retired`. */
 enum { LM_IS_BRANCH = 1, LM_HAS_RETIRED = 2, LM_BRANCHES_FEW = 8 };
 
-/* What the list of a class holds. */
+/* Which blocks the list head[c] of a size class holds. */
 typedef enum lm_holds {
-    LM_HOLDS_OWN,  /* blocks of current[] */
-    LM_HOLDS_ZERO, /* such as nobody has ever had: zero but for their links; none in debug builds */
-    LM_HOLDS_OTHERS /* blocks of other threads' pages, or of a larger class's */
+    /* Blocks of current[c]. */
+    LM_HOLDS_OWN,
+    /* Blocks of current[c] that were never allocated. All their bytes but the link are zero. Debug
+     * builds fill such blocks, and never set this. */
+    LM_HOLDS_ZERO,
+    /* Blocks of other threads' pages, or of a larger size class. */
+    LM_HOLDS_OTHERS
 } lm_holds_t;
 
 typedef struct LM_ALIGNED(64) lm_heap {
@@ -148,8 +152,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
 extern LM_HIDDEN LM_TLS lm_heap_t *lm_heap_self;
 extern LM_HIDDEN lm_heap_t lm_heap_empty;
 
-/* Whether the block that the heap, the caller's, handed out last is zero but for its link. It is of
- * that page, which is not fresh any more where a smaller class has taken blocks of it. */
+/* Returns true if the block that the calling thread's heap allocated last, from that page, is zero
+ * except for its link. A page that has lent blocks to a smaller size class is no longer fresh. */
 LM_INLINE bool lm_page_virgin(const lm_heap_t *heap, const lm_page_t *page) {
     return heap->current[page->size_class] == page &&
            heap->holds[page->size_class] == LM_HOLDS_ZERO && page->fresh;
@@ -291,8 +295,8 @@ LM_INLINE void *lm_block_alloc(size_t bytes) {
     return lm_taken(lm_block_take(bytes, size_class, heap));
 }
 
-/* The same for at most LM_SMALL_MOST bytes, which nobody looks at. Without reading ahead: who asks
- * for this counts instructions. */
+/* Allocates `bytes` bytes, at most LM_SMALL_MOST; the size is not checked. Does not prefetch the
+ * next block, which saves an instruction. */
 LM_INLINE void *lm_block_alloc_small(size_t bytes) {
     size_t size_class = (bytes + 15) >> 4;
     lm_heap_t *heap = lm_heap_self;

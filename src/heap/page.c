@@ -24,7 +24,7 @@ enum {
     CARVE_LEAST = 512, /* bytes, as the next two */
     CARVE_MOST = 4096,
     VACANT_LEAST = 2048, /* larger blocks are few in a page */
-    VACANT_FEW = 3,      /* up to so many do not count as gone: see shrinks */
+    VACANT_FEW = 3,      /* at most so many vacant pages still count as pages: see shrinks */
     WAKE_MOST = 16,
 };
 

@@ -309,7 +309,7 @@ static LM_COLD void *from_room_made(unsigned size_class) {
 }
 
 LM_NOINLINE void *lm_block_refill(unsigned size_class) {
-    /* Nobody has a list or a page of class 0, of no bytes: so only here is it asked for. */
+    /* A request of 0 bytes has class 0, which has neither lists nor pages. It always comes here. */
     if (LM_UNLIKELY(size_class == 0)) return lm_block_alloc(1);
     LM_METER(slow());
     void *block = from_other_page(size_class);

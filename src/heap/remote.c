@@ -272,8 +272,8 @@ void lm_remote_drain_some(lm_heap_t *heap) {
     if (LM_LIKELY(lm_load_relaxed(&heap->notified) == NULL)) return;
     lm_page_t *rest = take_in(heap, unstack(heap), DRAIN_MOST), *none = NULL;
     if (rest == NULL) return;
-    /* Release: the links of the rest are there for the worker, who may take it now. Not where
-     * others have come meanwhile: the end of the rest is not known. */
+    /* Release: the worker, which may take the stack now, sees its links. If other threads have
+     * pushed pages meanwhile, the rest is drained: to join both would need the end of the rest. */
     if (!lm_cas_release(&heap->notified, &none, rest)) {
         (void)take_in(heap, rest, UINT_MAX);
         return;

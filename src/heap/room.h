@@ -118,7 +118,8 @@ lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 /* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
 void lm_remote_drain(lm_heap_t *heap);
 
-/* The same of a few pages, for malloc, which shall not wait for fifty of them. */
+/* Takes in what other threads freed on at most four pages, and leaves the others notified. For
+ * malloc, because one call may find fifty of them. Heap lock held. */
 void lm_remote_drain_some(lm_heap_t *heap);
 
 /* ---- transfer.c ---- */

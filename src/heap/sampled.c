@@ -190,8 +190,8 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class) {
     lm_heap_t *heap = lm_heap_self;
     uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
     lm_page_t *page = heap->current[size_class];
-    /* Most lists hold no sample: for them, this is lm_block_alloc_slow and a subtraction. Who samples nothing has
-     * another rate. */
+    /* Most lists hold no sample: for them, this is lm_block_take and a subtraction. A heap that
+     * samples nothing has another rate. */
     if (LM_LIKELY(heap->sample_rate == rate) && LM_LIKELY(page != NULL) &&
         LM_LIKELY(heap->head[size_class] == NULL)) {
         uint32_t count = page->carved - page->live;

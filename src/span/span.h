@@ -157,8 +157,8 @@ LM_INLINE char *lm_span_start(const lm_page_t *span) {
  * reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
 
-/* The same as kind LARGE, for an object of so many usable bytes, which is counted: what the span
- * has behind these goes back after the purge delay where it is dirty (tails.c). */
+/* Takes a span of kind LARGE as lm_span_take does, for an object of `bytes` usable bytes, and
+ * counts the object. If the rest of the span is dirty, it is purged after the delay (tails.c). */
 lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero);
 
 /* The same, for a page of blocks of that size; with fewer slices where only those are dirty. crowded: others

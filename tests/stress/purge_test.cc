@@ -157,8 +157,8 @@ TEST_F(Purge, HappensWithoutAnotherCall) {
     }
 }
 
-/* The worker is sent away again and again while others keep the arena's lock busy. It may hold the
- * registry's lock when it is told to end: who takes that next waits for ever if it ended with it. */
+/* One thread stops the worker again and again while other threads keep the arena's lock busy. The
+ * worker must not end while it holds the registry's lock: the next thread would wait for ever. */
 TEST_F(Purge, TheWorkerEndsWithoutALock) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     Clock clock;
