@@ -24,7 +24,7 @@ enum {
     CARVE_LEAST = 512, /* bytes, as the next two */
     CARVE_MOST = 4096,
     VACANT_LEAST = 2048, /* larger blocks are few in a page */
-    VACANT_FEW = 3,      /* at most so many vacant pages still count as pages: see shrinks */
+    VACANT_FEW = 3,      /* a heap with no more vacant pages than that does not shrink by them */
     WAKE_MOST = 16,
 };
 

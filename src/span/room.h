@@ -317,8 +317,10 @@ LM_INLINE unsigned lm_space_busy(void) { return lm_space.busy + (lm_space.hand.s
 /* Waits, lock held before and after but not between, until no span is busy. */
 void lm_space_rest(void);
 
-/* Take and give lm_space.lock in functions that run in the worker or in a thread of the program. The worker does not
- * wait for the lock once it must stop: it ends where it is, and leaves lm_space.hand to the next one. */
+/* Take and give lm_space.lock in functions that run in the worker or in a thread of the program.
+ * The worker does not wait for the lock once it must stop: it ends where it is, and leaves
+ * lm_space.hand to the next one. It waits in any case while it collects, because it may hold locks
+ * of the heaps then. */
 void lm_space_enter(void);
 void lm_space_leave(void);
 

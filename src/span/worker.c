@@ -8,8 +8,9 @@
  * Signal handlers may pause and resume, whatever they have interrupted: POSIX allows setuid there. So neither takes a
  * lock that an interrupted malloc may hold. The lock `starting` is held with all signals blocked, so that no handler
  * interrupts its holder. The worker waits for lm_space.lock only while it may go on; then it ends where it is.
- * Locks of the layer above it does wait for. If the thread that pauses may hold such a lock, which shows by the worker
- * waiting without any progress for PATIENCE_MS, pause returns and the worker ends as soon as it gets the lock.
+ * While it collects, it waits for lm_space.lock and for the locks of the layer above in any case.
+ * If the thread that pauses may hold such a lock, which shows by the worker waiting without any
+ * progress for PATIENCE_MS, pause returns and the worker ends as soon as it gets the lock.
  *
  * A copy of the process made without fork's handlers (clone, _Fork) has no worker, and may have copied one in the
  * middle of its work. While the program has one thread, the worker therefore changes free spans and nothing else, and
