@@ -50,6 +50,9 @@ void lm_before_links(const lm_page_t *page, const void *p);
  * chosen that overflows are ignored: then an ordinary block serves. */
 void *lm_zero_alloc(void);
 
+/* Of all of them. */
+extern LM_HIDDEN lm_page_t lm_zero_descriptor;
+
 /* The descriptor of such an object; NULL, after a report where `function` is not NULL, iff p is none that is in use.
  * *inside: whether p is an address of this kind at all. */
 lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside);

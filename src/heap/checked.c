@@ -68,10 +68,11 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
 
 /* ---- Blocks ---- */
 
+/* A large object's kind may change at any moment, by another thread's free of p: what is no page is one. */
 static bool misaligned(const lm_page_t *page, const void *p) {
     size_t offset = (size_t)((const char *)p - lm_span_start(page));
     if (lm_is_offset(page)) return !lm_offset_is_object(page, p);
-    if (page->kind == LM_KIND_LARGE) return offset != 0;
+    if (page->kind != LM_KIND_PAGE) return offset != 0;
 #if LM_SECURE
     return lm_block_index(page, (uint32_t)offset) >= page->carved;
 #else
@@ -155,8 +156,8 @@ lm_page_t *lm_page_checked(const void *p, const char *function) {
         return was_ours(p) ? gone(p, function) : lm_page_foreign(p, function);
     }
     if (misaligned(page, p))
-        return page->kind == LM_KIND_LARGE ? lm_inside_large(page, p, function)
-                                           : misaligned_in(page, p, function);
+        return page->kind != LM_KIND_PAGE ? lm_inside_large(page, p, function)
+                                          : misaligned_in(page, p, function);
     return lm_intact(page, p, function) ? page : NULL;
 }
 

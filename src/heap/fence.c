@@ -57,10 +57,13 @@ lm_state_t lm_word_get(const void *end, size_t *requested) {
     return (word & 0xffff) == tag_of(end, *requested, TAG_FREED) ? LM_STATE_FREED : LM_STATE_BROKEN;
 }
 
+static uint64_t word_for(const void *end, size_t requested, unsigned tag) {
+    return (uint64_t)requested << 16 | tag_of(end, requested, tag);
+}
+
 /* Relaxed: others look whether it is whole, and at nothing behind it. */
 LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
-    unsigned tag = state == LM_STATE_USED ? TAG_USED : TAG_FREED;
-    uint64_t word = (uint64_t)requested << 16 | tag_of(end, requested, tag);
+    uint64_t word = word_for(end, requested, state == LM_STATE_USED ? TAG_USED : TAG_FREED);
     lm_tools_pause();
     lm_store_relaxed(word_before(end), word ^ mask_of(end));
     lm_tools_resume();
@@ -261,6 +264,8 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     const unsigned char *end = block_end(page, p);
     size_t requested;
     lm_state_t state = lm_word_get(end, &requested);
+    if (state == LM_STATE_BROKEN && lm_page_of(p) != page)
+        state = LM_STATE_FREED; /* by another thread since */
     if (state == LM_STATE_FREED) {
         lm_sites_about(p);
         lm_double_free(page, p, function);
@@ -339,6 +344,26 @@ void *lm_malloc_small(size_t bytes) {
     return lm_no_memory();
 }
 
+/* Marks it as freed, so that only one of several threads that free it at the same moment goes on. Returns false after
+ * the report of a double free. */
+LM_READS_ANYTHING static bool claim(const lm_page_t *page, const void *p) {
+    const unsigned char *end = block_end(page, p);
+    size_t requested;
+    bool ours = lm_word_get(end, &requested) == LM_STATE_USED;
+    if (ours) {
+        uint64_t mask = mask_of(end);
+        uint64_t used = word_for(end, requested, TAG_USED) ^ mask;
+        lm_tools_pause();
+        /* Relaxed: what decides is which thread comes first. */
+        ours = lm_cas_relaxed(word_before(end), &used, word_for(end, requested, TAG_FREED) ^ mask);
+        lm_tools_resume();
+    }
+    if (LM_LIKELY(ours)) return true;
+    lm_sites_about(p);
+    (void)lm_double_free(page, p, "free");
+    return false;
+}
+
 void lm_free(void *p) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_checked(p, "free");
@@ -347,9 +372,9 @@ void lm_free(void *p) {
         lm_block_free(p);
         return;
     }
+    if (!claim(page, p)) return;
     lm_sites_freed(p);
     lm_tools_freed(p);
-    lm_word_set(block_end(page, p), lm_requested(page, p), LM_STATE_FREED);
     if (!lm_reuse_keep(page, p)) lm_block_free(p);
 }
 

@@ -104,34 +104,52 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     return p;
 }
 
+/* Another thread has freed it since this one found it in the map. */
+static LM_COLD void freed_at_once(const lm_page_t *page, const void *p) {
+#if LM_GUARD_LINKS
+    (void)lm_double_free(page, p, "free");
+#else
+    (void)page;
+    (void)lm_page_foreign(p, "free");
+#endif
+}
+
+/* It is out of the map. */
+LM_INLINE void discard(lm_page_t *page, bool touched) {
+    LM_PROBE2(large_free, lm_span_start(page), page->bytes);
+    lm_span_unfill(page, 0);
+#if LM_SECURE
+    lm_large_keep(page, touched);
+#else
+    (void)touched;
+    lm_span_give(page, false);
+#endif
+}
+
 void lm_large_free(lm_page_t *page, void *p) {
     if (p != lm_span_start(page)) {
         (void)lm_inside_large(page, p, "free");
         return;
     }
+    /* First: once another thread has freed the object, nobody may read its memory. */
+    if (LM_UNLIKELY(!lm_span_unmap(page))) {
+        freed_at_once(page, p);
+        return;
+    }
 #if LM_SECURE
-    if (!lm_large_intact(page, "free")) return;
+    if (!lm_large_intact(page, "free")) {
+        lm_span_map(page, 1, page);
+        return;
+    }
 #endif
     /* Acquire: who ends that heap at this moment has taken the span out of its list. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
-#if LM_SECURE
-    lm_span_map(page, 1, &lm_nobody);
-    lm_span_unfill(page, 0);
-    lm_large_keep(page, true);
-#else
-    lm_large_discard(page);
-#endif
+    discard(page, true);
 }
 
 void lm_large_discard(lm_page_t *page) {
-    LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_map(page, 1, &lm_nobody);
-    lm_span_unfill(page, 0);
-#if LM_SECURE
-    lm_large_keep(page, false);
-#else
-    lm_span_give(page, false);
-#endif
+    discard(page, false);
 }
 
 static bool worth_moving(const lm_page_t *page) {
@@ -140,7 +158,8 @@ static bool worth_moving(const lm_page_t *page) {
 
 static void *move(lm_page_t *page, size_t usable, bool roomy) {
     size_t had = page->bytes;
-    lm_span_map(page, 1, &lm_nobody);
+    if (LM_UNLIKELY(!lm_span_unmap(page)))
+        return NULL;         /* freed at once: the caller's free reports it */
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
 #if LM_SECURE

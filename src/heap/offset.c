@@ -9,8 +9,9 @@
  * They hold no other objects. Cost: a lock for each call, shared by all threads, and shift bytes; a page goes back as
  * soon as it is empty. Large objects are spans of their own as ever; every slice up to the one of p is in the map.
  *
- * What was given for a block is written at its start: any other pointer into it, and a second free, is reported in
- * all builds. An object before it that overflows looks like that, too.
+ * What was given for a block is written at its start, of a large one into its descriptor, which can be read even if
+ * another thread has just freed the object: any other pointer into it, and a second free, is reported in all builds. An
+ * object before it that overflows looks like that, too.
  */
 #include "heap/room.h"
 
@@ -18,7 +19,7 @@
 
 typedef struct front {
     lm_block_t link;
-    size_t shift; /* FREED is added while the block is free */
+    uint64_t shift; /* atomic; FREED is added while the block is free */
 } front_t;
 
 enum {
@@ -26,7 +27,7 @@ enum {
     GAP_LEAST = LOAM_DEBUG ? 16 : 0,
     SHIFT_LEAST = FRONT_BYTES + GAP_LEAST
 };
-#define FREED (~(SIZE_MAX >> 1))
+#define FREED (~(UINT64_MAX >> 1))
 
 LM_STATIC_ASSERT(sizeof(front_t) == 16, "the least shift, in the smallest block there can be");
 
@@ -46,23 +47,31 @@ char *lm_offset_start(const lm_page_t *page, const void *p) {
     return first + (at - at % page->block_bytes);
 }
 
-static front_t *front_of(const lm_page_t *page, const void *p) {
-    return (front_t *)(void *)lm_offset_start(page, p);
+/* What was given for the block around p: its distance from the block's start. Relaxed: words by themselves. */
+static uint64_t *given_in(lm_page_t *page, const void *p) {
+    if (page->kind != LM_KIND_PAGE) return &page->remote;
+    return &((front_t *)(void *)lm_offset_start(page, p))->shift;
+}
+
+static uint64_t given(const lm_page_t *page, const void *p) {
+    return lm_load_relaxed(given_in((lm_page_t *)(uintptr_t)page, p));
+}
+
+/* Behind the blocks that there are may be a guard. */
+static bool within_carved(const lm_page_t *page, const void *p) {
+    size_t at = (size_t)((const char *)p - lm_span_start(page));
+    return page->kind != LM_KIND_PAGE || at / page->block_bytes < page->carved;
 }
 
 bool lm_offset_is_object(const lm_page_t *page, const void *p) {
-    /* Behind the blocks that there are may be a guard. */
-    if (page->kind == LM_KIND_PAGE &&
-        (size_t)((const char *)p - lm_span_start(page)) / page->block_bytes >= page->carved)
-        return false;
-    const front_t *front = front_of(page, p);
-    return (front->shift & ~FREED) == (size_t)((const char *)p - (const char *)front);
+    if (!within_carved(page, p)) return false;
+    return (given(page, p) & ~FREED) == (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
 const char *lm_offset_object(const lm_page_t *page, const void *p) {
-    const front_t *front = front_of(page, p);
-    bool used = front->shift >= FRONT_BYTES && front->shift < lm_block_bytes(page);
-    return used ? (const char *)front + front->shift : NULL;
+    uint64_t shift = given(page, p);
+    bool used = shift >= FRONT_BYTES && shift < lm_block_bytes(page);
+    return used ? lm_offset_start(page, p) + shift : NULL;
 }
 
 /* ---- The gap, in debug builds: an underflow shows there ---- */
@@ -90,9 +99,8 @@ LM_READS_ANYTHING bool lm_offset_gap_intact(const lm_page_t *page, const void *p
 }
 
 const void *lm_offset_freed(const lm_page_t *page, const void *block) {
-    const front_t *front = (const front_t *)block;
-    size_t shift = front->shift & ~FREED;
-    bool was = (front->shift & FREED) != 0 && shift < page->block_bytes;
+    uint64_t said = given(page, block), shift = said & ~FREED;
+    bool was = (said & FREED) != 0 && shift < page->block_bytes;
     return was ? (const char *)block + shift : NULL;
 }
 #else
@@ -180,10 +188,10 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     void *start = size_class != 0 ? block_alloc(size_class)
                                   : large_alloc(lm_large_need(whole), align, offset, zero);
     if (start == NULL) return NULL;
-    front_t *front = (front_t *)start;
-    front->shift = shift_at((uintptr_t)start, align, offset);
-    gap_fill((char *)start, (char *)start + front->shift);
-    return (char *)start + front->shift;
+    size_t shift = shift_at((uintptr_t)start, align, offset);
+    lm_store_relaxed(given_in(lm_page_of(start), start), shift);
+    gap_fill((char *)start, (char *)start + shift);
+    return (char *)start + shift;
 }
 
 /* ---- Giving back ---- */
@@ -197,28 +205,58 @@ static void block_free(lm_page_t *page, lm_block_t *block) {
     lm_lock_give(&lock);
 }
 
+/* It keeps its owner until it is used again: see retire in page.c. */
 void lm_offset_unmap(lm_page_t *page, const void *p) {
     size_t shift = (size_t)((const char *)p - lm_span_start(page));
     lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
-    lm_store_relaxed(&page->owner, LM_OWNER_NONE);
 }
 
-void lm_offset_free(lm_page_t *page, void *p) {
-    front_t *front = front_of(page, p);
-    size_t shift = (size_t)((char *)p - (char *)front);
-    if (front->shift != shift) {
-        bool freed = front->shift == (shift | FREED);
-        lm_wrong(freed ? LM_MISTAKE_DOUBLE_FREE : LM_MISTAKE_MISALIGNED,
-                 "%s %p (object at an offset, size class %zu B, ",
-                 freed ? "double free of" : "misaligned pointer passed to free:", p,
-                 lm_block_bytes(page));
-        return;
+/* What was given for p's block, or that it is free, if its page has ended. Marks it as free if p was. */
+static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
+    uint64_t said = shift | FREED;
+    lm_lock_take(&lock);
+    /* Another thread's free of p, at this moment, may have been the last of the page. */
+    if (lm_page_of(p) == page && lm_is_offset(page) && within_carved(page, p)) {
+        said = given(page, p);
+        if (said == shift) lm_store_relaxed(given_in(page, p), shift | FREED);
     }
+    lm_lock_give(&lock);
+    return said;
+}
+
+bool lm_offset_claim(lm_page_t *page, const void *p) {
+    bool large = page->kind != LM_KIND_PAGE;
+    uint64_t shift = (uint64_t)((const char *)p - lm_offset_start(page, p));
+    uint64_t said = large ? given(page, p) : claim_block(page, p, shift);
+    if (LM_LIKELY(said == shift) && (!large || LM_LIKELY(lm_span_unmap(page)))) return true;
+    bool freed = (said & ~FREED) == shift;
+    lm_wrong(freed ? LM_MISTAKE_DOUBLE_FREE : LM_MISTAKE_MISALIGNED,
+             "%s %p (object at an offset, size class %zu B, ",
+             freed ? "double free of" : "misaligned pointer passed to free:", p,
+             lm_block_bytes(page));
+    return false;
+}
+
+void lm_offset_end(lm_page_t *page, void *p) {
     if (page->kind == LM_KIND_LARGE) {
         lm_offset_unmap(page, p);
         lm_large_discard(page);
-    } else {
-        front->shift |= FREED;
-        block_free(page, &front->link);
+        return;
     }
+    lm_block_t *block = (lm_block_t *)(void *)lm_offset_start(page, p);
+    if (LM_SECURE) memset(p, 0, lm_block_room(page, p));
+    block_free(page, block);
 }
+
+void lm_offset_free(lm_page_t *page, void *p) {
+    if (lm_offset_claim(page, p)) lm_offset_end(page, p);
+}
+
+#if LM_SECURE
+void lm_offset_unclaim(lm_page_t *page, const void *p) {
+    if (page->kind != LM_KIND_PAGE)
+        lm_span_map(page, 1, page);
+    else
+        lm_store_relaxed(given_in(page, p), given(page, p) & ~FREED);
+}
+#endif

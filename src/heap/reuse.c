@@ -211,10 +211,10 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (lm_is_offset(page)) lm_offset_unmap(page, p);
     LM_PROBE2(large_free, p, page->bytes);
     char *start = lm_span_start(page);
+    lm_span_map(page, 1, &lm_nobody); /* before it is filled: see lm_intact */
     lm_tools_show(start, page->bytes);
     memset(start, FREE, page->bytes);
     lm_tools_hide(start, page->bytes);
-    lm_span_map(page, 1, &lm_nobody);
     lm_span_hold(page); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);

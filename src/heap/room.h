@@ -244,6 +244,13 @@ void lm_offset_unmap(lm_page_t *page, const void *p);
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
 /* Reports p if it is no object, or freed. */
 void lm_offset_free(lm_page_t *page, void *p);
+/* The same in two steps. The first returns false after a report, else nobody else may free p, and its page stays; of
+ * several threads that free p at the same moment one gets true. The second must follow, or unclaim. */
+bool lm_offset_claim(lm_page_t *page, const void *p);
+void lm_offset_end(lm_page_t *page, void *p);
+#if LM_SECURE
+void lm_offset_unclaim(lm_page_t *page, const void *p);
+#endif
 
 lm_lock_t *lm_offset_fork_lock(void);
 lm_heap_t *lm_offset_heap(void); /* its lists of pages, under that lock */

@@ -354,18 +354,33 @@ static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
     return size != requested;
 }
 
+/* Claimed first: another thread's free of p may be the last of the page, which ends then. */
+static void free_at_offset(lm_page_t *page, void *p, size_t size) {
+    if (!lm_offset_claim(page, p)) return;
+    if (!lm_intact(page, p, "free")) {
+        lm_offset_unclaim(page, p);
+        return;
+    }
+    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
+    lm_offset_end(page, p);
+}
+
 /* What is no block of a page, or a damaged one. */
 static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
-    lm_page_t *page = lm_page_checked(p, "free");
-    if (page == NULL) return;
-    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
-    if (page->kind == LM_KIND_META) {
-        lm_zero_free(p);
+    lm_page_t *page = lm_page_of(p);
+    if (lm_is_offset(page)) {
+        free_at_offset(page, p, size);
         return;
     }
-    if (page->kind == LM_KIND_PAGE) memset(p, 0, lm_block_room(page, p)); /* at an offset */
-    lm_block_free(p);
+    page = lm_page_checked(p, "free");
+    if (page == NULL) return;
+    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
+    if (page ==
+        &lm_zero_descriptor) /* another page's kind may change by another thread's free of p */
+        lm_zero_free(p);
+    else
+        lm_block_free(p);
 }
 
 /* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
@@ -430,8 +445,7 @@ static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
     uint64_t word = lm_load_relaxed(last);
     /* Relaxed, both: what decides is which thread comes first. */
     if (LM_LIKELY(word != 0 && !lm_is_claimed(p, word)) &&
-        LM_LIKELY(__atomic_compare_exchange_n(last, &word, lm_canary_of(p) ^ LM_CLAIMED, false,
-                                              __ATOMIC_RELAXED, __ATOMIC_RELAXED)))
+        LM_LIKELY(lm_cas_relaxed(last, &word, lm_canary_of(p) ^ LM_CLAIMED)))
         return true;
     (void)lm_double_free(page, p, "free");
     return false;
@@ -581,8 +595,10 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
     }
     memcpy(other, p, have < bytes ? have : bytes);
     check_before(page, p);
-    wipe(p, size);
-    set_aside(page, p, true);
+    if (LM_LIKELY(!is_others(page)) || claim(page, p)) {
+        wipe(p, size);
+        set_aside(page, p, true);
+    }
     *there = roomy == bytes ? other : lm_mark(other, bytes);
     return true;
 }

@@ -37,7 +37,7 @@ static chunk_t chunks[CHUNKS_MOST];
 static bool refused; /* atomic: the system has given none: it is not asked again */
 
 /* What functions of the heap get for such an object: 0 bytes, of no page and no heap. */
-static lm_page_t descriptor = {.kind = LM_KIND_META, .owner = LM_OWNER_NONE};
+lm_page_t lm_zero_descriptor = {.kind = LM_KIND_META, .owner = LM_OWNER_NONE};
 
 /* Of several threads that make a chunk at once, one succeeds; the others give theirs back. */
 static bool make(chunk_t *chunk) {
@@ -115,7 +115,7 @@ lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside) {
     size_t slot = slot_of(chunk, p);
     bool used = (lm_load_relaxed(&chunk->used[slot / WORD_BITS]) >> slot % WORD_BITS & 1) != 0;
     bool begins = (uintptr_t)p % SLOT == 0;
-    if (used && begins) return &descriptor;
+    if (used && begins) return &lm_zero_descriptor;
     if (function == NULL) return NULL;
     bool freeing = function[0] == 'f';
     if (begins)

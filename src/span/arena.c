@@ -457,6 +457,14 @@ void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
         map(&lm_arena.map[lm_span_slice(span)], slices, page);
 }
 
+bool lm_span_unmap(lm_page_t *span) {
+    lm_page_t **entry =
+        LM_UNLIKELY(span->range != 0) ? lm_range_map_of(span) : &lm_arena.map[lm_span_slice(span)];
+    lm_page_t *there = span;
+    /* Relaxed, both: what decides is which thread comes first. */
+    return lm_cas_relaxed(entry, &there, &lm_nobody);
+}
+
 lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     if (lm_load_relaxed(&lm_space.worker_forbidden))
         return NULL;                   /* the program is shut in: mremap may be forbidden too */
