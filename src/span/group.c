@@ -111,9 +111,7 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
 /* Slices that hold memory in use: pages of blocks, and the bytes of large objects. Spans of large
  * objects say nothing, because their ends are guards. */
 static size_t in_use(void) {
-    /* An object that is about to be counted is counted a moment later. */
-    size_t had = lm_large_bytes_ever(), gone = lm_large_bytes_gone();
-    return lm_space.page_slices + (had > gone ? (had - gone) >> LM_SLICE_SHIFT : 0);
+    return lm_space.page_slices + (lm_large_bytes_now() >> LM_SLICE_SHIFT);
 }
 
 void lm_group_used(void) {

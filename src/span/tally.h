@@ -66,8 +66,12 @@ LM_INLINE size_t lm_large_bytes_gone(void) {
     return lm_load_relaxed(&lm_span_counts.large_bytes_gone) +
            lm_load_relaxed(&lm_span_counts.large_bytes_less);
 }
-/* Returns the usable bytes of the large objects that are counted as in use now. */
-LM_INLINE size_t lm_large_bytes_now(void) { return lm_large_bytes_ever() - lm_large_bytes_gone(); }
+/* Returns the usable bytes of the large objects that are counted as in use now; without the arena's lock too few, if
+ * others come and go between the two looks, but never more than there were: a peak is taken of it. */
+LM_INLINE size_t lm_large_bytes_now(void) {
+    size_t ever = lm_large_bytes_ever(), gone = lm_large_bytes_gone();
+    return LM_LIKELY(ever > gone) ? ever - gone : 0;
+}
 
 /* Counts a new large object of `bytes` usable bytes in the arena. The arena's lock is held. */
 LM_INLINE void lm_large_comes(size_t bytes) {

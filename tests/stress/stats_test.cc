@@ -71,4 +71,30 @@ TEST(StressStats, SnapshotsOfABusyProcess) {
     EXPECT_EQ(before->large_objects.current, after->large_objects.current);
 }
 
+/* Who makes an object shorter looks at what there is without the arena's lock, while others come and go. */
+TEST(StressStats, ThePeakOfLargeObjectsIsNeverMoreThanThereWere) {
+    constexpr size_t kLong = 300000, kShort = 200000, kOthers = 100000, kThreads = 2;
+    loam_stats_reset();
+    std::vector<std::thread> threads;
+    stress::Clock clock;
+    for (size_t t = 0; t < kThreads; t++) {
+        threads.emplace_back([&] {
+            while (clock.running()) loam_free(loam_malloc(kOthers));
+        });
+        threads.emplace_back([&] {
+            void *p = loam_malloc(kLong);
+            while (clock.running()) {
+                p = loam_realloc(p, kShort);
+                p = loam_realloc(p, kLong);
+            }
+            loam_free(p);
+        });
+    }
+    for (std::thread &thread : threads) thread.join();
+    auto stats = std::make_unique<loam_stats_t>();
+    ASSERT_EQ(0, loam_stats_get(stats.get(), sizeof *stats));
+    /* Where an object moves there are two for a while; usable sizes are whole pages. */
+    EXPECT_LE(stats->large_bytes.peak, 4 * kThreads * (kLong + kOthers));
+}
+
 } // namespace
