@@ -222,7 +222,7 @@ static void after_fork_in_child(void) {
     /* The registry stays locked to the end: the worker, should one start, waits there first. */
     FOR_EACH_HEAP(heap, node) {
         heap->lock = (lm_biased_t){0, 0};
-        heap->notified = NULL;
+        heap->notified = heap->coming = NULL;
     }
     lm_span_visit(notify_again, NULL);
     FOR_EACH_HEAP(heap, node) {

@@ -37,7 +37,7 @@ static void forget_lists(lm_heap_t *heap) {
         heap->holds[c] = LM_HOLDS_OWN;
     }
     heap->foreign_bytes = 0;
-    heap->notified = NULL;
+    heap->notified = heap->coming = NULL;
     heap->pages = heap->trim_at = 0;
     heap->vacant = 0;
 }

@@ -50,14 +50,20 @@ static void collect_page(lm_heap_t *heap, lm_page_t *page) {
     take_away(heap, page);
 }
 
-static void collect_notified(lm_heap_t *heap) {
-    /* Acquire: as in lm_remote_drain. */
-    lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL), *next;
-    lm_store_relaxed(&heap->pending, 0);
-    for (; page != NULL; page = next) {
+static void collect_pages(lm_heap_t *heap, lm_page_t *page) {
+    for (lm_page_t *next; page != NULL; page = next) {
         next = page->notified;
         collect_page(heap, page);
     }
+}
+
+static void collect_notified(lm_heap_t *heap) {
+    collect_pages(heap, heap->coming);
+    heap->coming = NULL;
+    /* Acquire: as in lm_remote_drain. */
+    lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL);
+    lm_store_relaxed(&heap->pending, 0);
+    collect_pages(heap, page);
 }
 
 /* Pages that are empty without anybody having noticed: the owner freed their last block while others

@@ -224,9 +224,8 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
             if (other == NULL && !LM_SECURE) list = of_larger(heap, size_class);
             searched(class, other != NULL || list != NULL);
         }
-        /* Relaxed: what comes later is taken later. */
-        if (other == NULL && list == NULL && lm_load_relaxed(&heap->notified) != NULL) {
-            lm_remote_drain(heap); /* the pages that were too many at first */
+        while (other == NULL && list == NULL && lm_remote_waits(heap)) {
+            lm_remote_drain_some(heap); /* the pages that were too many at first */
             if (page != NULL && (list = list_of(page)) != NULL) return list;
             other = fullest(heap, size_class);
         }

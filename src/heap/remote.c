@@ -13,6 +13,8 @@
  * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else does:
  * so they go home only when nobody wants them. What a thread holds so is at most FOREIGN_BYTES of a class,
  * or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from who sleeps (idle.c).
+ * A stack is taken as a whole, but malloc looks at one page in a call: all that another processor has written costs
+ * a miss or two, which together are what the slowest calls wait for. The rest is in `coming`.
  * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever looks.
  * A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned before it was
  * taken from there, so that the pusher may touch it after its compare-and-swap.
@@ -34,7 +36,6 @@ enum {
     FEW_BYTES = 4096,           /* unless they are large */
     CHAINS = 16,
     POKE_PAGES = 8,
-    DRAIN_MOST = 4, /* pages that one malloc takes in: 55 cycles each */
 };
 
 static uint64_t offset16(const lm_page_t *page, const lm_block_t *block) {
@@ -238,16 +239,27 @@ static lm_page_t *unstack(lm_heap_t *heap) {
     return page;
 }
 
+/* The last block of what others freed ends the list already. Another processor has written it: to write it again would
+ * be to wait for it. */
+static void put_remote(lm_page_t *page, uint64_t word) {
+    lm_block_t *head = lm_remote_at(page, word >> 48);
+    uint32_t n = lm_remote_count(word);
+    if (page->free != NULL) {
+        lm_page_put(page, head, lm_remote_at(page, word >> 32), n);
+        return;
+    }
+    page->free = head;
+    lm_store_relaxed(&page->live, page->live - n);
+}
+
 /* Takes in what the first pages of a stack got, `most` of them. Returns the rest of the stack. */
 static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
     for (lm_page_t *next; page != NULL && most > 0; page = next, most--) {
         next = page->notified; /* before the flag is cleared: then it may be queued again */
         /* Acquire: as in lm_remote_take. */
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
-        uint32_t n = lm_remote_count(word);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
-        if (n > 0)
-            lm_page_put(page, lm_remote_at(page, word >> 48), lm_remote_at(page, word >> 32), n);
+        if (lm_remote_count(word) > 0) put_remote(page, word);
         if (page->place != LM_AT_PARTIAL) continue;
         if (page->live == 0) {
             lm_page_release(heap, page);
@@ -263,24 +275,21 @@ static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
 }
 
 void lm_remote_drain(lm_heap_t *heap) {
+    (void)take_in(heap, heap->coming, UINT_MAX);
+    heap->coming = NULL;
     /* Relaxed: what comes later is taken later. */
     if (lm_load_relaxed(&heap->notified) != NULL) (void)take_in(heap, unstack(heap), UINT_MAX);
 }
 
 void lm_remote_drain_some(lm_heap_t *heap) {
-    /* Relaxed: as above. */
-    if (LM_LIKELY(lm_load_relaxed(&heap->notified) == NULL)) return;
-    lm_page_t *rest = take_in(heap, unstack(heap), DRAIN_MOST), *none = NULL;
-    if (rest == NULL) return;
-    /* Release: the worker, which may take the stack now, sees its links. If other threads have
-     * pushed pages meanwhile, the rest is drained: to join both would need the end of the rest. */
-    if (!lm_cas_release(&heap->notified, &none, rest)) {
-        (void)take_in(heap, rest, UINT_MAX);
-        return;
+    lm_page_t *page = heap->coming;
+    if (page != NULL) {
+        page = heap->coming = take_in(heap, page, 1);
+    } else if (LM_UNLIKELY(lm_load_relaxed(&heap->notified) != NULL)) { /* relaxed: as above */
+        page = heap->coming = unstack(heap);
+        lm_purge_poke(true); /* if its owner sleeps from now on, the worker does the rest */
     }
-    /* Who sleeps from now on leaves it to the worker. Relaxed: a hint. */
-    lm_store_relaxed(&heap->pending, POKE_PAGES);
-    lm_purge_poke(true);
+    if (page != NULL) LM_PREFETCH(&page->remote); /* the next call's */
 }
 
 /* ---- The slow half of free ---- */

@@ -118,8 +118,13 @@ lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 /* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
 void lm_remote_drain(lm_heap_t *heap);
 
-/* Takes in what other threads freed on at most four pages, and leaves the others notified. For
- * malloc, because one call may find fifty of them. Heap lock held. */
+/* Whether anything is to be taken in. Relaxed: what comes later is taken later. Heap lock held. */
+LM_INLINE bool lm_remote_waits(const lm_heap_t *heap) {
+    return heap->coming != NULL || lm_load_relaxed(&heap->notified) != NULL;
+}
+
+/* Takes in what other threads freed on one page, or finds out which pages these are. For malloc, because one call may
+ * find fifty of them. Heap lock held. */
 void lm_remote_drain_some(lm_heap_t *heap);
 
 /* ---- transfer.c ---- */

@@ -177,7 +177,7 @@ static void make_ordinary(lm_page_t *page, void *context) {
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
     lm_branch_each_page(branch, into_chain, &chain);
-    branch->notified = NULL;
+    branch->notified = branch->coming = NULL;
     branch->pending = branch->left_behind = 0;
     branch->pages = branch->trim_at = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {

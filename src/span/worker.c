@@ -201,7 +201,10 @@ void lm_purge_poke(bool idle) {
     bool few = dirty < START_SLICES && (dirty == 0 || lm_limit_pressure() != LM_PRESSURE_HIGH);
     if (!idle && (few || lm_load_relaxed(&lm_purge_never))) return;
     /* What sleeping and ended threads have is collected once for each call: see work. */
-    if (idle) __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
+    /* Relaxed: the caller has just done what the worker is called for. If the worker forgets the call at this moment,
+     * it looks after that. */
+    if (idle && !lm_load_relaxed(&lm_space.called))
+        __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     /* A program that has shut itself in may not ask for the number of its process. */
     if (!lm_purge_allowed() || is_on()) return;
     if (!is_shut_in() && is_ours())

@@ -14,6 +14,7 @@
  *   fast_free        lm_block_free (heap.h): link, page->free, count down
  *   event            lm_page_event (page.c)
  *   heap_get         lm_heap_get, unpark (thread.c)
+ *   drain_some       lm_remote_drain_some (remote.c): heap->coming holds what was on the stack
  *   listed           what the owner holds of others' pages (remote.c), as one word; transfer.pml has the lists
  *   Other            lm_remote_push, notify (remote.c); the worker, when it sends home what another sleeper
  *                    or the transfer cache had of this page, does the same
@@ -35,6 +36,7 @@
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the owner
  * mutation TAKE_CURRENT: collecting a page does not ask whether malloc is taking from it
  * mutation NO_LOOK: the worker goes on although the owner is inside
+ * mutation FORGET_REST: the worker takes in what is notified, not what the owner left of that
  * mutation FORGET_QUEUED: a page that cannot be collected is dropped from the stack, its flag stays
  */
 #define NIL 0
@@ -54,7 +56,7 @@ byte link[ALL + 1];
 /* The heap. */
 bit self = 1; /* lm_heap_self: 1 the heap, 0 the empty one */
 byte head;
-bit notified, inside, asked, slow, parked, left_behind, listed;
+bit notified, coming, inside, asked, slow, parked, left_behind, listed;
 
 /* The owner in the kernel's eyes. */
 bit in_call, for_ever;
@@ -78,7 +80,7 @@ inline discard() {
         touch();
         assert(there_count == 0 && !queued);
         assert(!owner_inside && !other_busy && box == NIL && head == NIL);
-        assert(!held[1] && !held[2] && place == NOWHERE && !notified);
+        assert(!held[1] && !held[2] && place == NOWHERE && !notified && !coming);
         owned = 0;
         released = 1;
         free_list = NIL;
@@ -175,10 +177,11 @@ inline pop(h) {
     fi
 }
 
-inline drain() {
+inline drain_some() {
     if
-    :: notified ->
-       notified = 0;
+    :: !coming && notified -> notified = 0; coming = 1
+    :: coming ->
+       coming = 0;
        d_step { touch(); c = there; n = there_count; there = NIL; there_count = 0; queued = 0 };
        if
        :: place == FULL -> to_partial()
@@ -279,7 +282,7 @@ inline slow_malloc() {
        :: else ->
           take_lock();
           slow = 1;
-          drain();
+          drain_some();
           refill();
           give_lock()
        fi
@@ -377,7 +380,7 @@ end_wait:
           fi
        od;
        if
-       :: !q -> atomic { touch(); assert(!notified); notified = 1; other_busy = 0 }
+       :: !q -> atomic { touch(); assert(!notified && !coming); notified = 1; other_busy = 0 }
        :: else -> skip
        fi;
        atomic { b = 0; c = 0; n = 0; q = 0; done = 0 }
@@ -540,6 +543,9 @@ proctype Worker() {
           if
           :: owner_outside ->
              if
+#ifndef FORGET_REST
+             :: coming -> coming = 0; collect_page()
+#endif
              :: notified -> notified = 0; collect_page()
              :: else -> skip
              fi;

@@ -7,8 +7,8 @@
  *   here             in src/heap
  *   push             lm_remote_push (remote.c): links the chain, compare-and-swap on page->remote
  *   notify           notify (remote.c): page->notified, compare-and-swap on heap->notified
- *   drain            lm_remote_drain and lm_remote_drain_some (remote.c), of an active heap, pages
- *                    in `partial`
+ *   drain_some       lm_remote_drain_some (remote.c), of an active heap, pages in `partial`; lm_remote_drain does
+ *                    the same until nothing is left
  *   take             lm_remote_take (remote.c) as lm_page_trim and look_at (refill.c) use it: the flag stays
  *   Owner's free     lm_block_free (heap.h) with lm_page_event (page.c)
  *   release          lm_page_release (page.c)
@@ -18,7 +18,7 @@
  *
  * mutation RELEASE_QUEUED: a page is released although a pusher is about to tell its heap of it
  * mutation LINK_AFTER_FLAG: the drain reads page->notified after it has cleared the flag
- * mutation OVERWRITE_STACK: what a drain leaves goes back on the stack, whatever has come there
+ * mutation OVERWRITE_REST: a stack is taken although there is a rest of the last one
  * mutation NO_COMPARE: a push overwrites the word whatever it has become since it was read
  */
 #define NIL 0
@@ -35,6 +35,7 @@ typedef page_t {
 page_t page[PAGES];
 byte link[8];  /* of block 1 to 7 */
 byte notified; /* the heap's stack: page + 1 */
+byte coming;   /* what is left of the last one: the owner's */
 
 #define touch(p) assert(!page[p].released)
 
@@ -150,15 +151,18 @@ inline release_if_empty(p) {
     fi
 }
 
-inline drain() {
-    d_step { at = notified; notified = NIL };
-    do
-    :: at == NIL -> break
-    :: else ->
-       q = at - 1;
+inline drain_some() {
+    if
+#ifdef OVERWRITE_REST
+    :: notified != NIL -> d_step { coming = notified; notified = NIL }
+#else
+    :: coming == NIL && notified != NIL -> d_step { coming = notified; notified = NIL }
+#endif
+    :: coming != NIL ->
+       q = coming - 1;
        touch(q);
 #ifndef LINK_AFTER_FLAG
-       next = page[q].notified;
+       coming = page[q].notified;
 #endif
        d_step {
            read_word(q);
@@ -168,31 +172,16 @@ inline drain() {
            page[q].queued = 0
        };
 #ifdef LINK_AFTER_FLAG
-       next = page[q].notified;
+       coming = page[q].notified;
 #endif
        if
        :: count > 0 -> put(q, head, tail, count)
        :: else -> skip
        fi;
-       release_if_empty(q);
-       at = next;
-       /* After any page it may stop, unless there is another stack by now. */
-       if
-       :: true -> skip
-#ifdef OVERWRITE_STACK
-       :: at != NIL -> atomic { notified = at; at = NIL }
-#else
-       :: at != NIL ->
-          atomic {
-              if
-              :: notified == NIL -> notified = at; at = NIL
-              :: else -> skip
-              fi
-          }
-#endif
-       fi
-    od;
-    atomic { q = 0; next = 0; head = 0; tail = 0; count = 0; queued = 0 }
+       release_if_empty(q)
+    :: else -> skip
+    fi;
+    atomic { q = 0; head = 0; tail = 0; count = 0; queued = 0 }
 }
 
 inline take(p) {
@@ -209,12 +198,12 @@ inline take(p) {
 }
 
 proctype Owner() {
-    byte head, tail, count, at, next, q, b, n;
+    byte head, tail, count, q, b, n;
     bit queued;
     bool mine = true; /* block 5 is still in use */
     do
     :: page[0].released && page[1].released -> break
-    :: notified != NIL -> drain()
+    :: notified != NIL || coming != NIL -> drain_some()
     :: !page[0].released && page[0].count > 0 -> take(0)
     :: !page[1].released && page[1].count > 0 -> take(1)
     :: mine ->
