@@ -105,12 +105,11 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
 }
 
 /* Another thread has freed it since this one found it in the map. */
-static LM_COLD void freed_at_once(const lm_page_t *page, const void *p) {
+static LM_COLD void freed_at_once(const lm_page_t *page) {
 #if LM_GUARD_LINKS
-    (void)lm_double_free(page, p, "free");
+    (void)lm_double_free(page, lm_span_start(page), "free");
 #else
-    (void)page;
-    (void)lm_page_foreign(p, "free");
+    (void)lm_page_foreign(lm_span_start(page), "free");
 #endif
 }
 
@@ -133,7 +132,7 @@ void lm_large_free(lm_page_t *page, void *p) {
     }
     /* First: once another thread has freed the object, nobody may read its memory. */
     if (LM_UNLIKELY(!lm_span_unmap(page))) {
-        freed_at_once(page, p);
+        freed_at_once(page);
         return;
     }
 #if LM_SECURE
@@ -158,8 +157,7 @@ static bool worth_moving(const lm_page_t *page) {
 
 static void *move(lm_page_t *page, size_t usable, bool roomy) {
     size_t had = page->bytes;
-    if (LM_UNLIKELY(!lm_span_unmap(page)))
-        return NULL;         /* freed at once: the caller's free reports it */
+    if (LM_UNLIKELY(!lm_span_unmap(page))) return NULL; /* the caller's free reports that */
     lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
     /* Room to grow in: addresses only, until they are used. */
 #if LM_SECURE

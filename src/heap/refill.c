@@ -264,7 +264,7 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
-    lm_remote_drain_some(heap);
+    if (LM_UNLIKELY(lm_remote_waits(heap))) lm_remote_drain_some(heap);
     /* The common heap keeps its lists: all calls come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {

@@ -285,7 +285,7 @@ void lm_remote_drain_some(lm_heap_t *heap) {
     lm_page_t *page = heap->coming;
     if (page != NULL) {
         page = heap->coming = take_in(heap, page, 1);
-    } else if (LM_UNLIKELY(lm_load_relaxed(&heap->notified) != NULL)) { /* relaxed: as above */
+    } else {
         page = heap->coming = unstack(heap);
         lm_purge_poke(true); /* if its owner sleeps from now on, the worker does the rest */
     }

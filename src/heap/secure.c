@@ -354,30 +354,22 @@ static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
     return size != requested;
 }
 
-/* Claimed first: another thread's free of p may be the last of the page, which ends then. */
-static void free_at_offset(lm_page_t *page, void *p, size_t size) {
-    if (!lm_offset_claim(page, p)) return;
-    if (!lm_intact(page, p, "free")) {
+/* What is no block of a page, or a damaged one. An object at an offset is claimed first: another thread's free of it may
+ * be the last of its page, which ends then. */
+static LM_NOINLINE void free_other(void *p, size_t size) {
+    if (p == NULL) return;
+    lm_page_t *page = lm_page_of(p);
+    bool offset = lm_is_offset(page);
+    if (!offset) page = lm_page_checked(p, "free");
+    if (page == NULL || (offset && !lm_offset_claim(page, p))) return;
+    if (offset && !lm_intact(page, p, "free")) {
         lm_offset_unclaim(page, p);
         return;
     }
     if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
-    lm_offset_end(page, p);
-}
-
-/* What is no block of a page, or a damaged one. */
-static LM_NOINLINE void free_other(void *p, size_t size) {
-    if (p == NULL) return;
-    lm_page_t *page = lm_page_of(p);
-    if (lm_is_offset(page)) {
-        free_at_offset(page, p, size);
-        return;
-    }
-    page = lm_page_checked(p, "free");
-    if (page == NULL) return;
-    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
-    if (page ==
-        &lm_zero_descriptor) /* another page's kind may change by another thread's free of p */
+    if (offset)
+        lm_offset_end(page, p);
+    else if (page == &lm_zero_descriptor) /* not by its kind, which such a free may change */
         lm_zero_free(p);
     else
         lm_block_free(p);

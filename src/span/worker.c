@@ -173,6 +173,15 @@ static void purge_here(void) {
     lm_lock_give(&lm_space.lock);
 }
 
+/* Waits for a worker that is leaving. false iff it stays: it has seen that somebody called. */
+static bool last_has_left(void) {
+    while (!lm_os_worker_await(AWAIT_MS)) {
+        if (is_on()) return false;
+    }
+    lm_os_worker_join();
+    return true;
+}
+
 /* No lock held, or the calling thread is in a signal handler. */
 static void start(void) {
     /* In a handler of the program's before fork, the locks are passed through, and none is held. */
@@ -182,8 +191,7 @@ static void start(void) {
     lm_lock_take(&lm_space.starting);
     /* A pause that does not see the lock taken has counted itself before this fence. */
     lm_fence_seq_cst();
-    if (lm_purge_allowed() && !must_stop() && !is_on() && !skipped()) {
-        lm_os_worker_join();                           /* the last one may be leaving */
+    if (lm_purge_allowed() && !must_stop() && !is_on() && !skipped() && last_has_left()) {
         lm_store_relaxed(&lm_space.unfinished, false); /* relaxed: there is no worker */
         __atomic_store_n(&lm_space.worker, LM_WORKER_ON, __ATOMIC_SEQ_CST);
         failed = !lm_os_worker_start(work);
@@ -200,10 +208,9 @@ void lm_purge_poke(bool idle) {
     size_t dirty = lm_space_loose();
     bool few = dirty < START_SLICES && (dirty == 0 || lm_limit_pressure() != LM_PRESSURE_HIGH);
     if (!idle && (few || lm_load_relaxed(&lm_purge_never))) return;
-    /* What sleeping and ended threads have is collected once for each call: see work. */
-    /* Relaxed: the caller has just done what the worker is called for. If the worker forgets the call at this moment,
-     * it looks after that. */
-    if (idle && !lm_load_relaxed(&lm_space.called))
+    /* What sleeping and ended threads have is collected once for each call: see work. A call that is there already
+     * will do, and costs no write to a line that all threads read: the worker forgets it before it looks. */
+    if (idle && !__atomic_load_n(&lm_space.called, __ATOMIC_SEQ_CST))
         __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     /* A program that has shut itself in may not ask for the number of its process. */
     if (!lm_purge_allowed() || is_on()) return;

@@ -89,6 +89,8 @@ def offset_of(page, block):
     """Where in its block an object at an offset begins, freed or not (heap/offset.c); None of other pages."""
     if number(page["owner"]) != OWNER_OFFSET:
         return None
+    if kind_name(page) == "large":
+        return number(page["remote"]) & ~OFFSET_FREED
     try:
         return word_at(block + 8) & ~OFFSET_FREED
     except gdb.MemoryError:
