@@ -124,8 +124,8 @@ LM_INLINE bool lm_remote_waits(const lm_heap_t *heap) {
     return heap->coming != NULL || lm_load_relaxed(&heap->notified) != NULL;
 }
 
-/* Takes in what other threads freed on one page, or finds out which pages these are: something waits. For malloc, because
- * one call may find fifty of them. Heap lock held. */
+/* Takes in what other threads freed on one page, or finds out which pages these are: something
+ * waits. For malloc, because one call may find fifty of them. Heap lock held. */
 void lm_remote_drain_some(lm_heap_t *heap);
 
 /* ---- transfer.c ---- */

@@ -354,8 +354,8 @@ static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
     return size != requested;
 }
 
-/* What is no block of a page, or a damaged one. An object at an offset is claimed first: another thread's free of it may
- * be the last of its page, which ends then. */
+/* What is no block of a page, or a damaged one. An object at an offset is claimed first: another
+ * thread's free of it may be the last of its page, which ends then. */
 static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_of(p);
