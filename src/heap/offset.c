@@ -211,13 +211,14 @@ void lm_offset_unmap(lm_page_t *page, const void *p) {
     lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
 }
 
-/* What was given for p's block, or that it is free, if its page has ended. Marks it as free if p was. */
+/* What was given for p's block, or that it is free, if its page has ended; 0 where no block was ever made. Marks it as
+ * free if p was given. */
 static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
     uint64_t said = shift | FREED;
     lm_lock_take(&lock);
     /* Another thread's free of p, at this moment, may have been the last of the page. */
-    if (lm_page_of(p) == page && lm_is_offset(page) && within_carved(page, p)) {
-        said = given(page, p);
+    if (lm_page_of(p) == page && lm_is_offset(page)) {
+        said = within_carved(page, p) ? given(page, p) : 0;
         if (said == shift) lm_store_relaxed(given_in(page, p), shift | FREED);
     }
     lm_lock_give(&lock);

@@ -354,6 +354,26 @@ static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
     return size != requested;
 }
 
+/* Marks another thread's block, so that only one of several threads that free it at the same moment goes on. The mark
+ * is not zero: a thread that frees the block behind would take this one for free, and find it written. A block of the
+ * calling thread's own page is not claimed: that would cost every free. Returns false after the report of a double
+ * free. */
+static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
+    uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
+    uint64_t word = lm_load_relaxed(last);
+    /* Relaxed, both: what decides is which thread comes first. */
+    if (LM_LIKELY(word != 0 && !lm_is_claimed(p, word)) &&
+        LM_LIKELY(lm_cas_relaxed(last, &word, lm_canary_of(p) ^ LM_CLAIMED)))
+        return true;
+    (void)lm_double_free(page, p, "free");
+    return false;
+}
+
+/* Peeks: the owner may end this moment, and then the page is another thread's or no thread's. */
+LM_INLINE bool is_others(const lm_page_t *page) {
+    return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
+}
+
 /* What is no block of a page, or a damaged one. An object at an offset is claimed first: another
  * thread's free of it may be the last of its page, which ends then. */
 static LM_NOINLINE void free_other(void *p, size_t size) {
@@ -367,12 +387,14 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
         return;
     }
     if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
-    if (offset)
+    if (offset) {
         lm_offset_end(page, p);
-    else if (page == &lm_zero_descriptor) /* not by its kind, which such a free may change */
+    } else if (page == &lm_zero_descriptor) { /* not by its kind, which such a free may change */
         lm_zero_free(p);
-    else
+    } else if (page->kind != LM_KIND_PAGE || !is_others(page) || claim(page, p)) {
+        if (page->kind == LM_KIND_PAGE) wipe(p, page->block_bytes); /* in memory of the user */
         lm_block_free(p);
+    }
 }
 
 /* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
@@ -426,26 +448,6 @@ LM_INLINE void check_before(const lm_page_t *page, const void *p) {
     } else if (LM_UNLIKELY(!none_set(PAIR((const char *)p - 32) | PAIR((const char *)p - 16)))) {
         lm_before_damaged(page, p);
     }
-}
-
-/* Marks another thread's block, so that only one of several threads that free it at the same moment goes on. The mark
- * is not zero: a thread that frees the block behind would take this one for free, and find it written. A block of the
- * calling thread's own page is not claimed: that would cost every free. Returns false after the report of a double
- * free. */
-static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
-    uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
-    uint64_t word = lm_load_relaxed(last);
-    /* Relaxed, both: what decides is which thread comes first. */
-    if (LM_LIKELY(word != 0 && !lm_is_claimed(p, word)) &&
-        LM_LIKELY(lm_cas_relaxed(last, &word, lm_canary_of(p) ^ LM_CLAIMED)))
-        return true;
-    (void)lm_double_free(page, p, "free");
-    return false;
-}
-
-/* Peeks: the owner may end this moment, and then the page is another thread's or no thread's. */
-LM_INLINE bool is_others(const lm_page_t *page) {
-    return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
 }
 
 static LM_NOINLINE void free_longer(void *p, size_t size) {
