@@ -68,7 +68,8 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
 
 /* ---- Blocks ---- */
 
-/* A large object's kind may change at any moment, by another thread's free of p: what is no page is one. */
+/* A large object's kind may change at any moment, by another thread's free of p: what is no
+ * page is one. */
 static bool misaligned(const lm_page_t *page, const void *p) {
     size_t offset = (size_t)((const char *)p - lm_span_start(page));
     if (lm_is_offset(page)) return !lm_offset_is_object(page, p);

@@ -344,8 +344,8 @@ void *lm_malloc_small(size_t bytes) {
     return lm_no_memory();
 }
 
-/* Marks it as freed, so that only one of several threads that free it at the same moment goes on. Returns false after
- * the report of a double free. */
+/* Marks it as freed, so that only one of several threads that free it at the same moment goes
+ * on. Returns false after the report of a double free. */
 LM_READS_ANYTHING static bool claim(const lm_page_t *page, const void *p) {
     const unsigned char *end = block_end(page, p);
     size_t requested;

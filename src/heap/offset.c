@@ -3,15 +3,17 @@
  *   block   [ link | shift | gap ... | object ........... ]
  *           ^ start                  ^ p = start + shift, (p + offset) % align == 0, shift >= 16 (debug: 32)
  *
- * Such a pointer need not be a multiple of 16, so that it cannot be where a block begins, and free must find the
- * block. The normal path of free cannot: so the pages of these objects have an owner that is no thread
- * (LM_OWNER_OFFSET), and every free of theirs goes the slow way, to here, where the block is found by a division.
- * They hold no other objects. Cost: a lock for each call, shared by all threads, and shift bytes; a page goes back as
- * soon as it is empty. Large objects are spans of their own as ever; every slice up to the one of p is in the map.
+ * Such a pointer need not be a multiple of 16, so that it cannot be where a block begins, and
+ * free must find the block. The normal path of free cannot: so the pages of these objects have
+ * an owner that is no thread (LM_OWNER_OFFSET), and every free of theirs goes the slow way, to
+ * here, where the block is found by a division. They hold no other objects. Cost: a lock for
+ * each call, shared by all threads, and shift bytes; a page goes back as soon as it is empty.
+ * Large objects are spans of their own as ever; every slice up to the one of p is in the map.
  *
- * What was given for a block is written at its start, of a large one into its descriptor, which can be read even if
- * another thread has just freed the object: any other pointer into it, and a second free, is reported in all builds. An
- * object before it that overflows looks like that, too.
+ * What was given for a block is written at its start, of a large one into its descriptor, which
+ * can be read even if another thread has just freed the object: any other pointer into it, and
+ * a second free, is reported in all builds. An object before it that overflows looks like that,
+ * too.
  */
 #include "heap/room.h"
 
@@ -47,7 +49,8 @@ char *lm_offset_start(const lm_page_t *page, const void *p) {
     return first + (at - at % page->block_bytes);
 }
 
-/* What was given for the block around p: its distance from the block's start. Relaxed: words by themselves. */
+/* What was given for the block around p: its distance from the block's start. Relaxed: words by
+ * themselves. */
 static uint64_t *given_in(lm_page_t *page, const void *p) {
     if (page->kind != LM_KIND_PAGE) return &page->remote;
     return &((front_t *)(void *)lm_offset_start(page, p))->shift;
@@ -211,8 +214,8 @@ void lm_offset_unmap(lm_page_t *page, const void *p) {
     lm_span_map(page, (shift >> LM_SLICE_SHIFT) + 1, &lm_nobody);
 }
 
-/* What was given for p's block, or that it is free, if its page has ended; 0 where no block was ever made. Marks it as
- * free if p was given. */
+/* What was given for p's block, or that it is free, if its page has ended; 0 where no block was
+ * ever made. Marks it as free if p was given. */
 static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
     uint64_t said = shift | FREED;
     lm_lock_take(&lock);

@@ -1,13 +1,15 @@
-/* offset.h: objects whose address plus an offset is aligned, for the files of the heap; offset.c has the drawing.
+/* offset.h: objects whose address plus an offset is aligned, for the files of the heap;
+ * offset.c has the drawing.
  *
- *   free   claim ──> is it intact? ──> end        of two threads that free at the same moment one gets the claim
+ *   free   claim ──> is it intact? ──> end     of two threads that free at once, one gets the claim
  */
 #ifndef LM_HEAP_OFFSET_H
 #define LM_HEAP_OFFSET_H
 
 #include "heap/heap.h"
 
-/* Whether the page, or large object, is one of those whose pointers are not where their block begins. */
+/* Whether the page, or large object, is one of those whose pointers are not where their block
+ * begins. */
 LM_INLINE bool lm_is_offset(const lm_page_t *page) {
     return lm_peek(&page->owner) == LM_OWNER_OFFSET;
 }
@@ -26,12 +28,14 @@ const void *lm_offset_freed(const lm_page_t *page, const void *block);
 /* Takes the large object p out of the map. */
 void lm_offset_unmap(lm_page_t *page, const void *p);
 
-/* As lm_malloc_aligned, for an offset that is no multiple of align; not marked yet. *zero: see lm_large_alloc. */
+/* As lm_malloc_aligned, for an offset that is no multiple of align; not marked yet. *zero: see
+ * lm_large_alloc. */
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
 /* Reports p if it is no object, or freed. */
 void lm_offset_free(lm_page_t *page, void *p);
-/* The same in two steps. The first returns false after a report, else nobody else may free p, and its page stays; of
- * several threads that free p at the same moment one gets true. The second must follow, or unclaim. */
+/* The same in two steps. The first returns false after a report, else nobody else may free p,
+ * and its page stays; of several threads that free p at the same moment one gets true. The
+ * second must follow, or unclaim. */
 bool lm_offset_claim(lm_page_t *page, const void *p);
 void lm_offset_end(lm_page_t *page, void *p);
 #if LM_SECURE

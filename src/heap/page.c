@@ -184,9 +184,9 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 
 /* ---- The end of a page ---- */
 
-/* One of objects at an offset keeps its owner until its slices are used again: who has just found it
- * in the map, to free an object that another thread has freed at the same moment, still comes to
- * offset.c, which reports that. */
+/* One of objects at an offset keeps its owner until its slices are used again: who has just
+ * found it in the map, to free an object that another thread has freed at the same moment,
+ * still comes to offset.c, which reports that. */
 LM_INLINE void retire(lm_page_t *page) {
     lm_span_map(page, page->slices, &lm_nobody);
     if (LM_LIKELY(!lm_is_offset(page))) lm_store_relaxed(&page->owner, LM_OWNER_NONE);

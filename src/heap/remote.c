@@ -13,8 +13,8 @@
  * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else does:
  * so they go home only when nobody wants them. What a thread holds so is at most FOREIGN_BYTES of a class,
  * or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from who sleeps (idle.c).
- * A stack is taken as a whole, but malloc looks at one page in a call: all that another processor has written costs
- * a miss or two, which together are what the slowest calls wait for. The rest is in `coming`.
+ * A stack is taken as a whole, but malloc looks at one page in a call: what another processor has
+ * written costs a miss or two a page, and the slowest calls wait for these. The rest is in `coming`.
  * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever looks.
  * A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned before it was
  * taken from there, so that the pusher may touch it after its compare-and-swap.
@@ -239,8 +239,8 @@ static lm_page_t *unstack(lm_heap_t *heap) {
     return page;
 }
 
-/* The last block of what others freed ends the list already. Another processor has written it: to write it again would
- * be to wait for it. */
+/* The last block of what others freed ends the list already. Another processor has written it: to
+ * write it again would be to wait for it. */
 static void put_remote(lm_page_t *page, uint64_t word) {
     lm_block_t *head = lm_remote_at(page, word >> 48);
     uint32_t n = lm_remote_count(word);

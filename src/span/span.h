@@ -175,8 +175,8 @@ void lm_span_give_chain(lm_page_t *first, bool rested);
 /* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
 
-/* Takes the span's first slice out of the map. false iff it was not there: of several threads that free an object at
- * the same moment one gets true. */
+/* Takes the span's first slice out of the map. false iff it was not there: of several threads
+ * that free an object at the same moment one gets true. */
 bool lm_span_unmap(lm_page_t *span);
 
 /* Returns false if the arena could not hold so many bytes even if nothing were in use: the system, or a limit, gives

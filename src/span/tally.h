@@ -66,8 +66,9 @@ LM_INLINE size_t lm_large_bytes_gone(void) {
     return lm_load_relaxed(&lm_span_counts.large_bytes_gone) +
            lm_load_relaxed(&lm_span_counts.large_bytes_less);
 }
-/* Returns the usable bytes of the large objects that are counted as in use now; without the arena's lock too few, if
- * others come and go between the two looks, but never more than there were: a peak is taken of it. */
+/* Returns the usable bytes of the large objects that are counted as in use now; without the
+ * arena's lock too few, if others come and go between the two looks, but never more than there
+ * were: a peak is taken of it. */
 LM_INLINE size_t lm_large_bytes_now(void) {
     size_t ever = lm_large_bytes_ever(), gone = lm_large_bytes_gone();
     return LM_LIKELY(ever > gone) ? ever - gone : 0;

@@ -1,14 +1,16 @@
-/* free_at_once_test.cc: two threads free the same object within the same few nanoseconds, many times.
+/* free_at_once_test.cc: two threads free the same object within the same few nanoseconds, many
+ * times.
  *
  *   owner         makes OBJECTS objects ─┐                     ┌─> makes as many again: all are distinct
  *   two threads                          └─> free each, at once ┘   reports: one for each object
  *
- * free_race_test.cc leaves it to the scheduler how threads meet. Here they wait for each other in a
- * loop before each object, and a random delay moves one of them by some nanoseconds, so that each look
- * of one falls between any two steps of the other. Mistakes are ignored and counted: exactly one of the
- * two frees must be reported, however they meet. The owner is a third thread, or one of the two: then
- * the secure build promises a report for objects that have no owner only, and the release build for
- * those that it promises one for at all, which have none either.
+ * free_race_test.cc leaves it to the scheduler how threads meet. Here they wait for each other
+ * in a loop before each object, and a random delay moves one of them by some nanoseconds, so
+ * that each look of one falls between any two steps of the other. Mistakes are ignored and
+ * counted: exactly one of the two frees must be reported, however they meet. The owner is a
+ * third thread, or one of the two: then the secure build promises a report for objects that
+ * have no owner only, and the release build for those that it promises one for at all, which
+ * have none either.
  */
 #include "libc_test.h"
 

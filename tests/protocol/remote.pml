@@ -7,8 +7,8 @@
  *   here             in src/heap
  *   push             lm_remote_push (remote.c): links the chain, compare-and-swap on page->remote
  *   notify           notify (remote.c): page->notified, compare-and-swap on heap->notified
- *   drain_some       lm_remote_drain_some (remote.c), of an active heap, pages in `partial`; lm_remote_drain does
- *                    the same until nothing is left
+ *   drain_some       lm_remote_drain_some (remote.c), of an active heap, pages in `partial`;
+ *                    lm_remote_drain does the same until nothing is left
  *   take             lm_remote_take (remote.c) as lm_page_trim and look_at (refill.c) use it: the flag stays
  *   Owner's free     lm_block_free (heap.h) with lm_page_event (page.c)
  *   release          lm_page_release (page.c)

@@ -71,7 +71,8 @@ TEST(StressStats, SnapshotsOfABusyProcess) {
     EXPECT_EQ(before->large_objects.current, after->large_objects.current);
 }
 
-/* Who makes an object shorter looks at what there is without the arena's lock, while others come and go. */
+/* Who makes an object shorter looks at what there is without the arena's lock, while others
+ * come and go. */
 TEST(StressStats, ThePeakOfLargeObjectsIsNeverMoreThanThereWere) {
     constexpr size_t kLong = 300000, kShort = 200000, kOthers = 100000, kThreads = 2;
     loam_stats_reset();

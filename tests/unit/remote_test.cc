@@ -601,7 +601,8 @@ TEST_F(Remote, WhoFindsNothingElseTakesInAll) {
     });
 }
 
-/* What is left of the stack is as good as any other of it: for others that free, and for a thread that ends. */
+/* What is left of the stack is as good as any other of it: for others that free, and for a
+ * thread that ends. */
 TEST_F(Remote, OthersComeWhileSomeAreLeft) {
     in_thread([] {
         const size_t pages = 18;
