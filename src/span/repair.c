@@ -22,7 +22,8 @@
 
 void (*lm_purge_break_locks)(bool collecting);
 
-/* Neighbours that ought to be one span become one. */
+/* Neighbours that ought to be one span become one. A span that was about to become free is in use as
+ * its first slot says, and so is its last one then, which was written before. */
 void lm_space_list_anew(void) {
     memset(lm_space.filled, 0, sizeof lm_space.filled);
     memset(lm_space.bins, 0, sizeof lm_space.bins);
@@ -58,7 +59,10 @@ void lm_space_list_anew(void) {
             group = lm_space_group(span);
             stamp = span->kind == LM_KIND_BUSY ? lm_space.hand.stamp : span->stamp;
         }
-        if (free) slices += span->slices;
+        if (free)
+            slices += span->slices;
+        else
+            lm_space_label(at, span->slices, (lm_kind_t)span->kind);
         at += span->slices;
     }
     lm_space.hand.slices = 0;

@@ -559,4 +559,22 @@ TEST_F(Span, MetadataEndsInAddressesThatAreNeverMapped) {
             ASSERT_FALSE(readable(at)) << end - at;
 }
 
+/* A copy of the process, made while another thread was about to free a span: the last slot says so,
+ * the first one not yet. What is free behind it must not become one span with it. */
+TEST_F(Span, AHalfFreedOneIsInUseInACopy) {
+    for (size_t slices : {2, 3, 12}) {
+        lm_page_t *torn = take(slices + 1);
+        lm_span_shrink(torn, slices); /* what follows is free */
+        lm_page_t *last = lm_space_slot(lm_span_slice(torn) + slices - 1);
+        lm_lock_take(&lm_space.lock);
+        last->kind = LM_KIND_DIRTY;
+        lm_space_list_anew();
+        EXPECT_EQ(LM_KIND_LARGE, last->kind);
+        lm_lock_give(&lm_space.lock);
+        lm_span_check();
+        give(torn);
+        lm_span_check();
+    }
+}
+
 } // namespace
