@@ -31,8 +31,6 @@
     __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define lm_cas_acquire(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
-#define lm_cas_release(p, expected, v) \
-    __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 
 /* Orders what the worker writes for a copy of the process, or a look for another thread's store after an own one.
  * ThreadSanitizer knows no fences; there is no worker under it. */

@@ -91,7 +91,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     unsigned rest;          /* times that the worker has collected since, or found it kept */
     bool kept;              /* atomic: no thread owns it; current[] and head[] wait for the next */
     unsigned rounds;        /* of its owner's destructors so far */
-    lm_page_t *coming;      /* pages that were on `notified`, and that nobody has looked at since */
+    lm_page_t *coming;      /* pages taken from `notified`, and not taken in yet */
     unsigned vacant;        /* pages without a block in use that stay (page.c), at most */
     unsigned tid;           /* the owner's number, 0: unknown */
     uintptr_t stack_top;    /* of the owner */

@@ -130,7 +130,7 @@ void lm_large_free(lm_page_t *page, void *p) {
         (void)lm_inside_large(page, p, "free");
         return;
     }
-    /* First: once another thread has freed the object, nobody may read its memory. */
+    /* Before the object is read: once another thread has freed it, its memory may be shut. */
     if (LM_UNLIKELY(!lm_span_unmap(page))) {
         freed_at_once(page);
         return;

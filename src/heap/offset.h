@@ -8,8 +8,7 @@
 
 #include "heap/heap.h"
 
-/* Whether the page, or large object, is one of those whose pointers are not where their block
- * begins. */
+/* Whether these are objects at an offset: a pointer to one is not where its block begins. */
 LM_INLINE bool lm_is_offset(const lm_page_t *page) {
     return lm_peek(&page->owner) == LM_OWNER_OFFSET;
 }
@@ -33,9 +32,9 @@ void lm_offset_unmap(lm_page_t *page, const void *p);
 void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero);
 /* Reports p if it is no object, or freed. */
 void lm_offset_free(lm_page_t *page, void *p);
-/* The same in two steps. The first returns false after a report, else nobody else may free p,
- * and its page stays; of several threads that free p at the same moment one gets true. The
- * second must follow, or unclaim. */
+/* lm_offset_free in two steps. The first returns false after a report. If it returns true, only the
+ * caller may free p, which keeps the page: of several threads that free p at the same moment, one
+ * gets true. Then the second must follow, or lm_offset_unclaim. */
 bool lm_offset_claim(lm_page_t *page, const void *p);
 void lm_offset_end(lm_page_t *page, void *p);
 #if LM_SECURE

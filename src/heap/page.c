@@ -184,9 +184,9 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 
 /* ---- The end of a page ---- */
 
-/* One of objects at an offset keeps its owner until its slices are used again: who has just
- * found it in the map, to free an object that another thread has freed at the same moment,
- * still comes to offset.c, which reports that. */
+/* A page of objects at an offset keeps its owner until its slices are used again. A thread may have
+ * found the page in the map just before, to free an object that another thread frees at the same
+ * moment. By the owner it still comes to offset.c, which reports the double free. */
 LM_INLINE void retire(lm_page_t *page) {
     lm_span_map(page, page->slices, &lm_nobody);
     if (LM_LIKELY(!lm_is_offset(page))) lm_store_relaxed(&page->owner, LM_OWNER_NONE);

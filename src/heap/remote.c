@@ -13,8 +13,9 @@
  * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else does:
  * so they go home only when nobody wants them. What a thread holds so is at most FOREIGN_BYTES of a class,
  * or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from who sleeps (idle.c).
- * A stack is taken as a whole, but malloc looks at one page in a call: what another processor has
- * written costs a miss or two a page, and the slowest calls wait for these. The rest is in `coming`.
+ * A stack is taken as a whole, but malloc takes in one page in a call: what another processor has
+ * written costs a miss or two a page, and the slowest calls wait for them. The rest waits in
+ * `coming`.
  * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever looks.
  * A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned before it was
  * taken from there, so that the pusher may touch it after its compare-and-swap.

@@ -354,10 +354,10 @@ static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
     return size != requested;
 }
 
-/* Marks another thread's block, so that only one of several threads that free it at the same moment goes on. The mark
- * is not zero: a thread that frees the block behind would take this one for free, and find it written. A block of the
- * calling thread's own page is not claimed: that would cost every free. Returns false after the report of a double
- * free. */
+/* Marks another thread's block: of several threads that free it at the same moment, one goes on.
+ * The mark is not zero, or a thread that frees the block behind would take this one for free, and
+ * find it written. A block of the calling thread's own page is not marked: that would cost every
+ * free. Returns false after the report of a double free. */
 static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
     uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
     uint64_t word = lm_load_relaxed(last);

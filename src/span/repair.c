@@ -22,8 +22,8 @@
 
 void (*lm_purge_break_locks)(bool collecting);
 
-/* Neighbours that ought to be one span become one. A span that was about to become free is in use as
- * its first slot says, and so is its last one then, which was written before. */
+/* Neighbours that ought to be one span become one. Of a span that another thread was about to free,
+ * the last slot may say "free" already, and the first one not yet: the first one decides. */
 void lm_space_list_anew(void) {
     memset(lm_space.filled, 0, sizeof lm_space.filled);
     memset(lm_space.bins, 0, sizeof lm_space.bins);

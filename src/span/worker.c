@@ -208,9 +208,9 @@ void lm_purge_poke(bool idle) {
     size_t dirty = lm_space_loose();
     bool few = dirty < START_SLICES && (dirty == 0 || lm_limit_pressure() != LM_PRESSURE_HIGH);
     if (!idle && (few || lm_load_relaxed(&lm_purge_never))) return;
-    /* What sleeping and ended threads have is collected once for each call: see work. A call
-     * that is there already will do, and costs no write to a line that all threads read: the
-     * worker forgets it before it looks. */
+    /* What sleeping and ended threads have is collected once for each call: see work. The worker
+     * clears the flag before it collects. So a flag that is set already is as good as one that is
+     * set now, and saves a write to a line that all threads read. */
     if (idle && !__atomic_load_n(&lm_space.called, __ATOMIC_SEQ_CST))
         __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     /* A program that has shut itself in may not ask for the number of its process. */

@@ -1,8 +1,8 @@
 /* free_at_once_test.cc: two threads free the same object within the same few nanoseconds, many
  * times.
  *
- *   owner         makes OBJECTS objects ─┐                     ┌─> makes as many again: all are distinct
- *   two threads                          └─> free each, at once ┘   reports: one for each object
+ *   owner        makes objects ─┐                      ┌─> makes more: all are distinct
+ *   two threads                 └─> free each, at once ┘   reports: one for each object
  *
  * free_race_test.cc leaves it to the scheduler how threads meet. Here they wait for each other
  * in a loop before each object, and a random delay moves one of them by some nanoseconds, so
