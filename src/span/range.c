@@ -222,7 +222,7 @@ lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind,
 
 void lm_range_give(lm_page_t *span) {
     struct loam_arena *range = range_of(span);
-    span->range = 0; /* its descriptor may be the arena's next, inside one */
+    /* The number stays: another thread that frees the same object asks for its place just now. */
     insert(range, index_of(range, span), span->slices);
 }
 
@@ -341,9 +341,11 @@ int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
     if (!lm_os_writable((void *)first, end - first, shut_in)) return -EFAULT;
     size_t slices = (end - first) >> LM_SLICE_SHIFT;
     size_t needed = slices * (sizeof(lm_page_t) + sizeof(lm_page_t *));
+    bool zero;
     lm_page_t *memory =
-        lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1, LM_KIND_META, NULL);
+        lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1, LM_KIND_META, &zero);
     if (memory == NULL) return -ENOMEM;
+    if (!zero) memset(lm_span_start(memory), 0, needed); /* as the arena's descriptors begin */
     lm_lock_take(&lm_space.lock);
     int result = open_outside(memory, first, slices, kind, range);
     lm_lock_give(&lm_space.lock);
@@ -377,6 +379,8 @@ static lm_page_t *take_apart(struct loam_arena *range) {
         if (lm_os_commit(start, bytes, true) != LM_COMMIT_DONE) return NULL;
         lm_os_no_huge_pages(start, bytes);
         unlink_span(range, range->pages);
+        /* The descriptors are the arena's next. */
+        for (size_t i = 0; i < slices; i++) range->pages[i].range = 0;
         lm_space.spare_slices -= slices;
         lm_space.meta_slices += slices;
         lm_space_label(lm_span_slice(span), slices, LM_KIND_META);
@@ -506,8 +510,9 @@ static void check_range(const struct loam_arena *range) {
         if (free && before) broken("unmerged neighbours", range, i);
         if (!free && range_of(span) != range) broken("number", range, i);
         if (!free && i + span->slices > range->touched) broken("touched", range, i);
-        for (size_t j = 0; free && range->memory == NULL && j < span->slices; j++) {
-            if (span[j].range != 0) broken("number of a spare slice", range, i + j);
+        for (size_t j = 0; free && j < span->slices; j++) {
+            if (span[j].range != 0 && range_of(&span[j]) != range)
+                broken("number of a spare slice", range, i + j);
         }
         used += free ? 0 : span->slices;
         spare += free;

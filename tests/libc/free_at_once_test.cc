@@ -10,16 +10,20 @@
  * counted: exactly one of the two frees must be reported, however they meet. The owner is a
  * third thread, or one of the two: then the secure build promises a report for objects that
  * have no owner only, and the release build for those that it promises one for at all, which
- * have none either.
+ * have none either. All of it is done with objects of malloc, of a heap, of a heap in memory that
+ * is the program's own, and of one in a range that was reserved; heaps have none at an offset.
  */
 #include "libc_test.h"
 
+#include <loam/arena.h>
 #include <loam/handlers.h>
+#include <loam/heap.h>
 #include <loam/malloc.h>
 #include <loam/options.h>
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -50,14 +54,20 @@ const shape kShapes[] = {
     {500, 0, 0, 30000, false},     {9000, 0, 0, 64000, false},
 };
 
+/* Where objects are made: `heap` is NULL for malloc. */
+struct place {
+    const char *name;
+    loam_heap *heap;
+};
+
 std::atomic<size_t> reports;
 
 void count_report(int, const char *, void *) { reports++; }
 
 class race {
   public:
-    race(const shape &what, unsigned seed, bool by_owner)
-        : what_(what), seed_(seed), by_owner_(by_owner) {
+    race(const shape &what, const place &where, unsigned seed, bool by_owner)
+        : what_(what), where_(where), seed_(seed), by_owner_(by_owner) {
         pthread_barrier_init(&all_, nullptr, 3);
     }
     ~race() { pthread_barrier_destroy(&all_); }
@@ -88,6 +98,10 @@ class race {
     static constexpr size_t kObjects = 64;
 
     void *make() const {
+        if (where_.heap != nullptr && what_.align == 0)
+            return loam_heap_malloc(where_.heap, hide(what_.size));
+        if (where_.heap != nullptr)
+            return loam_heap_malloc_aligned(where_.heap, what_.size, what_.align);
         if (what_.align == 0) return malloc(hide(what_.size));
         if (what_.offset == 0) return loam_malloc_aligned(what_.size, what_.align);
         return loam_malloc_aligned_offset(what_.size, what_.align, what_.offset);
@@ -163,11 +177,12 @@ class race {
 
     std::string describe() const {
         return std::to_string(what_.size) + " bytes, alignment " + std::to_string(what_.align) +
-               ", offset " + std::to_string(what_.offset) +
+               ", offset " + std::to_string(what_.offset) + where_.name +
                (by_owner_ ? ", one is the owner" : "") + ", seed " + std::to_string(seed_);
     }
 
     const shape what_;
+    const place where_;
     const unsigned seed_;
     const bool by_owner_;
     std::atomic<void *> objects_[kObjects] = {};
@@ -176,17 +191,59 @@ class race {
     std::atomic<bool> over_{false};
 };
 
-TEST(FreeAtOnce, OneOfTwoIsReported) {
-    ASSERT_EQ(loam_option_set("on_error", "ignore"), 0);
-    loam_error_register(count_report, nullptr);
-    unsigned seed = std::random_device()();
-    for (const shape &what : kShapes) {
-        if (what.ownerless || kDebugBuild || kSecureBuild) race(what, seed, false).run();
-        if (HasFailure()) break;
-        if (what.ownerless || kDebugBuild) race(what, seed, true).run();
-        if (HasFailure()) break;
+class FreeAtOnce : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_EQ(loam_option_set("on_error", "ignore"), 0);
+        loam_error_register(count_report, nullptr);
     }
-    loam_error_register(nullptr, nullptr);
+    void TearDown() override { loam_error_register(nullptr, nullptr); }
+
+    static void race_all(const place &where) {
+        unsigned seed = std::random_device()();
+        for (const shape &what : kShapes) {
+            if (where.heap != nullptr && what.offset != 0) continue;
+            bool known = what.ownerless || kDebugBuild;
+            if (known || kSecureBuild) race(what, where, seed, false).run();
+            if (HasFailure()) break;
+            if (known) race(what, where, seed, true).run();
+            if (HasFailure()) break;
+        }
+    }
+
+    /* Arenas stay to the end of the program: free pages may be kept for a while. */
+    static void race_in(loam_arena *arena, const char *name) {
+        loam_heap *heap = loam_heap_create_in(arena, true);
+        ASSERT_NE(heap, nullptr);
+        race_all({name, heap});
+        loam_heap_delete(heap);
+    }
+
+    static constexpr size_t kArenaBytes = 64 << 20;
+};
+
+TEST_F(FreeAtOnce, OneOfTwoIsReported) { race_all({", by malloc", nullptr}); }
+
+TEST_F(FreeAtOnce, OneOfTwoIsReportedInAHeap) {
+    loam_heap *heap = loam_heap_create();
+    ASSERT_NE(heap, nullptr);
+    race_all({", in a heap", heap});
+    loam_heap_delete(heap);
+}
+
+TEST_F(FreeAtOnce, OneOfTwoIsReportedInMemoryOfTheProgram) {
+    void *start =
+        mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(start, MAP_FAILED);
+    loam_arena *arena = nullptr;
+    ASSERT_EQ(loam_manage_memory(start, kArenaBytes, 0, LOAM_NODE_ANY, &arena), 0);
+    race_in(arena, ", in memory of the program");
+}
+
+TEST_F(FreeAtOnce, OneOfTwoIsReportedInAReservedRange) {
+    loam_arena *arena = nullptr;
+    ASSERT_EQ(loam_reserve_memory(kArenaBytes, LOAM_ARENA_EXCLUSIVE, LOAM_NODE_ANY, &arena), 0);
+    race_in(arena, ", in a reserved range");
 }
 
 } // namespace

@@ -101,6 +101,24 @@ TEST_F(Arena, IsPurgedOnlyWhereThatIsAllowed) {
 
 /* ---- Reserved memory ---- */
 
+/* Descriptors of the range lie in memory that was the program's. */
+TEST_F(Arena, ForgetsWhatWasWrittenWhereItsDescriptorsLie) {
+    std::vector<void *> large;
+    for (unsigned i = 0; i < 64; i++) {
+        void *p = loam_malloc(2 * kSlice - LM_TRAILER);
+        memset(p, 1 + i % 255, 2 * kSlice - LM_TRAILER);
+        large.push_back(p);
+    }
+    for (void *p : large) loam_free(p);
+    manage(LOAM_ARENA_EXCLUSIVE);
+    Heap heap(arena_);
+    std::vector<void *> all;
+    while (void *p = loam_heap_malloc(heap.heap, (1 + all.size() % 5) * kSlice)) all.push_back(p);
+    EXPECT_GT(all.size(), 20u);
+    for (void *p : all) loam_free(p);
+    lm_span_check();
+}
+
 TEST_F(Arena, ReservesMemory) {
     loam_arena *none = nullptr;
     EXPECT_EQ(-EINVAL, loam_reserve_memory(0, 0, LOAM_NODE_ANY, &none));
