@@ -15,104 +15,38 @@
 
 #if LM_SECURE
 
+#include "heap/zeros.h"
+
 #include <errno.h>
 #include <string.h>
 
 enum {
     EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
     END = 128,        /* of larger ones: so many at the end, and 64 at the begin */
-    FOUR = 64,        /* or less: looked at and wiped as four pairs of words */
-    EIGHT = 128,      /* or less: as eight */
 };
-typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
-typedef lm_word_t word_t;
-typedef two_words_t __attribute__((aligned(1))) two_words_anywhere_t;
-typedef word_t __attribute__((aligned(1))) word_anywhere_t;
 
 LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
     *lm_last_word(p, bytes) = lm_canary_of(p) ^ (uint64_t)slack << LM_SLACK_SHIFT;
 }
 
-/* ---- Zeros; sizes are multiples of 16 ---- */
-
-#define PAIR(at) (*(two_words_t *)(void *)(at))
-
-LM_INLINE bool none_set(two_words_t any) { return (any[0] | any[1]) == 0; }
-
-LM_INLINE two_words_t four_pairs(const char *p) {
-    return PAIR(p) | PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48);
-}
-
-LM_INLINE two_words_t eight_pairs(const char *p) { return four_pairs(p) | four_pairs(p + 64); }
-
-LM_INLINE void wipe_four(char *p) {
-    two_words_t zero = {0, 0};
-    PAIR(p) = PAIR(p + 16) = PAIR(p + 32) = zero;
-    lm_fence_release(); /* the last word last, see canary.h */
-    PAIR(p + 48) = zero;
-}
-
-/* Sizes differ from call to call, and a branch that foretells them wrongly costs as much as all the rest. So there are
- * few: of up to FOUR bytes four pairs are looked at and written, of up to EIGHT eight, of longer ones 16, 32 and 64,
- * from both ends, of which some may be the same. With four the inner ones lie so far from the outer: */
-LM_INLINE size_t inner(size_t bytes) { return (size_t)(bytes >= 32) << 4; }
-
-LM_INLINE bool is_zero_from(const void *from, size_t bytes) {
-    const char *p = (const char *)from, *last = p + bytes - 16;
-    two_words_t any;
-    if (LM_LIKELY(bytes <= FOUR)) {
-        size_t in = inner(bytes);
-        any = PAIR(p) | PAIR(p + in) | PAIR(last - in) | PAIR(last);
-    } else if (LM_LIKELY(bytes <= EIGHT)) {
-        any = four_pairs(p) | four_pairs(last - 48);
-    } else {
-        any = eight_pairs(p) | eight_pairs(last - 112);
-        if (bytes > 256) any |= eight_pairs(p + 128) | eight_pairs(last - 240);
-        if (bytes > 512) {
-            any |= eight_pairs(p + 256) | eight_pairs(last - 368);
-            any |= eight_pairs(p + 384) | eight_pairs(last - 496);
-        }
-        for (const char *at = p + 512; at < last - 496; at += 128) any |= eight_pairs(at);
-    }
-    return none_set(any);
-}
-
-LM_INLINE void wipe_short(void *block, size_t bytes) {
-    char *p = (char *)block, *last = p + bytes - 16;
-    if (LM_LIKELY(bytes <= FOUR)) {
-        size_t in = inner(bytes);
-        two_words_t zero = {0, 0};
-        PAIR(p) = PAIR(p + in) = PAIR(last - in) = zero;
-        lm_fence_release(); /* the last word last, see canary.h */
-        PAIR(last) = zero;
-    } else {
-        wipe_four(p);
-        wipe_four(last - 48);
-    }
-}
-
-LM_INLINE void wipe(void *block, size_t bytes) {
-    if (LM_LIKELY(bytes <= EIGHT))
-        wipe_short(block, bytes);
-    else
-        memset(block, 0, bytes);
-}
+/* ---- Free blocks ---- */
 
 LM_INLINE uint64_t second_word(const lm_block_t *block) {
-    return ((const word_t *)(const void *)block)[1];
+    return ((const lm_word_t *)(const void *)block)[1];
 }
 
 /* A free block, but for its link. */
 LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
     return second_word(block) == 0 &&
-           (LM_UNLIKELY(bytes == 16) || is_zero_from((const char *)block + 16, bytes - 16));
+           (LM_UNLIKELY(bytes == 16) || lm_is_zero_from((const char *)block + 16, bytes - 16));
 }
 
 /* Both ends of a longer one, but for its link. */
 LM_INLINE bool ends_zero(const lm_block_t *block, size_t bytes) {
     const char *p = (const char *)block;
-    return second_word(block) == 0 && none_set(PAIR(p + 16) | PAIR(p + 32) | PAIR(p + 48)) &&
-           none_set(eight_pairs(p + bytes - END));
+    return second_word(block) == 0 &&
+           lm_none_set(LM_PAIR(p + 16) | LM_PAIR(p + 32) | LM_PAIR(p + 48)) &&
+           lm_none_set(lm_eight_pairs(p + bytes - END));
 }
 
 LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
@@ -130,7 +64,7 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
              "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
              (void *)block, end - first, first, bytes);
-    wipe(block, bytes);
+    lm_wipe(block, bytes);
 }
 
 void lm_check_waited(lm_block_t *block, size_t bytes) {
@@ -226,7 +160,7 @@ void *lm_malloc(size_t bytes) {
     if (LM_LIKELY(taken != later->ready) && LM_LIKELY(bytes <= lm_load_relaxed(&lm_quiet_most))) {
         block = *lm_later_place(later, taken);
         if (LM_UNLIKELY(block == NULL)) return malloc_other(bytes);
-        if (LM_UNLIKELY(!is_zero_from(block, size))) return malloc_other(bytes);
+        if (LM_UNLIKELY(!lm_is_zero_from(block, size))) return malloc_other(bytes);
         lm_store_relaxed(&later->taken, taken + 1);
     } else {
         block = heap->head[size >> 4];
@@ -285,8 +219,9 @@ bool lm_block_is_free(const lm_page_t *page, const void *p) {
 LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
     const char *end = (const char *)lm_last_word(p, bytes);
     for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
-        const two_words_anywhere_t *at = (const two_words_anywhere_t *)(const void *)(end - 64);
-        if (!none_set(at[0] | at[1] | at[2] | at[3])) return false;
+        const lm_two_words_anywhere_t *at =
+            (const lm_two_words_anywhere_t *)(const void *)(end - 64);
+        if (!lm_none_set(at[0] | at[1] | at[2] | at[3])) return false;
     }
     for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
         if ((*lm_last_word(end, 0) | *lm_last_word(end - 8, 0)) != 0) return false;
@@ -301,7 +236,8 @@ LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
 LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
     static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
         [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
-    const word_anywhere_t *mask = (const word_anywhere_t *)(const void *)(none_then_all + slack);
+    const lm_word_anywhere_t *mask =
+        (const lm_word_anywhere_t *)(const void *)(none_then_all + slack);
     return ((mask[0] & *lm_last_word(p, bytes - 16)) | (mask[1] & *lm_last_word(p, bytes - 8))) ==
            0;
 }
@@ -338,18 +274,18 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 /* ---- Free ---- */
 
 /* The caller goes on to free p, if the user lets the program go on: the object itself is sound. */
-static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size) {
+static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size,
+                                  size_t requested) {
     lm_wrong(LM_MISTAKE_WRONG_SIZE,
              "free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, size,
-             lm_requested(page, p), lm_block_bytes(page));
+             requested, lm_block_bytes(page));
 }
 
 #define ANY_SIZE SIZE_MAX
 
 /* Of a large object at an offset nobody knows what was requested. */
-static bool is_other_size(const lm_page_t *page, const void *p, size_t size) {
+static bool is_other_size(const lm_page_t *page, size_t requested, size_t size) {
     bool large = page->kind == LM_KIND_LARGE;
-    size_t requested = lm_requested(page, p);
     if (large && (lm_is_offset(page) || (size == 0 && requested == 1))) return false;
     return size != requested;
 }
@@ -374,25 +310,40 @@ LM_INLINE bool is_others(const lm_page_t *page) {
     return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
 }
 
-/* What is no block of a page, or a damaged one. An object at an offset is claimed first: another
- * thread's free of it may be the last of its page, which ends then. */
-static LM_NOINLINE void free_other(void *p, size_t size) {
-    if (p == NULL) return;
-    lm_page_t *page = lm_page_of(p);
-    bool offset = lm_is_offset(page);
-    if (!offset) page = lm_page_checked(p, "free");
-    if (page == NULL || (offset && !lm_offset_claim(page, p))) return;
-    if (offset && !lm_intact(page, p, "free")) {
+/* Claimed first: another thread's free of such an object may be the last of its page, which ends
+ * then. */
+static void free_at_offset(lm_page_t *page, void *p, size_t size) {
+    if (!lm_offset_claim(page, p)) return;
+    if (!lm_intact(page, p, "free")) {
         lm_offset_unclaim(page, p);
         return;
     }
-    if (LM_UNLIKELY(size != ANY_SIZE && is_other_size(page, p, size))) of_other_size(page, p, size);
-    if (offset) {
-        lm_offset_end(page, p);
-    } else if (page == &lm_zero_descriptor) { /* not by its kind, which such a free may change */
+    size_t requested = lm_requested(page, p);
+    if (size != ANY_SIZE && is_other_size(page, requested, size))
+        of_other_size(page, p, size, requested);
+    lm_offset_end(page, p);
+}
+
+/* What is no block of a page, or a damaged one, or in memory of the user. Its size is read before
+ * it is marked as claimed, and reported after that: by one of several threads. */
+static LM_NOINLINE void free_other(void *p, size_t size) {
+    if (p == NULL) return;
+    lm_page_t *page = lm_page_of(p);
+    if (lm_is_offset(page)) {
+        free_at_offset(page, p, size);
+        return;
+    }
+    page = lm_page_checked(p, "free");
+    if (page == NULL) return;
+    size_t requested = lm_requested(page, p);
+    bool block = page->kind == LM_KIND_PAGE; /* a free of the zero descriptor may change it */
+    if (block && is_others(page) && !claim(page, p)) return;
+    if (size != ANY_SIZE && is_other_size(page, requested, size))
+        of_other_size(page, p, size, requested);
+    if (page == &lm_zero_descriptor) {
         lm_zero_free(p);
-    } else if (page->kind != LM_KIND_PAGE || !is_others(page) || claim(page, p)) {
-        if (page->kind == LM_KIND_PAGE) wipe(p, page->block_bytes); /* in memory of the user */
+    } else {
+        if (block) lm_wipe(p, page->block_bytes);
         lm_block_free(p);
     }
 }
@@ -445,7 +396,8 @@ LM_INLINE void check_before(const lm_page_t *page, const void *p) {
         if (LM_UNLIKELY(!lm_before_is_canary(p, bytes, last))) lm_before_damaged(page, p);
     } else if (bytes <= 32) {
         lm_before_links(page, p);
-    } else if (LM_UNLIKELY(!none_set(PAIR((const char *)p - 32) | PAIR((const char *)p - 16)))) {
+    } else if (LM_UNLIKELY(
+                   !lm_none_set(LM_PAIR((const char *)p - 32) | LM_PAIR((const char *)p - 16)))) {
         lm_before_damaged(page, p);
     }
 }
@@ -458,11 +410,11 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
         return;
     }
     size_t bytes = page->block_bytes;
-    if (size != ANY_SIZE && LM_UNLIKELY(size != bytes - LM_TRAILER - slack))
-        of_other_size(page, p, size);
+    size_t requested = bytes - LM_TRAILER - slack;
+    if (size != ANY_SIZE && LM_UNLIKELY(size != requested)) of_other_size(page, p, size, requested);
     if (p != lm_span_start(page)) check_before(page, p);
     if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
-    wipe(p, bytes);
+    lm_wipe(p, bytes);
     set_aside(page, p, false);
 }
 
@@ -500,7 +452,7 @@ size_t lm_usable_size(const void *p) {
     return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : usable_size_longer(p);
 }
 
-/* A small one of more than EIGHT bytes, as it should be. */
+/* A small one of more than LM_ZEROS_EIGHT bytes, as it should be. */
 static LM_NOINLINE void free_medium(const lm_page_t *page, void *p) {
     memset(p, 0, page->block_bytes);
     set_aside(page, p, true);
@@ -517,11 +469,11 @@ LM_INLINE void free_short(void *p, size_t size) {
     }
     check_before(page, p);
     if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
-    if (LM_UNLIKELY(page->block_bytes > EIGHT)) {
+    if (LM_UNLIKELY(page->block_bytes > LM_ZEROS_EIGHT)) {
         free_medium(page, p);
         return;
     }
-    wipe_short(p, page->block_bytes);
+    lm_wipe_short(p, page->block_bytes);
     set_aside(page, p, true);
 }
 
@@ -556,7 +508,7 @@ void lm_free_aligned_sized(void *p, size_t align, size_t size) {
 
 void lm_block_give_back(void *p) {
     const lm_page_t *page = lm_page_of(p);
-    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page)) wipe(p, page->block_bytes);
+    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page)) lm_wipe(p, page->block_bytes);
     lm_block_free(p);
 }
 
@@ -590,7 +542,7 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
     memcpy(other, p, have < bytes ? have : bytes);
     check_before(page, p);
     if (LM_LIKELY(!is_others(page)) || claim(page, p)) {
-        wipe(p, size);
+        lm_wipe(p, size);
         set_aside(page, p, true);
     }
     *there = roomy == bytes ? other : lm_mark(other, bytes);
