@@ -90,14 +90,15 @@ static LM_NOINLINE bool move_end(loam_region *region, size_t bytes, size_t align
 
 bool lm_region_ready(loam_region *region, size_t bytes, size_t align) {
     const lm_chunk_t *chunk = region->chunk;
-    return chunk != NULL && lm_region_room(region)->end != lm_chunk_end(chunk) &&
-           move_end(region, bytes, align);
+    return chunk != NULL && chunk->given == NULL && !lm_region_in_hole(region) &&
+           lm_region_room(region)->end != lm_chunk_end(chunk) && move_end(region, bytes, align);
 }
 
 LM_INLINE void begin_chunk(const loam_source *source, bool plain, lm_chunk_t *chunk, size_t got) {
     bool contiguous = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
     bool steps = got > READY_LEAST && source->ready != NULL && plain && !contiguous;
     chunk->bytes = got;
+    chunk->given = NULL;
     chunk->end = steps ? (char *)chunk + lm_chunk_head_over(source) : lm_chunk_end(chunk);
     if (LM_LIKELY(!contiguous)) return;
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
@@ -319,8 +320,16 @@ loam_region *loam_region_create_as(loam_source *source, const loam_region_option
 static size_t chunk_bytes(const loam_region *region, size_t need) {
     size_t bytes = region->first_bytes;
     if (region->growth == LOAM_GROWTH_DOUBLE && region->chunk != NULL) {
-        size_t last = region->chunk->bytes;
-        bytes = last < region->most_bytes / 2 ? 2 * last : region->most_bytes;
+        size_t last = region->chunk->bytes, most = region->most_bytes;
+        bytes = last < most / 2 ? 2 * last : most;
+        if (region->freed != NULL) {
+            /* Not so much that more than twice what is live would be held: where much is free that cannot be used,
+             * as little as possible. */
+            size_t free = 2 * region->freed->bytes, held = region->held_bytes - region->spare_bytes;
+            size_t left = held > free ? held - free : 0;
+            if (left < most) most = left;
+            bytes = most;
+        }
         if (bytes < region->first_bytes) bytes = region->first_bytes;
     }
     if (bytes >= need) return bytes;
@@ -366,7 +375,7 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     need = lm_align_up(need, 16);
     loam_region_room *room = lm_region_room(region);
     if (region->fixed && (region->chunk != NULL || need > region->first_bytes)) return false;
-    if (region->chunk != NULL && lm_region_contiguous(region)) {
+    if (region->chunk != NULL && region->chunk->given == NULL && lm_region_contiguous(region)) {
         char *p = (char *)loam_region_round((uintptr_t)room->at, align);
         size_t past =
             p > room->end ? (size_t)(p - room->end) + bytes : bytes - (size_t)(room->end - p);
@@ -375,7 +384,12 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     lm_chunk_t *chunk = take_spare(region, need);
     if (chunk == NULL) chunk = get_chunk(region, need);
     if (chunk == NULL) return false;
+    lm_chunk_t *before = region->chunk;
     make_current(region, chunk, (char *)chunk + lm_chunk_head(region));
+    /* Not while a mark stands in there: rewinding to it wants the chunk as it was. */
+    if (before != NULL && region->freed != NULL && region->mode != LM_REGION_CHECKED &&
+        (region->marks == 0 || before->floor == lm_chunk_first(region, before)))
+        lm_region_give_tail(region, before);
     return true;
 }
 
@@ -437,7 +451,9 @@ void lm_region_drop_chunk(loam_region *region) {
     loam_region_room *room = lm_region_room(region);
     /* This one stays, so that alternating at a chunk's border does not ask the source each time. */
     lm_region_drop_spares(region, lm_region_spare_most(region));
-    chunk->end = room->end; /* what is ready stays so */
+    chunk->end =
+        chunk->given == NULL ? room->end : lm_chunk_end(chunk); /* what is ready stays so */
+    chunk->given = NULL;
     chunk->before = region->spares;
     region->spares = chunk;
     region->spare_bytes += chunk->bytes;
@@ -451,7 +467,7 @@ void lm_region_drop_chunk(loam_region *region) {
 
 void lm_region_shrink_chunk(loam_region *region, size_t most) {
     lm_chunk_t *chunk = region->chunk;
-    if (chunk == NULL || !lm_region_contiguous(region)) return;
+    if (chunk == NULL || chunk->given != NULL || !lm_region_contiguous(region)) return;
     loam_region_room *room = lm_region_room(region);
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
     /* Whole sixteens of it: the end is rounded down. */
@@ -474,22 +490,54 @@ static void *cut(loam_region_room *room, size_t bytes, size_t align) {
     return (void *)p;
 }
 
-void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
+/* From freed extents, or what the current chunk has left. */
+static void *recut(loam_region *region, size_t bytes, size_t align) {
+    void *p = lm_region_reuse(region, bytes, align);
+    if (p != NULL) return p;
+    lm_region_leave_hole(region);
+    return cut(lm_region_room(region), bytes, align);
+}
+
+/* Whether enough is free, and enough of that has come since neighbours were joined: sorting costs a step for each
+ * extent, so that each pays for some. */
+static bool is_worth_sorting(const loam_region *region, size_t bytes) {
+    const lm_freed_set_t *set = region->freed;
+    return set->bytes >= bytes && set->unsorted > set->count / 4;
+}
+
+/* From memory that was not used before. */
+static void *cut_new(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
     void *p = cut(room, bytes, align);
-    if (p == NULL && region->freed != NULL && region->mode != LM_REGION_CHECKED)
-        p = lm_region_reuse(region, bytes, align);
-    if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
-    if (p != NULL || !turn(region, bytes, align)) return p;
-    p = cut(room, bytes, align);
-    if (p == NULL && lm_region_ready(region, bytes, align)) p = cut(room, bytes, align);
+    return p == NULL && lm_region_ready(region, bytes, align) ? cut(room, bytes, align) : p;
+}
+
+/* The same for a region of which something was freed. */
+static void *carve_again(loam_region *region, size_t bytes, size_t align) {
+    void *p = recut(region, bytes, align);
+    if (p == NULL) p = cut_new(region, bytes, align);
+    if (p == NULL && is_worth_sorting(region, bytes)) {
+        lm_region_sort(region);
+        p = recut(region, bytes, align);
+    }
+    if (p == NULL && turn(region, bytes, align)) p = cut_new(region, bytes, align);
     return p;
+}
+
+void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
+    void *p = cut(lm_region_room(region), bytes, align);
+    if (p != NULL) return p;
+    if (region->freed != NULL && region->mode != LM_REGION_CHECKED)
+        return carve_again(region, bytes, align);
+    if (lm_region_ready(region, bytes, align)) p = cut(lm_region_room(region), bytes, align);
+    return p == NULL && turn(region, bytes, align) ? cut_new(region, bytes, align) : p;
 }
 
 bool lm_region_is_last(loam_region *region, const char *p, size_t bytes) {
     const loam_region_room *room = lm_region_room(region);
     return bytes != 0 && p + bytes == room->at &&
-           (p > room->floor || (p == room->floor && p == lm_chunk_first(region, region->chunk)));
+           (p > room->floor || (p == room->floor && !lm_region_in_hole(region) &&
+                                p == lm_chunk_first(region, region->chunk)));
 }
 
 void lm_region_release(loam_region *region, char *p, size_t bytes) {

@@ -1,7 +1,7 @@
 /* region.h: what the files of the region share, and nobody else includes.
  *
  *   region.c        setting up, chunks, objects
- *   region_array.c  freed arrays, capacities of grown ones, realloc, large objects
+ *   region_array.c  freed extents, capacities of grown arrays, realloc, large objects
  *   region_life.c   marks, reset, trim, cleanups, children
  *   region_check.c  usage, origin of addresses, invariants
  */
@@ -19,18 +19,19 @@ typedef enum lm_region_mode {
 
 enum {
     LM_REGION_PIECES = 16,     /* times that a chunk of a contiguous source may grow */
-    LM_REGION_LIST_FIRST = 6,  /* the first list of freed arrays: of 64 bytes or more */
-    LM_REGION_LISTS = 18,      /* each of twice the bytes; the last: all above */
+    LM_REGION_LISTS = 32,      /* of freed extents, by size */
     LM_REGION_GROWN_FIRST = 8, /* slots of the first table of capacities */
     LM_REGION_GROWN_MOST = 1024,
-
 };
 
-/* At the head of each chunk; at, end and floor are those of the room while another chunk is current. */
+/* At the head of each chunk; at, end and floor are those of the room while another chunk is current, or a hole is the
+ * room. `given`: the memory from there to the chunk's end is a freed extent, or was made of one; it is the chunk's `end`
+ * as well, and the chunk does not go back when its objects before `given` do. NULL: the memory behind `at` is the
+ * chunk's own. */
 typedef struct loam_region_chunk {
     struct loam_region_chunk *before;
     size_t bytes;
-    char *at, *end, *floor;
+    char *at, *end, *floor, *given;
 } lm_chunk_t;
 
 /* Behind that, over a contiguous source: what each get gave, for the chunk goes back as it came. */
@@ -54,11 +55,11 @@ typedef struct LM_ALIGNED(16) loam_region_cleanup {
     size_t serial;
 } lm_cleanup_t;
 
-/* A freed array, in its own memory. */
+/* A freed extent, in its own memory, at any address. One of the list of small ones has no `bytes`. */
 typedef struct lm_freed {
     struct lm_freed *next;
     size_t bytes;
-} lm_freed_t;
+} __attribute__((packed, may_alias)) lm_freed_t;
 
 /* An array that was moved with room to grow: objects at p may have capacity bytes, and lm_region_spoil more
  * lie behind these, so that inline paths never take it for the last object. p NULL: an empty slot. */
@@ -67,9 +68,15 @@ typedef struct lm_grown {
     size_t capacity;
 } lm_grown_t;
 
-/* Made with the first array that is freed or grown, out of the region's own memory; a mark sets it aside. */
+/* Made with the first extent that is freed or array that is grown, out of the region's own memory; a mark sets it
+ * aside. */
 typedef struct loam_region_freed {
+    char *hole; /* where the extent begins that is the room now; NULL: the room is the chunk's */
+    uint32_t nonempty; /* a bit for each list */
     lm_freed_t *lists[LM_REGION_LISTS];
+    size_t bytes, count;    /* in the lists */
+    size_t unsorted;        /* extents that joined the lists since they were sorted */
+    size_t sort_at;         /* bytes in the lists from which on a free sorts them */
     lm_cleanup_t *cleanups; /* records to use again */
     lm_grown_t *grown;
     size_t grown_slots; /* a power of two */
@@ -103,6 +110,17 @@ LM_INLINE char *lm_chunk_end(const lm_chunk_t *chunk) {
     return (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);
 }
 
+/* Whether the room is a freed extent, and the current chunk's position is in the chunk. */
+LM_INLINE bool lm_region_in_hole(const loam_region *region) {
+    return region->freed != NULL && region->freed->hole != NULL;
+}
+/* Where a chunk's objects and freed extents end. */
+LM_INLINE char *lm_chunk_used(const loam_region *region, const lm_chunk_t *chunk) {
+    if (chunk->given != NULL) return lm_chunk_end(chunk);
+    if (chunk != region->chunk || lm_region_in_hole(region)) return chunk->at;
+    return region->mode == LM_REGION_PLAIN ? region->room.at : region->hidden.at;
+}
+
 /* What an object takes in a region that is not checked: rounded to align, with the redzone. */
 LM_INLINE size_t lm_region_whole(const loam_region *region, size_t bytes, size_t align) {
     size_t rounded = lm_align_up(bytes, align);
@@ -111,6 +129,20 @@ LM_INLINE size_t lm_region_whole(const loam_region *region, size_t bytes, size_t
 
 LM_INLINE bool lm_region_possible(size_t bytes, size_t align) {
     return lm_is_pow2(align) && align <= PTRDIFF_MAX / 2 && bytes <= PTRDIFF_MAX - align - 1024;
+}
+
+/* Bytes that may be free before a free looks for chunks that can go: a region holds twice what is live, and a chunk. */
+LM_INLINE size_t lm_region_sort_at(const loam_region *region) {
+    size_t chunk = region->chunk != NULL ? region->chunk->bytes : 0;
+    return (region->held_bytes - region->spare_bytes + chunk) / 2;
+}
+
+/* Bytes that the region holds, but for spares and what the current chunk has left. */
+LM_INLINE size_t lm_region_used(loam_region *region) {
+    const lm_chunk_t *chunk = region->chunk;
+    const char *at = lm_region_in_hole(region) ? chunk->at : lm_region_room(region)->at;
+    size_t left = chunk->given == NULL ? (size_t)(lm_chunk_end(chunk) - at) : 0;
+    return region->held_bytes - region->spare_bytes - left;
 }
 
 /* ---- region.c ---- */
@@ -148,22 +180,35 @@ void lm_region_put(loam_region *region, void *chunk, size_t got);
 
 /* ---- region_array.c ---- */
 
+/* bytes at a multiple of align, of a freed extent; what is left of that may become the room. NULL iff none is found. */
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align);
-/* Freed arrays that a mark had set aside are to be used again. */
+/* The room is the current chunk's again; what was left of the extent joins the lists. */
+void lm_region_leave_hole(loam_region *region);
+/* The memory behind the objects of a chunk that ceases to be current is a freed extent from now on. */
+void lm_region_give_tail(loam_region *region, lm_chunk_t *chunk);
+/* The same of all chunks that are not current. Not while there are marks. */
+void lm_region_give_tails(loam_region *region);
+/* Freed extents that a mark had set aside are to be used again. */
 void lm_region_merge(loam_region *region, lm_freed_set_t *older);
 void lm_region_collect(loam_region *region, char *p, size_t bytes);
+void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes);
 /* The room that an array at p has; `bytes` iff nothing else is known. forget: and it is known no longer. */
 size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool forget);
 void *lm_region_large_alloc(loam_region *region, size_t bytes, size_t align);
 void lm_region_large_free(loam_region *region, void *p);
 size_t lm_region_large_room(const void *p);
 size_t lm_region_large_serial(const void *p);
-/* Whether freed arrays and capacities are the region's; false after a report. */
+/* Whether freed extents and capacities are the region's; false after a report. */
 bool lm_region_check_freed(const loam_region *region);
+/* The list that keeps extents of so many bytes, 16 at least. */
+unsigned lm_region_list_of(size_t bytes);
 /* The set, made if there is none yet; NULL iff there is no memory. */
 lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* ---- region_life.c, region_check.c ---- */
+
+/* Joins neighbours among the freed extents, and, unless there are marks, gives chunks back that are nothing else. */
+void lm_region_sort(loam_region *region);
 
 /* Cleanups newer than a mark's serial run; large objects that are go back. */
 void lm_region_run_newer(loam_region *region, size_t serial);

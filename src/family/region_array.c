@@ -1,7 +1,15 @@
-/* region_array.c: what a region knows of arrays: freed ones, those with room to grow, and large objects.
+/* region_array.c: what a region knows of freed extents, of arrays with room to grow, and of large objects.
  *
- *   lists[i] ──> freed array ──> freed array       of 2^(6+i) bytes or more, and less than twice that
+ *   lists[i] ──> extent ──> extent                 of about as many bytes; lists[0]: of less than two words
  *   grown    [ p, capacity │ - │ p, capacity ]     a hash table of few slots
+ *
+ *   chunk    [ object │ extent │ object │ at .. end ]      chunk     [ object │ at . end │ object │ .... ]
+ *                                                                              └ room: a hole
+ *
+ * What is freed and not the last object joins a list, in its own memory, and what was left of a chunk when the next one
+ * became current does, too. Where the room is used up, an extent serves the request, and becomes the room itself if it has
+ * more left than the room: so the inline paths cut small objects from holes as they do from chunks. Extents know nothing
+ * of their neighbours; lm_region_sort (region_life.c) joins them from time to time.
  *
  * An array that moves to grow gets twice the room, so that adding elements one by one copies each less than
  * once on average, whatever is allocated between. Only the address tells that it has this room: free and
@@ -10,7 +18,15 @@
  */
 #include "family/region.h"
 
-enum { SPOIL = 16, LEAST_FREED = 64, LOOK_AT = 4, PROBES = 4 };
+enum {
+    SPOIL = 16,
+    LOOK_AT = 8,
+    PROBES = 4,
+    STEPS = 8,
+    PARK_LEAST = 1024,
+    SMALL = sizeof(void *),
+    UNIT = sizeof(lm_freed_t)
+};
 
 /* ---- The set, made when it is first needed ---- */
 
@@ -22,64 +38,139 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region) {
     memset(set, 0, sizeof(*set));
     set->grown = set->first_grown;
     set->grown_slots = LM_REGION_GROWN_FIRST;
-    return region->freed = set;
+    set->sort_at = lm_region_sort_at(region);
+    region->freed = set;
+    if (region->marks == 0 && region->mode != LM_REGION_CHECKED) lm_region_give_tails(region);
+    return set;
 }
 
-/* ---- Freed arrays ---- */
+/* ---- Freed extents ---- */
 
-static unsigned list_of(size_t bytes) {
-    unsigned list = lm_log2(bytes) - LM_REGION_LIST_FIRST;
+/* Below eight units a list for each unit, above two for each doubling. */
+unsigned lm_region_list_of(size_t bytes) {
+    if (bytes < (size_t)STEPS * UNIT) return (unsigned)(bytes / UNIT);
+    unsigned log = lm_log2(bytes);
+    unsigned list = STEPS + 2 * (log - lm_log2(STEPS * UNIT)) + (bytes >> (log - 1) & 1);
     return list < LM_REGION_LISTS ? list : LM_REGION_LISTS - 1;
 }
 
 /* Freed memory is hidden from tools: its links are read and written behind their back. */
-LM_READS_ANYTHING static void push(lm_freed_set_t *set, char *p, size_t bytes) {
+LM_READS_ANYTHING void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes) {
+    if (bytes < SMALL) return;
     lm_freed_t *freed = (lm_freed_t *)(void *)p;
-    lm_freed_t **list = &set->lists[list_of(bytes)];
+    unsigned list = lm_region_list_of(bytes);
     lm_tool_pause();
-    freed->bytes = bytes;
-    freed->next = *list;
+    if (list != 0) freed->bytes = bytes;
+    freed->next = set->lists[list];
     lm_tool_resume();
-    *list = freed;
+    set->lists[list] = freed;
+    set->nonempty |= 1u << list;
+    set->bytes += list != 0 ? bytes : SMALL;
+    set->count++;
+    set->unsorted++;
 }
 
-/* The first of those looked at that fits, off its list. */
-LM_READS_ANYTHING static lm_freed_t *pop(lm_freed_set_t *set, size_t bytes, size_t *got) {
-    for (unsigned list = list_of(bytes); list < LM_REGION_LISTS; list++) {
-        lm_freed_t **link = &set->lists[list];
-        for (int i = 0; i < LOOK_AT && *link != NULL; i++, link = &(*link)->next) {
-            lm_freed_t *freed = *link;
-            if (freed->bytes < bytes) continue;
-            *link = freed->next;
-            *got = freed->bytes;
-            return freed;
+/* The first of those looked at in which an object finds its place, off its list: its bytes; 0 iff there is none. */
+LM_READS_ANYTHING static size_t pop(lm_freed_set_t *set, size_t bytes, size_t align, char **p) {
+    uint32_t lists = set->nonempty & ~(uint32_t)0 << lm_region_list_of(bytes);
+    for (; lists != 0; lists &= lists - 1) {
+        unsigned list = lm_lowest_bit(lists);
+        lm_freed_t *before = NULL, *freed = set->lists[list];
+        for (int i = 0; i < LOOK_AT && freed != NULL; i++, before = freed, freed = freed->next) {
+            size_t has = list != 0 ? freed->bytes : SMALL;
+            size_t gap = (0 - (uintptr_t)freed) & (align - 1);
+            if (has < gap || has - gap < bytes) continue;
+            if (before != NULL)
+                before->next = freed->next;
+            else if ((set->lists[list] = freed->next) == NULL)
+                set->nonempty &= ~(1u << list);
+            set->bytes -= has;
+            set->count--;
+            *p = (char *)freed;
+            return has;
         }
     }
-    return NULL;
+    return 0;
 }
 
-static void keep_array(lm_freed_set_t *set, char *p, size_t bytes) {
-    char *start = (char *)lm_align_up((uintptr_t)p, 16);
-    size_t gap = (size_t)(start - p);
-    if (bytes < gap + LEAST_FREED) return;
-    push(set, start, lm_align_down(bytes - gap, 16));
+/* ---- The room ---- */
+
+void lm_region_leave_hole(loam_region *region) {
+    if (!lm_region_in_hole(region)) return;
+    loam_region_room *room = lm_region_room(region);
+    const lm_chunk_t *chunk = region->chunk;
+    region->freed->hole = NULL;
+    lm_region_push(region->freed, room->at, (size_t)(room->end - room->at));
+    *room = (loam_region_room){chunk->at, chunk->end, chunk->floor};
 }
 
-void lm_region_collect(loam_region *region, char *p, size_t bytes) {
-    if (bytes < LEAST_FREED || region->mode == LM_REGION_CHECKED) return;
-    lm_freed_set_t *set = lm_region_freed_set(region);
-    if (set != NULL) keep_array(set, p, bytes);
+static void enter_hole(loam_region *region, char *p, char *end) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    if (lm_region_in_hole(region)) {
+        lm_region_push(region->freed, room->at, (size_t)(room->end - room->at));
+    } else {
+        chunk->at = room->at;
+        chunk->end = room->end;
+        chunk->floor = room->floor;
+    }
+    region->freed->hole = p;
+    *room = (loam_region_room){p, end, p - 1};
+}
+
+/* The room is empty, so that every request comes out of line, to where it fits best. What it had is the chunk's, or joins
+ * the lists. */
+static void park(loam_region *region) {
+    lm_chunk_t *chunk = region->chunk;
+    char *p = (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);
+    if (lm_region_room(region)->end != lm_region_room(region)->at) enter_hole(region, p, p);
 }
 
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align) {
-    size_t got, need = lm_align_up(bytes, 16);
-    if (bytes < LEAST_FREED || align > 16) return NULL;
+    lm_freed_set_t *set = region->freed;
+    char *freed;
+    if (bytes == 0 || set->nonempty == 0) return NULL;
     lm_tool_pause();
-    lm_freed_t *freed = pop(region->freed, need, &got);
+    size_t has = pop(set, bytes, align, &freed);
     lm_tool_resume();
-    if (freed == NULL) return NULL;
-    keep_array(region->freed, (char *)freed + need, got - need);
-    return freed;
+    if (has == 0) return NULL;
+    size_t gap = (0 - (uintptr_t)freed) & (align - 1);
+    char *p = freed + gap, *rest = p + bytes, *end = freed + has;
+    lm_region_push(set, freed, gap);
+    char *room_end = (char *)lm_align_down((uintptr_t)end, 16);
+    const loam_region_room *room = lm_region_room(region);
+    if (set->bytes <= lm_region_used(region) / 4 && room_end - rest >= 16 &&
+        room_end - rest > room->end - room->at) {
+        lm_region_push(set, room_end, (size_t)(end - room_end));
+        enter_hole(region, rest, room_end);
+    } else {
+        lm_region_push(set, rest, (size_t)(end - rest));
+    }
+    return p;
+}
+
+void lm_region_give_tail(loam_region *region, lm_chunk_t *chunk) {
+    char *end = chunk->given != NULL ? chunk->given : lm_chunk_end(chunk), *from = chunk->at;
+    chunk->at = chunk->end = chunk->given = (char *)lm_align_up((uintptr_t)from, 16);
+    chunk->floor = lm_chunk_first(region, chunk) - 1;
+    lm_region_push(region->freed, from, (size_t)(end - from));
+}
+
+void lm_region_collect(loam_region *region, char *p, size_t bytes) {
+    if (bytes < SMALL || region->mode == LM_REGION_CHECKED) return;
+    lm_freed_set_t *set = lm_region_freed_set(region);
+    if (set == NULL) return;
+    lm_region_push(set, p, bytes);
+    if (LM_UNLIKELY(set->bytes > set->sort_at) && region->marks == 0 &&
+        set->bytes > lm_region_sort_at(region))
+        lm_region_sort(region);
+    if (set->bytes > lm_region_used(region) / 2 && set->bytes >= PARK_LEAST) park(region);
+}
+
+void lm_region_give_tails(loam_region *region) {
+    for (lm_chunk_t *chunk = region->chunk->before; chunk != NULL; chunk = chunk->before) {
+        if (chunk->given == NULL || chunk->at < chunk->given) lm_region_give_tail(region, chunk);
+    }
 }
 
 /* Not their capacities: what was freed since may be somebody else's by now. */
@@ -89,11 +180,18 @@ LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *olde
     if (set == NULL || older == NULL) return;
     lm_tool_pause();
     for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
-        lm_freed_t **end = &set->lists[i];
-        while (*end != NULL) end = &(*end)->next;
-        *end = older->lists[i];
+        lm_freed_t *last = set->lists[i];
+        while (last != NULL && last->next != NULL) last = last->next;
+        if (last != NULL)
+            last->next = older->lists[i];
+        else
+            set->lists[i] = older->lists[i];
     }
     lm_tool_resume();
+    set->nonempty |= older->nonempty;
+    set->bytes += older->bytes;
+    set->count += older->count;
+    set->unsorted += older->unsorted;
     if (set->cleanups == NULL) set->cleanups = older->cleanups;
 }
 
@@ -134,7 +232,7 @@ static bool more_slots(loam_region *region, lm_freed_set_t *set) {
     }
     if (old == set->first_grown) return true;
     lm_tool_hide(old, bytes / 2);
-    keep_array(set, (char *)old, bytes / 2);
+    lm_region_push(set, (char *)old, bytes / 2);
     return true;
 }
 
@@ -156,35 +254,6 @@ size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool
     if (!forget) return capacity;
     grown->p = NULL;
     return capacity + SPOIL;
-}
-
-LM_READS_ANYTHING static bool freed_are_whole(const loam_region *region) {
-    const lm_freed_set_t *set = region->freed;
-    for (unsigned i = 0; set != NULL && i < LM_REGION_LISTS; i++) {
-        for (const lm_freed_t *freed = set->lists[i]; freed != NULL; freed = freed->next) {
-            if (loam_region_is_from(region, freed) && freed->bytes >= LEAST_FREED &&
-                list_of(freed->bytes) == i)
-                continue;
-            lm_family_misuse(&region->entry, NULL, 0, "a freed array was written to, at %p",
-                             (const void *)freed);
-            return false;
-        }
-    }
-    for (size_t i = 0; set != NULL && i < set->grown_slots; i++) {
-        const char *p = set->grown[i].p;
-        if (p == NULL || loam_region_is_from(region, p)) continue;
-        lm_family_misuse(&region->entry, NULL, 0, "the room of an array that is not there, at %p",
-                         (const void *)p);
-        return false;
-    }
-    return true;
-}
-
-bool lm_region_check_freed(const loam_region *region) {
-    lm_tool_pause();
-    bool good = freed_are_whole(region);
-    lm_tool_resume();
-    return good;
 }
 
 /* ---- Large objects: a chunk of their own ---- */
@@ -248,7 +317,8 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
     if (!lm_region_is_last(region, p, old_all)) return false;
     size_t left = (size_t)(room->end - p);
     if (all > left && !lm_region_ready(region, all - old_all, 1) &&
-        !(lm_region_contiguous(region) && lm_region_grow_chunk(region, all - left)))
+        (lm_region_in_hole(region) || !lm_region_contiguous(region) ||
+         !lm_region_grow_chunk(region, all - left)))
         return false;
     room->at = p + all;
     return true;

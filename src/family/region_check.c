@@ -5,9 +5,9 @@ static const loam_region_room *room_of(const loam_region *region) {
     return region->mode == LM_REGION_PLAIN ? &region->room : &region->hidden;
 }
 
-/* Where a chunk's objects end. */
-static const char *at_of(const loam_region *region, const lm_chunk_t *chunk) {
-    return chunk == region->chunk ? room_of(region)->at : chunk->at;
+/* Whether a chunk's position is in the room. */
+static bool is_room(const loam_region *region, const lm_chunk_t *chunk) {
+    return chunk == region->chunk && !lm_region_in_hole(region);
 }
 
 loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
@@ -23,7 +23,7 @@ loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes,
 bool loam_region_is_from(const loam_region *region, const void *p) {
     const char *at = (const char *)p;
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
-        if (at >= lm_chunk_first(region, chunk) && at < at_of(region, chunk)) return true;
+        if (at >= lm_chunk_first(region, chunk) && at < lm_chunk_used(region, chunk)) return true;
     }
     for (const lm_large_t *large = region->large; large != NULL; large = large->older) {
         if (at >= (const char *)(large + 1) && at < large->chunk + large->got) return true;
@@ -34,11 +34,13 @@ bool loam_region_is_from(const loam_region *region, const void *p) {
 void loam_region_usage(const loam_region *region, loam_usage *usage) {
     size_t chunks = 0, used = 0, objects = 0;
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before, chunks++)
-        used += (size_t)(at_of(region, chunk) - lm_chunk_first(region, chunk));
+        used += (size_t)(lm_chunk_used(region, chunk) - lm_chunk_first(region, chunk));
     for (const lm_chunk_t *chunk = region->spares; chunk != NULL; chunk = chunk->before) chunks++;
     for (const lm_large_t *large = region->large; large != NULL; large = large->older, chunks++)
         used += lm_region_large_room(large + 1);
     for (const loam_tag *tag = region->entry.live; tag != NULL; tag = tag->next) objects++;
+    if (region->freed != NULL) used -= region->freed->bytes;
+    if (lm_region_in_hole(region)) used -= (size_t)(room_of(region)->end - room_of(region)->at);
     *usage = (loam_usage){
         .kind = region->entry.kind->name,
         .name = region->entry.name != NULL ? region->entry.name : "",
@@ -60,10 +62,14 @@ static bool broken(const loam_region *region, const char *what, const void *wher
 
 static bool check_chunks(const loam_region *region, size_t *bytes) {
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
-        const char *first = lm_chunk_first(region, chunk), *at = at_of(region, chunk);
-        const char *floor = chunk == region->chunk ? room_of(region)->floor : chunk->floor;
+        const char *first = lm_chunk_first(region, chunk);
+        const char *at = is_room(region, chunk) ? room_of(region)->at : chunk->at;
+        const char *floor = is_room(region, chunk) ? room_of(region)->floor : chunk->floor;
+        const char *end = is_room(region, chunk) ? room_of(region)->end : chunk->end;
         if (at < first || at > lm_chunk_end(chunk))
             return broken(region, "a chunk's position is outside of it", chunk);
+        if (chunk->given != NULL && (at > chunk->given || end != chunk->given))
+            return broken(region, "a chunk's tail is not its own", chunk);
         if (floor < first - 1 || floor > at)
             return broken(region, "a chunk's floor is outside of it", chunk);
         if (lm_region_contiguous(region)) {
@@ -84,6 +90,13 @@ static bool check_room(const loam_region *region) {
     if (region->mode != LM_REGION_PLAIN &&
         (region->room.at != NULL || region->room.end != NULL || region->room.floor != NULL))
         return broken(region, "inline paths are open", region);
+    if (lm_region_in_hole(region)) {
+        const char *hole = region->freed->hole;
+        return (hole <= room->at && room->at <= room->end && room->floor == hole - 1 &&
+                ((uintptr_t)room->end & 15) == 0 &&
+                (hole == room->end || loam_region_is_from(region, hole))) ||
+               broken(region, "the hole that is the room", hole);
+    }
     if (chunk == NULL ? room->end != NULL
                       : room->end < room->at || room->end > lm_chunk_end(chunk) ||
                             ((uintptr_t)room->end & 15) != 0)
@@ -108,6 +121,48 @@ static bool check_lists(const loam_region *region, size_t *bytes) {
         spare += chunk->bytes;
     *bytes += spare;
     return spare == region->spare_bytes || broken(region, "the spare chunks", region->spares);
+}
+
+/* Of one list. */
+LM_READS_ANYTHING static bool extents_are_whole(const loam_region *region, unsigned list,
+                                                size_t *bytes, size_t *count) {
+    const lm_freed_t *freed = region->freed->lists[list];
+    for (; freed != NULL; freed = freed->next, ++*count) {
+        bool known = loam_region_is_from(region, freed) && *count < region->freed->count;
+        if (!known || (list != 0 && (lm_region_list_of(freed->bytes) != list))) {
+            lm_family_misuse(&region->entry, NULL, 0, "a freed extent was written to, at %p",
+                             (const void *)freed);
+            return false;
+        }
+        *bytes += list != 0 ? freed->bytes : sizeof(void *);
+    }
+    return true;
+}
+
+static bool freed_are_whole(const loam_region *region) {
+    const lm_freed_set_t *set = region->freed;
+    size_t bytes = 0, count = 0;
+    if (set == NULL) return true;
+    for (unsigned i = 0; i < LM_REGION_LISTS; i++) {
+        if ((set->lists[i] != NULL) != (set->nonempty >> i & 1))
+            return broken(region, "the lists of freed extents", set);
+        if (!extents_are_whole(region, i, &bytes, &count)) return false;
+    }
+    if (bytes != set->bytes || count != set->count)
+        return broken(region, "the count of freed extents", set);
+    for (size_t i = 0; i < set->grown_slots; i++) {
+        const char *p = set->grown[i].p;
+        if (p != NULL && !loam_region_is_from(region, p))
+            return broken(region, "the room of an array that is not there", p);
+    }
+    return true;
+}
+
+bool lm_region_check_freed(const loam_region *region) {
+    lm_tool_pause();
+    bool good = freed_are_whole(region);
+    lm_tool_resume();
+    return good;
 }
 
 bool loam_region_check(const loam_region *region) {

@@ -88,6 +88,21 @@ loam_region *loam_region_create_child(loam_region *parent, const loam_region_opt
     return NULL;
 }
 
+int loam_region_set_parent(loam_region *child, loam_region *parent) {
+    for (const loam_region *above = parent; above != NULL; above = above->parent) {
+        if (above == child) return LM_EINVAL;
+    }
+    if (child->own == NULL) return LM_EINVAL;
+    lm_cleanup_t *in_parent = NULL;
+    if (parent != NULL && (in_parent = loam_region_add_cleanup(parent, end_child, child)) == NULL)
+        return LM_ENOMEM;
+    if (child->in_parent != NULL)
+        loam_region_remove_cleanup(child->parent, child->in_parent, false);
+    child->in_parent = in_parent;
+    child->parent = parent;
+    return 0;
+}
+
 /* ---- Checked regions: objects that end without being freed ---- */
 
 static bool is_newer(const loam_region *region, const loam_region_mark *mark, const loam_tag *tag) {
@@ -121,6 +136,7 @@ bool lm_region_check_objects(const loam_region *region) {
 /* ---- Marks ---- */
 
 loam_region_mark loam_region_mark_here(loam_region *region) {
+    lm_region_leave_hole(region);
     loam_region_room *room = lm_region_room(region);
     loam_region_mark mark = {room->at,     room->floor,    region->chunk,  region->freed,
                              region->dead, region->serial, region->marks++};
@@ -148,6 +164,7 @@ static bool may_end(const loam_region *region, const loam_region_mark *mark, con
 void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
     if (!may_end(region, mark, "keep of", true)) return;
     region->marks = mark->marks;
+    lm_region_leave_hole(region);
     lm_region_merge(region, mark->freed);
     if (mark->chunk == NULL) return;
     if (mark->chunk == region->chunk) {
@@ -172,6 +189,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     lm_region_run_newer(region, mark->serial); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) close_newer(region, mark);
     lm_region_free_newer(region, mark->serial);
+    lm_region_leave_hole(region);
     loam_region_room *room = lm_region_room(region);
     if (region->chunk != mark->chunk) {
         end_round(region);
@@ -194,6 +212,7 @@ void loam_region_reset(loam_region *region) {
         lm_guard_drop_all(&region->entry);
     }
     lm_region_free_newer(region, 0);
+    lm_region_leave_hole(region);
     end_round(region);
     region->freed = NULL;
     region->dead = NULL;
@@ -204,6 +223,8 @@ void loam_region_reset(loam_region *region) {
     loam_region_room *room = lm_region_room(region);
     room->at = lm_chunk_first(region, region->chunk);
     room->floor = room->at - 1;
+    if (region->chunk->given != NULL) room->end = lm_chunk_end(region->chunk);
+    region->chunk->given = NULL;
     lm_tool_hide(room->at, (size_t)(room->end - room->at));
     lm_region_drop_spares(region, lm_region_spare_most(region));
     size_t most =
@@ -213,13 +234,188 @@ void loam_region_reset(loam_region *region) {
         lm_region_contiguous(region) ? 0 : region->held_bytes - region->spare_bytes;
 }
 
+/* ---- Freed extents, joined ----
+ *
+ * Extents and chunks are sorted by falling addresses. One walk through both then finds neighbours, what lies before the
+ * room, and chunks that hold no object. While there are marks, only neighbours: a rewound chunk has to be as it was. */
+
+enum { DIGIT = 6, DIGITS = 1 << DIGIT };
+typedef char *link_t __attribute__((may_alias, aligned(1)));
+
+LM_READS_ANYTHING static char *next_of(const char *p, size_t link) {
+    return *(const link_t *)(const void *)(p + link);
+}
+LM_READS_ANYTHING static void set_next(char *p, size_t link, char *next) {
+    *(link_t *)(void *)(p + link) = next;
+}
+
+/* A list by falling addresses; the link of each member lies `link` bytes behind its address. By digits, the lowest
+ * first: takes time by the number of members. */
+static char *sort_down(char *list, size_t link) {
+    uintptr_t differ = 0;
+    for (const char *p = list; p != NULL; p = next_of(p, link))
+        differ |= (uintptr_t)p ^ (uintptr_t)list;
+    if (differ == 0) return list;
+    for (unsigned shift = lm_lowest_bit(differ); shift < 8 * sizeof(differ) && differ >> shift != 0;
+         shift += DIGIT) {
+        char *heads[DIGITS] = {0}, *lasts[DIGITS] = {0}, *last = NULL, *next;
+        for (char *p = list; p != NULL; p = next) {
+            size_t digit = (uintptr_t)p >> shift & (DIGITS - 1);
+            next = next_of(p, link);
+            if (heads[digit] == NULL)
+                heads[digit] = p;
+            else
+                set_next(lasts[digit], link, p);
+            lasts[digit] = p;
+        }
+        for (size_t digit = DIGITS; digit-- > 0;) {
+            if (heads[digit] == NULL) continue;
+            if (last == NULL)
+                list = heads[digit];
+            else
+                set_next(last, link, heads[digit]);
+            last = lasts[digit];
+        }
+        set_next(last, link, NULL);
+    }
+    return list;
+}
+
+/* The extents by falling addresses: the smallest, which have a list of their own, and the others. */
+typedef struct extents {
+    char *small, *others;
+} extents_t;
+
+static extents_t take_all(lm_freed_set_t *set) {
+    size_t link = offsetof(lm_freed_t, next);
+    extents_t all = {(char *)set->lists[0], NULL};
+    for (unsigned list = 1; list < LM_REGION_LISTS; list++) {
+        for (char *p = (char *)set->lists[list], *next; p != NULL; p = next) {
+            next = next_of(p, link);
+            set_next(p, link, all.others);
+            all.others = p;
+        }
+        set->lists[list] = NULL;
+    }
+    set->lists[0] = NULL;
+    set->nonempty = 0;
+    set->bytes = set->count = 0;
+    return (extents_t){sort_down(all.small, link), sort_down(all.others, link)};
+}
+
+/* The highest of them; NULL iff there is none left. */
+LM_READS_ANYTHING static char *take_highest(extents_t *all, size_t *bytes) {
+    bool small = all->small > all->others;
+    char **list = small ? &all->small : &all->others, *p = *list;
+    if (p == NULL) return NULL;
+    const lm_freed_t *freed = (const lm_freed_t *)(const void *)p;
+    *bytes = small ? sizeof(void *) : freed->bytes;
+    *list = (char *)freed->next;
+    return p;
+}
+
+/* What lies before the current chunk's room, or behind it, and is free, joins it. */
+static bool join_room(loam_region *region, char *p, size_t bytes) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    char *end = p + bytes;
+    bool behind = p == room->end || (room->at == room->end && p <= room->at);
+    if (chunk->given != NULL && end == lm_chunk_end(chunk) && behind) {
+        if (p < room->at) room->at = p;
+        room->end = end;
+        chunk->given = NULL;
+        return true;
+    }
+    if (end != room->at) return false;
+    room->at = p;
+    return true;
+}
+
+/* A chunk that holds no object has no position. */
+static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, size_t bytes) {
+    bool home = chunk->before == NULL && region->own != NULL;
+    if (home || lm_region_contiguous(region) || p != lm_chunk_first(region, chunk) ||
+        p + bytes != lm_chunk_end(chunk))
+        return false;
+    chunk->at = NULL;
+    return true;
+}
+
+/* One such chunk stays for the next to come. Returns the bytes that objects take in those that stay, and freed extents. */
+static size_t drop_left(loam_region *region) {
+    struct loam_region_chunk **link = &region->chunk;
+    size_t taken = 0;
+    for (lm_chunk_t *chunk; (chunk = *link) != NULL;) {
+        if (chunk != region->chunk && chunk->at == NULL) {
+            *link = chunk->before;
+            chunk->end = lm_chunk_end(chunk);
+            chunk->given = NULL;
+            if (region->spares != NULL) {
+                lm_region_put_chunk(region, chunk);
+                continue;
+            }
+            chunk->before = NULL;
+            region->spares = chunk;
+            region->spare_bytes += chunk->bytes;
+            continue;
+        }
+        bool stays = chunk->given != NULL || chunk->before == NULL;
+        char *first = lm_chunk_first(region, chunk);
+        chunk->floor = stays ? first - 1 : first;
+        taken += (size_t)(lm_chunk_used(region, chunk) - first);
+        link = &chunk->before;
+    }
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    room->floor = chunk->floor;
+    if (room->at == room->floor) lm_region_drop_chunk(region);
+    return taken;
+}
+
+/* Tails join the extents; chunks by falling addresses, linked by their floors. */
+static lm_chunk_t *sort_chunks(loam_region *region) {
+    lm_region_give_tails(region);
+    for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before)
+        chunk->floor = (char *)chunk->before;
+    return (lm_chunk_t *)(void *)sort_down((char *)region->chunk, offsetof(lm_chunk_t, floor));
+}
+
+void lm_region_sort(loam_region *region) {
+    lm_freed_set_t *set = region->freed;
+    bool chunks = region->marks == 0;
+    lm_tool_pause();
+    lm_region_leave_hole(region);
+    lm_chunk_t *chunk = chunks ? sort_chunks(region) : NULL;
+    extents_t all = take_all(set);
+    size_t bytes = 0, more = 0;
+    for (char *p = take_highest(&all, &bytes), *next; p != NULL; p = next, bytes = more) {
+        while ((next = take_highest(&all, &more)) != NULL && next + more == p) {
+            p = next;
+            bytes += more;
+        }
+        while (chunk != NULL && (char *)chunk > p) chunk = (lm_chunk_t *)(void *)chunk->floor;
+        bool gone = chunk == NULL            ? false
+                    : chunk == region->chunk ? join_room(region, p, bytes)
+                                             : leave_chunk(region, chunk, p, bytes);
+        if (!gone) lm_region_push(set, p, bytes);
+    }
+    lm_tool_resume();
+    set->unsorted = 0;
+    if (!chunks) return;
+    /* The next free that looks for chunks is when half of what is live now has gone. */
+    size_t taken = drop_left(region), live = taken - set->bytes - sizeof(*set);
+    set->sort_at = lm_region_sort_at(region);
+    if (set->sort_at < set->bytes + live / 2) set->sort_at = set->bytes + live / 2;
+}
+
 size_t loam_region_trim(loam_region *region) {
     size_t held = region->held_bytes;
+    if (region->freed != NULL) lm_region_sort(region);
     lm_region_drop_spares(region, 0);
     lm_chunk_t *chunk = region->chunk;
     loam_region_room *room = lm_region_room(region);
-    if (chunk != NULL && chunk->before == NULL && region->own == NULL && region->marks == 0 &&
-        room->at == lm_chunk_first(region, chunk)) {
+    if (chunk != NULL && region->freed == NULL && chunk->given == NULL && chunk->before == NULL &&
+        region->own == NULL && region->marks == 0 && room->at == lm_chunk_first(region, chunk)) {
         *room = (loam_region_room){0};
         region->chunk = NULL;
         lm_region_put_chunk(region, chunk);

@@ -15,6 +15,8 @@
 #include "family/family.h"
 #include "loam/region.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct scratch_pair {
@@ -75,4 +77,29 @@ char *loam_region_sprintf_at(loam_region *region, const char *file, unsigned lin
     char *text = lm_format(get_text, region, file, line, format, args);
     va_end(args);
     return text;
+}
+
+char *loam_region_appendf_at(loam_region *region, char *text, size_t *length, const char *file,
+                             unsigned line, const char *format, ...) {
+    char few[128], *longer = NULL;
+    size_t old = text == NULL ? 0 : length != NULL ? *length : strlen(text);
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int more = vsnprintf(few, sizeof(few), format, args);
+    size_t bytes = old + (size_t)more + 1;
+    if (more >= 0)
+        longer = (char *)(text == NULL ? get_text(region, bytes, file, line)
+                                       : loam_region_realloc_aligned_at(region, text, old + 1,
+                                                                        bytes, 1, file, line));
+    if (longer != NULL) {
+        if ((size_t)more < sizeof(few))
+            memcpy(longer + old, few, (size_t)more + 1);
+        else
+            (void)vsnprintf(longer + old, (size_t)more + 1, format, again);
+        if (length != NULL) *length = bytes - 1;
+    }
+    va_end(again);
+    va_end(args);
+    return longer;
 }

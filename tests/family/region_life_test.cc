@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -367,6 +368,121 @@ TEST(RegionLife, ScratchIsOneOfTwoAndEmptyAgainAtItsEnd) {
         EXPECT_NE(other.region, b.region);
         loam_scratch_end(&other);
     }).join();
+}
+
+// ---- Another parent ----
+
+TEST(RegionLife, AChildMovesToAnotherParent) {
+    Region first, second;
+    loam_region *child = loam_region_create_child(first.region, nullptr);
+    ASSERT_NE(child, nullptr);
+    void *p = loam_region_alloc(child, 100);
+    memset(p, 5, 100);
+    (void)!loam_region_add_cleanup(child, end_text, text("child "));
+    ASSERT_EQ(loam_region_set_parent(child, second.region), 0);
+    loam_region_reset(first.region);
+    EXPECT_EQ(ended, "") << "it lives on";
+    EXPECT_EQ(static_cast<char *>(p)[99], 5);
+    EXPECT_NE(loam_region_alloc(child, 100000), nullptr);
+    loam_region_reset(second.region);
+    EXPECT_EQ(ended, "child ");
+    EXPECT_TRUE(loam_region_check(first.region));
+}
+
+TEST(RegionLife, AChildMayHaveNoParentAndGetOne) {
+    Region parent;
+    loam_region *alone = loam_region_create(nullptr, nullptr);
+    (void)!loam_region_add_cleanup(alone, end_text, text("alone "));
+    ASSERT_EQ(loam_region_set_parent(alone, parent.region), 0);
+    ASSERT_EQ(loam_region_set_parent(alone, nullptr), 0);
+    loam_region_reset(parent.region);
+    EXPECT_EQ(ended, "");
+    ASSERT_EQ(loam_region_set_parent(alone, parent.region), 0);
+    ASSERT_EQ(loam_region_set_parent(alone, parent.region), 0) << "the one that it has";
+    loam_region_reset(parent.region);
+    EXPECT_EQ(ended, "alone ");
+}
+
+TEST(RegionLife, AMoveIsNewerThanAMarkFromBefore) {
+    Region first, second;
+    loam_region *child = loam_region_create_child(first.region, nullptr);
+    (void)!loam_region_add_cleanup(child, end_text, text("child "));
+    loam_region_mark mark = loam_region_mark_here(second.region);
+    ASSERT_EQ(loam_region_set_parent(child, second.region), 0);
+    loam_region_rewind(second.region, &mark);
+    EXPECT_EQ(ended, "child ");
+}
+
+TEST(RegionLife, NoRegionGetsBelowItself) {
+    Region top;
+    loam_region *child = loam_region_create_child(top.region, nullptr);
+    loam_region *grandchild = loam_region_create_child(child, nullptr);
+    EXPECT_EQ(loam_region_set_parent(child, child), -EINVAL);
+    EXPECT_EQ(loam_region_set_parent(child, grandchild), -EINVAL);
+    EXPECT_EQ(loam_region_set_parent(top.region, grandchild), -EINVAL);
+    EXPECT_EQ(loam_region_set_parent(grandchild, top.region), 0);
+    EXPECT_EQ(loam_region_set_parent(child, grandchild), 0);
+    loam_region in_place;
+    ASSERT_EQ(loam_region_init(&in_place, nullptr, nullptr), 0);
+    EXPECT_EQ(loam_region_set_parent(&in_place, top.region), -EINVAL);
+    loam_region_deinit(&in_place);
+}
+
+TEST(RegionLife, AMoveWithoutMemoryChangesNothing) {
+    loam_limit limit;
+    loam_limit_init(&limit, loam_pages(), 4096);
+    Region first, full(&limit.source);
+    while (loam_region_alloc(full.region, 16) != nullptr) continue;
+    loam_region *child = loam_region_create_child(first.region, nullptr);
+    (void)!loam_region_add_cleanup(child, end_text, text("child "));
+    EXPECT_EQ(loam_region_set_parent(child, full.region), -ENOMEM);
+    loam_region_reset(first.region);
+    EXPECT_EQ(ended, "child ");
+}
+
+// ---- Formatted strings that grow ----
+
+TEST(RegionLife, TextIsAppended) {
+    Region region;
+    std::string model;
+    size_t length = 0;
+    char *with = nullptr, *without = nullptr;
+    for (int i = 0; i < 2000; i++) {
+        with = loam_region_appendf(region.region, with, &length, "%d,", i);
+        if (i % 7 == 0) without = loam_region_appendf(region.region, without, nullptr, "%d,", i);
+        ASSERT_NE(with, nullptr);
+        model += std::to_string(i) + ",";
+        ASSERT_EQ(length, model.size());
+    }
+    EXPECT_EQ(with, model);
+    EXPECT_EQ(std::string(without).substr(0, 8), "0,7,14,2");
+    std::string large(3000, 'x');
+    with = loam_region_appendf(region.region, with, &length, "%s", large.c_str());
+    EXPECT_EQ(with, model + large);
+    char *copy = loam_region_strdup(region.region, "abc");
+    (void)!loam_region_alloc(region.region, 10);
+    EXPECT_STREQ(loam_region_appendf(region.region, copy, nullptr, "%s%c", "def", 'g'), "abcdefg");
+}
+
+TEST(RegionLife, TextThatIsTheLastObjectGrowsInPlace) {
+    Region region;
+    (void)region.alloc(16);
+    char *text = loam_region_sprintf(region.region, "%s", "begin");
+    char *longer = loam_region_appendf(region.region, text, nullptr, " and %s", "end");
+    EXPECT_EQ(longer, text);
+    EXPECT_STREQ(longer, "begin and end");
+}
+
+TEST(RegionLife, TextStaysWhereThereIsNoMemory) {
+    loam_limit limit;
+    loam_limit_init(&limit, loam_pages(), 4096);
+    Region region(&limit.source);
+    size_t length = 3;
+    char *text = loam_region_strdup(region.region, "abc");
+    std::string large(8000, 'x');
+    EXPECT_EQ(loam_region_appendf(region.region, text, &length, "%s", large.c_str()), nullptr);
+    EXPECT_STREQ(text, "abc");
+    EXPECT_EQ(length, 3u);
 }
 
 } // namespace
