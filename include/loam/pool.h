@@ -36,6 +36,8 @@ typedef enum loam_pool_flags {
     LOAM_POOL_CONTIGUOUS = 256, /* one piece of memory: grows in place or not at all */
     LOAM_POOL_HANDLES = 512, /* loam_pool_alloc_handle: 4 more bytes a block, and no inline path */
     LOAM_POOL_DENSE = 1024,  /* no 64 bytes between blocks of whole KiB: see block_bytes below */
+    LOAM_POOL_NARROW =
+        2048, /* links of 4 bytes: a block may take 4 bytes, and there is no inline path */
 } loam_pool_flags;
 
 typedef struct loam_pool_options {
@@ -60,13 +62,14 @@ typedef struct loam_pool_cut {
 } loam_pool_cut;
 
 typedef struct loam_pool_chunk {
-    struct loam_pool_chunk *next; /* got later */
-    char *start, *end;            /* blocks: a multiple of the stride */
-    char *limit;                  /* memory */
-    void *memory;                 /* as the source gave it; NULL: the caller's */
-    size_t got;                   /* of its first piece, with bytes in front of start */
-    unsigned order, number;       /* rising along the list; its place in the table */
-    size_t counted;               /* trim's */
+    struct loam_pool_chunk *next;           /* got later */
+    char *start, *end;                      /* blocks: a multiple of the stride */
+    char *limit;                            /* memory */
+    void *memory;                           /* as the source gave it; NULL: the caller's */
+    size_t got;                             /* of its first piece, with bytes in front of start */
+    unsigned order, number;                 /* rising along the list; its place in the table */
+    size_t counted;                         /* trim's */
+    struct loam_pool_chunk *lower, *higher; /* chunks by address: a tree (pool_chunk.c) */
 } loam_pool_chunk;
 
 /* Pieces that a contiguous source gave one after the other, runs of one size each. */
@@ -85,8 +88,9 @@ typedef struct loam_pool {
     unsigned flags;
     loam_pool_cut cold; /* in place of hot */
     loam_pool_chunk *chunks,
-        *current;        /* oldest; the one that is cut. Those behind current are uncut */
-    loam_source *source; /* NULL: a caller's buffer */
+        *current;          /* oldest; the one that is cut. Those behind current are uncut */
+    loam_pool_chunk *root; /* of the tree of chunks; NULL iff there is none */
+    loam_source *source;   /* NULL: a caller's buffer */
     size_t block_bytes, align;
     size_t head_bytes, inner_bytes; /* of a checked block: before the object; in all */
     size_t next_blocks, left_blocks, most_chunk_bytes;
@@ -127,12 +131,13 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
 }
 
 /* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks of block_bytes:
- * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer. Blocks of a multiple of 1 KiB lie 64 bytes
+ * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with LOAM_POOL_NARROW: to 4). Blocks of a multiple of 1 KiB lie 64 bytes
  * further apart, unless memory is the caller's, they are aligned to more than 64, or LOAM_POOL_DENSE: at their own
  * distance their first words would meet in a few sets of the processor's caches.
  * Memory is asked for when the first block is, with LOAM_FIXED at once. options may be NULL: all 0.
  * 0; -EINVAL iff a size, alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a
- * number of blocks); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, and source must
+ * number of blocks; LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
+ * LOAM_POOL_HANDLES); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, and source must
  * outlive it. */
 LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
                                               size_t block_bytes,
@@ -204,8 +209,7 @@ LOAM_INLINE void loam_pool_free_at(loam_pool *pool, void *block, const char *fil
 #define loam_pool_free(pool, block) loam_pool_free_at((pool), (block), LOAM_HERE)
 
 /* Whether p is the address of a block of this pool, in use or free, that has been handed out since the last reset.
- * (Of a checked pool: where the object of one would be.) p may be anything. One multiplication a chunk; a pool that
- * grew by doubling has few of them. */
+ * (Of a checked pool: where the object of one would be.) p may be anything. O(log chunks). */
 LOAM_API bool loam_pool_owns(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
 
 /* Bytes that may be used of each block: block_bytes as given. */
@@ -253,10 +257,17 @@ LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM
 LOAM_API size_t loam_pool_shrink(loam_pool *pool) LOAM_NOEXCEPT;
 
 /* Gives back every chunk without a block in use, uncut ones as well; of a contiguous pool all or what shrink does,
- * of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times chunks). */
+ * of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times log chunks). */
 LOAM_API size_t loam_pool_trim(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* Walks the list, and with checks the guards of all objects in use and free. false after a report. O(blocks). */
+/* Calls visit(object, context) for every object in use, in no particular order, until it returns false. It may free
+ * the object that it is given, and must not use the pool otherwise. Returns the number of objects visited. Free blocks
+ * are handed out in another order after it: those at low addresses first. Takes no memory. O(blocks). */
+LOAM_API size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *context),
+                                void *context) LOAM_NOEXCEPT;
+
+/* Walks the list, and with checks the guards of all objects in use and free. false after a report. O(blocks times
+ * log chunks). */
 LOAM_API bool loam_pool_check(const loam_pool *pool) LOAM_NOEXCEPT;
 
 /* O(free blocks). */
@@ -317,6 +328,11 @@ LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p)
  *
  *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
  *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool
+ *
+ * The child of a fork has the pool, and the forking thread's magazines, as they were. The blocks in the magazines of other
+ * threads, which the child does not have, are lost to it: they count as free and are never handed out, up to three batches
+ * for each such thread and pool. loam_shared_pool_deinit gives their memory back. A program whose children go on to
+ * allocate much lets the other threads call loam_shared_pool_trim before it forks, or forks before it has threads.
  *
  * A thread that ends returns its magazines. A pool may end while other threads still have magazines of it: serial
  * numbers tell them that these are void. A checked, hardened or watched one has no magazines: all is under its lock. */

@@ -4,6 +4,8 @@
  *             watched    │ object │ redzone      │         of 16 bytes, where the source can grow
  *             handles    │ object │ .. generation│         in its last 4 bytes
  *             checked    │ tag │ object │ guard (generation)│
+ *             narrow     │ object │                         its link has 4 bytes: the next block's distance from the
+ *                                                           chunk's start in fours, plus one
  *
  * A pool of which an inline path may know nothing has its list in `cold`, and `hot` and `floor` such that every
  * call comes here. Hardened links: each is mixed with a key of the pool and its own place, and must lead to a block.
@@ -22,7 +24,7 @@ enum {
     REDZONE_BYTES = 16,
 };
 static const unsigned known_flags = LOAM_CHECK | LOAM_HARDEN | LOAM_FIXED | LOAM_POOL_CONTIGUOUS |
-                                    LOAM_POOL_HANDLES | LOAM_POOL_DENSE;
+                                    LOAM_POOL_HANDLES | LOAM_POOL_DENSE | LOAM_POOL_NARROW;
 
 static size_t lowest(size_t x) { return x & (0 - x); }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -54,6 +56,7 @@ static unsigned char mode_of(unsigned flags) {
     if (LOAM_SECURE || (flags & LOAM_HARDEN) != 0) mode |= LM_POOL_HARDENED;
     if (lm_tool_watches()) mode |= LM_POOL_WATCHED;
     if ((flags & LOAM_POOL_HANDLES) != 0) mode |= LM_POOL_HANDLED;
+    if ((flags & LOAM_POOL_NARROW) != 0) mode |= LM_POOL_NARROW;
     return (unsigned char)mode;
 }
 
@@ -66,13 +69,18 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
     size_t align = options->align;
     if (block_bytes == 0 || block_bytes > PTRDIFF_MAX / 4 || (flags & ~known_flags) != 0)
         return false;
-    if (align == 0) align = larger(sizeof(void *), lowest(block_bytes | 16));
+    bool narrow = (flags & LOAM_POOL_NARROW) != 0;
+    if (narrow &&
+        ((flags & (LOAM_FIXED | LOAM_POOL_CONTIGUOUS)) == 0 || (flags & LOAM_POOL_HANDLES) != 0))
+        return false;
+    size_t link = narrow ? sizeof(uint32_t) : sizeof(void *);
+    if (align == 0) align = larger(link, lowest(block_bytes | 16));
     if (!lm_is_pow2(align) || align > PTRDIFF_MAX / 4) return false;
     if (!buffer && (flags & LOAM_FIXED) != 0 && options->first_blocks + options->most_blocks == 0)
         return false;
-    align = larger(align, sizeof(void *));
+    align = larger(align, link);
     *pool = (loam_pool){.flags = flags, .mode = mode_of(flags), .block_bytes = block_bytes};
-    size_t inner = larger(block_bytes, sizeof(void *));
+    size_t inner = larger(block_bytes, link);
     if ((pool->mode & LM_POOL_CHECKED) != 0) {
         align = larger(align, 16);
         inner = lm_guard_whole(block_bytes, align);
@@ -159,7 +167,15 @@ static size_t link_mask(const loam_pool *pool, const void *block) {
     return (pool->mode & LM_POOL_HARDENED) == 0 ? 0 : pool->key ^ (size_t)(uintptr_t)block >> 4;
 }
 
+typedef uint32_t narrow_t __attribute__((may_alias));
+
 LM_READS_ANYTHING void *lm_pool_link_get(const loam_pool *pool, const void *block) {
+    if ((pool->mode & LM_POOL_NARROW) != 0) {
+        lm_tool_pause();
+        uint32_t narrow = *(const narrow_t *)block ^ (uint32_t)link_mask(pool, block);
+        lm_tool_resume();
+        return narrow == 0 ? NULL : pool->chunks->start + (size_t)4 * (narrow - 1);
+    }
     lm_tool_pause();
     size_t link = (size_t) * (const loam_pool_link *)block;
     lm_tool_resume();
@@ -167,23 +183,33 @@ LM_READS_ANYTHING void *lm_pool_link_get(const loam_pool *pool, const void *bloc
 }
 
 LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void *next) {
+    if ((pool->mode & LM_POOL_NARROW) != 0) {
+        size_t distance = next == NULL ? 0 : (size_t)((char *)next - pool->chunks->start) / 4 + 1;
+        lm_tool_pause();
+        *(narrow_t *)block = (uint32_t)distance ^ (uint32_t)link_mask(pool, block);
+        lm_tool_resume();
+        return;
+    }
     lm_tool_pause();
     *(loam_pool_link *)block = (void *)((size_t)next ^ link_mask(pool, block));
     lm_tool_resume();
 }
 
 const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {
-    size_t mask = ((size_t)1 << pool->shift) - 1;
-    for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
-        size_t offset = (size_t)((uintptr_t)p - (uintptr_t)chunk->start);
-        size_t n = (offset >> pool->shift) * pool->inverse;
-        if ((offset & mask) == 0 && n < lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk))) {
-            *number = n;
-            return chunk;
-        }
-        if (chunk == pool->current) break; /* those behind have no block in use */
+    const loam_pool_chunk *chunk = NULL, *at = pool->root;
+    while (at != NULL) { /* the last chunk that does not begin above p */
+        bool above = (uintptr_t)at->start > (uintptr_t)p;
+        if (!above) chunk = at;
+        at = above ? at->lower : at->higher;
     }
-    return NULL;
+    if (chunk == NULL) return NULL;
+    size_t mask = ((size_t)1 << pool->shift) - 1;
+    size_t offset = (size_t)((uintptr_t)p - (uintptr_t)chunk->start);
+    size_t n = (offset >> pool->shift) * pool->inverse;
+    if ((offset & mask) != 0 || n >= lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk)))
+        return NULL;
+    *number = n;
+    return chunk;
 }
 
 bool loam_pool_owns(const loam_pool *pool, const void *p) {

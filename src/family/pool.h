@@ -18,6 +18,7 @@ enum {
     LM_POOL_HARDENED = 2,
     LM_POOL_WATCHED = 4, /* by a tool */
     LM_POOL_HANDLED = 8,
+    LM_POOL_NARROW = 16, /* links of 4 bytes */
 };
 
 /* The words that are in use. */
@@ -57,6 +58,9 @@ void lm_pool_link_set(const loam_pool *pool, void *block, void *next);
 bool lm_pool_next(loam_pool *pool);
 /* A new chunk, or a contiguous pool's first piece or one more. false iff there is no memory. */
 bool lm_pool_grow(loam_pool *pool);
+/* A chunk joins the tree by address; leaves it. */
+void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk);
+void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk);
 /* A chunk with start and limit set becomes the last of the list, and current if there is none. */
 void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk);
 /* Gives a chunk's memory back, taking it from the list, where *link leads to it. Returns its bytes. */

@@ -4,6 +4,10 @@
  *   contiguous   │ blocks ... │ piece │ piece │ piece ─>    from a source whose chunks follow each other
  *   created      │ loam_pool │ blocks ... │              the first of either kind
  *
+ * The chunks are a list by age, and a tree by address whose branches are ordered by a hash of their addresses, a treap: as
+ * deep as twice the logarithm of their number, whatever the order in which chunks come and go. (After Seidel and Aragon,
+ * "Randomized search trees", 1996.)
+ *
  * Invariant: limit - stride < end <= limit, and end - start is a multiple of the stride.
  */
 #include "family/pool.h"
@@ -53,6 +57,8 @@ void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk) {
     size_t most = pool->left_blocks > SIZE_MAX - had ? SIZE_MAX : pool->left_blocks + had;
     if ((pool->mode & LM_POOL_HANDLED) != 0 && most > (size_t)1 << LM_POOL_NUMBER_BITS)
         most = (size_t)1 << LM_POOL_NUMBER_BITS;
+    if ((pool->mode & LM_POOL_NARROW) != 0 && most > UINT32_MAX / (pool->stride / 4 + 1))
+        most = UINT32_MAX / (pool->stride / 4 + 1); /* what links reach */
     if (blocks > most) blocks = most;
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks -= blocks - had;
     chunk->end = chunk->start + blocks * pool->stride;
@@ -66,8 +72,53 @@ static void pool_begin(loam_pool *pool, loam_pool_chunk *chunk) {
     cut->end = chunk->end;
 }
 
+static size_t rank_of(const loam_pool_chunk *chunk) {
+    size_t rank = ((uintptr_t)chunk->start >> 4) * (size_t)0x9E3779B97F4A7C15u;
+    return rank ^ rank >> (sizeof rank * 4);
+}
+
+void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk) {
+    loam_pool_chunk **link = &pool->root, *rest, **lower = &chunk->lower, **higher = &chunk->higher;
+    uintptr_t start = (uintptr_t)chunk->start;
+    while (*link != NULL && rank_of(*link) >= rank_of(chunk))
+        link = start < (uintptr_t)(*link)->start ? &(*link)->lower : &(*link)->higher;
+    rest = *link;
+    *link = chunk;
+    while (rest != NULL) {
+        if (start < (uintptr_t)rest->start) {
+            *higher = rest;
+            higher = &rest->lower;
+            rest = rest->lower;
+        } else {
+            *lower = rest;
+            lower = &rest->higher;
+            rest = rest->higher;
+        }
+    }
+    *lower = *higher = NULL;
+}
+
+void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk) {
+    loam_pool_chunk **link = &pool->root, *lower = chunk->lower, *higher = chunk->higher;
+    while (*link != chunk)
+        link = (uintptr_t)chunk->start < (uintptr_t)(*link)->start ? &(*link)->lower
+                                                                   : &(*link)->higher;
+    while (lower != NULL && higher != NULL) {
+        if (rank_of(lower) >= rank_of(higher)) {
+            *link = lower;
+            link = &lower->higher;
+            lower = lower->higher;
+        } else {
+            *link = higher;
+            link = &higher->lower;
+            higher = higher->lower;
+        }
+    }
+    *link = lower != NULL ? lower : higher;
+}
+
 void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
-    loam_pool_chunk *last = pool->chunks;
+    loam_pool_chunk *last = pool->current != NULL ? pool->current : pool->chunks;
     while (last != NULL && last->next != NULL) last = last->next;
     chunk->next = NULL;
     chunk->order = last == NULL ? 0 : last->order + 1;
@@ -81,6 +132,7 @@ void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk) {
         chunk->number = i;
         break;
     }
+    lm_pool_tree_add(pool, chunk);
     lm_pool_set_end(pool, chunk);
     lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
     if (pool->current == NULL) pool_begin(pool, chunk);
@@ -199,6 +251,7 @@ size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link) {
     void *memory = chunk->memory;
     size_t got = chunk->got;
     *link = chunk->next;
+    lm_pool_tree_take(pool, chunk);
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks += lm_pool_blocks(pool, chunk, chunk->end);
     if (pool->table != NULL) pool->table[chunk->number] = NULL;
     if (chunk == &pool->first) *chunk = (loam_pool_chunk){0};

@@ -178,6 +178,87 @@ void loam_pool_destroy(loam_pool *pool) {
     if (pool != NULL) loam_pool_deinit(pool);
 }
 
+/* ---- Visiting ----
+ *
+ * Nothing in a block says whether it is in use. So the free ones are sorted by their addresses, and what lies between
+ * them in the chunks is in use. */
+
+enum { DIGIT = 6, DIGITS = 1 << DIGIT };
+
+/* By digits of the addresses, the lowest first. */
+static void sort_free(loam_pool *pool) {
+    loam_pool_cut *cut = lm_pool_cut(pool);
+    uintptr_t differ = 0;
+    for (void *block = cut->free; block != NULL; block = lm_pool_link_get(pool, block))
+        differ |= (uintptr_t)block ^ (uintptr_t)cut->free;
+    for (unsigned shift = pool->shift; shift < 8 * sizeof differ && differ >> shift != 0;
+         shift += DIGIT) {
+        void *firsts[DIGITS] = {0}, *lasts[DIGITS] = {0}, *last = NULL, *next;
+        for (void *block = cut->free; block != NULL; block = next) {
+            size_t digit = (uintptr_t)block >> shift & (DIGITS - 1);
+            next = lm_pool_link_get(pool, block);
+            if (firsts[digit] == NULL)
+                firsts[digit] = block;
+            else
+                lm_pool_link_set(pool, lasts[digit], block);
+            lasts[digit] = block;
+        }
+        for (size_t digit = 0; digit < DIGITS; digit++) {
+            if (firsts[digit] == NULL) continue;
+            if (last == NULL)
+                cut->free = firsts[digit];
+            else
+                lm_pool_link_set(pool, last, firsts[digit]);
+            last = lasts[digit];
+        }
+        lm_pool_link_set(pool, last, NULL);
+    }
+}
+
+/* The chunk with the lowest address that is not below `from`. */
+static loam_pool_chunk *chunk_from(const loam_pool *pool, uintptr_t from) {
+    loam_pool_chunk *found = NULL, *at = pool->root;
+    while (at != NULL) {
+        bool below = (uintptr_t)at->start < from;
+        if (!below) found = at;
+        at = below ? at->higher : at->lower;
+    }
+    return found;
+}
+
+static size_t visit_checked(loam_pool *pool, bool (*visit)(void *object, void *context),
+                            void *context) {
+    size_t visited = 0;
+    for (loam_tag *tag = pool->entry.live, *next; tag != NULL; tag = next) {
+        next = tag->next;
+        visited++;
+        if (!visit(tag + 1, context)) break;
+    }
+    return visited;
+}
+
+size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *context), void *context) {
+    if (is_checked(pool)) return visit_checked(pool, visit, context);
+    bool handled = (pool->mode & LM_POOL_HANDLED) != 0;
+    if (!handled) sort_free(pool);
+    size_t visited = 0;
+    const void *free = handled ? NULL : lm_pool_cut(pool)->free;
+    for (loam_pool_chunk *chunk = chunk_from(pool, 0); chunk != NULL;
+         chunk = chunk_from(pool, (uintptr_t)chunk->start + 1)) {
+        const char *high = lm_pool_high(pool, chunk);
+        for (char *block = chunk->start; block != high; block += pool->stride) {
+            if (block == free) {
+                free = lm_pool_link_get(pool, free);
+                continue;
+            }
+            if (handled && !lm_pool_generation_live(pool, block)) continue;
+            visited++;
+            if (!visit(block, context)) return visited;
+        }
+    }
+    return visited;
+}
+
 /* ---- Telling ---- */
 
 static void pool_usage(const loam_entry *entry, loam_usage *usage) {

@@ -383,7 +383,7 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     const char *name = inner.name;
     inner.flags &= ~(unsigned)LOAM_THREADS;
     inner.name = NULL;
-    if ((inner.flags & LOAM_POOL_HANDLES) != 0) return LM_EINVAL;
+    if ((inner.flags & (LOAM_POOL_HANDLES | LOAM_POOL_NARROW)) != 0) return LM_EINVAL;
     /* Two words, for lists of lists. */
     if (inner.align < 2 * sizeof(void *) && block_bytes < 2 * sizeof(void *))
         inner.align = 2 * sizeof(void *);
