@@ -11,7 +11,7 @@
  *   heap pool     LOAM_FIXED: all memory is taken from the source at init; exhausted is NULL
  *   static pool   the same in the caller's memory; no source at all
  *
- *   heads[class] ──> free block ──> free block ──> NULL          class_of[(bytes + 15) / 16]
+ *   heads[class] ──> free block ──> free block ──> NULL          class_of[(bytes + 7) / 8]
  *
  *   slab, at a multiple of 64 KiB                     large object: a chunk of the source by itself
  *   │ header, 64 B │ 64 B │ block │ block │ ... │     │ header, 64 B │ object ............. │
@@ -19,11 +19,17 @@
  *   fixed: │ tables │ blocks of class 0 │ blocks of class 1 │ ... │   a byte for each stretch finds the class
  *
  * The owner of a block is found from its address: no word is hidden in front of it, every block is aligned to
- * 16 bytes, and one of 128 bytes is two cache lines. A large object (above the largest class) goes to the
+ * 16 bytes (those of a class of 8 bytes to 8), and one of 128 bytes is two cache lines. Blocks of whole KiB, from 2 KiB on,
+ * lie 64 bytes further apart, so that their first words do not meet in a few sets of the processor's caches. Objects
+ * aligned to more than 128 bytes have classes of their own, the powers of two from 256 bytes on. A large object (above the largest class) goes to the
  * source by itself; a fixed instance has none.
  *
  * Threads: an instance belongs to one thread at a time, unless it is LOAM_THREADS: then each thread has lists
- * of its own, and exchanges whole batches of blocks with the others under a lock; any thread may free.
+ * of its own, and exchanges whole batches of blocks with the others under a lock; any thread may free. The child of a fork
+ * has the instance, and the forking thread's lists, as they were. What lay in the lists of other threads is lost to it:
+ * these blocks count as in use and are never handed out, up to two batches (of 16 KiB, but 4 to 64 blocks) for each such
+ * thread and class. loam_blocks_reset and loam_blocks_deinit give them back. A program whose children go on to allocate
+ * much lets the other threads call loam_blocks_trim before it forks, or forks before it has threads.
  *
  * Invariant: each block of a slab is either handed out, or in exactly one list, or not yet carved;
  * loam_blocks_check walks it. Sources: the simple segregated storage of Wilson, Johnstone, Neely and Boles,
@@ -72,14 +78,17 @@ typedef struct loam_blocks_options {
     void *memory;        /* not NULL: a static pool in it */
     size_t memory_bytes;
     const uint32_t
-        *classes; /* block sizes in bytes, ascending; rounded up to 16; NULL: the default ones */
+        *classes; /* block sizes in bytes, ascending; rounded up to 16, those up to 8 to 8, but with
+                   * LOAM_THREADS to 16 as well; NULL: the default ones, from 16 on */
     unsigned class_count;
     /* Fixed instances only: blocks of each class; NULL: blocks_each of every one; and where that is 0, as
      * many of each as fit into memory. */
     const uint32_t *max_blocks;
     uint32_t blocks_each;
     unsigned flags; /* LOAM_CHECK, LOAM_THREADS, LOAM_FIXED */
-    bool counted;   /* allocations and deallocations are counted: every call goes out of line */
+    /* Allocations and deallocations are counted, and a block is carved when one is wanted, so that block_count is the most
+     * that were ever in use at once: every call goes out of line. */
+    bool counted;
     /* LOAM_THREADS: every call is made under these. NULL: caches per thread, where there is an operating
      * system, -EINVAL elsewhere. */
     const loam_blocks_locks *locks;
@@ -128,8 +137,8 @@ typedef struct loam_blocks {
     void **heads;
     uint32_t inline_edge; /* blocks at more than that in 64 KiB are freed inline; or 65535 */
     uint32_t cached_edge;
-    uint32_t slot; /* of the cache in each thread's table */
-    uint32_t class_count;
+    uint32_t slot;        /* of the cache in each thread's table */
+    uint32_t class_count; /* those of aligned objects included, which come last */
     size_t largest_bytes;
     /* ---- 64 bytes ---- */
     struct loam_blocks_class *classes;
@@ -141,6 +150,7 @@ typedef struct loam_blocks {
     char *base, *end;   /* of the blocks of a fixed instance; else NULL */
     const uint8_t *map; /* class of each stretch of it */
     uint32_t map_shift;
+    uint32_t sized_count; /* classes that requests find by their size */
     uint32_t lock_word;
     bool checked, watched, counted, fixed;
     bool plain_fixed; /* fixed, and no more to do at a free than to find the class */
@@ -188,21 +198,22 @@ LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_
 /* The same or more: for classes whose sizes, rounded up to 16, sum up to sum_bytes, `each` blocks of each. */
 #define LOAM_BLOCKS_BYTES(sum_bytes, class_count, largest_bytes, each) \
     ((size_t)(sum_bytes) * (each) + (size_t)(sum_bytes) * (each) / 128 + \
-     (class_count) * (LOAM_BLOCKS_CLASS_BYTES + sizeof(void *)) + (largest_bytes) / 16 + 400)
+     (class_count) * (LOAM_BLOCKS_CLASS_BYTES + sizeof(void *)) + (largest_bytes) / 8 + 400)
 #define LOAM_BLOCKS_CLASS_BYTES (16 * sizeof(void *) + 32)
 /* The default classes: powers of two from 16 to 4096, 400 and 768. */
 #define LOAM_BLOCKS_DEFAULT_BYTES(each) LOAM_BLOCKS_BYTES(9344, 11, 4096, each)
 
 /* ---- Use. Cost: 11 to 13 instructions, inline, with LOAM_THREADS 20 to 25, unless a list is empty or full ---- */
 
-/* At least `bytes` bytes (0: a block of the smallest class), aligned to 16, with any contents. NULL iff there
+/* At least `bytes` bytes (0: a block of the smallest class), aligned to 16 (where there is a class of 8 bytes, and no more
+ * are asked for, to 8), with any contents. NULL iff there
  * is no memory: the source has none, a fixed instance's class is exhausted or none is that large, or bytes is
  * above PTRDIFF_MAX less 128 KiB. */
 LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_at(loam_blocks *blocks, size_t bytes,
                                                       const char *file,
                                                       unsigned line) LOAM_NOEXCEPT {
     if (LOAM_LIKELY(bytes < blocks->inline_below)) {
-        void **head = &blocks->heads[blocks->class_of[(bytes + 15) / 16]];
+        void **head = &blocks->heads[blocks->class_of[(bytes + 7) / 8]];
         void *block = *head;
         if (LOAM_LIKELY(block != NULL)) {
             *head = *(loam_blocks_link *)block;
@@ -214,7 +225,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_at(loam_blocks *blocks, size_
         loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
         if (LOAM_LIKELY(cache != NULL)) {
             loam_blocks_list *list =
-                &((loam_blocks_list *)(cache + 1))[blocks->class_of[(bytes + 15) / 16]];
+                &((loam_blocks_list *)(cache + 1))[blocks->class_of[(bytes + 7) / 8]];
             loam_blocks_cached *block = list->head, *below = block->below;
             if (LOAM_LIKELY(below != NULL)) {
                 list->head = below;
@@ -267,7 +278,8 @@ LOAM_API LOAM_NODISCARD void *loam_blocks_calloc_at(loam_blocks *blocks, size_t 
     loam_blocks_calloc_at(blocks, count, size, LOAM_HERE)
 
 /* At a multiple of align, a power of two up to 64 KiB: up to 128 from the first class whose blocks are so
- * aligned, else as a large object, which costs 64 KiB of addresses. NULL also iff align is neither. */
+ * aligned, above in a block of the next power of two, and where that is more than 32 KiB, or the instance is checked, as a
+ * large object, which costs 64 KiB of addresses. NULL also iff align is neither. */
 LOAM_API LOAM_NODISCARD void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes,
                                                            size_t align, const char *file,
                                                            unsigned line) LOAM_NOEXCEPT;
@@ -308,7 +320,8 @@ LOAM_API bool loam_blocks_check(const loam_blocks *blocks) LOAM_NOEXCEPT;
 
 typedef struct loam_blocks_class_info {
     size_t block_bytes;
-    size_t block_count;   /* carved so far, in use or free */
+    size_t
+        block_count; /* carved so far, in use or free; of options.counted: the most ever in use at once */
     size_t blocks_in_use; /* handed out; as in loam_blocks_usage */
     size_t block_limit;   /* of a fixed instance; else 0 */
     size_t allocations;   /* calls; LOAM_UNKNOWN unless options.counted */
@@ -316,7 +329,8 @@ typedef struct loam_blocks_class_info {
     const char *name;
 } loam_blocks_class_info;
 
-/* * Of class `index`, from 0, the smallest. 0, or -EINVAL iff there is none. */
+/* * Of class `index`, from 0, the smallest; behind the largest come those of aligned objects that have blocks. 0, or
+ * -EINVAL iff there is none. */
 LOAM_API int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
                                      loam_blocks_class_info *usage) LOAM_NOEXCEPT;
 

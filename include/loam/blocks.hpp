@@ -54,7 +54,7 @@ class blocks {
     [[nodiscard]] void *alloc_aligned(std::size_t bytes, std::size_t align,
                                       const char *file = __builtin_FILE(),
                                       unsigned line = __builtin_LINE()) {
-        return detail::need(align <= 16
+        return detail::need(align <= 8 || (align == 16 && bytes > 8)
                                 ? loam_blocks_alloc_at(&blocks_, bytes, file, line)
                                 : loam_blocks_alloc_aligned_at(&blocks_, bytes, align, file, line));
     }

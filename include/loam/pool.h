@@ -101,6 +101,7 @@ typedef struct loam_pool {
     size_t retired;                   /* blocks */
     loam_pool_chunk **table;          /* chunks by number, where there are handles */
     size_t table_bytes;
+    size_t home_bytes; /* of the chunk in which the pool lives by itself; or 0 */
     loam_entry entry;
     loam_pool_chunk first; /* of a contiguous pool, or one within its chunk */
     loam_pool_run runs[LOAM_POOL_RUNS];
@@ -159,7 +160,8 @@ loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_
  * contiguous pool, otherwise O(chunks). */
 LOAM_API void loam_pool_deinit(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* A pool that lives in its own first chunk. NULL iff loam_pool_init would fail, or there is no memory for
+/* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a chunk by itself. Takes the
+ * same time for any number of blocks, and touches none. NULL iff loam_pool_init would fail, or there is no memory for
  * that chunk. */
 LOAM_INLINE LOAM_NODISCARD loam_pool *
 loam_pool_create(loam_source *source, size_t block_bytes,

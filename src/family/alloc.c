@@ -78,6 +78,7 @@ enum { BLOCKS_ALIGN = 16 };
 static void *blocks_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
     loam_blocks *blocks = (loam_blocks *)self;
     if (!lm_is_pow2(align)) return NULL;
+    if (align == BLOCKS_ALIGN && bytes <= 8) bytes = 9; /* not of a class of 8 bytes */
     if (LM_LIKELY(align <= BLOCKS_ALIGN)) return loam_blocks_alloc_at(blocks, bytes, file, line);
     return loam_blocks_alloc_aligned_at(blocks, bytes, align, file, line);
 }
@@ -89,6 +90,7 @@ static void blocks_free(void *self, void *p, size_t bytes, size_t align, const c
 static void *blocks_realloc(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
                             const char *file, unsigned line) {
     if (p == NULL || !lm_is_pow2(align)) return blocks_alloc(self, bytes, align, file, line);
+    if (align == BLOCKS_ALIGN && bytes <= 8) bytes = 9;
     if (align <= BLOCKS_ALIGN)
         return loam_blocks_realloc_at((loam_blocks *)self, p, bytes != 0 ? bytes : 1, file, line);
     /* Their realloc knows no alignment. */

@@ -67,10 +67,12 @@ static int set_memory(loam_blocks *blocks, const loam_blocks_options *options) {
     if (blocks->tables == NULL) return LM_ENOMEM;
     if (blocks->fixed) {
         (void)lm_blocks_set_fixed(blocks, options, (char *)blocks->tables, bytes);
-    } else {
-        lm_blocks_set_tables(blocks, options, (char *)blocks->tables);
+        return 0;
     }
-    return 0;
+    lm_blocks_set_tables(blocks, options, (char *)blocks->tables);
+    /* One that will never get a slab is no use. */
+    size_t slab = LOAM_BLOCKS_SLAB_BYTES;
+    return lm_source_may(blocks->source, slab, slab) ? 0 : LM_ENOMEM;
 }
 
 static int set_threads(loam_blocks *blocks, const loam_blocks_options *options) {
@@ -100,6 +102,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
     *blocks = (loam_blocks){
         .slot = UINT32_MAX,
         .class_count = count,
+        .sized_count = count,
         .largest_bytes = largest,
         .source = options->source != NULL ? options->source : lm_default_source(),
         .checked = lm_is_checked(flags),
@@ -107,6 +110,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
         .fixed = options->memory != NULL || (flags & LOAM_FIXED) != 0,
     };
     if (options->memory != NULL) blocks->source = NULL;
+    if (!blocks->fixed) blocks->class_count += ALIGNED_CLASSES;
     if (options->memory == NULL && blocks->source == NULL) return LM_EINVAL;
     /* Guards tell a tool more than we can; a fixed instance that is checked has none. */
     blocks->watched = lm_tool_watches() && (!blocks->checked || blocks->fixed);
@@ -147,10 +151,20 @@ size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
 
 /* ---- Allocation, locked ---- */
 
+/* The first class whose blocks are large enough, and aligned; class_count iff there is none. */
+static unsigned class_for(const loam_blocks *blocks, size_t bytes, size_t align) {
+    unsigned i = blocks->sized_count, end = blocks->class_count;
+    if (align <= LOAM_BLOCKS_FIRST || blocks->fixed) {
+        if (bytes > blocks->largest_bytes) return end;
+        i = lm_blocks_class_of(blocks, bytes);
+    }
+    while (i < end && (blocks->classes[i].align < align || blocks->classes[i].block_bytes < bytes))
+        i++;
+    return i;
+}
+
 static void *take_sized(loam_blocks *blocks, size_t bytes, size_t align) {
-    unsigned i =
-        bytes <= blocks->largest_bytes ? blocks->class_of[(bytes + 15) / 16] : blocks->class_count;
-    while (i < blocks->class_count && blocks->classes[i].align < align) i++;
+    unsigned i = class_for(blocks, bytes, align);
     if (i < blocks->class_count) {
         loam_blocks_class *class = &blocks->classes[i];
         void *block = lm_blocks_take(blocks, class);
@@ -207,10 +221,10 @@ void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file
     if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX && bytes <= blocks->largest_bytes)
-        return lm_blocks_threads_alloc(blocks, blocks->class_of[(bytes + 15) / 16]);
+        return lm_blocks_threads_alloc(blocks, lm_blocks_class_of(blocks, bytes));
 #endif
     blocks_lock(blocks);
-    void *p = alloc_locked(blocks, bytes, 16, file, line);
+    void *p = alloc_locked(blocks, bytes, bytes <= 8 ? 8 : 16, file, line);
     blocks_unlock(blocks);
     return p;
 }
@@ -218,8 +232,15 @@ void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file
 void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes, size_t align,
                                    const char *file, unsigned line) {
     if (!lm_is_pow2(align) || align > LOAM_BLOCKS_SLAB_BYTES) return NULL;
+    if (align == 16 && bytes <= 8) bytes = 9; /* not of a class of 8 bytes */
     if (align <= 16) return loam_blocks_alloc_at(blocks, bytes, file, line);
     if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
+#if LM_HOSTED
+    if (blocks->slot != UINT32_MAX) {
+        unsigned i = class_for(blocks, bytes, align);
+        if (i < blocks->class_count) return lm_blocks_threads_alloc(blocks, i);
+    }
+#endif
     blocks_lock(blocks);
     void *p = alloc_locked(blocks, bytes, align, file, line);
     blocks_unlock(blocks);
@@ -350,7 +371,7 @@ static bool stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
     if (bytes > old_bytes) return false;
     if (bytes >= old_bytes / 2) return true;
     if (old_bytes > blocks->largest_bytes) return false;
-    return blocks->class_of[(bytes + 15) / 16] == blocks->class_of[(old_bytes + 15) / 16];
+    return lm_blocks_class_of(blocks, bytes) == lm_blocks_class_of(blocks, old_bytes);
 }
 
 void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const char *file,

@@ -43,9 +43,16 @@ void loam_blocks_usage(const loam_blocks *blocks, loam_usage *usage) {
 
 int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
                             loam_blocks_class_info *usage) {
-    if (index >= blocks->class_count) return LM_EINVAL;
     blocks_lock(blocks);
-    const loam_blocks_class *class = &blocks->classes[index];
+    unsigned at = index < blocks->sized_count ? index : blocks->sized_count;
+    for (unsigned left = index - at; at < blocks->class_count; at++) {
+        if (at < blocks->sized_count || (blocks->classes[at].carved != 0 && left-- == 0)) break;
+    }
+    if (at >= blocks->class_count) {
+        blocks_unlock(blocks);
+        return LM_EINVAL;
+    }
+    const loam_blocks_class *class = &blocks->classes[at];
     *usage = (loam_blocks_class_info){
         .block_bytes = class->block_bytes,
         .block_count = class->carved,
@@ -91,7 +98,7 @@ static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class, 
     while (slab != NULL && slab != of) slab = slab->next;
     if (slab == NULL || slab->owner != blocks || slab->class_index != class->index) return false;
     const char *first = slab_first(slab);
-    if (at < first || (size_t)(at - first) % class->block_bytes != 0) return false;
+    if (at < first || (size_t)(at - first) % class->stride != 0) return false;
     return at < (slab == class->slabs ? class->fresh : slab_end(class, slab));
 }
 
@@ -121,9 +128,8 @@ static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class
     if (chains != class->chain_count) return wrong(blocks, class, class->chains, "has lost some");
     size_t carved = 0;
     for (const loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
-        carved += slab != class->slabs
-                      ? slab_blocks(class)
-                      : (size_t)(class->fresh - slab_first(slab)) / class->block_bytes;
+        carved += slab != class->slabs ? slab_blocks(class)
+                                       : (size_t)(class->fresh - slab_first(slab)) / class->stride;
     if (!blocks->fixed && carved != class->carved)
         return wrong(blocks, class, class->slabs, "has a wrong count");
     return true;

@@ -14,7 +14,12 @@
 #include "family/family.h"
 #include "loam/blocks.h"
 
-enum { EDGE_NEVER = LOAM_BLOCKS_SLAB_BYTES - 1, REDZONE = 16 };
+enum {
+    EDGE_NEVER = LOAM_BLOCKS_SLAB_BYTES - 1,
+    REDZONE = 16,
+    ALIGNED_FIRST = 2 * LOAM_BLOCKS_FIRST, /* the smallest class of aligned objects */
+    ALIGNED_CLASSES = 8,                   /* each twice the one before */
+};
 
 /* Invariant: carved blocks = handed out + in heads[index] + chains * batch + in threads' caches. */
 typedef struct loam_blocks_class {
@@ -22,6 +27,8 @@ typedef struct loam_blocks_class {
     uint32_t align; /* that all its blocks have */
     uint32_t batch; /* blocks that threads exchange at a time */
     uint32_t index;
+    uint32_t stride;   /* from one block to the next */
+    uint32_t first;    /* bytes before the first block of a slab without colour */
     char *fresh, *end; /* not yet carved: of the newest slab, or of a fixed instance's range */
     loam_blocks_slab *slabs; /* newest first */
     loam_blocks_slab *clean; /* with no block carved, after a reset */
@@ -46,11 +53,11 @@ LM_INLINE bool is_large(const void *p) {
     return (uintptr_t)p % LOAM_BLOCKS_SLAB_BYTES <= LOAM_BLOCKS_HEADER;
 }
 LM_INLINE size_t slab_blocks(const loam_blocks_class *class) {
-    return (LOAM_BLOCKS_SLAB_BYTES - LOAM_BLOCKS_FIRST) / class->block_bytes;
+    return (LOAM_BLOCKS_SLAB_BYTES - class->first) / class->stride;
 }
 LM_INLINE char *slab_first(const loam_blocks_slab *slab) { return (char *)slab + slab->first; }
 LM_INLINE char *slab_end(const loam_blocks_class *class, const loam_blocks_slab *slab) {
-    return slab_first(slab) + slab_blocks(class) * class->block_bytes;
+    return slab_first(slab) + slab_blocks(class) * class->stride;
 }
 LM_INLINE uint32_t lowest_of(uintptr_t x) { return (uint32_t)(x & (0 - x)); }
 
@@ -110,6 +117,10 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
                           size_t *most);
 /* Bytes of the tables that every instance has, classes and heads first. */
 size_t lm_blocks_table_bytes(unsigned class_count, size_t largest_bytes);
+/* The class of a request of so many bytes, no more than the largest class has. */
+LM_INLINE unsigned lm_blocks_class_of(const loam_blocks *blocks, size_t bytes) {
+    return blocks->class_of[(bytes + 7) / 8];
+}
 /* Sets up tables at `at`, aligned to 16: classes, heads, class_of. */
 void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *options, char *at);
 /* A fixed instance: all in memory. false iff that is too small. */

@@ -36,13 +36,13 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
 
 /* ---- Slabs ---- */
 
-/* What does not fill a block is put before the first one, more of it in each slab: else blocks of 2048 or 4096
- * bytes, whose first words are what is touched most, would all meet in a few sets of the processor's caches
- * (Bonwick's slab colouring). In steps of two cache lines, so that alignments stay what they are. */
+/* What does not fill a block is put before the first one, more of it in each slab, so that the blocks of many slabs do
+ * not meet in a few sets of the processor's caches (Bonwick's slab colouring). In steps of two cache lines, so that
+ * alignments up to that stay what they are; blocks with a higher one have no colour. */
 static uint32_t colour_next(loam_blocks_class *class) {
     uint32_t colour = class->colour, step = LOAM_BLOCKS_FIRST;
-    size_t room =
-        LOAM_BLOCKS_SLAB_BYTES - LOAM_BLOCKS_FIRST - slab_blocks(class) * class->block_bytes;
+    size_t room = LOAM_BLOCKS_SLAB_BYTES - class->first - slab_blocks(class) * class->stride;
+    if (class->align > step) return 0;
     class->colour = colour + step <= room ? colour + step : 0;
     return colour;
 }
@@ -53,7 +53,7 @@ static loam_blocks_slab *slab_get(loam_blocks *blocks, loam_blocks_class *class)
     if (chunk == NULL) return NULL;
     loam_blocks_slab *slab = (loam_blocks_slab *)chunk;
     *slab = (loam_blocks_slab){.class_index = class->index,
-                               .first = LOAM_BLOCKS_FIRST + colour_next(class),
+                               .first = class->first + colour_next(class),
                                .owner = blocks,
                                .got = got,
                                .chunk = chunk};
@@ -80,13 +80,13 @@ static bool carve_anew(loam_blocks *blocks, loam_blocks_class *class) {
 static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most, uint32_t *count) {
     if (class->fresh == class->end && !carve_anew(blocks, class)) return NULL;
     char *first = class->fresh;
-    size_t left = (size_t)(class->end - first) / class->block_bytes;
+    size_t left = (size_t)(class->end - first) / class->stride;
     uint32_t carved = left < most ? (uint32_t)left : most;
     char *block = first;
-    for (uint32_t i = 1; i < carved; i++, block += class->block_bytes)
-        set_link(block, 0, block + class->block_bytes);
+    for (uint32_t i = 1; i < carved; i++, block += class->stride)
+        set_link(block, 0, block + class->stride);
     set_link(block, 0, NULL);
-    class->fresh = block + class->block_bytes;
+    class->fresh = block + class->stride;
     class->carved += carved;
     *count = carved;
     return first;
@@ -94,7 +94,7 @@ static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most,
 
 static uint32_t carve_most(const loam_blocks *blocks, const loam_blocks_class *class) {
     /* What was freed is told from what is new by being in a list (see fixed_taken). */
-    if (blocks->checked || class->block_bytes > CARVE_BYTES / 2) return 1;
+    if (blocks->checked || blocks->counted || class->block_bytes > CARVE_BYTES / 2) return 1;
     return CARVE_BYTES / class->block_bytes;
 }
 
@@ -249,7 +249,7 @@ void loam_blocks_reset(loam_blocks *blocks) {
 
 static size_t carved_of(const loam_blocks_class *class, const loam_blocks_slab *slab) {
     if (slab != class->slabs) return slab_blocks(class);
-    return (size_t)(class->fresh - slab_first(slab)) / class->block_bytes;
+    return (size_t)(class->fresh - slab_first(slab)) / class->stride;
 }
 
 static bool is_empty(const loam_blocks_class *class, const loam_blocks_slab *slab) {

@@ -9,11 +9,25 @@
  */
 #include "family/blocks_room.h"
 
-enum { MAP_MOST = 256, FRESH_BYTE = 0xA5, DEAD_BYTE = 0xDD };
+enum {
+    MAP_MOST = 256,
+    FRESH_BYTE = 0xA5,
+    DEAD_BYTE = 0xDD,
+    APART_FROM = 2048,
+    APART_OF = 1024,
+    LINE = 64,
+    /* bytes of a cache's line */
+};
 
-/* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. */
+/* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class of 8 bytes itself gets
+ * one, unless threads have caches: their lists need two words of each block. */
 static const uint32_t default_classes[] = {8,   16,  32,  64,   128,  256,
                                            396, 512, 768, 1024, 2048, 4096};
+
+static uint32_t rounded(const loam_blocks_options *options, uint32_t bytes) {
+    bool small = bytes <= 8 && options->classes != NULL && (options->flags & LOAM_THREADS) == 0;
+    return small ? 8 : (uint32_t)lm_align_up(bytes, 16);
+}
 
 bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint32_t *block_bytes,
                           size_t *most) {
@@ -22,12 +36,12 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
     unsigned count =
         given ? options->class_count : sizeof default_classes / sizeof *default_classes;
     if (*at >= count) return false;
-    *block_bytes = (uint32_t)lm_align_up(classes[*at], 16);
+    *block_bytes = rounded(options, classes[*at]);
     *most = 0;
     do {
         size_t more = options->max_blocks != NULL ? options->max_blocks[*at] : options->blocks_each;
         *most = more > SIZE_MAX - *most ? SIZE_MAX : *most + more;
-    } while (++*at < count && lm_align_up(classes[*at], 16) == *block_bytes);
+    } while (++*at < count && rounded(options, classes[*at]) == *block_bytes);
     return true;
 }
 
@@ -35,7 +49,7 @@ bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint
 
 size_t lm_blocks_table_bytes(unsigned class_count, size_t largest_bytes) {
     return lm_align_up(
-        class_count * (sizeof(loam_blocks_class) + sizeof(void *)) + largest_bytes / 16 + 1, 16);
+        class_count * (sizeof(loam_blocks_class) + sizeof(void *)) + largest_bytes / 8 + 1, 16);
 }
 
 static uint32_t batch_of(uint32_t block_bytes) {
@@ -50,19 +64,35 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
     uint8_t *class_of = (uint8_t *)(heads + blocks->class_count);
     size_t granule = 0;
     unsigned next = 0;
-    for (uint32_t i = 0; i < blocks->class_count; i++) {
+    for (uint32_t i = 0; i < blocks->sized_count; i++) {
         uint32_t block_bytes;
         size_t most;
         if (!lm_blocks_next_class(options, &next, &block_bytes, &most)) break;
+        bool apart = !blocks->fixed && block_bytes >= APART_FROM && block_bytes % APART_OF == 0;
+        uint32_t stride = apart ? block_bytes + LINE : block_bytes;
         classes[i] = (loam_blocks_class){
             .block_bytes = block_bytes,
-            .align = lowest_of(block_bytes | LOAM_BLOCKS_FIRST),
+            .align = lowest_of(stride | LOAM_BLOCKS_FIRST),
             .batch = batch_of(block_bytes),
             .index = i,
+            .stride = stride,
+            .first = LOAM_BLOCKS_FIRST,
             .limit = most,
         };
         heads[i] = NULL;
-        for (; granule <= block_bytes / 16; granule++) class_of[granule] = (uint8_t)i;
+        for (; granule <= block_bytes / 8; granule++) class_of[granule] = (uint8_t)i;
+    }
+    for (uint32_t i = blocks->sized_count, bytes = ALIGNED_FIRST; i < blocks->class_count;
+         i++, bytes *= 2) {
+        classes[i] = (loam_blocks_class){
+            .block_bytes = bytes,
+            .align = bytes,
+            .batch = batch_of(bytes),
+            .index = i,
+            .stride = bytes,
+            .first = bytes,
+        };
+        heads[i] = NULL;
     }
     blocks->classes = classes;
     blocks->heads = heads;
@@ -88,7 +118,7 @@ static bool lay_out(const loam_blocks_options *options, size_t each, bool checke
         if (each != 0) most = each;
         if (most == 0 || !lm_mul(most, block_bytes, &bytes)) return false;
         if (bytes > (size_t)PTRDIFF_MAX / 2 - layout->blocks) return false;
-        layout->blocks += bytes;
+        layout->blocks += lm_align_up(bytes, 16);
         if (checked) layout->live += most / 8 + 1;
     }
     while (layout->blocks >> layout->map_shift >= MAP_MOST) layout->map_shift++;
@@ -156,7 +186,8 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         loam_blocks_class *class = &blocks->classes[i];
         if (each != 0) class->limit = each;
         class->start = class->fresh = at;
-        class->end = at += class->limit * class->block_bytes;
+        class->end = class->start + class->limit * class->block_bytes;
+        at += lm_align_up(class->limit * class->block_bytes, 16);
         class->align = lowest_of((uintptr_t) class->start | class->block_bytes);
         if (blocks->checked) class->live = live;
         if (blocks->checked) live += class->limit / 8 + 1;

@@ -63,6 +63,11 @@ LM_INLINE loam_source *lm_default_source(void) {
 #endif
 }
 
+/* Whether a source may have so many bytes at that alignment, now or later: false for a buffer that is too short, a limit
+ * that is too low, and what stands on these. What is no source of loam's is believed, but for contiguous ones, which are
+ * tried. */
+bool lm_source_may(loam_source *source, size_t bytes, size_t align);
+
 /* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL where there was no
  * memory. */
 LM_INLINE void *lm_copy(void *copy, const void *from, size_t bytes) {

@@ -34,6 +34,7 @@ int loam_fifo_init_as(loam_fifo *fifo, loam_source *source, const loam_fifo_opti
     if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options)) return LM_EINVAL;
+    if (!lm_source_may(source, page_of(options), page_of(options))) return LM_ENOMEM;
     unsigned flags = options->flags | more_flags;
     *fifo = (loam_fifo){
         .mask = ~(uintptr_t)(page_of(options) - 1),

@@ -2,7 +2,7 @@
  *
  *   chunked      │ loam_pool_chunk │ blocks ...  │      each chunk from one get, twice as large as the last
  *   contiguous   │ blocks ... │ piece │ piece │ piece ─>    from a source whose chunks follow each other
- *   created      │ loam_pool │ blocks ... │              the first of either kind
+ *   created      │ loam_pool │ blocks ... │              the first of either kind, where its blocks are few
  *
  * The chunks are a list by age, and a tree by address whose branches are ordered by a hash of their addresses, a treap: as
  * deep as twice the logarithm of their number, whatever the order in which chunks come and go. (After Seidel and Aragon,
@@ -17,7 +17,8 @@ enum {
     MOST_COLOURS = 8,
     CHUNKS = 1 << LM_POOL_CHUNK_BITS,
     MANY_CHUNKS = CHUNKS / 2,
-    DOUBLINGS = 8
+    DOUBLINGS = 8,
+    HOME_MOST = 64 * 1024, /* bytes of blocks in the pool's own chunk */
 };
 
 static bool is_contiguous(const loam_pool *pool) {
@@ -241,7 +242,9 @@ static bool pieces_grow(loam_pool *pool) {
 
 bool lm_pool_grow(loam_pool *pool) {
     if (pool->left_blocks == 0) return false;
-    if (!is_contiguous(pool)) return chunk_get(pool);
+    /* The blocks of a fixed pool are not touched before they are wanted, not by a header either. */
+    bool fixed = (pool->flags & LOAM_FIXED) != 0 && pool->first.memory == NULL;
+    if (!is_contiguous(pool) && !fixed) return chunk_get(pool);
     if (pool->first.memory == NULL) return first_get(pool);
     return pieces_grow(pool);
 }
@@ -304,7 +307,30 @@ size_t lm_pool_piece_put(loam_pool *pool, const char *high) {
 
 /* ---- The pool within its first chunk; the table ---- */
 
+/* The pool by itself: making one touches no memory of its blocks, which may be huge pages. */
+static loam_pool *get_home_apart(const loam_pool *made) {
+    size_t got;
+    loam_pool *pool = (loam_pool *)loam_source_get(made->source, sizeof(loam_pool), 16, &got);
+    if (pool == NULL) return NULL;
+    *pool = *made;
+    pool->home_bytes = got;
+    count_held(pool, got);
+    if (lm_pool_table_get(pool)) {
+        if ((pool->flags & LOAM_FIXED) == 0 || lm_pool_grow(pool)) return pool;
+        lm_pool_table_put(pool);
+    }
+    loam_source_put(pool->source, pool, got);
+    return NULL;
+}
+
+static bool has_many_blocks(const loam_pool *pool) {
+    size_t bytes, blocks = pool->next_blocks;
+    if (blocks > pool->left_blocks) blocks = pool->left_blocks;
+    return !lm_mul(blocks, pool->stride, &bytes) || bytes > HOME_MOST;
+}
+
 loam_pool *lm_pool_get_home(const loam_pool *made) {
+    if (!is_contiguous(made) && has_many_blocks(made)) return get_home_apart(made);
     loam_pool bare = *made;
     size_t align = start_align(&bare), got;
     if (align < 16) align = 16; /* the pool's own */

@@ -158,6 +158,8 @@ size_t loam_pool_trim(loam_pool *pool) {
 }
 
 void loam_pool_deinit(loam_pool *pool) {
+    loam_source *source = pool->source;
+    size_t home_bytes = pool->home_bytes;
     if (is_checked(pool)) lm_guard_drop_all(&pool->entry);
     lm_entry_deinit(&pool->entry);
     if (pool->source == NULL) {
@@ -172,6 +174,7 @@ void loam_pool_deinit(loam_pool *pool) {
         loam_pool copy = *pool; /* the pool may be in there */
         (void)lm_pool_chunk_put(&copy, &copy.chunks);
     }
+    if (home_bytes != 0) loam_source_put(source, pool, home_bytes);
 }
 
 void loam_pool_destroy(loam_pool *pool) {
@@ -270,7 +273,7 @@ static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     usage->objects = cut - (held < cut ? held : cut);
     usage->object_bytes = pool->block_bytes;
     usage->used_bytes = usage->objects * pool->stride;
-    usage->chunks = pool->table != NULL; /* the table is one as well */
+    usage->chunks = (pool->table != NULL) + (pool->home_bytes != 0); /* these are chunks as well */
     for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
         usage->chunks++;
 }

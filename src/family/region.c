@@ -321,15 +321,17 @@ static size_t chunk_bytes(const loam_region *region, size_t need) {
     size_t bytes = region->first_bytes;
     if (region->growth == LOAM_GROWTH_DOUBLE && region->chunk != NULL) {
         size_t last = region->chunk->bytes, most = region->most_bytes;
-        bytes = last < most / 2 ? 2 * last : most;
         if (region->freed != NULL) {
             /* Not so much that more than twice what is live would be held: where much is free that cannot be used,
-             * as little as possible. */
+             * as little as possible. And so the newest chunk need not be the largest. */
             size_t free = 2 * region->freed->bytes, held = region->held_bytes - region->spare_bytes;
             size_t left = held > free ? held - free : 0;
             if (left < most) most = left;
-            bytes = most;
+            const lm_chunk_t *chunk = region->chunk->before;
+            for (int i = 0; i < PROBES && chunk != NULL; i++, chunk = chunk->before)
+                if (chunk->bytes > last) last = chunk->bytes;
         }
+        bytes = last < most / 2 ? 2 * last : most;
         if (bytes < region->first_bytes) bytes = region->first_bytes;
     }
     if (bytes >= need) return bytes;

@@ -368,6 +368,7 @@ static size_t drop_left(loam_region *region) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;
     room->floor = chunk->floor;
+    if (chunk->given != NULL) taken -= (size_t)(room->end - room->at);
     if (room->at == room->floor) lm_region_drop_chunk(region);
     return taken;
 }

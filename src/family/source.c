@@ -132,3 +132,27 @@ void loam_count_init(loam_count *count, loam_source *inner) {
     };
     if (inner->ready != NULL) count->source.ready = count_ready;
 }
+
+/* ---- What sources may have ---- */
+
+bool lm_source_may(loam_source *source, size_t bytes, size_t align) {
+    while (source->get == limit_get || source->get == count_get) {
+        if (source->get == count_get) {
+            source = ((loam_count *)source)->inner;
+            continue;
+        }
+        if (bytes > ((loam_limit *)source)->most_bytes) return false;
+        source = ((loam_limit *)source)->inner;
+    }
+    if (source->get == buffer_get) {
+        const loam_buffer *buffer = (const loam_buffer *)source;
+        size_t gap = (0 - (uintptr_t)buffer->at) & (align - 1);
+        size_t left = (size_t)(buffer->end - buffer->at);
+        return gap <= left && bytes <= left - gap;
+    }
+    if ((source->flags & LOAM_SOURCE_CONTIGUOUS) == 0) return true;
+    size_t got;
+    void *chunk = loam_source_get(source, bytes, align, &got);
+    if (chunk != NULL) loam_source_put(source, chunk, got);
+    return chunk != NULL;
+}
