@@ -424,65 +424,6 @@ bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     return true;
 }
 
-size_t lm_region_drop_spares(loam_region *region, size_t most) {
-    size_t held = region->held_bytes, kept = 0;
-    struct loam_region_chunk **link = &region->spares;
-    while (*link != NULL) {
-        lm_chunk_t *spare = *link;
-        if (spare->bytes <= most - kept) {
-            kept += spare->bytes;
-            link = &spare->before;
-            continue;
-        }
-        *link = spare->before;
-        region->spare_bytes -= spare->bytes;
-        lm_region_put_chunk(region, spare);
-    }
-    return held - region->held_bytes;
-}
-
-size_t lm_region_spare_most(const loam_region *region) {
-    size_t used = region->held_bytes - region->spare_bytes;
-    size_t keep =
-        region->average_bytes > region->keep_bytes ? region->average_bytes : region->keep_bytes;
-    return keep > used ? keep - used : 0;
-}
-
-void lm_region_drop_chunk(loam_region *region) {
-    lm_chunk_t *chunk = region->chunk, *before = chunk->before;
-    loam_region_room *room = lm_region_room(region);
-    /* This one stays, so that alternating at a chunk's border does not ask the source each time. */
-    lm_region_drop_spares(region, lm_region_spare_most(region));
-    chunk->end =
-        chunk->given == NULL ? room->end : lm_chunk_end(chunk); /* what is ready stays so */
-    chunk->given = NULL;
-    chunk->before = region->spares;
-    region->spares = chunk;
-    region->spare_bytes += chunk->bytes;
-    region->chunk = before;
-    if (before == NULL) {
-        *room = (loam_region_room){0};
-        return;
-    }
-    *room = (loam_region_room){before->at, before->end, before->floor};
-}
-
-void lm_region_shrink_chunk(loam_region *region, size_t most) {
-    lm_chunk_t *chunk = region->chunk;
-    if (chunk == NULL || chunk->given != NULL || !lm_region_contiguous(region)) return;
-    loam_region_room *room = lm_region_room(region);
-    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
-    /* Whole sixteens of it: the end is rounded down. */
-    size_t used = (size_t)(lm_align_up((uintptr_t)room->at, 16) - (uintptr_t)chunk);
-    if (most < used) most = used;
-    while (pieces->count > 1 && chunk->bytes - pieces->got[pieces->count - 1] >= most) {
-        size_t got = pieces->got[--pieces->count];
-        chunk->bytes -= got;
-        lm_region_put(region, (char *)chunk + chunk->bytes, got);
-        room->end = lm_chunk_end(chunk);
-    }
-}
-
 /* ---- Objects ---- */
 
 static void *cut(loam_region_room *room, size_t bytes, size_t align) {

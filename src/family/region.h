@@ -166,14 +166,6 @@ void lm_region_release(loam_region *region, char *p, size_t bytes);
 bool lm_region_ready(loam_region *region, size_t bytes, size_t align);
 /* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
 bool lm_region_grow_chunk(loam_region *region, size_t bytes);
-/* The chunk before is current again, the one that was goes to the spares. */
-void lm_region_drop_chunk(loam_region *region);
-/* Gives spares back that do not fit into `most` bytes, the larger first. Returns the bytes given back. */
-size_t lm_region_drop_spares(loam_region *region, size_t most);
-/* What may be spare, by what recent rounds needed. */
-size_t lm_region_spare_most(const loam_region *region);
-/* Gives back what a contiguous source gave behind the current chunk's first `most` bytes, as far as it is unused. */
-void lm_region_shrink_chunk(loam_region *region, size_t most);
 void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk);
 void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got);
 void lm_region_put(loam_region *region, void *chunk, size_t got);
@@ -206,6 +198,15 @@ unsigned lm_region_list_of(size_t bytes);
 lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* ---- region_life.c, region_check.c ---- */
+
+/* The chunk before is current again, the one that was goes to the spares. */
+void lm_region_drop_chunk(loam_region *region);
+/* Gives spares back that do not fit into `most` bytes, the larger first. Returns the bytes given back. */
+size_t lm_region_drop_spares(loam_region *region, size_t most);
+/* What may be spare, by what recent rounds needed. */
+size_t lm_region_spare_most(const loam_region *region);
+/* Gives back what a contiguous source gave behind the current chunk's first `most` bytes, as far as it is unused. */
+void lm_region_shrink_chunk(loam_region *region, size_t most);
 
 /* Joins neighbours among the freed extents, and, unless there are marks, gives chunks back that are nothing else. */
 void lm_region_sort(loam_region *region);

@@ -174,7 +174,7 @@ TEST(BlocksOfEight, TakeEight) {
         for (int i = 0; i < 1000; i++) {
             auto p = static_cast<char *>(loam_blocks_alloc(blocks, 1 + i % 8));
             ASSERT_TRUE(p != nullptr && aligned(p, 8));
-            memset(p, 7, 8);
+            memset(p, 7, static_cast<size_t>(1 + i % 8));
             small.insert(p);
             ASSERT_TRUE(aligned(loam_blocks_alloc(blocks, 9 + i % 90), 16));
             void *exact = loam_blocks_alloc_aligned(blocks, 8, 16);

@@ -217,7 +217,7 @@ TEST_F(RegionMisuse, TheWalkFindsWhatIsBroken) {
         reinterpret_cast<size_t *>(array)[1] = 7;
         EXPECT_NE(all_said([&] {
                       EXPECT_FALSE(loam_region_check(plain));
-                  }).find("a freed array was written to"),
+                  }).find("a freed extent was written to"),
                   std::string::npos);
         loam_region_reset(plain);
     } else {
