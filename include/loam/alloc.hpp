@@ -23,29 +23,36 @@ namespace loam {
 
 class alloc_resource final : public std::pmr::memory_resource {
   public:
-    explicit alloc_resource(loam_alloc alloc) noexcept : alloc_(alloc) {}
+    explicit alloc_resource(loam_alloc alloc, detail::place at = detail::place::here()) noexcept
+        : alloc_(alloc), at_(at) {}
     loam_alloc get() const noexcept { return alloc_; }
 
   private:
     void *do_allocate(std::size_t bytes, std::size_t align) override {
-        return detail::need(loam_alloc_alloc_at(alloc_, bytes, align, nullptr, 0));
+        return detail::need(
+            loam_alloc_alloc_at(alloc_, detail::bytes_of(bytes), align, at_.file, at_.line));
     }
     void do_deallocate(void *p, std::size_t bytes, std::size_t align) override {
-        loam_alloc_free_at(alloc_, p, bytes, align, nullptr, 0);
+        loam_alloc_free_at(alloc_, p, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
         return this == &other; /* without RTTI nobody knows what the other is */
     }
 
     loam_alloc alloc_;
+    detail::place at_;
 };
 
+/* A handle for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
+ * allocate from the same allocator. As with std::pmr, a container
+ * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+ * allocators are equal. */
 template <typename T> class alloc_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_copy_assignment = std::true_type;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     alloc_allocator(loam_alloc alloc) noexcept : alloc_(alloc) {}
     template <typename U>
@@ -56,7 +63,7 @@ template <typename T> class alloc_allocator {
             loam_alloc_alloc_at(alloc_, detail::array_bytes<T>(count), alignof(T), nullptr, 0)));
     }
     void deallocate(T *p, std::size_t count) noexcept {
-        loam_alloc_free_at(alloc_, p, count * sizeof(T), alignof(T), nullptr, 0);
+        loam_alloc_free_at(alloc_, p, detail::array_bytes_of<T>(count), alignof(T), nullptr, 0);
     }
     loam_alloc get() const noexcept { return alloc_; }
 

@@ -69,28 +69,53 @@ class blocks {
         loam_blocks_free_at(&blocks_, p, file, line);
     }
 
-    /* A T made of args. What its constructor throws passes through, and the block is free again. */
-    template <typename T, typename... Args> [[nodiscard]] T *make(Args &&...args) {
-        void *block = alloc_aligned(sizeof(T), alignof(T), nullptr, 0);
-        return detail::construct<T>(
-            block, [&] { free(block, nullptr, 0); }, std::forward<Args>(args)...);
+    /* A T made of args: make<T>(args...). What its constructor throws passes through, and the block is free again. */
+#define LOAM_FORM_(n) \
+    template <typename T LOAM_TYPES_##n##_> \
+    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return make_at<T>(at LOAM_FORWARD_##n##_); \
     }
-    /* nullptr allowed. T is what it was made as. */
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
+    template <typename T, typename... Args> [[nodiscard]] T *make(Args &&...args) {
+        return make_at<T>(detail::place{nullptr, 0}, std::forward<Args>(args)...);
+    }
+    /* Destroys an object of these blocks, and frees its memory; nullptr allowed. T may be a base of the type that it
+     * was made as iff T has a virtual destructor. */
     template <typename T>
     void destroy(T *object, const char *file = __builtin_FILE(),
                  unsigned line = __builtin_LINE()) noexcept {
         if (object == nullptr) return;
+        void *whole = detail::whole_of(object);
         object->~T();
-        free(object, file, line);
+        free(whole, file, line);
     }
-    struct deleter {
-        blocks *owner;
-        template <typename T> void operator()(T *object) const noexcept { owner->destroy(object); }
+    /* Destroys what a unique_ptr owns. A pointer to a class converts to a pointer to a base iff the base has a virtual
+     * destructor; otherwise neither the destructor nor the memory of the whole object could be found. */
+    template <typename T> struct deleter {
+        blocks *owner = nullptr;
+
+        constexpr deleter() noexcept = default;
+        constexpr explicit deleter(blocks *of) noexcept : owner(of) {}
+        template <typename U, typename = std::enable_if_t<
+                                  std::is_convertible_v<U *, T *> &&
+                                  (std::is_same_v<std::remove_cv_t<U>, std::remove_cv_t<T>> ||
+                                   std::has_virtual_destructor_v<T>)>>
+        constexpr deleter(const deleter<U> &other) noexcept : owner(other.owner) {}
+        void operator()(T *object) const noexcept { owner->destroy(object); }
     };
-    template <typename T> using unique_ptr = std::unique_ptr<T, deleter>;
+    template <typename T> using unique_ptr = std::unique_ptr<T, deleter<T>>;
+#define LOAM_FORM_(n) \
+    template <typename T LOAM_TYPES_##n##_> \
+    [[nodiscard]] unique_ptr<T> make_unique(LOAM_ARGUMENTS_##n##_ detail::place at = \
+                                                detail::place::here()) { \
+        return unique_ptr<T>(make_at<T>(at LOAM_FORWARD_##n##_), deleter<T>(this)); \
+    }
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
     template <typename T, typename... Args>
     [[nodiscard]] unique_ptr<T> make_unique(Args &&...args) {
-        return unique_ptr<T>(make<T>(std::forward<Args>(args)...), deleter{this});
+        return unique_ptr<T>(make<T>(std::forward<Args>(args)...), deleter<T>(this));
     }
 
     std::size_t usable_size(const void *p) noexcept { return loam_blocks_usable_size(&blocks_, p); }
@@ -108,10 +133,16 @@ class blocks {
     const loam_blocks *get() const noexcept { return &blocks_; }
 
   private:
+    template <typename T, typename... Args> T *make_at(detail::place at, Args &&...args) {
+        void *block = alloc_aligned(sizeof(T), alignof(T), at.file, at.line);
+        return detail::construct<T>(
+            block, [&] { free(block, nullptr, 0); }, std::forward<Args>(args)...);
+    }
+
     loam_blocks blocks_;
 };
 
-/* Blocks of its own for std::pmr. Any size, any alignment up to 64 KiB. */
+/* Blocks of its own for std::pmr. Any size; alignments up to 64 KiB, std::bad_alloc above. */
 class blocks_resource final : public std::pmr::memory_resource {
   public:
     explicit blocks_resource(const loam_blocks_options &options = {}) : own_(options) {}
@@ -128,12 +159,15 @@ class blocks_resource final : public std::pmr::memory_resource {
     blocks own_;
 };
 
-/* For containers: a pointer to blocks, whose copies go with the contents. */
+/* Blocks for containers that take an allocator. Copies of the allocator, and copies of a container that has it, allocate
+ * from the same blocks. As with std::pmr, a container keeps its allocator for life: assignment copies or moves the
+ * elements, and containers may be swapped only if their allocators are equal. */
 template <typename T> class blocks_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     blocks_allocator(blocks &of) noexcept : of_(&of) {}
     template <typename U>

@@ -27,11 +27,36 @@ inline void *need(void *p) {
     return p;
 }
 
-/* Of count T in a row. */
+/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of one, so that each
+ * array has an address of its own. array_bytes is std::bad_alloc where the array is too large to exist. */
+template <typename T> constexpr std::size_t array_bytes_of(std::size_t count) noexcept {
+    return (count + (count == 0)) * sizeof(T);
+}
 template <typename T> std::size_t array_bytes(std::size_t count) {
-    if (count > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T)) no_memory();
+    constexpr std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T);
+    if (LOAM_UNLIKELY(count - 1 >= most)) { /* 0 is one of these */
+        if (count != 0) no_memory();
+        return sizeof(T);
+    }
     return count * sizeof(T);
 }
+
+/* The size that a memory resource asks its allocator for: at least 1, for the same reason. */
+constexpr std::size_t bytes_of(std::size_t bytes) noexcept { return bytes + (bytes == 0); }
+
+/* The line of the program that calls a function whose last parameter is a place. Programs leave that parameter out. */
+struct place {
+    const char *file;
+    unsigned line;
+#if LOAM_LOCATIONS
+    static constexpr place here(const char *file = __builtin_FILE(),
+                                unsigned line = __builtin_LINE()) noexcept {
+        return {file, line};
+    }
+#else
+    static constexpr place here() noexcept { return {nullptr, 0}; }
+#endif
+};
 
 /* A T made of args in the memory, which give_back() takes when the constructor throws. */
 template <typename T, typename GiveBack, typename... Args>
@@ -50,7 +75,54 @@ T *construct(void *memory, GiveBack &&give_back, Args &&...args) {
     return ::new (memory) T(std::forward<Args>(args)...);
 }
 
+/* The address of the whole object of which *object may be a base. Only an object whose type has virtual functions can
+ * tell. The Itanium C++ ABI says where: two words in front of its table of functions. (dynamic_cast to void * reads the
+ * same words, but is no expression without RTTI.) */
+template <typename T> void *whole_of(T *object) noexcept {
+    void *at = const_cast<std::remove_cv_t<T> *>(object);
+    if constexpr (std::is_polymorphic_v<T> && !std::is_final_v<T>) {
+        const std::ptrdiff_t *table;
+        __builtin_memcpy(&table, at, sizeof table);
+        return static_cast<char *>(at) + table[-2];
+    }
+    return at;
+}
+
 } // namespace detail
 } // namespace loam
+
+/* ---- Functions that pass arguments on to a constructor, and still know their caller's line ----
+ *
+ * A parameter with a default value cannot follow a pack of parameters. So there is one function for each number of
+ * arguments from 0 to 8, which Form(n) declares; a ninth with a pack takes more arguments, and knows no line. */
+#define LOAM_TYPES_0_
+#define LOAM_TYPES_1_ , typename A1
+#define LOAM_TYPES_2_ LOAM_TYPES_1_, typename A2
+#define LOAM_TYPES_3_ LOAM_TYPES_2_, typename A3
+#define LOAM_TYPES_4_ LOAM_TYPES_3_, typename A4
+#define LOAM_TYPES_5_ LOAM_TYPES_4_, typename A5
+#define LOAM_TYPES_6_ LOAM_TYPES_5_, typename A6
+#define LOAM_TYPES_7_ LOAM_TYPES_6_, typename A7
+#define LOAM_TYPES_8_ LOAM_TYPES_7_, typename A8
+#define LOAM_ARGUMENTS_0_
+#define LOAM_ARGUMENTS_1_ A1 &&a1,
+#define LOAM_ARGUMENTS_2_ LOAM_ARGUMENTS_1_ A2 &&a2,
+#define LOAM_ARGUMENTS_3_ LOAM_ARGUMENTS_2_ A3 &&a3,
+#define LOAM_ARGUMENTS_4_ LOAM_ARGUMENTS_3_ A4 &&a4,
+#define LOAM_ARGUMENTS_5_ LOAM_ARGUMENTS_4_ A5 &&a5,
+#define LOAM_ARGUMENTS_6_ LOAM_ARGUMENTS_5_ A6 &&a6,
+#define LOAM_ARGUMENTS_7_ LOAM_ARGUMENTS_6_ A7 &&a7,
+#define LOAM_ARGUMENTS_8_ LOAM_ARGUMENTS_7_ A8 &&a8,
+#define LOAM_FORWARD_0_
+#define LOAM_FORWARD_1_ , std::forward<A1>(a1)
+#define LOAM_FORWARD_2_ LOAM_FORWARD_1_, std::forward<A2>(a2)
+#define LOAM_FORWARD_3_ LOAM_FORWARD_2_, std::forward<A3>(a3)
+#define LOAM_FORWARD_4_ LOAM_FORWARD_3_, std::forward<A4>(a4)
+#define LOAM_FORWARD_5_ LOAM_FORWARD_4_, std::forward<A5>(a5)
+#define LOAM_FORWARD_6_ LOAM_FORWARD_5_, std::forward<A6>(a6)
+#define LOAM_FORWARD_7_ LOAM_FORWARD_6_, std::forward<A7>(a7)
+#define LOAM_FORWARD_8_ LOAM_FORWARD_7_, std::forward<A8>(a8)
+#define LOAM_FOR_EACH_ARITY_(Form) \
+    Form(0) Form(1) Form(2) Form(3) Form(4) Form(5) Form(6) Form(7) Form(8)
 
 #endif

@@ -48,27 +48,39 @@ class fifo {
     /* Takes over one of loam_fifo_create; not nullptr. */
     explicit fifo(loam_fifo *owned) noexcept : fifo_(owned) {}
     fifo(fifo &&other) noexcept : fifo_(std::exchange(other.fifo_, nullptr)) {}
+    /* This owner gives up the FIFO that it had at once; that FIFO lives on until its last object is freed. */
     fifo &operator=(fifo &&other) noexcept {
-        std::swap(fifo_, other.fifo_);
+        if (this != &other) {
+            loam_fifo_destroy(fifo_);
+            fifo_ = std::exchange(other.fifo_, nullptr);
+        }
         return *this;
     }
     fifo(const fifo &) = delete;
     fifo &operator=(const fifo &) = delete;
     ~fifo() { loam_fifo_destroy(fifo_); }
 
-    /* A T made of args, and its end. std::bad_alloc iff there is no memory; what T's constructor throws passes
+    /* A T made of args: create<T>(args...). std::bad_alloc iff there is no memory; what T's constructor throws passes
      * through. Nothing is left behind then. */
-    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
-        loam_fifo *in = fifo_;
-        void *memory = detail::fifo_alloc(in, sizeof(T), alignof(T), nullptr, 0);
-        return detail::construct<T>(
-            memory, [in, memory] { loam_fifo_free_at(in, memory, nullptr, 0); },
-            std::forward<Args>(args)...);
+#define LOAM_FORM_(n) \
+    template <typename T LOAM_TYPES_##n##_> \
+    [[nodiscard]] T *create(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return make<T>(at LOAM_FORWARD_##n##_); \
     }
-    template <typename T> void destroy(T *object) noexcept {
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
+    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
+        return make<T>(detail::place{nullptr, 0}, std::forward<Args>(args)...);
+    }
+    /* Destroys an object of this FIFO, and frees its memory; nullptr allowed. T may be a base of the type that it was
+     * made as iff T has a virtual destructor. */
+    template <typename T>
+    void destroy(T *object, const char *file = __builtin_FILE(),
+                 unsigned line = __builtin_LINE()) noexcept {
         if (object == nullptr) return;
+        void *whole = detail::whole_of(object);
         object->~T();
-        loam_fifo_free_at(fifo_, object, nullptr, 0);
+        loam_fifo_free_at(fifo_, whole, file, line);
     }
     /* Memory, and back; free_remote: by any thread, with LOAM_FIFO_REMOTE. */
     [[nodiscard]] void *alloc(std::size_t bytes, std::size_t align = LOAM_FIFO_ALIGN,
@@ -97,40 +109,56 @@ class fifo {
     loam_fifo *get() const noexcept { return fifo_; }
 
   private:
+    template <typename T, typename... Args> T *make(detail::place at, Args &&...args) {
+        loam_fifo *in = fifo_;
+        void *memory = detail::fifo_alloc(in, sizeof(T), alignof(T), at.file, at.line);
+        return detail::construct<T>(
+            memory, [in, memory] { loam_fifo_free_at(in, memory, nullptr, 0); },
+            std::forward<Args>(args)...);
+    }
+
     loam_fifo *fifo_;
 };
 
-/* A FIFO, somebody else's, as a memory resource. */
+/* A FIFO, somebody else's, as a memory resource. Reports of a checked FIFO name the line where it was made. */
 class fifo_resource final : public std::pmr::memory_resource {
   public:
-    explicit fifo_resource(loam_fifo *fifo) noexcept : fifo_(fifo) {}
-    explicit fifo_resource(const fifo &fifo) noexcept : fifo_(fifo.get()) {}
+    explicit fifo_resource(loam_fifo *fifo, detail::place at = detail::place::here()) noexcept
+        : fifo_(fifo), at_(at) {}
+    explicit fifo_resource(const fifo &fifo, detail::place at = detail::place::here()) noexcept
+        : fifo_resource(fifo.get(), at) {}
+    explicit fifo_resource(const fifo &&, detail::place = {}) = delete; /* it ends at once */
     loam_fifo *get() const noexcept { return fifo_; }
 
   private:
     void *do_allocate(std::size_t bytes, std::size_t align) override {
-        return detail::fifo_alloc(fifo_, bytes, align, nullptr, 0);
+        return detail::fifo_alloc(fifo_, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     void do_deallocate(void *p, std::size_t, std::size_t) override {
-        loam_fifo_free_at(fifo_, p, nullptr, 0);
+        loam_fifo_free_at(fifo_, p, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
         return this == &other; /* without RTTI nobody knows what the other is */
     }
 
     loam_fifo *fifo_;
+    detail::place at_;
 };
 
-/* The same for containers that take an allocator. Copies allocate from the same FIFO. */
+/* A FIFO for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
+ * allocate from the same FIFO. As with std::pmr, a container
+ * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+ * allocators are equal. */
 template <typename T> class fifo_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_copy_assignment = std::true_type;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     fifo_allocator(loam_fifo *fifo) noexcept : fifo_(fifo) {}
     fifo_allocator(const fifo &fifo) noexcept : fifo_(fifo.get()) {}
+    fifo_allocator(const fifo &&) = delete; /* it would end before the container */
     template <typename U>
     fifo_allocator(const fifo_allocator<U> &other) noexcept : fifo_(other.fifo_) {}
 

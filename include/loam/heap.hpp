@@ -36,8 +36,12 @@ class heap {
     /* Takes over one of loam_heap_create; not nullptr. */
     explicit heap(loam_heap *owned) noexcept : heap_(owned) {}
     heap(heap &&other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
+    /* The heap that this one owned ends at once, with all that is in it. */
     heap &operator=(heap &&other) noexcept {
-        std::swap(heap_, other.heap_);
+        if (this != &other) {
+            loam_heap_destroy(heap_);
+            heap_ = std::exchange(other.heap_, nullptr);
+        }
         return *this;
     }
     heap(const heap &) = delete;
@@ -85,6 +89,7 @@ class heap_scope {
         if (loam_heap_set_default(heap, &before_) != 0) detail::no_memory();
     }
     explicit heap_scope(const heap &heap) : heap_scope(heap.get()) {}
+    explicit heap_scope(const heap &&) = delete; /* it would end before the scope */
     heap_scope(const heap_scope &) = delete;
     heap_scope &operator=(const heap_scope &) = delete;
     /* Going back needs no memory: the thread has been there. */
@@ -99,6 +104,7 @@ class heap_resource final : public std::pmr::memory_resource {
   public:
     explicit heap_resource(loam_heap *heap) noexcept : heap_(heap) {}
     explicit heap_resource(const heap &heap) noexcept : heap_(heap.get()) {}
+    explicit heap_resource(const heap &&) = delete; /* it ends at once */
     loam_heap *get() const noexcept { return heap_; }
 
   private:
@@ -115,16 +121,20 @@ class heap_resource final : public std::pmr::memory_resource {
     loam_heap *heap_;
 };
 
-/* The same for containers that take an allocator. Copies allocate from the same heap. */
+/* A heap for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
+ * allocate from the same heap. As with std::pmr, a container
+ * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+ * allocators are equal. */
 template <typename T> class heap_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_copy_assignment = std::true_type;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     heap_allocator(loam_heap *heap) noexcept : heap_(heap) {}
     heap_allocator(const heap &heap) noexcept : heap_(heap.get()) {}
+    heap_allocator(const heap &&) = delete; /* it would end before the container */
     template <typename U>
     heap_allocator(const heap_allocator<U> &other) noexcept : heap_(other.heap_) {}
 

@@ -47,22 +47,38 @@ template <typename T> struct region_place {
 
 } // namespace detail
 
-/* A T in the region, made of args. Its destructor, if it does anything, runs when the region ends, is reset or
- * rewound to before this: after those of objects that were made later. std::bad_alloc iff there is no memory; what
- * T's constructor throws passes through. Nothing is left behind then. */
+namespace detail {
+
 template <typename T, typename... Args>
-[[nodiscard]] T *region_create(loam_region *region, Args &&...args) {
-    detail::region_place<T> place = {
-        region, detail::region_alloc(region, sizeof(T), alignof(T), nullptr, 0)};
-    T *object = ::new (place.memory) T(std::forward<Args>(args)...);
+[[nodiscard]] T *region_make(loam_region *region, place at, Args &&...args) {
+    region_place<T> space = {region, region_alloc(region, sizeof(T), alignof(T), at.file, at.line)};
+    T *object = ::new (space.memory) T(std::forward<Args>(args)...);
     if constexpr (!std::is_trivially_destructible_v<T>) {
-        if (loam_region_add_cleanup(region, detail::region_end<T>, object) == nullptr) {
+        if (loam_region_add_cleanup(region, region_end<T>, object) == nullptr) {
             object->~T();
-            throw std::bad_alloc();
+            no_memory();
         }
     }
-    place.memory = nullptr;
+    space.memory = nullptr;
     return object;
+}
+
+} // namespace detail
+
+/* A T in the region, made of args: region_create<T>(region, args...). Its destructor, if it does anything, runs when
+ * the region ends, is reset or rewound to before this: after those of objects that were made later. std::bad_alloc iff
+ * there is no memory; what T's constructor throws passes through. Nothing is left behind then. */
+#define LOAM_FORM_(n) \
+    template <typename T LOAM_TYPES_##n##_> \
+    [[nodiscard]] T *region_create(loam_region *region, LOAM_ARGUMENTS_##n##_ detail::place at = \
+                                                            detail::place::here()) { \
+        return detail::region_make<T>(region, at LOAM_FORWARD_##n##_); \
+    }
+LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
+template <typename T, typename... Args>
+[[nodiscard]] T *region_create(loam_region *region, Args &&...args) {
+    return detail::region_make<T>(region, detail::place{nullptr, 0}, std::forward<Args>(args)...);
 }
 
 /* A region of its own. It can be moved: the region itself stays where it is. */
@@ -75,22 +91,37 @@ class region {
     /* Takes over one of loam_region_create; not nullptr. */
     explicit region(loam_region *owned) noexcept : region_(owned) {}
     region(region &&other) noexcept : region_(std::exchange(other.region_, nullptr)) {}
+    /* The region that this one owned ends at once, with all that is in it. */
     region &operator=(region &&other) noexcept {
-        std::swap(region_, other.region_);
+        if (this != &other) {
+            loam_region_destroy(region_);
+            region_ = std::exchange(other.region_, nullptr);
+        }
         return *this;
     }
     region(const region &) = delete;
     region &operator=(const region &) = delete;
     ~region() { loam_region_destroy(region_); }
 
+    /* As region_create<T>(get(), args...). */
+#define LOAM_FORM_(n) \
+    template <typename T LOAM_TYPES_##n##_> \
+    [[nodiscard]] T *create(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return detail::region_make<T>(region_, at LOAM_FORWARD_##n##_); \
+    }
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
     template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
-        return region_create<T>(region_, std::forward<Args>(args)...);
+        return detail::region_make<T>(region_, detail::place{nullptr, 0},
+                                      std::forward<Args>(args)...);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
-    template <typename T> [[nodiscard]] T *array(std::size_t count) {
+    template <typename T>
+    [[nodiscard]] T *array(std::size_t count, const char *file = __builtin_FILE(),
+                           unsigned line = __builtin_LINE()) {
         static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructors");
         T *first = static_cast<T *>(
-            detail::region_alloc(region_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
+            detail::region_alloc(region_, detail::array_bytes<T>(count), alignof(T), file, line));
         for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
         return first;
     }
@@ -133,6 +164,7 @@ class region_scope {
     explicit region_scope(loam_region *region) noexcept
         : region_(region), mark_(loam_region_mark_here(region)) {}
     explicit region_scope(const region &region) noexcept : region_scope(region.get()) {}
+    explicit region_scope(const region &&) = delete; /* it would end before the scope */
     region_scope(const region_scope &) = delete;
     region_scope &operator=(const region_scope &) = delete;
     ~region_scope() {
@@ -165,37 +197,47 @@ class scratch {
     loam_scratch scratch_;
 };
 
-/* A region, somebody else's, as a memory resource. What containers give back is used again as loam_region_free says. */
+/* A region, somebody else's, as a memory resource. What containers give back is used again as loam_region_free says.
+ * Reports of a checked region name the line where the resource was made. */
 class region_resource final : public std::pmr::memory_resource {
   public:
-    explicit region_resource(loam_region *region) noexcept : region_(region) {}
-    explicit region_resource(const region &region) noexcept : region_(region.get()) {}
+    explicit region_resource(loam_region *region, detail::place at = detail::place::here()) noexcept
+        : region_(region), at_(at) {}
+    explicit region_resource(const region &region,
+                             detail::place at = detail::place::here()) noexcept
+        : region_resource(region.get(), at) {}
+    explicit region_resource(const region &&, detail::place = {}) = delete; /* it ends at once */
     loam_region *get() const noexcept { return region_; }
 
   private:
     void *do_allocate(std::size_t bytes, std::size_t align) override {
-        return detail::region_alloc(region_, bytes, align, nullptr, 0);
+        return detail::region_alloc(region_, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     void do_deallocate(void *p, std::size_t bytes, std::size_t align) override {
-        loam_region_free_aligned_at(region_, p, bytes, align, nullptr, 0);
+        loam_region_free_aligned_at(region_, p, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
         return this == &other; /* without RTTI nobody knows what the other is */
     }
 
     loam_region *region_;
+    detail::place at_;
 };
 
-/* The same for containers that take an allocator. Copies allocate from the same region. */
+/* A region for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
+ * allocate from the same region. As with std::pmr, a container keeps its allocator for life: assignment copies or moves
+ * the elements into the region of the container that is assigned to, and containers may be swapped only if their
+ * allocators are equal. */
 template <typename T> class region_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_copy_assignment = std::true_type;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     region_allocator(loam_region *region) noexcept : region_(region) {}
     region_allocator(const region &region) noexcept : region_(region.get()) {}
+    region_allocator(const region &&) = delete; /* it would end before the container */
     template <typename U>
     region_allocator(const region_allocator<U> &other) noexcept : region_(other.region_) {}
 
@@ -204,7 +246,8 @@ template <typename T> class region_allocator {
             detail::region_alloc(region_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
     }
     void deallocate(T *p, std::size_t count) noexcept {
-        loam_region_free_aligned_at(region_, p, count * sizeof(T), alignof(T), nullptr, 0);
+        loam_region_free_aligned_at(region_, p, detail::array_bytes_of<T>(count), alignof(T),
+                                    nullptr, 0);
     }
 
     template <typename U> bool operator==(const region_allocator<U> &other) const noexcept {

@@ -74,16 +74,23 @@ class scope {
     __attribute__((always_inline)) ~scope() { loam_stack_pop_at(stack_, frame_, nullptr, 0); }
 
     /* In the newest frame, which is this one as long as no other was begun. */
+#define LOAM_FORM_(n) \
+    template <typename T LOAM_TYPES_##n##_> \
+    [[nodiscard]] T *create(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return make<T>(at LOAM_FORWARD_##n##_); \
+    }
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
     template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
-        static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructor");
-        void *memory = detail::stack_alloc(stack_, sizeof(T), alignof(T), nullptr, 0);
-        return ::new (memory) T(std::forward<Args>(args)...);
+        return make<T>(detail::place{nullptr, 0}, std::forward<Args>(args)...);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
-    template <typename T> [[nodiscard]] T *array(std::size_t count) {
+    template <typename T>
+    [[nodiscard]] T *array(std::size_t count, const char *file = __builtin_FILE(),
+                           unsigned line = __builtin_LINE()) {
         static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructors");
         T *first = static_cast<T *>(
-            detail::stack_alloc(stack_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
+            detail::stack_alloc(stack_, detail::array_bytes<T>(count), alignof(T), file, line));
         for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
         return first;
     }
@@ -97,6 +104,12 @@ class scope {
     loam_stack *get() const noexcept { return stack_; }
 
   private:
+    template <typename T, typename... Args> T *make(detail::place at, Args &&...args) {
+        static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructor");
+        void *memory = detail::stack_alloc(stack_, sizeof(T), alignof(T), at.file, at.line);
+        return ::new (memory) T(std::forward<Args>(args)...);
+    }
+
     loam_stack *stack_;
     loam_stack_frame frame_;
 };
@@ -105,30 +118,36 @@ class scope {
  * that is given back serves again if it was the last; the rest waits for the frame's end. */
 class stack_resource final : public std::pmr::memory_resource {
   public:
-    explicit stack_resource(loam_stack *stack = loam_thread_stack()) noexcept : stack_(stack) {}
+    explicit stack_resource(loam_stack *stack = loam_thread_stack(),
+                            detail::place at = detail::place::here()) noexcept
+        : stack_(stack), at_(at) {}
     loam_stack *get() const noexcept { return stack_; }
 
   private:
     void *do_allocate(std::size_t bytes, std::size_t align) override {
-        return detail::stack_alloc(stack_, bytes, align, nullptr, 0);
+        return detail::stack_alloc(stack_, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     void do_deallocate(void *p, std::size_t bytes, std::size_t) override {
-        loam_stack_free_at(stack_, p, bytes, nullptr, 0);
+        loam_stack_free_at(stack_, p, detail::bytes_of(bytes), at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
         return this == &other; /* without RTTI nobody knows what the other is */
     }
 
     loam_stack *stack_;
+    detail::place at_;
 };
 
-/* The same for containers that take an allocator. Copies allocate from the same stack. */
+/* A stack for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
+ * allocate from the same stack. As with std::pmr, a container
+ * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+ * allocators are equal. */
 template <typename T> class stack_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_copy_assignment = std::true_type;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     stack_allocator() noexcept : stack_(loam_thread_stack()) {}
     stack_allocator(loam_stack *stack) noexcept : stack_(stack) {}
@@ -140,7 +159,7 @@ template <typename T> class stack_allocator {
             detail::stack_alloc(stack_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
     }
     void deallocate(T *p, std::size_t count) noexcept {
-        loam_stack_free_at(stack_, p, count * sizeof(T), nullptr, 0);
+        loam_stack_free_at(stack_, p, detail::array_bytes_of<T>(count), nullptr, 0);
     }
 
     template <typename U> bool operator==(const stack_allocator<U> &other) const noexcept {

@@ -44,6 +44,77 @@ TEST(BlocksCpp, OwnsObjects) {
     EXPECT_TRUE(blocks.check());
 }
 
+namespace {
+
+struct First {
+    static int ended;
+    virtual ~First() { ended++; }
+    long a = 1;
+};
+struct Second {
+    virtual ~Second() { First::ended += 10; }
+    long b = 2;
+};
+struct Both : First, Second {
+    long c[4] = {3};
+};
+struct Third {
+    virtual ~Third() { First::ended += 100; }
+    long c = 3;
+};
+struct Deep : virtual Third, Both {
+    long d[9] = {4};
+};
+struct Plain {
+    long a = 1;
+};
+struct OverPlain : Plain {
+    long b = 2;
+};
+int First::ended;
+
+template <typename To, typename From>
+constexpr bool converts =
+    std::is_convertible_v<loam::blocks::unique_ptr<From>, loam::blocks::unique_ptr<To>>;
+static_assert(converts<First, Both> && converts<Second, Both> && converts<const Both, Both>);
+static_assert(converts<const Second, Both> && !converts<Both, First> && !converts<Both, Second>);
+static_assert(!converts<Plain, OverPlain> && converts<const Plain, Plain>);
+static_assert(!converts<Plain, const Plain> && !converts<First, Second>);
+
+} // namespace
+
+TEST(BlocksCpp, ABaseGivesTheWholeObjectBack) {
+    for (bool checked : {false, true}) {
+        loam_blocks_options options{};
+        if (checked) options.flags = LOAM_CHECK;
+        loam::blocks blocks(options);
+        First::ended = 0;
+        {
+            loam::blocks::unique_ptr<First> first = blocks.make_unique<Both>();
+            loam::blocks::unique_ptr<Second> second = blocks.make_unique<Both>();
+            loam::blocks::unique_ptr<const Second> constant = blocks.make_unique<Both>();
+            loam::blocks::unique_ptr<Second> moved = std::move(second);
+            second = blocks.make_unique<Both>();
+            EXPECT_EQ(moved->b + second->b + constant->b, 6);
+            EXPECT_EQ(blocks.usage().objects, 4u);
+        }
+        EXPECT_EQ(First::ended, 44);
+        blocks.destroy(static_cast<Second *>(blocks.make<Both>()));
+        blocks.destroy(static_cast<First *>(blocks.make<Deep>()));
+        EXPECT_EQ(blocks.usage().objects, 0u);
+        /* No block was given back at its middle. */
+        std::vector<char *> live;
+        for (int i = 0; i < 200; i++) {
+            live.push_back(static_cast<char *>(blocks.alloc(sizeof(Both))));
+            memset(live.back(), i, sizeof(Both));
+        }
+        for (int i = 0; i < 200; i++)
+            for (size_t at = 0; at < sizeof(Both); at++)
+                ASSERT_EQ(live[static_cast<size_t>(i)][at], static_cast<char>(i));
+        EXPECT_TRUE(blocks.check());
+    }
+}
+
 TEST(BlocksCpp, OutOfMemoryIsBadAlloc) {
     loam_limit limit;
     loam_limit_init(&limit, loam_pages(), 200 * 1024);
@@ -99,8 +170,8 @@ TEST(BlocksCpp, Containers) {
         loam::blocks_list<int> elsewhere(others);
         elsewhere = list; // a copy, of its own blocks
         EXPECT_EQ(others.usage().objects, 50u);
-        elsewhere = std::move(list); // contents and allocator go together
-        EXPECT_EQ(others.usage().objects, 0u);
+        elsewhere = std::move(list); // the elements move, the allocator stays
+        EXPECT_EQ(others.usage().objects, 50u);
         EXPECT_EQ(std::accumulate(elsewhere.begin(), elsewhere.end(), 0), 1225);
         loam::blocks_string string(200, 's', blocks);
         loam::blocks_ostringstream out{loam::blocks_string(blocks)};

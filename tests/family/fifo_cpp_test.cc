@@ -42,6 +42,33 @@ TEST(FifoCpp, ObjectsComeAndGo) {
     EXPECT_GT(fifo.trim(), 0u);
 }
 
+struct First {
+    virtual ~First() { alive--; }
+    long a = 1;
+};
+struct Second {
+    virtual ~Second() = default;
+    long b = 2;
+};
+struct Both : First, Second {
+    Both() { alive++; }
+};
+
+TEST(FifoCpp, ABaseGivesTheWholeObjectBack) {
+    loam_fifo_options options = {};
+    options.flags = LOAM_CHECK;
+    for (loam::fifo *fifo : {new loam::fifo, new loam::fifo(options)}) {
+        for (int i = 0; i < 100; i++) {
+            fifo->destroy(static_cast<Second *>(fifo->create<Both>()));
+            fifo->destroy(static_cast<First *>(fifo->create<Both>()));
+        }
+        EXPECT_EQ(alive, 0);
+        EXPECT_EQ(fifo->usage().objects, 0u);
+        EXPECT_TRUE(fifo->check());
+        delete fifo;
+    }
+}
+
 TEST(FifoCpp, OwnersMove) {
     loam::fifo a, b;
     int *one = a.create<int>(1);

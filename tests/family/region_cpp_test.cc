@@ -127,9 +127,14 @@ TEST_F(RegionCpp, MovesKeepTheRegionWhereItIs) {
         loam::region c;
         (void)c.create<Named>('c');
         c = std::move(b);
+        EXPECT_EQ(ended, "c") << "at once";
+        EXPECT_EQ(c.get(), raw);
+        EXPECT_EQ(b.get(), nullptr);
+        loam::region &same = c;
+        c = std::move(same);
         EXPECT_EQ(c.get(), raw);
     }
-    EXPECT_EQ(ended, "a") << "what c had went to b";
+    EXPECT_EQ(ended, "ca");
 }
 
 TEST_F(RegionCpp, AChildEndsWithItsParentAtTheLatest) {
