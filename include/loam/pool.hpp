@@ -1,15 +1,17 @@
-/* loam/pool.hpp: the pool for C++: blocks and objects by RAII, a memory resource, an allocator for node containers,
- * and operators new and delete of a class (loam/pool.h).
+/* loam/pool.hpp: the pool for C++: blocks and objects by RAII, memory resources, an allocator for node containers,
+ * and operators new and delete of a class (loam/pool.h; the last are in loam/pooled.hpp).
  *
  *     loam::pool packets(1500);                   blocks of 1500 bytes
  *     loam::pool_of<Particle> particles;          make and destroy; its end destroys no object by itself
  *     loam::pool_resource nodes(64);              std::pmr: up to 64 bytes from a pool, the rest from upstream
+ *     loam::shared_pool_resource shared(64);      the same for many threads
  *     std::list<int, loam::pool_allocator<int>> list;   nodes of all copies of one allocator from one pool
- *     class Shape { LOAM_POOLED(Shape) ... };     new Shape: from a pool of the class, any thread
+ *     class Shape : public loam::pooled<Shape> { ... };   new Shape: from a pool of the class, any thread
+ *     struct Point { LOAM_POOLED(Point) ... };            the same for a class that can have no further base
  *
- * Choose pool_of for objects that you name, an allocator or resource for containers of nodes, LOAM_POOLED for a class
- * whose users are not to know. None of them can be moved or serves arrays from its blocks, and but for LOAM_POOLED one
- * thread at a time uses it.
+ * Choose pool_of for objects that you name, an allocator or resource for containers of nodes, pooled or LOAM_POOLED for
+ * a class whose users are not to know. None of them can be moved or serves arrays from its blocks. Any thread may use
+ * pooled classes, shared_pool and shared_pool_resource at any time; one thread at a time uses the others.
  *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors of yours.
  */
@@ -91,12 +93,17 @@ template <typename T> class pool_of {
     explicit pool_of(const loam_pool_options &options = {}, loam_source *source = nullptr)
         : pool_(sizeof(T), detail::pool_options_for(alignof(T), options), source) {}
 
-    /* A T made of args; std::bad_alloc iff there is no memory. What its constructor throws passes through,
-     * and the block is free again. */
+    /* A T made of args: make(args...). std::bad_alloc iff there is no memory. What T's constructor throws passes
+     * through, and the block is free again. */
+#define LOAM_FORM_(n) \
+    template <typename Made = T LOAM_TYPES_##n##_> \
+    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return make_at(at LOAM_FORWARD_##n##_); \
+    }
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
     template <typename... Args> [[nodiscard]] T *make(Args &&...args) {
-        void *block = pool_.alloc(nullptr, 0);
-        return detail::construct<T>(
-            block, [&] { pool_.free(block, nullptr, 0); }, std::forward<Args>(args)...);
+        return make_at(detail::place{nullptr, 0}, std::forward<Args>(args)...);
     }
     /* Destroys an object of this pool; nullptr allowed. */
     void destroy(T *object, const char *file = __builtin_FILE(),
@@ -111,6 +118,14 @@ template <typename T> class pool_of {
         void operator()(T *object) const noexcept { owner->destroy(object); }
     };
     using unique_ptr = std::unique_ptr<T, deleter>;
+#define LOAM_FORM_(n) \
+    template <typename Made = T LOAM_TYPES_##n##_> \
+    [[nodiscard]] unique_ptr make_unique(LOAM_ARGUMENTS_##n##_ detail::place at = \
+                                             detail::place::here()) { \
+        return unique_ptr(make_at(at LOAM_FORWARD_##n##_), deleter{this}); \
+    }
+    LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
+#undef LOAM_FORM_
     template <typename... Args> [[nodiscard]] unique_ptr make_unique(Args &&...args) {
         return unique_ptr(make(std::forward<Args>(args)...), deleter{this});
     }
@@ -125,16 +140,24 @@ template <typename T> class pool_of {
     pool &blocks() noexcept { return pool_; }
 
   private:
+    template <typename... Args> T *make_at(detail::place at, Args &&...args) {
+        void *block = pool_.alloc(at.file, at.line);
+        return detail::construct<T>(
+            block, [&] { pool_.free(block, nullptr, 0); }, std::forward<Args>(args)...);
+    }
+
     pool pool_;
 };
 
-/* Blocks of one size for std::pmr: what is larger, or aligned to more, goes upstream. One thread at a time. */
+/* Blocks of one size for std::pmr: what is larger, or aligned to more, goes upstream. One thread at a time. Reports of
+ * a checked pool name the line where the resource was made. */
 class pool_resource final : public std::pmr::memory_resource {
   public:
     explicit pool_resource(std::size_t block_bytes, const loam_pool_options &options = {},
                            loam_source *source = nullptr,
-                           std::pmr::memory_resource *upstream = std::pmr::get_default_resource())
-        : pool_(block_bytes, options, source), upstream_(upstream) {}
+                           std::pmr::memory_resource *upstream = std::pmr::get_default_resource(),
+                           detail::place at = detail::place::here())
+        : pool_(block_bytes, options, source), upstream_(upstream), at_(at) {}
 
     std::pmr::memory_resource *upstream_resource() const noexcept { return upstream_; }
     pool &blocks() noexcept { return pool_; }
@@ -144,11 +167,12 @@ class pool_resource final : public std::pmr::memory_resource {
         return bytes <= pool_.get()->block_bytes && align <= pool_.get()->align;
     }
     void *do_allocate(std::size_t bytes, std::size_t align) override {
-        return fits(bytes, align) ? pool_.alloc(nullptr, 0) : upstream_->allocate(bytes, align);
+        return fits(bytes, align) ? pool_.alloc(at_.file, at_.line)
+                                  : upstream_->allocate(bytes, align);
     }
     void do_deallocate(void *p, std::size_t bytes, std::size_t align) override {
         if (fits(bytes, align))
-            pool_.free(p, nullptr, 0);
+            pool_.free(p, at_.file, at_.line);
         else
             upstream_->deallocate(p, bytes, align);
     }
@@ -158,6 +182,87 @@ class pool_resource final : public std::pmr::memory_resource {
 
     pool pool_;
     std::pmr::memory_resource *upstream_;
+    detail::place at_;
+};
+
+/* Blocks of one size for many threads, each of which keeps some at hand (loam_shared_pool). It cannot be copied or
+ * moved. Any thread may use it until its end, which one thread calls alone. */
+class shared_pool {
+  public:
+    /* std::bad_alloc iff loam_shared_pool_init fails, for whatever reason. */
+    explicit shared_pool(std::size_t block_bytes, const loam_pool_options &options = {},
+                         loam_source *source = nullptr) {
+        if (loam_shared_pool_init(&pool_, source, block_bytes, &options) != 0) detail::no_memory();
+    }
+    shared_pool(const shared_pool &) = delete;
+    shared_pool &operator=(const shared_pool &) = delete;
+    ~shared_pool() { loam_shared_pool_deinit(&pool_); }
+
+    [[nodiscard]] void *alloc(const char *file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+        return detail::need(loam_shared_pool_alloc_at(&pool_, file, line));
+    }
+    /* Returns nullptr in place of std::bad_alloc. */
+    [[nodiscard]] void *try_alloc(const char *file = __builtin_FILE(),
+                                  unsigned line = __builtin_LINE()) noexcept {
+        return loam_shared_pool_alloc_at(&pool_, file, line);
+    }
+    void free(void *block, const char *file = __builtin_FILE(),
+              unsigned line = __builtin_LINE()) noexcept {
+        loam_shared_pool_free_at(&pool_, block, file, line);
+    }
+
+    bool owns(const void *p) noexcept { return loam_shared_pool_owns(&pool_, p); }
+    std::size_t trim() noexcept { return loam_shared_pool_trim(&pool_); }
+    bool check() noexcept { return loam_shared_pool_check(&pool_); }
+    loam_usage usage() noexcept {
+        loam_usage usage;
+        loam_shared_pool_usage(&pool_, &usage);
+        return usage;
+    }
+    loam_shared_pool *get() noexcept { return &pool_; }
+    const loam_shared_pool *get() const noexcept { return &pool_; }
+
+  private:
+    loam_shared_pool pool_;
+};
+
+/* As pool_resource, for many threads: upstream must be a resource for many threads too. (std::pmr's new_delete_resource,
+ * its default one, is.) */
+class shared_pool_resource final : public std::pmr::memory_resource {
+  public:
+    explicit shared_pool_resource(
+        std::size_t block_bytes, const loam_pool_options &options = {},
+        loam_source *source = nullptr,
+        std::pmr::memory_resource *upstream = std::pmr::get_default_resource(),
+        detail::place at = detail::place::here())
+        : pool_(block_bytes, options, source), upstream_(upstream), at_(at) {}
+
+    std::pmr::memory_resource *upstream_resource() const noexcept { return upstream_; }
+    shared_pool &blocks() noexcept { return pool_; }
+
+  private:
+    bool fits(std::size_t bytes, std::size_t align) const noexcept {
+        const loam_pool &inner = pool_.get()->pool; /* these two members do not change */
+        return bytes <= inner.block_bytes && align <= inner.align;
+    }
+    void *do_allocate(std::size_t bytes, std::size_t align) override {
+        return fits(bytes, align) ? pool_.alloc(at_.file, at_.line)
+                                  : upstream_->allocate(bytes, align);
+    }
+    void do_deallocate(void *p, std::size_t bytes, std::size_t align) override {
+        if (fits(bytes, align))
+            pool_.free(p, at_.file, at_.line);
+        else
+            upstream_->deallocate(p, bytes, align);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        return this == &other; /* without RTTI nobody knows what the other is */
+    }
+
+    shared_pool pool_;
+    std::pmr::memory_resource *upstream_;
+    detail::place at_;
 };
 
 namespace detail {
@@ -165,37 +270,54 @@ namespace detail {
 class node_pools {
   public:
     static constexpr std::size_t kStep = 16, kMost = 256;
+    static constexpr std::size_t kFirst = 4; /* nodes in the first chunk */
 
     static constexpr bool serves(std::size_t bytes, std::size_t align) {
         return bytes <= kMost && align <= kStep;
     }
-    void *alloc(std::size_t bytes) { return of(bytes).alloc(nullptr, 0); }
-    void free(void *p, std::size_t bytes) noexcept { of(bytes).free(p, nullptr, 0); }
-
-  private:
-    pool &of(std::size_t bytes) {
-        std::size_t i = (bytes + kStep - 1) / kStep - 1;
-        if (!pools_[i]) {
-            loam_pool_options options = {};
-            options.align = kStep;
-            pools_[i] = std::make_unique<pool>((i + 1) * kStep, options);
-        }
-        return *pools_[i];
+    node_pools() = default;
+    node_pools(const node_pools &) = delete;
+    node_pools &operator=(const node_pools &) = delete;
+    ~node_pools() {
+        for (loam_pool *each : pools_) loam_pool_destroy(each);
+    }
+    void *alloc(std::size_t bytes) { return need(loam_pool_alloc_at(of(bytes), nullptr, 0)); }
+    void free(void *p, std::size_t bytes) noexcept {
+        loam_pool_free_at(pools_[(bytes + kStep - 1) / kStep - 1], p, nullptr, 0);
     }
 
-    std::unique_ptr<pool> pools_[kMost / kStep];
+  private:
+    /* The pool lies in its own first chunk. Chunks double, so that many nodes cost no more than with larger ones. */
+    loam_pool *of(std::size_t bytes) {
+        std::size_t i = (bytes + kStep - 1) / kStep - 1;
+        if (LOAM_UNLIKELY(pools_[i] == nullptr)) pools_[i] = made(i);
+        return pools_[i];
+    }
+    static loam_pool *made(std::size_t i) {
+        loam_pool_options options = {};
+        options.align = kStep;
+        options.first_blocks = kFirst;
+        return static_cast<loam_pool *>(
+            need(loam_pool_create(loam_heap_source(), (i + 1) * kStep, &options)));
+    }
+
+    loam_pool *pools_[kMost / kStep] = {};
 };
 
 } // namespace detail
 
 /* For containers that allocate nodes one by one (list, map, set, forward_list, shared_ptr's control block):
  * single objects of up to 256 bytes from pools, one for each 16 bytes of size, arrays (buckets) from operator new.
- * Copies share their pools, which end with the last of them. One thread at a time. */
+ * Copies of an allocator share their pools, which end with the last of them; so does a copy of a container. Each
+ * container that is made without an allocator has pools of its own: a map with 3 nodes holds about 1 KiB. As with
+ * std::pmr, a container keeps its allocator for life: assignment copies or moves the elements, and containers may be
+ * swapped only if their allocators are equal. One thread at a time uses all containers that share pools. */
 template <typename T> class pool_allocator {
   public:
     using value_type = T;
-    using propagate_on_container_move_assignment = std::true_type;
-    using propagate_on_container_swap = std::true_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::false_type;
+    using propagate_on_container_swap = std::false_type;
 
     pool_allocator() : pools_(std::make_shared<detail::node_pools>()) {}
     /* Copied also where it could be moved: an allocator stays what it is. */
@@ -234,85 +356,8 @@ template <typename T> class pool_allocator {
     std::shared_ptr<detail::node_pools> pools_;
 };
 
-namespace detail {
-
-/* The pool of a class, for any thread, made at its first use. It is never taken down: objects may be deleted by
- * destructors of static ones. */
-template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost>
-struct class_pool {
-    static constexpr std::size_t kAlign = alignof(T) > 16 ? alignof(T) : kBlock % 16 == 0 ? 16 : 8;
-
-    static bool serves(std::size_t bytes, std::size_t align) {
-        return bytes <= kBlock && align <= kAlign && (kBlock - bytes) * 100 <= bytes * kTolerance;
-    }
-    static loam_shared_pool *get() {
-        alignas(loam_shared_pool) static unsigned char memory[sizeof(loam_shared_pool)];
-        static loam_shared_pool *const pool = [] {
-            auto *made = reinterpret_cast<loam_shared_pool *>(memory);
-            loam_pool_options options = {};
-            options.align = kAlign;
-            options.most_blocks = kMost;
-            return loam_shared_pool_init(made, nullptr, kBlock, &options) == 0 ? made : nullptr;
-        }();
-        return pool;
-    }
-    static void *alloc(std::size_t bytes, std::size_t align) {
-        loam_shared_pool *pool = serves(bytes, align) ? get() : nullptr;
-        void *p = pool != nullptr ? loam_shared_pool_alloc_at(pool, nullptr, 0) : nullptr;
-        if (p != nullptr) return p;
-        if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
-            return ::operator new(bytes, std::align_val_t(align));
-        return ::operator new(bytes);
-    }
-    static void free(void *p, std::size_t bytes, std::size_t align) noexcept {
-        if (p == nullptr) return;
-        if (serves(bytes, align)) {
-            /* Without a limit it can have been full only where all memory was: then operator new had none, either. */
-            loam_shared_pool *pool = get();
-            if (pool != nullptr && (kMost == 0 || loam_shared_pool_owns(pool, p))) {
-                loam_shared_pool_free_at(pool, p, nullptr, 0);
-                return;
-            }
-        }
-        if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
-            ::operator delete(p, std::align_val_t(align));
-        else
-            ::operator delete(p);
-    }
-};
-
-} // namespace detail
-
-/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no limit), and so do
- * those of classes derived from it that are no larger and for which a block is too large by at most tolerance per
- * cent. What is larger, or finds no block free, and arrays use the global operators. Derived classes that are
- * deleted by a pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an
- * object is from. */
-#define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks) \
-  public: \
-    static void *operator new(std::size_t bytes) { \
-        return ::loam::detail::class_pool<Class, (block_bytes), (tolerance), \
-                                          (most_blocks)>::alloc(bytes, 1); \
-    } \
-    static void *operator new(std::size_t bytes, std::align_val_t align) { \
-        return ::loam::detail::class_pool<Class, (block_bytes), (tolerance), \
-                                          (most_blocks)>::alloc(bytes, \
-                                                                static_cast<std::size_t>(align)); \
-    } \
-    static void operator delete(void *p, std::size_t bytes) noexcept { \
-        ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::free( \
-            p, bytes, 1); \
-    } \
-    static void operator delete(void *p, std::size_t bytes, std::align_val_t align) noexcept { \
-        ::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>::free( \
-            p, bytes, static_cast<std::size_t>(align)); \
-    } \
-    static void *operator new(std::size_t, void *p) noexcept { return p; } \
-    static void operator delete(void *, void *) noexcept {}
-
-/* The same with blocks for exactly this class, as many as it takes. */
-#define LOAM_POOLED(Class) LOAM_POOLED_BLOCKS(Class, sizeof(Class), 0, 0)
-
 } // namespace loam
+
+#include "loam/pooled.hpp"
 
 #endif

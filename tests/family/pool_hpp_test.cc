@@ -1,4 +1,5 @@
 // pool_hpp_test.cc: the pool for C++: owners, objects, memory resource, allocator, operators new and delete of classes.
+#include "loam/heap.hpp"
 #include "loam/pool.hpp"
 
 #include "family/pool_sources.h"
@@ -16,6 +17,12 @@
 #include <vector>
 
 namespace {
+
+#ifdef LOAM_DEBUG
+constexpr bool checked = true;
+#else
+constexpr bool checked = false;
+#endif
 
 TEST(PoolHpp, OwnsItsMemory) {
     Counted counted;
@@ -135,6 +142,59 @@ TEST(PoolHpp, AResourceServesNodesAndSendsTheRestUpstream) {
     EXPECT_EQ(upstream.out, 0u);
 }
 
+TEST(PoolHpp, ManyThreadsShareAResource) {
+    EXPECT_THROW(loam::shared_pool(0), std::bad_alloc);
+    EXPECT_THROW(loam::shared_pool_resource(SIZE_MAX), std::bad_alloc);
+    loam_count count;
+    loam_count_init(&count, loam_pages());
+    {
+        loam::shared_pool_resource resource(64, {}, &count.source);
+        EXPECT_EQ(resource.upstream_resource(), std::pmr::get_default_resource());
+        EXPECT_TRUE(resource.is_equal(resource));
+        std::pmr::list<int> lists[4] = {
+            std::pmr::list<int>(&resource), std::pmr::list<int>(&resource),
+            std::pmr::list<int>(&resource), std::pmr::list<int>(&resource)};
+        for (int round = 0; round < 3; round++) {
+            std::vector<std::thread> threads;
+            for (int t = 0; t < 4; t++)
+                threads.emplace_back([&, t] {
+                    std::pmr::list<int> &list = lists[(t + round) % 4]; // another thread's
+                    for (int i = 0; i < 5000; i++) list.push_back(i);
+                    for (int i = 0; i < 4000; i++) list.pop_front();
+                    std::pmr::vector<int> larger(1000, t, &resource); // upstream
+                    EXPECT_EQ(larger[999], t);
+                });
+            for (auto &each : threads) each.join();
+        }
+        EXPECT_EQ(resource.blocks().usage().objects, 12000u);
+        EXPECT_TRUE(resource.blocks().check());
+        EXPECT_TRUE(resource.blocks().owns(&lists[0].front() - 4));
+        for (auto &each : lists) {
+            EXPECT_EQ(each.size(), 3000u);
+            each.clear();
+        }
+        EXPECT_EQ(resource.blocks().usage().objects, 0u);
+        EXPECT_GT(resource.blocks().trim(), 0u);
+    }
+    EXPECT_EQ(count.used_bytes, 0u);
+}
+
+TEST(PoolHpp, SmallContainersHoldLittle) {
+    using Map = std::map<int, int, std::less<>, loam::pool_allocator<std::pair<const int, int>>>;
+    loam::heap heap; // what the pools of the scope are from
+    {
+        std::vector<Map> maps(100);
+        loam::heap_scope scope(heap);
+        for (Map &each : maps) each[1] = each[2] = each[3] = 1;
+        if (!checked) {
+            EXPECT_LT(heap.usage().object_bytes / maps.size(), 1100u);
+        }
+        for (int i = 0; i < 1000; i++) maps[0][i] = i; // and more come in fewer steps
+        EXPECT_LT(heap.usage().objects, 220u);
+    }
+    EXPECT_EQ(heap.usage().objects, 0u);
+}
+
 TEST(PoolHpp, ContainersOfNodesUseTheAllocator) {
     using Pair = std::pair<const int, std::string>;
     std::list<int, loam::pool_allocator<int>> list;
@@ -167,9 +227,11 @@ TEST(PoolHpp, ContainersOfNodesUseTheAllocator) {
     EXPECT_EQ(moved.size(), 2000u - 667);
     std::list<int, loam::pool_allocator<int>> other;
     other.push_back(5);
-    other.swap(moved);
-    moved = std::move(other);
-    EXPECT_EQ(moved.size(), 2000u - 667);
+    other = std::move(moved); // nodes of its own pools
+    EXPECT_EQ(other.size(), 2000u - 667);
+    std::list<int, loam::pool_allocator<int>> sibling(other.get_allocator());
+    sibling.swap(other); // allocators are equal
+    EXPECT_EQ(sibling.size(), 2000u - 667);
     std::vector<int, loam::pool_allocator<int>> vector(1000,
                                                        3); // arrays are not for pools, and work
     EXPECT_EQ(vector[999], 3);
@@ -265,7 +327,7 @@ TEST(PoolHpp, AHierarchySharesBlocksWithinItsToleranceUpToItsLimit) {
     }
     EXPECT_EQ(objects_of(MessagePool::get()), 20u);
     for (int i = 0; i < 10; i++) messages.emplace_back(new Large);
-    EXPECT_EQ(objects_of(MessagePool::get()), 20u) << "the rest is the system's";
+    EXPECT_EQ(objects_of(MessagePool::get()), 20u) << "the rest is operator new's";
     EXPECT_FALSE(loam_shared_pool_owns(MessagePool::get(), messages.back().get()));
     messages.erase(messages.begin(), messages.begin() + 5);
     messages.clear(); // and each finds its way back

@@ -1,0 +1,85 @@
+/* class_pool.c: the pools of pooled classes, one for each class whichever module asks (loam/class_pool.h).
+ *
+ *   first ──> class pool ──> class pool ──> NULL       newest first; a pool never leaves the list
+ *
+ * Pools lie in memory of the library, with a copy of the name, so that nothing of them goes when a module does. They
+ * cannot be ended. Lock: the list's own; a thread that holds it takes no other.
+ *
+ * Invariant: no two pools of the list have the same key; checked by tests/family/class_pool_test.cc.
+ */
+#include "loam/class_pool.h"
+#include "family/family.h"
+#include "hosted/fork.h"
+
+typedef struct class_pool {
+    struct class_pool *next; /* written before the pool is in the list */
+    loam_class_pool_key key; /* its name is the copy below */
+    loam_shared_pool pool;
+    char name[];
+} class_pool_t;
+
+static lm_lock_t list_lock;
+static class_pool_t *first; /* atomic; written under list_lock */
+static bool fork_prepared;  /* atomic */
+
+static void before_fork(void) { lm_lock_take(&list_lock); }
+static void after_fork(void) { lm_lock_give(&list_lock); }
+
+static bool is_for(const class_pool_t *each, const loam_class_pool_key *key) {
+    const loam_class_pool_key *had = &each->key;
+    return had->name_bytes == key->name_bytes && had->block_bytes == key->block_bytes &&
+           had->align == key->align && had->most_blocks == key->most_blocks &&
+           had->module == key->module && memcmp(had->name, key->name, key->name_bytes) == 0;
+}
+
+static class_pool_t *make(const loam_class_pool_key *key) {
+    size_t bytes = sizeof(class_pool_t) + key->name_bytes + 1;
+    class_pool_t *made = (class_pool_t *)lm_block_alloc_lasting(bytes, 16);
+    if (made == NULL) return NULL;
+    memset(made, 0, bytes);
+    made->key = *key;
+    made->key.name = lm_copy_text(made->name, key->name, key->name_bytes);
+    loam_pool_options options = {.align = key->align,
+                                 .most_blocks = key->most_blocks,
+                                 .flags = key->flags,
+                                 .name = made->name};
+    if (loam_shared_pool_init_as(&made->pool, loam_pages(), key->block_bytes, &options, 0) == 0)
+        return made;
+    lm_block_give_back(made);
+    return NULL;
+}
+
+static class_pool_t *find_locked(const loam_class_pool_key *key) {
+    class_pool_t *each = first;
+    while (each != NULL && !is_for(each, key)) each = each->next;
+    return each;
+}
+
+loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) {
+    lm_lock_take(&list_lock);
+    class_pool_t *found = find_locked(key);
+    lm_lock_give(&list_lock);
+    if (found != NULL) return &found->pool;
+    /* Without the lock: the pool registers handlers of fork, which are to run inside of those of this file. */
+    class_pool_t *made = make(key);
+    if (made == NULL) return NULL;
+    lm_hosted_on_fork(&fork_prepared, before_fork, after_fork, after_fork);
+    lm_lock_take(&list_lock);
+    found = find_locked(key);
+    if (found == NULL) {
+        made->next = first;
+        lm_store_release(&first, made);
+    }
+    lm_lock_give(&list_lock);
+    if (found == NULL) return &made->pool;
+    loam_shared_pool_deinit(&made->pool);
+    lm_block_give_back(made);
+    return &found->pool;
+}
+
+size_t loam_class_pools_trim(void) {
+    size_t bytes = 0;
+    for (class_pool_t *each = lm_load_acquire(&first); each != NULL; each = each->next)
+        bytes += loam_shared_pool_trim(&each->pool);
+    return bytes;
+}
