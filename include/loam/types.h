@@ -37,6 +37,13 @@
 #define LOAM_FREED_BY(release)
 #define LOAM_FREED_BY_SECOND(release)
 #endif
+/* A variable that a header defines without a value, and of which the linker keeps one: a common symbol, or in clang's
+ * C++, which has none, an inline variable. */
+#if defined(__cplusplus) && defined(__clang__)
+#define LOAM_COMMON inline
+#else
+#define LOAM_COMMON __attribute__((__common__))
+#endif
 /* This argument must not be NULL. */
 #define LOAM_NONNULL(arg) __attribute__((nonnull(arg)))
 #define LOAM_COLD __attribute__((cold))

@@ -13,7 +13,11 @@
  *   MAX_ALLOCATORS      (15)     classes, the smallest first, at most
  *   XALLOCATOR_MANUAL            C++ files do not start and end it by themselves
  *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source, all of it
- * The first three and the last have to be the same in every file that includes this: give them to the compiler.
+ *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator stay the program's;
+ *                                loam_xmalloc(size), loam_xfree(p), loam_xrealloc(p, size) and loam_xalloc_* serve
+ * The first three and XALLOCATOR_OWN_OPTIONS have to be the same in every file that includes this: give them to the
+ * compiler. With STATIC_POOLS all files of a program share one array. (A program that clang compiles from C and C++
+ * files has two, one for each language.)
  *
  * Classes are the powers of two from 16 to 4096, 400 (its 396, rounded up to 16) and 768; every block is aligned
  * to 16 and starts where its memory does, without a word in front. Larger requests go to the source one by one,
@@ -62,7 +66,14 @@ LOAM_API void loam_xalloc_destroy(void) LOAM_NOEXCEPT;
 LOAM_API void loam_xalloc_begin(void) LOAM_NOEXCEPT;
 LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
 
+/* The calls below under long names; they pass the line of the call on. */
+#define loam_xmalloc(size) loam_xmalloc_at((size), LOAM_HERE)
+#define loam_xfree(p) loam_xfree_at((p), LOAM_HERE)
+#define loam_xrealloc(p, size) loam_xrealloc_at((p), (size), LOAM_HERE)
+
 /* ---- The six calls ---- */
+
+#ifndef XALLOCATOR_NO_SHORT_NAMES
 
 /* At least `size` bytes (0: the smallest block), aligned to 16. NULL iff there is no memory; of static pools also
  * when the size's class is exhausted, or it is above the largest. Any thread. */
@@ -106,6 +117,8 @@ static inline void xalloc_init(void) { loam_xalloc_init(); }
  * themselves. xmalloc starts it anew. */
 static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 
+#endif /* XALLOCATOR_NO_SHORT_NAMES */
+
 /* ---- Options, out of the macros ---- */
 
 #if !defined(XALLOCATOR_OWN_OPTIONS) && \
@@ -116,6 +129,14 @@ static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 #ifndef MAX_ALLOCATORS
 #define MAX_ALLOCATORS 15
 #endif
+#if defined(STATIC_POOLS)
+/* One array for all files. (A weak array would be there once for each file, used or not.) */
+#define LOAM_XALLOC_BYTES_ LOAM_BLOCKS_DEFAULT_BYTES(MAX_BLOCKS)
+#ifndef __cplusplus
+extern char loam_xalloc_memory_[];
+#endif
+LOAM_COMMON char loam_xalloc_memory_[LOAM_XALLOC_BYTES_] __attribute__((__aligned__(16)));
+#endif
 /* One for all files that were compiled so: weak, and in front of the library's. */
 __attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT {
     static const uint32_t classes[] = {16, 32, 64, 128, 256, 400, 512, 768, 1024, 2048, 4096};
@@ -124,9 +145,8 @@ __attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) LOAM_
     options.class_count = MAX_ALLOCATORS < 11 ? MAX_ALLOCATORS : 11;
     options.name = "xallocator";
 #if defined(STATIC_POOLS)
-    static char memory[LOAM_BLOCKS_DEFAULT_BYTES(MAX_BLOCKS)] __attribute__((aligned(16)));
-    options.memory = memory;
-    options.memory_bytes = sizeof(memory);
+    options.memory = loam_xalloc_memory_;
+    options.memory_bytes = LOAM_XALLOC_BYTES_;
     options.blocks_each = MAX_BLOCKS;
 #endif
     options.flags = (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u);
@@ -151,6 +171,12 @@ namespace loam {
 
 namespace detail {
 
+/* The largest power of two that divides both size and `most`, a power of two. */
+constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcept {
+    return (size | most) & (0 - (size | most));
+}
+constexpr std::size_t xalloc_larger(std::size_t a, std::size_t b) noexcept { return a > b ? a : b; }
+
 struct xalloc_file {
     xalloc_file() noexcept { loam_xalloc_begin(); }
     ~xalloc_file() { loam_xalloc_end(); }
@@ -164,22 +190,24 @@ struct xalloc_file {
  *   heap blocks   Allocator(size): as many as are asked for
  *   heap pool     Allocator(size, objects): so many, whose memory is got at the first
  *   static pool   Allocator(size, objects, memory): in the caller's objects * size bytes (size rounded up to a
- *                 pointer; checks take their room out of it: fewer objects then)
+ *                 pointer; checks take their room out of it: fewer objects then. So does memory that is aligned to less
+ *                 than the blocks)
+ * align is that of the blocks, a power of two; 0 selects the largest up to 16 that divides the size.
  * Its memory is set up at the first Allocate, so that it can be used before its constructor has run if it is static.
  * One thread at a time. */
 class Allocator {
   public:
     constexpr explicit Allocator(std::size_t size, unsigned objects = 0, char *memory = nullptr,
-                                 const char *name = nullptr) noexcept
-        : Allocator(size, objects, memory, std::size_t{objects} * block_of(size), name) {}
+                                 const char *name = nullptr, std::size_t align = 0) noexcept
+        : Allocator(size, objects, memory, std::size_t{objects} * block_of(size), name, align) {}
     ~Allocator() {
         if (started_) loam_pool_deinit(&pool_);
     }
     Allocator(const Allocator &) = delete;
     Allocator &operator=(const Allocator &) = delete;
 
-    /* A block, for up to the size that was given; aligned to 16 as far as its size is. NULL iff size is larger,
-     * the pool is exhausted, or there is no memory. */
+    /* A block, for up to the size that was given, at its alignment. NULL iff size is larger, the pool is exhausted, or
+     * there is no memory. */
     [[nodiscard]] void *Allocate(std::size_t size, const char *file = __builtin_FILE(),
                                  unsigned line = __builtin_LINE()) noexcept {
         if (LOAM_UNLIKELY(size > size_ || (!started_ && !start()))) return nullptr;
@@ -198,6 +226,7 @@ class Allocator {
     }
 
     const char *GetName() const noexcept { return name_; }
+    std::size_t GetAlign() const noexcept { return align_; }
     std::size_t GetBlockSize() const noexcept { return block_of(size_); }
     /* Made so far, in use or free. */
     unsigned GetBlockCount() const noexcept { return blocks_; }
@@ -207,9 +236,12 @@ class Allocator {
 
   protected:
     constexpr Allocator(std::size_t size, unsigned objects, char *memory, std::size_t memory_bytes,
-                        const char *name) noexcept
-        : size_(size), memory_bytes_(memory_bytes), memory_(memory), name_(name),
-          objects_(objects) {}
+                        const char *name, std::size_t align) noexcept
+        : size_(size),
+          align_(align != 0 ? align
+                            : detail::xalloc_larger(sizeof(void *),
+                                                    detail::xalloc_divisor(block_of(size), 16))),
+          memory_bytes_(memory_bytes), memory_(memory), name_(name), objects_(objects) {}
     static constexpr std::size_t block_of(std::size_t size) {
         return size == 0 ? sizeof(void *)
                          : (size + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
@@ -218,6 +250,7 @@ class Allocator {
   private:
     bool start() noexcept {
         loam_pool_options options = {};
+        options.align = align_;
         options.name = name_;
         options.most_blocks = objects_;
         if (objects_ != 0 && memory_ == nullptr) options.flags = LOAM_FIXED;
@@ -229,7 +262,7 @@ class Allocator {
     }
 
     loam_pool pool_ = {};
-    std::size_t size_, memory_bytes_;
+    std::size_t size_, align_, memory_bytes_;
     char *memory_;
     const char *name_;
     unsigned objects_, blocks_ = 0, allocations_ = 0, deallocations_ = 0;
@@ -240,22 +273,48 @@ class Allocator {
 template <typename T, unsigned N> class AllocatorPool : public Allocator {
   public:
     constexpr explicit AllocatorPool(const char *name = nullptr) noexcept
-        : Allocator(sizeof(T), N, memory_, sizeof memory_, name) {}
+        : Allocator(sizeof(T), N, memory_, sizeof memory_, name, kAlign) {}
 
   private:
-    static constexpr std::size_t kCheckBytes = LOAM_CHECKED ? 192 : 0; /* tag and guards */
-    static_assert(alignof(T) <= 16, "blocks are aligned to 16");
-    alignas(16) char memory_[N * (block_of(sizeof(T)) + kCheckBytes)] = {};
+    static constexpr std::size_t kAlign =
+        detail::xalloc_larger(detail::xalloc_larger(alignof(T), sizeof(void *)),
+                              detail::xalloc_divisor(block_of(sizeof(T)), 16));
+    static constexpr std::size_t kStart = detail::xalloc_larger(kAlign, 16); /* of all blocks */
+    static constexpr std::size_t kCheckBytes = LOAM_CHECKED ? 192 + 2 * kStart : 0; /* of guards */
+    alignas(kStart) char memory_[N * (block_of(sizeof(T)) + kCheckBytes)] = {};
 };
 
 namespace detail {
 
-/* Never ends: objects of a class may be deleted by destructors of any static ones. */
+/* Never ends: objects of a class may be deleted by destructors of any static ones. Blocks are aligned to 64 as far as
+ * their size is a multiple of it, so that classes derived from theirs find what they need. align 0 selects the largest
+ * alignment that a class of that size can have, up to a page. */
 struct class_allocator {
-    constexpr class_allocator(std::size_t size, unsigned objects, char *memory,
-                              const char *name) noexcept
-        : allocator(size, objects, memory, name) {}
+    constexpr class_allocator(std::size_t size, unsigned objects, char *memory, const char *name,
+                              std::size_t align = 0) noexcept
+        : allocator(size, objects, memory, name,
+                    xalloc_larger(xalloc_larger(align, sizeof(void *)),
+                                  xalloc_divisor(size, align != 0 ? 64 : 4096))) {}
     ~class_allocator() {}
+
+    /* nullptr where size is larger than the class, or there is no memory. What is aligned to more than the blocks is not
+     * from them, but from operator new, where there is one: align is the same when it is freed. */
+    void *loam_take_(std::size_t size, std::size_t align, const char *file,
+                     unsigned line) noexcept {
+        if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Allocate(size, file, line);
+#if __STDC_HOSTED__
+        if (size <= allocator.GetBlockSize())
+            return ::operator new(size, std::align_val_t(align), std::nothrow);
+#endif
+        return nullptr;
+    }
+    void loam_give_(void *p, std::size_t align, const char *file, unsigned line) noexcept {
+        if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Deallocate(p, file, line);
+#if __STDC_HOSTED__
+        ::operator delete(p, std::align_val_t(align));
+#endif
+    }
+
     union {
         Allocator allocator;
     };
@@ -266,15 +325,40 @@ struct class_allocator {
 } // namespace loam
 
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
- * objects 0 for heap blocks, memory for a static pool (else 0). A class derived from it that is larger needs its
- * own: new is std::bad_alloc otherwise. One thread at a time. */
+ * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived from
+ * it that is larger needs its own: new is std::bad_alloc otherwise, and new (std::nothrow) nullptr. Arrays use the
+ * global operators. One thread at a time. Members that follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
-    static void *operator new(std::size_t size) { \
-        return ::loam::detail::need(loam_allocator_.allocator.Allocate(size)); \
+    static void *operator new(std::size_t loam_size_) { \
+        return ::loam::detail::need(loam_allocator_.loam_take_(loam_size_, 1, LOAM_HERE)); \
     } \
-    static void operator delete(void *p) noexcept { loam_allocator_.allocator.Deallocate(p); } \
-    static void *operator new(std::size_t, void *p) noexcept { return p; } \
+    static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_) { \
+        return ::loam::detail::need(loam_allocator_.loam_take_( \
+            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE)); \
+    } \
+    static void *operator new(std::size_t loam_size_, const std::nothrow_t &) noexcept { \
+        return loam_allocator_.loam_take_(loam_size_, 1, LOAM_HERE); \
+    } \
+    static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_, \
+                              const std::nothrow_t &) noexcept { \
+        return loam_allocator_.loam_take_(loam_size_, static_cast<std::size_t>(loam_align_), \
+                                          LOAM_HERE); \
+    } \
+    static void *operator new(std::size_t, void *loam_p_) noexcept { return loam_p_; } \
+    static void operator delete(void *loam_p_) noexcept { \
+        loam_allocator_.loam_give_(loam_p_, 1, LOAM_HERE); \
+    } \
+    static void operator delete(void *loam_p_, std::align_val_t loam_align_) noexcept { \
+        loam_allocator_.loam_give_(loam_p_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
+    } \
+    static void operator delete(void *loam_p_, const std::nothrow_t &) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete(void *loam_p_, std::align_val_t loam_align_, \
+                                const std::nothrow_t &) noexcept { \
+        operator delete(loam_p_, loam_align_); \
+    } \
     static void operator delete(void *, void *) noexcept {} \
     static const ::loam::Allocator &allocator() noexcept { return loam_allocator_.allocator; } \
 \
@@ -283,38 +367,71 @@ struct class_allocator {
 
 #define IMPLEMENT_ALLOCATOR(Class, objects, memory) \
     ::loam::detail::class_allocator Class::loam_allocator_(sizeof(Class), (objects), (memory), \
-                                                           #Class);
+                                                           #Class, alignof(Class));
 
-/* In a class: new and delete of it, and of all classes derived from it, arrays and aligned ones too, are xmalloc
- * and xfree. */
+/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and std::nothrow ones too, are
+ * xmalloc and xfree. Members that follow the macro are public. */
 #define XALLOCATOR \
   public: \
-    static void *operator new(std::size_t size) { \
-        return ::loam::detail::need(::loam_xmalloc_at(size, __builtin_FILE(), __builtin_LINE())); \
+    static void *operator new(std::size_t loam_size_) { \
+        return ::loam::detail::need(::loam_xmalloc_at(loam_size_, LOAM_HERE)); \
     } \
-    static void *operator new(std::size_t size, std::align_val_t align) { \
-        return ::loam::detail::need( \
-            ::loam_xmalloc_aligned_at(size, std::size_t(align), nullptr, 0)); \
+    static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_) { \
+        return ::loam::detail::need(::loam_xmalloc_aligned_at( \
+            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE)); \
     } \
-    static void *operator new(std::size_t size, const std::nothrow_t &) noexcept { \
-        return ::loam_xmalloc_at(size, nullptr, 0); \
+    static void *operator new(std::size_t loam_size_, const std::nothrow_t &) noexcept { \
+        return ::loam_xmalloc_at(loam_size_, LOAM_HERE); \
     } \
-    static void *operator new[](std::size_t size) { return operator new(size); } \
-    static void *operator new[](std::size_t size, std::align_val_t align) { \
-        return operator new(size, align); \
+    static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_, \
+                              const std::nothrow_t &) noexcept { \
+        return ::loam_xmalloc_aligned_at(loam_size_, static_cast<std::size_t>(loam_align_), \
+                                         LOAM_HERE); \
     } \
-    static void *operator new(std::size_t, void *p) noexcept { return p; } \
-    static void operator delete(void *p) noexcept { ::loam_xfree_at(p, nullptr, 0); } \
-    static void operator delete(void *p, std::align_val_t) noexcept { operator delete(p); } \
-    static void operator delete(void *p, const std::nothrow_t &) noexcept { operator delete(p); } \
-    static void operator delete[](void *p) noexcept { operator delete(p); } \
-    static void operator delete[](void *p, std::align_val_t) noexcept { operator delete(p); } \
-    static void operator delete(void *, void *) noexcept {}
+    static void *operator new(std::size_t, void *loam_p_) noexcept { return loam_p_; } \
+    static void *operator new[](std::size_t loam_size_) { return operator new(loam_size_); } \
+    static void *operator new[](std::size_t loam_size_, std::align_val_t loam_align_) { \
+        return operator new(loam_size_, loam_align_); \
+    } \
+    static void *operator new[](std::size_t loam_size_, \
+                                const std::nothrow_t &loam_none_) noexcept { \
+        return operator new(loam_size_, loam_none_); \
+    } \
+    static void *operator new[](std::size_t loam_size_, std::align_val_t loam_align_, \
+                                const std::nothrow_t &loam_none_) noexcept { \
+        return operator new(loam_size_, loam_align_, loam_none_); \
+    } \
+    static void *operator new[](std::size_t, void *loam_p_) noexcept { return loam_p_; } \
+    static void operator delete(void *loam_p_) noexcept { ::loam_xfree_at(loam_p_, LOAM_HERE); } \
+    static void operator delete(void *loam_p_, std::align_val_t) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete(void *loam_p_, const std::nothrow_t &) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete(void *loam_p_, std::align_val_t, \
+                                const std::nothrow_t &) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete(void *, void *) noexcept {} \
+    static void operator delete[](void *loam_p_) noexcept { operator delete(loam_p_); } \
+    static void operator delete[](void *loam_p_, std::align_val_t) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete[](void *loam_p_, const std::nothrow_t &) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete[](void *loam_p_, std::align_val_t, \
+                                  const std::nothrow_t &) noexcept { \
+        operator delete(loam_p_); \
+    } \
+    static void operator delete[](void *, void *) noexcept {}
 
 #ifndef XALLOCATOR_MANUAL
 static const ::loam::detail::xalloc_file loam_xalloc_file_ __attribute__((unused));
 #endif
-#ifndef XALLOCATOR_IN_NAMESPACE /* where the program has an Allocator of its own */
+#if !defined(XALLOCATOR_IN_NAMESPACE) && \
+    !defined(XALLOCATOR_NO_SHORT_NAMES) /* where the program has an Allocator of its own */
 using loam::Allocator;
 using loam::AllocatorPool;
 #endif
