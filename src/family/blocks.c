@@ -188,6 +188,7 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
         void *block = take_sized(blocks, bytes, align);
         if (block == NULL) return NULL;
         loam_blocks_class *class = &blocks->classes[fixed_at(blocks, block)];
+        lm_tool_take(block, class->block_bytes);
         lm_blocks_fixed_taken(&blocks->entry, class, block);
         if (blocks->watched) {
             lm_tool_hide(block, class->block_bytes);
@@ -197,7 +198,9 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
     }
     if (blocks->watched) {
         void *block = take_sized(blocks, bytes + REDZONE, align);
-        if (block != NULL) lm_tool_show_undefined(block, bytes);
+        if (block == NULL) return NULL;
+        lm_tool_take(block, bytes + REDZONE);
+        lm_tool_show_undefined(block, bytes);
         return block;
     }
     size_t whole = lm_guard_whole(bytes, align);
@@ -206,6 +209,7 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
                 : align <= 16 ? take_sized(blocks, whole, 16)
                               : lm_blocks_large_take(blocks, whole, align);
     if (raw == NULL) return NULL;
+    lm_tool_take(raw, raw_bytes_of(blocks, raw));
     return lm_guard_open(&blocks->entry, raw, raw_bytes_of(blocks, raw), bytes, align, file, line);
 }
 
@@ -272,7 +276,10 @@ static void give_raw(loam_blocks *blocks, void *raw) {
     }
     loam_blocks_class *class = &blocks->classes[slab->class_index];
     if (blocks->counted) class->deallocations++;
-    if (blocks->watched) lm_tool_hide(raw, class->block_bytes);
+    if (blocks->watched) {
+        lm_tool_hide(raw, class->block_bytes);
+        lm_tool_give(raw, class->block_bytes);
+    }
     give_block(blocks, class->index, raw);
 }
 
@@ -283,10 +290,14 @@ static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned
         if (blocks->counted) class->deallocations++;
         lm_blocks_fixed_given(class, p);
         if (blocks->watched) lm_tool_hide(p, class->block_bytes);
+        lm_tool_give(p, class->block_bytes);
         give_block(blocks, class->index, p);
     } else if (blocks->checked) {
         loam_tag *tag = lm_guard_find(&blocks->entry, p, "free", file, line);
-        if (tag != NULL) give_raw(blocks, lm_guard_close(&blocks->entry, tag, file, line));
+        if (tag == NULL) return;
+        void *raw = lm_guard_close(&blocks->entry, tag, file, line);
+        lm_tool_give(raw, raw_bytes_of(blocks, raw));
+        give_raw(blocks, raw);
     } else if (owns(blocks, slab_of(p), p, "free", file, line)) {
         give_raw(blocks, p);
     }

@@ -121,7 +121,7 @@ void lm_meter_drop(const loam_entry *entry);
 void lm_meter_over(const loam_entry *entry);
 #endif
 
-/* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks (tool.c) ---- */
+/* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks; ThreadSanitizer sees who has them (tool.c) ---- */
 
 /* Set by the first question: asking Valgrind takes as long as an allocation. */
 enum { LM_TOOL_UNKNOWN, LM_TOOL_NONE, LM_TOOL_SOME };
@@ -150,6 +150,19 @@ LM_INLINE void lm_tool_show_undefined(const void *p, size_t bytes) {
 }
 LM_INLINE void lm_tool_show(const void *p, size_t bytes) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_show_now(p, bytes);
+}
+
+void lm_tool_give_now(const void *p, size_t bytes);
+void lm_tool_take_now(const void *p, size_t bytes);
+
+/* The calling thread gives [p, p+bytes) up; some thread, perhaps another, takes memory in there. ThreadSanitizer sees no
+ * lock of a library that was not compiled with it: so whatever happened before the give happens before what follows the
+ * take. Nothing happens where no tool watches. */
+LM_INLINE void lm_tool_give(const void *p, size_t bytes) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_give_now(p, bytes);
+}
+LM_INLINE void lm_tool_take(const void *p, size_t bytes) {
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_take_now(p, bytes);
 }
 
 /* Between these the calling thread may touch what is hidden, links of free objects: Memcheck watches the library as

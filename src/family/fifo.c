@@ -147,6 +147,7 @@ LM_READS_ANYTHING static size_t watched_bytes(const void *p) {
 void lm_fifo_hide(const void *p) {
     size_t bytes = watched_bytes(p);
     lm_tool_hide((const lm_watched_t *)p - 1, sizeof(lm_watched_t) + bytes);
+    lm_tool_give(p, bytes);
 }
 
 /* In place; the page is large enough. */

@@ -106,7 +106,9 @@ static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
     fifo->made = 0;
     room->at = first;
     room->end = fifo->zeroes ? first : limit;
-    if (fifo->mode != LM_FIFO_PLAIN) lm_tool_hide(first, (size_t)(limit - first));
+    if (fifo->mode == LM_FIFO_PLAIN) return;
+    lm_tool_take(first, (size_t)(limit - first)); /* from the threads that freed there */
+    lm_tool_hide(first, (size_t)(limit - first));
 }
 
 /* Its objects are as they are; it is not current any more, and in no list. */
@@ -290,8 +292,10 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
     page->head.live = 1;
     page->at = p + bytes;
     link_busy(fifo, page);
-    if (fifo->mode != LM_FIFO_PLAIN)
+    if (fifo->mode != LM_FIFO_PLAIN) {
+        lm_tool_take(lm_fifo_first(page), (size_t)(chunk + got - lm_fifo_first(page)));
         lm_tool_hide(lm_fifo_first(page), (size_t)(chunk + got - lm_fifo_first(page)));
+    }
     if (fifo->zeroes && !(fresh && is_zeroed(fifo))) {
         LM_METER(slow());
         memset(p, 0, bytes);

@@ -81,6 +81,7 @@ static void free_checked(loam_fifo *fifo, void *p, const char *file, unsigned li
         return;
     }
     lm_tool_hide(p, tag->bytes); /* from now on, not from when the owner looks */
+    lm_tool_give(p, tag->bytes);
     push(fifo, &record->notice);
 }
 

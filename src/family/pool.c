@@ -256,6 +256,7 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
         cut->fresh = block + pool->stride;
     }
     if (pool->mode == 0) return block;
+    lm_tool_take(block, pool->inner_bytes);
     if ((pool->mode & LM_POOL_HANDLED) != 0) lm_pool_generation_begin(pool, block, used);
     if ((pool->mode & LM_POOL_CHECKED) != 0) {
         if (used)
@@ -309,6 +310,7 @@ void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line) {
     } else {
         lm_tool_hide(block, pool->block_bytes);
     }
+    lm_tool_give(block, pool->inner_bytes);
     if (lm_pool_generation_end(pool, block)) lm_pool_put(pool, block);
 }
 

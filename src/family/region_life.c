@@ -167,6 +167,9 @@ void lm_region_drop_chunk(loam_region *region) {
     chunk->end =
         chunk->given == NULL ? room->end : lm_chunk_end(chunk); /* what is ready stays so */
     chunk->given = NULL;
+    if (region->mode != LM_REGION_PLAIN)
+        lm_tool_hide(lm_chunk_first(region, chunk),
+                     (size_t)((char *)chunk + chunk->bytes - lm_chunk_first(region, chunk)));
     chunk->before = region->spares;
     region->spares = chunk;
     region->spare_bytes += chunk->bytes;

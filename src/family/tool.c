@@ -1,14 +1,24 @@
-/* tool.c: tells AddressSanitizer and Valgrind which bytes of a chunk are objects.
+/* tool.c: tells AddressSanitizer and Valgrind which bytes of a chunk are objects, and ThreadSanitizer when an object
+ * goes from one thread to another.
  *
- * AddressSanitizer's functions are weak: there in a program that was built with it, whatever loam was built
+ * The sanitizers' functions are weak: a program that was built with a sanitizer has them, whatever loam was built
  * with. Valgrind's requests are instructions that do nothing outside of it; they need its header when
- * loam is built, and nothing when it runs. A freestanding build has neither.
+ * loam is built, and nothing when it runs. A freestanding build has none of the three.
+ *
+ *   free   release ──> slots[line % SLOTS] ──> acquire   alloc     one slot for each 64 bytes of the object
+ *
+ * ThreadSanitizer cannot be told that memory is new. So a free releases the slots of all lines that the object lies in,
+ * and whoever gets any memory in these lines, by whatever allocator, acquires them. Two objects may share a slot: then
+ * a true race between their threads may not be seen. A library that was compiled with ThreadSanitizer needs none of
+ * this, because it is seen itself, and runs as it does without a tool.
  */
 #include "family/family.h"
 
 #if LM_HOSTED
 __attribute__((weak)) void __asan_poison_memory_region(const volatile void *p, size_t bytes);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *p, size_t bytes);
+__attribute__((weak)) void __tsan_acquire(void *slot);
+__attribute__((weak)) void __tsan_release(void *slot);
 #endif
 #if LM_VALGRIND
 #include <valgrind/memcheck.h>
@@ -22,7 +32,7 @@ static bool is_watched(void) {
     if (VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0) return true;
 #endif
 #if LM_HOSTED
-    return __asan_poison_memory_region != NULL;
+    return __asan_poison_memory_region != NULL || (!LM_TSAN && __tsan_acquire != NULL);
 #else
     return false;
 #endif
@@ -69,6 +79,29 @@ void lm_tool_show_undefined_now(const void *p, size_t bytes) {
 #endif
     (void)p, (void)bytes;
 }
+
+#if LM_HOSTED && !LM_TSAN
+enum { LINE_SHIFT = 6, SLOTS = 4096 };
+
+static void each_slot(void (*visit)(void *slot), const void *p, size_t bytes) {
+    static char slots[SLOTS]; /* addresses, never touched */
+    uintptr_t line = (uintptr_t)p >> LINE_SHIFT;
+    uintptr_t lines = (((uintptr_t)p + bytes - 1) >> LINE_SHIFT) - line + 1;
+    if (bytes == 0 || !lm_tool_watches()) return;
+    if (lines > SLOTS) lines = SLOTS;
+    for (; lines > 0; line++, lines--) visit(&slots[line % SLOTS]);
+}
+
+void lm_tool_give_now(const void *p, size_t bytes) {
+    if (__tsan_release != NULL) each_slot(__tsan_release, p, bytes);
+}
+void lm_tool_take_now(const void *p, size_t bytes) {
+    if (__tsan_acquire != NULL) each_slot(__tsan_acquire, p, bytes);
+}
+#else
+void lm_tool_give_now(const void *p, size_t bytes) { (void)p, (void)bytes; }
+void lm_tool_take_now(const void *p, size_t bytes) { (void)p, (void)bytes; }
+#endif
 
 void lm_tool_pause_now(void) {
 #if LM_VALGRIND

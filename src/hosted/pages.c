@@ -5,9 +5,10 @@
  * are the page cache per thread, a chunk that another thread puts goes by the heap's remote frees, and unused
  * memory is purged with the rest. A chunk above that is a large object: huge pages where they pay. In checked
  * builds chunks of `pages` are blocks without the trailer of malloc's objects: the allocators over them have
- * checks of their own.
+ * checks of their own. While a tool watches, what both took back is in quarantine first (quarantine.c).
  */
 #include "heap/heap.h"
+#include "hosted/quarantine.h"
 
 #include "family/family.h"
 #include "loam/malloc.h"
@@ -72,8 +73,13 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     /* Huge pages from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
     /* Those that end stay with the thread (pages_put), and must not go with a heap that its malloc uses now. */
-    void *chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
-    if (chunk != NULL) *got = bytes;
+    void *chunk;
+    do {
+        chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
+    } while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_quarantine_empty());
+    if (chunk == NULL) return NULL;
+    lm_tool_take(chunk, bytes);
+    *got = bytes;
     return chunk;
 }
 
@@ -99,12 +105,19 @@ LM_INLINE void will_be_read(const void *chunk, size_t bytes) {
 #endif
 }
 
-/* There is no room before the thread's first call. */
+static void give_pages(void *chunk, size_t got) {
+    will_be_read(chunk, got);
+    lm_block_give_back(chunk);
+}
+
+/* There is no room before the thread's first call, and none while a tool watches: what is hidden has no links. */
 static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_t got) {
-    if (!last.known && last_of(got) < LAST_SIZES && begin_last()) {
+    if (lm_tool_watches()) {
+        lm_tool_give(chunk, got);
+        if (!lm_quarantine_take(chunk, got, give_pages)) give_pages(chunk, got);
+    } else if (!last.known && last_of(got) < LAST_SIZES && begin_last()) {
         source->put(source, chunk, got);
     } else {
-        will_be_read(chunk, got);
         lm_block_give_back(chunk);
     }
 }
@@ -134,26 +147,38 @@ static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
     return to - (uintptr_t)at;
 }
 
-static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
-    (void)source;
+LM_INLINE void *heap_get_once(size_t bytes, size_t align) {
 #if LOAM_METER /* by the names that are metered, as heap_put does */
-    void *chunk =
-        align <= 16 && bytes % 16 == 0 ? loam_malloc(bytes) : loam_malloc_aligned(bytes, align);
+    return align <= 16 && bytes % 16 == 0 ? loam_malloc(bytes) : loam_malloc_aligned(bytes, align);
 #else
     /* What is no multiple of 16 may lie at none (LOAM_GUARD_SAMPLING_EXACT). */
-    void *chunk =
-        align <= 16 && bytes % 16 == 0 ? lm_malloc(bytes) : lm_malloc_aligned(bytes, align);
+    return align <= 16 && bytes % 16 == 0 ? lm_malloc(bytes) : lm_malloc_aligned(bytes, align);
 #endif
-    if (chunk != NULL) *got = lm_usable_size(chunk);
+}
+
+static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
+    (void)source;
+    void *chunk = heap_get_once(bytes, align);
+    while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_quarantine_empty())
+        chunk = heap_get_once(bytes, align);
+    if (chunk == NULL) return NULL;
+    *got = lm_usable_size(chunk);
+    lm_tool_take(chunk, *got);
     return chunk;
 }
 
 /* By its public name: so that whoever links this file has the constructor next to that, which reads the
  * options and starts the heap. */
-static void heap_put(loam_source *source, void *chunk, size_t got) {
-    (void)source;
+static void give_to_heap(void *chunk, size_t got) {
     will_be_read(chunk, got);
     loam_free(chunk);
+}
+
+static void heap_put(loam_source *source, void *chunk, size_t got) {
+    (void)source;
+    lm_tool_give(chunk, got);
+    if (LM_UNLIKELY(lm_tool_watches()) && lm_quarantine_take(chunk, got, give_to_heap)) return;
+    give_to_heap(chunk, got);
 }
 
 static loam_source pages = {.get = pages_get,

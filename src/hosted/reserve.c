@@ -40,6 +40,7 @@ static void *reserve_get(loam_source *source, size_t bytes, size_t align, size_t
         return NULL;
     reserve->at = chunk + bytes;
     reserve->out++;
+    lm_tool_show(chunk, bytes); /* it may have been put back before */
     *got = bytes;
     return chunk;
 }
@@ -51,6 +52,7 @@ static void reserve_trim(loam_reserve *reserve) {
     if ((size_t)(reserve->committed - reserve->at) <= 2 * keep) return;
     char *to =
         reserve->start + lm_align_up((size_t)(reserve->at - reserve->start) + keep, LM_OS_UNIT);
+    lm_tool_show(to, (size_t)(reserve->committed - to));
     (void)lm_os_release(to, (size_t)(reserve->committed - to), true);
     reserve->committed = to;
 }
@@ -58,6 +60,7 @@ static void reserve_trim(loam_reserve *reserve) {
 static void reserve_put(loam_source *source, void *chunk, size_t got) {
     loam_reserve *reserve = (loam_reserve *)source;
     LM_ASSERT(reserve->out > 0 && (char *)chunk >= reserve->start);
+    lm_tool_hide(chunk, got); /* until it is got again */
     if ((char *)chunk + got == reserve->at) reserve->at = (char *)chunk;
     if (--reserve->out == 0) reserve->at = reserve->start;
     reserve_trim(reserve);

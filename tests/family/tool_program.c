@@ -2,7 +2,7 @@
  *
  *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|fifo|own|
  *                  remote|stack|frame|ring none|MISTAKE
- *     MISTAKE: unset, past, before, freed, reset; all of them, each behind a line with its name; foreign
+ *     MISTAKE: unset, past, before, freed, reset, ended; all of them, each behind a line with its name; foreign
  *
  * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business. Prints whether loam
  * takes itself for watched. All but guard are not checked: a tool sees their objects all the same.
@@ -159,8 +159,10 @@ static const char *what;
 /* Whether this mistake is to be made: by itself, or as one of all, each behind its name. */
 static bool makes(const char *mistake) {
     if (strcmp(what, "all") != 0) return strcmp(what, mistake) == 0;
-    bool exact = is("buffer") || is("static"); /* without redzones */
-    if (exact && (strcmp(mistake, "past") == 0 || strcmp(mistake, "before") == 0)) return false;
+    bool exact = is("buffer") || is("static"); /* without redzones, in memory of the program */
+    if (exact && (strcmp(mistake, "past") == 0 || strcmp(mistake, "before") == 0 ||
+                  strcmp(mistake, "ended") == 0))
+        return false;
     printf("[%s]\n", mistake);
     fflush(stdout);
     return true;
@@ -193,6 +195,7 @@ int main(int argc, char **argv) {
     }
     if (makes("end of all")) {}
     end();
+    if (makes("ended")) next[20] = 1;
     /* Where objects lay in the program's own memory, they may be touched again. */
     if (is("buffer") || is("static")) memset(memory, 0, sizeof memory);
     return result;

@@ -32,22 +32,19 @@ bool says(const Outcome &outcome, const char *words) {
 
 #ifdef LOAM_TOOL_PROGRAM
 
-/* buffer and static have exactly the blocks that fit: no redzone takes room from them. Large objects, and those of
- * guard here, go back to the source, or stay, in ways of their own. */
+/* buffer and static have exactly the blocks that fit: no redzone takes room from them. */
 const char *const kAll[] = {"guard",   "pool",   "handles", "buffer", "shared", "blocks",
                             "threads", "static", "large",   "region", "big",    "child",
                             "fifo",    "own",    "remote",  "stack",  "frame",  "ring"};
 bool has_redzones(const std::string &allocator) {
     return allocator != "buffer" && allocator != "static";
 }
-/* A chunk that went back is its source's, which may be touched: nobody's object is. */
-bool keeps_freed(const std::string &allocator) {
-    return allocator != "large" && allocator != "big";
-}
 bool has_reset(const std::string &allocator) {
-    return keeps_freed(allocator) && allocator != "guard" && allocator != "shared" &&
-           allocator != "fifo" && allocator != "own" && allocator != "remote";
+    return allocator != "guard" && allocator != "shared" && allocator != "fifo" &&
+           allocator != "own" && allocator != "remote";
 }
+/* Afterwards the memory is not the program's own. */
+bool hides_ended(const std::string &allocator) { return has_redzones(allocator); }
 
 TEST(Tool, NobodyWatches) {
     for (const std::string allocator : kAll) {
@@ -109,13 +106,14 @@ TEST_P(Valgrind, SeesMistakesAndNothingElse) {
         EXPECT_TRUE(has(part(outcome, "before"), write)) << outcome.text;
     }
     EXPECT_EQ(part(outcome, "end of use"), "") << "frees are no mistakes";
-    if (keeps_freed(allocator)) {
-        EXPECT_TRUE(has(part(outcome, "freed"), write)) << outcome.text;
-    }
+    EXPECT_TRUE(has(part(outcome, "freed"), write)) << outcome.text;
     if (has_reset(allocator)) {
         EXPECT_TRUE(has(part(outcome, "reset"), write)) << outcome.text;
     }
     EXPECT_EQ(part(outcome, "end of all"), "") << "the end is none";
+    if (hides_ended(allocator)) {
+        EXPECT_TRUE(has(part(outcome, "ended"), write)) << outcome.text;
+    }
     EXPECT_EQ(outcome.status, 99) << outcome.text;
 }
 
@@ -140,7 +138,8 @@ TEST_P(AsanInTheProgram, SeesObjects) {
     Outcome outcome = run("none");
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_EQ(outcome.text, "watched: yes\n");
-    if (keeps_freed(GetParam())) expect_seen("freed");
+    expect_seen("freed");
+    if (hides_ended(GetParam())) expect_seen("ended");
     if (has_reset(GetParam())) expect_seen("reset");
     if (!has_redzones(GetParam())) return;
     expect_seen("past");

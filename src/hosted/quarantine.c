@@ -1,0 +1,104 @@
+/* quarantine.c: what the sources `pages` and `heap` took back stays hidden for a while, if a tool watches.
+ *
+ *   an allocator ends ──> put ──> held[ oldest ... newest ]  hidden ──> shown, to the heap ──> another allocator
+ *
+ * An allocator shows a chunk as a whole before it gives the chunk back, because the memory has another owner next.
+ * Without a quarantine AddressSanitizer and Memcheck would therefore see no use of an object whose allocator has
+ * ended, been trimmed, or given a large object back. The quarantine holds at most HELD_BYTES in HELD_MOST chunks, the
+ * oldest of which leave first. A use of an object is reported as long as its chunk is held.
+ *
+ * It cannot hold a chunk of more than HELD_BYTES. Where no tool watches it is never called.
+ *
+ * The lock is held for a few instructions, and no other lock is taken meanwhile. A fork may copy the process at that
+ * moment: a thread that waits for the lock for too long does without the quarantine from then on, in the child for
+ * good. So fork need not know of the lock.
+ * Invariant: held_bytes is the sum of the sizes of the held chunks, `count` of them from `oldest` on.
+ */
+#include "hosted/quarantine.h"
+#include "heap/heap.h"
+#include "os/os.h"
+
+#include "family/family.h"
+
+enum { HELD_MOST = 4096, AT_A_TIME = 64, TURNS = 200 };
+#define HELD_BYTES (128 * LM_MIB)
+
+typedef struct held {
+    void *chunk;
+    size_t bytes;
+    lm_release_t *release;
+} held_t;
+
+static lm_lock_t lock;
+static bool out_of_order; /* atomic: the lock is not to be had */
+static held_t *held;      /* a ring of HELD_MOST; NULL before the first chunk */
+static size_t oldest, count, held_bytes;
+
+static bool lock_taken(void) {
+    if (lm_load_relaxed(&out_of_order)) return false;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        if (lm_lock_try(&lock)) return true;
+        lm_os_nap(turn);
+    }
+    lm_store_relaxed(&out_of_order, true);
+    return false;
+}
+
+/* Takes the oldest chunk out. Lock held; there must be one. */
+static held_t pop(void) {
+    held_t chunk = held[oldest];
+    oldest = (oldest + 1) % HELD_MOST;
+    count--;
+    held_bytes -= chunk.bytes;
+    return chunk;
+}
+
+static void release(const held_t *chunks, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        lm_tool_show(chunks[i].chunk, chunks[i].bytes);
+        chunks[i].release(chunks[i].chunk, chunks[i].bytes);
+    }
+}
+
+/* Memory for the ring, whose pages are touched as it fills. Without the lock: the heap has locks of its own. */
+static bool has_ring(void) {
+    if (lm_load_acquire(&held) != NULL) return true; /* acquire: the ring's memory is ours */
+    held_t *ring = (held_t *)lm_block_alloc_lasting(HELD_MOST * sizeof(held_t), 1), *none = NULL;
+    if (ring == NULL) return false;
+    /* Acquire and release: as above. */
+    if (!__atomic_compare_exchange_n(&held, &none, ring, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        lm_block_give_back(ring);
+    return true;
+}
+
+bool lm_quarantine_take(void *chunk, size_t bytes, lm_release_t *to) {
+    held_t leaving[AT_A_TIME];
+    size_t n = 0;
+    if (bytes > HELD_BYTES || !has_ring() || !lock_taken()) return false;
+    while (count > 0 && n < AT_A_TIME && (count == HELD_MOST || held_bytes + bytes > HELD_BYTES))
+        leaving[n++] = pop();
+    bool taken = count < HELD_MOST && held_bytes + bytes <= HELD_BYTES;
+    if (taken) {
+        lm_tool_hide(chunk, bytes);
+        held[(oldest + count) % HELD_MOST] = (held_t){chunk, bytes, to};
+        count++;
+        held_bytes += bytes;
+    }
+    lm_lock_give(&lock);
+    release(leaving, n);
+    return taken || lm_quarantine_take(chunk, bytes, to);
+}
+
+bool lm_quarantine_empty(void) {
+    bool any = false;
+    for (;;) {
+        held_t leaving[AT_A_TIME];
+        size_t n = 0;
+        if (!lock_taken()) return any;
+        while (count > 0 && n < AT_A_TIME) leaving[n++] = pop();
+        lm_lock_give(&lock);
+        if (n == 0) return any;
+        any = true;
+        release(leaving, n);
+    }
+}
