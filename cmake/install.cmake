@@ -48,6 +48,10 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(LOAM_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
+set(LOAM_PC_CFLAGS)
+if(LOAM_TLS_DYNAMIC)
+  set(LOAM_PC_CFLAGS " -DLOAM_TLS_DYNAMIC=1")
+endif()
 # The prefix is known only when installing: `cmake --install --prefix` may choose another one.
 configure_file(${PROJECT_SOURCE_DIR}/packaging/loam.pc.in ${PROJECT_BINARY_DIR}/cmake/loam.pc.in @ONLY)
 install(CODE "

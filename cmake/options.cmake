@@ -21,10 +21,22 @@ option(LOAM_BENCH "Have the target `bench`: the programs that bench/run.py measu
 option(LOAM_WERROR "Treat compiler warnings as errors" ${LOAM_TOP_LEVEL})
 set(LOAM_METER 0 CACHE STRING "Measure allocators (docs/guide/meter.md): 0 nothing, 1 counters, 2 also time and rows")
 set_property(CACHE LOAM_METER PROPERTY STRINGS 0 1 2)
+set(LOAM_TLS_MODEL initial-exec CACHE STRING
+  "Thread-local variables: initial-exec, or global-dynamic for plugins of which many are loaded (no override of malloc)")
+set_property(CACHE LOAM_TLS_MODEL PROPERTY STRINGS initial-exec global-dynamic)
 option(LOAM_OVERRIDE "Put malloc, free, operator new ... themselves into libloam.so" ON)
 
 if(NOT LOAM_METER MATCHES "^[012]$")
   message(FATAL_ERROR "loam: LOAM_METER is ${LOAM_METER}, not 0, 1 or 2")
+endif()
+if(LOAM_TLS_MODEL STREQUAL "initial-exec")
+  set(LOAM_TLS_DYNAMIC OFF)
+elseif(LOAM_TLS_MODEL STREQUAL "global-dynamic")
+  # The first access of a thread allocates: a malloc that is itself called for that would never return.
+  set(LOAM_TLS_DYNAMIC ON)
+  set(LOAM_OVERRIDE OFF)
+else()
+  message(FATAL_ERROR "loam: LOAM_TLS_MODEL is ${LOAM_TLS_MODEL}, not initial-exec or global-dynamic")
 endif()
 if(LOAM_VALGRIND OR LOAM_POISON) # only the debug build knows each object's exact size
   set(LOAM_DEBUG ON)

@@ -173,8 +173,7 @@ LOAM_API void loam_blocks_batch_full(loam_blocks *blocks, loam_blocks_list *list
 
 #if __STDC_HOSTED__
 /* The calling thread's caches, one place for each instance with LOAM_THREADS. */
-extern LOAM_API __thread loam_blocks_cache **loam_blocks_caches
-    __attribute__((tls_model("initial-exec")));
+extern LOAM_API __thread loam_blocks_cache **loam_blocks_caches LOAM_TLS;
 #endif
 
 /* ---- Beginning and end ---- */

@@ -159,6 +159,10 @@ loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_
 /* Gives all memory back, with the blocks still in use. O(1) for a
  * contiguous pool, otherwise O(chunks). */
 LOAM_API void loam_pool_deinit(loam_pool *pool) LOAM_NOEXCEPT;
+/* For a pool in static memory of a module that is being unloaded: as loam_pool_deinit if no block is in use. Otherwise
+ * the pool leaves the library's lists, and its memory stays with the blocks until the process ends. Cost: every free
+ * block is visited. */
+LOAM_API void loam_pool_leave(loam_pool *pool) LOAM_NOEXCEPT;
 
 /* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a chunk by itself. Takes the
  * same time for any number of blocks, and touches none. NULL iff loam_pool_init would fail, or there is no memory for
@@ -365,6 +369,8 @@ loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_
 }
 /* All memory goes back. No thread may use the pool any more; they may have magazines of it. */
 LOAM_API void loam_shared_pool_deinit(loam_shared_pool *pool) LOAM_NOEXCEPT;
+/* For a pool in static memory of a module that is being unloaded: as loam_pool_leave. */
+LOAM_API void loam_shared_pool_leave(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
 /* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks in magazines of
  * other threads (two batches each, and up to one of fresh blocks). */

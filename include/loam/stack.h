@@ -378,7 +378,7 @@ LOAM_API bool loam_stack_check(const loam_stack *stack) LOAM_NOEXCEPT;
 /* ---- Hosted builds: a stack for each thread ---- */
 
 /* Private: loam_thread_stack() returns its address. */
-extern LOAM_API __thread loam_stack loam_own_stack __attribute__((tls_model("initial-exec")));
+extern LOAM_API __thread loam_stack loam_own_stack LOAM_TLS;
 
 /* The calling thread's own: over loam_pages(), set up with its first use, freed when the thread ends; what
  * is left in it at that time must not be used by destructors that run later. Checked in loam's debug build,

@@ -21,6 +21,13 @@
 #endif
 
 #define LOAM_API __attribute__((visibility("default")))
+/* How code finds the library's thread-local variables: by one load; by a call for a library that was built with
+ * -DLOAM_TLS_MODEL=global-dynamic. Its CMake targets and its loam.pc define LOAM_TLS_DYNAMIC as 1. */
+#if defined(LOAM_TLS_DYNAMIC) && LOAM_TLS_DYNAMIC
+#define LOAM_TLS
+#else
+#define LOAM_TLS __attribute__((__tls_model__("initial-exec")))
+#endif
 #define LOAM_NODISCARD __attribute__((warn_unused_result))
 /* With underlines: loam/override.h makes malloc a macro. */
 #define LOAM_MALLOC __attribute__((__malloc__, warn_unused_result))

@@ -11,7 +11,7 @@
  *   STATIC_POOLS                 all memory is a static array: the heap is never called, exhausted is NULL
  *   MAX_BLOCKS          (32)     blocks of each class, with STATIC_POOLS
  *   MAX_ALLOCATORS      (15)     classes, the smallest first, at most
- *   XALLOCATOR_MANUAL            C++ files do not start and end it by themselves
+ *   XALLOCATOR_MANUAL            C++ files do not start it and trim it by themselves
  *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source, all of it
  *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator stay the program's;
  *                                loam_xmalloc(size), loam_xfree(p), loam_xrealloc(p, size) and loam_xalloc_* serve
@@ -24,8 +24,9 @@
  * with STATIC_POOLS they are NULL.
  *
  * In C++ each file that includes this has a static object of one byte, before the file's own static objects. The
- * first of all such to be made starts the allocator, the last to go ends it: so it outlives every static object
- * that is defined below the include. Used earlier than that, it starts by itself.
+ * first of all such to be made starts the allocator. Used earlier than that, it starts by itself. The last to go gives
+ * unused memory back, and ends nothing: the file may be a plugin's, and the program that closes the plugin may have
+ * blocks, and threads that use them. Only xalloc_destroy ends the allocator.
  *
  * None of these short names is in the library: they are inline functions here, over loam_x* ones.
  */
@@ -62,7 +63,7 @@ LOAM_API void loam_xfree_at(void *p, const char *file, unsigned line) LOAM_NOEXC
 LOAM_API void loam_xalloc_stats(loam_print *print, void *context) LOAM_NOEXCEPT;
 LOAM_API void loam_xalloc_init(void) LOAM_NOEXCEPT;
 LOAM_API void loam_xalloc_destroy(void) LOAM_NOEXCEPT;
-/* Counted: the first begin starts, the end that belongs to it destroys. */
+/* Counted: the first begin starts, the end that belongs to it gives unused memory back. */
 LOAM_API void loam_xalloc_begin(void) LOAM_NOEXCEPT;
 LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
 
@@ -113,8 +114,7 @@ static inline void xalloc_stats(void) { loam_xalloc_stats(loam_xalloc_to_stdout_
 /* Starts it, unless it is started: before there are threads, in C. Not needed but where memory has to be there
  * from the first, or locks want their init. */
 static inline void xalloc_init(void) { loam_xalloc_init(); }
-/* Gives all memory back. No other thread may be using it. Never in a program with C++ files that start and end it by
- * themselves. xmalloc starts it anew. */
+/* Gives all memory back, objects in use too. No other thread may be using it, nor a plugin. xmalloc starts it anew. */
 static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 
 #endif /* XALLOCATOR_NO_SHORT_NAMES */
@@ -163,6 +163,9 @@ LOAM_END
 
 #include "loam/detail.hpp"
 #include "loam/pool.h"
+#if __STDC_HOSTED__
+#include "loam/unload.h"
+#endif
 
 #include <cstddef>
 #include <new>
@@ -170,6 +173,8 @@ LOAM_END
 namespace loam {
 
 namespace detail {
+
+struct class_allocator_end;
 
 /* The largest power of two that divides both size and `most`, a power of two. */
 constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcept {
@@ -248,6 +253,8 @@ class Allocator {
     }
 
   private:
+    friend struct detail::class_allocator_end;
+
     bool start() noexcept {
         loam_pool_options options = {};
         options.align = align_;
@@ -286,7 +293,7 @@ template <typename T, unsigned N> class AllocatorPool : public Allocator {
 
 namespace detail {
 
-/* Never ends: objects of a class may be deleted by destructors of any static ones. Blocks are aligned to 64 as far as
+/* No destructor ends it: objects of a class may be deleted by destructors of any static ones. Blocks are aligned to 64 as far as
  * their size is a multiple of it, so that classes derived from theirs find what they need. align 0 selects the largest
  * alignment that a class of that size can have, up to a page. */
 struct class_allocator {
@@ -320,9 +327,31 @@ struct class_allocator {
     };
 };
 
+/* It leaves when its module is unloaded. */
+struct class_allocator_end {
+#if __STDC_HOSTED__
+    explicit class_allocator_end(const Allocator &allocator) noexcept {
+        node.run = run;
+        node.what = const_cast<Allocator *>(&allocator);
+        loam_unload_add(&at_unload, &node);
+    }
+    static void run(void *what) {
+        auto *allocator = static_cast<Allocator *>(what);
+        if (allocator->started_) loam_pool_leave(&allocator->pool_);
+        allocator->started_ = false;
+    }
+    loam_unload node = {};
+#else /* there are no modules */
+    constexpr explicit class_allocator_end(const Allocator &) noexcept {}
+#endif
+};
+
 } // namespace detail
 
 } // namespace loam
+
+#define LOAM_CLASS_END_(number) LOAM_CLASS_END_OF_(number)
+#define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
  * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived from
@@ -367,7 +396,8 @@ struct class_allocator {
 
 #define IMPLEMENT_ALLOCATOR(Class, objects, memory) \
     ::loam::detail::class_allocator Class::loam_allocator_(sizeof(Class), (objects), (memory), \
-                                                           #Class, alignof(Class));
+                                                           #Class, alignof(Class)); \
+    static ::loam::detail::class_allocator_end LOAM_CLASS_END_(__COUNTER__)(Class::allocator());
 
 /* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and std::nothrow ones too, are
  * xmalloc and xfree. Members that follow the macro are public. */

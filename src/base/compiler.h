@@ -37,8 +37,13 @@
 #define LM_PREFETCH(address) __builtin_prefetch(address)
 
 /* Initial-exec: one load finds the variable, no call, no lazy allocation; its price is a few bytes
- * of static TLS, which a library opened late can still get. */
+ * of static TLS, which a library opened late can still get. A build with -DLOAM_TLS_MODEL=global-dynamic
+ * needs none: a call finds the variable, and the first call of a thread allocates. */
+#if LOAM_TLS_DYNAMIC
+#define LM_TLS __thread
+#else
 #define LM_TLS __thread __attribute__((tls_model("initial-exec")))
+#endif
 
 #if defined(__SANITIZE_THREAD__)
 #define LM_TSAN 1

@@ -177,6 +177,15 @@ void loam_pool_deinit(loam_pool *pool) {
     if (home_bytes != 0) loam_source_put(source, pool, home_bytes);
 }
 
+void loam_pool_leave(loam_pool *pool) {
+    loam_usage usage;
+    loam_pool_usage(pool, &usage);
+    if (usage.objects == 0)
+        loam_pool_deinit(pool);
+    else
+        lm_entry_deinit(&pool->entry);
+}
+
 void loam_pool_destroy(loam_pool *pool) {
     if (pool != NULL) loam_pool_deinit(pool);
 }

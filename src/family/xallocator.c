@@ -1,10 +1,12 @@
 /* xallocator.c: the one set of blocks behind xmalloc (loam/xallocator.h): when it starts and ends.
  *
- *   state: none ──> starting ──> ready ──> none
+ *   state: none ──> starting ──> ready ──> none      the last: by xalloc_destroy alone
  *                  (one thread; others wait)
  *
- * Whoever comes first starts it, whatever the order of static objects. Ended, it takes nothing back: what the
- * program frees too late lies in memory that is somebody else's by then.
+ * Whoever comes first starts it, whatever the order of static objects. The last C++ file to go ends nothing: it may
+ * belong to a plugin that is closed while a program in C, which no static object counts for, has blocks and threads.
+ * Unused memory goes back then. After xalloc_destroy a free does nothing, because the block lies in memory that has
+ * another owner by then.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS
@@ -16,7 +18,7 @@ enum { NONE, STARTING, READY };
 
 static loam_blocks the_blocks;
 static unsigned state; /* acquire and release: the_blocks is set up by who sees READY */
-static unsigned files; /* that have begun and not ended; relaxed: nothing is read because of it */
+static unsigned files; /* atomic: number of C++ files that have begun and not ended */
 
 __attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) {
 #if LM_HOSTED
@@ -53,7 +55,8 @@ void loam_xalloc_begin(void) {
     if (lm_add_relaxed(&files, 1) == 0) loam_xalloc_init();
 }
 void loam_xalloc_end(void) {
-    if (lm_sub_release(&files, 1) == 1) loam_xalloc_destroy();
+    /* Relaxed: nothing is read because of the count. */
+    if (lm_add_relaxed(&files, 0u - 1) == 1 && ready()) (void)loam_blocks_trim(&the_blocks);
 }
 
 void *loam_xmalloc_at(size_t bytes, const char *file, unsigned line) {

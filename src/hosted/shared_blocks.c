@@ -28,8 +28,7 @@
 enum { PLACES = 64 };
 
 static loam_blocks_cache *nowhere[PLACES]; /* of threads without a table: stays NULL */
-__thread loam_blocks_cache **loam_blocks_caches __attribute__((tls_model("initial-exec"))) =
-    nowhere;
+__thread loam_blocks_cache **loam_blocks_caches LOAM_TLS = nowhere;
 /* No table from now on. */
 static LM_TLS bool ended;
 

@@ -223,6 +223,11 @@ typedef struct exit_hook {
     bool (*run)(void *, unsigned);
 } exit_hook_t;
 
+#if LM_PINNED /* libloam.a's: the destructors below may be in a module that its program closes */
+void lm_module_pin(void);
+void (*const lm_thread_pinned_by)(void) = lm_module_pin; /* so that it is linked (linux_module.c) */
+#endif
+
 static LM_AT_START exit_hook_t hooks[HOOKS];
 static LM_AT_START lm_lock_t hook_lock;
 

@@ -20,6 +20,7 @@ import sys
 # Functions of libc, by name: where loam calls them.
 CALLED = {
     "__chk_fail": "at the end of a fortified copy's report; it does not return",
+    "__cxa_atexit": "when a module's first pool of a class is made, without a lock",
     "__cxa_finalize": "as the library ends, by the compiler's start files",
     "__errno_location": "as a call of the program ends, after the locks are released",
     "__register_atfork": "once, as the heap starts, without a lock",
@@ -58,7 +59,7 @@ NOT_LIBC = {
     "loam_config",
 }
 CXX = ("_Unwind_", "_Z", "__cxa_allocate", "__cxa_begin", "__cxa_end", "__cxa_throw", "__gxx_")
-NOT_LIBC_PREFIXES = ("_ITM_", "__asan_", *CXX)
+NOT_LIBC_PREFIXES = ("_ITM_", "__asan_", "__tsan_", *CXX)
 
 
 def undefined(library):
