@@ -44,6 +44,8 @@ check: ## the layers, the layout of the code, the test of each promise, and mist
 	python3 scripts/check_layers.py
 	python3 scripts/check_promises.py --self-test
 	python3 scripts/check_promises.py
+	python3 scripts/safe_names.py --self-test
+	python3 scripts/safe_names.py
 	scripts/check_format
 
 format: ## lay the code out as .clang-format says

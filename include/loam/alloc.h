@@ -23,6 +23,8 @@
 #ifndef LOAM_ALLOC_H
 #define LOAM_ALLOC_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <stdbool.h>
@@ -122,7 +124,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_alloc_alloc_at(loam_alloc alloc, size_t by
                                                      const char *file,
                                                      unsigned line) LOAM_NOEXCEPT {
     if (LOAM_UNLIKELY(alloc.functions == NULL)) return NULL;
-    return alloc.functions->alloc(alloc.self, bytes, align, file, line);
+    return (alloc.functions->alloc)(alloc.self, bytes, align, file, line);
 }
 #define loam_alloc_alloc(alloc, bytes, align) loam_alloc_alloc_at(alloc, bytes, align, LOAM_HERE)
 
@@ -145,7 +147,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_alloc_realloc_at(loam_alloc alloc, void *p
                                                        size_t bytes, size_t align, const char *file,
                                                        unsigned line) LOAM_NOEXCEPT {
     if (LOAM_UNLIKELY(alloc.functions == NULL)) return NULL;
-    return alloc.functions->realloc(alloc.self, p, old_bytes, bytes, align, file, line);
+    return (alloc.functions->realloc)(alloc.self, p, old_bytes, bytes, align, file, line);
 }
 #define loam_alloc_realloc(alloc, p, old_bytes, bytes, align) \
     loam_alloc_realloc_at(alloc, p, old_bytes, bytes, align, LOAM_HERE)
@@ -155,7 +157,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_alloc_realloc_at(loam_alloc alloc, void *p
 LOAM_INLINE void loam_alloc_free_at(loam_alloc alloc, void *p, size_t bytes, size_t align,
                                     const char *file, unsigned line) LOAM_NOEXCEPT {
     if (LOAM_LIKELY(alloc.functions != NULL))
-        alloc.functions->free(alloc.self, p, bytes, align, file, line);
+        (alloc.functions->free)(alloc.self, p, bytes, align, file, line);
     else
         loam_alloc_free_from_none(p, file, line);
 }
@@ -178,5 +180,7 @@ LOAM_INLINE bool loam_alloc_is_same(loam_alloc a, loam_alloc b) LOAM_NOEXCEPT {
 }
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -12,6 +12,8 @@
 #ifndef LOAM_ALLOC_HPP
 #define LOAM_ALLOC_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/alloc.h"
 #include "loam/detail.hpp"
 
@@ -79,5 +81,7 @@ template <typename T> class alloc_allocator {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

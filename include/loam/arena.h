@@ -26,6 +26,8 @@
 #ifndef LOAM_ARENA_H
 #define LOAM_ARENA_H
 
+#include "loam/names_begin.h"
+
 #include "loam/heap.h"
 #include "loam/types.h"
 
@@ -133,5 +135,7 @@ LOAM_API unsigned loam_numa_nodes(void) LOAM_NOEXCEPT;
 LOAM_API int loam_numa_node(void) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -39,6 +39,8 @@
 #ifndef LOAM_BLOCKS_H
 #define LOAM_BLOCKS_H
 
+#include "loam/names_begin.h"
+
 #include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
@@ -95,7 +97,7 @@ typedef struct loam_blocks_options {
     const char *name; /* for the registry; not copied; may be NULL */
 } loam_blocks_options;
 
-typedef void *loam_blocks_link __attribute__((may_alias)); /* of free blocks */
+typedef void *loam_blocks_link __attribute__((__may_alias__)); /* of free blocks */
 
 /* ---- What follows is private to loam, up to the functions ---- */
 
@@ -116,7 +118,7 @@ typedef struct loam_blocks_slab {
 typedef struct loam_blocks_cached {
     struct loam_blocks_cached *below;
     uintptr_t depth;
-} __attribute__((may_alias)) loam_blocks_cached;
+} __attribute__((__may_alias__)) loam_blocks_cached;
 
 typedef struct loam_blocks_list {
     loam_blocks_cached *head;
@@ -382,5 +384,7 @@ LOAM_END
 #if LOAM_METER && LOAM_METER_HOOKS
 #include "loam/meter_blocks.h"
 #endif
+
+#include "loam/names_end.h"
 
 #endif

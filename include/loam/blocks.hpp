@@ -11,6 +11,8 @@
 #ifndef LOAM_BLOCKS_HPP
 #define LOAM_BLOCKS_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/blocks.h"
 #include "loam/detail.hpp"
 
@@ -215,5 +217,7 @@ using blocks_istringstream =
     std::basic_istringstream<char, std::char_traits<char>, blocks_allocator<char>>;
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

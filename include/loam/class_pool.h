@@ -17,6 +17,8 @@
 #ifndef LOAM_CLASS_POOL_H
 #define LOAM_CLASS_POOL_H
 
+#include "loam/names_begin.h"
+
 #include "loam/pool.h"
 
 LOAM_BEGIN
@@ -40,5 +42,7 @@ LOAM_API loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) 
 LOAM_API size_t loam_class_pools_trim(void) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef LOAM_DETAIL_HPP
 #define LOAM_DETAIL_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <cstddef>
@@ -124,5 +126,7 @@ template <typename T> void *whole_of(T *object) noexcept {
 #define LOAM_FORWARD_8_ LOAM_FORWARD_7_, std::forward<A8>(a8)
 #define LOAM_FOR_EACH_ARITY_(Form) \
     Form(0) Form(1) Form(2) Form(3) Form(4) Form(5) Form(6) Form(7) Form(8)
+
+#include "loam/names_end.h"
 
 #endif

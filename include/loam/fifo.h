@@ -29,6 +29,8 @@
 #ifndef LOAM_FIFO_H
 #define LOAM_FIFO_H
 
+#include "loam/names_begin.h"
+
 #include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
@@ -82,7 +84,7 @@ typedef struct loam_fifo {
     uintptr_t owner;  /* the thread that allocates, of a checked one; atomic */
     loam_entry entry;
     /* Other threads write this; its own cache line. Atomic. */
-    __attribute__((aligned(64))) uintptr_t notices;
+    __attribute__((__aligned__(64))) uintptr_t notices;
 } loam_fifo;
 
 /* ---- Setting up ---- */
@@ -267,5 +269,7 @@ LOAM_END
 #if LOAM_METER && LOAM_METER_HOOKS
 #include "loam/meter_fifo.h"
 #endif
+
+#include "loam/names_end.h"
 
 #endif

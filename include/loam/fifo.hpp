@@ -14,6 +14,8 @@
 #ifndef LOAM_FIFO_HPP
 #define LOAM_FIFO_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/detail.hpp"
 #include "loam/fifo.h"
 
@@ -181,5 +183,7 @@ template <typename T> class fifo_allocator {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

@@ -25,6 +25,8 @@
 #ifndef LOAM_HANDLERS_H
 #define LOAM_HANDLERS_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <stdbool.h>
@@ -81,5 +83,7 @@ LOAM_API void loam_error_register(loam_error_handler handler, void *argument) LO
 LOAM_API void loam_oom_register(loam_oom_handler handler, void *argument) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

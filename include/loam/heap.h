@@ -31,6 +31,8 @@
 #ifndef LOAM_HEAP_H
 #define LOAM_HEAP_H
 
+#include "loam/names_begin.h"
+
 #include "loam/malloc.h"
 
 #include <stdbool.h>
@@ -228,5 +230,7 @@ LOAM_API void loam_heap_usage(loam_heap *heap, loam_heap_numbers *numbers) LOAM_
     LOAM_NONNULL(1) LOAM_NONNULL(2);
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -15,6 +15,8 @@
 #ifndef LOAM_HEAP_HPP
 #define LOAM_HEAP_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/detail.hpp"
 #include "loam/heap.h"
 #include "loam/malloc.h"
@@ -160,5 +162,7 @@ template <typename T> class heap_allocator {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

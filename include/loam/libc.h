@@ -13,6 +13,8 @@
 #ifndef LOAM_LIBC_H
 #define LOAM_LIBC_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <malloc.h>
@@ -52,5 +54,7 @@ LOAM_API int loam_malloc_trim(size_t pad) LOAM_NOEXCEPT;
 LOAM_API int loam_mallopt(int parameter, int value) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -28,6 +28,8 @@
 #ifndef LOAM_LIMITS_H
 #define LOAM_LIMITS_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <stddef.h>
@@ -70,5 +72,7 @@ typedef struct loam_limits {
 LOAM_API void loam_limit_get(loam_limits *limits) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -24,6 +24,8 @@
 #ifndef LOAM_LOAM_H
 #define LOAM_LOAM_H
 
+#include "loam/names_begin.h"
+
 #include "loam/alloc.h"
 #include "loam/arena.h"
 #include "loam/blocks.h"
@@ -43,5 +45,7 @@
 #include "loam/source.h"
 #include "loam/stack.h"
 #include "loam/stats.h"
+
+#include "loam/names_end.h"
 
 #endif

@@ -24,6 +24,8 @@
 #ifndef LOAM_MALLOC_H
 #define LOAM_MALLOC_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 LOAM_BEGIN
@@ -290,5 +292,7 @@ LOAM_API void loam_worker_allow(int allowed) LOAM_NOEXCEPT;
 LOAM_API int loam_version(void) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

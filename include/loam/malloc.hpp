@@ -18,6 +18,8 @@
 #ifndef LOAM_MALLOC_HPP
 #define LOAM_MALLOC_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/detail.hpp"
 #include "loam/malloc.h"
 
@@ -133,5 +135,7 @@ class malloc_resource final : public std::pmr::memory_resource {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

@@ -17,6 +17,8 @@
 #ifndef LOAM_MALLOC_MORE_H
 #define LOAM_MALLOC_MORE_H
 
+#include "loam/names_begin.h"
+
 #include "loam/malloc.h"
 
 #include <stdbool.h>
@@ -74,5 +76,7 @@ LOAM_API bool loam_contains(const void *p) LOAM_NOEXCEPT;
 LOAM_API unsigned loam_page_utilization(const void *p) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -39,6 +39,8 @@
 #ifndef LOAM_METER_H
 #define LOAM_METER_H
 
+#include "loam/names_begin.h"
+
 #include "loam/registry.h"
 
 #include <stdbool.h>
@@ -195,5 +197,7 @@ LOAM_INLINE void loam_meter_print(int fd) LOAM_NOEXCEPT { (void)fd; }
 #endif
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef LOAM_METER_BLOCKS_H
 #define LOAM_METER_BLOCKS_H
 
+#include "loam/names_begin.h"
+
 #include "loam/blocks.h"
 
 #if LOAM_METER && LOAM_METER_HOOKS
@@ -65,5 +67,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_blocks_realloc_metered(loam_blocks *blocks
 LOAM_END
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

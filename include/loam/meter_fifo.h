@@ -8,6 +8,8 @@
 #ifndef LOAM_METER_FIFO_H
 #define LOAM_METER_FIFO_H
 
+#include "loam/names_begin.h"
+
 #include "loam/fifo.h"
 
 #if LOAM_METER && LOAM_METER_HOOKS
@@ -80,5 +82,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_metered(loam_fifo *fifo, void
 LOAM_END
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef LOAM_METER_POOL_H
 #define LOAM_METER_POOL_H
 
+#include "loam/names_begin.h"
+
 #include "loam/pool.h"
 
 #if LOAM_METER && LOAM_METER_HOOKS
@@ -70,5 +72,7 @@ LOAM_INLINE void loam_shared_pool_free_metered(loam_shared_pool *pool, void *blo
 LOAM_END
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

@@ -32,6 +32,8 @@
 #ifndef LOAM_METER_REGION_H
 #define LOAM_METER_REGION_H
 
+#include "loam/names_begin.h"
+
 #include "loam/region.h"
 
 #if LOAM_METER && LOAM_METER_HOOKS
@@ -165,5 +167,7 @@ LOAM_INLINE LOAM_NODISCARD char *loam_region_strndup_metered(loam_region *region
 LOAM_END
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef LOAM_METER_RING_H
 #define LOAM_METER_RING_H
 
+#include "loam/names_begin.h"
+
 #include "loam/ring.h"
 
 #if LOAM_METER && LOAM_METER_HOOKS
@@ -65,5 +67,7 @@ LOAM_INLINE void loam_ring_free_metered(loam_ring *ring, void *p, size_t bytes, 
 LOAM_END
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

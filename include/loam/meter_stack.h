@@ -4,6 +4,8 @@
 #ifndef LOAM_METER_STACK_H
 #define LOAM_METER_STACK_H
 
+#include "loam/names_begin.h"
+
 #include "loam/stack.h"
 
 #if LOAM_METER && LOAM_METER_HOOKS
@@ -139,5 +141,7 @@ LOAM_INLINE void loam_stack_scope_end_metered(loam_stack_scope *scope) {
 LOAM_END
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

@@ -18,13 +18,15 @@
 #ifndef LOAM_NEW_DELETE_HPP
 #define LOAM_NEW_DELETE_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/malloc.hpp"
 
 #include <cstddef>
 #include <new>
 
 /* Out of line: a compiler that sees through one of a pair, but not the other, would take them for a mistake. */
-#define LOAM_OPERATOR LOAM_API __attribute__((noinline))
+#define LOAM_OPERATOR LOAM_API __attribute__((__noinline__))
 
 /* ---- new ---- */
 
@@ -79,5 +81,7 @@ LOAM_OPERATOR void operator delete[](void *p, std::align_val_t, const std::nothr
 }
 
 #undef LOAM_OPERATOR
+
+#include "loam/names_end.h"
 
 #endif

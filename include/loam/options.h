@@ -22,6 +22,8 @@
 #ifndef LOAM_OPTIONS_H
 #define LOAM_OPTIONS_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 LOAM_BEGIN
@@ -74,5 +76,7 @@ LOAM_API const char *loam_option_name(size_t index) LOAM_NOEXCEPT;
 LOAM_API void loam_options_print(void) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -22,6 +22,8 @@
 #ifndef LOAM_POOL_H
 #define LOAM_POOL_H
 
+#include "loam/names_begin.h"
+
 #include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
@@ -54,7 +56,7 @@ typedef struct loam_pool_options {
 
 /* ---- Members below are private ---- */
 
-typedef void *loam_pool_link __attribute__((may_alias));
+typedef void *loam_pool_link __attribute__((__may_alias__));
 
 typedef struct loam_pool_cut {
     void *free;        /* first free block */
@@ -395,5 +397,7 @@ LOAM_END
 #if LOAM_METER && LOAM_METER_HOOKS
 #include "loam/meter_pool.h"
 #endif
+
+#include "loam/names_end.h"
 
 #endif

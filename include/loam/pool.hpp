@@ -18,6 +18,8 @@
 #ifndef LOAM_POOL_HPP
 #define LOAM_POOL_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/detail.hpp"
 #include "loam/pool.h"
 
@@ -359,5 +361,7 @@ template <typename T> class pool_allocator {
 } // namespace loam
 
 #include "loam/pooled.hpp"
+
+#include "loam/names_end.h"
 
 #endif

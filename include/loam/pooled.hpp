@@ -16,6 +16,8 @@
 #ifndef LOAM_POOLED_HPP
 #define LOAM_POOLED_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/class_pool.h"
 #include "loam/detail.hpp"
 
@@ -276,5 +278,7 @@ class pooled {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

@@ -7,6 +7,8 @@
 #ifndef LOAM_PORT_H
 #define LOAM_PORT_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <stdbool.h>
@@ -19,7 +21,7 @@ LOAM_BEGIN
 void loam_port_write(const char *text, size_t bytes) LOAM_NOEXCEPT;
 
 /* A mistake was found, and reported: must not return. Default: the compiler's trap, on a Cortex-M a fault. */
-void loam_port_abort(void) LOAM_NOEXCEPT __attribute__((noreturn));
+void loam_port_abort(void) LOAM_NOEXCEPT __attribute__((__noreturn__));
 
 /* Around the list of named and checked allocators: needed iff allocators are set up, ended or listed by more
  * than one thread or interrupt. Lock 0 is held while loam_registry_... looks into allocators, and when one ends; lock
@@ -39,5 +41,7 @@ unsigned loam_port_thread(void) LOAM_NOEXCEPT;
 void loam_port_ignore_mistakes(bool ignore) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

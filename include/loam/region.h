@@ -35,6 +35,8 @@
 #ifndef LOAM_REGION_H
 #define LOAM_REGION_H
 
+#include "loam/names_begin.h"
+
 #include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
@@ -460,7 +462,7 @@ LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_close_fd(loam_region *r
 LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const char *file,
                                                      unsigned line, const char *format,
                                                      ...) LOAM_NOEXCEPT
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((__format__(__printf__, 4, 5)));
 #define loam_region_sprintf(region, ...) loam_region_sprintf_at(region, LOAM_HERE, __VA_ARGS__)
 
 /* Appends to a string: text is one of this region's strdup, strndup, sprintf or appendf, as long as that made it, and ends
@@ -471,7 +473,7 @@ LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const 
 LOAM_API LOAM_NODISCARD char *
 loam_region_appendf_at(loam_region *region, char *text, size_t *length, const char *file,
                        unsigned line, const char *format, ...) LOAM_NOEXCEPT
-    __attribute__((format(printf, 6, 7)));
+    __attribute__((__format__(__printf__, 6, 7)));
 #define loam_region_appendf(region, text, length, ...) \
     loam_region_appendf_at(region, text, length, LOAM_HERE, __VA_ARGS__)
 
@@ -480,5 +482,7 @@ LOAM_END
 #if LOAM_METER && LOAM_METER_HOOKS
 #include "loam/meter_region.h"
 #endif
+
+#include "loam/names_end.h"
 
 #endif

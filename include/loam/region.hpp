@@ -15,6 +15,8 @@
 #ifndef LOAM_REGION_HPP
 #define LOAM_REGION_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/detail.hpp"
 #include "loam/region.h"
 
@@ -263,5 +265,7 @@ template <typename T> class region_allocator {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

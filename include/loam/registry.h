@@ -8,6 +8,8 @@
 #ifndef LOAM_REGISTRY_H
 #define LOAM_REGISTRY_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 LOAM_BEGIN
@@ -53,5 +55,7 @@ LOAM_API size_t loam_registry_check(void) LOAM_NOEXCEPT;
 LOAM_API size_t loam_registry_leaks(void) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -21,6 +21,8 @@
 #ifndef LOAM_RING_H
 #define LOAM_RING_H
 
+#include "loam/names_begin.h"
+
 #include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
@@ -173,5 +175,7 @@ LOAM_END
 #if LOAM_METER && LOAM_METER_HOOKS
 #include "loam/meter_ring.h"
 #endif
+
+#include "loam/names_end.h"
 
 #endif

@@ -30,6 +30,8 @@
 #ifndef LOAM_SAMPLING_H
 #define LOAM_SAMPLING_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 #include <stddef.h>
@@ -68,5 +70,7 @@ LOAM_API size_t loam_sampling_trace(const void *p, int of_free, void **frames,
                                     size_t most) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -22,6 +22,8 @@
 #ifndef LOAM_SOURCE_H
 #define LOAM_SOURCE_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 LOAM_BEGIN
@@ -57,10 +59,10 @@ typedef struct loam_source {
 } loam_source;
 
 LOAM_INLINE void *loam_source_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
-    return source->get(source, bytes, align, got);
+    return (source->get)(source, bytes, align, got);
 }
 LOAM_INLINE void loam_source_put(loam_source *source, void *chunk, size_t got) {
-    source->put(source, chunk, got);
+    (source->put)(source, chunk, got);
 }
 
 /* ---- Sources that need no operating system ---- */
@@ -143,5 +145,7 @@ LOAM_API LOAM_NODISCARD int loam_reserve_init(loam_reserve *reserve, size_t byte
 LOAM_API void loam_reserve_deinit(loam_reserve *reserve) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -30,6 +30,8 @@
 #ifndef LOAM_STACK_H
 #define LOAM_STACK_H
 
+#include "loam/names_begin.h"
+
 #include "loam/meter.h"
 #include "loam/registry.h"
 #include "loam/source.h"
@@ -397,7 +399,7 @@ LOAM_INLINE int loam_thread_stack_init(loam_source *source, const loam_stack_opt
 LOAM_API LOAM_NODISCARD char *loam_stack_sprintf_at(loam_stack *stack, const char *file,
                                                     unsigned line, const char *format,
                                                     ...) LOAM_NOEXCEPT
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((__format__(__printf__, 4, 5)));
 #define loam_stack_sprintf(stack, ...) loam_stack_sprintf_at(stack, LOAM_HERE, __VA_ARGS__)
 
 /* What LOAM_SCOPE declares: a frame that ends with the variable. */
@@ -424,7 +426,7 @@ LOAM_INLINE void loam_stack_scope_end(loam_stack_scope *scope) {
 #define LOAM_STACK_SCOPE(stack) \
     LOAM_SCOPE_ATTRIBUTES_ loam_stack_scope LOAM_SCOPE_NAME_(__LINE__) = \
         loam_stack_scope_begin(stack, LOAM_HERE)
-#define LOAM_SCOPE_ATTRIBUTES_ __attribute__((cleanup(loam_stack_scope_end), unused))
+#define LOAM_SCOPE_ATTRIBUTES_ __attribute__((__cleanup__(loam_stack_scope_end), __unused__))
 
 /* In this thread's newest frame: what the functions above do. */
 #define LOAM_SCOPE_NEW(T) LOAM_STACK_NEW(loam_thread_stack(), T)
@@ -445,5 +447,7 @@ LOAM_END
 #if LOAM_METER && LOAM_METER_HOOKS
 #include "loam/meter_stack.h"
 #endif
+
+#include "loam/names_end.h"
 
 #endif

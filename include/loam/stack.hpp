@@ -15,6 +15,8 @@
 #ifndef LOAM_STACK_HPP
 #define LOAM_STACK_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/detail.hpp"
 #include "loam/stack.h"
 
@@ -71,7 +73,7 @@ class scope {
     }
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;
-    __attribute__((always_inline)) ~scope() { loam_stack_pop_at(stack_, frame_, nullptr, 0); }
+    __attribute__((__always_inline__)) ~scope() { loam_stack_pop_at(stack_, frame_, nullptr, 0); }
 
     /* In the newest frame, which is this one as long as no other was begun. */
 #define LOAM_FORM_(n) \
@@ -175,5 +177,7 @@ template <typename T> class stack_allocator {
 };
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif

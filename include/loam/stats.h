@@ -28,6 +28,8 @@
 #ifndef LOAM_STATS_H
 #define LOAM_STATS_H
 
+#include "loam/names_begin.h"
+
 #include "loam/heap.h"
 #include "loam/types.h"
 
@@ -131,5 +133,7 @@ LOAM_API int loam_stats_json_of(const loam_stats_t *stats, char *buffer,
 LOAM_API void loam_stats_reset(void) LOAM_NOEXCEPT;
 
 LOAM_END
+
+#include "loam/names_end.h"
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef LOAM_TYPES_H
 #define LOAM_TYPES_H
 
+#include "loam/names_begin.h"
+
 #include <stddef.h>
 
 #define LOAM_VERSION_MAJOR 0
@@ -20,7 +22,7 @@
 #define LOAM_NOEXCEPT
 #endif
 
-#define LOAM_API __attribute__((visibility("default")))
+#define LOAM_API __attribute__((__visibility__("default")))
 /* How code finds the library's thread-local variables: by one load; by a call for a library that was built with
  * -DLOAM_TLS_MODEL=global-dynamic. Its CMake targets and its loam.pc define LOAM_TLS_DYNAMIC as 1. */
 #if defined(LOAM_TLS_DYNAMIC) && LOAM_TLS_DYNAMIC
@@ -28,12 +30,12 @@
 #else
 #define LOAM_TLS __attribute__((__tls_model__("initial-exec")))
 #endif
-#define LOAM_NODISCARD __attribute__((warn_unused_result))
-/* With underlines: loam/override.h makes malloc a macro. */
-#define LOAM_MALLOC __attribute__((__malloc__, warn_unused_result))
-#define LOAM_SIZE(arg) __attribute__((alloc_size(arg)))
-#define LOAM_SIZES(a, b) __attribute__((alloc_size(a, b)))
-#define LOAM_ALIGN(arg) __attribute__((alloc_align(arg)))
+#define LOAM_NODISCARD __attribute__((__warn_unused_result__))
+/* Attributes have underlines: a program may have macros of the plain names, as override.h has one of malloc. */
+#define LOAM_MALLOC __attribute__((__malloc__, __warn_unused_result__))
+#define LOAM_SIZE(arg) __attribute__((__alloc_size__(arg)))
+#define LOAM_SIZES(a, b) __attribute__((__alloc_size__(a, b)))
+#define LOAM_ALIGN(arg) __attribute__((__alloc_align__(arg)))
 /* The pointer comes from a function whose results `release` takes as its first argument: gcc warns where another one
  * gets it (-Wmismatched-dealloc), and where it is used afterwards (-Wuse-after-free). _SECOND: as its second argument.
  * clang knows nothing like it. */
@@ -52,9 +54,9 @@
 #define LOAM_COMMON __attribute__((__common__))
 #endif
 /* This argument must not be NULL. */
-#define LOAM_NONNULL(arg) __attribute__((nonnull(arg)))
-#define LOAM_COLD __attribute__((cold))
-#define LOAM_INLINE static inline __attribute__((always_inline))
+#define LOAM_NONNULL(arg) __attribute__((__nonnull__(arg)))
+#define LOAM_COLD __attribute__((__cold__))
+#define LOAM_INLINE static __inline__ __attribute__((__always_inline__))
 #define LOAM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LOAM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -83,5 +85,7 @@ typedef enum loam_flags {
     LOAM_THREADS = 4, /* may be used by several threads at once */
     LOAM_FIXED = 8,   /* never asks its source for more than it was set up with */
 } loam_flags;
+
+#include "loam/names_end.h"
 
 #endif

@@ -13,6 +13,8 @@
 #ifndef LOAM_UNLOAD_H
 #define LOAM_UNLOAD_H
 
+#include "loam/names_begin.h"
+
 #include "loam/types.h"
 
 LOAM_BEGIN
@@ -46,5 +48,7 @@ __attribute__((__visibility__("hidden"), __destructor__(101), __used__)) inline 
 } // namespace loam
 
 #endif
+
+#include "loam/names_end.h"
 
 #endif

@@ -33,6 +33,8 @@
 #ifndef LOAM_XALLOCATOR_H
 #define LOAM_XALLOCATOR_H
 
+#include "loam/names_begin.h"
+
 #include "loam/blocks.h"
 
 #if __STDC_HOSTED__
@@ -138,7 +140,7 @@ extern char loam_xalloc_memory_[];
 LOAM_COMMON char loam_xalloc_memory_[LOAM_XALLOC_BYTES_] __attribute__((__aligned__(16)));
 #endif
 /* One for all files that were compiled so: weak, and in front of the library's. */
-__attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT {
+__attribute__((__weak__)) const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT {
     static const uint32_t classes[] = {16, 32, 64, 128, 256, 400, 512, 768, 1024, 2048, 4096};
     static loam_blocks_options options;
     options.classes = classes;
@@ -458,7 +460,7 @@ struct class_allocator_end {
     static void operator delete[](void *, void *) noexcept {}
 
 #ifndef XALLOCATOR_MANUAL
-static const ::loam::detail::xalloc_file loam_xalloc_file_ __attribute__((unused));
+static const ::loam::detail::xalloc_file loam_xalloc_file_ __attribute__((__unused__));
 #endif
 #if !defined(XALLOCATOR_IN_NAMESPACE) && \
     !defined(XALLOCATOR_NO_SHORT_NAMES) /* where the program has an Allocator of its own */
@@ -467,5 +469,7 @@ using loam::AllocatorPool;
 #endif
 
 #endif /* __cplusplus */
+
+#include "loam/names_end.h"
 
 #endif

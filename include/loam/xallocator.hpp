@@ -12,6 +12,8 @@
 #ifndef LOAM_XALLOCATOR_HPP
 #define LOAM_XALLOCATOR_HPP
 
+#include "loam/names_begin.h"
+
 #include "loam/xallocator.h"
 
 #include <deque>
@@ -111,5 +113,7 @@ template <typename T, typename... Args>
 }
 
 } // namespace loam
+
+#include "loam/names_end.h"
 
 #endif
