@@ -156,7 +156,7 @@ def faults(folder):
 # In the text of loam's macros: types, and what C++ has no other name for.
 # The last line: names that xallocator's users call.
 ALLOWED = set(KEYWORDS) | set(KEYWORDS_CXX) | set(BOOL) | LIBRARY
-ALLOWED |= {"std", "size_t", "uint32_t", "align_val_t", "nothrow_t", "nothrow", "loam", "detail", "class_pool", "class_allocator", "class_allocator_end", "class_pool_tag", "need"}
+ALLOWED |= {"std", "size_t", "uint32_t", "align_val_t", "nothrow_t", "nothrow", "loam", "detail", "class_pool", "class_allocator", "class_allocator_end", "class_pool_tag", "need", "checks"}
 ALLOWED |= {"Allocator", "AllocatorPool", "Allocate", "Deallocate", "allocator"}
 # Macros that loam's headers alone use, between the two includes.
 INNER = re.compile(r"LOAM_(?:FORM|FOR_EACH_ARITY|TYPES|ARGUMENTS|FORWARD)_")

@@ -41,8 +41,8 @@ namespace loam {
 class blocks {
   public:
     /* std::bad_alloc iff options are not valid, or the source has no memory. */
-    explicit blocks(const loam_blocks_options &options = {}) {
-        if (loam_blocks_init(&blocks_, &options) != 0) throw std::bad_alloc();
+    explicit blocks(const loam_blocks_options &options = {}, detail::checks checks = LOAM_CHECKS_) {
+        if (loam_blocks_init_flags(&blocks_, &options, checks.flags) != 0) throw std::bad_alloc();
     }
     blocks(const blocks &) = delete;
     blocks &operator=(const blocks &) = delete;
@@ -147,7 +147,9 @@ class blocks {
 /* Blocks of its own for std::pmr. Any size; alignments up to 64 KiB, std::bad_alloc above. */
 class blocks_resource final : public std::pmr::memory_resource {
   public:
-    explicit blocks_resource(const loam_blocks_options &options = {}) : own_(options) {}
+    explicit blocks_resource(const loam_blocks_options &options = {},
+                             detail::checks checks = LOAM_CHECKS_)
+        : own_(options, checks) {}
     blocks &get() noexcept { return own_; }
 
   private:

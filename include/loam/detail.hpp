@@ -15,6 +15,17 @@
 namespace loam {
 namespace detail {
 
+/* What LOAM_CHECKED adds to the flags of an allocator. It is the default argument of each constructor, so that the
+ * file that constructs decides: a constructor that looked at LOAM_CHECKED itself would differ between files, and the
+ * linker keeps one of them (docs/decisions/0046). */
+struct checks {
+    unsigned flags;
+};
+#define LOAM_CHECKS_ \
+    ::loam::detail::checks { (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u) }
+/* The same as a type, for templates that code of the C++ library constructs. */
+using checks_of_file = std::integral_constant<unsigned, (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u)>;
+
 /* What operator new does without memory. */
 [[noreturn]] inline void no_memory() {
 #if defined(__cpp_exceptions)

@@ -43,8 +43,9 @@ namespace detail {
  * object is freed. */
 class fifo {
   public:
-    explicit fifo(const loam_fifo_options &options = {}, loam_source *source = nullptr)
-        : fifo_(loam_fifo_create(source, &options)) {
+    explicit fifo(const loam_fifo_options &options = {}, loam_source *source = nullptr,
+                  detail::checks checks = LOAM_CHECKS_)
+        : fifo_(loam_fifo_create_as(source, &options, checks.flags)) {
         if (fifo_ == nullptr) detail::no_memory();
     }
     /* Takes over one of loam_fifo_create; not nullptr. */

@@ -4,6 +4,7 @@
 #undef Allocate
 #undef Allocator
 #undef AllocatorPool
+#undef Checks
 #undef Class
 #undef Deallocate
 #undef GetAlign
@@ -81,6 +82,9 @@
 #undef cgroup_used
 #undef char
 #undef checked
+#undef checks
+#undef checks_
+#undef checks_of_file
 #undef child
 #undef chunk
 #undef chunk_align

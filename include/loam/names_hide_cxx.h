@@ -10,6 +10,7 @@
 #undef A7
 #undef A8
 #undef Args
+#undef C
 #undef Char
 #undef Equal
 #undef Form
@@ -137,6 +138,7 @@
 #undef here
 #undef i
 #undef in
+#undef integral_constant
 #undef is_always_equal
 #undef is_convertible_v
 #undef is_final_v

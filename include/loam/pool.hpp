@@ -37,13 +37,16 @@ class pool {
   public:
     /* std::bad_alloc iff loam_pool_init fails, for whatever reason. */
     explicit pool(std::size_t block_bytes, const loam_pool_options &options = {},
-                  loam_source *source = nullptr) {
-        if (loam_pool_init(&pool_, source, block_bytes, &options) != 0) throw std::bad_alloc();
+                  loam_source *source = nullptr, detail::checks checks = LOAM_CHECKS_) {
+        if (loam_pool_init_as(&pool_, loam_pool_source_(source), block_bytes, &options,
+                              checks.flags) != 0)
+            throw std::bad_alloc();
     }
     /* Over the caller's memory. */
     pool(void *memory, std::size_t bytes, std::size_t block_bytes,
-         const loam_pool_options &options = {}) {
-        if (loam_pool_init_buffer(&pool_, memory, bytes, block_bytes, &options) != 0)
+         const loam_pool_options &options = {}, detail::checks checks = LOAM_CHECKS_) {
+        if (loam_pool_init_buffer_as(&pool_, memory, bytes, block_bytes, &options, checks.flags) !=
+            0)
             throw std::bad_alloc();
     }
     pool(const pool &) = delete;
@@ -92,8 +95,9 @@ inline loam_pool_options pool_options_for(std::size_t align, loam_pool_options o
 /* Objects of one type. Memory of those still alive when it ends goes back without their destructors. */
 template <typename T> class pool_of {
   public:
-    explicit pool_of(const loam_pool_options &options = {}, loam_source *source = nullptr)
-        : pool_(sizeof(T), detail::pool_options_for(alignof(T), options), source) {}
+    explicit pool_of(const loam_pool_options &options = {}, loam_source *source = nullptr,
+                     detail::checks checks = LOAM_CHECKS_)
+        : pool_(sizeof(T), detail::pool_options_for(alignof(T), options), source, checks) {}
 
     /* A T made of args: make(args...). std::bad_alloc iff there is no memory. What T's constructor throws passes
      * through, and the block is free again. */
@@ -158,8 +162,9 @@ class pool_resource final : public std::pmr::memory_resource {
     explicit pool_resource(std::size_t block_bytes, const loam_pool_options &options = {},
                            loam_source *source = nullptr,
                            std::pmr::memory_resource *upstream = std::pmr::get_default_resource(),
+                           detail::checks checks = LOAM_CHECKS_,
                            detail::place at = detail::place::here())
-        : pool_(block_bytes, options, source), upstream_(upstream), at_(at) {}
+        : pool_(block_bytes, options, source, checks), upstream_(upstream), at_(at) {}
 
     std::pmr::memory_resource *upstream_resource() const noexcept { return upstream_; }
     pool &blocks() noexcept { return pool_; }
@@ -193,8 +198,10 @@ class shared_pool {
   public:
     /* std::bad_alloc iff loam_shared_pool_init fails, for whatever reason. */
     explicit shared_pool(std::size_t block_bytes, const loam_pool_options &options = {},
-                         loam_source *source = nullptr) {
-        if (loam_shared_pool_init(&pool_, source, block_bytes, &options) != 0) detail::no_memory();
+                         loam_source *source = nullptr, detail::checks checks = LOAM_CHECKS_) {
+        if (loam_shared_pool_init_as(&pool_, loam_pool_source_(source), block_bytes, &options,
+                                     checks.flags) != 0)
+            detail::no_memory();
     }
     shared_pool(const shared_pool &) = delete;
     shared_pool &operator=(const shared_pool &) = delete;
@@ -237,8 +244,8 @@ class shared_pool_resource final : public std::pmr::memory_resource {
         std::size_t block_bytes, const loam_pool_options &options = {},
         loam_source *source = nullptr,
         std::pmr::memory_resource *upstream = std::pmr::get_default_resource(),
-        detail::place at = detail::place::here())
-        : pool_(block_bytes, options, source), upstream_(upstream), at_(at) {}
+        detail::checks checks = LOAM_CHECKS_, detail::place at = detail::place::here())
+        : pool_(block_bytes, options, source, checks), upstream_(upstream), at_(at) {}
 
     std::pmr::memory_resource *upstream_resource() const noexcept { return upstream_; }
     shared_pool &blocks() noexcept { return pool_; }
@@ -274,10 +281,10 @@ class node_pools {
     static constexpr std::size_t kStep = 16, kMost = 256;
     static constexpr std::size_t kFirst = 4; /* nodes in the first chunk */
 
+    explicit node_pools(checks own) noexcept : checks_(own) {}
     static constexpr bool serves(std::size_t bytes, std::size_t align) {
         return bytes <= kMost && align <= kStep;
     }
-    node_pools() = default;
     node_pools(const node_pools &) = delete;
     node_pools &operator=(const node_pools &) = delete;
     ~node_pools() {
@@ -295,15 +302,16 @@ class node_pools {
         if (LOAM_UNLIKELY(pools_[i] == nullptr)) pools_[i] = made(i);
         return pools_[i];
     }
-    static loam_pool *made(std::size_t i) {
+    loam_pool *made(std::size_t i) const {
         loam_pool_options options = {};
         options.align = kStep;
         options.first_blocks = kFirst;
-        return static_cast<loam_pool *>(
-            need(loam_pool_create(loam_heap_source(), (i + 1) * kStep, &options)));
+        return static_cast<loam_pool *>(need(
+            loam_pool_create_as(loam_heap_source(), (i + 1) * kStep, &options, checks_.flags)));
     }
 
     loam_pool *pools_[kMost / kStep] = {};
+    checks checks_;
 };
 
 } // namespace detail
@@ -313,20 +321,22 @@ class node_pools {
  * Copies of an allocator share their pools, which end with the last of them; so does a copy of a container. Each
  * container that is made without an allocator has pools of its own: a map with 3 nodes holds about 1 KiB. As with
  * std::pmr, a container keeps its allocator for life: assignment copies or moves the elements, and containers may be
- * swapped only if their allocators are equal. One thread at a time uses all containers that share pools. */
-template <typename T> class pool_allocator {
+ * swapped only if their allocators are equal. One thread at a time uses all containers that share pools. Checks is for
+ * LOAM_CHECKED: it is another type in a file with it. */
+template <typename T, typename Checks = detail::checks_of_file> class pool_allocator {
   public:
     using value_type = T;
     using propagate_on_container_copy_assignment = std::false_type;
     using propagate_on_container_move_assignment = std::false_type;
     using propagate_on_container_swap = std::false_type;
 
-    pool_allocator() : pools_(std::make_shared<detail::node_pools>()) {}
+    pool_allocator()
+        : pools_(std::make_shared<detail::node_pools>(detail::checks{Checks::value})) {}
     /* Copied also where it could be moved: an allocator stays what it is. */
     pool_allocator(const pool_allocator &) noexcept = default;
     pool_allocator &operator=(const pool_allocator &) noexcept = default;
     template <typename U>
-    pool_allocator(const pool_allocator<U> &other) noexcept : pools_(other.pools_) {}
+    pool_allocator(const pool_allocator<U, Checks> &other) noexcept : pools_(other.pools_) {}
 
     [[nodiscard]] T *allocate(std::size_t count) {
         if (count == 1 && detail::node_pools::serves(sizeof(T), alignof(T)))
@@ -346,15 +356,15 @@ template <typename T> class pool_allocator {
             ::operator delete(p);
     }
 
-    template <typename U> bool operator==(const pool_allocator<U> &other) const noexcept {
+    template <typename U> bool operator==(const pool_allocator<U, Checks> &other) const noexcept {
         return pools_ == other.pools_;
     }
-    template <typename U> bool operator!=(const pool_allocator<U> &other) const noexcept {
+    template <typename U> bool operator!=(const pool_allocator<U, Checks> &other) const noexcept {
         return pools_ != other.pools_;
     }
 
   private:
-    template <typename U> friend class pool_allocator;
+    template <typename U, typename C> friend class pool_allocator;
     std::shared_ptr<detail::node_pools> pools_;
 };
 

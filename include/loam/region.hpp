@@ -86,8 +86,9 @@ template <typename T, typename... Args>
 /* A region of its own. It can be moved: the region itself stays where it is. */
 class region {
   public:
-    explicit region(const loam_region_options &options = {}, loam_source *source = nullptr)
-        : region_(loam_region_create(source, &options)) {
+    explicit region(const loam_region_options &options = {}, loam_source *source = nullptr,
+                    detail::checks checks = LOAM_CHECKS_)
+        : region_(loam_region_create_as(source, &options, checks.flags)) {
         if (region_ == nullptr) throw std::bad_alloc();
     }
     /* Takes over one of loam_region_create; not nullptr. */

@@ -40,8 +40,9 @@ namespace detail {
 /* A stack of its own. It cannot be moved: frames and containers know where it is. */
 class stack {
   public:
-    explicit stack(const loam_stack_options &options = {}, loam_source *source = nullptr) {
-        if (loam_stack_init(&stack_, source, &options) != 0) detail::no_memory();
+    explicit stack(const loam_stack_options &options = {}, loam_source *source = nullptr,
+                   detail::checks checks = LOAM_CHECKS_) {
+        if (loam_stack_init_as(&stack_, source, &options, checks.flags) != 0) detail::no_memory();
     }
     stack(const stack &) = delete;
     stack &operator=(const stack &) = delete;

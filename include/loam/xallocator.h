@@ -205,8 +205,10 @@ struct xalloc_file {
 class Allocator {
   public:
     constexpr explicit Allocator(std::size_t size, unsigned objects = 0, char *memory = nullptr,
-                                 const char *name = nullptr, std::size_t align = 0) noexcept
-        : Allocator(size, objects, memory, std::size_t{objects} * block_of(size), name, align) {}
+                                 const char *name = nullptr, std::size_t align = 0,
+                                 detail::checks checks = LOAM_CHECKS_) noexcept
+        : Allocator(size, objects, memory, std::size_t{objects} * block_of(size), name, align,
+                    checks) {}
     ~Allocator() {
         if (started_) loam_pool_deinit(&pool_);
     }
@@ -243,12 +245,13 @@ class Allocator {
 
   protected:
     constexpr Allocator(std::size_t size, unsigned objects, char *memory, std::size_t memory_bytes,
-                        const char *name, std::size_t align) noexcept
+                        const char *name, std::size_t align, detail::checks checks) noexcept
         : size_(size),
           align_(align != 0 ? align
                             : detail::xalloc_larger(sizeof(void *),
                                                     detail::xalloc_divisor(block_of(size), 16))),
-          memory_bytes_(memory_bytes), memory_(memory), name_(name), objects_(objects) {}
+          memory_bytes_(memory_bytes), memory_(memory), name_(name), objects_(objects),
+          checks_(checks) {}
     static constexpr std::size_t block_of(std::size_t size) {
         return size == 0 ? sizeof(void *)
                          : (size + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
@@ -263,10 +266,11 @@ class Allocator {
         options.name = name_;
         options.most_blocks = objects_;
         if (objects_ != 0 && memory_ == nullptr) options.flags = LOAM_FIXED;
-        started_ =
-            (memory_ != nullptr
-                 ? loam_pool_init_buffer(&pool_, memory_, memory_bytes_, block_of(size_), &options)
-                 : loam_pool_init(&pool_, nullptr, block_of(size_), &options)) == 0;
+        options.flags |= checks_.flags;
+        started_ = (memory_ != nullptr ? loam_pool_init_buffer_as(&pool_, memory_, memory_bytes_,
+                                                                  block_of(size_), &options, 0)
+                                       : loam_pool_init_as(&pool_, loam_pool_source_(nullptr),
+                                                           block_of(size_), &options, 0)) == 0;
         return started_;
     }
 
@@ -275,21 +279,26 @@ class Allocator {
     char *memory_;
     const char *name_;
     unsigned objects_, blocks_ = 0, allocations_ = 0, deallocations_ = 0;
+    detail::checks checks_;
     bool started_ = false;
 };
 
-/* A static pool that has its memory within itself: N objects of type T. */
-template <typename T, unsigned N> class AllocatorPool : public Allocator {
+/* A static pool that has its memory within itself: N objects of type T. Checks is for LOAM_CHECKED: it is another type
+ * in a file with it, with room for tags and guards. */
+template <typename T, unsigned N, typename Checks = detail::checks_of_file>
+class AllocatorPool : public Allocator {
   public:
     constexpr explicit AllocatorPool(const char *name = nullptr) noexcept
-        : Allocator(sizeof(T), N, memory_, sizeof memory_, name, kAlign) {}
+        : Allocator(sizeof(T), N, memory_, sizeof memory_, name, kAlign,
+                    detail::checks{Checks::value}) {}
 
   private:
     static constexpr std::size_t kAlign =
         detail::xalloc_larger(detail::xalloc_larger(alignof(T), sizeof(void *)),
                               detail::xalloc_divisor(block_of(sizeof(T)), 16));
     static constexpr std::size_t kStart = detail::xalloc_larger(kAlign, 16); /* of all blocks */
-    static constexpr std::size_t kCheckBytes = LOAM_CHECKED ? 192 + 2 * kStart : 0; /* of guards */
+    /* Of tags and guards. */
+    static constexpr std::size_t kCheckBytes = Checks::value != 0 ? 192 + 2 * kStart : 0;
     alignas(kStart) char memory_[N * (block_of(sizeof(T)) + kCheckBytes)] = {};
 };
 
@@ -300,10 +309,11 @@ namespace detail {
  * alignment that a class of that size can have, up to a page. */
 struct class_allocator {
     constexpr class_allocator(std::size_t size, unsigned objects, char *memory, const char *name,
-                              std::size_t align = 0) noexcept
+                              std::size_t align = 0, checks own = LOAM_CHECKS_) noexcept
         : allocator(size, objects, memory, name,
                     xalloc_larger(xalloc_larger(align, sizeof(void *)),
-                                  xalloc_divisor(size, align != 0 ? 64 : 4096))) {}
+                                  xalloc_divisor(size, align != 0 ? 64 : 4096)),
+                    own) {}
     ~class_allocator() {}
 
     /* nullptr where size is larger than the class, or there is no memory. What is aligned to more than the blocks is not
