@@ -11,12 +11,9 @@
 
 enum {
     MAP_MOST = 256,
-    FRESH_BYTE = 0xA5,
-    DEAD_BYTE = 0xDD,
-    APART_FROM = 2048,
+    APART_FROM = 2048, /* bytes of a block */
     APART_OF = 1024,
-    LINE = 64,
-    /* bytes of a cache's line */
+    LINE = 64, /* bytes of a cache's line */
 };
 
 /* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class of 8 bytes itself gets
@@ -227,7 +224,7 @@ static bool is_carved_anew(const loam_blocks_class *class, const void *block) {
 
 LM_READS_ANYTHING static size_t written_at(const loam_blocks_class *class, const void *block) {
     size_t at = sizeof(void *);
-    while (at < class->block_bytes && ((const unsigned char *)block)[at] == DEAD_BYTE) at++;
+    while (at < class->block_bytes && ((const unsigned char *)block)[at] == LM_DEAD_BYTE) at++;
     return at;
 }
 
@@ -240,7 +237,7 @@ void lm_blocks_fixed_taken(const loam_entry *entry, loam_blocks_class *class, vo
                          block);
     class->live[index / 8] |= (uint8_t)(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
-    memset(block, FRESH_BYTE, class->block_bytes);
+    memset(block, LM_FRESH_BYTE, class->block_bytes);
 }
 
 void lm_blocks_fixed_given(loam_blocks_class *class, void *block) {
@@ -248,5 +245,5 @@ void lm_blocks_fixed_given(loam_blocks_class *class, void *block) {
     size_t index = index_in(class, block);
     class->live[index / 8] &= (uint8_t) ~(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
-    memset(block, DEAD_BYTE, class->block_bytes);
+    memset(block, LM_DEAD_BYTE, class->block_bytes);
 }

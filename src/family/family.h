@@ -38,6 +38,14 @@ typedef struct loam_kind {
 /* Sets *entry up, and puts it into the list iff it has a name or `checked`. name may be NULL; it is not copied. */
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked);
 void lm_entry_deinit(loam_entry *entry);
+/* Ends a checked allocator that leaves a tombstone: its kind and name stay for reports. The name is copied to `name`, of
+ * `bytes` bytes, because the program's text may be gone by then. */
+void lm_entry_bury(loam_entry *entry, char *name, size_t bytes);
+/* A checked allocator that lived in memory of its source has ended. true iff that memory is kept for a while, so that the
+ * tombstone in it can be read; false: it is to be put back. */
+bool lm_entry_keep(const loam_source *source, void *memory, size_t got);
+/* Reports a call of an allocator that has ended; file may be NULL. Returns true. */
+bool lm_entry_ended(const loam_entry *entry, const char *doing, const char *file, unsigned line);
 /* Whether it is in the list, for its own allocator. Relaxed: neighbours write the link under LIST, and never make it
  * NULL or cease to. */
 LM_INLINE bool lm_entry_linked(const loam_entry *entry) {
@@ -183,11 +191,17 @@ LM_INLINE void lm_tool_resume(void) {
 
 enum { LM_GUARD_BYTES = 16 };
 
+/* What fills guards, new objects and freed ones. The guard byte must not be the heap's fence byte (0xFB, heap/fence.c):
+ * a guard may end where a chunk ends, and the debug build's free of the heap's next object reads eight fence bytes there
+ * as the mark of an underflow. */
+enum { LM_GUARD_BYTE = 0xE7, LM_FRESH_BYTE = 0xA5, LM_DEAD_BYTE = 0xDD };
+
 typedef struct loam_tag {
     struct loam_tag *next, *prev; /* the owner's live list */
     const loam_entry *owner;
     const char *file, *freed_file;
-    unsigned line, freed_line;
+    unsigned line : 26, align_log2 : 6; /* align_log2: of the alignment as requested */
+    unsigned freed_line;
     size_t bytes;     /* as requested */
     size_t raw_bytes; /* the whole, from raw on */
     void *raw;
@@ -220,12 +234,34 @@ void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigne
 /* All live objects are gone at once (reset, destroy): poisons them. */
 void lm_guard_drop_all(loam_entry *owner);
 
+/* One line for each live object, at most `most` lines, and one on how many more there are. Returns how many there are. */
+size_t lm_guard_leaks(const loam_entry *owner, size_t most);
+enum { LM_LEAKS_MOST = 100 }; /* at an allocator's end */
+
 /* Guards of every live object. false after a report. */
 bool lm_guard_check(const loam_entry *owner);
 
 /* Whether a freed object, as lm_guard_close left it, has not been written to; false after a report. For allocators
  * that keep freed objects for a while, tag and all. */
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
+
+/* ---- Memory whose objects ended together: by reset, rewind, pop or release ----
+ *
+ *   first ... at          gone ... end        of a chunk that is cut from its start on
+ *   │ in use  │ units ──> │ unknown │         a unit: a dead object, tag and guards; or 16 bytes of 0xDD
+ *
+ * Between `at`, where the next object begins, and `gone` nothing may be written to. All addresses are multiples of 16;
+ * `gone` is NULL or not above `at` where nothing is watched. */
+
+/* Objects in [from, to), all of them closed, have ended: fills what is between them. Returns the new `gone`. */
+char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone);
+/* Whether [at, gone) is as it was left. false after a report. */
+bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone);
+/* [at, end) is used from now on, by an object at p or behind it: reports what was written there since. Returns the new
+ * `gone`. */
+char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *gone);
+/* The last object has become shorter: [from, to) was its end. Returns the new `gone`. */
+char *lm_gone_cut(char *from, char *to, char *gone);
 
 /* ---- Blocks with a cache for each thread: hosted/shared_blocks.c does what blocks.c cannot ----
  *

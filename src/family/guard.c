@@ -1,6 +1,6 @@
 /* guard.c: objects of checked allocators: their tag, their guards, the list of those alive.
  *
- *   raw ... │ loam_tag, its last 16 bytes 0xFB │ object │ 16 or more bytes 0xFB
+ *   raw ... │ loam_tag, its last 16 bytes 0xE7 │ object │ 16 or more bytes 0xE7
  *
  * A tag's state word is a magic number mixed with its own address, so that neither a copy nor memory that was
  * never an object passes for one. Invariant: what is on the live list is in state LIVE; lm_guard_check walks it.
@@ -13,7 +13,7 @@
 
 #define LIVE ((uintptr_t)0x10A3A11F)
 #define FREED ((uintptr_t)0x10A3DEAD)
-enum { GUARD = 0xFB, FRESH = 0xA5, DEAD = 0xDD };
+enum { GUARD = LM_GUARD_BYTE, FRESH = LM_FRESH_BYTE, DEAD = LM_DEAD_BYTE };
 /* Of an object, and of what rounding left behind it, so much is filled and compared: large ones must not cost
  * a walk through memory that the program may never touch. Tools watch all of it. */
 enum { FILL_MOST = 64 * 1024, TAIL_MOST = 1024 };
@@ -99,12 +99,15 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     tag->owner = owner;
     tag->file = file;
     tag->line = line;
+    tag->align_log2 = lm_log2(align);
     tag->bytes = bytes;
     tag->raw_bytes = raw_bytes;
     tag->raw = raw;
     tag->state = state_of(tag, LIVE);
     if (owner->live != NULL) owner->live->prev = tag;
     owner->live = tag;
+    size_t pad = (size_t)((char *)tag - (char *)raw);
+    if (LM_UNLIKELY(pad != 0 && pad <= FILL_MOST)) memset(raw, DEAD, pad);
     memset(tag->guard, GUARD, sizeof(tag->guard));
     memset(tag + 1, FRESH, filled_bytes(tag));
     tail_fill(tag);
@@ -210,7 +213,10 @@ static void *bury(loam_tag *tag, const char *file, unsigned line) {
     tag->freed_line = line;
     lm_tool_show_undefined(tag + 1, tag->bytes);
     memset(tag + 1, DEAD, filled_bytes(tag));
-    lm_tool_hide(tag + 1, tag->bytes);
+    /* An overflow was reported before: what is found from now on was written later. */
+    lm_tool_show_undefined(tail_of(tag), tail_bytes(tag));
+    tail_fill(tag);
+    lm_tool_hide(tag + 1, (size_t)((char *)tag->raw + tag->raw_bytes - (char *)(tag + 1)));
     return tag->raw;
 }
 
@@ -245,4 +251,126 @@ bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag) {
                      (const void *)(tag + 1), tag->freed_file != NULL ? tag->freed_file : "?",
                      tag->freed_line);
     return false;
+}
+
+size_t lm_guard_leaks(const loam_entry *owner, size_t most) {
+    size_t leaks = 0;
+    for (const loam_tag *tag = owner->live; tag != NULL; tag = tag->next) {
+        if (leaks++ >= most) continue;
+        lm_report("loam: %s %s: leak of %zu bytes at %p, allocated at %s:%u", owner->kind->name,
+                  lm_entry_name(owner), tag->bytes, (const void *)(tag + 1),
+                  tag->file != NULL ? tag->file : "?", tag->line);
+    }
+    if (leaks > most)
+        lm_report("loam: %s %s: %zu leaks more", owner->kind->name, lm_entry_name(owner),
+                  leaks - most);
+    return leaks;
+}
+
+/* ---- Memory whose objects ended together ---- */
+
+enum { UNIT = 16 };
+
+/* The tag at `at` of a dead object that ends at `to` or before; NULL iff there is none. */
+LM_READS_ANYTHING static const loam_tag *dead_at(const loam_entry *owner, const char *at,
+                                                 const char *to) {
+    const loam_tag *tag = (const loam_tag *)(const void *)at;
+    if ((size_t)(to - at) < sizeof(*tag) || tag->state != state_of(tag, FREED)) return NULL;
+    uintptr_t raw = (uintptr_t)tag->raw, object = (uintptr_t)(tag + 1);
+    if (tag->owner != owner || raw > (uintptr_t)at) return NULL;
+    size_t left = (size_t)((uintptr_t)to - object);
+    bool fits = tag->bytes <= left && tag->raw_bytes <= (size_t)((uintptr_t)to - raw) &&
+                tag->raw_bytes - (object - raw) >= tag->bytes;
+    return fits ? tag : NULL;
+}
+
+static const char *after(const loam_tag *tag) { return (const char *)tag->raw + tag->raw_bytes; }
+
+/* Byte `changed` of a dead object, counted from its start, was written to. */
+static bool say_written(const loam_entry *owner, const loam_tag *tag, size_t changed) {
+    const char *file = tag->freed_file != NULL ? tag->freed_file : tag->file;
+    lm_family_misuse(owner, NULL, 0, "byte %zu of %p written after its %s at %s:%u", changed + 1,
+                     (const void *)(tag + 1), tag->freed_file != NULL ? "free" : "end, allocated",
+                     file != NULL ? file : "?",
+                     tag->freed_file != NULL ? tag->freed_line : tag->line);
+    return false;
+}
+
+/* A dead object: its bytes and its guards. */
+static bool unit_is_whole(const loam_entry *owner, const loam_tag *tag) {
+    size_t filled = filled_bytes(tag), tail = tail_bytes(tag);
+    size_t changed = first_changed((const unsigned char *)(tag + 1), filled, DEAD);
+    if (changed != filled) return say_written(owner, tag, changed);
+    changed = first_changed(tail_of(tag), tail, GUARD);
+    return changed == tail || say_written(owner, tag, tag->bytes + changed);
+}
+
+/* Where the unit at `at` ends; *good becomes false after a report. */
+static const char *unit_check(const loam_entry *owner, const char *at, const char *to, bool *good) {
+    size_t count = (size_t)(to - at) < UNIT ? (size_t)(to - at) : UNIT;
+    size_t changed = first_changed((const unsigned char *)at, count, DEAD);
+    if (changed == count) return at + count;
+    const loam_tag *tag = dead_at(owner, at, to);
+    if (tag != NULL) {
+        *good = unit_is_whole(owner, tag) && *good;
+        return after(tag);
+    }
+    lm_family_misuse(owner, NULL, 0, "%p written after the objects there had ended",
+                     (const void *)(at + changed));
+    *good = false;
+    return to;
+}
+
+bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
+    bool good = true;
+    lm_tool_pause();
+    while (at < gone) at = unit_check(owner, at, gone, &good);
+    lm_tool_resume();
+    return good;
+}
+
+static void fill_dead(char *from, char *to) {
+    lm_tool_show_undefined(from, (size_t)(to - from));
+    memset(from, DEAD, (size_t)(to - from));
+    lm_tool_hide(from, (size_t)(to - from));
+}
+
+/* What was written to a dead object has been reported. */
+static void mend(const loam_tag *tag) {
+    unsigned char *object = (unsigned char *)(uintptr_t)(tag + 1);
+    size_t filled = filled_bytes(tag);
+    if (first_changed(object, filled, DEAD) != filled)
+        fill_dead((char *)object, (char *)object + filled);
+}
+
+char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
+    lm_tool_pause();
+    for (char *at = from; at < to;) {
+        const loam_tag *tag = dead_at(owner, at, to);
+        char *next = tag != NULL ? (char *)(uintptr_t)after(tag) : at + UNIT;
+        if (tag == NULL) fill_dead(at, next);
+        if (tag != NULL) mend(tag);
+        at = next;
+    }
+    lm_tool_resume();
+    return gone > to ? gone : to;
+}
+
+char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *gone) {
+    char *from = at;
+    bool good = true;
+    if (gone > at) {
+        lm_tool_pause();
+        while (at < end && at < gone) at = (char *)(uintptr_t)unit_check(owner, at, gone, &good);
+        lm_tool_resume();
+        if (at > end) gone = lm_gone_cut(end, at, gone);
+    }
+    if (p > from) fill_dead(from, p);
+    return gone > end ? gone : NULL;
+}
+
+char *lm_gone_cut(char *from, char *to, char *gone) {
+    if ((size_t)(to - from) > FILL_MOST) return NULL; /* what is untouched stays so */
+    fill_dead(from, to);
+    return gone > to ? gone : to;
 }

@@ -185,11 +185,12 @@ static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
     if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* they may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
+        (void)lm_region_check_gone(region);
         lm_guard_drop_all(&region->entry);
     }
     if (region->large != NULL) lm_region_free_newer(region, 0);
     if (region->in_parent != NULL)
-        loam_region_remove_cleanup(region->parent, region->in_parent, false);
+        lm_region_remove_cleanup(region->parent, region->in_parent, false);
     if (lm_entry_linked(&region->entry)) lm_entry_deinit(&region->entry);
     LM_METER(over(&region->entry));
     if (region->spares != NULL) lm_region_drop_spares(region, 0);
@@ -201,13 +202,23 @@ static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
     return NULL;
 }
 
+/* What is left of a checked region says so, for as long as its memory does. */
+static void bury(loam_region *region) {
+    region->mode = LM_REGION_ENDED;
+    /* Where the name is kept, what the region has no use for any more. */
+    lm_entry_bury(&region->entry, (char *)&region->first_bytes, 4 * sizeof(size_t));
+}
+
 void loam_region_deinit(loam_region *region) {
+    if (lm_region_over(region, "deinit", NULL, 0)) return;
     (void)end(region);
     region->room = region->hidden = (loam_region_room){0};
+    if (region->mode == LM_REGION_CHECKED) bury(region);
 }
 
 /* The region ends with its chunk, or the first piece of that. */
 static LM_NOINLINE void end_and_put(loam_region *region) {
+    if (lm_region_over(region, "destroy", NULL, 0)) return;
     lm_chunk_t *chunk = end(region);
     loam_source *source = region->source;
     size_t bytes = chunk->bytes;
@@ -215,8 +226,14 @@ static LM_NOINLINE void end_and_put(loam_region *region) {
     bool contiguous = lm_region_contiguous(region);
     if (contiguous) pieces = *lm_chunk_pieces(chunk);
     lm_tool_show_undefined(chunk, bytes);
+    if (region->mode == LM_REGION_CHECKED) {
+        lm_tool_show(region, sizeof(*region));
+        region->room = region->hidden = (loam_region_room){0};
+        bury(region);
+    }
     if (!contiguous) {
-        loam_source_put(source, chunk, bytes);
+        if (region->mode != LM_REGION_ENDED || !lm_entry_keep(source, chunk, bytes))
+            loam_source_put(source, chunk, bytes);
         return;
     }
     for (size_t i = pieces.count; i-- > 0;) {
@@ -273,7 +290,9 @@ LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, ch
     region->requests = region->turns = 1;
     region->held_bytes = region->peak_bytes = region->round_bytes = got;
     LM_METER(began(&region->entry, got, 1));
-    if (!plain) lm_tool_hide(own, (size_t)((char *)chunk + got - own));
+    if (plain) return;
+    chunk->gone = NULL;
+    lm_tool_hide(own, (size_t)((char *)chunk + got - own));
 }
 
 LM_INLINE void *create(loam_source *source, const loam_region_options *options, size_t bytes,
@@ -365,6 +384,7 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
     }
     if (chunk == NULL) return NULL;
     begin_chunk(region->source, region->mode == LM_REGION_PLAIN, chunk, got);
+    if (region->mode != LM_REGION_PLAIN) chunk->gone = NULL;
     return chunk;
 }
 
@@ -467,11 +487,34 @@ static void *carve_again(loam_region *region, size_t bytes, size_t align) {
     return p;
 }
 
+void lm_region_back(loam_region *region, char *to) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    chunk->gone = lm_gone_bury(&region->entry, to, room->at, chunk->gone);
+    room->at = to;
+}
+
+static void *carve_checked(loam_region *region, size_t bytes, size_t align) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    char *at = room->at;
+    void *p = cut(room, bytes, align);
+    if (p == NULL && !turn(region, bytes, align)) return NULL;
+    if (p == NULL) {
+        if (region->chunk != chunk) at = room->at;
+        p = cut(room, bytes, align);
+    }
+    if (p == NULL) return NULL;
+    chunk = region->chunk;
+    chunk->gone = lm_gone_take(&region->entry, at, (char *)p, room->at, chunk->gone);
+    return p;
+}
+
 void *lm_region_carve(loam_region *region, size_t bytes, size_t align) {
+    if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) return carve_checked(region, bytes, align);
     void *p = cut(lm_region_room(region), bytes, align);
     if (p != NULL) return p;
-    if (region->freed != NULL && region->mode != LM_REGION_CHECKED)
-        return carve_again(region, bytes, align);
+    if (region->freed != NULL) return carve_again(region, bytes, align);
     if (lm_region_ready(region, bytes, align)) p = cut(lm_region_room(region), bytes, align);
     return p == NULL && turn(region, bytes, align) ? cut_new(region, bytes, align) : p;
 }
@@ -489,23 +532,28 @@ void lm_region_release(loam_region *region, char *p, size_t bytes) {
         lm_region_collect(region, p, bytes);
         return;
     }
+    if (region->mode == LM_REGION_CHECKED) lm_region_back(region, p);
     room->at = p;
     if (p == room->floor) lm_region_drop_chunk(region);
 }
 
 static void *alloc_checked(loam_region *region, size_t bytes, size_t align, const char *file,
                            unsigned line) {
+    unsigned asked = lm_log2(align) & 63;
     if (align < 16) align = 16;
     size_t raw_bytes = lm_guard_whole(bytes, align);
     if (raw_bytes == 0) return NULL;
     void *raw = raw_bytes > region->large_bytes ? lm_region_large_alloc(region, raw_bytes, align)
                                                 : lm_region_carve(region, raw_bytes, align);
     if (raw == NULL) return NULL;
-    return lm_guard_open(&region->entry, raw, raw_bytes, bytes, align, file, line);
+    void *p = lm_guard_open(&region->entry, raw, raw_bytes, bytes, align, file, line);
+    ((loam_tag *)p - 1)->align_log2 = asked;
+    return p;
 }
 
 void *lm_region_alloc(loam_region *region, size_t bytes, size_t align, const char *file,
                       unsigned line) {
+    if (lm_region_over(region, "allocation", file, line)) return NULL;
     if (!lm_region_possible(bytes, align)) return NULL;
     if (region->mode == LM_REGION_CHECKED) return alloc_checked(region, bytes, align, file, line);
     void *p = bytes > region->large_bytes
@@ -521,9 +569,9 @@ loam_region_made loam_region_alloc_slow(loam_region *region, size_t bytes, size_
     return (loam_region_made){object, region->room.at};
 }
 
-static void free_checked(loam_region *region, void *p, size_t bytes, const char *file,
+static void free_checked(loam_region *region, void *p, size_t bytes, size_t align, const char *file,
                          unsigned line) {
-    loam_tag *tag = lm_region_find(region, p, bytes, "free", file, line);
+    loam_tag *tag = lm_region_find(region, p, bytes, align, "free", file, line);
     if (tag == NULL) return;
     size_t raw_bytes = tag->raw_bytes;
     char *raw = (char *)lm_guard_close(&region->entry, tag, file, line);
@@ -539,9 +587,9 @@ static void free_checked(loam_region *region, void *p, size_t bytes, const char 
 
 void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, const char *file,
                     unsigned line) {
-    if (p == NULL) return;
+    if (p == NULL || lm_region_over(region, "free", file, line)) return;
     if (region->mode == LM_REGION_CHECKED) {
-        free_checked(region, p, bytes, file, line);
+        free_checked(region, p, bytes, align, file, line);
     } else if (bytes > region->large_bytes) {
         lm_region_large_free(region, p);
     } else if (bytes != 0 || region->redzone != 0) { /* else another object may have its address */

@@ -15,6 +15,7 @@ typedef enum lm_region_mode {
     LM_REGION_PLAIN,
     LM_REGION_WATCHED, /* a tool sees objects */
     LM_REGION_CHECKED, /* objects have tags and guards */
+    LM_REGION_ENDED,   /* the tombstone of a checked one */
 } lm_region_mode_t;
 
 enum {
@@ -32,6 +33,7 @@ typedef struct loam_region_chunk {
     struct loam_region_chunk *before;
     size_t bytes;
     char *at, *end, *floor, *given;
+    char *gone; /* of a checked region: where memory ends whose objects have ended (family.h) */
 } lm_chunk_t;
 
 /* Behind that, over a contiguous source: what each get gave, for the chunk goes back as it came. */
@@ -106,6 +108,10 @@ LM_INLINE char *lm_chunk_first(const loam_region *region, const lm_chunk_t *chun
     if (chunk->before == NULL && region->own != NULL) return region->own;
     return (char *)(uintptr_t)chunk + lm_chunk_head(region);
 }
+/* The first of these in a spare chunk, which is never the one that the region lives in. */
+LM_INLINE char *lm_spare_first(const loam_region *region, const lm_chunk_t *chunk) {
+    return (char *)(uintptr_t)chunk + lm_chunk_head(region);
+}
 LM_INLINE char *lm_chunk_end(const lm_chunk_t *chunk) {
     return (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);
 }
@@ -154,9 +160,19 @@ void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, co
                     unsigned line);
 /* bytes at a multiple of align, of the current chunk or another; no guards, no redzone. NULL iff no memory. */
 void *lm_region_carve(loam_region *region, size_t bytes, size_t align);
-/* The tag of a live object of that size, in a checked region; NULL after a report. */
-loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
-                         const char *file, unsigned line);
+/* The tag of a live object of that size and alignment, in a checked region; NULL after a report. */
+loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, size_t align,
+                         const char *doing, const char *file, unsigned line);
+/* Whether the region is the tombstone of one that has ended, which is reported. */
+LM_INLINE bool lm_region_over(const loam_region *region, const char *doing, const char *file,
+                              unsigned line) {
+    return LM_UNLIKELY(region->mode == LM_REGION_ENDED) &&
+           lm_entry_ended(&region->entry, doing, file, line);
+}
+/* In a checked region: objects from the current position back to `to` have ended, and it moves there. */
+void lm_region_back(loam_region *region, char *to);
+/* Whether what objects have left is as they left it, in a checked region; false after a report. */
+bool lm_region_check_gone(const loam_region *region);
 /* Whether [p, p+bytes) is what was allocated last in the current chunk, and not older than a mark. */
 bool lm_region_is_last(loam_region *region, const char *p, size_t bytes);
 /* Takes [p, p+bytes) back: by moving `at` iff it is the last; by the lists otherwise. */
@@ -211,6 +227,8 @@ void lm_region_shrink_chunk(loam_region *region, size_t most);
 /* Joins neighbours among the freed extents, and, unless there are marks, gives chunks back that are nothing else. */
 void lm_region_sort(loam_region *region);
 
+/* As loam_region_remove_cleanup, of one that is known to be there. */
+void lm_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup, bool run_it);
 /* Cleanups newer than a mark's serial run; large objects that are go back. */
 void lm_region_run_newer(loam_region *region, size_t serial);
 void lm_region_free_newer(loam_region *region, size_t serial);

@@ -320,6 +320,12 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
         (lm_region_in_hole(region) || !lm_region_contiguous(region) ||
          !lm_region_grow_chunk(region, all - left)))
         return false;
+    if (LM_UNLIKELY(region->mode == LM_REGION_CHECKED)) {
+        lm_chunk_t *chunk = region->chunk;
+        char *at = room->at, *to = p + all;
+        chunk->gone = to >= at ? lm_gone_take(&region->entry, at, at, to, chunk->gone)
+                               : lm_gone_cut(to, at, chunk->gone);
+    }
     room->at = p + all;
     return true;
 }
@@ -383,7 +389,7 @@ static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
 
 static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                              size_t align, const char *file, unsigned line) {
-    loam_tag *tag = lm_region_find(region, p, old_bytes, "realloc", file, line);
+    loam_tag *tag = lm_region_find(region, p, old_bytes, align, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (resize_checked(region, tag, bytes)) return p;
     /* With room to grow, as elsewhere. */
@@ -407,6 +413,7 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
 void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                                size_t align, const char *file, unsigned line) {
     if (p == NULL) return lm_region_alloc(region, bytes, align, file, line);
+    if (lm_region_over(region, "realloc", file, line)) return NULL;
     if (!lm_region_possible(bytes, align)) return NULL;
     if (region->mode == LM_REGION_CHECKED)
         return realloc_checked(region, p, old_bytes, bytes, align, file, line);
@@ -419,9 +426,10 @@ void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes, s
 
 bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                              size_t align, const char *file, unsigned line) {
-    if (p == NULL || !lm_region_possible(bytes, align)) return false;
+    if (p == NULL || lm_region_over(region, "extend", file, line)) return false;
+    if (!lm_region_possible(bytes, align)) return false;
     if (region->mode == LM_REGION_CHECKED) {
-        loam_tag *tag = lm_region_find(region, p, old_bytes, "extend", file, line);
+        loam_tag *tag = lm_region_find(region, p, old_bytes, align, "extend", file, line);
         return tag != NULL && resize_checked(region, tag, bytes);
     }
     if (!resize(region, (char *)p, old_bytes, bytes, align)) return false;

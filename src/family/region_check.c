@@ -10,10 +10,17 @@ static bool is_room(const loam_region *region, const lm_chunk_t *chunk) {
     return chunk == region->chunk && !lm_region_in_hole(region);
 }
 
-loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, const char *doing,
-                         const char *file, unsigned line) {
+loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, size_t align,
+                         const char *doing, const char *file, unsigned line) {
     loam_tag *tag = lm_guard_find(&region->entry, p, doing, file, line);
-    if (tag == NULL || tag->bytes == bytes) return tag;
+    size_t asked = tag != NULL ? (size_t)1 << tag->align_log2 : 0;
+    if (tag == NULL || (tag->bytes == bytes && asked == align)) return tag;
+    if (tag->bytes == bytes) {
+        lm_family_misuse(&region->entry, file, line,
+                         "%s of %p with alignment %zu, allocated with %zu at %s:%u", doing, p,
+                         align, asked, tag->file != NULL ? tag->file : "?", tag->line);
+        return NULL;
+    }
     lm_family_misuse(&region->entry, file, line,
                      "%s of %p with %zu bytes, allocated with %zu at %s:%u", doing, p, bytes,
                      tag->bytes, tag->file != NULL ? tag->file : "?", tag->line);
@@ -21,6 +28,7 @@ loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes,
 }
 
 bool loam_region_is_from(const loam_region *region, const void *p) {
+    if (lm_region_over(region, "is_from", NULL, 0)) return false;
     const char *at = (const char *)p;
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
         if (at >= lm_chunk_first(region, chunk) && at < lm_chunk_used(region, chunk)) return true;
@@ -33,6 +41,10 @@ bool loam_region_is_from(const loam_region *region, const void *p) {
 
 void loam_region_usage(const loam_region *region, loam_usage *usage) {
     size_t chunks = 0, used = 0, objects = 0;
+    if (lm_region_over(region, "usage", NULL, 0)) {
+        *usage = (loam_usage){.kind = region->entry.kind->name, .name = ""};
+        return;
+    }
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before, chunks++)
         used += (size_t)(lm_chunk_used(region, chunk) - lm_chunk_first(region, chunk));
     for (const lm_chunk_t *chunk = region->spares; chunk != NULL; chunk = chunk->before) chunks++;
@@ -165,13 +177,25 @@ bool lm_region_check_freed(const loam_region *region) {
     return good;
 }
 
+bool lm_region_check_gone(const loam_region *region) {
+    bool good = true;
+    for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before)
+        good = lm_gone_check(&region->entry, lm_chunk_used(region, chunk), chunk->gone) && good;
+    for (const lm_chunk_t *chunk = region->spares; chunk != NULL; chunk = chunk->before)
+        good = lm_gone_check(&region->entry, lm_spare_first(region, chunk), chunk->gone) && good;
+    return good;
+}
+
 bool loam_region_check(const loam_region *region) {
     size_t bytes = 0;
+    if (lm_region_over(region, "check", NULL, 0)) return false;
     if (!check_room(region) || !check_chunks(region, &bytes) || !check_lists(region, &bytes))
         return false;
     if (bytes != region->held_bytes) return broken(region, "chunks are lost", region->chunk);
     if (!lm_region_check_freed(region)) return false;
-    return region->mode != LM_REGION_CHECKED || lm_region_check_objects(region);
+    if (region->mode != LM_REGION_CHECKED) return true;
+    bool good = lm_region_check_objects(region);
+    return lm_region_check_gone(region) && good;
 }
 
 static const loam_region *region_of(const loam_entry *entry) {

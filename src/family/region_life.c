@@ -16,6 +16,7 @@ loam_region_cleanup *loam_region_add_cleanup(loam_region *region, void (*run)(vo
                                              void *argument) {
     lm_freed_set_t *set = region->freed;
     lm_cleanup_t *cleanup;
+    if (lm_region_over(region, "add_cleanup", NULL, 0)) return NULL;
     if (set != NULL && set->cleanups != NULL) {
         cleanup = set->cleanups;
         set->cleanups = cleanup->older;
@@ -36,10 +37,15 @@ static void unlink_cleanup(lm_cleanup_t *cleanup) {
     cleanup->link = NULL;
 }
 
-void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup, bool run_it) {
+void lm_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup, bool run_it) {
     void (*run)(void *) = cleanup->run;
     void *argument = cleanup->argument;
     unlink_cleanup(cleanup);
+    if (region->mode ==
+        LM_REGION_CHECKED) { /* its record is not used again: a second removal finds it */
+        if (run_it) run(argument);
+        return;
+    }
     loam_region_room *room = lm_region_room(region);
     if ((char *)(cleanup + 1) == room->at && (char *)cleanup > room->floor) {
         lm_tool_hide(cleanup, sizeof(*cleanup));
@@ -52,6 +58,23 @@ void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanu
         }
     }
     if (run_it) run(argument);
+}
+
+void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup, bool run_it) {
+    if (lm_region_over(region, "remove_cleanup", NULL, 0)) return;
+    const lm_cleanup_t *known = cleanup;
+    if (region->mode ==
+        LM_REGION_CHECKED) { /* a record of another region, or of before a reset, may be anything */
+        known = region->cleanups;
+        while (known != NULL && known != cleanup) known = known->older;
+    }
+    if (known == NULL || cleanup->link == NULL) {
+        lm_family_misuse(&region->entry, NULL, 0,
+                         "removal of cleanup %p, which has run, was removed, or is none of it",
+                         (const void *)cleanup);
+        return;
+    }
+    lm_region_remove_cleanup(region, cleanup, run_it);
 }
 
 void lm_region_run_newer(loam_region *region, size_t serial) {
@@ -78,6 +101,7 @@ static void end_child(void *argument) {
 }
 
 loam_region *loam_region_create_child(loam_region *parent, const loam_region_options *options) {
+    if (lm_region_over(parent, "create_child", NULL, 0)) return NULL;
     loam_region *child = loam_region_create_as(parent->source, options,
                                                parent->mode == LM_REGION_CHECKED ? LOAM_CHECK : 0);
     if (child == NULL) return NULL;
@@ -147,6 +171,8 @@ size_t lm_region_drop_spares(loam_region *region, size_t most) {
         }
         *link = spare->before;
         region->spare_bytes -= spare->bytes;
+        if (region->mode == LM_REGION_CHECKED)
+            (void)lm_gone_check(&region->entry, lm_spare_first(region, spare), spare->gone);
         lm_region_put_chunk(region, spare);
     }
     return held - region->held_bytes;
@@ -162,6 +188,7 @@ size_t lm_region_spare_most(const loam_region *region) {
 void lm_region_drop_chunk(loam_region *region) {
     lm_chunk_t *chunk = region->chunk, *before = chunk->before;
     loam_region_room *room = lm_region_room(region);
+    if (region->mode == LM_REGION_CHECKED) lm_region_back(region, lm_chunk_first(region, chunk));
     /* This one stays, so that alternating at a chunk's border does not ask the source each time. */
     lm_region_drop_spares(region, lm_region_spare_most(region));
     chunk->end =
@@ -191,6 +218,10 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
     if (most < used) most = used;
     while (pieces->count > 1 && chunk->bytes - pieces->got[pieces->count - 1] >= most) {
         size_t got = pieces->got[--pieces->count];
+        if (region->mode == LM_REGION_CHECKED && chunk->gone != NULL) {
+            (void)lm_gone_check(&region->entry, room->at, chunk->gone);
+            chunk->gone = NULL; /* a unit may have lost its end */
+        }
         chunk->bytes -= got;
         lm_region_put(region, (char *)chunk + chunk->bytes, got);
         room->end = lm_chunk_end(chunk);
@@ -200,6 +231,7 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
 /* ---- Marks ---- */
 
 loam_region_mark loam_region_mark_here(loam_region *region) {
+    if (lm_region_over(region, "mark", NULL, 0)) return (loam_region_mark){.marks = SIZE_MAX};
     lm_region_leave_hole(region);
     loam_region_room *room = lm_region_room(region);
     loam_region_mark mark = {room->at,     room->floor,    region->chunk,  region->freed,
@@ -217,7 +249,8 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
 /* Marks end as brackets close. Only a checked region looks: what stands behind an ended mark may be anything. */
 static bool may_end(const loam_region *region, const loam_region_mark *mark, const char *doing,
                     bool newest) {
-    if (region->mode != LM_REGION_CHECKED) return true;
+    if (region->mode != LM_REGION_CHECKED)
+        return !lm_region_over(region, newest ? "keep" : "rewind", NULL, 0);
     bool ended = mark->marks >= region->marks;
     if (!ended && (!newest || mark->marks + 1 == region->marks)) return true;
     lm_family_misuse(&region->entry, NULL, 0, "%s a mark that %s", doing,
@@ -251,7 +284,11 @@ static void end_round(loam_region *region) {
 void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     if (!may_end(region, mark, "rewind to", false)) return;
     lm_region_run_newer(region, mark->serial); /* they may look at objects */
-    if (region->mode == LM_REGION_CHECKED) close_newer(region, mark);
+    if (region->mode == LM_REGION_CHECKED) {
+        close_newer(region, mark);
+        for (const loam_tag *tag = region->dead; tag != NULL && tag != mark->dead; tag = tag->next)
+            (void)lm_guard_check_freed(&region->entry, tag);
+    }
     lm_region_free_newer(region, mark->serial);
     lm_region_leave_hole(region);
     loam_region_room *room = lm_region_room(region);
@@ -260,6 +297,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
         while (region->chunk != mark->chunk) lm_region_drop_chunk(region);
         region->round_bytes = region->held_bytes - region->spare_bytes;
     }
+    if (region->mode == LM_REGION_CHECKED && mark->at != NULL) lm_region_back(region, mark->at);
     room->at = mark->at;
     room->floor = mark->floor;
     if (room->at != NULL) lm_tool_hide(room->at, (size_t)(room->end - room->at));
@@ -270,6 +308,7 @@ void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
 }
 
 void loam_region_reset(loam_region *region) {
+    if (lm_region_over(region, "reset", NULL, 0)) return;
     lm_region_run_newer(region, 0);
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
@@ -285,6 +324,8 @@ void loam_region_reset(loam_region *region) {
     if (region->chunk == NULL) return;
     while (region->chunk->before != NULL) lm_region_drop_chunk(region);
     loam_region_room *room = lm_region_room(region);
+    if (region->mode == LM_REGION_CHECKED)
+        lm_region_back(region, lm_chunk_first(region, region->chunk));
     room->at = lm_chunk_first(region, region->chunk);
     room->floor = room->at - 1;
     if (region->chunk->given != NULL) room->end = lm_chunk_end(region->chunk);
@@ -474,6 +515,7 @@ void lm_region_sort(loam_region *region) {
 }
 
 size_t loam_region_trim(loam_region *region) {
+    if (lm_region_over(region, "trim", NULL, 0)) return 0;
     size_t held = region->held_bytes;
     if (region->freed != NULL) lm_region_sort(region);
     lm_region_drop_spares(region, 0);
@@ -481,6 +523,8 @@ size_t loam_region_trim(loam_region *region) {
     loam_region_room *room = lm_region_room(region);
     if (chunk != NULL && region->freed == NULL && chunk->given == NULL && chunk->before == NULL &&
         region->own == NULL && region->marks == 0 && room->at == lm_chunk_first(region, chunk)) {
+        if (region->mode == LM_REGION_CHECKED)
+            (void)lm_gone_check(&region->entry, room->at, chunk->gone);
         *room = (loam_region_room){0};
         region->chunk = NULL;
         lm_region_put_chunk(region, chunk);

@@ -59,6 +59,58 @@ void lm_entry_deinit(loam_entry *entry) {
     lm_port_unlock(LM_PORT_WALK);
 }
 
+/* ---- Tombstones ----
+ *
+ *   kept   [ chunk of an allocator that has ended │ ... ]      the oldest goes when another comes
+ *
+ * A checked allocator that lived in its own memory would take its tombstone along. Where the source is one that no
+ * program ends, that chunk stays for a while, so that who uses the allocator late is told, and does not meet another. */
+
+void lm_entry_bury(loam_entry *entry, char *name, size_t bytes) {
+    size_t length = 0;
+    if (entry->name != NULL) {
+        while (length + 1 < bytes && entry->name[length] != '\0') length++;
+        for (size_t i = 0; i < length; i++) name[i] = entry->name[i];
+        name[length] = '\0';
+        entry->name = name;
+    }
+    entry->live = NULL;
+}
+
+bool lm_entry_ended(const loam_entry *entry, const char *doing, const char *file, unsigned line) {
+    lm_family_misuse(entry, file, line, "%s after its end", doing);
+    return true;
+}
+
+#if LM_HOSTED
+enum { KEPT = 32, KEPT_BYTES = 64 * 1024 };
+
+static struct {
+    void *memory;
+    size_t got;
+} kept[KEPT]; /* under LIST */
+static unsigned kept_next;
+
+bool lm_entry_keep(const loam_source *source, void *memory, size_t got) {
+    loam_source *pages = lm_default_source();
+    if (source != pages || got > KEPT_BYTES) return false;
+    lm_port_lock(LM_PORT_LIST);
+    void *oldest = kept[kept_next].memory;
+    size_t oldest_got = kept[kept_next].got;
+    kept[kept_next].memory = memory;
+    kept[kept_next].got = got;
+    kept_next = (kept_next + 1) % KEPT;
+    lm_port_unlock(LM_PORT_LIST);
+    if (oldest != NULL) loam_source_put(pages, oldest, oldest_got);
+    return true;
+}
+#else
+bool lm_entry_keep(const loam_source *source, void *memory, size_t got) {
+    (void)source, (void)memory, (void)got;
+    return false;
+}
+#endif
+
 const char *lm_entry_name(const loam_entry *entry) {
     return entry->name != NULL ? entry->name : "(unnamed)";
 }
@@ -137,10 +189,7 @@ size_t loam_registry_leaks(void) {
     lm_port_lock(LM_PORT_WALK);
     for (const loam_entry *entry = after(NULL); entry != NULL; entry = after(entry)) {
         if (entry->kind->hold != NULL) entry->kind->hold(entry, true);
-        for (const loam_tag *tag = entry->live; tag != NULL; tag = tag->next, leaks++)
-            lm_report("loam: %s %s: leak of %zu bytes at %p, allocated at %s:%u", entry->kind->name,
-                      lm_entry_name(entry), tag->bytes, (const void *)(tag + 1),
-                      tag->file != NULL ? tag->file : "?", tag->line);
+        leaks += lm_guard_leaks(entry, SIZE_MAX);
         if (entry->kind->hold != NULL) entry->kind->hold(entry, false);
     }
     lm_port_unlock(LM_PORT_WALK);

@@ -156,7 +156,7 @@ const std::vector<Mistake> &mistakes() {
              return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1",
                             s.live, s.bytes + 1, s.bytes);
          },
-         [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes), 0xfb); }},
+         [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes), LM_GUARD_BYTE); }},
         {"overflow by 16 bytes, checked", 0, kLiveBits, "",
          [](Scene &s) {
              poke(s.live, static_cast<ptrdiff_t>(s.bytes) + 15, 1);
@@ -166,7 +166,7 @@ const std::vector<Mistake> &mistakes() {
              return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1",
                             s.live, s.bytes + 16, s.bytes);
          },
-         [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes) + 15, 0xfb); }},
+         [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes) + 15, LM_GUARD_BYTE); }},
         {"overflow, resized", kRealloc, kLiveBits, kAtMoved,
          [](Scene &s) {
              poke(s.live, static_cast<ptrdiff_t>(s.bytes), 1);
@@ -176,7 +176,7 @@ const std::vector<Mistake> &mistakes() {
              return text_of("overflow of %p: byte %zu of %zu written, allocated at made.c:1",
                             s.live, s.bytes + 1, s.bytes);
          },
-         [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes), 0xfb); }},
+         [](Scene &s) { poke(s.live, static_cast<ptrdiff_t>(s.bytes), LM_GUARD_BYTE); }},
         {"underflow by a byte, freed", 0, kLiveBits, kAtUsed,
          [](Scene &s) {
              poke(s.live, -1, 1);
@@ -186,7 +186,7 @@ const std::vector<Mistake> &mistakes() {
              return about("underflow of %p: 1 byte(s) before it written, allocated at made.c:1",
                           s.live);
          },
-         [](Scene &s) { poke(s.live, -1, 0xfb); }},
+         [](Scene &s) { poke(s.live, -1, LM_GUARD_BYTE); }},
         {"underflow by 16 bytes, checked", 0, kLiveBits, "",
          [](Scene &s) {
              poke(s.live, -16, 1);
@@ -196,7 +196,7 @@ const std::vector<Mistake> &mistakes() {
              return about("underflow of %p: 16 byte(s) before it written, allocated at made.c:1",
                           s.live);
          },
-         [](Scene &s) { poke(s.live, -16, 0xfb); }},
+         [](Scene &s) { poke(s.live, -16, LM_GUARD_BYTE); }},
         {"write after free, checked", 0, kLiveBits, "",
          [](Scene &s) {
              poke(s.freed, 0, 1);

@@ -121,7 +121,7 @@ TEST(mistakes_are_found) {
     object = loam_region_alloc(&region, 40);
     object[40] = 1;
     CHECK_ABORTS((void)loam_region_check(&region), "overflow of ");
-    object[40] = (char)0xFB;
+    object[40] = (char)0xE7;
     CHECK_ABORTS(loam_region_free(&region, object, 48), "loam: region frame: ");
     CHECK_ABORTS(loam_region_free(&region, memory + 8, 16), "loam: region frame: ");
     end();

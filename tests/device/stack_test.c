@@ -89,7 +89,7 @@ TEST(mistakes_are_reported) {
     char *p = loam_stack_alloc(&stack, 20);
     p[20] = 1;
     CHECK_ABORTS(loam_stack_pop(&stack, inner), "overflow of");
-    p[20] = (char)0xfb;
+    p[20] = (char)0xe7;
     loam_stack_seal(&stack);
     CHECK_ABORTS((void)!loam_stack_alloc(&stack, 8), "allocation in a sealed frame");
     loam_stack_pop(&stack, inner);

@@ -158,7 +158,7 @@ TEST(Guard, OverflowAndUnderflowAreSeenToTheByte) {
                       "loam: thing box: overflow of " + hex(p) + ": byte " +
                           std::to_string(end + past + 1) + " of " + std::to_string(bytes) +
                           " written, allocated at made.c:4 (at used.c:9, " + thread());
-            poke(p, end + past, static_cast<char>(0xfb));
+            poke(p, end + past, static_cast<char>(LM_GUARD_BYTE));
             EXPECT_TRUE(things.release(p)) << "the object lived on";
         }
         for (ptrdiff_t before : {1, 16}) {
@@ -167,7 +167,7 @@ TEST(Guard, OverflowAndUnderflowAreSeenToTheByte) {
             EXPECT_EQ(said([&] { EXPECT_FALSE(lm_guard_check(&things.entry)); }),
                       "loam: thing box: underflow of " + hex(p) + ": " + std::to_string(before) +
                           " byte(s) before it written, allocated at made.c:4 (" + thread());
-            poke(p, -before, static_cast<char>(0xfb));
+            poke(p, -before, static_cast<char>(LM_GUARD_BYTE));
             EXPECT_TRUE(things.release(p));
         }
     }

@@ -116,7 +116,7 @@ TEST(PoolMisuse, GuardsAreComparedAtTheFreeAndAllAtOnce) {
         EXPECT_EQ(said([&] { good = loam_pool_check(&box.pool); }), what + nowhere());
         EXPECT_FALSE(good);
         EXPECT_EQ(said([&] { box.free(p, 4); }), what + place(4));
-        poke(p, at, static_cast<char>(0xfb));
+        poke(p, at, static_cast<char>(LM_GUARD_BYTE));
         EXPECT_TRUE(loam_pool_check(&box.pool));
         for (char *each : {before, p, after}) box.free(each, 5);
     }

@@ -182,8 +182,8 @@ int main(int argc, char **argv) {
     if (makes("unset") && p[8] == 1) puts("one");
     for (size_t i = 0; i < bytes; i++) p[i] = next[i] = 1;
     /* With what is there in a guard, and in a freed object: mistakes that loam itself cannot see. */
-    if (makes("past")) p[bytes] = (char)0xFB;
-    if (makes("before")) p[-1] = (char)0xFB;
+    if (makes("past")) p[bytes] = (char)0xE7;
+    if (makes("before")) p[-1] = (char)0xE7;
     if (makes("end of use")) {}
     if (strcmp(what, "foreign") == 0) release(memory + sizeof memory - 4096);
     if (next[0] != 1) result = 4;
