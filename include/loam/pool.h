@@ -80,6 +80,12 @@ typedef struct loam_pool_run {
 } loam_pool_run;
 enum { LOAM_POOL_RUNS = 16 };
 
+/* Generations that no other pool of the process counts with: from <= generation < to. */
+typedef struct loam_pool_range {
+    uint32_t from, to;
+} loam_pool_range;
+enum { LOAM_POOL_RANGES = 16 };
+
 typedef struct loam_pool {
     loam_pool_cut hot; /* all NULL in a checked, hardened, watched pool, or one of handles */
     uintptr_t floor;   /* free goes out of line for what is not above it: 0, or everything */
@@ -107,6 +113,11 @@ typedef struct loam_pool {
     loam_entry entry;
     loam_pool_chunk first; /* of a contiguous pool, or one within its chunk */
     loam_pool_run runs[LOAM_POOL_RUNS];
+    char *
+        gone; /* of a checked pool: where blocks end that a reset took, in the chunk of that order */
+    unsigned gone_order;
+    unsigned ranges_count;
+    loam_pool_range ranges[LOAM_POOL_RANGES]; /* of handles, ascending */
 } loam_pool;
 
 /* ---- Setting up ---- */
@@ -227,9 +238,13 @@ LOAM_INLINE size_t loam_pool_block_bytes(const loam_pool *pool) LOAM_NOEXCEPT {
 
 /* ---- Handles: pools with LOAM_POOL_HANDLES ----
  *
- * A handle names a block for as long as it is in use, and nothing ever after: the block's number, and how often it
- * changed hands. 0 is no handle. Blocks may also be had by loam_pool_alloc and go by either free. A block that has
- * changed hands 2^31 times is taken out of use, so that no old handle comes true again. */
+ * A handle names a block for as long as it is in use, and nothing ever after: the block's number, and its generation,
+ * which grows each time the block changes hands. 0 is no handle. Blocks may also be had by loam_pool_alloc and go by
+ * either free. A handle of another pool names nothing, and neither does one of a pool that was in the same storage before:
+ * the pools of a process count in ranges of their own, of 32 bits in all. A pool takes 4 steps at first and then 4 times
+ * as many as before, each time that a block has used up all of them. A block whose pool gets no more steps is taken out of
+ * use, so that no old handle of a pool comes true in it. Pools that are set up when all 2^31 steps are used up begin anew:
+ * only from then on a handle of a pool of long ago may name a block of another pool. */
 
 typedef uint64_t loam_handle;
 

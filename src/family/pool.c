@@ -111,6 +111,7 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
             options->most_blocks != 0 ? options->most_blocks : options->first_blocks;
     pool->most_chunk_bytes =
         options->most_chunk_bytes != 0 ? options->most_chunk_bytes : MOST_CHUNK_BYTES;
+    lm_pool_generation_start(pool);
     return true;
 }
 
@@ -217,6 +218,7 @@ const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t
 
 bool loam_pool_owns(const loam_pool *pool, const void *p) {
     size_t number;
+    if (pool->chunks == NULL) return false; /* ended, too */
     return lm_pool_find(pool, (const char *)p - pool->head_bytes, &number) != NULL;
 }
 
@@ -247,6 +249,7 @@ static char *pool_pop(loam_pool *pool, const char *file, unsigned line) {
 }
 
 void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
+    if (lm_pool_over(pool, "allocation", file, line)) return NULL;
     loam_pool_cut *cut = lm_pool_cut(pool);
     bool used = cut->free != NULL;
     char *block;
@@ -262,7 +265,7 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
     lm_tool_take(block, pool->inner_bytes);
     if ((pool->mode & LM_POOL_HANDLED) != 0) lm_pool_generation_begin(pool, block, used);
     if ((pool->mode & LM_POOL_CHECKED) != 0) {
-        if (used)
+        if (used || lm_pool_is_gone(pool, pool->current, block))
             (void)lm_guard_check_freed(&pool->entry,
                                        (loam_tag *)(void *)(block + pool->head_bytes) - 1);
         return lm_guard_open(&pool->entry, block, pool->inner_bytes, pool->block_bytes, pool->align,
@@ -318,6 +321,7 @@ void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line) {
 }
 
 void *loam_pool_free_slow(loam_pool *pool, void *p, const char *file, unsigned line) {
+    if (lm_pool_over(pool, "free", file, line)) return NULL;
     if (p != NULL) lm_pool_give(pool, p, file, line);
     return pool->hot.free;
 }

@@ -19,7 +19,15 @@ enum {
     LM_POOL_WATCHED = 4, /* by a tool */
     LM_POOL_HANDLED = 8,
     LM_POOL_NARROW = 16, /* links of 4 bytes */
+    LM_POOL_ENDED = 32,  /* the tombstone of a pool */
 };
+
+/* Whether the pool is the tombstone of one that has ended, which is reported. */
+LM_INLINE bool lm_pool_over(const loam_pool *pool, const char *doing, const char *file,
+                            unsigned line) {
+    return LM_UNLIKELY((pool->mode & LM_POOL_ENDED) != 0) &&
+           lm_entry_ended(&pool->entry, doing, file, line);
+}
 
 /* The words that are in use. */
 LM_INLINE loam_pool_cut *lm_pool_cut(loam_pool *pool) {
@@ -52,6 +60,15 @@ void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line);
 void *lm_pool_link_get(const loam_pool *pool, const void *block);
 void lm_pool_link_set(const loam_pool *pool, void *block, void *next);
 
+/* Of a checked pool: whether that block was in use before the last reset, and has not been cut again since. */
+LM_INLINE bool lm_pool_is_gone(const loam_pool *pool, const loam_pool_chunk *chunk,
+                               const char *block) {
+    if (pool->gone == NULL || chunk->order > pool->gone_order) return false;
+    return block < (chunk->order < pool->gone_order ? (const char *)chunk->end : pool->gone);
+}
+/* Whether the blocks of before the last reset are as they were left, from the current position on. */
+bool lm_pool_check_gone(const loam_pool *pool);
+
 /* ---- pool_chunk.c ---- */
 
 /* Fresh blocks where there are none: in a chunk kept, in place, or in a new chunk. false iff there is no memory. */
@@ -82,6 +99,8 @@ void lm_pool_table_put(loam_pool *pool);
 
 enum { LM_POOL_CHUNK_BITS = 6, LM_POOL_NUMBER_BITS = 32 - LM_POOL_CHUNK_BITS };
 
+/* A new pool gets generations of its own. */
+void lm_pool_generation_start(loam_pool *pool);
 /* used: it comes from the list. */
 void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used);
 /* false iff the block is not to be used again. */

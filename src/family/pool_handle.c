@@ -2,15 +2,24 @@
  *
  *   handle   │ generation: 32 │ chunk: 6 │ block in it: 26 │
  *
- * The last word of a block is its generation: odd while it is in use, one higher at each step. A block that is cut
+ *   all generations   │ pool A │ pool B │ pool A ........ │ pool C │ not yet given ... │
+ *
+ * The last word of a block is its generation: odd while it is in use, higher after each step. A block that is cut
  * takes the pool's, which a reset or trim lifts above all that were ever given, so that neither has to visit
- * blocks; handles below the last reset's are stale by that alone. Invariant: no generation is above
+ * blocks; handles below the last reset's are stale by that alone.
+ * Generations are given to pools in ranges, each four times as large as the one before: a block steps through all
+ * ranges of its pool, and no two pools ever count with the same number, until all numbers have been given. Then new pools
+ * begin with the first ones again, and those that want more get none. Invariant: no generation is above
  * pool->generations + 1, and one that cannot be counted on retires its block.
  */
 #include "family/pool.h"
 
-#define LAST (UINT32_MAX - 1)
-#define WORN (UINT32_MAX / 2 + 1)
+#define LAST (UINT32_MAX - 1) /* of a retired block; in no range */
+#define TOP (UINT32_MAX - (STEP - 1))
+enum { STEP = 8 }; /* numbers of the first range; each range begins at a multiple of it */
+#define MOST ((uint32_t)1 << 29)
+
+static uint32_t given; /* atomic, relaxed: generations below belong to some pool */
 
 LM_INLINE uint32_t *word_of(const loam_pool *pool, const void *block) {
     return (uint32_t *)((uintptr_t)block + pool->stride - sizeof(uint32_t));
@@ -30,6 +39,57 @@ LM_READS_ANYTHING static void generation_set(const loam_pool *pool, const void *
 }
 static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HANDLED) != 0; }
 
+/* ---- Ranges ---- */
+
+/* `numbers` of those that are left, from *from on. false iff there are not so many, or they are below `least`. */
+static bool take(uint32_t numbers, uint32_t least, uint32_t *from) {
+    *from = lm_load_relaxed(&given);
+    do {
+        if (*from < least || *from > TOP - numbers) return false;
+    } while (!lm_cas_weak_relaxed(&given, from, *from + numbers));
+    return true;
+}
+
+/* One more range, which begins where the last one ends or above. false iff there is none. */
+static bool range_get(loam_pool *pool) {
+    unsigned count = pool->ranges_count;
+    loam_pool_range *last = count != 0 ? &pool->ranges[count - 1] : NULL;
+    uint32_t numbers = last != NULL ? last->to - last->from : STEP / 4, from;
+    numbers = numbers < MOST / 4 ? 4 * numbers : MOST;
+    while (!take(numbers, last != NULL ? last->to : 0, &from)) {
+        numbers = numbers / 4 & ~(uint32_t)(STEP - 1);
+        if (numbers == 0) return false;
+    }
+    if (last != NULL && (from == last->to || count == LOAM_POOL_RANGES)) {
+        if (from == last->to) last->to += numbers;
+        return from == last->to - numbers;
+    }
+    pool->ranges[pool->ranges_count++] = (loam_pool_range){from, from + numbers};
+    return true;
+}
+
+/* The first number at `least` or above that is the pool's; LAST iff there is none. */
+static uint32_t in_range(loam_pool *pool, uint32_t least) {
+    do {
+        for (unsigned i = 0; i < pool->ranges_count; i++) {
+            const loam_pool_range *range = &pool->ranges[i];
+            if (least < range->to) return least > range->from ? least : range->from;
+        }
+    } while (least < TOP && range_get(pool));
+    return LAST;
+}
+
+void lm_pool_generation_start(loam_pool *pool) {
+    if (!has_handles(pool)) return;
+    if (!range_get(pool)) {
+        lm_store_relaxed(&given, 0); /* all are used up: from the first ones again */
+        (void)range_get(pool);
+    }
+    pool->generation = pool->generations = pool->ranges[0].from;
+}
+
+/* ---- Blocks ---- */
+
 void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used) {
     uint32_t last = used ? generation_of(pool, block) : pool->generation;
     generation_set(pool, block, last + 1);
@@ -38,26 +98,30 @@ void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used) {
 bool lm_pool_generation_end(loam_pool *pool, void *block) {
     if (!has_handles(pool)) return true;
     uint32_t next = generation_of(pool, block) + 1;
+    if (next % STEP == 0) next = in_range(pool, next);
+    if (next >= TOP) next = LAST;
     generation_set(pool, block, next);
+    if (next == LAST) {
+        pool->retired++;
+        return false;
+    }
     if (next > pool->generations) pool->generations = next;
-    if (next < LAST) return true;
-    pool->retired++;
-    return false;
+    return true;
 }
 
 bool lm_pool_generation_live(const loam_pool *pool, const void *block) {
     return !has_handles(pool) || generation_of(pool, block) % 2 == 1;
 }
 
-/* The one above all that are or were in use. */
-static uint32_t generation_above(const loam_pool *pool) { return (pool->generations + 3) & ~1u; }
-
-bool lm_pool_generation_may_trim(loam_pool *pool) {
-    if (!has_handles(pool)) return true;
-    if (pool->generations >= WORN) return false;
-    pool->generation = pool->generations = generation_above(pool);
+/* Blocks that are cut begin above all that are or were in use. false iff there is no such number. */
+static bool lift(loam_pool *pool) {
+    uint32_t above = in_range(pool, (pool->generations + 3) & ~1u);
+    if (above == LAST) return false;
+    pool->generation = pool->generations = above;
     return true;
 }
+
+bool lm_pool_generation_may_trim(loam_pool *pool) { return !has_handles(pool) || lift(pool); }
 
 static void end_each(loam_pool *pool, loam_pool_chunk *chunk) {
     const char *high = lm_pool_high(pool, chunk);
@@ -65,7 +129,7 @@ static void end_each(loam_pool *pool, loam_pool_chunk *chunk) {
         if (lm_pool_generation_live(pool, block)) {
             lm_tool_hide(block, pool->block_bytes);
             if (lm_pool_generation_end(pool, block)) lm_pool_put(pool, block);
-        } else if (generation_of(pool, block) < LAST) {
+        } else if (generation_of(pool, block) != LAST) {
             lm_pool_put(pool, block);
         }
     }
@@ -73,9 +137,9 @@ static void end_each(loam_pool *pool, loam_pool_chunk *chunk) {
 
 bool lm_pool_generation_end_all(loam_pool *pool) {
     if (!has_handles(pool)) return true;
-    if (pool->generations < WORN) {
-        pool->generation = pool->generations = generation_above(pool);
+    if (lift(pool)) {
         pool->reset_at = pool->generation;
+        pool->retired = 0; /* they are cut anew, above all that they ever had */
         return true;
     }
     lm_pool_cut(pool)->free = NULL;

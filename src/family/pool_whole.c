@@ -21,13 +21,66 @@ static size_t blocks_free(const loam_pool *pool, size_t most) {
     return blocks;
 }
 
+/* ---- Blocks of before a reset, in a checked pool ---- */
+
+static const loam_tag *tag_in(const loam_pool *pool, const char *block) {
+    return (const loam_tag *)(const void *)(block + pool->head_bytes) - 1;
+}
+
+static bool free_blocks_are_whole(const loam_pool *pool) {
+    bool good = true;
+    for (const char *block = (const char *)lm_pool_cut_of(pool)->free; block != NULL;
+         block = (const char *)lm_pool_link_get(pool, block))
+        good = lm_guard_check_freed(&pool->entry, tag_in(pool, block)) && good;
+    return good;
+}
+
+bool lm_pool_check_gone(const loam_pool *pool) {
+    bool good = true;
+    for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        const char *block = lm_pool_high(pool, chunk);
+        for (; block < chunk->end && lm_pool_is_gone(pool, chunk, block); block += pool->stride)
+            good = lm_guard_check_freed(&pool->entry, tag_in(pool, block)) && good;
+    }
+    return good;
+}
+
+/* What was written where no program may is reported now or never. */
+static void look_again(const loam_pool *pool) {
+    if (pool->chunks == NULL) return;
+    (void)lm_guard_check(&pool->entry);
+    (void)free_blocks_are_whole(pool);
+    (void)lm_pool_check_gone(pool);
+}
+
+/* All blocks that were ever cut are free, and none of them fresh. */
+static void note_gone(loam_pool *pool) {
+    const loam_pool_chunk *chunk = pool->current;
+    char *high = lm_pool_cut(pool)->fresh;
+    if (lm_pool_is_gone(pool, chunk, high)) return; /* it is no further than it was then */
+    pool->gone = high;
+    pool->gone_order = chunk->order;
+}
+
+/* Memory goes back: what is got in its place has never been a block. */
+static void forget_gone(loam_pool *pool) {
+    if (!is_checked(pool)) return;
+    (void)lm_pool_check_gone(pool);
+    pool->gone = NULL;
+}
+
 /* ---- Reset ---- */
 
 void loam_pool_reset(loam_pool *pool) {
+    if (lm_pool_over(pool, "reset", NULL, 0)) return;
     loam_pool_cut *cut = lm_pool_cut(pool);
     loam_pool_chunk *oldest = pool->chunks;
-    if (is_checked(pool)) lm_guard_drop_all(&pool->entry);
+    if (is_checked(pool)) {
+        look_again(pool);
+        lm_guard_drop_all(&pool->entry);
+    }
     if (oldest == NULL || !lm_pool_generation_end_all(pool)) return;
+    if (is_checked(pool)) note_gone(pool);
     if ((pool->mode & LM_POOL_WATCHED) != 0) {
         for (loam_pool_chunk *chunk = oldest; chunk != NULL; chunk = chunk->next)
             lm_tool_hide(chunk->start, (size_t)(chunk->limit - chunk->start));
@@ -40,6 +93,7 @@ void loam_pool_reset(loam_pool *pool) {
 /* ---- Size ---- */
 
 int loam_pool_extend(loam_pool *pool, size_t bytes) {
+    if (lm_pool_over(pool, "extend", NULL, 0)) return LM_EINVAL;
     if ((pool->flags & LOAM_POOL_CONTIGUOUS) == 0 || bytes > PTRDIFF_MAX) return LM_EINVAL;
     if (bytes == 0) return 0;
     if (pool->source != NULL) {
@@ -58,7 +112,8 @@ int loam_pool_extend(loam_pool *pool, size_t bytes) {
 
 size_t loam_pool_shrink(loam_pool *pool) {
     size_t bytes = 0;
-    if (pool->chunks == NULL) return 0;
+    if (lm_pool_over(pool, "shrink", NULL, 0) || pool->chunks == NULL) return 0;
+    forget_gone(pool);
     const char *high = lm_pool_cut(pool)->fresh;
     if (pool->source == NULL) {
         loam_pool_chunk *chunk = &pool->first;
@@ -128,9 +183,12 @@ static void leave_current(loam_pool *pool, loam_pool_chunk *before) {
 
 size_t loam_pool_trim(loam_pool *pool) {
     size_t bytes = 0;
+    if (lm_pool_over(pool, "trim", NULL, 0)) return 0;
     if (pool->source == NULL || pool->chunks == NULL) return 0;
     if ((pool->flags & LOAM_FIXED) != 0) return loam_pool_shrink(pool);
     if (!lm_pool_generation_may_trim(pool)) return 0;
+    if (is_checked(pool)) (void)free_blocks_are_whole(pool);
+    forget_gone(pool);
     count_free(pool);
     filter_free(pool);
     if ((pool->flags & LOAM_POOL_CONTIGUOUS) != 0 && !is_idle(pool, &pool->first))
@@ -157,27 +215,66 @@ size_t loam_pool_trim(loam_pool *pool) {
     return bytes;
 }
 
+/* What is left of a pool: no memory, and for as long as its own is there, a tombstone. The name of a checked one is kept
+ * where the pool has no use for its words any more. */
+static void bury(loam_pool *pool) {
+    pool->hot = pool->cold = (loam_pool_cut){0};
+    pool->chunks = pool->current = pool->root = NULL;
+    pool->floor = UINTPTR_MAX;
+    pool->mode |= LM_POOL_ENDED;
+    if (is_checked(pool))
+        lm_entry_bury(&pool->entry, (char *)&pool->held_bytes, 3 * sizeof(size_t));
+    else
+        pool->entry.name = NULL;
+}
+
+/* The chunk that the pool lives in, or its only one, goes with it. */
+static void put_last(loam_pool *pool) {
+    loam_pool_chunk *chunk = pool->chunks;
+    loam_source *source = pool->source;
+    bool home = chunk->memory == (const void *)pool, keep = home && is_checked(pool);
+    void *memory = chunk->memory;
+    size_t got = chunk->got;
+    LM_METER(put(&pool->entry, got));
+    if (!home) pool->first = (loam_pool_chunk){0};
+    lm_tool_show(memory, got);
+    bury(pool);
+    if (!keep || !lm_entry_keep(source, memory, got)) loam_source_put(source, memory, got);
+}
+
+/* A pool that has ended goes, unless it stays for a while as a tombstone. */
+static void put_home(loam_source *source, loam_pool *pool, size_t got) {
+    if (!is_checked(pool) || !lm_entry_keep(source, pool, got)) loam_source_put(source, pool, got);
+}
+
 void loam_pool_deinit(loam_pool *pool) {
+    if (lm_pool_over(pool, "deinit", NULL, 0)) return;
     loam_source *source = pool->source;
     size_t home_bytes = pool->home_bytes;
-    if (is_checked(pool)) lm_guard_drop_all(&pool->entry);
+    if (is_checked(pool)) {
+        look_again(pool);
+        if ((pool->flags & LOAM_CHECK) != 0) (void)lm_guard_leaks(&pool->entry, LM_LEAKS_MOST);
+        lm_guard_drop_all(&pool->entry);
+    }
     lm_entry_deinit(&pool->entry);
     if (pool->source == NULL) {
         lm_tool_show(pool->first.start, (size_t)(pool->first.limit - pool->first.start));
+        bury(pool);
         return;
     }
     while (pool->chunks != NULL && pool->chunks->next != NULL)
         (void)lm_pool_chunk_put(pool, &pool->chunks->next);
     while (lm_pool_piece_put(pool, pool->first.start) != 0) {}
     lm_pool_table_put(pool);
-    if (pool->chunks != NULL) {
-        loam_pool copy = *pool; /* the pool may be in there */
-        (void)lm_pool_chunk_put(&copy, &copy.chunks);
-    }
-    if (home_bytes != 0) loam_source_put(source, pool, home_bytes);
+    if (pool->chunks != NULL)
+        put_last(pool);
+    else
+        bury(pool);
+    if (home_bytes != 0) put_home(source, pool, home_bytes);
 }
 
 void loam_pool_leave(loam_pool *pool) {
+    if (lm_pool_over(pool, "leave", NULL, 0)) return;
     loam_usage usage;
     loam_pool_usage(pool, &usage);
     if (usage.objects == 0)
@@ -250,6 +347,7 @@ static size_t visit_checked(loam_pool *pool, bool (*visit)(void *object, void *c
 }
 
 size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *context), void *context) {
+    if (lm_pool_over(pool, "visit", NULL, 0)) return 0;
     if (is_checked(pool)) return visit_checked(pool, visit, context);
     bool handled = (pool->mode & LM_POOL_HANDLED) != 0;
     if (!handled) sort_free(pool);
@@ -275,6 +373,7 @@ size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *contex
 
 static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     const loam_pool *pool = lm_pool_of(entry);
+    if (lm_pool_over(pool, "usage", NULL, 0)) return;
     size_t cut = blocks_cut(pool), held = blocks_free(pool, cut) + pool->retired;
     usage->held_bytes = pool->held_bytes;
     usage->peak_bytes = pool->peak_bytes;
@@ -306,18 +405,9 @@ static bool chunks_are_whole(const loam_pool *pool) {
     return true;
 }
 
-static bool free_blocks_are_whole(const loam_pool *pool) {
-    bool good = true;
-    for (const char *block = (const char *)lm_pool_cut_of(pool)->free; block != NULL;
-         block = (const char *)lm_pool_link_get(pool, block))
-        good = lm_guard_check_freed(
-                   &pool->entry, (const loam_tag *)(const void *)(block + pool->head_bytes) - 1) &&
-               good;
-    return good;
-}
-
 static bool pool_check(const loam_entry *entry) {
     const loam_pool *pool = lm_pool_of(entry);
+    if (lm_pool_over(pool, "check", NULL, 0)) return false;
     if (!chunks_are_whole(pool)) return false;
     size_t cut = blocks_cut(pool), seen = 0, number;
     for (const void *block = lm_pool_cut_of(pool)->free; block != NULL;
@@ -333,6 +423,7 @@ static bool pool_check(const loam_entry *entry) {
     }
     if (!is_checked(pool)) return true;
     bool good = free_blocks_are_whole(pool);
+    good = lm_pool_check_gone(pool) && good;
     return lm_guard_check(entry) && good;
 }
 

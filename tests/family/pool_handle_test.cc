@@ -163,7 +163,9 @@ TEST(PoolHandle, ABlockThatIsWornOutIsRetired) {
     Handled h;
     loam_handle a = h.alloc();
     void *p = h.get(a);
-    *h.generation(p) = UINT32_MAX - 2; // odd: in use
+    const uint32_t top = UINT32_MAX - 7; // above all that pools may have
+    h.pool.ranges[h.pool.ranges_count - 1].to = top;
+    *h.generation(p) = top - 1; // odd: in use
     loam_handle last = loam_pool_handle(&h.pool, p);
     EXPECT_EQ(h.get(a), nullptr);
     EXPECT_EQ(h.get(last), p);
@@ -175,6 +177,9 @@ TEST(PoolHandle, ABlockThatIsWornOutIsRetired) {
     EXPECT_EQ(usage.objects, 100u) << "it is not counted as one in use";
     EXPECT_TRUE(loam_pool_check(&h.pool));
     /* A reset cannot lift all above that one: it goes through the blocks. */
+    void *q = h.get(h.alloc());
+    *h.generation(q) = top - 3;
+    loam_pool_free(&h.pool, q);
     std::vector<loam_handle> others;
     for (int i = 0; i < 10; i++) others.push_back(h.alloc());
     loam_pool_reset(&h.pool);
@@ -185,6 +190,82 @@ TEST(PoolHandle, ABlockThatIsWornOutIsRetired) {
     EXPECT_EQ(usage.objects, 0u);
     for (int i = 0; i < 110; i++) EXPECT_NE(h.get(h.alloc()), p) << "still out of use";
     EXPECT_TRUE(loam_pool_check(&h.pool));
+}
+
+/* Pools that live at the same time, or one after the other in the same storage, with every kind of end between. */
+TEST(PoolHandle, NoOtherPoolKnowsThem) {
+    enum { kPools = 12, kLives = 20 };
+    std::vector<loam_handle> old;
+    uint64_t state = 3;
+    auto random = [&state](size_t below) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        return size_t(state >> 11) % below;
+    };
+    static loam_pool pools[kPools];
+    for (int life = 0; life < kLives; life++) {
+        std::vector<loam_handle> mine[kPools];
+        for (int i = 0; i < kPools; i++) {
+            loam_pool_options options = {};
+            options.flags = LOAM_POOL_HANDLES | (i % 3 == 1 ? unsigned(LOAM_HARDEN) : 0u);
+            options.first_blocks = 1 + random(20);
+            ASSERT_EQ(loam_pool_init(&pools[i], nullptr, 24, &options), 0);
+        }
+        for (int step = 0; step < 2000; step++) {
+            int i = random(3) == 0 ? static_cast<int>(random(kPools)) : 0; // some more than others
+            loam_handle handle = loam_pool_alloc_handle(&pools[i]);
+            ASSERT_NE(handle, 0u);
+            if (random(100) < 97) {
+                ASSERT_TRUE(loam_pool_free_handle(&pools[i], handle));
+                if (random(20) == 0) old.push_back(handle);
+            } else {
+                mine[i].push_back(handle);
+            }
+            if (random(300) == 0) {
+                old.insert(old.end(), mine[i].begin(), mine[i].end());
+                mine[i].clear();
+                loam_pool_reset(&pools[i]);
+            }
+            if (random(200) == 0) (void)loam_pool_trim(&pools[i]);
+        }
+        for (int i = 0; i < kPools; i++) {
+            for (loam_handle each : old) ASSERT_EQ(loam_pool_get(&pools[i], each), nullptr);
+            for (int k = 0; k < kPools; k++) {
+                for (loam_handle each : mine[k]) {
+                    ASSERT_EQ(loam_pool_get(&pools[i], each) != nullptr, i == k);
+                    if (i != k) {
+                        ASSERT_FALSE(loam_pool_free_handle(&pools[i], each));
+                    }
+                }
+            }
+        }
+        for (int i = 0; i < kPools; i++) {
+            old.insert(old.end(), mine[i].begin(), mine[i].end());
+            loam_pool_deinit(&pools[i]);
+        }
+        if (old.size() > 20000) old.erase(old.begin(), old.begin() + 10000);
+    }
+}
+
+/* One block, as often as it takes to use up many ranges; other pools take theirs between. */
+TEST(PoolHandle, ManyReusesNeverMeetAnotherPools) {
+    Handled a, b;
+    std::vector<std::pair<uint32_t, uint32_t>> seen[2];
+    for (int i = 0; i < 300000; i++) {
+        Handled &h = i % 7 == 0 ? b : a;
+        auto generation = static_cast<uint32_t>(h.alloc() >> 32);
+        auto &mine = seen[i % 7 == 0];
+        if (mine.empty() || mine.back().second + 2 != generation) {
+            mine.push_back({generation, generation});
+        }
+        mine.back().second = generation;
+        loam_pool_free(&h.pool, h.pool.chunks->start + h.pool.head_bytes);
+    }
+    EXPECT_LE(seen[0].size() + seen[1].size(), 2u * LOAM_POOL_RANGES);
+    for (auto &one : seen[0])
+        for (auto &other : seen[1])
+            EXPECT_TRUE(one.second < other.first || other.second < one.first);
 }
 
 TEST(PoolHandleDeathTest, PoolsWithoutSayNo) {
