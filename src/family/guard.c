@@ -243,6 +243,7 @@ bool lm_guard_check(const loam_entry *owner) {
 }
 
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag) {
+    if (lm_tool_watches()) return true; /* it has reported each write */
     lm_tool_show(tag + 1, tag->bytes);
     size_t changed = first_changed((const unsigned char *)(tag + 1), filled_bytes(tag), DEAD);
     lm_tool_hide(tag + 1, tag->bytes);
@@ -322,6 +323,7 @@ static const char *unit_check(const loam_entry *owner, const char *at, const cha
 }
 
 bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
+    if (lm_tool_watches()) return true; /* as above */
     bool good = true;
     lm_tool_pause();
     while (at < gone) at = unit_check(owner, at, gone, &good);

@@ -27,9 +27,12 @@ static const loam_tag *tag_in(const loam_pool *pool, const char *block) {
     return (const loam_tag *)(const void *)(block + pool->head_bytes) - 1;
 }
 
+/* Ends where a link leads to no block: the next allocation reports that. */
 static bool free_blocks_are_whole(const loam_pool *pool) {
     bool good = true;
-    for (const char *block = (const char *)lm_pool_cut_of(pool)->free; block != NULL;
+    size_t number;
+    for (const char *block = (const char *)lm_pool_cut_of(pool)->free;
+         block != NULL && lm_pool_find(pool, block, &number) != NULL;
          block = (const char *)lm_pool_link_get(pool, block))
         good = lm_guard_check_freed(&pool->entry, tag_in(pool, block)) && good;
     return good;

@@ -98,6 +98,8 @@ TEST(foreign_pointers_and_overflows_are_found) {
     CHECK_ABORTS((void)loam_pool_check(&pool), "overflow of ");
     CHECK_ABORTS(loam_pool_free(&pool, block), "overflow of ");
     CHECK_EQUAL(loam_registry_leaks(), 1);
+    CHECK_ABORTS(loam_pool_reset(&pool), "overflow of "); /* it would be seen by nobody later */
+    block[BLOCK] = (char)0xE7;
     loam_pool_reset(&pool);
     CHECK_EQUAL(loam_registry_leaks(), 0);
     loam_pool_deinit(&pool);
