@@ -95,9 +95,9 @@ template <typename T> class allocator {
     }
     void deallocate(T *p, std::size_t count) noexcept {
         if constexpr (alignof(T) > detail::kHeapAlign)
-            loam_free_aligned_sized(p, alignof(T), count * sizeof(T));
+            loam_free_aligned_sized(p, alignof(T), detail::array_bytes_of<T>(count));
         else
-            loam_free_sized(p, count * sizeof(T));
+            loam_free_sized(p, detail::array_bytes_of<T>(count));
     }
 
     template <typename U> constexpr bool operator==(const allocator<U> &) const noexcept {

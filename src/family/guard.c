@@ -325,16 +325,12 @@ static const char *unit_check(const loam_entry *owner, const char *at, const cha
 bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
     if (lm_tool_watches()) return true; /* as above */
     bool good = true;
-    lm_tool_pause();
     while (at < gone) at = unit_check(owner, at, gone, &good);
-    lm_tool_resume();
     return good;
 }
 
 static void fill_dead(char *from, char *to) {
-    lm_tool_show_undefined(from, (size_t)(to - from));
     memset(from, DEAD, (size_t)(to - from));
-    lm_tool_hide(from, (size_t)(to - from));
 }
 
 /* What was written to a dead object has been reported. */
@@ -345,8 +341,12 @@ static void mend(const loam_tag *tag) {
         fill_dead((char *)object, (char *)object + filled);
 }
 
+/* Where a tool watches, it is told, and nothing is looked at here. */
 char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
-    lm_tool_pause();
+    if (lm_tool_watches()) {
+        lm_tool_hide(from, (size_t)(to - from));
+        return NULL;
+    }
     for (char *at = from; at < to;) {
         const loam_tag *tag = dead_at(owner, at, to);
         char *next = tag != NULL ? (char *)(uintptr_t)after(tag) : at + UNIT;
@@ -354,17 +354,15 @@ char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
         if (tag != NULL) mend(tag);
         at = next;
     }
-    lm_tool_resume();
     return gone > to ? gone : to;
 }
 
 char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *gone) {
     char *from = at;
     bool good = true;
+    if (lm_tool_watches()) return NULL;
     if (gone > at) {
-        lm_tool_pause();
         while (at < end && at < gone) at = (char *)(uintptr_t)unit_check(owner, at, gone, &good);
-        lm_tool_resume();
         if (at > end) gone = lm_gone_cut(end, at, gone);
     }
     if (p > from) fill_dead(from, p);
@@ -372,6 +370,7 @@ char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *
 }
 
 char *lm_gone_cut(char *from, char *to, char *gone) {
+    if (lm_tool_watches()) return NULL;
     if ((size_t)(to - from) > FILL_MOST) return NULL; /* what is untouched stays so */
     fill_dead(from, to);
     return gone > to ? gone : to;

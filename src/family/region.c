@@ -223,16 +223,16 @@ static LM_NOINLINE void end_and_put(loam_region *region) {
     loam_source *source = region->source;
     size_t bytes = chunk->bytes;
     lm_pieces_t pieces;
-    bool contiguous = lm_region_contiguous(region);
+    bool contiguous = lm_region_contiguous(region), checked = region->mode == LM_REGION_CHECKED;
     if (contiguous) pieces = *lm_chunk_pieces(chunk);
     lm_tool_show_undefined(chunk, bytes);
-    if (region->mode == LM_REGION_CHECKED) {
+    if (checked) {
         lm_tool_show(region, sizeof(*region));
         region->room = region->hidden = (loam_region_room){0};
         bury(region);
     }
     if (!contiguous) {
-        if (region->mode != LM_REGION_ENDED || !lm_entry_keep(source, chunk, bytes))
+        if (!checked || !lm_entry_keep(source, chunk, bytes))
             loam_source_put(source, chunk, bytes);
         return;
     }

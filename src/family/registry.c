@@ -93,7 +93,7 @@ static unsigned kept_next;
 
 bool lm_entry_keep(const loam_source *source, void *memory, size_t got) {
     loam_source *pages = lm_default_source();
-    if (source != pages || got > KEPT_BYTES) return false;
+    if (source != pages || got > KEPT_BYTES || lm_tool_watches()) return false; /* a tool sees it */
     lm_port_lock(LM_PORT_LIST);
     void *oldest = kept[kept_next].memory;
     size_t oldest_got = kept[kept_next].got;

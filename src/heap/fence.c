@@ -146,6 +146,9 @@ void *lm_mark_new(void *p, size_t bytes) {
 
 /* ---- Looking ---- */
 
+/* Acquire: the block that has no fence, and what its user wrote, comes after. */
+static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
+
 /* Whether what is just before `end` was overwritten from behind: the word is, and the fence before it is not. */
 static bool from_behind(const void *end) {
     size_t requested;
@@ -157,7 +160,7 @@ static bool from_behind(const void *end) {
 static bool end_broken(const lm_page_t *page) {
     const char *end = page_end(page);
     size_t requested;
-    if (lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
+    if (is_raw(page) || lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* a block there was made before it was written to */
     bool of_block = lm_load_relaxed(&page->carved) * (size_t)page->block_bytes ==
                     (size_t)(end - lm_span_start(page));
@@ -229,7 +232,7 @@ static bool overflow_of_end(const lm_page_t *page, const void *p) {
 static bool intact_before(const lm_page_t *page, const void *p, size_t requested) {
     bool broken = lm_is_offset(page)         ? !lm_offset_gap_intact(page, p)
                   : p == lm_span_start(page) ? lm_span_page_before(page, end_broken)
-                                             : from_behind(p);
+                                             : !is_raw(page) && from_behind(p);
     return broken ? underflow(page, p, requested) : true;
 }
 

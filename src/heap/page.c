@@ -54,6 +54,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     slices = page->slices;
 #if LM_GUARD_LINKS
     lm_secret_make();
+    lm_store_relaxed(&page->raw, false); /* relaxed: it is not in the map */
 #endif
 #if LM_SECURE
     lm_secure_class(size_class, block_bytes);

@@ -106,8 +106,10 @@ typedef struct LM_ALIGNED(128) lm_page {
     /* The last LM_MARK_BYTES of this slice are a guard (guard.c); it was backed by a huge page, and has none. Both: of
      * any span of a group of blocks, until it is purged. */
     bool marked, backed;
-    /* Atomic: heap/near.c leaves the page out. A block of it is loam's own and has no canary, or a block is damaged and
-     * that was reported. Stays set until the page goes. */
+#endif
+#if LM_GUARD_LINKS
+    /* Atomic. A block of this page is loam's own and has no canary or fence, or (secure) a block is damaged and that was
+     * reported: who looks at the end of a block beside another one leaves the page out. Stays set until the page goes. */
     bool raw;
 #endif
 } lm_page_t;

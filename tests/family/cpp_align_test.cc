@@ -21,6 +21,13 @@ namespace {
 
 enum { OBJECTS = 9 };
 
+/* A debug library checks all allocators: a pool with memory of its own needs room for that. */
+#if LOAM_DEBUG
+using Checks = std::integral_constant<unsigned, LOAM_CHECK>;
+#else
+using Checks = loam::detail::checks_of_file;
+#endif
+
 /* What was given, to be filled with its number and looked at when all are there. */
 class Given {
   public:
@@ -83,7 +90,7 @@ template <size_t A, size_t N> struct alignas(A) Xallocated {
     template <size_t A, size_t N> \
     loam::detail::class_allocator Name<A, N>::loam_allocator_(sizeof(Name), (objects), (memory), \
                                                               #Name, alignof(Name));
-template <size_t A, size_t N> alignas(16) char memory_of[(OBJECTS + 2) * (N + 2 * A + 512)];
+template <size_t A, size_t N> alignas(16) char memory_of[(OBJECTS + 2) * (N + 3 * A + 512)];
 DECLARED(DeclaredHeap, 0, nullptr)
 DECLARED(DeclaredFixed, OBJECTS + 1, nullptr)
 DECLARED(DeclaredStatic, (sizeof(memory_of<A, N>) - 8) / sizeof(DeclaredStatic),
@@ -234,7 +241,7 @@ template <size_t A, size_t N> void each_face() {
     by_allocator<T>("allocator", loam::allocator<T>());
     by_allocator<T>("alloc_allocator",
                     loam::alloc_allocator<T>(loam_region_as_alloc(region.get())));
-    static loam::AllocatorPool<T, OBJECTS + 3> own;
+    static loam::AllocatorPool<T, OBJECTS + 3, Checks> own;
     std::vector<void *> taken;
     by_make<T>("AllocatorPool", [&] {
         taken.push_back(own.Allocate(sizeof(T)));
