@@ -79,8 +79,8 @@ class blocks {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T, typename... Args> [[nodiscard]] T *make(Args &&...args) {
-        return make_at<T>(detail::place{nullptr, 0}, std::forward<Args>(args)...);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* Destroys an object of these blocks, and frees its memory; nullptr allowed. T may be a base of the type that it
      * was made as iff T has a virtual destructor. */
@@ -115,9 +115,10 @@ class blocks {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T, typename... Args>
-    [[nodiscard]] unique_ptr<T> make_unique(Args &&...args) {
-        return unique_ptr<T>(make<T>(std::forward<Args>(args)...), deleter<T>(this));
+    template <typename T LOAM_TYPES_MORE_>
+    [[nodiscard]] unique_ptr<T> make_unique(LOAM_ARGUMENTS_MORE_) {
+        return unique_ptr<T>(make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_),
+                             deleter<T>(this));
     }
 
     std::size_t usable_size(const void *p) noexcept { return loam_blocks_usable_size(&blocks_, p); }

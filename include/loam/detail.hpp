@@ -135,6 +135,10 @@ template <typename T> void *whole_of(T *object) noexcept {
 #define LOAM_FORWARD_6_ LOAM_FORWARD_5_, std::forward<A6>(a6)
 #define LOAM_FORWARD_7_ LOAM_FORWARD_6_, std::forward<A7>(a7)
 #define LOAM_FORWARD_8_ LOAM_FORWARD_7_, std::forward<A8>(a8)
+/* For the ninth function, which takes nine arguments or more. */
+#define LOAM_TYPES_MORE_ LOAM_TYPES_8_, typename A9, typename... More
+#define LOAM_ARGUMENTS_MORE_ LOAM_ARGUMENTS_8_ A9 &&a9, More &&...more
+#define LOAM_FORWARD_MORE_ LOAM_FORWARD_8_, std::forward<A9>(a9), std::forward<More>(more)...
 #define LOAM_FOR_EACH_ARITY_(Form) \
     Form(0) Form(1) Form(2) Form(3) Form(4) Form(5) Form(6) Form(7) Form(8)
 

@@ -72,8 +72,8 @@ class fifo {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
-        return make<T>(detail::place{nullptr, 0}, std::forward<Args>(args)...);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
+        return make<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* Destroys an object of this FIFO, and frees its memory; nullptr allowed. T may be a base of the type that it was
      * made as iff T has a virtual destructor. */

@@ -167,6 +167,9 @@
 #undef generations
 #undef get
 #undef gets
+#undef give_aligned
+#undef gone
+#undef gone_order
 #undef good
 #undef got
 #undef goto
@@ -340,6 +343,7 @@
 #undef pvalloc
 #undef ranges
 #undef ranges_blocks
+#undef ranges_count
 #undef rate
 #undef raw
 #undef ready

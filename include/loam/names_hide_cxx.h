@@ -9,6 +9,7 @@
 #undef A6
 #undef A7
 #undef A8
+#undef A9
 #undef Args
 #undef C
 #undef Char
@@ -19,6 +20,7 @@
 #undef K
 #undef Less
 #undef Made
+#undef More
 #undef Pool
 #undef U
 #undef V
@@ -30,6 +32,7 @@
 #undef a6
 #undef a7
 #undef a8
+#undef a9
 #undef adopt
 #undef align_of
 #undef alignas

@@ -386,8 +386,6 @@ loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_
 }
 /* All memory goes back. No thread may use the pool any more; they may have magazines of it. */
 LOAM_API void loam_shared_pool_deinit(loam_shared_pool *pool) LOAM_NOEXCEPT;
-/* For a pool in static memory of a module that is being unloaded: as loam_pool_leave. */
-LOAM_API void loam_shared_pool_leave(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
 /* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks in magazines of
  * other threads (two batches each, and up to one of fresh blocks). */

@@ -108,8 +108,8 @@ template <typename T> class pool_of {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename... Args> [[nodiscard]] T *make(Args &&...args) {
-        return make_at(detail::place{nullptr, 0}, std::forward<Args>(args)...);
+    template <typename Made = T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return make_at(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* Destroys an object of this pool; nullptr allowed. */
     void destroy(T *object, const char *file = __builtin_FILE(),
@@ -132,8 +132,9 @@ template <typename T> class pool_of {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename... Args> [[nodiscard]] unique_ptr make_unique(Args &&...args) {
-        return unique_ptr(make(std::forward<Args>(args)...), deleter{this});
+    template <typename Made = T LOAM_TYPES_MORE_>
+    [[nodiscard]] unique_ptr make_unique(LOAM_ARGUMENTS_MORE_) {
+        return unique_ptr(make_at(detail::place{nullptr, 0} LOAM_FORWARD_MORE_), deleter{this});
     }
 
     bool owns(const void *p) const noexcept { return pool_.owns(p); }

@@ -78,9 +78,9 @@ template <typename T, typename... Args>
     }
 LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-template <typename T, typename... Args>
-[[nodiscard]] T *region_create(loam_region *region, Args &&...args) {
-    return detail::region_make<T>(region, detail::place{nullptr, 0}, std::forward<Args>(args)...);
+template <typename T LOAM_TYPES_MORE_>
+[[nodiscard]] T *region_create(loam_region *region, LOAM_ARGUMENTS_MORE_) {
+    return detail::region_make<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
 }
 
 /* A region of its own. It can be moved: the region itself stays where it is. */
@@ -114,9 +114,8 @@ class region {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
-        return detail::region_make<T>(region_, detail::place{nullptr, 0},
-                                      std::forward<Args>(args)...);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
+        return detail::region_make<T>(region_, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
     template <typename T>

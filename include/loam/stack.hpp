@@ -84,8 +84,8 @@ class scope {
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T, typename... Args> [[nodiscard]] T *create(Args &&...args) {
-        return make<T>(detail::place{nullptr, 0}, std::forward<Args>(args)...);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
+        return make<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
     template <typename T>

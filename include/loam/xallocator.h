@@ -329,8 +329,15 @@ struct class_allocator {
     }
     void loam_give_(void *p, std::size_t align, const char *file, unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Deallocate(p, file, line);
+        give_aligned(p, align);
+    }
+    /* Out of line: gcc takes it for the end of what the class's own operator new has given. */
+    __attribute__((__noinline__, __cold__)) static void give_aligned(void *p,
+                                                                     std::size_t align) noexcept {
 #if __STDC_HOSTED__
         ::operator delete(p, std::align_val_t(align));
+#else
+        (void)p, (void)align;
 #endif
     }
 

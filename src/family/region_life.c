@@ -208,6 +208,35 @@ void lm_region_drop_chunk(loam_region *region) {
     *room = (loam_region_room){before->at, before->end, before->floor};
 }
 
+bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
+    lm_chunk_t *chunk = region->chunk;
+    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    if (region->fixed || pieces->count > LM_REGION_PIECES) return false;
+    char *wanted = (char *)chunk + chunk->bytes;
+    size_t least = lm_align_up(bytes, 16), more = chunk->bytes, got = 0;
+    /* The last pieces are larger, so that there are enough of them for any range of addresses. */
+    if (pieces->count > LM_REGION_PIECES / 2) more *= 4;
+    if (region->growth == LOAM_GROWTH_FIXED) more = region->first_bytes;
+    if (more < least) more = least;
+    char *p = NULL;
+    for (; p == NULL; more = more / 2 > least ? lm_align_up(more / 2, 16) : least) {
+        p = (char *)lm_region_get(region, more, 1, &got);
+        if (p == NULL && more == least) return false;
+    }
+    if (p != wanted) {
+        lm_region_put(region, p, got);
+        return false;
+    }
+    pieces->got[pieces->count++] = got;
+    chunk->bytes += got;
+    region->turns++;
+    lm_tool_hide(p, got);
+    lm_region_room(region)->end = lm_chunk_end(chunk);
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
+    return true;
+}
+
 void lm_region_shrink_chunk(loam_region *region, size_t most) {
     lm_chunk_t *chunk = region->chunk;
     if (chunk == NULL || chunk->given != NULL || !lm_region_contiguous(region)) return;

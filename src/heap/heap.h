@@ -90,7 +90,6 @@ typedef struct LM_ALIGNED(64) lm_heap {
     bool parked;            /* atomic: the worker took `*self` away: the owner slept */
     unsigned rest;          /* times that the worker has collected since, or found it kept */
     bool kept;              /* atomic: no thread owns it; current[] and head[] wait for the next */
-    unsigned rounds;        /* of its owner's destructors so far */
     lm_page_t *coming;      /* pages taken from `notified`, and not taken in yet */
     unsigned vacant;        /* pages without a block in use that stay (page.c), at most */
     unsigned tid;           /* the owner's number, 0: unknown */

@@ -412,16 +412,6 @@ void loam_shared_pool_deinit(loam_shared_pool *pool) {
     loam_pool_deinit(&pool->pool);
 }
 
-void loam_shared_pool_leave(loam_shared_pool *pool) {
-    loam_usage usage;
-    loam_shared_pool_usage(pool, &usage);
-    slot_give(pool);
-    if (usage.objects == 0)
-        loam_pool_deinit(&pool->pool);
-    else
-        lm_entry_deinit(&pool->pool.entry);
-}
-
 /* ---- The pool as a whole ---- */
 
 static loam_shared_pool *shared_of(const loam_entry *entry) {

@@ -1,10 +1,14 @@
 // exit_hook_test.cc: what runs when a thread ends: several hooks, in rounds (os/thread.c).
 extern "C" {
+#include "heap/room.h"
 #include "os/os.h"
 }
 #include "loam/malloc.h"
+#include "loam/stack.h"
 
 #include <gtest/gtest.h>
+
+#include <pthread.h>
 
 #include <thread>
 
@@ -87,6 +91,49 @@ TEST(ExitHook, ANinthIsRefused) {
     }).join();
     EXPECT_EQ(thirds, 1u);
     EXPECT_EQ(others, 4u);
+}
+
+// What a destructor of a pthread key does in each of its first rounds.
+struct Late {
+    void (*use)();
+    int from, to; // the rounds that it allocates in
+};
+thread_local int round_here;
+pthread_key_t late_key;
+
+void late(void *value) {
+    const Late &what = *static_cast<Late *>(value);
+    round_here++;
+    if (round_here >= what.from && round_here <= what.to) what.use();
+    if (round_here < what.to) pthread_setspecific(late_key, value);
+}
+
+void use_malloc() { loam_free(loam_malloc(100)); }
+void use_scope() {
+    loam_stack_frame frame = loam_stack_push(loam_thread_stack());
+    EXPECT_NE(loam_stack_alloc(loam_thread_stack(), 100), nullptr);
+    loam_stack_pop(loam_thread_stack(), frame);
+}
+
+// Without their ends, the heaps of 200 threads would stay active for ever.
+TEST(ExitHook, TheHeapOfAThreadThatFirstAllocatesInADestructorEnds) {
+    ASSERT_EQ(pthread_key_create(&late_key, late), 0);
+    for (auto use : {use_malloc, use_scope})
+        for (bool early : {false, true})
+            for (int from = 1; from <= 2; from++)
+                for (int to = from; to <= 2; to++) {
+                    Late what = {use, from, to};
+                    uint32_t before = lm_load_relaxed(&lm_heaps_active);
+                    for (int i = 0; i < 200; i++)
+                        std::thread([&] {
+                            if (early) use();
+                            pthread_setspecific(late_key, &what);
+                        }).join();
+                    EXPECT_LE(lm_load_relaxed(&lm_heaps_active), before + 1)
+                        << (use == use_scope ? "scope" : "malloc") << ", rounds " << from << " to "
+                        << to << (early ? ", and before" : "");
+                }
+    pthread_key_delete(late_key);
 }
 
 } // namespace

@@ -16,6 +16,9 @@ struct unload_node {
     LOAM_POOLED(unload_node)
     char text[40];
 };
+extern "C" {
+__attribute__((visibility("default"))) int is_pooled = 1;
+}
 #elif UNLOAD_KIND == 2
 struct unload_node {
     DECLARE_ALLOCATOR
