@@ -105,7 +105,8 @@ typedef void *loam_blocks_link __attribute__((__may_alias__)); /* of free blocks
 typedef struct loam_blocks_slab {
     uint32_t class_index;
     uint32_t spare_blocks; /* scratch of trim */
-    uint32_t first;        /* bytes before the first block: the slab's colour */
+    uint32_t first;        /* bytes before the first block: the slab's colour; of a large object
+                            * that was freed: before its tag */
     struct loam_blocks *owner;
     struct loam_blocks_slab *next, *prev;
     size_t got;  /* bytes of the chunk */
@@ -148,6 +149,7 @@ typedef struct loam_blocks {
     const loam_blocks_locks *locks;
     loam_histogram *histogram;
     loam_blocks_slab *large;
+    loam_blocks_slab *gone; /* checked: large objects that were freed lately, the oldest first */
     loam_blocks_cache *caches;
     char *base, *end;   /* of the blocks of a fixed instance; else NULL */
     const uint8_t *map; /* class of each stretch of it */
@@ -156,7 +158,9 @@ typedef struct loam_blocks {
     uint32_t lock_word;
     bool checked, watched, counted, fixed;
     bool plain_fixed; /* fixed, and no more to do at a free than to find the class */
-    void *tables;     /* chunk of the source that holds the tables; NULL in a static pool */
+    bool leaks, ended;
+    uint32_t guard_bytes; /* fixed and checked: guards behind each object, counted in block_bytes */
+    void *tables;         /* chunk of the source that holds the tables; NULL in a static pool */
     size_t tables_got;
     size_t held_bytes, peak_bytes, chunks, requests, large_bytes, large_count;
     struct loam_blocks *next, *prev; /* of those with caches */
@@ -189,15 +193,27 @@ LOAM_INLINE LOAM_NODISCARD int loam_blocks_init(loam_blocks *blocks,
     return loam_blocks_init_flags(blocks, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
 
-/* Gives all memory back to the source, live objects included. No other thread may be using it. */
+/* Gives all memory back to the source, live objects included. No other thread may be using it. With LOAM_CHECK these
+ * objects are listed first, as by loam_registry_leaks. */
 LOAM_API void loam_blocks_deinit(loam_blocks *blocks) LOAM_NOEXCEPT;
 
-/* Bytes of memory that a static pool with these options needs, at most, whatever its address; 0 iff they are
+/* A static pool with LOAM_CHECK finds overflow, underflow and writes after a free as other checked instances do if its
+ * memory has room for 16 bytes more a block: as LOAM_BLOCKS_CHECKED_BYTES and loam_blocks_pool_bytes count. In less memory
+ * it has guards only in what an object leaves of its block, from 4 bytes on.
+ *
+ * Bytes of memory that a static pool with these options needs, at most, whatever its address; 0 iff they are
  * not valid. For a size known to the compiler, LOAM_BLOCKS_BYTES. */
 LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_NOEXCEPT;
 
 /* The same or more: for classes whose sizes, rounded up to 16, sum up to sum_bytes, `each` blocks of each. */
 #define LOAM_BLOCKS_BYTES(sum_bytes, class_count, largest_bytes, each) \
+    LOAM_BLOCKS_BYTES_OF_((size_t)(sum_bytes) + (LOAM_CHECKED ? 16 * (class_count) : 0), \
+                          class_count, largest_bytes, each)
+/* The same with room for guards, whatever LOAM_CHECKED is: for an instance with LOAM_CHECK. */
+#define LOAM_BLOCKS_CHECKED_BYTES(sum_bytes, class_count, largest_bytes, each) \
+    LOAM_BLOCKS_BYTES_OF_((size_t)(sum_bytes) + 16 * (class_count), class_count, largest_bytes, \
+                          each)
+#define LOAM_BLOCKS_BYTES_OF_(sum_bytes, class_count, largest_bytes, each) \
     ((size_t)(sum_bytes) * (each) + (size_t)(sum_bytes) * (each) / 128 + \
      (class_count) * (LOAM_BLOCKS_CLASS_BYTES + sizeof(void *)) + (largest_bytes) / 8 + 400)
 #define LOAM_BLOCKS_CLASS_BYTES (16 * sizeof(void *) + 32)
@@ -303,7 +319,9 @@ LOAM_API size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) LOAM
  * went; 0 for a fixed instance. Cost: every free block is visited. */
 LOAM_API size_t loam_blocks_trim(loam_blocks *blocks) LOAM_NOEXCEPT;
 
-/* All objects are gone; slabs stay, large objects go back to the source. Cost: a step for each of both. */
+/* All objects are gone; slabs stay, large objects go back to the source. Cost: a step for each of both. An instance with
+ * LOAM_CHECK keeps up to 8 large objects, and up to 512 KiB of them, for a while after their end. So it finds writes to
+ * them. loam_blocks_trim gives that memory back, and so does a request for which the source has no memory. */
 LOAM_API void loam_blocks_reset(loam_blocks *blocks) LOAM_NOEXCEPT;
 
 /* From now on each request's size is counted; NULL: no more. Requests go out of line meanwhile. The histogram

@@ -72,7 +72,7 @@ typedef struct loam_fifo {
     size_t made;         /* objects of the current page since it became current */
     uintptr_t floor;     /* pointers above are freed inline: 0, or UINTPTR_MAX where none is */
     uintptr_t mask;      /* of an address: its page */
-    unsigned char mode, raw, zeroes, remote, dead;
+    unsigned char mode, raw, zeroes, remote, dead, leaks;
     struct loam_fifo_whole_page *page; /* the current one; NULL before the first object */
     struct loam_fifo_whole_page *busy; /* full ones, and objects' own */
     struct loam_fifo_whole_page *spares, *large_spares;
@@ -99,7 +99,8 @@ LOAM_INLINE int loam_fifo_init(loam_fifo *fifo, loam_source *source,
                                const loam_fifo_options *options) {
     return loam_fifo_init_as(fifo, source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
-/* Gives everything back, objects that are alive included; a FIFO of create as well. No other thread frees any more.
+/* Gives everything back, objects that are alive included; a FIFO of create as well. With LOAM_CHECK these are listed
+ * first, as by loam_registry_leaks. No other thread frees any more.
  * The storage may be set up again. */
 LOAM_API void loam_fifo_deinit(loam_fifo *fifo) LOAM_NOEXCEPT;
 

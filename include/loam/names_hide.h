@@ -127,6 +127,7 @@
 #undef elapsed_us
 #undef else
 #undef end
+#undef ended
 #undef entry
 #undef enum
 #undef extern
@@ -175,6 +176,7 @@
 #undef goto
 #undef granule
 #undef growth
+#undef guard_bytes
 #undef handle
 #undef handler
 #undef hard
@@ -222,6 +224,7 @@
 #undef large_spares
 #undef largest_bytes
 #undef last
+#undef leaks
 #undef least
 #undef left_blocks
 #undef length

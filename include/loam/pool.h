@@ -307,6 +307,8 @@ typedef struct loam_pool_set {
     unsigned tolerance;
     loam_source *fallback;
     size_t fallback_objects, fallback_bytes; /* out now */
+    bool checked, leaks, ended;
+    loam_entry entry; /* of the fallback's objects, in the registry iff checked */
 } loam_pool_set;
 
 LOAM_API LOAM_NODISCARD int
@@ -317,6 +319,7 @@ loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_
 /* Sets up count pools in the caller's array, over source and with options alike, of the block sizes given, which must
  * rise. A block may be larger than a request by tolerance per cent of the request; what fits none, or finds its pools
  * at their limits, goes to the fallback (NULL: loam_pages(); a freestanding build has no default).
+ * With LOAM_CHECK what the fallback gives has guards as well, and the set is in the registry as a "pool set".
  * 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing is set up then. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
@@ -325,7 +328,7 @@ loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_byt
     return loam_pool_set_init_as(set, pools, block_bytes, count, loam_pool_source_(source), options,
                                  tolerance, loam_pool_source_(fallback), LOAM_POOL_EXTRA_);
 }
-/* What the fallback gave must have been freed. */
+/* What the fallback gave must have been freed. With LOAM_CHECK what was not is listed, as by loam_registry_leaks. */
 LOAM_API void loam_pool_set_deinit(loam_pool_set *set) LOAM_NOEXCEPT;
 
 /* bytes (0 counts as 1) at a multiple of 16, or of what the pool's blocks are aligned to if that is less than 16.

@@ -78,8 +78,8 @@ enum { BLOCKS_ALIGN = 16 };
 static void *blocks_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
     loam_blocks *blocks = (loam_blocks *)self;
     if (!lm_is_pow2(align)) return NULL;
-    if (align == BLOCKS_ALIGN && bytes <= 8) bytes = 9; /* not of a class of 8 bytes */
-    if (LM_LIKELY(align <= BLOCKS_ALIGN)) return loam_blocks_alloc_at(blocks, bytes, file, line);
+    if (LM_LIKELY(align < BLOCKS_ALIGN || (align == BLOCKS_ALIGN && bytes > 8)))
+        return loam_blocks_alloc_at(blocks, bytes, file, line);
     return loam_blocks_alloc_aligned_at(blocks, bytes, align, file, line);
 }
 static void blocks_free(void *self, void *p, size_t bytes, size_t align, const char *file,

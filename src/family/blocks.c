@@ -108,6 +108,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
         .checked = lm_is_checked(flags),
         .counted = options->counted,
         .fixed = options->memory != NULL || (flags & LOAM_FIXED) != 0,
+        .leaks = (flags & LOAM_CHECK) != 0,
     };
     if (options->memory != NULL) blocks->source = NULL;
     if (!blocks->fixed) blocks->class_count += ALIGNED_CLASSES;
@@ -127,6 +128,10 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
 }
 
 void loam_blocks_deinit(loam_blocks *blocks) {
+    if (blocks_over(blocks, "deinit", NULL, 0)) return;
+    if (blocks->checked) (void)lm_blocks_check_objects(blocks);
+    (void)lm_blocks_large_drop(blocks);
+    if (blocks->leaks) (void)lm_guard_leaks(&blocks->entry, LM_LEAKS_MOST);
     lm_entry_deinit(&blocks->entry);
 #if LM_HOSTED
     if (blocks->locks == &blocks->own_locks) lm_blocks_threads_end(blocks);
@@ -138,7 +143,17 @@ void loam_blocks_deinit(loam_blocks *blocks) {
         lm_tool_show_undefined(blocks->base, (size_t)(blocks->end - blocks->base));
     if (!blocks->fixed) lm_blocks_put_all(blocks);
     if (blocks->tables != NULL) lm_blocks_put(blocks, blocks->tables, blocks->tables_got);
-    *blocks = (loam_blocks){.inline_edge = EDGE_NEVER, .cached_edge = EDGE_NEVER};
+    loam_entry entry = blocks->entry;
+    bool checked = blocks->checked;
+    *blocks = (loam_blocks){.inline_edge = EDGE_NEVER,
+                            .cached_edge = EDGE_NEVER,
+                            .slot = UINT32_MAX,
+                            .ended = true,
+                            .entry = {.kind = &lm_blocks_kind}};
+    if (!checked) return;
+    blocks->entry = entry;
+    /* The name is kept where the instance has no use for its words any more. */
+    lm_entry_bury(&blocks->entry, (char *)&blocks->held_bytes, 3 * sizeof(size_t));
 }
 
 size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
@@ -164,6 +179,7 @@ static unsigned class_for(const loam_blocks *blocks, size_t bytes, size_t align)
 }
 
 static void *take_sized(loam_blocks *blocks, size_t bytes, size_t align) {
+    if (bytes <= blocks->largest_bytes) bytes += blocks->guard_bytes;
     unsigned i = class_for(blocks, bytes, align);
     if (i < blocks->class_count) {
         loam_blocks_class *class = &blocks->classes[i];
@@ -189,7 +205,9 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
         if (block == NULL) return NULL;
         loam_blocks_class *class = &blocks->classes[fixed_at(blocks, block)];
         lm_tool_take(block, class->block_bytes);
-        lm_blocks_fixed_taken(&blocks->entry, class, block);
+        if (blocks->checked)
+            bytes = bytes < usable_of(blocks, class) ? bytes : usable_of(blocks, class);
+        lm_blocks_fixed_taken(blocks, class, block, bytes);
         if (blocks->watched) {
             lm_tool_hide(block, class->block_bytes);
             lm_tool_show_undefined(block, bytes);
@@ -222,6 +240,7 @@ static void record(loam_blocks *blocks, size_t bytes) {
 }
 
 void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file, unsigned line) {
+    if (blocks_over(blocks, "allocation", file, line)) return NULL;
     if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX && bytes <= blocks->largest_bytes)
@@ -236,8 +255,10 @@ void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file
 void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes, size_t align,
                                    const char *file, unsigned line) {
     if (!lm_is_pow2(align) || align > LOAM_BLOCKS_SLAB_BYTES) return NULL;
-    if (align == 16 && bytes <= 8) bytes = 9; /* not of a class of 8 bytes */
-    if (align <= 16) return loam_blocks_alloc_at(blocks, bytes, file, line);
+    if (align == 16 && bytes <= 8 && !blocks->checked) bytes = 9; /* not of a class of 8 bytes */
+    if (align < 16 || (align == 16 && !(blocks->checked && blocks->fixed)))
+        return loam_blocks_alloc_at(blocks, bytes, file, line);
+    if (blocks_over(blocks, "allocation", file, line)) return NULL;
     if (LM_UNLIKELY(blocks->histogram != NULL)) record(blocks, bytes);
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX) {
@@ -286,9 +307,9 @@ static void give_raw(loam_blocks *blocks, void *raw) {
 static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned line) {
     if (blocks->fixed) {
         loam_blocks_class *class = lm_blocks_fixed_class(blocks, p, "free", file, line);
-        if (class == NULL) return;
+        if (class == NULL || !lm_blocks_fixed_whole(blocks, class, p, file, line)) return;
         if (blocks->counted) class->deallocations++;
-        lm_blocks_fixed_given(class, p);
+        lm_blocks_fixed_given(blocks, class, p);
         if (blocks->watched) lm_tool_hide(p, class->block_bytes);
         lm_tool_give(p, class->block_bytes);
         give_block(blocks, class->index, p);
@@ -297,14 +318,17 @@ static void free_locked(loam_blocks *blocks, void *p, const char *file, unsigned
         if (tag == NULL) return;
         void *raw = lm_guard_close(&blocks->entry, tag, file, line);
         lm_tool_give(raw, raw_bytes_of(blocks, raw));
-        give_raw(blocks, raw);
+        if (is_large(raw))
+            lm_blocks_large_bury(blocks, slab_of(raw), tag);
+        else
+            give_raw(blocks, raw);
     } else if (owns(blocks, slab_of(p), p, "free", file, line)) {
         give_raw(blocks, p);
     }
 }
 
 static LM_NOINLINE void free_other(loam_blocks *blocks, void *p, const char *file, unsigned line) {
-    if (p == NULL) return;
+    if (p == NULL || blocks_over(blocks, "free", file, line)) return;
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX && !is_large(p)) {
         lm_blocks_threads_free(blocks, slab_of(p)->class_index, p);
@@ -335,7 +359,8 @@ static bool size_of(loam_blocks *blocks, const void *p, const char *doing, const
     if (blocks->fixed) {
         const loam_blocks_class *class = lm_blocks_fixed_class(blocks, p, doing, file, line);
         if (class == NULL) return false;
-        *bytes = class->block_bytes;
+        if (!lm_blocks_fixed_whole(blocks, class, p, file, line)) return false;
+        *bytes = lm_blocks_fixed_size(blocks, class, p);
     } else if (blocks->checked) {
         const loam_tag *tag = lm_guard_find(&blocks->entry, p, doing, file, line);
         if (tag == NULL) return false;
@@ -359,7 +384,8 @@ static bool size_of_locked(loam_blocks *blocks, const void *p, const char *doing
 
 size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) {
     size_t bytes = 0;
-    if (p != NULL) (void)size_of_locked(blocks, p, "usable_size", NULL, 0, &bytes);
+    if (p != NULL && !blocks_over(blocks, "usable_size", NULL, 0))
+        (void)size_of_locked(blocks, p, "usable_size", NULL, 0, &bytes);
     return bytes;
 }
 
@@ -385,18 +411,34 @@ static bool stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
     return lm_blocks_class_of(blocks, bytes) == lm_blocks_class_of(blocks, old_bytes);
 }
 
+/* The same in a checked fixed instance, whose guards move. always: wherever it fits. */
+static bool stays_fixed(loam_blocks *blocks, void *p, size_t bytes, bool always) {
+    blocks_lock(blocks);
+    loam_blocks_class *class = &blocks->classes[fixed_at(blocks, p)];
+    size_t usable = usable_of(blocks, class);
+    bool near = bytes <= usable &&
+                (always || bytes >= usable / 2 ||
+                 lm_blocks_class_of(blocks, bytes + blocks->guard_bytes) == class->index);
+    bool good = near && lm_blocks_fixed_resize(blocks, class, p, bytes);
+    blocks_unlock(blocks);
+    return good;
+}
+
 void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const char *file,
                              unsigned line) {
     if (p == NULL) return loam_blocks_alloc_at(blocks, bytes, file, line);
+    if (blocks_over(blocks, "realloc", file, line)) return NULL;
     if (bytes == 0) {
         loam_blocks_free_at(blocks, p, file, line);
         return NULL;
     }
     size_t old_bytes;
     if (!size_of_locked(blocks, p, "realloc", file, line, &old_bytes)) return NULL;
-    if (stays(blocks, old_bytes, bytes)) return p;
+    bool notes = blocks->checked && blocks->fixed;
+    if (notes ? stays_fixed(blocks, p, bytes, false) : stays(blocks, old_bytes, bytes)) return p;
     void *to = loam_blocks_alloc_at(blocks, bytes, file, line);
     /* A fixed instance may be out of smaller blocks: then the large one has to do. */
+    if (to == NULL && notes) return stays_fixed(blocks, p, bytes, true) ? p : NULL;
     if (to == NULL) return bytes <= old_bytes && !blocks->checked ? p : NULL;
     memcpy(to, p, old_bytes < bytes ? old_bytes : bytes);
     loam_blocks_free_at(blocks, p, file, line);
@@ -406,6 +448,7 @@ void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const c
 /* ---- Record ---- */
 
 void loam_blocks_record(loam_blocks *blocks, loam_histogram *histogram) {
+    if (blocks_over(blocks, "record", NULL, 0)) return;
     blocks->histogram = histogram;
     lm_blocks_set_paths(blocks);
 }

@@ -36,6 +36,10 @@ static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
 }
 
 void loam_blocks_usage(const loam_blocks *blocks, loam_usage *usage) {
+    if (blocks_over(blocks, "usage", NULL, 0)) {
+        *usage = (loam_usage){.kind = lm_blocks_kind.name, .name = ""};
+        return;
+    }
     blocks_lock(blocks);
     usage_locked(blocks, usage);
     blocks_unlock(blocks);
@@ -54,7 +58,7 @@ int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
     }
     const loam_blocks_class *class = &blocks->classes[at];
     *usage = (loam_blocks_class_info){
-        .block_bytes = class->block_bytes,
+        .block_bytes = usable_of(blocks, class),
         .block_count = class->carved,
         .blocks_in_use = in_use(blocks, class),
         .block_limit = blocks->fixed ? class->limit : 0,
@@ -109,9 +113,43 @@ static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class
          block = link_of(block, 0)) {
         if (!is_block(blocks, class, block)) return wrong(blocks, class, block, "is none of it");
         if (++*count > most) return wrong(blocks, class, block, "is in it twice");
-        if (!blocks->checked || blocks->fixed) continue;
-        const loam_tag *tag = (const loam_tag *)((const char *)block + lm_guard_head(16)) - 1;
-        good = lm_guard_check_freed(&blocks->entry, tag) && good;
+        if (!blocks->checked) continue;
+        if (blocks->fixed)
+            good = lm_blocks_fixed_dead(blocks, class, block, sizeof(void *)) && good;
+        else
+            good = lm_guard_check_freed(&blocks->entry, dead_tag(block)) && good;
+    }
+    return good;
+}
+
+/* Blocks of before a reset that have not been carved again, in a slab from `block` on. */
+static bool gone_good(const loam_blocks *blocks, const loam_blocks_class *class,
+                      const loam_blocks_slab *slab, const char *block) {
+    const char *end = slab_first(slab) + slab->spare_blocks * (size_t) class->stride;
+    bool good = true;
+    for (; block < end; block += class->stride)
+        good = lm_guard_check_freed(&blocks->entry, dead_tag(block)) && good;
+    return good;
+}
+
+static bool objects_good(const loam_blocks *blocks, const loam_blocks_class *class) {
+    bool good = true;
+    if (!blocks->checked) return true;
+    if (blocks->fixed) return lm_blocks_fixed_check(blocks, class);
+    if (class->slabs != NULL) good = gone_good(blocks, class, class->slabs, class->fresh);
+    for (const loam_blocks_slab *slab = class->clean; slab != NULL; slab = slab->next)
+        good = gone_good(blocks, class, slab, slab_first(slab)) && good;
+    return good;
+}
+
+bool lm_blocks_check_objects(const loam_blocks *blocks) {
+    bool good = lm_guard_check(&blocks->entry);
+    good = lm_blocks_large_gone_good(blocks) && good;
+    for (unsigned i = 0; i < blocks->class_count; i++) {
+        const loam_blocks_class *class = &blocks->classes[i];
+        size_t free = 0;
+        good = chain_good(blocks, class, blocks->heads[i], class->carved, &free) && good;
+        good = objects_good(blocks, class) && good;
     }
     return good;
 }
@@ -127,17 +165,20 @@ static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class
     }
     if (chains != class->chain_count) return wrong(blocks, class, class->chains, "has lost some");
     size_t carved = 0;
-    for (const loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
-        carved += slab != class->slabs ? slab_blocks(class)
-                                       : (size_t)(class->fresh - slab_first(slab)) / class->stride;
+    const loam_blocks_slab *first = blocks->fixed ? NULL : class->slabs;
+    for (const loam_blocks_slab *slab = first; slab != NULL; slab = slab->next)
+        carved += slab != first ? slab_blocks(class)
+                                : (size_t)(class->fresh - slab_first(slab)) / class->stride;
     if (!blocks->fixed && carved != class->carved)
-        return wrong(blocks, class, class->slabs, "has a wrong count");
-    return true;
+        return wrong(blocks, class, first, "has a wrong count");
+    return objects_good(blocks, class);
 }
 
 bool loam_blocks_check(const loam_blocks *blocks) {
+    if (blocks_over(blocks, "check", NULL, 0)) return false;
     blocks_lock(blocks);
     bool good = lm_guard_check(&blocks->entry);
+    good = lm_blocks_large_gone_good(blocks) && good;
     for (unsigned i = 0; i < blocks->class_count; i++)
         good = class_good(blocks, &blocks->classes[i]) && good;
     for (const loam_blocks_slab *slab = blocks->large; slab != NULL; slab = slab->next) {

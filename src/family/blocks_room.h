@@ -30,11 +30,19 @@ typedef struct loam_blocks_class {
     uint32_t stride;   /* from one block to the next */
     uint32_t first;    /* bytes before the first block of a slab without colour */
     char *fresh, *end; /* not yet carved: of the newest slab, or of a fixed instance's range */
-    loam_blocks_slab *slabs; /* newest first */
-    loam_blocks_slab *clean; /* with no block carved, after a reset */
-    char *start;             /* fixed: the first block */
-    uint8_t *live;           /* fixed and checked: a bit for each block */
-    void *chains; /* whole batches as they came; the first block's second word is the next */
+    union {
+        loam_blocks_slab *slabs; /* not fixed: newest first */
+        /* fixed and checked: a bit for each block whose last bytes are a note of the object's size. NULL: every block has a
+         * note. live: no block has one. */
+        uint8_t *noted;
+    };
+    union {
+        loam_blocks_slab *clean; /* not fixed: slabs with no block carved, after a reset */
+        char *gone; /* fixed and checked: where blocks end that were in use before a reset */
+    };
+    char *start;   /* fixed: the first block */
+    uint8_t *live; /* fixed and checked: a bit for each block */
+    void *chains;  /* whole batches as they came; the first block's second word is the next */
     size_t chain_count;
     uint32_t colour; /* of the next slab: bytes that its blocks begin later */
     size_t carved;
@@ -105,6 +113,12 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class);
 /* A large object; align up to 64 KiB. NULL iff there is no memory. */
 void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align);
 void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab);
+/* If checked: a large object has been freed. Its memory is kept for a while, so that later writes to it are found. */
+void lm_blocks_large_bury(loam_blocks *blocks, loam_blocks_slab *slab, const loam_tag *tag);
+/* Whether the memory kept by lm_blocks_large_bury is as the objects left it; false after a report. */
+bool lm_blocks_large_gone_good(const loam_blocks *blocks);
+/* All of that memory goes back to the source. Returns whether there was some. */
+bool lm_blocks_large_drop(loam_blocks *blocks);
 /* All slabs and large objects. */
 void lm_blocks_put_all(loam_blocks *blocks);
 void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got);
@@ -127,15 +141,51 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
 bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options, char *memory,
                          size_t bytes);
 size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked);
+/* Bytes of a block that objects may have. */
+LM_INLINE size_t usable_of(const loam_blocks *blocks, const loam_blocks_class *class) {
+    return class->block_bytes - blocks->guard_bytes;
+}
 /* The class that p lies in; NULL after a report: it lies in none or, if checked, is no block, or not handed
  * out. */
 loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *p,
                                          const char *doing, const char *file, unsigned line);
-/* If checked: marks the block as handed out, and as free. */
-void lm_blocks_fixed_taken(const loam_entry *entry, loam_blocks_class *class, void *block);
-void lm_blocks_fixed_given(loam_blocks_class *class, void *block);
+/* If checked: marks the block as handed out for an object of so many bytes, and as free. */
+void lm_blocks_fixed_taken(const loam_blocks *blocks, loam_blocks_class *class, void *block,
+                           size_t bytes);
+void lm_blocks_fixed_given(const loam_blocks *blocks, loam_blocks_class *class, void *block);
+/* Bytes that were asked for, as far as is known; else all that the block has. */
+size_t lm_blocks_fixed_size(const loam_blocks *blocks, const loam_blocks_class *class,
+                            const void *block);
+/* If checked: a live object has so many bytes now. false iff its block is too small. */
+bool lm_blocks_fixed_resize(const loam_blocks *blocks, loam_blocks_class *class, void *block,
+                            size_t bytes);
+/* If checked: whether the guards of the block, and the end of the one before it, are whole; false after a report. */
+bool lm_blocks_fixed_whole(const loam_blocks *blocks, const loam_blocks_class *class,
+                           const void *block, const char *file, unsigned line);
+/* If checked: whether a free block has not been written to, from byte `from` on; false after a report. */
+bool lm_blocks_fixed_dead(const loam_blocks *blocks, const loam_blocks_class *class,
+                          const void *block, size_t from);
+/* If checked: whether the link in a free block, its first word, leads to a free block or nowhere; false after a report. */
+bool lm_blocks_fixed_link(const loam_blocks *blocks, const loam_blocks_class *class,
+                          const void *block);
+/* If checked: all blocks that have been handed out, and those of before a reset. false after a report. */
+bool lm_blocks_fixed_check(const loam_blocks *blocks, const loam_blocks_class *class);
+/* All blocks are free, and as if never used. */
+void lm_blocks_fixed_reset(const loam_blocks *blocks, loam_blocks_class *class);
+/* Whether the instance is the tombstone of one that has ended, which is reported. */
+LM_INLINE bool blocks_over(const loam_blocks *blocks, const char *doing, const char *file,
+                           unsigned line) {
+    return LM_UNLIKELY(blocks->ended) && lm_entry_ended(&blocks->entry, doing, file, line);
+}
+/* Of a checked instance that is not fixed: the tag of a free block. */
+LM_INLINE const loam_tag *dead_tag(const void *block) {
+    return (const loam_tag *)(const void *)((const char *)block + lm_guard_head(16)) - 1;
+}
 
 /* ---- blocks_check.c ---- */
+
+/* Guards of a checked instance's objects, and bytes of those that are free. false after a report. */
+bool lm_blocks_check_objects(const loam_blocks *blocks);
 
 extern const loam_kind lm_blocks_kind;
 

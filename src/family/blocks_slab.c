@@ -17,6 +17,8 @@ void *lm_blocks_bottom[2];
 
 void *lm_blocks_get(loam_blocks *blocks, size_t bytes, size_t align, size_t *got) {
     void *chunk = loam_source_get(blocks->source, bytes, align, got);
+    if (LM_UNLIKELY(chunk == NULL) && lm_blocks_large_drop(blocks))
+        chunk = loam_source_get(blocks->source, bytes, align, got);
     if (chunk == NULL) return NULL;
     blocks->requests++;
     blocks->chunks++;
@@ -76,10 +78,23 @@ static bool carve_anew(loam_blocks *blocks, loam_blocks_class *class) {
     return true;
 }
 
+/* A block that is carved may have been in use before a reset. */
+static void check_carved(const loam_blocks *blocks, const loam_blocks_class *class,
+                         const void *block) {
+    if (blocks->fixed) {
+        if ((const char *)block < class->gone) (void)lm_blocks_fixed_dead(blocks, class, block, 0);
+        return;
+    }
+    const loam_blocks_slab *slab = class->slabs;
+    size_t number = (size_t)((const char *)block - slab_first(slab)) / class->stride;
+    if (number < slab->spare_blocks) (void)lm_guard_check_freed(&blocks->entry, dead_tag(block));
+}
+
 /* A new block; up to `most` of them come along as a chain behind it. */
 static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most, uint32_t *count) {
     if (class->fresh == class->end && !carve_anew(blocks, class)) return NULL;
     char *first = class->fresh;
+    if (LM_UNLIKELY(blocks->checked)) check_carved(blocks, class, first);
     size_t left = (size_t)(class->end - first) / class->stride;
     uint32_t carved = left < most ? (uint32_t)left : most;
     char *block = first;
@@ -116,8 +131,13 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
             return block;
         }
     } else if (blocks->checked && !blocks->fixed) {
-        const loam_tag *tag = (const loam_tag *)(void *)((char *)block + lm_guard_head(16)) - 1;
-        (void)lm_guard_check_freed(&blocks->entry, tag);
+        (void)lm_guard_check_freed(&blocks->entry, dead_tag(block));
+    } else if (LM_UNLIKELY(blocks->checked)) {
+        (void)lm_blocks_fixed_dead(blocks, class, block, sizeof(void *));
+        if (!lm_blocks_fixed_link(blocks, class, block)) {
+            *head = NULL; /* the rest is lost */
+            return block;
+        }
     }
     *head = link_of(block, 0);
     return block;
@@ -188,7 +208,7 @@ void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
     return (char *)chunk + skip;
 }
 
-void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab) {
+static void unlink_large(loam_blocks *blocks, loam_blocks_slab *slab) {
     if (slab->prev != NULL) {
         slab->prev->next = slab->next;
     } else {
@@ -197,7 +217,62 @@ void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab) {
     if (slab->next != NULL) slab->next->prev = slab->prev;
     blocks->large_count--;
     blocks->large_bytes -= slab->got;
+}
+
+void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab) {
+    unlink_large(blocks, slab);
     lm_blocks_put(blocks, slab, slab->got);
+}
+
+/* ---- Large objects that were freed in a checked instance ----
+ *
+ *   gone ──> oldest ──> ... ──> newest        at most GONE_COUNT of them, and GONE_BYTES in all
+ */
+
+enum { GONE_COUNT = 8, GONE_BYTES = 512 * 1024 };
+
+static bool gone_whole(const loam_blocks *blocks, const loam_blocks_slab *slab) {
+    const void *tag = (const char *)slab + slab->first;
+    return lm_guard_check_freed(&blocks->entry, (const loam_tag *)tag);
+}
+
+static void drop_oldest(loam_blocks *blocks) {
+    loam_blocks_slab *slab = blocks->gone;
+    blocks->gone = slab->next;
+    lm_blocks_put(blocks, slab, slab->got);
+}
+
+void lm_blocks_large_bury(loam_blocks *blocks, loam_blocks_slab *slab, const loam_tag *tag) {
+    if (slab->got > GONE_BYTES) {
+        lm_blocks_large_give(blocks, slab);
+        return;
+    }
+    unlink_large(blocks, slab);
+    slab->first = (uint32_t)((const char *)tag - (const char *)slab);
+    slab->next = slab->prev = NULL;
+    size_t count = 1, bytes = slab->got;
+    loam_blocks_slab **link = &blocks->gone;
+    for (; *link != NULL; link = &(*link)->next, count++) bytes += (*link)->got;
+    *link = slab;
+    for (; count > GONE_COUNT || bytes > GONE_BYTES; count--) {
+        bytes -= blocks->gone->got;
+        (void)gone_whole(blocks, blocks->gone);
+        drop_oldest(blocks);
+    }
+}
+
+bool lm_blocks_large_gone_good(const loam_blocks *blocks) {
+    bool good = true;
+    for (const loam_blocks_slab *slab = blocks->gone; slab != NULL; slab = slab->next)
+        good = gone_whole(blocks, slab) && good;
+    return good;
+}
+
+bool lm_blocks_large_drop(loam_blocks *blocks) {
+    if (blocks->gone == NULL) return false;
+    (void)lm_blocks_large_gone_good(blocks);
+    while (blocks->gone != NULL) drop_oldest(blocks);
+    return true;
 }
 
 /* ---- All of them ---- */
@@ -218,11 +293,18 @@ void lm_blocks_put_all(loam_blocks *blocks) {
 }
 
 void loam_blocks_reset(loam_blocks *blocks) {
+    if (blocks_over(blocks, "reset", NULL, 0)) return;
+    if (blocks->checked) (void)lm_blocks_check_objects(blocks);
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX) lm_blocks_threads_forget(blocks);
 #endif
+    loam_tag *tag = blocks->entry.live;
     lm_guard_drop_all(&blocks->entry);
     LM_METER(drop(&blocks->entry));
+    for (loam_tag *next; tag != NULL; tag = next) {
+        next = tag->next;
+        if (is_large(tag->raw)) lm_blocks_large_bury(blocks, slab_of(tag->raw), tag);
+    }
     while (blocks->large != NULL) lm_blocks_large_give(blocks, blocks->large);
     for (unsigned i = 0; i < blocks->class_count; i++) {
         loam_blocks_class *class = &blocks->classes[i];
@@ -230,14 +312,19 @@ void loam_blocks_reset(loam_blocks *blocks) {
         class->chains = NULL;
         class->chain_count = class->carved = 0;
         if (blocks->fixed) {
-            class->fresh = class->start;
-            if (class->live != NULL) memset(class->live, 0, class->limit / 8 + 1);
+            lm_blocks_fixed_reset(blocks, class);
             if (blocks->watched) lm_tool_hide(class->start, (size_t)(class->end - class->start));
             continue;
         }
+        size_t carved = class->slabs != NULL
+                            ? (size_t)(class->fresh - slab_first(class->slabs)) / class->stride
+                            : 0;
         class->fresh = class->end = NULL;
         for (loam_blocks_slab *slab; (slab = class->slabs) != NULL;) {
             class->slabs = slab->next;
+            if (blocks->checked && carved > slab->spare_blocks)
+                slab->spare_blocks = (uint32_t)carved;
+            carved = slab_blocks(class);
             slab->next = class->clean;
             class->clean = slab;
             if (blocks->watched) lm_tool_hide(slab + 1, slab->got - sizeof *slab);
@@ -300,6 +387,9 @@ static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
         if (slab == newest) class->fresh = class->end = NULL;
         lm_blocks_put(blocks, slab->chunk, slab->got);
     }
+    /* What they said of a reset is lost. */
+    for (loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
+        slab->spare_blocks = 0;
     /* The newest may be another now: none of it is left to be carved. */
     if (class->fresh == NULL && class->slabs != NULL)
         class->fresh = class->end = slab_end(class, class->slabs);
@@ -307,12 +397,14 @@ static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
 }
 
 size_t loam_blocks_trim(loam_blocks *blocks) {
-    if (blocks->fixed) return 0;
+    if (blocks_over(blocks, "trim", NULL, 0) || blocks->fixed) return 0;
 #if LM_HOSTED
     if (blocks->slot != UINT32_MAX) lm_blocks_threads_flush(blocks);
 #endif
     blocks_lock(blocks);
-    size_t bytes = 0;
+    size_t held = blocks->held_bytes;
+    (void)lm_blocks_large_drop(blocks);
+    size_t bytes = held - blocks->held_bytes;
     for (unsigned i = 0; i < blocks->class_count; i++)
         bytes += trim_class(blocks, &blocks->classes[i]);
     blocks_unlock(blocks);

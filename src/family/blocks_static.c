@@ -4,8 +4,13 @@
  *                                                  base                                    end
  *
  * map has a byte for each stretch of 2^map_shift bytes from base on: the class that its first byte belongs to.
- * Small classes may share a stretch; then a few comparisons find the one. Live bits are there if checked:
- * guards would not fit, because each class has exactly the blocks it was made for.
+ * Small classes may share a stretch; then a few comparisons find the one.
+ *
+ *   checked   │ object │ 0xE7 ... │ note: 4 bytes │        the note: the object's size, mixed with its place
+ *
+ * Each class has exactly the blocks that it was made for. So a checked instance has guards of its own only where its memory
+ * has room for 16 bytes more a block. Otherwise what an object leaves of its block is its guard, a second bit for each
+ * block says whether there is one, and where memory has no room for that either, live bits are all.
  */
 #include "family/blocks_room.h"
 
@@ -14,7 +19,12 @@ enum {
     APART_FROM = 2048, /* bytes of a block */
     APART_OF = 1024,
     LINE = 64, /* bytes of a cache's line */
+    GUARD_BYTES = 16,
+    NOTE_BYTES = 4,
 };
+
+/* What is done to check: without room for guards, guards in what is left, guards of their own. */
+typedef enum care { LIVE_BITS, NOTES, GUARDS } care_t;
 
 /* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class of 8 bytes itself gets
  * one, unless threads have caches: their lists need two words of each block. */
@@ -66,6 +76,7 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
         size_t most;
         if (!lm_blocks_next_class(options, &next, &block_bytes, &most)) break;
         bool apart = !blocks->fixed && block_bytes >= APART_FROM && block_bytes % APART_OF == 0;
+        block_bytes += blocks->guard_bytes;
         uint32_t stride = apart ? block_bytes + LINE : block_bytes;
         classes[i] = (loam_blocks_class){
             .block_bytes = block_bytes,
@@ -104,7 +115,7 @@ typedef struct layout {
 } layout_t;
 
 /* each: instead of the options' counts, unless 0. false iff it overflows, or a class has no block. */
-static bool lay_out(const loam_blocks_options *options, size_t each, bool checked,
+static bool lay_out(const loam_blocks_options *options, size_t each, bool checked, care_t care,
                     layout_t *layout) {
     *layout = (layout_t){0};
     unsigned count = 0;
@@ -113,10 +124,11 @@ static bool lay_out(const loam_blocks_options *options, size_t each, bool checke
     for (unsigned at = 0; lm_blocks_next_class(options, &at, &block_bytes, &most); count++) {
         size_t bytes;
         if (each != 0) most = each;
+        if (checked && care == GUARDS) block_bytes += GUARD_BYTES;
         if (most == 0 || !lm_mul(most, block_bytes, &bytes)) return false;
         if (bytes > (size_t)PTRDIFF_MAX / 2 - layout->blocks) return false;
         layout->blocks += lm_align_up(bytes, 16);
-        if (checked) layout->live += most / 8 + 1;
+        if (checked) layout->live += (most / 8 + 1) * (care == NOTES ? 2 : 1);
     }
     while (layout->blocks >> layout->map_shift >= MAP_MOST) layout->map_shift++;
     layout->map = (layout->blocks >> layout->map_shift) + 1;
@@ -130,16 +142,16 @@ static size_t layout_bytes(const layout_t *layout) {
 
 size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bool checked) {
     layout_t layout;
-    return lay_out(options, each, checked, &layout) ? layout_bytes(&layout) : 0;
+    return lay_out(options, each, checked, GUARDS, &layout) ? layout_bytes(&layout) : 0;
 }
 
 /* The most blocks of each class that fit. */
-static size_t each_in(const loam_blocks_options *options, size_t bytes, bool checked) {
+static size_t each_in(const loam_blocks_options *options, size_t bytes, bool checked, care_t care) {
     size_t low = 0, high = bytes / 16 + 1;
     while (high - low > 1) {
-        size_t middle = low + (high - low) / 2, needed;
-        needed = lm_blocks_fixed_bytes(options, middle, checked);
-        if (needed != 0 && needed <= bytes) {
+        size_t middle = low + (high - low) / 2;
+        layout_t layout;
+        if (lay_out(options, middle, checked, care, &layout) && layout_bytes(&layout) <= bytes) {
             low = middle;
         } else {
             high = middle;
@@ -165,13 +177,20 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
     char *at = memory + gap;
     bytes -= gap;
     size_t each = options->max_blocks == NULL ? options->blocks_each : 0;
+    layout_t layout;
+    care_t care = blocks->checked ? GUARDS : LIVE_BITS;
     if (options->max_blocks == NULL && each == 0) {
-        each = each_in(options, bytes, blocks->checked);
+        each = each_in(options, bytes, blocks->checked, care);
+        if (each == 0) each = each_in(options, bytes, blocks->checked, care = LIVE_BITS);
         if (each == 0) return false;
     }
-    layout_t layout;
-    if (!lay_out(options, each, blocks->checked, &layout) || layout_bytes(&layout) > bytes)
-        return false;
+    while (!lay_out(options, each, blocks->checked, care, &layout) ||
+           layout_bytes(&layout) > bytes) {
+        if (care == LIVE_BITS) return false;
+        care = care == GUARDS ? NOTES : LIVE_BITS;
+    }
+    blocks->guard_bytes = care == GUARDS ? GUARD_BYTES : 0;
+    blocks->largest_bytes += blocks->guard_bytes;
     lm_blocks_set_tables(blocks, options, at);
     at += layout.tables;
     uint8_t *map = (uint8_t *)at, *live = map + layout.map;
@@ -186,8 +205,12 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         class->end = class->start + class->limit * class->block_bytes;
         at += lm_align_up(class->limit * class->block_bytes, 16);
         class->align = lowest_of((uintptr_t) class->start | class->block_bytes);
-        if (blocks->checked) class->live = live;
-        if (blocks->checked) live += class->limit / 8 + 1;
+        if (!blocks->checked) continue;
+        class->live = live;
+        live += class->limit / 8 + 1;
+        if (care == GUARDS) continue;
+        class->noted = care == NOTES ? live : class->live; /* the latter: no notes */
+        if (care == NOTES) live += class->limit / 8 + 1;
     }
     blocks->end = at;
     set_map(blocks, map, layout.map);
@@ -218,32 +241,192 @@ loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *
     return NULL;
 }
 
-static bool is_carved_anew(const loam_blocks_class *class, const void *block) {
-    return (const char *)block + class->block_bytes == class->fresh;
+/* ---- What a checked one knows of its blocks ---- */
+
+LM_READS_ANYTHING static uint32_t note_at(const char *end) {
+    const unsigned char *bytes = (const unsigned char *)end - NOTE_BYTES;
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-LM_READS_ANYTHING static size_t written_at(const loam_blocks_class *class, const void *block) {
-    size_t at = sizeof(void *);
-    while (at < class->block_bytes && ((const unsigned char *)block)[at] == LM_DEAD_BYTE) at++;
-    return at;
+/* 16 bits of the size, and 16 of the place and the size. */
+static uint32_t note_of(const char *end, size_t bytes) {
+    uint32_t mixed = ((uint32_t)((uintptr_t)end >> 4) + (uint32_t)bytes * 0x9E37u) * 0x9E3779B1u;
+    return (uint32_t)bytes ^ (mixed & 0xFFFF0000u) ^ 0x5A5A5A5Au;
 }
 
-void lm_blocks_fixed_taken(const loam_entry *entry, loam_blocks_class *class, void *block) {
-    if (class->live == NULL) return;
-    size_t index = index_in(class, block), changed = written_at(class, block);
-    /* The newest block is either fresh, with any contents, or was freed and has them poisoned. */
-    if (changed != class->block_bytes && !is_carved_anew(class, block))
-        lm_family_misuse(entry, NULL, 0, "byte %zu of %p written after its free", changed + 1,
+LM_READS_ANYTHING static size_t changed_at(const char *from, const char *to, unsigned char value) {
+    const char *at = from;
+    while (at < to && (unsigned char)*at == value) at++;
+    return (size_t)(at - from);
+}
+
+static char *end_of(const loam_blocks_class *class, const void *block) {
+    return (char *)(uintptr_t)block + class->block_bytes;
+}
+
+static bool has_note(const loam_blocks_class *class, const void *block) {
+    size_t index = index_in(class, block);
+    return class->noted == NULL ||
+           (class->noted != class->live && (class->noted[index / 8] >> index % 8 & 1) != 0);
+}
+
+/* Guards behind an object of so many bytes, or as far as there is room. */
+static void note(loam_blocks_class *class, void *block, size_t bytes) {
+    char *end = end_of(class, block), *guard = (char *)block + bytes;
+    size_t left = class->block_bytes - bytes, index = index_in(class, block);
+    if (class->noted == class->live) return;
+    if (class->noted != NULL) {
+        class->noted[index / 8] &= (uint8_t) ~(1 << index % 8);
+        if (left < NOTE_BYTES) return;
+        class->noted[index / 8] |= (uint8_t)(1 << index % 8);
+    }
+    lm_tool_show_undefined(guard, left);
+    memset(guard, LM_GUARD_BYTE, left - NOTE_BYTES);
+    uint32_t value = note_of(end, bytes);
+    char *at = end - NOTE_BYTES;
+    for (unsigned i = 0; i < NOTE_BYTES; i++) at[i] = (char)(value >> 8 * i);
+    lm_tool_hide(guard, left);
+}
+
+typedef enum state { WHOLE, OVERFLOW, UNDERFLOW } state_t;
+
+/* Whether the guards are whole, or were written to from the object before them or from the block behind. */
+static state_t state_of(const loam_blocks_class *class, const void *block, size_t *bytes,
+                        size_t *at) {
+    const char *end = end_of(class, block), *last = end - NOTE_BYTES;
+    if (!has_note(class, block)) return WHOLE;
+    uint32_t found = note_at(end);
+    *bytes = (found ^ 0x5A5A5A5Au) & 0xFFFF;
+    *at = *bytes;
+    if (*bytes <= class->block_bytes - NOTE_BYTES && found == note_of(end, *bytes)) {
+        const char *guard = (const char *)block + *bytes;
+        size_t changed = changed_at(guard, last, LM_GUARD_BYTE);
+        *at = *bytes + changed;
+        return changed == (size_t)(last - guard) ? WHOLE : OVERFLOW;
+    }
+    *bytes = SIZE_MAX;
+    return changed_at(last - 2 * NOTE_BYTES, last, LM_GUARD_BYTE) == 2 * NOTE_BYTES ? UNDERFLOW
+                                                                                    : OVERFLOW;
+}
+
+static bool guards_whole(const loam_blocks *blocks, const loam_blocks_class *class,
+                         const void *block, const char *file, unsigned line) {
+    size_t bytes, at;
+    switch (state_of(class, block, &bytes, &at)) {
+    case WHOLE: return true;
+    case UNDERFLOW:
+        lm_family_misuse(&blocks->entry, file, line, "underflow of %p: the bytes before it written",
+                         (const void *)end_of(class, block));
+        return false;
+    default: break;
+    }
+    if (bytes == SIZE_MAX)
+        lm_family_misuse(&blocks->entry, file, line, "overflow of %p: the end of its block written",
                          block);
-    class->live[index / 8] |= (uint8_t)(1 << index % 8);
-    lm_tool_show_undefined(block, class->block_bytes);
-    memset(block, LM_FRESH_BYTE, class->block_bytes);
+    else
+        lm_family_misuse(&blocks->entry, file, line, "overflow of %p: byte %zu of %zu written",
+                         block, at + 1, bytes);
+    return false;
 }
 
-void lm_blocks_fixed_given(loam_blocks_class *class, void *block) {
+size_t lm_blocks_fixed_size(const loam_blocks *blocks, const loam_blocks_class *class,
+                            const void *block) {
+    size_t bytes, at;
+    if (class->live == NULL || !has_note(class, block)) return usable_of(blocks, class);
+    return state_of(class, block, &bytes, &at) == WHOLE ? bytes : 0;
+}
+
+bool lm_blocks_fixed_resize(const loam_blocks *blocks, loam_blocks_class *class, void *block,
+                            size_t bytes) {
+    if (bytes > usable_of(blocks, class)) return false;
+    size_t old_bytes = lm_blocks_fixed_size(blocks, class, block);
+    if (bytes > old_bytes) {
+        lm_tool_show_undefined((char *)block + old_bytes, bytes - old_bytes);
+        memset((char *)block + old_bytes, LM_FRESH_BYTE, bytes - old_bytes);
+    }
+    note(class, block, bytes);
+    return true;
+}
+
+bool lm_blocks_fixed_whole(const loam_blocks *blocks, const loam_blocks_class *class,
+                           const void *block, const char *file, unsigned line) {
+    if (class->live == NULL) return true;
+    if (!guards_whole(blocks, class, block, file, line)) return false;
+    size_t bytes, at;
+    const char *before = (const char *)block - class->block_bytes;
+    if (block == class->start || state_of(class, before, &bytes, &at) != UNDERFLOW) return true;
+    return guards_whole(blocks, class, before, file, line);
+}
+
+bool lm_blocks_fixed_dead(const loam_blocks *blocks, const loam_blocks_class *class,
+                          const void *block, size_t from) {
+    const char *at = (const char *)block + from,
+               *to = (const char *)block + usable_of(blocks, class);
+    size_t changed = changed_at(at, to, LM_DEAD_BYTE);
+    if (changed != (size_t)(to - at)) {
+        lm_family_misuse(&blocks->entry, NULL, 0, "byte %zu of %p written after its free",
+                         from + changed + 1, block);
+        return false;
+    }
+    return blocks->guard_bytes == 0 || guards_whole(blocks, class, block, NULL, 0);
+}
+
+bool lm_blocks_fixed_link(const loam_blocks *blocks, const loam_blocks_class *class,
+                          const void *block) {
+    const char *next = (const char *)link_of(block, 0);
+    if (class->live == NULL || next == NULL) return true;
+    if (next >= class->start && next < class->fresh &&
+        (size_t)(next - class->start) % class->block_bytes == 0) {
+        size_t index = index_in(class, next);
+        if ((class->live[index / 8] >> index % 8 & 1) == 0) return true;
+    }
+    lm_family_misuse(&blocks->entry, NULL, 0, "free list damaged: %p was written to after its free",
+                     block);
+    return false;
+}
+
+void lm_blocks_fixed_taken(const loam_blocks *blocks, loam_blocks_class *class, void *block,
+                           size_t bytes) {
+    (void)blocks;
     if (class->live == NULL) return;
     size_t index = index_in(class, block);
+    class->live[index / 8] |= (uint8_t)(1 << index % 8);
+    lm_tool_show_undefined(block, class->block_bytes);
+    memset(block, LM_FRESH_BYTE, bytes);
+    note(class, block, bytes);
+}
+
+/* Its guard is what lies behind all that an object may have. */
+static void fill_dead(const loam_blocks *blocks, loam_blocks_class *class, void *block) {
+    size_t usable = usable_of(blocks, class), index = index_in(class, block);
     class->live[index / 8] &= (uint8_t) ~(1 << index % 8);
     lm_tool_show_undefined(block, class->block_bytes);
-    memset(block, LM_DEAD_BYTE, class->block_bytes);
+    memset(block, LM_DEAD_BYTE, usable);
+    if (class->noted == NULL)
+        note(class, block, usable);
+    else
+        class->noted[index / 8] &= (uint8_t) ~(1 << index % 8);
+}
+
+void lm_blocks_fixed_given(const loam_blocks *blocks, loam_blocks_class *class, void *block) {
+    if (class->live != NULL) fill_dead(blocks, class, block);
+}
+
+bool lm_blocks_fixed_check(const loam_blocks *blocks, const loam_blocks_class *class) {
+    bool good = true;
+    if (class->live == NULL) return true;
+    for (char *block = class->start; block < class->fresh; block += class->block_bytes)
+        good = guards_whole(blocks, class, block, NULL, 0) && good;
+    for (char *block = class->fresh; block < class->gone; block += class->block_bytes)
+        good = lm_blocks_fixed_dead(blocks, class, block, 0) && good;
+    return good;
+}
+
+void lm_blocks_fixed_reset(const loam_blocks *blocks, loam_blocks_class *class) {
+    if (class->live != NULL) {
+        for (char *block = class->start; block < class->fresh; block += class->block_bytes)
+            fill_dead(blocks, class, block);
+        if (class->fresh > class->gone) class->gone = class->fresh;
+    }
+    class->fresh = class->start;
 }

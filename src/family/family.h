@@ -226,6 +226,9 @@ void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t 
  * free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line);
+/* Finds the tag as lm_guard_find does, and returns it after a report on broken guards as well: for frees that must count. */
+loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, const char *doing,
+                               const char *file, unsigned line);
 
 /* A live object of that tag is freed: off the live list, its bytes (the first 64 KiB) poisoned with 0xDD. Returns
  * the raw block. */

@@ -44,6 +44,7 @@ int loam_fifo_init_as(loam_fifo *fifo, loam_source *source, const loam_fifo_opti
         .owner = this_thread(),
         .raw = (flags & LOAM_FIFO_RAW) != 0,
         .remote = (flags & LOAM_FIFO_REMOTE) != 0,
+        .leaks = (flags & LOAM_CHECK) != 0,
     };
     if ((source->flags & LOAM_SOURCE_CONTIGUOUS) != 0) fifo->spare_most = SIZE_MAX;
     bool checked = lm_is_checked(flags);
@@ -79,19 +80,29 @@ void lm_fifo_finish(loam_fifo *fifo) {
     loam_source *source = fifo->source;
     size_t got = fifo->own_bytes;
     lm_entry_deinit(&fifo->entry);
-    if (got != 0) loam_source_put(source, fifo, got);
+    bool checked = fifo->mode == LM_FIFO_CHECKED;
+    if (checked) {
+        fifo->mode = LM_FIFO_ENDED;
+        fifo->floor = UINTPTR_MAX;
+        fifo->dead = true;
+        /* The name is kept where the FIFO has no use for its words any more. */
+        lm_entry_bury(&fifo->entry, (char *)&fifo->held_bytes, 3 * sizeof(size_t));
+    }
+    if (got != 0 && !(checked && lm_entry_keep(source, fifo, got)))
+        loam_source_put(source, fifo, got);
 }
 
 void loam_fifo_deinit(loam_fifo *fifo) {
+    if (lm_fifo_over(fifo, "deinit", NULL, 0)) return;
     loam_fifo_collect(fifo);
     if (fifo->mode == LM_FIFO_CHECKED) {
         (void)lm_guard_check(&fifo->entry);
+        if (fifo->leaks) (void)lm_guard_leaks(&fifo->entry, LM_LEAKS_MOST);
         lm_guard_drop_all(&fifo->entry);
     }
     lm_fifo_retire(fifo);
     for (lm_fifo_page_t *page; (page = fifo->busy) != NULL;) {
         fifo->busy = page->next;
-        (void)lm_fifo_check_freed(fifo, page);
         lm_fifo_put(fifo, page);
     }
     lm_fifo_drop_spares(fifo);
@@ -101,7 +112,11 @@ void loam_fifo_deinit(loam_fifo *fifo) {
 }
 
 void loam_fifo_destroy(loam_fifo *fifo) {
-    if (fifo == NULL) return;
+    if (fifo == NULL || lm_fifo_over(fifo, "destroy", NULL, 0)) return;
+    if (fifo->dead) { /* objects are alive */
+        (void)lm_entry_ended(&fifo->entry, "destroy", NULL, 0);
+        return;
+    }
     loam_fifo_collect(fifo);
     lm_fifo_retire(fifo);
     lm_fifo_drop_spares(fifo);
@@ -118,6 +133,7 @@ void loam_fifo_destroy(loam_fifo *fifo) {
 void loam_fifo_adopt(loam_fifo *fifo) { lm_store_relaxed(&fifo->owner, this_thread()); }
 
 size_t loam_fifo_trim(loam_fifo *fifo) {
+    if (lm_fifo_over(fifo, "trim", NULL, 0)) return 0;
     loam_fifo_collect(fifo);
     size_t held = fifo->held_bytes;
     lm_fifo_drop_spares(fifo);
@@ -185,18 +201,26 @@ static void *open_checked(loam_fifo *fifo, size_t bytes, size_t align, const cha
     return p;
 }
 
-loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *doing, const char *file,
-                       unsigned line) {
-    loam_tag *tag = lm_guard_find(&fifo->entry, p, doing, file, line);
+/* NULL after a report: tag is NULL, or another thread has freed its object. */
+static loam_tag *unless_freed(const loam_fifo *fifo, loam_tag *tag, const char *doing,
+                              const char *file, unsigned line) {
     if (tag == NULL || !fifo->remote) return tag;
     const lm_fifo_record_t *record = lm_fifo_record(tag);
     /* Acquire: the place of that free is there. */
     if (lm_load_acquire(&record->freed) == 0) return tag;
     lm_family_misuse(&fifo->entry, file, line,
-                     "%s of %p after its free at %s:%u, allocated at %s:%u", doing, p,
-                     record->file != NULL ? record->file : "?", record->line,
-                     tag->file != NULL ? tag->file : "?", tag->line);
+                     "%s of %p after its free at %s:%u, allocated at %s:%u", doing,
+                     (const void *)(tag + 1), record->file != NULL ? record->file : "?",
+                     record->line, tag->file != NULL ? tag->file : "?", tag->line);
     return NULL;
+}
+
+/* A free of an object whose guards are broken is refused, but not in a destroyed FIFO: it ends with its last object.
+ * Otherwise it would never end, and stay in the registry when the memory that it is in is gone. */
+loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigned line) {
+    loam_tag *tag = fifo->dead ? lm_guard_find_broken(&fifo->entry, p, "free", file, line)
+                               : lm_guard_find(&fifo->entry, p, "free", file, line);
+    return unless_freed(fifo, tag, "free", file, line);
 }
 
 lm_fifo_page_t *lm_fifo_close(loam_fifo *fifo, loam_tag *tag, const char *file, unsigned line) {
@@ -223,7 +247,8 @@ static bool is_last(loam_fifo *fifo, const char *end) {
 static void *realloc_checked(loam_fifo *fifo, void *p, size_t old_bytes, size_t bytes, size_t align,
                              const char *file, unsigned line) {
     if (!is_owner(fifo, p, "realloc", file, line)) return NULL;
-    loam_tag *tag = lm_fifo_find(fifo, p, "realloc", file, line);
+    loam_tag *tag = lm_guard_find(&fifo->entry, p, "realloc", file, line);
+    tag = unless_freed(fifo, tag, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (tag->bytes != old_bytes) {
         lm_family_misuse(&fifo->entry, file, line,
@@ -255,6 +280,7 @@ static void *realloc_checked(loam_fifo *fifo, void *p, size_t old_bytes, size_t 
 /* ---- Objects ---- */
 
 static void *alloc(loam_fifo *fifo, size_t bytes, size_t align, const char *file, unsigned line) {
+    if (lm_fifo_over(fifo, "allocation", file, line)) return NULL;
     if (!lm_fifo_possible(fifo, bytes, align)) return NULL;
     if (fifo->mode == LM_FIFO_PLAIN) return lm_fifo_carve(fifo, 0, bytes, align);
     if (fifo->mode == LM_FIFO_WATCHED) return open_watched(fifo, bytes, align);
@@ -271,7 +297,7 @@ loam_fifo_made loam_fifo_alloc_slow(loam_fifo *fifo, size_t bytes, size_t align,
 static void free_now(loam_fifo *fifo, void *p, const char *file, unsigned line) {
     if (fifo->mode == LM_FIFO_CHECKED) {
         if (!is_owner(fifo, p, "free", file, line)) return;
-        loam_tag *tag = lm_fifo_find(fifo, p, "free", file, line);
+        loam_tag *tag = lm_fifo_find(fifo, p, file, line);
         if (tag != NULL) (void)lm_fifo_less(fifo, lm_fifo_close(fifo, tag, file, line), 1);
         return;
     }
@@ -280,7 +306,7 @@ static void free_now(loam_fifo *fifo, void *p, const char *file, unsigned line) 
 }
 
 void loam_fifo_free_slow(loam_fifo *fifo, void *p, const char *file, unsigned line) {
-    if (p == NULL) return;
+    if (p == NULL || lm_fifo_over(fifo, "free", file, line)) return;
     if (fifo->dead && fifo->remote) {
         loam_fifo_free_remote_at(fifo, p, file, line);
         return;
@@ -323,6 +349,7 @@ static bool resize_watched_in_place(loam_fifo *fifo, char *p, size_t old_bytes, 
 void *loam_fifo_realloc_slow(loam_fifo *fifo, void *p, size_t old_bytes, size_t bytes, size_t align,
                              const char *file, unsigned line) {
     if (p == NULL) return loam_fifo_alloc_aligned_at(fifo, bytes, align, file, line);
+    if (lm_fifo_over(fifo, "realloc", file, line)) return NULL;
     if (!lm_fifo_possible(fifo, bytes, align)) return NULL;
     if (fifo->mode == LM_FIFO_CHECKED)
         return realloc_checked(fifo, p, old_bytes, bytes, align, file, line);

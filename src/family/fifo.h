@@ -15,6 +15,7 @@ typedef enum lm_fifo_mode {
     LM_FIFO_PLAIN,
     LM_FIFO_WATCHED, /* a tool sees objects: lm_watched_t in front of each */
     LM_FIFO_CHECKED, /* objects have tags and guards */
+    LM_FIFO_ENDED,   /* the tombstone of a checked one */
 } lm_fifo_mode_t;
 
 /* One thing that another thread has freed, or more: a page of some objects, or in a checked FIFO an object. */
@@ -63,6 +64,12 @@ enum {
         16, /* a page of one object is kept as a spare up to so many pages' bytes */
 };
 
+/* Whether the FIFO is the tombstone of one that has ended, which is reported. */
+LM_INLINE bool lm_fifo_over(const loam_fifo *fifo, const char *doing, const char *file,
+                            unsigned line) {
+    return LM_UNLIKELY(fifo->mode == LM_FIFO_ENDED) &&
+           lm_entry_ended(&fifo->entry, doing, file, line);
+}
 LM_INLINE loam_fifo_room *lm_fifo_room(loam_fifo *fifo) {
     return fifo->mode == LM_FIFO_PLAIN ? &fifo->room : &fifo->hidden;
 }
@@ -95,9 +102,8 @@ LM_INLINE lm_fifo_record_t *lm_fifo_record(const loam_tag *tag) {
 
 /* The object of a checked FIFO is freed. Returns its page; one object less is to be counted there. */
 lm_fifo_page_t *lm_fifo_close(loam_fifo *fifo, loam_tag *tag, const char *file, unsigned line);
-/* The tag of a live object of a checked FIFO; NULL after a report. */
-loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *doing, const char *file,
-                       unsigned line);
+/* The tag of a live object of a checked FIFO that is to be freed; NULL after a report. */
+loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigned line);
 /* A destroyed FIFO has no page left. */
 void lm_fifo_finish(loam_fifo *fifo);
 /* A tool sees the object no longer, in a watched FIFO. */

@@ -12,6 +12,10 @@ static size_t objects_of(const lm_fifo_page_t *page) {
 
 void loam_fifo_usage(const loam_fifo *fifo, loam_usage *usage) {
     size_t used = 0, objects = 0;
+    if (lm_fifo_over(fifo, "usage", NULL, 0)) {
+        *usage = (loam_usage){.kind = fifo->entry.kind->name, .name = ""};
+        return;
+    }
     const lm_fifo_page_t *current = fifo->page;
     if (current != NULL) {
         used = (size_t)(room_of(fifo)->at - lm_fifo_first(current));
@@ -80,7 +84,7 @@ static bool check_busy(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
 static bool check_spares(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
     size_t count = 0;
     for (const lm_fifo_page_t *page = fifo->spares; page != NULL; page = page->next, count++) {
-        if (page->own || page->dead != NULL) return broken(fifo, "the spare pages", page);
+        if (page->own) return broken(fifo, "the spare pages", page);
         *bytes += page->got;
     }
     if (count != fifo->spare_count || count > fifo->spare_most || fifo->spare_low > count)
@@ -92,6 +96,7 @@ static bool check_spares(const loam_fifo *fifo, size_t *bytes, size_t *chunks) {
 }
 
 bool loam_fifo_check(const loam_fifo *fifo) {
+    if (lm_fifo_over(fifo, "check", NULL, 0)) return false;
     size_t bytes = fifo->own_bytes, chunks = bytes != 0;
     if (!check_room(fifo) || !check_busy(fifo, &bytes, &chunks) ||
         !check_spares(fifo, &bytes, &chunks))
@@ -103,6 +108,10 @@ bool loam_fifo_check(const loam_fifo *fifo) {
     bool good = lm_guard_check(&fifo->entry);
     if (fifo->page != NULL) good = lm_fifo_check_freed(fifo, fifo->page) && good;
     for (const lm_fifo_page_t *page = fifo->busy; page != NULL; page = page->next)
+        good = lm_fifo_check_freed(fifo, page) && good;
+    for (const lm_fifo_page_t *page = fifo->spares; page != NULL; page = page->next)
+        good = lm_fifo_check_freed(fifo, page) && good;
+    for (const lm_fifo_page_t *page = fifo->large_spares; page != NULL; page = page->next)
         good = lm_fifo_check_freed(fifo, page) && good;
     return good;
 }

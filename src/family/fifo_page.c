@@ -46,7 +46,10 @@ static void put_chunk(loam_fifo *fifo, char *chunk, size_t got) {
     loam_source_put(fifo->source, chunk, got);
 }
 
-void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) { put_chunk(fifo, page->chunk, page->got); }
+void lm_fifo_put(loam_fifo *fifo, lm_fifo_page_t *page) {
+    if (page->dead != NULL) (void)lm_fifo_check_freed(fifo, page);
+    put_chunk(fifo, page->chunk, page->got);
+}
 
 static bool is_zeroed(const loam_fifo *fifo) {
     return (fifo->source->flags & LOAM_SOURCE_ZEROED) != 0;
@@ -101,6 +104,7 @@ static void unuse(const loam_fifo *fifo, lm_fifo_page_t *page) {
 static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     char *first = lm_fifo_first(page), *limit = lm_fifo_limit(fifo, page);
+    forget_freed(fifo, page);
     page->head.live = LM_FIFO_BIAS;
     fifo->page = page;
     fifo->made = 0;
@@ -151,7 +155,6 @@ static bool advance(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     if (lm_fifo_idle(fifo)) {
         unuse(fifo, page);
-        forget_freed(fifo, page);
         if (room->end > page->dirty) page->dirty = room->end;
         begin(fifo, page);
     }
@@ -221,6 +224,7 @@ static lm_fifo_page_t *take_large(loam_fifo *fifo) {
     lm_fifo_page_t *large = fifo->large_spares;
     if (large == NULL) return NULL;
     fifo->large_spares = large->next;
+    forget_freed(fifo, large);
     char *chunk = large->chunk;
     if (fifo->mode != LM_FIFO_PLAIN) lm_tool_show_undefined(chunk, LM_FIFO_HEAD);
     return make_page(chunk, large->got, chunk, chunk + fifo->page_bytes);
@@ -254,7 +258,6 @@ void lm_fifo_retire(loam_fifo *fifo) {
         return;
     }
     unuse(fifo, page);
-    forget_freed(fifo, page);
     lm_fifo_put(fifo, page);
 }
 
@@ -277,6 +280,7 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
     bool fresh = false;
     lm_fifo_page_t *large = find_large(fifo, need);
     if (large != NULL) {
+        forget_freed(fifo, large);
         chunk = large->chunk;
         got = large->got;
     } else {
@@ -340,7 +344,6 @@ void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
 bool lm_fifo_emptied(loam_fifo *fifo, lm_fifo_page_t *page) {
     unlink_busy(fifo, page);
     unuse(fifo, page);
-    forget_freed(fifo, page);
     if (fifo->dead) {
         lm_fifo_put(fifo, page);
         if (fifo->busy != NULL) return false;

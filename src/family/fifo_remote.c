@@ -70,14 +70,14 @@ static void push(loam_fifo *fifo, lm_notice_t *notice) {
 
 /* An object of a checked FIFO. Its place is written before `freed`, which tells whose it is. */
 static void free_checked(loam_fifo *fifo, void *p, const char *file, unsigned line) {
-    loam_tag *tag = lm_fifo_find(fifo, p, "free", file, line);
+    loam_tag *tag = lm_fifo_find(fifo, p, file, line);
     if (tag == NULL) return;
     lm_fifo_record_t *record = lm_fifo_record(tag);
     record->file = file;
     record->line = line;
     /* Release: the place. Two frees at the same time: one of them sees the other's. */
     if (lm_exchange_acq_rel(&record->freed, 1) != 0) {
-        (void)lm_fifo_find(fifo, p, "free", file, line);
+        (void)lm_fifo_find(fifo, p, file, line);
         return;
     }
     lm_tool_hide(p, tag->bytes); /* from now on, not from when the owner looks */
@@ -86,7 +86,7 @@ static void free_checked(loam_fifo *fifo, void *p, const char *file, unsigned li
 }
 
 void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsigned line) {
-    if (p == NULL) return;
+    if (p == NULL || lm_fifo_over(fifo, "free", file, line)) return;
     if (!fifo->remote) {
         lm_family_misuse(&fifo->entry, file, line,
                          "free of %p by loam_fifo_free_remote, without LOAM_FIFO_REMOTE", p);

@@ -172,8 +172,9 @@ LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *f
     return LM_LIKELY(is_whole(tag)) || whole_or_said(owner, tag, file, line);
 }
 
-loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
-                        const char *file, unsigned line) {
+/* The tag of a live object of `owner`, whatever its guards are; NULL after a report. */
+static loam_tag *find(const loam_entry *owner, const void *object, const char *doing,
+                      const char *file, unsigned line) {
     loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may be anything */
     bool ours = lm_entry_has(owner, object);
     if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
@@ -204,7 +205,20 @@ loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char 
         }
         return NULL;
     }
-    return whole(owner, tag, file, line) ? tag : NULL;
+    return tag;
+}
+
+loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
+                        const char *file, unsigned line) {
+    loam_tag *tag = find(owner, object, doing, file, line);
+    return tag != NULL && whole(owner, tag, file, line) ? tag : NULL;
+}
+
+loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, const char *doing,
+                               const char *file, unsigned line) {
+    loam_tag *tag = find(owner, object, doing, file, line);
+    if (tag != NULL) (void)whole(owner, tag, file, line);
+    return tag;
 }
 
 static void *bury(loam_tag *tag, const char *file, unsigned line) {

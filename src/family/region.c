@@ -458,13 +458,6 @@ static void *carve_again(loam_region *region, size_t bytes, size_t align) {
     return p;
 }
 
-void lm_region_back(loam_region *region, char *to) {
-    loam_region_room *room = lm_region_room(region);
-    lm_chunk_t *chunk = region->chunk;
-    chunk->gone = lm_gone_bury(&region->entry, to, room->at, chunk->gone);
-    room->at = to;
-}
-
 static void *carve_checked(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;

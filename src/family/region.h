@@ -169,8 +169,6 @@ LM_INLINE bool lm_region_over(const loam_region *region, const char *doing, cons
     return LM_UNLIKELY(region->mode == LM_REGION_ENDED) &&
            lm_entry_ended(&region->entry, doing, file, line);
 }
-/* In a checked region: objects from the current position back to `to` have ended, and it moves there. */
-void lm_region_back(loam_region *region, char *to);
 /* Whether what objects have left is as they left it, in a checked region; false after a report. */
 bool lm_region_check_gone(const loam_region *region);
 /* Whether [p, p+bytes) is what was allocated last in the current chunk, and not older than a mark. */
@@ -180,8 +178,6 @@ void lm_region_release(loam_region *region, char *p, size_t bytes);
 /* Moves the room's end on within the current chunk, so far that such an object fits that did not: what is next to be
  * used is made ready. false iff it does not fit into the chunk. */
 bool lm_region_ready(loam_region *region, size_t bytes, size_t align);
-/* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
-bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk);
 void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got);
 void lm_region_put(loam_region *region, void *chunk, size_t got);
@@ -215,6 +211,10 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* ---- region_life.c, region_check.c ---- */
 
+/* In a checked region: objects from the current position back to `to` have ended, and it moves there. */
+void lm_region_back(loam_region *region, char *to);
+/* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
+bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 /* The chunk before is current again, the one that was goes to the spares. */
 void lm_region_drop_chunk(loam_region *region);
 /* Gives spares back that do not fit into `most` bytes, the larger first. Returns the bytes given back. */

@@ -12,12 +12,33 @@
 
 /* ---- Cleanups ---- */
 
+enum { REMOVED_MOST = 64 };
+
+/* Whether the oldest removed record may be used again: in a checked region only when REMOVED_MOST others wait, so that
+ * a second removal finds the record. */
+static bool may_reuse(const loam_region *region, const lm_cleanup_t *removed) {
+    if (LM_LIKELY(region->mode != LM_REGION_CHECKED)) return true;
+    unsigned count = 0;
+    for (; removed != NULL && count <= REMOVED_MOST; removed = removed->older) count++;
+    return count > REMOVED_MOST;
+}
+
+/* In a checked region: the record waits behind those that were removed before it. */
+static void wait_as_removed(loam_region *region, lm_cleanup_t *cleanup) {
+    lm_freed_set_t *set = lm_region_freed_set(region);
+    if (set == NULL) return;
+    lm_cleanup_t **end = &set->cleanups;
+    while (*end != NULL) end = &(*end)->older;
+    cleanup->older = NULL;
+    *end = cleanup;
+}
+
 loam_region_cleanup *loam_region_add_cleanup(loam_region *region, void (*run)(void *argument),
                                              void *argument) {
     lm_freed_set_t *set = region->freed;
     lm_cleanup_t *cleanup;
     if (lm_region_over(region, "add_cleanup", NULL, 0)) return NULL;
-    if (set != NULL && set->cleanups != NULL) {
+    if (set != NULL && set->cleanups != NULL && may_reuse(region, set->cleanups)) {
         cleanup = set->cleanups;
         set->cleanups = cleanup->older;
     } else {
@@ -41,8 +62,8 @@ void lm_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup,
     void (*run)(void *) = cleanup->run;
     void *argument = cleanup->argument;
     unlink_cleanup(cleanup);
-    if (region->mode ==
-        LM_REGION_CHECKED) { /* its record is not used again: a second removal finds it */
+    if (region->mode == LM_REGION_CHECKED) {
+        wait_as_removed(region, cleanup);
         if (run_it) run(argument);
         return;
     }
@@ -129,6 +150,13 @@ int loam_region_set_parent(loam_region *child, loam_region *parent) {
 
 /* ---- Checked regions: objects that end without being freed ---- */
 
+void lm_region_back(loam_region *region, char *to) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    chunk->gone = lm_gone_bury(&region->entry, to, room->at, chunk->gone);
+    room->at = to;
+}
+
 static bool is_newer(const loam_region *region, const loam_region_mark *mark, const loam_tag *tag) {
     const char *raw = (const char *)tag->raw;
     if (tag->raw_bytes > region->large_bytes) return lm_region_large_serial(raw) > mark->serial;
@@ -158,6 +186,35 @@ bool lm_region_check_objects(const loam_region *region) {
 }
 
 /* ---- Chunks go back ---- */
+
+bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
+    lm_chunk_t *chunk = region->chunk;
+    lm_pieces_t *pieces = lm_chunk_pieces(chunk);
+    if (region->fixed || pieces->count > LM_REGION_PIECES) return false;
+    char *wanted = (char *)chunk + chunk->bytes;
+    size_t least = lm_align_up(bytes, 16), more = chunk->bytes, got = 0;
+    /* The last pieces are larger, so that there are enough of them for any range of addresses. */
+    if (pieces->count > LM_REGION_PIECES / 2) more *= 4;
+    if (region->growth == LOAM_GROWTH_FIXED) more = region->first_bytes;
+    if (more < least) more = least;
+    char *p = NULL;
+    for (; p == NULL; more = more / 2 > least ? lm_align_up(more / 2, 16) : least) {
+        p = (char *)lm_region_get(region, more, 1, &got);
+        if (p == NULL && more == least) return false;
+    }
+    if (p != wanted) {
+        lm_region_put(region, p, got);
+        return false;
+    }
+    pieces->got[pieces->count++] = got;
+    chunk->bytes += got;
+    region->turns++;
+    lm_tool_hide(p, got);
+    lm_region_room(region)->end = lm_chunk_end(chunk);
+    size_t used = region->held_bytes - region->spare_bytes;
+    if (used > region->round_bytes) region->round_bytes = used;
+    return true;
+}
 
 size_t lm_region_drop_spares(loam_region *region, size_t most) {
     size_t held = region->held_bytes, kept = 0;
@@ -341,6 +398,7 @@ void loam_region_reset(loam_region *region) {
     lm_region_run_newer(region, 0);
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
+        (void)lm_region_check_gone(region);
         lm_guard_drop_all(&region->entry);
     }
     lm_region_free_newer(region, 0);
@@ -475,7 +533,8 @@ static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, s
     return true;
 }
 
-/* One such chunk stays for the next to come. Returns the bytes that objects take in those that stay, and freed extents. */
+/* One such chunk stays for the next to come. Returns the bytes that objects take in those that stay, and freed
+ * extents. */
 static size_t drop_left(loam_region *region) {
     struct loam_region_chunk **link = &region->chunk;
     size_t taken = 0;

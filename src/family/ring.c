@@ -12,18 +12,19 @@
 #include "loam/ring.h"
 #include "family/family.h"
 
-typedef enum ring_mode { PLAIN, WATCHED, CHECKED } ring_mode_t;
+typedef enum ring_mode { PLAIN, WATCHED, CHECKED, ENDED } ring_mode_t;
 
 typedef struct loam_ring_block {
     struct loam_ring_block *next, *before; /* a ring */
     size_t bytes;
     char *left; /* where it was left, while another one is current */
+    char *gone; /* of a checked ring: where memory ends whose objects have ended (family.h) */
 } ring_block_t;
 
 struct LM_ALIGNED(16) loam_ring_frame {
     struct loam_ring_frame *newer, *older;
     ring_block_t *block;
-    uintptr_t state; /* alive or released, mixed with its address */
+    uintptr_t state; /* alive or released, mixed with its address and the ring's */
     const char *file;
     unsigned line;
 #if LOAM_METER
@@ -49,8 +50,15 @@ static char *block_end(const ring_block_t *block) {
     return (char *)lm_align_down((uintptr_t)block + block->bytes, 16);
 }
 
-static bool is(const loam_ring_frame *frame, uintptr_t state) {
-    return frame->state == ((uintptr_t)frame ^ state);
+static uintptr_t state_of(const loam_ring *ring, const loam_ring_frame *frame, uintptr_t state) {
+    return (uintptr_t)frame ^ 2 * (uintptr_t)ring ^ state;
+}
+static bool is(const loam_ring *ring, const loam_ring_frame *frame, uintptr_t state) {
+    return frame->state == state_of(ring, frame, state);
+}
+/* Whether the ring is the tombstone of one that has ended, which is reported. */
+static bool over(const loam_ring *ring, const char *doing, const char *file, unsigned line) {
+    return LM_UNLIKELY(ring->mode == ENDED) && lm_entry_ended(&ring->entry, doing, file, line);
 }
 
 static void hide(const loam_ring *ring, const char *from, const char *to) {
@@ -102,14 +110,35 @@ static void put_block(loam_ring *ring, ring_block_t *block) {
     loam_source_put(ring->source, block, bytes);
 }
 
+/* Whether the block is behind the current one and before the oldest frame's. */
+static bool is_free(const loam_ring *ring, const ring_block_t *block) {
+    const ring_block_t *used = ring->oldest != NULL ? ring->oldest->block : ring->block;
+    for (const ring_block_t *at = ring->block->next; at != ring->block && at != used; at = at->next)
+        if (at == block) return true;
+    return false;
+}
+
+/* What objects have left: in free blocks, and behind the current position. */
+static bool check_gone(const loam_ring *ring) {
+    const ring_block_t *block = ring->block;
+    if (block == NULL) return true;
+    bool good = lm_gone_check(&ring->entry, at_now(ring), block->gone);
+    for (block = block->next; block != ring->block; block = block->next)
+        if (is_free(ring, block))
+            good = lm_gone_check(&ring->entry, block_first(block), block->gone) && good;
+    return good;
+}
+
 static bool check_objects(const loam_ring *ring) {
-    bool good = lm_guard_check(&ring->entry);
+    bool good = check_gone(ring);
+    good = lm_guard_check(&ring->entry) && good;
     for (const loam_tag *tag = ring->dead; tag != NULL; tag = tag->next)
         good = lm_guard_check_freed(&ring->entry, tag) && good;
     return good;
 }
 
 void loam_ring_deinit(loam_ring *ring) {
+    if (over(ring, "deinit", NULL, 0)) return;
     if (ring->mode == CHECKED) {
         (void)check_objects(ring);
         lm_guard_drop_all(&ring->entry);
@@ -118,6 +147,11 @@ void loam_ring_deinit(loam_ring *ring) {
     while (ring->block != NULL) put_block(ring, ring->block->before);
     ring->at = ring->end = ring->hidden_at = ring->hidden_end = NULL;
     ring->newest = ring->oldest = NULL;
+    ring->open = false;
+    if (ring->mode != CHECKED) return;
+    ring->mode = ENDED;
+    /* The name is kept where the ring has no use for its words any more. */
+    lm_entry_bury(&ring->entry, (char *)&ring->held_bytes, 3 * sizeof(size_t));
 }
 
 /* ---- Blocks ---- */
@@ -138,6 +172,7 @@ static ring_block_t *block_new(loam_ring *ring, size_t need) {
     ring->held_bytes += got;
     if (ring->held_bytes > ring->peak_bytes) ring->peak_bytes = ring->held_bytes;
     block->bytes = got;
+    block->gone = block->left = NULL;
     block->before = ring->block != NULL ? ring->block : block;
     block->next = ring->block != NULL ? ring->block->next : block;
     block->next->before = block;
@@ -177,6 +212,8 @@ static bool advance(loam_ring *ring, size_t need) {
         block = ring->block->next;
         size_t room = (size_t)(block_end(block) - block_first(block));
         if (room > need && block->bytes <= most) break;
+        if (ring->mode == CHECKED)
+            (void)lm_gone_check(&ring->entry, block_first(block), block->gone);
         put_block(ring, block);
         block = NULL;
     }
@@ -194,6 +231,9 @@ static void *carve(loam_ring *ring, size_t bytes, size_t align) {
         uintptr_t at = (uintptr_t)*at_of(ring), end = (uintptr_t)*end_of(ring);
         uintptr_t p = lm_align_up(at, align);
         if (ring->block != NULL && p >= at && p <= end && bytes <= end - p) {
+            if (LM_UNLIKELY(ring->mode == CHECKED))
+                ring->block->gone = lm_gone_take(&ring->entry, (char *)at, (char *)p,
+                                                 (char *)(p + bytes), ring->block->gone);
             *at_of(ring) = (char *)(p + bytes);
             return (void *)p;
         }
@@ -204,12 +244,13 @@ static void *carve(loam_ring *ring, size_t bytes, size_t align) {
 /* ---- Frames ---- */
 
 loam_ring_frame *loam_ring_open_at(loam_ring *ring, const char *file, unsigned line) {
+    if (over(ring, "open", file, line)) return NULL;
     loam_ring_frame *frame = (loam_ring_frame *)carve(ring, sizeof(*frame), 16);
     if (frame == NULL) return NULL;
     lm_tool_show_undefined(frame, sizeof(*frame));
     *frame = (loam_ring_frame){.older = ring->newest,
                                .block = ring->block,
-                               .state = (uintptr_t)frame ^ ALIVE,
+                               .state = state_of(ring, frame, ALIVE),
                                .file = file,
                                .line = line};
     *(ring->newest != NULL ? &ring->newest->newer : &ring->oldest) = frame;
@@ -268,9 +309,25 @@ static void hide_frame(const loam_ring *ring, const loam_ring_frame *frame) {
     }
 }
 
+/* In a checked ring: memory that frames have given back is watched until it is used again. `block` was the current
+ * one, used up to `at`. */
+static void note_gone(loam_ring *ring, ring_block_t *block, char *at) {
+    block->left = at;
+    char *to = ring->block->left, *now = *at_of(ring);
+    if (to > now) ring->block->gone = lm_gone_bury(&ring->entry, now, to, ring->block->gone);
+    ring->block->left = NULL;
+    for (block = ring->block->next; block != ring->block; block = block->next) {
+        if (block->left == NULL || !is_free(ring, block)) continue;
+        block->gone = lm_gone_bury(&ring->entry, block_first(block), block->left, block->gone);
+        block->left = NULL;
+    }
+}
+
 /* Frames at both ends that are over give their memory back. */
 static void collect(loam_ring *ring) {
-    while (ring->newest != NULL && is(ring->newest, RELEASED)) {
+    ring_block_t *was = ring->block;
+    char *was_at = *at_of(ring);
+    while (ring->newest != NULL && is(ring, ring->newest, RELEASED)) {
         loam_ring_frame *frame = ring->newest;
         ring->newest = frame->older;
         *(frame->older != NULL ? &frame->older->newer : &ring->oldest) = NULL;
@@ -279,28 +336,29 @@ static void collect(loam_ring *ring) {
         *end_of(ring) = block_end(frame->block);
         hide(ring, (char *)frame, (char *)(frame + 1));
     }
-    while (ring->oldest != NULL && is(ring->oldest, RELEASED)) {
+    while (ring->oldest != NULL && is(ring, ring->oldest, RELEASED)) {
         loam_ring_frame *frame = ring->oldest;
         ring->oldest = frame->newer;
         ring->oldest->older = NULL; /* the newest one is alive */
         hide(ring, (char *)frame, (char *)(frame + 1));
     }
     if (ring->newest == NULL) *at_of(ring) = block_first(ring->block);
+    if (ring->mode == CHECKED) note_gone(ring, was, was_at);
     set_open(ring);
 }
 
 void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *file,
                           unsigned line) {
-    if (frame == NULL) return;
+    if (frame == NULL || over(ring, "release", file, line)) return;
     const loam_ring_frame *known = frame;
     if (ring->mode == CHECKED) /* who is not in the list may be no memory at all */
         for (known = ring->newest; known != NULL && known != frame; known = known->older) continue;
-    if (known == NULL || (!is(frame, ALIVE) && !is(frame, RELEASED))) {
+    if (known == NULL || (!is(ring, frame, ALIVE) && !is(ring, frame, RELEASED))) {
         lm_family_misuse(&ring->entry, file, line, "release of %p, which is no frame of it",
                          (void *)frame);
         return;
     }
-    if (is(frame, RELEASED)) {
+    if (is(ring, frame, RELEASED)) {
         lm_family_misuse(&ring->entry, file, line,
                          "release of %p, which is released already, opened at %s:%u", (void *)frame,
                          frame->file != NULL ? frame->file : "?", frame->line);
@@ -309,7 +367,7 @@ void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *f
     LM_METER(less(&ring->entry, frame->metered));
     if (ring->mode == CHECKED) close_objects(ring, frame);
     hide_frame(ring, frame);
-    frame->state = (uintptr_t)frame ^ RELEASED;
+    frame->state = state_of(ring, frame, RELEASED);
     collect(ring);
 }
 
@@ -321,6 +379,7 @@ static size_t whole_of(const loam_ring *ring, size_t bytes) {
 
 static void *alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *file,
                        unsigned line) {
+    if (over(ring, "allocation", file, line)) return NULL;
     if (!lm_is_pow2(align) || align > PTRDIFF_MAX / 4 || bytes > PTRDIFF_MAX - 2 * align ||
         bytes > PTRDIFF_MAX - 16384)
         return NULL;
@@ -362,6 +421,7 @@ static void close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned
     bool last = (char *)tag->raw + tag->raw_bytes == *at_of(ring);
     char *raw = (char *)lm_guard_close(&ring->entry, tag, file, line);
     if (last) {
+        ring->block->gone = lm_gone_bury(&ring->entry, raw, *at_of(ring), ring->block->gone);
         *at_of(ring) = raw;
         return;
     }
@@ -370,7 +430,7 @@ static void close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned
 }
 
 void loam_ring_free_at(loam_ring *ring, void *p, size_t bytes, const char *file, unsigned line) {
-    if (p == NULL) return;
+    if (p == NULL || over(ring, "free", file, line)) return;
     if (ring->mode == CHECKED) {
         loam_tag *tag = find(ring, p, bytes, "free", file, line);
         if (tag != NULL) close_one(ring, tag, file, line);
@@ -413,6 +473,7 @@ static void *realloc_checked(loam_ring *ring, void *p, size_t old_bytes, size_t 
 void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t bytes,
                            const char *file, unsigned line) {
     if (p == NULL) return alloc_any(ring, bytes, LOAM_RING_ALIGN, file, line);
+    if (over(ring, "realloc", file, line)) return NULL;
     if (bytes > PTRDIFF_MAX - 16384) return NULL;
     if (ring->mode == CHECKED) return realloc_checked(ring, p, old_bytes, bytes, file, line);
     char *at = (char *)p;
@@ -444,6 +505,7 @@ void loam_meter_ring_more(loam_ring *ring, const void *p, size_t bytes) {
 #endif
 
 size_t loam_ring_trim(loam_ring *ring) {
+    if (over(ring, "trim", NULL, 0)) return 0;
     size_t held = ring->held_bytes;
     while (ring->block != NULL && next_is_free(ring)) put_block(ring, ring->block->next);
     if (ring->newest == NULL && ring->block != NULL) {
@@ -457,6 +519,8 @@ size_t loam_ring_trim(loam_ring *ring) {
 
 void loam_ring_usage(const loam_ring *ring, loam_usage *usage) {
     size_t chunks = 0, used = 0, objects = 0;
+    *usage = (loam_usage){.kind = ring_kind.name, .name = ""};
+    if (over(ring, "usage", NULL, 0)) return;
     const ring_block_t *block = ring->block;
     if (block != NULL) do {
             chunks++;
@@ -492,7 +556,7 @@ static bool broken(const loam_ring *ring, const char *what, const void *where) {
 static bool check_frames(const loam_ring *ring) {
     const loam_ring_frame *older = NULL;
     for (const loam_ring_frame *frame = ring->oldest; frame != NULL; frame = frame->newer) {
-        if (frame->older != older || (!is(frame, ALIVE) && !is(frame, RELEASED)))
+        if (frame->older != older || (!is(ring, frame, ALIVE) && !is(ring, frame, RELEASED)))
             return broken(ring, "the list of frames", frame);
         const char *record = (const char *)frame, *from, *to;
         (void)part_of(ring, frame, frame->block, &from, &to);
@@ -501,12 +565,13 @@ static bool check_frames(const loam_ring *ring) {
         older = frame;
     }
     if (ring->newest != older) return broken(ring, "the list of frames", ring->newest);
-    if (older != NULL && (is(older, RELEASED) || is(ring->oldest, RELEASED)))
+    if (older != NULL && (is(ring, older, RELEASED) || is(ring, ring->oldest, RELEASED)))
         return broken(ring, "a released frame holds memory", older);
     return true;
 }
 
 bool loam_ring_check(const loam_ring *ring) {
+    if (over(ring, "check", NULL, 0)) return false;
     size_t held = 0;
     const ring_block_t *block = ring->block;
     if (block != NULL) do {

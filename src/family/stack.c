@@ -56,10 +56,22 @@ static bool begun(loam_stack *stack) {
 #endif
 }
 
+/* A thread's own stack begins again when it is used again. */
+static bool is_of_thread(const loam_stack *stack) {
+#if LM_HOSTED
+    return stack == &loam_own_stack;
+#else
+    (void)stack;
+    return false;
+#endif
+}
+
 void loam_stack_deinit(loam_stack *stack) {
-    if (stack->source == NULL) return;
-    if (stack->mode == LM_STACK_CHECKED) {
+    if (lm_stack_over(stack, "deinit", NULL, 0) || stack->source == NULL) return;
+    bool checked = stack->mode == LM_STACK_CHECKED;
+    if (checked) {
         (void)lm_stack_check_objects(stack);
+        (void)lm_stack_check_gone(stack);
         lm_guard_drop_all(&stack->entry);
     }
     lm_entry_deinit(&stack->entry);
@@ -68,6 +80,11 @@ void loam_stack_deinit(loam_stack *stack) {
     stack->newest = stack->hidden_newest = NULL;
     stack->block = NULL;
     stack->source = NULL;
+    if (!checked || is_of_thread(stack)) return;
+    /* The name is kept where the stack has no use for its words any more. */
+    lm_entry_bury(&stack->entry, (char *)&stack->held_bytes, 3 * sizeof(size_t));
+    stack->mode = LM_STACK_ENDED;
+    stack->open = false;
 }
 
 /* Whether nothing is alive. */
@@ -154,6 +171,9 @@ static void *carve(loam_stack *stack, size_t bytes, size_t align) {
         loam_stack_room *room = lm_stack_room(stack);
         uintptr_t p = loam_stack_round((uintptr_t)room->at, align), end = (uintptr_t)room->end;
         if (stack->block != NULL && p >= (uintptr_t)room->at && p <= end && bytes <= end - p) {
+            if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
+                stack->block->gone = lm_gone_take(&stack->entry, room->at, (char *)p,
+                                                  (char *)(p + bytes), stack->block->gone);
             room->at = (char *)(p + bytes);
             return (void *)p;
         }
@@ -170,7 +190,7 @@ loam_stack_pushed loam_stack_push_slow(loam_stack *stack, const char *file, unsi
     loam_stack_record *record = NULL, *older = NULL;
     lm_block_head_t *block = stack->block;
     char *at = lm_stack_room(stack)->at;
-    if (begun(stack)) {
+    if (!lm_stack_over(stack, "push", file, line) && begun(stack)) {
         checked = stack->mode == LM_STACK_CHECKED;
         older = lm_stack_newest(stack);
         record = (loam_stack_record *)carve(
@@ -219,6 +239,8 @@ static LM_COLD void report_pop(const loam_stack *stack, const loam_stack_record 
 
 loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *record, char *at,
                                       const char *file, unsigned line) {
+    if (lm_stack_over(stack, "pop", file, line))
+        return (loam_stack_popped){stack->room.at, stack->newest};
     if (record == NULL || record != lm_stack_newest(stack)) {
         if (record != NULL) report_pop(stack, record, file, line);
         return (loam_stack_popped){stack->room.at, stack->newest};
@@ -238,6 +260,7 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
 
 void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, const char *file,
                           unsigned line) {
+    if (lm_stack_over(stack, "unwind", file, line)) return;
     /* Of a frame that there was no memory for the one below is left. */
     const loam_stack_record *to = frame->record != NULL ? frame->record : frame->older;
     loam_stack_record *record = lm_stack_newest(stack);
@@ -253,12 +276,13 @@ void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, cons
 }
 
 void loam_stack_seal(loam_stack *stack) {
-    if (!begun(stack)) return;
+    if (lm_stack_over(stack, "seal", NULL, 0) || !begun(stack)) return;
     stack->sealed = true;
     lm_stack_open(stack);
 }
 
 void loam_stack_unseal(loam_stack *stack) {
+    if (lm_stack_over(stack, "unseal", NULL, 0)) return;
     stack->sealed = false;
     lm_stack_open(stack);
 }
@@ -276,6 +300,7 @@ static void forget_moves(const loam_stack *stack) {
 }
 
 loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
+    if (lm_stack_over(stack, "mark", NULL, 0)) return (loam_stack_mark){NULL, NULL};
     /* Nothing is older than an empty base, and the first block may be another one by then. */
     char *at = is_empty(stack) ? NULL : lm_stack_room(stack)->at;
     LM_METER(mark_at(&stack->entry, at));
@@ -284,6 +309,7 @@ loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
 
 void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const char *file,
                           unsigned line) {
+    if (lm_stack_over(stack, "rewind", file, line)) return;
     const loam_stack_room *room = lm_stack_room(stack);
     char *at = mark->at;
     if (mark->record != lm_stack_newest(stack)) {
@@ -326,6 +352,7 @@ static bool may_allocate(const loam_stack *stack, const char *doing, const char 
 
 static void *alloc_any(loam_stack *stack, size_t bytes, size_t align, const char *file,
                        unsigned line) {
+    if (lm_stack_over(stack, "allocation", file, line)) return NULL;
     if (!possible(bytes, align) || !begun(stack)) return NULL;
     if (!may_allocate(stack, "allocation", file, line)) return NULL;
     void *p;
@@ -374,6 +401,7 @@ static void close_one(loam_stack *stack, loam_tag *tag, const char *file, unsign
     bool last = (char *)tag->raw + tag->raw_bytes == room->at;
     char *raw = (char *)lm_guard_close(&stack->entry, tag, file, line);
     if (last) {
+        stack->block->gone = lm_gone_bury(&stack->entry, raw, room->at, stack->block->gone);
         room->at = raw;
         return;
     }
@@ -383,6 +411,7 @@ static void close_one(loam_stack *stack, loam_tag *tag, const char *file, unsign
 
 char *loam_stack_free_slow(loam_stack *stack, void *p, size_t bytes, const char *file,
                            unsigned line) {
+    if (p != NULL && lm_stack_over(stack, "free", file, line)) return stack->room.at;
     loam_stack_room *room = lm_stack_room(stack);
     if (p == NULL || stack->block == NULL) return stack->room.at;
     if (stack->mode == LM_STACK_CHECKED) {
@@ -416,8 +445,12 @@ static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_
         last && (raw_bytes <= (size_t)(room->end - raw) || lm_stack_extend(stack, raw + raw_bytes));
     if (((uintptr_t)p & (align - 1)) == 0 && (fits || raw_bytes <= tag->raw_bytes)) {
         if (!last) raw_bytes = tag->raw_bytes;
-        if (last && raw_bytes > tag->raw_bytes)
+        char *to = raw + raw_bytes, *gone = stack->block->gone;
+        if (last && to < room->at) stack->block->gone = lm_gone_cut(to, room->at, gone);
+        if (last && to > room->at) {
+            stack->block->gone = lm_gone_take(&stack->entry, room->at, room->at, to, gone);
             lm_tool_show_undefined(room->at, raw_bytes - tag->raw_bytes);
+        }
         lm_guard_resize(&stack->entry, tag, raw_bytes, bytes);
         if (last) {
             char *was = room->at;
@@ -434,6 +467,7 @@ static void *realloc_checked(loam_stack *stack, void *p, size_t old_bytes, size_
 static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t bytes, size_t align,
                          const char *file, unsigned line) {
     if (p == NULL) return alloc_any(stack, bytes, align, file, line);
+    if (lm_stack_over(stack, "realloc", file, line)) return NULL;
     if (!possible(bytes, align) || stack->block == NULL) return NULL;
     if (!may_allocate(stack, "realloc", file, line)) return NULL;
     if (stack->mode == LM_STACK_CHECKED)
@@ -484,9 +518,10 @@ char *loam_stack_strdup_at(loam_stack *stack, const char *from, const char *file
 /* ---- All of it ---- */
 
 void loam_stack_reset(loam_stack *stack) {
-    if (stack->source == NULL) return;
+    if (lm_stack_over(stack, "reset", NULL, 0) || stack->source == NULL) return;
     if (stack->mode == LM_STACK_CHECKED) {
         (void)lm_stack_check_objects(stack);
+        (void)lm_stack_check_gone(stack);
         lm_guard_drop_all(&stack->entry);
         stack->dead = NULL;
     }
@@ -499,7 +534,7 @@ void loam_stack_reset(loam_stack *stack) {
 }
 
 size_t loam_stack_trim(loam_stack *stack) {
-    if (stack->source == NULL) return 0;
+    if (lm_stack_over(stack, "trim", NULL, 0) || stack->source == NULL) return 0;
     size_t held = stack->held_bytes;
     if (stack->block != NULL && is_empty(stack)) lm_stack_leave(stack);
     lm_stack_drop_free(stack, 0);

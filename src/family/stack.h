@@ -14,6 +14,7 @@ typedef enum lm_stack_mode {
     LM_STACK_PLAIN,
     LM_STACK_WATCHED, /* a tool sees objects */
     LM_STACK_CHECKED, /* objects have tags and guards, frames have places */
+    LM_STACK_ENDED,   /* the tombstone of a checked one */
 } lm_stack_mode_t;
 
 enum { LM_STACK_PIECES = 40 }; /* times that a block of a contiguous source may grow */
@@ -23,6 +24,7 @@ typedef struct loam_stack_block {
     struct loam_stack_block *older, *newer;
     size_t bytes;
     char *left; /* where it was left, while a newer one is current */
+    char *gone; /* of a checked stack: where memory ends whose objects have ended (family.h) */
 } lm_block_head_t;
 
 /* Behind that, over a contiguous source: what each get gave, for the block goes back as it came. */
@@ -93,6 +95,13 @@ LM_INLINE bool lm_stack_inside(const lm_block_head_t *block, const char *p) {
     return p > (const char *)block && p <= lm_stack_end(block);
 }
 
+/* Whether the stack is the tombstone of one that has ended, which is reported. */
+LM_INLINE bool lm_stack_over(const loam_stack *stack, const char *doing, const char *file,
+                             unsigned line) {
+    return LM_UNLIKELY(stack->mode == LM_STACK_ENDED) &&
+           lm_entry_ended(&stack->entry, doing, file, line);
+}
+
 /* ---- stack.c ---- */
 
 /* Opens the inline paths or closes them, as the stack's state demands. */
@@ -134,6 +143,8 @@ void lm_stack_put_block(loam_stack *stack, lm_block_head_t *block);
 /* ---- stack_check.c ---- */
 
 bool lm_stack_check_objects(const loam_stack *stack);
+/* Whether what objects have left is as they left it, in a checked stack; false after a report. */
+bool lm_stack_check_gone(const loam_stack *stack);
 extern const loam_kind lm_stack_kind;
 
 #endif

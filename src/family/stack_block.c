@@ -128,6 +128,8 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
         if (room > need) return block; /* inline paths leave the last byte */
         if (destroyed != 0 && destroyed + room > need) break;
         destroyed += room;
+        if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
+            (void)lm_gone_check(&stack->entry, lm_stack_first(stack, block), block->gone);
         lm_stack_put_block(stack, block);
         block = newer;
     }
@@ -240,17 +242,32 @@ static void set_end(loam_stack *stack) {
         room->end -= 16;
 }
 
+/* Objects in [from, to) have ended, in a checked stack. */
+static void note_gone(const loam_stack *stack, lm_block_head_t *block, char *from, const char *to) {
+    if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
+        block->gone = lm_gone_bury(&stack->entry, from, (char *)(uintptr_t)to, block->gone);
+}
+
+/* A free block goes back. */
+static void put_free(loam_stack *stack, lm_block_head_t *block) {
+    if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
+        (void)lm_gone_check(&stack->entry, lm_stack_first(stack, block), block->gone);
+    lm_stack_put_block(stack, block);
+}
+
 void lm_stack_go_back(loam_stack *stack, char *at) {
     lm_block_head_t *block = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
     const char *to = room->at;
     while (!lm_stack_inside(block, at)) {
         hide(stack, lm_stack_first(stack, block), to);
+        note_gone(stack, block, lm_stack_first(stack, block), to);
         stack->used_bytes -= block->bytes;
         block = block->older;
         to = block->left;
     }
     hide(stack, at, to);
+    note_gone(stack, block, at, to);
     stack->block = block;
     room->at = at;
     set_end(stack);
@@ -264,7 +281,7 @@ void lm_stack_drop_free(loam_stack *stack, size_t most) {
         if (block->bytes <= most - kept)
             kept += block->bytes;
         else
-            lm_stack_put_block(stack, block);
+            put_free(stack, block);
         block = newer;
     }
 }
@@ -278,6 +295,10 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
     if (most < used) most = used;
     while (pieces->count > 1 && block->bytes - pieces->got[pieces->count - 1] >= most) {
         size_t got = pieces->got[--pieces->count];
+        if (stack->mode == LM_STACK_CHECKED && block->gone != NULL) {
+            (void)lm_gone_check(&stack->entry, room->at, block->gone);
+            block->gone = NULL; /* a unit may have lost its end */
+        }
         block->bytes -= got;
         stack->used_bytes -= got;
         lm_tool_show_undefined((char *)block + block->bytes, got);

@@ -17,6 +17,10 @@ bool loam_stack_is_from(const loam_stack *stack, const void *p) {
 
 void loam_stack_usage(const loam_stack *stack, loam_usage *usage) {
     size_t chunks = 0, used = 0, objects = 0;
+    if (lm_stack_over(stack, "usage", NULL, 0)) {
+        *usage = (loam_usage){.kind = lm_stack_kind.name, .name = ""};
+        return;
+    }
     for (const lm_block_head_t *block = stack->first; block != NULL; block = block->newer) chunks++;
     for (const lm_block_head_t *block = stack->block; block != NULL; block = block->older)
         used += (size_t)(at_of(stack, block) - lm_stack_first(stack, block));
@@ -108,10 +112,23 @@ static bool check_frames(const loam_stack *stack) {
     return true;
 }
 
+bool lm_stack_check_gone(const loam_stack *stack) {
+    bool in_use = stack->block != NULL, good = true;
+    for (const lm_block_head_t *block = stack->first; block != NULL; block = block->newer) {
+        const char *at = in_use ? at_of(stack, block) : lm_stack_first(stack, block);
+        good = lm_gone_check(&stack->entry, at, block->gone) && good;
+        if (block == stack->block) in_use = false;
+    }
+    return good;
+}
+
 bool loam_stack_check(const loam_stack *stack) {
+    if (lm_stack_over(stack, "check", NULL, 0)) return false;
     if (stack->source == NULL) return true;
-    return check_blocks(stack) && check_room(stack) && check_frames(stack) &&
-           (stack->mode != LM_STACK_CHECKED || lm_stack_check_objects(stack));
+    if (!check_blocks(stack) || !check_room(stack) || !check_frames(stack)) return false;
+    if (stack->mode != LM_STACK_CHECKED) return true;
+    bool good = lm_stack_check_objects(stack);
+    return lm_stack_check_gone(stack) && good;
 }
 
 static const loam_stack *stack_of(const loam_entry *entry) {

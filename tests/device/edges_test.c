@@ -6,7 +6,7 @@
 #include "loam/pool.h"
 #include "loam/region.h"
 
-enum { AROUND = 64, MOST = 1024, OFFSETS = 16 };
+enum { AROUND = 64, MOST = 1536, OFFSETS = 16 };
 static _Alignas(64) unsigned char arena[AROUND + OFFSETS + MOST + AROUND];
 static unsigned char *objects[MOST];
 

@@ -31,7 +31,9 @@ TEST(Fifo, RefusesWhatItCannotBe) {
     ASSERT_EQ(loam_fifo_init(&fifo, nullptr, nullptr), 0) << "and again";
     EXPECT_NE(loam_fifo_alloc(&fifo, 1), nullptr);
     loam_fifo_deinit(&fifo);
-    EXPECT_EQ(loam_fifo_alloc(&fifo, 1), nullptr) << "it has ended";
+    if (!LOAM_DEBUG) { /* a checked one says so: tombstone_test.cc */
+        EXPECT_EQ(loam_fifo_alloc(&fifo, 1), nullptr) << "it has ended";
+    }
     loam_fifo_destroy(nullptr);
 }
 

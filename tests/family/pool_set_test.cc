@@ -186,7 +186,7 @@ TEST(PoolSet, WhatIsNobodysIsNotFreed) {
     lm_misuse_policy.ignore = true;
     for (int at : {64, 65}) {
         std::string text = stderr_of([&] { s.free(memory + at); });
-        EXPECT_EQ(text.substr(0, 25), "loam: pool small: free of") << text;
+        EXPECT_EQ(text.substr(0, 29), "loam: pool set small: free of") << text;
         EXPECT_NE(text.find(", which is no object of it (at "), std::string::npos) << text;
         EXPECT_NE(text.find("pool_set_test.cc:"), std::string::npos) << text;
     }

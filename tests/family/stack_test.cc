@@ -27,7 +27,7 @@ TEST(Stack, RefusesWhatItCannotBe) {
     options = with_block(256);
     ASSERT_EQ(loam_stack_init(&stack, nullptr, &options), 0);
     loam_stack_deinit(&stack);
-    loam_stack_deinit(&stack);
+    if (!LOAM_DEBUG) loam_stack_deinit(&stack); /* a checked one says so: tombstone_test.cc */
 }
 
 TEST(Stack, TakesMemoryWithItsFirstFrame) {
