@@ -164,9 +164,9 @@ class blocks_resource final : public std::pmr::memory_resource {
     blocks own_;
 };
 
-/* Blocks for containers that take an allocator. Copies of the allocator, and copies of a container that has it, allocate
- * from the same blocks. As with std::pmr, a container keeps its allocator for life: assignment copies or moves the
- * elements, and containers may be swapped only if their allocators are equal. */
+/* Blocks for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
+ * allocate from the same blocks. As with std::pmr, a container keeps its allocator for life: assignment copies or moves
+ * the elements, and containers may be swapped only if their allocators are equal. */
 template <typename T> class blocks_allocator {
   public:
     using value_type = T;

@@ -145,9 +145,9 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
 }
 
 /* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks of block_bytes:
- * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with LOAM_POOL_NARROW: to 4). Blocks of a multiple of 1 KiB lie 64 bytes
- * further apart, unless memory is the caller's, they are aligned to more than 64, or LOAM_POOL_DENSE: at their own
- * distance their first words would meet in a few sets of the processor's caches.
+ * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with LOAM_POOL_NARROW: to 4). Blocks of a
+ * multiple of 1 KiB lie 64 bytes further apart, unless memory is the caller's, they are aligned to more than 64, or
+ * LOAM_POOL_DENSE: at their own distance their first words would meet in a few sets of the processor's caches.
  * Memory is asked for when the first block is, with LOAM_FIXED at once. options may be NULL: all 0.
  * 0; -EINVAL iff a size, alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a
  * number of blocks; LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
@@ -177,9 +177,9 @@ LOAM_API void loam_pool_deinit(loam_pool *pool) LOAM_NOEXCEPT;
  * block is visited. */
 LOAM_API void loam_pool_leave(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a chunk by itself. Takes the
- * same time for any number of blocks, and touches none. NULL iff loam_pool_init would fail, or there is no memory for
- * that chunk. */
+/* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a chunk by itself. Takes
+ * the same time for any number of blocks, and touches none. NULL iff loam_pool_init would fail, or there is no memory
+ * for that chunk. */
 LOAM_INLINE LOAM_NODISCARD loam_pool *
 loam_pool_create(loam_source *source, size_t block_bytes,
                  const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -240,11 +240,11 @@ LOAM_INLINE size_t loam_pool_block_bytes(const loam_pool *pool) LOAM_NOEXCEPT {
  *
  * A handle names a block for as long as it is in use, and nothing ever after: the block's number, and its generation,
  * which grows each time the block changes hands. 0 is no handle. Blocks may also be had by loam_pool_alloc and go by
- * either free. A handle of another pool names nothing, and neither does one of a pool that was in the same storage before:
- * the pools of a process count in ranges of their own, of 32 bits in all. A pool takes 4 steps at first and then 4 times
- * as many as before, each time that a block has used up all of them. A block whose pool gets no more steps is taken out of
- * use, so that no old handle of a pool comes true in it. Pools that are set up when all 2^31 steps are used up begin anew:
- * only from then on a handle of a pool of long ago may name a block of another pool. */
+ * either free. A handle of another pool names nothing, and neither does one of a pool that was in the same storage
+ * before: the pools of a process count in ranges of their own, of 32 bits in all. A pool takes 4 steps at first and
+ * then 4 times as many as before, each time that a block has used up all of them. A block whose pool gets no more steps
+ * is taken out of use, so that no old handle of a pool comes true in it. Pools that are set up when all 2^31 steps are
+ * used up begin anew: only from then on a handle of a pool of long ago may name a block of another pool. */
 
 typedef uint64_t loam_handle;
 
@@ -355,10 +355,11 @@ LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p)
  *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
  *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool
  *
- * The child of a fork has the pool, and the forking thread's magazines, as they were. The blocks in the magazines of other
- * threads, which the child does not have, are lost to it: they count as free and are never handed out, up to three batches
- * for each such thread and pool. loam_shared_pool_deinit gives their memory back. A program whose children go on to
- * allocate much lets the other threads call loam_shared_pool_trim before it forks, or forks before it has threads.
+ * The child of a fork has the pool, and the forking thread's magazines, as they were. The blocks in the magazines of
+ * other threads, which the child does not have, are lost to it: they count as free and are never handed out, up to
+ * three batches for each such thread and pool. loam_shared_pool_deinit gives their memory back. A program whose
+ * children go on to allocate much lets the other threads call loam_shared_pool_trim before it forks, or forks before it
+ * has threads.
  *
  * A thread that ends returns its magazines. A pool may end while other threads still have magazines of it: serial
  * numbers tell them that these are void. A checked, hardened or watched one has no magazines: all is under its lock. */

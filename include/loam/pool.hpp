@@ -237,8 +237,8 @@ class shared_pool {
     loam_shared_pool pool_;
 };
 
-/* As pool_resource, for many threads: upstream must be a resource for many threads too. (std::pmr's new_delete_resource,
- * its default one, is.) */
+/* As pool_resource, for many threads: upstream must be a resource for many threads too. (std::pmr's
+ * new_delete_resource, its default one, is.) */
 class shared_pool_resource final : public std::pmr::memory_resource {
   public:
     explicit shared_pool_resource(

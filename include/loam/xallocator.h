@@ -304,9 +304,9 @@ class AllocatorPool : public Allocator {
 
 namespace detail {
 
-/* No destructor ends it: objects of a class may be deleted by destructors of any static ones. Blocks are aligned to 64 as far as
- * their size is a multiple of it, so that classes derived from theirs find what they need. align 0 selects the largest
- * alignment that a class of that size can have, up to a page. */
+/* No destructor ends it: objects of a class may be deleted by destructors of any static ones. Blocks are aligned to 64
+ * as far as their size is a multiple of it, so that classes derived from theirs find what they need. align 0 selects
+ * the largest alignment that a class of that size can have, up to a page. */
 struct class_allocator {
     constexpr class_allocator(std::size_t size, unsigned objects, char *memory, const char *name,
                               std::size_t align = 0, checks own = LOAM_CHECKS_) noexcept
@@ -316,8 +316,8 @@ struct class_allocator {
                     own) {}
     ~class_allocator() {}
 
-    /* nullptr where size is larger than the class, or there is no memory. What is aligned to more than the blocks is not
-     * from them, but from operator new, where there is one: align is the same when it is freed. */
+    /* nullptr where size is larger than the class, or there is no memory. What is aligned to more than the blocks is
+     * not from them, but from operator new, where there is one: align is the same when it is freed. */
     void *loam_take_(std::size_t size, std::size_t align, const char *file,
                      unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Allocate(size, file, line);
@@ -373,8 +373,8 @@ struct class_allocator_end {
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
- * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived from
- * it that is larger needs its own: new is std::bad_alloc otherwise, and new (std::nothrow) nullptr. Arrays use the
+ * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived
+ * from it that is larger needs its own: new is std::bad_alloc otherwise, and new (std::nothrow) nullptr. Arrays use the
  * global operators. One thread at a time. Members that follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \

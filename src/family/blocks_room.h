@@ -32,8 +32,8 @@ typedef struct loam_blocks_class {
     char *fresh, *end; /* not yet carved: of the newest slab, or of a fixed instance's range */
     union {
         loam_blocks_slab *slabs; /* not fixed: newest first */
-        /* fixed and checked: a bit for each block whose last bytes are a note of the object's size. NULL: every block has a
-         * note. live: no block has one. */
+        /* fixed and checked: a bit for each block whose last bytes are a note of the object's size. NULL: every block
+         * has a note. live: no block has one. */
         uint8_t *noted;
     };
     union {
@@ -165,7 +165,8 @@ bool lm_blocks_fixed_whole(const loam_blocks *blocks, const loam_blocks_class *c
 /* If checked: whether a free block has not been written to, from byte `from` on; false after a report. */
 bool lm_blocks_fixed_dead(const loam_blocks *blocks, const loam_blocks_class *class,
                           const void *block, size_t from);
-/* If checked: whether the link in a free block, its first word, leads to a free block or nowhere; false after a report. */
+/* If checked: whether the link in a free block, its first word, leads to a free block or nowhere; false after a
+ * report. */
 bool lm_blocks_fixed_link(const loam_blocks *blocks, const loam_blocks_class *class,
                           const void *block);
 /* If checked: all blocks that have been handed out, and those of before a reset. false after a report. */

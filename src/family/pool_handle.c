@@ -8,8 +8,8 @@
  * takes the pool's, which a reset or trim lifts above all that were ever given, so that neither has to visit
  * blocks; handles below the last reset's are stale by that alone.
  * Generations are given to pools in ranges, each four times as large as the one before: a block steps through all
- * ranges of its pool, and no two pools ever count with the same number, until all numbers have been given. Then new pools
- * begin with the first ones again, and those that want more get none. Invariant: no generation is above
+ * ranges of its pool, and no two pools ever count with the same number, until all numbers have been given. Then new
+ * pools begin with the first ones again, and those that want more get none. Invariant: no generation is above
  * pool->generations + 1, and one that cannot be counted on retires its block.
  */
 #include "family/pool.h"

@@ -218,8 +218,8 @@ size_t loam_pool_trim(loam_pool *pool) {
     return bytes;
 }
 
-/* What is left of a pool: no memory, and for as long as its own is there, a tombstone. The name of a checked one is kept
- * where the pool has no use for its words any more. */
+/* What is left of a pool: no memory, and for as long as its own is there, a tombstone. The name of a checked one is
+ * kept where the pool has no use for its words any more. */
 static void bury(loam_pool *pool) {
     pool->hot = pool->cold = (loam_pool_cut){0};
     pool->chunks = pool->current = pool->root = NULL;

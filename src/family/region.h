@@ -26,8 +26,8 @@ enum {
 };
 
 /* At the head of each chunk; at, end and floor are those of the room while another chunk is current, or a hole is the
- * room. `given`: the memory from there to the chunk's end is a freed extent, or was made of one; it is the chunk's `end`
- * as well, and the chunk does not go back when its objects before `given` do. NULL: the memory behind `at` is the
+ * room. `given`: the memory from there to the chunk's end is a freed extent, or was made of one; it is the chunk's
+ * `end` as well, and the chunk does not go back when its objects before `given` do. NULL: the memory behind `at` is the
  * chunk's own. */
 typedef struct loam_region_chunk {
     struct loam_region_chunk *before;

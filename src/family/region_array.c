@@ -7,9 +7,9 @@
  *                                                                              └ room: a hole
  *
  * What is freed and not the last object joins a list, in its own memory, and what was left of a chunk when the next one
- * became current does, too. Where the room is used up, an extent serves the request, and becomes the room itself if it has
- * more left than the room: so the inline paths cut small objects from holes as they do from chunks. Extents know nothing
- * of their neighbours; lm_region_sort (region_life.c) joins them from time to time.
+ * became current does, too. Where the room is used up, an extent serves the request, and becomes the room itself if it
+ * has more left than the room: so the inline paths cut small objects from holes as they do from chunks. Extents know
+ * nothing of their neighbours; lm_region_sort (region_life.c) joins them from time to time.
  *
  * An array that moves to grow gets twice the room, so that adding elements one by one copies each less than
  * once on average, whatever is allocated between. Only the address tells that it has this room: free and
@@ -118,8 +118,8 @@ static void enter_hole(loam_region *region, char *p, char *end) {
     *room = (loam_region_room){p, end, p - 1};
 }
 
-/* The room is empty, so that every request comes out of line, to where it fits best. What it had is the chunk's, or joins
- * the lists. */
+/* The room is empty, so that every request comes out of line, to where it fits best. What it had is the chunk's, or
+ * joins the lists. */
 static void park(loam_region *region) {
     lm_chunk_t *chunk = region->chunk;
     char *p = (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);

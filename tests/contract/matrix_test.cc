@@ -1,9 +1,9 @@
-// matrix_test.cc: misuses by the thousand: {mistake x allocator x size x distance x time}, each in an allocator of its own,
-// and how many of them a checked allocator reports. The words are mistakes_test.cc's business.
+// matrix_test.cc: misuses by the thousand: {mistake x allocator x size x distance x time}, each in an allocator of its
+// own, and how many of them a checked allocator reports. The words are mistakes_test.cc's business.
 //
 // A write is one byte, at so many bytes before an object, behind its end, or in it after it has ended. It must be
-// reported by the time that the row names (when the object is freed, when check looks, when others were allocated, when all
-// objects ended together), or at the latest when the allocator ends: not all of them use memory again at once.
+// reported by the time that the row names (when the object is freed, when check looks, when others were allocated, when
+// all objects ended together), or at the latest when the allocator ends: not all of them use memory again at once.
 // tests/contract/rows.h has the allocators; docs/misuse.md has the rates, which rates.py beside this file computes.
 #include "rows.h"
 

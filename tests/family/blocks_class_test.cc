@@ -1,5 +1,5 @@
-// blocks_class_test.cc: what classes of blocks promise: objects of any alignment for what they take, blocks of whole KiB
-// apart from each other, blocks of eight bytes, exact counts; and sources that are too small for a slab or a page.
+// blocks_class_test.cc: what classes of blocks promise: objects of any alignment for what they take, blocks of whole
+// KiB apart from each other, blocks of eight bytes, exact counts; and sources that are too small for a slab or a page.
 #include "family/blocks.h"
 #include "loam/fifo.h"
 

@@ -1,5 +1,5 @@
-// class_pool_test.cc: pooled classes: every form of new, what happens without memory, objects that cross the border of a
-// library that hides its symbols and is unloaded, and the pool of a class as a whole.
+// class_pool_test.cc: pooled classes: every form of new, what happens without memory, objects that cross the border of
+// a library that hides its symbols and is unloaded, and the pool of a class as a whole.
 #include "family/class_pool_shapes.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// cpp_align_test.cc: every C++ face gives what the alignment of a type asks for: {face} x {alignof 1 to 4096} x {size} x
-// {the class, derived from a smaller one} x {one object, an array}. Objects are filled, so that two that overlap are seen.
+// cpp_align_test.cc: every C++ face gives what the alignment of a type asks for: {face} x {alignof 1 to 4096} x {size}
+// x {the class, derived from a smaller one} x {one object, an array}. Objects are filled, so that two that overlap are
+// seen.
 #include "loam/alloc.hpp"
 #include "loam/blocks.hpp"
 #include "loam/fifo.hpp"

@@ -1,5 +1,6 @@
-// fence_test.cc: chunks of the family beside objects of loam_malloc: the debug build's free of an object reads the end of
-// the block before it, and that may be a chunk of an allocator, guards and all. Nothing is wrong in here, so nothing is said.
+// fence_test.cc: chunks of the family beside objects of loam_malloc: the debug build's free of an object reads the end
+// of the block before it, and that may be a chunk of an allocator, guards and all. Nothing is wrong in here, so nothing
+// is said.
 #include "loam/loam.h"
 
 #include "unit/stderr_of.h"

@@ -1,5 +1,5 @@
-// region_reuse_test.cc: what a region holds where its objects come and go: never much more than twice what is live, and a
-// chunk, whatever their sizes and their order; and that chunks of which all is free go back.
+// region_reuse_test.cc: what a region holds where its objects come and go: never much more than twice what is live, and
+// a chunk, whatever their sizes and their order; and that chunks of which all is free go back.
 #include "loam/region.h"
 
 #include "model/choices.h"

@@ -3,8 +3,8 @@
  *
  * Catches: a pool of a class that stays in the library's lists when its plugin is gone, so that the end of a thread or
  * a walk over all allocators reads unmapped memory; xmalloc's blocks that a closing C++ plugin destroys under a C
- * program; code of libloam.a inside a plugin that the end of a thread or the worker runs when the plugin is gone; memory
- * that each round leaves behind; thread-local variables for which the fifth plugin finds no room.
+ * program; code of libloam.a inside a plugin that the end of a thread or the worker runs when the plugin is gone;
+ * memory that each round leaves behind; thread-local variables for which the fifth plugin finds no room.
  *
  * unload closes PLUGIN     the plugin is unmapped each time (it uses the program's loam)
  *        stays PLUGIN      libloam.a is inside: the plugin stays, and works when it is opened again
