@@ -51,6 +51,7 @@ NOTES = (
     "get through in another form. Allocators that look at nothing stop some mistakes by their layout.",
 )
 DRAWN = "## Mistakes drawn at random"  # the page's last section, which generate.py writes
+FAMILY = "## Checked allocators of the family"  # the section before it, which tests/contract/rates.py writes
 MARKS = {judge.STOPPED: "●", judge.SURVIVED: "○", judge.CHANCE: "◐", judge.BROKEN: "×"}
 
 
@@ -226,15 +227,23 @@ def page(cases, results, found, absent, options, command):
 
 
 def parted(page):
-    """The text of a page before the section DRAWN, and the section; either may be empty."""
+    """The text of a page before the sections that survey.py does not write, and these sections; either may be empty."""
     text = page.read_text() if page.is_file() else ""
-    before, heading, after = text.partition(DRAWN)
-    return before, heading + after
+    at = min((text.find(heading) for heading in (FAMILY, DRAWN) if heading in text), default=len(text))
+    return text[:at], text[at:]
 
 
 def replace_drawn(page, section):
     """Writes the section DRAWN of a page, and leaves what stands before it."""
-    page.write_text(parted(page)[0].rstrip() + "\n\n" + section.rstrip() + "\n")
+    text = page.read_text() if page.is_file() else ""
+    page.write_text(text.partition(DRAWN)[0].rstrip() + "\n\n" + section.rstrip() + "\n")
+
+
+def replace_family(page, section):
+    """Writes the section FAMILY of a page, and leaves what stands before and behind it."""
+    before, rest = parted(page)
+    drawn = rest[rest.find(DRAWN) :] if DRAWN in rest else ""
+    page.write_text(before.rstrip() + "\n\n" + section.rstrip() + "\n" + ("\n" + drawn if drawn else ""))
 
 
 def save(out, cases, results, found, absent, options, command, text):
