@@ -1,8 +1,13 @@
 /* loam/alloc.h: a handle to an allocator of the family, whichever: for functions that do not care.
  *
- *     char *join(loam_alloc alloc, const char *a, const char *b)        takes its memory from any of them:
- *     join(loam_region_as_alloc(request), ...)                          a region,
- *     join(loam_heap_as_alloc(NULL), ...)                               malloc
+ *     static char *copy(loam_alloc alloc, const char *text) { // from any of them
+ *         size_t bytes = strlen(text) + 1;
+ *         char *p = loam_alloc_alloc(alloc, bytes, 1);
+ *         return p != NULL ? memcpy(p, text, bytes) : NULL;
+ *     }
+ *     loam_alloc alloc = loam_heap_as_alloc(NULL);                    // malloc
+ *     char *text = copy(alloc, "from a region: loam_region_as_alloc(&request)");
+ *     if (text != NULL) loam_alloc_free(alloc, text, strlen(text) + 1, 1);
  *
  * Choose it at the borders of libraries, and for containers that are made once and used with different allocators. It
  * costs an indirect call: where the allocator is known, its own functions are inline. It cannot reset, rewind or end

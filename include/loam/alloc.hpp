@@ -1,9 +1,8 @@
 /* loam/alloc.hpp: loam/alloc.h for C++: a handle as a memory resource, and as an allocator for containers.
  *
- *     loam::alloc_resource resource(loam_region_as_alloc(region));
+ *     loam::alloc_resource resource(loam_heap_as_alloc(nullptr));  // or loam_region_as_alloc(r)
  *     std::pmr::vector<int> numbers(&resource);
- *     std::map<int, int, std::less<>, loam::alloc_allocator<std::pair<const int, int>>> tree(
- *         loam_heap_as_alloc(nullptr));
+ *     std::list<int, loam::alloc_allocator<int>> list(loam_heap_as_alloc(nullptr));
  *
  * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) where it is known which it is. Containers must
  * end before what the handle points to. Out of memory is std::bad_alloc; nothing else is thrown. Resources are equal if

@@ -1,9 +1,11 @@
 /* loam/blocks.hpp: blocks for C++: an owner, a memory resource, an allocator for containers (loam/blocks.h).
  *
- *     loam::blocks blocks;                        ends with its scope, and all memory with it
- *     auto *order = blocks.make<Order>(7);        blocks.destroy(order)
- *     loam::blocks_map<int, int> map(blocks);     std::map over them; so list, set, vector, string, ...
- *     loam::blocks_resource resource;             std::pmr::vector<int> v(&resource);
+ *     loam::blocks blocks;                        // ends with its scope, and all memory with it
+ *     auto *text = blocks.make<std::string>(7, 'x');
+ *     blocks.destroy(text);
+ *     loam::blocks_map<int, int> map(blocks);     // so list, set, vector, string
+ *     loam::blocks_resource resource;
+ *     std::pmr::vector<int> numbers(&resource);
  *
  * Containers over blocks must end before them. One thread at a time, unless the options say LOAM_THREADS. Out of
  * memory is std::bad_alloc; nothing else is thrown but by constructors of objects.
@@ -42,7 +44,7 @@ class blocks {
   public:
     /* std::bad_alloc iff options are not valid, or the source has no memory. */
     explicit blocks(const loam_blocks_options &options = {}, detail::checks checks = LOAM_CHECKS_) {
-        if (loam_blocks_init_flags(&blocks_, &options, checks.flags) != 0) throw std::bad_alloc();
+        if (loam_blocks_init_flags(&blocks_, &options, checks.flags) != 0) detail::no_memory();
     }
     blocks(const blocks &) = delete;
     blocks &operator=(const blocks &) = delete;

@@ -1,8 +1,10 @@
 /* loam/fifo.hpp: FIFOs for C++: an owner, a memory resource and an allocator for containers (loam/fifo.h).
  *
- *     loam::fifo queue;                          ends with its last object
- *     auto *message = queue.create<Message>(7);  queue.destroy(message);
- *     loam::fifo_resource resource(queue);       std::pmr::deque<Message> messages(&resource);
+ *     loam::fifo queue;                          // ends with its last object
+ *     auto *message = queue.create<std::string>(7, 'x');
+ *     queue.destroy(message);
+ *     loam::fifo_resource resource(queue);
+ *     std::pmr::deque<int> messages(&resource);
  *     std::deque<int, loam::fifo_allocator<int>> numbers(queue);
  *
  * Choose it as fifo.h says: containers that give back in about the order they took, as std::deque does as a queue. It

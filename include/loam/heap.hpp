@@ -1,11 +1,15 @@
 /* loam/heap.hpp: first-class heaps for C++: an owner, a scope for malloc, a memory resource and an allocator for
  * containers (loam/heap.h).
  *
- *     loam::heap document;                              everything below ends with it, in one go
- *     document.limit(64 << 20);                         or std::bad_alloc
- *     std::pmr::map<int, int> index(&resource);         loam::heap_resource resource(document);
+ *     loam::heap document;                          // everything below ends with it, in one go
+ *     document.limit(64 << 20);                     // or std::bad_alloc
+ *     loam::heap_resource resource(document);
+ *     std::pmr::map<int, int> index(&resource);
  *     std::vector<int, loam::heap_allocator<int>> numbers(document);
- *     { loam::heap_scope scope(document); library(); }  what malloc and new give in here is the document's
+ *     {
+ *         loam::heap_scope scope(document);         // loam's malloc and new are the document's
+ *         loam_free(loam_malloc(100));
+ *     }
  *
  * Choose it as heap.h says. It calls no destructors: containers must end before the heap that they live in, or be of
  * no consequence. Any thread may use these; who ends a heap is alone with it.

@@ -1,9 +1,10 @@
 /* loam/malloc.hpp: the general-purpose heap for C++: memory as operator new gives it, an allocator for containers,
  * and a memory resource (loam/malloc.h).
  *
- *     std::vector<int, loam::allocator<int>> numbers;              any container, from any thread
- *     std::pmr::string text(loam::malloc_resource::get());           the same for std::pmr
- *     void *p = loam::heap_new(100);  loam_free(p);                the new handler is asked, std::bad_alloc
+ *     std::vector<int, loam::allocator<int>> numbers;        // any container, from any thread
+ *     std::pmr::string text(loam::malloc_resource::get());   // std::pmr, too
+ *     void *p = loam::heap_new(100);                         // asks the new handler, or throws
+ *     loam_free(p);
  *
  * Choose it for parts of a program whose operators new and delete stay as they are; to replace these, new_delete.hpp.
  * It knows no pools: containers of nodes that one thread uses are smaller and faster with pool.hpp. What it gave may

@@ -1,9 +1,9 @@
 /* loam/names_begin.h: the first include of each public header. Until loam/names_end.h, a macro of the
  * program changes no word of loam's headers; then the program has all its macros back.
  *
- *     #define unused __attribute__((unused))       the program's, as its free(p), new, min, bool
- *     #include <loam/blocks.h>                     members and parameters are what loam wrote
- *     unused static int x;                         is the program's macro, as before
+ *     #define unused __attribute__((unused))       // the program's, as its free(p), new, min, bool
+ *     #include <loam/blocks.h>                     // its members and parameters are what loam wrote
+ *     unused static int x;                         // the program's macro, as before
  *
  * Every word that a header of loam uses is in three lists, which scripts/safe_names.py makes:
  * names_save.h saves the macro, names_hide.h undefines it, and names_back.h restores it. The lists do

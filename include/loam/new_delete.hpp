@@ -1,6 +1,6 @@
 /* loam/new_delete.hpp: operators new and delete of a whole program, from loam's heap.
  *
- *     #include <loam/new_delete.hpp>      in ONE source file of the program, and in no header
+ *     #include <loam/new_delete.hpp>      // in ONE source file of the program, and in no header
  *
  * Choose it for C++ programs that are linked with libloam.a, whose malloc stays the C library's; with libloam.so
  * preloaded or loam-override.o linked the operators are loam's already. It defines functions: included in two files

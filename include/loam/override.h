@@ -1,6 +1,8 @@
 /* loam/override.h: malloc and its kin mean loam's heap in each C source that includes this.
  *
- *     #include <loam/override.h>           first of all, in every source; or: cc -include loam/override.h
+ *     #include <loam/override.h>           // first of all, in every source; or cc -include it
+ *     char *copy = strdup("loam");         // an object of loam's heap
+ *     free(copy);                          // and back
  *
  * Choose it where all sources of a program are under one's control, and linking or preloading the library in malloc's
  * place is not possible. It cannot reach code that is compiled without it: memory that the C library or others
@@ -8,7 +10,7 @@
  * here, nor what is allocated here to code that frees it: loam reports such a free, where it is the one to see it. C
  * only: in C++ the macros would rename members of classes; there is loam/new_delete.hpp.
  *
- *     malloc(n) ─> loam_malloc(n)       &free ─> &loam_free       names are replaced, called or not;
+ *     malloc(n) ─> loam_malloc(n)       &free ─> &loam_free       names are replaced, called or not
  *                                                     mallinfo and mallinfo2 where they are called
  *
  * Each name keeps the meaning and the order of arguments that the C library documents. A struct's member that is

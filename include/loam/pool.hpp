@@ -1,13 +1,19 @@
 /* loam/pool.hpp: the pool for C++: blocks and objects by RAII, memory resources, an allocator for node containers,
  * and operators new and delete of a class (loam/pool.h; the last are in loam/pooled.hpp).
  *
- *     loam::pool packets(1500);                   blocks of 1500 bytes
- *     loam::pool_of<Particle> particles;          make and destroy; its end destroys no object by itself
- *     loam::pool_resource nodes(64);              std::pmr: up to 64 bytes from a pool, the rest from upstream
- *     loam::shared_pool_resource shared(64);      the same for many threads
- *     std::list<int, loam::pool_allocator<int>> list;   nodes of all copies of one allocator from one pool
- *     class Shape : public loam::pooled<Shape> { ... };   new Shape: from a pool of the class, any thread
- *     struct Point { LOAM_POOLED(Point) ... };            the same for a class that can have no further base
+ *     loam::pool packets(1500);                         // blocks of 1500 bytes
+ *     loam::pool_of<std::string> names;                 // its end destroys no object by itself
+ *     names.destroy(names.make("loam"));
+ *     loam::pool_resource nodes(64);                    // std::pmr: from a pool up to 64 bytes
+ *     loam::shared_pool_resource shared(64);            // for many threads
+ *     std::list<int, loam::pool_allocator<int>> list;   // a pool for all copies of its allocator
+ *     class Shape : public loam::pooled<Shape> {};      // new Shape: from a pool of the class
+ *     struct Point {
+ *         LOAM_POOLED(Point)                            // a class that can have no further base
+ *         int x = 0, y = 0;
+ *     };
+ *     delete new Shape;
+ *     delete new Point;
  *
  * Choose pool_of for objects that you name, an allocator or resource for containers of nodes, pooled or LOAM_POOLED for
  * a class whose users are not to know. None of them can be moved or serves arrays from its blocks. Any thread may use
@@ -40,14 +46,14 @@ class pool {
                   loam_source *source = nullptr, detail::checks checks = LOAM_CHECKS_) {
         if (loam_pool_init_as(&pool_, loam_pool_source_(source), block_bytes, &options,
                               checks.flags) != 0)
-            throw std::bad_alloc();
+            detail::no_memory();
     }
     /* Over the caller's memory. */
     pool(void *memory, std::size_t bytes, std::size_t block_bytes,
          const loam_pool_options &options = {}, detail::checks checks = LOAM_CHECKS_) {
         if (loam_pool_init_buffer_as(&pool_, memory, bytes, block_bytes, &options, checks.flags) !=
             0)
-            throw std::bad_alloc();
+            detail::no_memory();
     }
     pool(const pool &) = delete;
     pool &operator=(const pool &) = delete;

@@ -1,8 +1,13 @@
 /* loam/pooled.hpp: classes whose new and delete use a pool of the class (loam/class_pool.h).
  *
- *     class Shape : public loam::pooled<Shape> { ... };   new Shape: from the pool of Shape, any thread
- *     struct Point { LOAM_POOLED(Point) ... };            the same for a class that can have no further base
- *     loam::class_pool<Shape>::trim();                    gives memory back that no Shape uses
+ *     class Shape : public loam::pooled<Shape> {};      // new Shape: from a pool of the class
+ *     struct Point {
+ *         LOAM_POOLED(Point)                            // a class that can have no further base
+ *         int x = 0, y = 0;
+ *     };
+ *     delete new Shape;
+ *     delete new Point;
+ *     loam::class_pool<Shape>::trim();                  // gives memory back that no Shape uses
  *
  * Choose it for a class of which many objects come and go one by one, and whose users are not to know. Arrays are not
  * from the pool. Choose loam::pool_of (loam/pool.hpp) where one owner has all objects, and they end with it.

@@ -1,10 +1,14 @@
 /* loam/region.hpp: regions for C++: an owner, objects that are destroyed with their region, scopes, a memory resource
  * and an allocator for containers (loam/region.h).
  *
- *     loam::region request;                         everything below ends with it, the newest first
- *     auto *header = request.create<Header>(name);  its destructor runs then
- *     { loam::region_scope scope(request); ... }    or here, what came since
- *     std::pmr::vector<int> numbers(&resource);     loam::region_resource resource(request);
+ *     loam::region request;                         // everything below ends with it
+ *     auto *name = request.create<std::string>("its destructor runs then");
+ *     {
+ *         loam::region_scope scope(request);
+ *         name = request.create<std::string>("its destructor runs where the scope ends");
+ *     }
+ *     loam::region_resource resource(request);
+ *     std::pmr::vector<int> numbers(&resource);
  *     std::vector<int, loam::region_allocator<int>> others(request);
  *
  * Choose it as region.h says. It cannot hold arrays of a type whose destructor does something (containers do that), and
@@ -89,7 +93,7 @@ class region {
     explicit region(const loam_region_options &options = {}, loam_source *source = nullptr,
                     detail::checks checks = LOAM_CHECKS_)
         : region_(loam_region_create_as(source, &options, checks.flags)) {
-        if (region_ == nullptr) throw std::bad_alloc();
+        if (region_ == nullptr) detail::no_memory();
     }
     /* Takes over one of loam_region_create; not nullptr. */
     explicit region(loam_region *owned) noexcept : region_(owned) {}
@@ -141,7 +145,7 @@ class region {
      * uses loam_region_create_child. */
     [[nodiscard]] region child(const loam_region_options &options = {}) {
         loam_region *made = loam_region_create_child(region_, &options);
-        if (made == nullptr) throw std::bad_alloc();
+        if (made == nullptr) detail::no_memory();
         return region(made);
     }
 
@@ -188,7 +192,7 @@ class scratch {
   public:
     explicit scratch(const loam_region *conflict = nullptr)
         : scratch_(loam_scratch_begin(conflict)) {
-        if (scratch_.region == nullptr) throw std::bad_alloc();
+        if (scratch_.region == nullptr) detail::no_memory();
     }
     scratch(const scratch &) = delete;
     scratch &operator=(const scratch &) = delete;

@@ -1,9 +1,10 @@
 /* loam/stack.hpp: frame stacks for C++: an owner, frames that end with a block, a memory resource and an
  * allocator for containers (loam/stack.h).
  *
- *     loam::scope scope;                            a frame of this thread's stack, until the block ends
- *     auto *node = scope.create<Node>(1, 2);        in it; of a type whose destructor does nothing
- *     std::pmr::vector<int> numbers(&resource);     loam::stack_resource resource;
+ *     loam::scope scope;                            // a frame of this thread's stack, to its end
+ *     int *number = scope.create<int>(7);           // of a type whose destructor does nothing
+ *     loam::stack_resource resource;
+ *     std::pmr::vector<int> numbers(&resource);
  *     std::vector<int, loam::stack_allocator<int>> others;
  *
  * Choose it as stack.h says. Containers must end before the frame in which they allocated does, and may not

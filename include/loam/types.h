@@ -47,9 +47,11 @@
 #define LOAM_FREED_BY_SECOND(release)
 #endif
 /* A variable that a header defines without a value, and of which the linker keeps one: a common symbol, or in clang's
- * C++, which has none, an inline variable. */
-#if defined(__cplusplus) && defined(__clang__)
+ * C++, which has none, an inline variable; before C++17, which has no such variable, a weak one. */
+#if defined(__cplusplus) && defined(__clang__) && __cplusplus >= 201703L
 #define LOAM_COMMON inline
+#elif defined(__cplusplus) && defined(__clang__)
+#define LOAM_COMMON __attribute__((__weak__))
 #else
 #define LOAM_COMMON __attribute__((__common__))
 #endif

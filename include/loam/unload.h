@@ -32,7 +32,7 @@ LOAM_API void loam_unload_run(loam_unload **list) LOAM_NOEXCEPT;
 
 LOAM_END
 
-#ifdef __cplusplus
+#if defined(__cplusplus) && __cplusplus >= 201703L
 
 namespace loam {
 namespace detail {

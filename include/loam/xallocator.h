@@ -28,6 +28,9 @@
  * unused memory back, and ends nothing: the file may be a plugin's, and the program that closes the plugin may have
  * blocks, and threads that use them. Only xalloc_destroy ends the allocator.
  *
+ * Before C++17 a C++ file sees the functions of C alone: no static object, no classes, no macros
+ * for classes.
+ *
  * None of these short names is in the library: they are inline functions here, over loam_x* ones.
  */
 #ifndef LOAM_XALLOCATOR_H
@@ -161,7 +164,7 @@ __attribute__((__weak__)) const loam_blocks_options *loam_xalloc_options(void) L
 
 LOAM_END
 
-#ifdef __cplusplus
+#if defined(__cplusplus) && __cplusplus >= 201703L
 
 #include "loam/detail.hpp"
 #include "loam/pool.h"
@@ -485,7 +488,7 @@ using loam::Allocator;
 using loam::AllocatorPool;
 #endif
 
-#endif /* __cplusplus */
+#endif /* C++17 */
 
 #include "loam/names_end.h"
 

@@ -1,8 +1,10 @@
 /* loam/xallocator.hpp: STL containers, strings and streams over xmalloc (loam/xallocator.h).
  *
- *     loam::xlist<int> list;                     as std::list<int>, every node an xmalloc
+ *     loam::xlist<int> list;                     // as std::list<int>, every node an xmalloc
  *     loam::xmap<int, loam::xstring> names;
- *     loam::xostringstream out; out << 5; out.str() == loam::xstring("5")
+ *     loam::xostringstream out;
+ *     out << 5;
+ *     assert(out.str() == loam::xstring("5"));
  *     std::vector<int, loam::xalloc_allocator<int>> any;
  *
  * Choose it where containers cannot be given an allocator object of their own; where they can, loam/blocks.hpp
