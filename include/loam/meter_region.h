@@ -21,7 +21,8 @@
  *     LM_METER(slow())                             in other long ways: cleaning a page
  *     LM_METER(drop(&x->entry))                    where all objects end at once and it goes on: reset
  *     LM_METER(over(&x->entry))                    at its end, unless it calls lm_entry_deinit, which does
- *     LM_METER(mark_at(&x->entry, place))          where it makes a mark, and rewind_to where it rewinds to one,
+ *     LM_METER(mark_at(&x->entry, place))          where it makes a mark, and rewind_to where it
+ *                                                  rewinds to one,
  *                                                  or mark and rewind, if its marks have numbers
  *     LM_METER(less(&x->entry, bytes))             where objects end of whose sizes only a sum is known: of a FIFO's
  *                                                  page, a ring's frame, which its metered forms add up

@@ -2,7 +2,7 @@
  * program changes no word of loam's headers; then the program has all its macros back.
  *
  *     #define unused __attribute__((unused))       // the program's, as its free(p), new, min, bool
- *     #include <loam/blocks.h>                     // its members and parameters are what loam wrote
+ *     #include <loam/blocks.h>                     // its words are what loam wrote
  *     unused static int x;                         // the program's macro, as before
  *
  * Every word that a header of loam uses is in three lists, which scripts/safe_names.py makes:

@@ -15,6 +15,9 @@
  *   new T ──> sizes and alignments that fit a block: the pool of the class ── none left ──> new handler, std::bad_alloc
  *         ──> all else, and what most_blocks does not allow: ::operator new
  *
+ * Fork: the child has all objects. Free blocks in the magazines of other threads are lost to it, as
+ * loam_shared_pool in loam/pool.h says.
+ *
  * Invariant: delete gives an object to where new took it from, whichever module of the process calls it; checked by
  * tests/family/class_pool_test.cc.
  */

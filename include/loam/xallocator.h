@@ -28,6 +28,10 @@
  * unused memory back, and ends nothing: the file may be a plugin's, and the program that closes the plugin may have
  * blocks, and threads that use them. Only xalloc_destroy ends the allocator.
  *
+ * Fork: the child has all blocks in use. Free blocks in the lists of other threads are lost to it,
+ * at most two batches for each thread and class, unless these threads have called
+ * loam_blocks_trim(loam_xalloc_blocks()) before (loam/blocks.h, docs/guide/fork.md).
+ *
  * Before C++17 a C++ file sees the functions of C alone: no static object, no classes, no macros
  * for classes.
  *
@@ -338,6 +342,8 @@ struct class_allocator {
     __attribute__((__noinline__, __cold__)) static void give_aligned(void *p,
                                                                      std::size_t align) noexcept {
 #if __STDC_HOSTED__
+        /* gcc would take p, which the class's operator new returned, for a block of the class. */
+        __asm__("" : "+r"(p));
         ::operator delete(p, std::align_val_t(align));
 #else
         (void)p, (void)align;
