@@ -31,10 +31,12 @@
 
 #ifdef __cplusplus
 #define CAST(T, x) static_cast<T>(x)
-#define ALL_ZERO {}
+#define ALL_ZERO \
+    {}
 #else
 #define CAST(T, x) ((T)(x))
-#define ALL_ZERO {0}
+#define ALL_ZERO \
+    { 0 }
 #endif
 
 enum { SLOTS = 160 };
@@ -79,8 +81,8 @@ UNUSED static void look(const slot_t *slot, size_t bytes, int line) {
 }
 
 /* An object has been allocated. zero: its bytes have to be 0. */
-UNUSED static void made_at(table_t *table, int index, int owner, void *p, size_t bytes, size_t align,
-                           int zero, int may_fail, int line) {
+UNUSED static void made_at(table_t *table, int index, int owner, void *p, size_t bytes,
+                           size_t align, int zero, int may_fail, int line) {
     slot_t *slot = &table->at[index];
     if (slot->p != NULL) differs(line, "the generator uses slot %d twice", index);
     if (p == NULL) {
@@ -96,8 +98,8 @@ UNUSED static void made_at(table_t *table, int index, int owner, void *p, size_t
         const slot_t *other = &table->at[i];
         if (i != index && other->p != NULL && bytes != 0 && other->bytes != 0 &&
             slot->p < other->p + other->bytes && other->p < slot->p + bytes)
-            differs(line, "%p, %zu bytes of allocator %d, overlaps %p, %zu bytes of allocator %d", p,
-                    bytes, owner, CAST(void *, other->p), other->bytes, other->owner);
+            differs(line, "%p, %zu bytes of allocator %d, overlaps %p, %zu bytes of allocator %d",
+                    p, bytes, owner, CAST(void *, other->p), other->bytes, other->owner);
     }
     if (zero != 0)
         for (size_t i = 0; i < bytes; i++)

@@ -5,7 +5,8 @@
  * The one with std::allocator is the model of the other. step(seed) makes one random change to both; same() compares
  * them. counted is a class that counts its objects, of any size and alignment, and knows where it lies.
  *
- * It cannot see who gave the memory; allocators are checked by what containers do to it. Invariant: after each step both
+ * It cannot see who gave the memory; allocators are checked by what containers do to it.
+ * Invariant: after each step both
  * have the same elements in the same order, but for unordered ones, which are looked up.
  */
 #ifndef LOAM_TESTS_PROGRAMS_HPP
@@ -70,7 +71,7 @@ template <typename C> void change(C &c, unsigned seed, const typename C::value_t
 /* Maps and sets with an order or without. */
 template <typename C> void change(C &c, unsigned seed, const void *) {
     unsigned key = next(seed) % 60;
-    auto made = [&](unsigned of) {
+    auto value_of = [&](unsigned of) {
         using Value = typename C::value_type;
         if constexpr (std::is_arithmetic_v<Value>)
             return Value(of);
@@ -79,10 +80,10 @@ template <typename C> void change(C &c, unsigned seed, const void *) {
     };
     switch (next(seed) % 6) {
     case 0:
-    case 1: c.insert(made(key)); break;
+    case 1: c.insert(value_of(key)); break;
     case 2: c.erase(typename C::key_type(key)); break;
     case 3:
-        for (unsigned i = 0; i < 12; i++) c.insert(made((key + i * 7) % 60));
+        for (unsigned i = 0; i < 12; i++) c.insert(value_of((key + i * 7) % 60));
         break;
     case 4: c = C(c); break;
     default:
@@ -90,7 +91,6 @@ template <typename C> void change(C &c, unsigned seed, const void *) {
     }
 }
 
-template <typename T> bool is_same(const T &a, const T &b) { return a == b; }
 template <typename A, typename B> bool is_same(const A &a, const B &b) {
     if constexpr (std::is_arithmetic_v<A>) {
         return a == b;

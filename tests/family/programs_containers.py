@@ -57,7 +57,7 @@ def container(rng, kind, owner, name):
     else:
         text = own.format(a=f", {of}", s="std::string")
     argument = argument.format(n=owner)
-    return f"programs::pair<std::{text}, std::{model}> {name}" + (f"({of}({argument}));" if argument else ";")
+    return f"programs::pair<std::{text}, std::{model}> {name}" + (f"{{{of}({argument})}};" if argument else ";")
 
 
 def maker(rng, kind, name, emit):
