@@ -1,12 +1,15 @@
-/* programs.h: what the programs that programs.py writes have in common: the model beside each allocator.
+/* programs.h: what the programs that programs.py writes have in common: the model beside each
+ * allocator.
  *
- * A table holds what a sequence of calls has alive: address, size, alignment and the pattern that fills it. made() and
- * changed() compare what an allocator gave with what is promised (aligned, apart from all that is alive, contents kept),
- * gone() looks once more before an object goes. A difference is a line "model: ..." and exit status 3. An allocation
- * that gives NULL leaves its slot empty where the caller says that it may; NULL is freed then, which is allowed.
+ * A table holds what a sequence of calls has alive: address, size, alignment and the pattern that
+ * fills it. made() and changed() compare what an allocator gave with what is promised (aligned,
+ * apart from all that is alive, contents kept), gone() looks once more before an object goes. A
+ * difference is a line "model: ..." and exit status 3. An allocation that gives NULL leaves its
+ * slot empty where the caller says that it may; NULL is freed then, which is allowed.
  *
- * It cannot see what nobody writes to: memory outside of all objects is the sanitizers' and the guards' to watch.
- * Invariant: a slot with p != NULL is alive, and its bytes are those of its pattern. One thread at a time uses a table.
+ * It cannot see what nobody writes to: memory outside of all objects is the sanitizers' and the
+ * guards' to watch. Invariant: a slot with p != NULL is alive, and its bytes are those of its
+ * pattern. One thread at a time uses a table.
  */
 #ifndef LOAM_TESTS_PROGRAMS_H
 #define LOAM_TESTS_PROGRAMS_H

@@ -1,13 +1,14 @@
 /* programs.hpp: what the C++ programs that programs.py writes have in common: pairs of containers.
  *
- *     pair<std::pmr::vector<int>, std::vector<int>> numbers(&resource);   numbers.step(seed) on both, then compared
+ *     pair<std::pmr::vector<int>, std::vector<int>> numbers(&resource);   numbers.step(seed)
  *
- * The one with std::allocator is the model of the other. step(seed) makes one random change to both; same() compares
- * them. counted is a class that counts its objects, of any size and alignment, and knows where it lies.
+ * The one with std::allocator is the model of the other. step(seed) makes one random change to
+ * both; same() compares them. counted is a class that counts its objects, of any size and
+ * alignment, and knows where it lies.
  *
  * It cannot see who gave the memory; allocators are checked by what containers do to it.
- * Invariant: after each step both
- * have the same elements in the same order, but for unordered ones, which are looked up.
+ * Invariant: after each step both have the same elements in the same order, but for unordered
+ * ones, which are looked up.
  */
 #ifndef LOAM_TESTS_PROGRAMS_HPP
 #define LOAM_TESTS_PROGRAMS_HPP

@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
-"""programs.py: random programs over the family's API, each beside a simple model, run as they are and under sanitizers.
+"""programs.py: random programs over the family's API, each beside a simple model.
 
-    programs.py --library libloam.a --include include [--seed S] [--rounds N] [--seconds N] [--only ROUND.SHAPE]
+    programs.py --library libloam.a --include include [--seed S] [--rounds N | --seconds N]
+                [--all-ways] [--shapes c,cxx,...] [--only ROUND.SHAPE] [--debug]
 
 A round writes and runs one program of each shape:
-    c, cxx      cases with 3 to 5 allocators at once: over shared and limited sources, checked (LOAM_CHECK) and not
-    containers  C++: std containers over the family's allocators and resources beside the same with std::allocator;
-                owners, pooled classes
-    threads     worlds of allocators that go from thread to thread, and allocators that all threads share at once
+    c, cxx      cases with 3 to 5 allocators at once, over shared and limited sources, checked
+                (LOAM_CHECK) and not
+    containers  C++: std containers over the family's allocators and resources beside the same with
+                std::allocator; owners, pooled classes
+    threads     sets of allocators that go from thread to thread, and allocators that all threads
+                share at once
     races       the same without loam_malloc and heaps, of which ThreadSanitizer knows nothing
-    plugin      a program in C as a shared object, opened and closed several times, by several threads
-    mistakes    correct calls, then one mistake that the library promises to report (programs_mistakes.py)
-A correct program must end with status 0 and without a line on standard error; a mistake must be reported, and nothing
-before it. Programs are compiled once for each way to run them: with the library as it is, and with AddressSanitizer and
-UndefinedBehaviorSanitizer or with ThreadSanitizer (the library is not compiled with them).
+    plugin      a program in C as a shared object, opened and closed several times, by several
+                threads
+    mistakes    correct calls, then one mistake that the library promises to report
+                (programs_mistakes.py)
+A correct program must end with status 0 and without a line on standard error; a mistake must be
+reported, and nothing before it. Programs are compiled once for each way to run them: with the
+library as it is, and with AddressSanitizer and UndefinedBehaviorSanitizer or with ThreadSanitizer
+(the library is not compiled with them).
 
-The seed is printed; the same seed and options give the same programs. What fails stays in the folder that is printed,
-with the commands that repeat it. It cannot tell which of two calls was wrong; reduce the source by hand.
+The seed is printed; the same seed and options give the same programs. What fails stays in the
+folder that is printed, with the commands that repeat it. It cannot tell which of two calls was
+wrong; reduce the source by hand. Invariant: a program is a function of seed, round and shape alone.
 Exit: 0 all held, 1 not.
 """
 
@@ -41,7 +48,8 @@ WAYS = {"c": ["asan", "plain"], "cxx": ["plain", "asan"], "containers": ["asan",
         "threads": ["plain", "asan"], "races": ["tsan", "plain"], "plugin": ["plain"],
         "mistakes": ["plain", "asan"]}
 ENVIRONMENT = {"ASAN_OPTIONS": "abort_on_error=0:exitcode=98:detect_leaks=0:symbolize=0",
-               "UBSAN_OPTIONS": "print_stacktrace=0", "TSAN_OPTIONS": "exitcode=66", "PATH": "/usr/bin:/bin"}
+               "UBSAN_OPTIONS": "print_stacktrace=0", "TSAN_OPTIONS": "exitcode=66",
+               "PATH": "/usr/bin:/bin"}
 
 
 class Source:
@@ -60,7 +68,8 @@ class Source:
         if self.kind == "buffer":
             self.world.declarations.append(f"static char {self.name}_memory[1 << 20];")
         self.world.emit({
-            "buffer": f"loam_buffer_init(&{self.name}, {self.name}_memory, sizeof {self.name}_memory);",
+            "buffer": f"loam_buffer_init(&{self.name}, {self.name}_memory, sizeof "
+                         f"{self.name}_memory);",
             "reserve": f"HOLDS(loam_reserve_init(&{self.name}, (size_t)1 << 28) == 0);",
             "limit": f"loam_limit_init(&{self.name}, loam_pages(), 3 << 20);",
             "count": f"loam_count_init(&{self.name}, loam_heap_source());"}[self.kind])
@@ -132,7 +141,8 @@ class World:
                 self.emit("(void)loam_registry_check();")
 
     def end(self):
-        order = [each for each in self.allocators if not isinstance(each, family.Child) and each.exact]
+        order = [each for each in self.allocators if not isinstance(each, family.Child)
+                 and each.exact]
         self.rng.shuffle(order)
         for allocator in order:
             if allocator in self.allocators:
@@ -144,7 +154,8 @@ class World:
 
     def cut(self, name):
         """What was written since the last cut, as a function."""
-        text = f"static void {name}(void) {{\n    table_t *T = &table_{self.key};\n" + "\n".join(self.lines) + "\n}\n"
+        text = f"static void {name}(void) {{\n    table_t *T = &table_{self.key};\n"
+        text += "\n".join(self.lines) + "\n}\n"
         self.lines = []
         return text
 
@@ -164,7 +175,7 @@ def case(rng, key):
 
 
 def threaded(rng, key, heaps=True):
-    """count worlds, each used by another thread in each phase; and allocators that all of them use at any time."""
+    """Worlds that go to another thread in each phase, and allocators that all use at any time."""
     count, phases = rng.randint(2, 3), 3
     common = World(rng, key, 0.3)
     common.add_sources(["pages", "heap"])
@@ -177,7 +188,8 @@ def threaded(rng, key, heaps=True):
         world.alone = False
         world.add_sources([rng.choice(["pages", "heap", "count"]) for _ in range(2)])
         for _ in range(2):
-            world.draw([each for each in family.KINDS if each not in (family.Malloc, family.Xmalloc, family.Heap)])
+            world.draw([each for each in family.KINDS if each not in (family.Malloc,
+                                                                      family.Xmalloc, family.Heap)])
         for each in shared:
             proxy = type(each)(world, each.name, 100 + each.number, each.source, each.checked)
             for member in ("size", "align", "extra", "small", "may_fail"):
@@ -200,7 +212,8 @@ def threaded(rng, key, heaps=True):
             texts.append(world.cut(f"part_{world.key}_{phase}"))
     common.end()
     end = common.cut(f"end_{key}")
-    parts = ",\n".join("    {" + ", ".join(f"part_{key}_{i}_{phase}" for phase in range(phases)) + "}"
+    parts = ",\n".join("    {" + ", ".join(f"part_{key}_{i}_{phase}"
+                                           for phase in range(phases)) + "}"
                        for i in range(count))
     declarations = [line for world in [common, *worlds] for line in world.declarations]
     return "\n".join(declarations) + "\n" + begin + "".join(texts) + end + f"""
@@ -267,7 +280,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4 && argc > 1; i++) {
         pthread_t thread;
         if (i % 2 == 0) once(argv[1]);
-        else if (pthread_create(&thread, NULL, once, argv[1]) != 0 || pthread_join(thread, NULL) != 0) _Exit(7);
+        else if (pthread_create(&thread, NULL, once, argv[1]) != 0 ||
+                 pthread_join(thread, NULL) != 0) _Exit(7);
     }
     loam_free(kept);
     return 0;
@@ -277,7 +291,8 @@ int main(int argc, char **argv) {
 
 def program(shape, rng, many):
     """Its text, and the cases' names."""
-    write = {"threads": threaded, "races": lambda *args: threaded(*args, False), "containers": programs_containers.case}.get(shape, case)
+    write = {"threads": threaded, "races": lambda *args: threaded(*args, False),
+             "containers": programs_containers.case}.get(shape, case)
     head = f'/* {shape} */\n#include "programs.{"hpp" if shape == "containers" else "h"}"\n'
     if shape == "containers":
         return head + programs_containers.program(rng, many) + MAIN.format(
@@ -289,17 +304,21 @@ def program(shape, rng, many):
 
 class Runner:
     def __init__(self, args, folder):
-        self.args, self.folder, self.faults, self.programs, self.cases = args, Path(folder), [], 0, 0
+        self.args, self.folder = args, Path(folder)
+        self.faults, self.programs, self.cases = [], 0, 0
 
     def command(self, source, output, way, level, language):
         flags = {"plain": [], "asan": ASAN, "tsan": TSAN}[way]
         if "containers" in str(source) and way == "asan":
-            flags = ["-fsanitize=address"]  # UndefinedBehaviorSanitizer's takes four times as long to compile
+            flags = ["-fsanitize=address"]  # UndefinedBehaviorSanitizer's takes four times as long
+            # to compile
         head = [self.args.cc, "-std=gnu11"] if language == "c" else [self.args.cxx, "-std=c++17"]
-        return [*head, level, "-w", *flags, "-pthread", "-I", self.args.include, "-I", HERE, source, "-o", output]
+        return [*head, level, "-w", *flags, "-pthread", "-I", self.args.include, "-I", HERE,
+                source, "-o", output]
 
     def call(self, command, what):
-        done = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False,
+        done = subprocess.run([str(each) for each in command], capture_output=True, text=True,
+                              check=False,
                               errors="replace")
         if done.returncode != 0:
             self.fault(what, [command], f"does not compile:\n{done.stderr[:3000]}")
@@ -312,15 +331,19 @@ class Runner:
         for each in self.folder.iterdir():
             if each.is_file():
                 shutil.copy2(each, keep / each.name)
-        lines = [" ".join(str(part).replace(str(self.folder), str(keep)) for part in command) for command in commands]
+        lines = [" ".join(str(part).replace(str(self.folder), str(keep)) for part in command)
+                 for command in commands]
         self.faults.append(what)
         print(f"programs: {what}: {text}\n" + "\n".join(f"    {line}" for line in lines))
-        print(f"    programs.py --seed {self.args.seed} --only {what.split()[0]} ...    writes and runs it again", flush=True)
+        print(f"    programs.py --seed {self.args.seed} --only {what.split()[0]} ...    writes "
+              f"and runs it again", flush=True)
 
     def run(self, command, limit=120):
         try:
-            done = subprocess.run([str(each) for each in command], capture_output=True, text=True, check=False,
-                                  timeout=limit * (1 + 4 * self.args.slow), env=ENVIRONMENT, errors="replace")
+            done = subprocess.run([str(each) for each in command], capture_output=True, text=True,
+                                  check=False,
+                                  timeout=limit * (1 + 4 * self.args.slow), env=ENVIRONMENT,
+                                  errors="replace")
             return done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as expired:
             return -1000, "", f"still running after {expired.timeout} s"
@@ -330,11 +353,13 @@ class Runner:
         if "FATAL: ThreadSanitizer" in errors:
             return
         if status != 0 or errors:
-            self.fault(what, [*commands, run], f"a correct program ended with {status}:\n{errors[:3000]}")
+            self.fault(what, [*commands, run],
+                       f"a correct program ended with {status}:\n{errors[:3000]}")
 
     def shape(self, number, shape):
         rng = random.Random(f"{self.args.seed}/{number}/{shape}")
-        level = rng.choice(["-O0", "-O1", "-O2"] if shape != "containers" else ["-O0", "-O0", "-O1"])
+        level = rng.choice(["-O0", "-O1", "-O2"] if shape != "containers" else ["-O0", "-O0",
+                                                                                "-O1"])
         many = {"containers": 2, "threads": 2, "races": 2, "plugin": 3}.get(shape, 5)
         language = "c++" if shape in ("cxx", "containers") else "c"
         for each in self.folder.iterdir():
@@ -370,7 +395,8 @@ class Runner:
                 status, said, errors = self.run([output, i])
                 fault = mistake.judge(way, status, said, errors)
                 if fault:
-                    self.fault(what, [command, [output, i]], f"{mistake.name}: {fault}\n{errors[:2000]}")
+                    self.fault(what, [command, [output, i]],
+                               f"{mistake.name}: {fault}\n{errors[:2000]}")
 
     def plugin(self, what, rng, source, level):
         """loam in the host, which exports it, or in the plugin as well, where the host does not."""
@@ -381,7 +407,8 @@ class Runner:
         first = self.command(self.folder / "host.c", host, "plain", level, "c")
         first += [self.args.library, "-ldl"] if inside else ["-rdynamic", *whole]
         second = self.command(source, plugin, "plain", level, "c") + [
-            "-DPLUGIN", "-fPIC", "-shared", "-fvisibility=hidden"] + ([self.args.library, "-ldl"] if inside else [])
+            "-DPLUGIN", "-fPIC", "-shared", "-fvisibility=hidden"] + ([self.args.library, "-ldl"]
+                                                                      if inside else [])
         if self.call(first, what) and self.call(second, what):
             self.correct(what, [first, second], [host, plugin])
 
@@ -392,11 +419,14 @@ def main():
     parser.add_argument("--include", required=True)
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--cxx", default="c++")
-    parser.add_argument("--debug", action="store_true", help="the library checks all allocators (LOAM_DEBUG)")
+    parser.add_argument("--debug", action="store_true",
+                        help="the library checks all allocators (LOAM_DEBUG)")
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0, help="as many rounds as begin within them")
-    parser.add_argument("--all-ways", action="store_true", help="each program in every way, not one way a round")
+    parser.add_argument("--seconds", type=float, default=0,
+                        help="as many rounds as begin within them")
+    parser.add_argument("--all-ways", action="store_true",
+                        help="each program in every way, not one way a round")
     parser.add_argument("--only", metavar="ROUND.SHAPE")
     parser.add_argument("--shapes", default=",".join(WAYS))
     parser.add_argument("--keep", help="folder for what fails")
@@ -411,11 +441,13 @@ def main():
             args.all_ways = True
             runner.shape(int(number), shape)
         number = 0
-        while not args.only and (time.monotonic() - begin < args.seconds if args.seconds else number < args.rounds):
+        while not args.only and (time.monotonic() - begin < args.seconds if args.seconds
+                                 else number < args.rounds):
             for shape in args.shapes.split(","):
                 runner.shape(number, shape)
             number += 1
-    print(f"programs: {runner.programs} programs, {runner.cases} cases, {len(runner.faults)} wrong, "
+    print(f"programs: {runner.programs} programs, {runner.cases} cases, {len(runner.faults)} "
+          f"wrong, "
           f"{time.monotonic() - begin:.0f} s")
     return 1 if runner.faults else 0
 

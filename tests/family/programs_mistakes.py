@@ -1,11 +1,12 @@
 """programs_mistakes.py: correct calls, and then one mistake that the library promises to report.
 
-A mistake is a function that writes it, for the kinds of allocator in its line of MISTAKES; what must be said is the last
-column. The allocator is checked (LOAM_CHECK; a debug library checks all), or, where the line says "every", any; where it
-says "tool", not checked, and AddressSanitizer has to report it. ENDED says which allocators report uses after their end.
+A mistake is a function that writes it, for the kinds of allocator in its line of MISTAKES; what
+must be said is the last column. The allocator is checked (LOAM_CHECK; a debug library checks all),
+or, where the line says "every", any; where it says "tool", not checked, and AddressSanitizer has to
+report it. ENDED says which allocators report uses after their end.
 
-Each mistake stands behind a line "planted" on standard output: a report before it is a false one, none after it a missed
-one. It cannot plant two mistakes, nor one that only a crash would show.
+Each mistake stands behind a line "planted" on standard output: a report before it is a false one,
+none after it a missed one. It cannot plant two mistakes, nor one that only a crash would show.
 """
 
 import random
@@ -15,8 +16,10 @@ import programs_family as family
 from programs_family import Blocks, Fifo, Pool, PoolSet, Region, Ring, SharedPool, Stack
 
 EVERY = (Region, Pool, SharedPool, PoolSet, Fifo, Stack, Ring, Blocks)
-WALKED = (Region, Pool, SharedPool, Fifo, Stack, Ring, Blocks)  # check() looks at guards and freed objects
-ENDED = {Region: True, Pool: True, SharedPool: False, PoolSet: False, Fifo: False, Stack: False, Ring: False,
+WALKED = (Region, Pool, SharedPool, Fifo, Stack, Ring, Blocks)  # check() looks at guards and freed
+# objects
+ENDED = {Region: True, Pool: True, SharedPool: False, PoolSet: False, Fifo: False, Stack: False,
+         Ring: False,
          Blocks: False}
 SIZED = (Region, Stack, Ring)
 
@@ -33,7 +36,8 @@ class Mistake:
             return None
         if way == "asan" and "AddressSanitizer" in errors and status != 0:
             return None
-        if not self.tool and re.search(f"loam: .*({self.words})", errors) and (status != 0 or self.words == "leak of"):
+        said_so = not self.tool and re.search(f"loam: .*({self.words})", errors)
+        if said_so and (status != 0 or self.words == "leak of"):
             return None
         return f"was not reported (status {status}; expected: {self.words or 'AddressSanitizer'})"
 
@@ -41,7 +45,8 @@ class Mistake:
 def raw_free(a, p, made):
     return {
         Region: f"loam_region_free_aligned({a.at}, {p}, {made.size}, {made.align})",
-        Stack: f"loam_stack_free({a.at}, {p}, {made.size})", Ring: f"loam_ring_free({a.at}, {p}, {made.size})",
+        Stack: f"loam_stack_free({a.at}, {p}, {made.size})",
+            Ring: f"loam_ring_free({a.at}, {p}, {made.size})",
         Blocks: f"loam_blocks_free({a.at}, {p})",
     }.get(type(a), f"loam_{a.kind}_free({a.at}, {p})")
 
@@ -226,8 +231,10 @@ def sealed(a):
 
 
 def rewind_ended(a):
-    a.emit(f"loam_stack_frame f = loam_stack_push({a.at}); loam_stack_mark m = loam_stack_mark_here({a.at});")
-    a.emit(f"(void)!loam_stack_alloc({a.at}, 30); loam_stack_frame g = loam_stack_push({a.at}); (void)f, (void)g;")
+    a.emit(f"loam_stack_frame f = loam_stack_push({a.at}); loam_stack_mark m = "
+           f"loam_stack_mark_here({a.at});")
+    a.emit(f"(void)!loam_stack_alloc({a.at}, 30); loam_stack_frame g = loam_stack_push({a.at}); "
+           f"(void)f, (void)g;")
     a.emit("planted();")
     a.emit(f"loam_stack_rewind({a.at}, &m);")
     return True
@@ -269,7 +276,8 @@ def no_allocator(a):
 def touch(a, made):
     planted(a)
     at = a.rng.randrange(made.size)
-    a.emit(a.rng.choice([f"poke(p, {at});", f"if (p[{at}] == 77) (void)puts(\"\");"]).replace("p[", "((volatile unsigned char *)p)["))
+    a.emit(a.rng.choice([f"poke(p, {at});",
+                         f"if (((volatile unsigned char *)p)[{at}] == 77) (void)puts(\"\");"]))
 
 
 def touch_freed(a):
@@ -301,7 +309,8 @@ def touch_reset(a):
     made = victim(a, 16)
     if made:
         a.forget(list(a.objects))
-        a.emit(f"loam_{a.kind}_reset({a.at});" if not isinstance(a, Ring) else f"loam_ring_deinit({a.at});")
+        a.emit(f"loam_{a.kind}_reset({a.at});" if not isinstance(a, Ring)
+               else f"loam_ring_deinit({a.at});")
         touch(a, made)
     return made
 
@@ -318,8 +327,10 @@ MISTAKES = (
     ("free of another's object", of_another, EVERY, "checked", "belongs to|no object"),
     ("wrong size", wrong_size, SIZED, "checked", "bytes, allocated with"),
     ("wrong alignment", wrong_align, (Region,), "checked", "alignment"),
-    ("realloc of a freed object", realloc_of_freed, (Region, Fifo, Stack, Ring, Blocks), "checked", FREED),
-    ("use after the end", ended, tuple(kind for kind in EVERY if ENDED[kind]), "checked", "end|deinit|destroy"),
+    ("realloc of a freed object", realloc_of_freed, (Region, Fifo, Stack, Ring, Blocks), "checked",
+     FREED),
+    ("use after the end", ended, tuple(kind for kind in EVERY if ENDED[kind]), "checked",
+     "end|deinit|destroy"),
     ("leak", leak, (Pool,), "checked", "leak of"),
     ("mark that has ended", mark_ended, (Region,), "checked", "mark"),
     ("pop of another frame", pop_wrong, (Stack,), "every", "pop of a frame"),
@@ -338,7 +349,8 @@ MISTAKES = (
 
 def program(rng, world_of, main, debug):
     """The text of a program with a case for each drawn mistake, and these mistakes."""
-    head = ('/* mistakes */\n#include "programs.h"\n#define XALLOCATOR_NO_SHORT_NAMES\n#include <loam/xallocator.h>\n'
+    head = ('/* mistakes */\n#include "programs.h"\n#define XALLOCATOR_NO_SHORT_NAMES\n#include '
+            '<loam/xallocator.h>\n'
             "#define LOAM_FAR __attribute__((__aligned__(64)))\n")
     texts, mistakes = [], []
     rows = list(MISTAKES)
@@ -347,10 +359,12 @@ def program(rng, world_of, main, debug):
         name, write, kinds, how, words = rows[len(texts) % len(rows)]
         key = len(mistakes)
         for _ in range(20):
-            world = world_of(random.Random(rng.random()), key, {"checked": 1, "every": 0.5, "tool": 0}[how])
+            world = world_of(random.Random(rng.random()), key, {"checked": 1, "every": 0.5,
+                                                                "tool": 0}[how])
             world.careful = True
             at_end = "end" in name and how == "checked"
-            world.add_sources([world.rng.choice(["pages"] if at_end else ["pages", "heap", "count"])])
+            world.add_sources([world.rng.choice(["pages"] if at_end else ["pages", "heap",
+                                                                          "count"])])
             a = world.draw([world.rng.choice(kinds)])
             other = world.draw(family.KINDS)
             world.allocators += [a] * 3
@@ -363,5 +377,6 @@ def program(rng, world_of, main, debug):
             continue
         texts.append("\n".join(world.declarations) + "\n" + world.cut(f"case_{key}"))
         mistakes.append(Mistake(f"{name} of {a.kind}, case {key}", words, how == "tool"))
-    return head + "\n".join(texts) + main.format(cases=", ".join(f"case_{i}" for i in range(len(mistakes))),
+    return head + "\n".join(texts) + main.format(cases=", ".join(f"case_{i}"
+                                                                 for i in range(len(mistakes))),
                                                  count=len(mistakes)), mistakes
