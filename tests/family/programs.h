@@ -117,9 +117,9 @@ UNUSED static size_t bytes_of(table_t *table, int index) {
     return table->at[index].p != NULL ? table->at[index].bytes : 0;
 }
 
-/* It has become p, of another size; NULL: it is as it was. */
+/* It has become p, of another size; new bytes are 0 if zero says so. NULL: it is as it was. */
 UNUSED static void changed_at(table_t *table, int index, int owner, void *p, size_t bytes,
-                              size_t align, int may_fail, int line) {
+                              size_t align, int zero, int may_fail, int line) {
     slot_t *slot = &table->at[index];
     slot_t old = *slot;
     if (p == NULL || old.p == NULL) {
@@ -130,6 +130,9 @@ UNUSED static void changed_at(table_t *table, int index, int owner, void *p, siz
     }
     slot->p = CAST(unsigned char *, p);
     look(slot, old.bytes < bytes ? old.bytes : bytes, line);
+    if (zero != 0)
+        for (size_t i = old.bytes; i < bytes; i++)
+            if (slot->p[i] != 0) differs(line, "new byte %zu of %p is not zero", i, p);
     slot->p = NULL;
     made_at(table, index, old.owner, p, bytes, align, 0, 0, line);
 }

@@ -90,7 +90,7 @@ class Region(Allocator):
             self.emit(f"if (loam_region_extend({self.at}, object(T, {made.slot}), {made.size}, "
                       f"{size}))")
             self.emit(f"    changed(T, {made.slot}, {self.number}, object(T, {made.slot}), "
-                      f"{size}, 16, 0);")
+                      f"{size}, 16, 0, 0);")
             self.free_as_it_is(made)
 
     def free_as_it_is(self, made):
@@ -243,7 +243,8 @@ class Fifo(Allocator):
         made = self.any()
         if made:
             self.change(made, size_of(self.rng), lambda p, old, new:
-                        f"loam_fifo_realloc_aligned({self.at}, {p}, {old}, {new}, {made.align})")
+                        f"loam_fifo_realloc_aligned({self.at}, {p}, {old}, {new}, {made.align})",
+                        zero=int(not self.raw))
 
     def finish(self):
         """Ends before its objects, or with them."""

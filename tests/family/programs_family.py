@@ -1,7 +1,8 @@
 """programs_family.py: pools, blocks and heaps in the programs of programs.py, and the list of all.
 
 Objects here are freed one by one, in any order, some by a reset. To add an allocator: a class here
-or in programs_arenas.py, with its operations, and a line in KINDS; what a user can do wrong with it is
+or in programs_arenas.py, with its operations, and a line in KINDS;
+what a user can do wrong with it is
 in programs_mistakes.py.
 
 Invariant: size and align are those of a pool's blocks since its last beginning.

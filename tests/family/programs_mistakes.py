@@ -355,8 +355,10 @@ def program(rng, world_of, main, debug):
     texts, mistakes = [], []
     rows = list(MISTAKES)
     rng.shuffle(rows)
-    while len(mistakes) < 12:
-        name, write, kinds, how, words = rows[len(texts) % len(rows)]
+    drawn = 0
+    while len(mistakes) < len(rows) and drawn < 4 * len(rows):
+        name, write, kinds, how, words = rows[drawn % len(rows)]
+        drawn += 1
         key = len(mistakes)
         for _ in range(20):
             world = world_of(random.Random(rng.random()), key, {"checked": 1, "every": 0.5,

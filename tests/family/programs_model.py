@@ -1,9 +1,9 @@
 """programs_model.py: what programs.py holds of an allocator while it writes a program.
 
 An operation is a method step_...() of an allocator's class (programs_arenas.py,
-programs_family.py): it writes calls beside those of the model (programs.h), in the common subset of C and C++. A class
-keeps just so much of the state as is needed to write no mistake: which objects are alive, to which
-mark or frame they belong. Bytes, addresses and NULL are the running program's.
+programs_family.py): it writes calls beside those of the model (programs.h), in the common subset of
+C and C++. A class keeps just so much of the state as is needed to write no mistake: which objects
+are alive, to which mark or frame they belong. Bytes, addresses and NULL are the running program's.
 
 Invariant: objects in self.objects are alive in the program, but for those whose allocation the
 source was allowed to refuse.
@@ -76,13 +76,13 @@ class Allocator:
         else:
             self.emit(f"{write(f'gone(T, {made.slot})', made.size)};")
 
-    def change(self, made, size, write, align=None):
+    def change(self, made, size, write, align=None, zero=0):
         """write(pointer, old size, new size): the call that changes it."""
         old = f"bytes_of(T, {made.slot})" if self.may_fail or self.rng.random() < 0.5 else made.size
         align = align or made.align
         self.emit(f"changed(T, {made.slot}, {self.number}, "
                   f"{write(f'object(T, {made.slot})', old, size)}, {size}, "
-                  f"{align}, {self.may_fail});")
+                  f"{align}, {zero}, {self.may_fail});")
         made.size, made.align = size, align
 
     def forget(self, objects):
