@@ -343,9 +343,7 @@ bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
     return good;
 }
 
-static void fill_dead(char *from, char *to) {
-    memset(from, DEAD, (size_t)(to - from));
-}
+static void fill_dead(char *from, char *to) { memset(from, DEAD, (size_t)(to - from)); }
 
 /* What was written to a dead object has been reported. */
 static void mend(const loam_tag *tag) {

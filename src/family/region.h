@@ -3,6 +3,7 @@
  *   region.c        setting up, chunks, objects
  *   region_array.c  freed extents, capacities of grown arrays, realloc, large objects
  *   region_life.c   marks, reset, trim, cleanups, children
+ *   region_sort.c   joins freed extents
  *   region_check.c  usage, origin of addresses, invariants
  */
 #ifndef LM_FAMILY_REGION_H

@@ -9,7 +9,7 @@
  * What is freed and not the last object joins a list, in its own memory, and what was left of a chunk when the next one
  * became current does, too. Where the room is used up, an extent serves the request, and becomes the room itself if it
  * has more left than the room: so the inline paths cut small objects from holes as they do from chunks. Extents know
- * nothing of their neighbours; lm_region_sort (region_life.c) joins them from time to time.
+ * nothing of their neighbours; lm_region_sort (region_sort.c) joins them from time to time.
  *
  * An array that moves to grow gets twice the room, so that adding elements one by one copies each less than
  * once on average, whatever is allocated between. Only the address tells that it has this room: free and

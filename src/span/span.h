@@ -108,8 +108,9 @@ typedef struct LM_ALIGNED(128) lm_page {
     bool marked, backed;
 #endif
 #if LM_GUARD_LINKS
-    /* Atomic. A block of this page is loam's own and has no canary or fence, or (secure) a block is damaged and that was
-     * reported: who looks at the end of a block beside another one leaves the page out. Stays set until the page goes. */
+    /* Atomic. A block of this page is loam's own and has no canary or fence, or (secure) a block
+     * is damaged and that was reported: who looks at the end of a block beside another one leaves
+     * the page out. Stays set until the page goes. */
     bool raw;
 #endif
 } lm_page_t;

@@ -1,0 +1,184 @@
+/* region_sort.c: joins freed extents of a region that are neighbours (loam/region.h, decision 0047).
+ *
+ *   extents    [ x ][ x ]   [ x ]    [ x x x x ]      by falling addresses
+ *   chunks     [ object x x room ]   [ all of it ]    the same
+ *              the room takes in what lies beside it  the chunk goes to the spares, or back
+ *
+ * One walk through both lists finds neighbours, what lies beside the room, and chunks that hold no object. While there
+ * are marks, it joins neighbours only: a chunk that is rewound to has to be as it was.
+ * Takes time by the number of extents: callers sort when enough was freed since the last time.
+ * Invariant: what the lists hold before and after is the same memory, but for what joined the room or went back;
+ * lm_region_check_freed counts it.
+ */
+#include "family/region.h"
+
+enum { DIGIT = 6, DIGITS = 1 << DIGIT };
+typedef char *link_t __attribute__((may_alias, aligned(1)));
+
+LM_READS_ANYTHING static char *next_of(const char *p, size_t link) {
+    return *(const link_t *)(const void *)(p + link);
+}
+LM_READS_ANYTHING static void set_next(char *p, size_t link, char *next) {
+    *(link_t *)(void *)(p + link) = next;
+}
+
+/* A list by falling addresses; the link of each member lies `link` bytes behind its address. By digits, the lowest
+ * first: takes time by the number of members. */
+static char *sort_down(char *list, size_t link) {
+    uintptr_t differ = 0;
+    for (const char *p = list; p != NULL; p = next_of(p, link))
+        differ |= (uintptr_t)p ^ (uintptr_t)list;
+    if (differ == 0) return list;
+    for (unsigned shift = lm_lowest_bit(differ); shift < 8 * sizeof(differ) && differ >> shift != 0;
+         shift += DIGIT) {
+        char *heads[DIGITS] = {0}, *lasts[DIGITS] = {0}, *last = NULL, *next;
+        for (char *p = list; p != NULL; p = next) {
+            size_t digit = (uintptr_t)p >> shift & (DIGITS - 1);
+            next = next_of(p, link);
+            if (heads[digit] == NULL)
+                heads[digit] = p;
+            else
+                set_next(lasts[digit], link, p);
+            lasts[digit] = p;
+        }
+        for (size_t digit = DIGITS; digit-- > 0;) {
+            if (heads[digit] == NULL) continue;
+            if (last == NULL)
+                list = heads[digit];
+            else
+                set_next(last, link, heads[digit]);
+            last = lasts[digit];
+        }
+        set_next(last, link, NULL);
+    }
+    return list;
+}
+
+/* The extents by falling addresses: the smallest, which have a list of their own, and the others. */
+typedef struct extents {
+    char *small, *others;
+} extents_t;
+
+static extents_t take_all(lm_freed_set_t *set) {
+    size_t link = offsetof(lm_freed_t, next);
+    extents_t all = {(char *)set->lists[0], NULL};
+    for (unsigned list = 1; list < LM_REGION_LISTS; list++) {
+        for (char *p = (char *)set->lists[list], *next; p != NULL; p = next) {
+            next = next_of(p, link);
+            set_next(p, link, all.others);
+            all.others = p;
+        }
+        set->lists[list] = NULL;
+    }
+    set->lists[0] = NULL;
+    set->nonempty = 0;
+    set->bytes = set->count = 0;
+    return (extents_t){sort_down(all.small, link), sort_down(all.others, link)};
+}
+
+/* The highest of them; NULL iff there is none left. */
+LM_READS_ANYTHING static char *take_highest(extents_t *all, size_t *bytes) {
+    bool small = all->small > all->others;
+    char **list = small ? &all->small : &all->others, *p = *list;
+    if (p == NULL) return NULL;
+    const lm_freed_t *freed = (const lm_freed_t *)(const void *)p;
+    *bytes = small ? sizeof(void *) : freed->bytes;
+    *list = (char *)freed->next;
+    return p;
+}
+
+/* What lies before the current chunk's room, or behind it, and is free, joins it. */
+static bool join_room(loam_region *region, char *p, size_t bytes) {
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    char *end = p + bytes;
+    bool behind = p == room->end || (room->at == room->end && p <= room->at);
+    if (chunk->given != NULL && end == lm_chunk_end(chunk) && behind) {
+        if (p < room->at) room->at = p;
+        room->end = end;
+        chunk->given = NULL;
+        return true;
+    }
+    if (end != room->at) return false;
+    room->at = p;
+    return true;
+}
+
+/* A chunk that holds no object has no position. */
+static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, size_t bytes) {
+    bool home = chunk->before == NULL && region->own != NULL;
+    if (home || lm_region_contiguous(region) || p != lm_chunk_first(region, chunk) ||
+        p + bytes != lm_chunk_end(chunk))
+        return false;
+    chunk->at = NULL;
+    return true;
+}
+
+/* One such chunk stays for the next to come. Returns the bytes that objects take in those that stay, and freed
+ * extents. */
+static size_t drop_left(loam_region *region) {
+    struct loam_region_chunk **link = &region->chunk;
+    size_t taken = 0;
+    for (lm_chunk_t *chunk; (chunk = *link) != NULL;) {
+        if (chunk != region->chunk && chunk->at == NULL) {
+            *link = chunk->before;
+            chunk->end = lm_chunk_end(chunk);
+            chunk->given = NULL;
+            if (region->spares != NULL) {
+                lm_region_put_chunk(region, chunk);
+                continue;
+            }
+            chunk->before = NULL;
+            region->spares = chunk;
+            region->spare_bytes += chunk->bytes;
+            continue;
+        }
+        bool stays = chunk->given != NULL || chunk->before == NULL;
+        char *first = lm_chunk_first(region, chunk);
+        chunk->floor = stays ? first - 1 : first;
+        taken += (size_t)(lm_chunk_used(region, chunk) - first);
+        link = &chunk->before;
+    }
+    loam_region_room *room = lm_region_room(region);
+    lm_chunk_t *chunk = region->chunk;
+    room->floor = chunk->floor;
+    if (chunk->given != NULL) taken -= (size_t)(room->end - room->at);
+    if (room->at == room->floor) lm_region_drop_chunk(region);
+    return taken;
+}
+
+/* Tails join the extents; chunks by falling addresses, linked by their floors. */
+static lm_chunk_t *sort_chunks(loam_region *region) {
+    lm_region_give_tails(region);
+    for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before)
+        chunk->floor = (char *)chunk->before;
+    return (lm_chunk_t *)(void *)sort_down((char *)region->chunk, offsetof(lm_chunk_t, floor));
+}
+
+void lm_region_sort(loam_region *region) {
+    lm_freed_set_t *set = region->freed;
+    bool chunks = region->marks == 0;
+    lm_tool_pause();
+    lm_region_leave_hole(region);
+    lm_chunk_t *chunk = chunks ? sort_chunks(region) : NULL;
+    extents_t all = take_all(set);
+    size_t bytes = 0, more = 0;
+    for (char *p = take_highest(&all, &bytes), *next; p != NULL; p = next, bytes = more) {
+        while ((next = take_highest(&all, &more)) != NULL && next + more == p) {
+            p = next;
+            bytes += more;
+        }
+        while (chunk != NULL && (char *)chunk > p) chunk = (lm_chunk_t *)(void *)chunk->floor;
+        bool gone = chunk == NULL            ? false
+                    : chunk == region->chunk ? join_room(region, p, bytes)
+                                             : leave_chunk(region, chunk, p, bytes);
+        if (!gone) lm_region_push(set, p, bytes);
+    }
+    lm_tool_resume();
+    set->unsorted = 0;
+    if (!chunks) return;
+    /* The next free that looks for chunks is when half of what is live now has gone. */
+    size_t taken = drop_left(region), live = taken - set->bytes - sizeof(*set);
+    set->sort_at = lm_region_sort_at(region);
+    if (set->sort_at < set->bytes + live / 2) set->sort_at = set->bytes + live / 2;
+}
