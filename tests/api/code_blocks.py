@@ -255,7 +255,8 @@ BROKEN = (
     (PROGRAM, "    for (;;) loam_collect();", "seconds"),
     (PROGRAM, "    char *p = loam_malloc(9);\n    if (p == NULL) return 1;\n"
      "    volatile size_t n = 10;\n    memset(p, 1, n);\n    loam_free(p);", "fortified"),
-    (PROGRAM, "    char *volatile p = malloc(9);\n    p[9] = 1;\n    free(p);", "sanitized"),
+    (PROGRAM, "    volatile size_t n = 9;\n    char *p = malloc(9);\n    if (p == NULL) return 1;\n"
+     "    ((volatile char *)p)[n] = 1;\n    free(p);", "sanitized"),
     (PROGRAM, "    volatile int n = INT_MAX;\n    n = n + 1;", "overflow"),
     (PROGRAM, "    int *p = loam_malloc(sizeof *p);\n    *p = 1;\n    loam_free(p);", "analysed"),
     ("```cpp\n#include <loam/pool.hpp>\nint main() {{ {} }}\n```\n", "loam::pool p;", "no match"),
