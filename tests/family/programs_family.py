@@ -14,7 +14,7 @@ from programs_model import Allocator, size_of
 
 class Pool(Allocator):
     kind, handle = "pool", "loam_pool_as_alloc"
-    flag_choices = ("", "", "LOAM_HARDEN", "LOAM_POOL_DENSE", "LOAM_POOL_HANDLES",
+    flag_choices = ("", "", "", "LOAM_HARDEN", "LOAM_POOL_DENSE", "LOAM_POOL_HANDLES",
                     "LOAM_POOL_HANDLES | LOAM_HARDEN")
 
     def draw(self):

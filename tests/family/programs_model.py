@@ -115,6 +115,11 @@ class Allocator:
         for _ in range(self.rng.randint(1, 5)):
             self.step_free()
 
+    def step_churn(self):
+        """What was freed is had again, and more."""
+        self.step_free_many()
+        self.step_alloc_more()
+
     def step_check(self):
         self.emit(f"HOLDS({self.function('check')});")
 
