@@ -4,7 +4,7 @@
  *   first use of a class's pool ──> at_unload_add ──> list of the module that the pool lies in
  *   dlclose ──> static objects' destructors ──> unload: each pool of the list leaves
  *
- * A pool that LOAM_POOLED or IMPLEMENT_ALLOCATOR makes lies in the module's own memory and stands in lists of the
+ * A pool that IMPLEMENT_ALLOCATOR makes lies in the module's own memory and stands in lists of the
  * library. No destructor takes it down. Priority 101 makes `unload` run after all destructors of the module. Where the
  * process ends it does nothing, because threads may still run then.
  *
