@@ -165,6 +165,9 @@ class Blocks(Allocator):
         self.emit(f"{{ {before} {self.options('blocks', **members)} "
                   f"HOLDS(loam_blocks_init({self.at}, &o) == 0); }}")
 
+    def must_free(self):
+        return self.checked  # what is left is told as a leak
+
     def align_of(self, size):
         return 8 if self.small and size <= 8 else 16
 

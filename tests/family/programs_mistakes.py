@@ -18,9 +18,7 @@ from programs_family import Blocks, Fifo, Pool, PoolSet, Region, Ring, SharedPoo
 EVERY = (Region, Pool, SharedPool, PoolSet, Fifo, Stack, Ring, Blocks)
 WALKED = (Region, Pool, SharedPool, Fifo, Stack, Ring, Blocks)  # check() looks at guards and freed
 # objects
-ENDED = {Region: True, Pool: True, SharedPool: False, PoolSet: False, Fifo: False, Stack: False,
-         Ring: False,
-         Blocks: False}
+ENDED = {kind: True for kind in EVERY}
 SIZED = (Region, Stack, Ring)
 
 
@@ -331,7 +329,7 @@ MISTAKES = (
      FREED),
     ("use after the end", ended, tuple(kind for kind in EVERY if ENDED[kind]), "checked",
      "end|deinit|destroy"),
-    ("leak", leak, (Pool,), "checked", "leak of"),
+    ("leak", leak, (Pool, Blocks, PoolSet), "checked", "leak of"),
     ("mark that has ended", mark_ended, (Region,), "checked", "mark"),
     ("pop of another frame", pop_wrong, (Stack,), "every", "pop of a frame"),
     ("allocation in a sealed frame", sealed, (Stack,), "every", "sealed"),
