@@ -15,7 +15,7 @@ struct Outcome {
     int status;       // exit status, or 128 + signal
 };
 
-Outcome outcome_of(const std::string &command) {
+[[maybe_unused]] Outcome outcome_of(const std::string &command) {
     Outcome outcome{"", -1};
     FILE *pipe = popen(("exec 2>&1; " + command).c_str(), "r");
     if (pipe == nullptr) return outcome;
