@@ -84,7 +84,8 @@ void lm_fifo_finish(loam_fifo *fifo) {
     if (checked) {
         fifo->mode = LM_FIFO_ENDED;
         fifo->floor = UINTPTR_MAX;
-        fifo->dead = true;
+        lm_store_relaxed(&fifo->dead,
+                         true); /* relaxed: who frees at this moment may be before or after */
         /* The name is kept where the FIFO has no use for its words any more. */
         lm_entry_bury(&fifo->entry, (char *)&fifo->held_bytes, 3 * sizeof(size_t));
     }
@@ -107,7 +108,8 @@ void loam_fifo_deinit(loam_fifo *fifo) {
     }
     lm_fifo_drop_spares(fifo);
     fifo->room = fifo->hidden = (loam_fifo_room){0};
-    fifo->dead = true;
+    lm_store_relaxed(&fifo->dead,
+                     true); /* relaxed: who frees at this moment may be before or after */
     lm_fifo_finish(fifo);
 }
 
@@ -120,7 +122,8 @@ void loam_fifo_destroy(loam_fifo *fifo) {
     loam_fifo_collect(fifo);
     lm_fifo_retire(fifo);
     lm_fifo_drop_spares(fifo);
-    fifo->dead = true;
+    lm_store_relaxed(&fifo->dead,
+                     true); /* relaxed: who frees at this moment may be before or after */
     if (fifo->busy == NULL) {
         lm_fifo_finish(fifo);
         return;
@@ -218,8 +221,9 @@ static loam_tag *unless_freed(const loam_fifo *fifo, loam_tag *tag, const char *
 /* A free of an object whose guards are broken is refused, but not in a destroyed FIFO: it ends with its last object.
  * Otherwise it would never end, and stay in the registry when the memory that it is in is gone. */
 loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigned line) {
-    loam_tag *tag = fifo->dead ? lm_guard_find_broken(&fifo->entry, p, "free", file, line)
-                               : lm_guard_find(&fifo->entry, p, "free", file, line);
+    loam_tag *tag = lm_load_relaxed(&fifo->dead)
+                        ? lm_guard_find_broken(&fifo->entry, p, "free", file, line)
+                        : lm_guard_find(&fifo->entry, p, "free", file, line);
     return unless_freed(fifo, tag, "free", file, line);
 }
 
