@@ -41,9 +41,10 @@ void lm_entry_deinit(loam_entry *entry);
 /* Ends a checked allocator that leaves a tombstone: its kind and name stay for reports. The name is copied to `name`,
  * of `bytes` bytes, because the program's text may be gone by then. */
 void lm_entry_bury(loam_entry *entry, char *name, size_t bytes);
-/* A checked allocator that lived in memory of its source has ended. true iff that memory is kept for a while, so that
- * the tombstone in it can be read; false: it is to be put back. */
-bool lm_entry_keep(const loam_source *source, void *memory, size_t got);
+/* A checked allocator that lived in memory of its source has ended; its tombstone is `bytes` bytes at `stone`. true iff
+ * that memory is kept for a while, so that the tombstone can be read; false: it is to be put back. */
+bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const void *stone,
+                   size_t bytes);
 /* Reports a call of an allocator that has ended; file may be NULL. Returns true. */
 bool lm_entry_ended(const loam_entry *entry, const char *doing, const char *file, unsigned line);
 /* Whether it is in the list, for its own allocator. Relaxed: neighbours write the link under LIST, and never make it
@@ -136,6 +137,8 @@ enum { LM_TOOL_UNKNOWN, LM_TOOL_NONE, LM_TOOL_SOME };
 extern LM_HIDDEN unsigned char lm_tool_state; /* atomic */
 
 bool lm_tool_watches_now(void);
+/* Whether Memcheck does, which sees every access, also of code that was not compiled for a tool. */
+bool lm_tool_sees_all(void);
 /* Whether one of them watches this process. */
 LM_INLINE bool lm_tool_watches(void) {
     return LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE) && lm_tool_watches_now();

@@ -89,7 +89,7 @@ void lm_fifo_finish(loam_fifo *fifo) {
         /* The name is kept where the FIFO has no use for its words any more. */
         lm_entry_bury(&fifo->entry, (char *)&fifo->held_bytes, 3 * sizeof(size_t));
     }
-    if (got != 0 && !(checked && lm_entry_keep(source, fifo, got)))
+    if (got != 0 && !(checked && lm_entry_keep(source, fifo, got, fifo, sizeof(*fifo))))
         loam_source_put(source, fifo, got);
 }
 

@@ -256,12 +256,15 @@ bool lm_guard_check(const loam_entry *owner) {
     return good;
 }
 
+/* Of a tag that is hidden along with its object. */
+LM_READS_ANYTHING static size_t bytes_of(const loam_tag *tag) { return tag->bytes; }
+
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag) {
-    if (lm_tool_watches()) return true; /* it has reported each write */
-    lm_tool_show(tag + 1, tag->bytes);
-    size_t changed = first_changed((const unsigned char *)(tag + 1), filled_bytes(tag), DEAD);
-    lm_tool_hide(tag + 1, tag->bytes);
-    if (changed == filled_bytes(tag)) return true;
+    if (lm_tool_sees_all()) return true; /* it has reported each write */
+    size_t bytes = bytes_of(tag), filled = bytes < FILL_MOST ? bytes : FILL_MOST;
+    size_t changed = first_changed((const unsigned char *)(tag + 1), filled, DEAD);
+    if (changed == filled) return true;
+    lm_tool_show(tag, offsetof(loam_tag, guard));
     lm_family_misuse(owner, NULL, 0, "byte %zu of %p written after its free at %s:%u", changed + 1,
                      (const void *)(tag + 1), tag->freed_file != NULL ? tag->freed_file : "?",
                      tag->freed_line);
@@ -337,13 +340,21 @@ static const char *unit_check(const loam_entry *owner, const char *at, const cha
 }
 
 bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
-    if (lm_tool_watches()) return true; /* as above */
     bool good = true;
-    while (at < gone) at = unit_check(owner, at, gone, &good);
+    if (lm_tool_sees_all() || at >= gone) return true; /* as above */
+    size_t bytes = (size_t)(gone - at);
+    lm_tool_show(at, bytes);
+    for (const char *unit = at; unit < gone;) unit = unit_check(owner, unit, gone, &good);
+    lm_tool_hide(at, bytes);
     return good;
 }
 
 static void fill_dead(char *from, char *to) { memset(from, DEAD, (size_t)(to - from)); }
+static void fill_hidden(char *from, char *to) {
+    lm_tool_show_undefined(from, (size_t)(to - from));
+    fill_dead(from, to);
+    lm_tool_hide(from, (size_t)(to - from));
+}
 
 /* What was written to a dead object has been reported. */
 static void mend(const loam_tag *tag) {
@@ -353,12 +364,13 @@ static void mend(const loam_tag *tag) {
         fill_dead((char *)object, (char *)object + filled);
 }
 
-/* Where a tool watches, it is told, and nothing is looked at here. */
+/* Memcheck is told, and nothing is looked at here. */
 char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
-    if (lm_tool_watches()) {
+    if (lm_tool_sees_all()) {
         lm_tool_hide(from, (size_t)(to - from));
         return NULL;
     }
+    lm_tool_show(from, (size_t)(to - from));
     for (char *at = from; at < to;) {
         const loam_tag *tag = dead_at(owner, at, to);
         char *next = tag != NULL ? (char *)(uintptr_t)after(tag) : at + UNIT;
@@ -366,24 +378,27 @@ char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
         if (tag != NULL) mend(tag);
         at = next;
     }
+    lm_tool_hide(from, (size_t)(to - from));
     return gone > to ? gone : to;
 }
 
 char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *gone) {
     char *from = at;
     bool good = true;
-    if (lm_tool_watches()) return NULL;
+    if (lm_tool_sees_all()) return NULL;
     if (gone > at) {
+        lm_tool_show(at, (size_t)(gone - at));
         while (at < end && at < gone) at = (char *)(uintptr_t)unit_check(owner, at, gone, &good);
+        lm_tool_hide(from, (size_t)(gone - from));
         if (at > end) gone = lm_gone_cut(end, at, gone);
     }
-    if (p > from) fill_dead(from, p);
+    if (p > from) fill_hidden(from, p);
     return gone > end ? gone : NULL;
 }
 
 char *lm_gone_cut(char *from, char *to, char *gone) {
-    if (lm_tool_watches()) return NULL;
+    if (lm_tool_sees_all()) return NULL;
     if ((size_t)(to - from) > FILL_MOST) return NULL; /* what is untouched stays so */
-    fill_dead(from, to);
+    fill_hidden(from, to);
     return gone > to ? gone : to;
 }

@@ -242,12 +242,14 @@ static void put_last(loam_pool *pool) {
     if (!home) pool->first = (loam_pool_chunk){0};
     lm_tool_show(memory, got);
     bury(pool);
-    if (!keep || !lm_entry_keep(source, memory, got)) loam_source_put(source, memory, got);
+    if (!keep || !lm_entry_keep(source, memory, got, pool, sizeof(*pool)))
+        loam_source_put(source, memory, got);
 }
 
 /* A pool that has ended goes, unless it stays for a while as a tombstone. */
 static void put_home(loam_source *source, loam_pool *pool, size_t got) {
-    if (!is_checked(pool) || !lm_entry_keep(source, pool, got)) loam_source_put(source, pool, got);
+    if (!is_checked(pool) || !lm_entry_keep(source, pool, got, pool, sizeof(*pool)))
+        loam_source_put(source, pool, got);
 }
 
 void loam_pool_deinit(loam_pool *pool) {

@@ -232,7 +232,8 @@ static LM_NOINLINE void end_and_put(loam_region *region) {
         bury(region);
     }
     if (!contiguous) {
-        if (!checked || !lm_entry_keep(source, chunk, bytes)) loam_source_put(source, chunk, bytes);
+        if (!checked || !lm_entry_keep(source, chunk, bytes, region, sizeof(*region)))
+            loam_source_put(source, chunk, bytes);
         return;
     }
     for (size_t i = pieces.count; i-- > 0;) {

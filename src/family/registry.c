@@ -92,9 +92,13 @@ static struct {
 } kept[KEPT]; /* under LIST */
 static unsigned kept_next;
 
-bool lm_entry_keep(const loam_source *source, void *memory, size_t got) {
+bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const void *stone,
+                   size_t bytes) {
     loam_source *pages = lm_default_source();
-    if (source != pages || got > KEPT_BYTES || lm_tool_watches()) return false; /* a tool sees it */
+    if (source != pages || got > KEPT_BYTES) return false;
+    lm_tool_hide(memory, got);
+    lm_tool_show(stone, bytes);
+    lm_tool_give(memory, got);
     lm_port_lock(LM_PORT_LIST);
     void *oldest = kept[kept_next].memory;
     size_t oldest_got = kept[kept_next].got;
@@ -102,12 +106,17 @@ bool lm_entry_keep(const loam_source *source, void *memory, size_t got) {
     kept[kept_next].got = got;
     kept_next = (kept_next + 1) % KEPT;
     lm_port_unlock(LM_PORT_LIST);
-    if (oldest != NULL) loam_source_put(pages, oldest, oldest_got);
+    if (oldest != NULL) {
+        lm_tool_take(oldest, oldest_got);
+        lm_tool_show_undefined(oldest, oldest_got);
+        loam_source_put(pages, oldest, oldest_got);
+    }
     return true;
 }
 #else
-bool lm_entry_keep(const loam_source *source, void *memory, size_t got) {
-    (void)source, (void)memory, (void)got;
+bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const void *stone,
+                   size_t bytes) {
+    (void)source, (void)memory, (void)got, (void)stone, (void)bytes;
     return false;
 }
 #endif

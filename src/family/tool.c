@@ -47,6 +47,14 @@ bool lm_tool_watches_now(void) {
     return state == LM_TOOL_SOME;
 }
 
+bool lm_tool_sees_all(void) {
+#if LM_VALGRIND
+    return lm_tool_watches() && VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0;
+#else
+    return false;
+#endif
+}
+
 void lm_tool_hide_now(const void *p, size_t bytes) {
     if (!lm_tool_watches()) return;
 #if LM_HOSTED

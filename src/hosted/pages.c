@@ -177,7 +177,10 @@ static void give_to_heap(void *chunk, size_t got) {
 static void heap_put(loam_source *source, void *chunk, size_t got) {
     (void)source;
     lm_tool_give(chunk, got);
-    if (LM_UNLIKELY(lm_tool_watches()) && lm_quarantine_take(chunk, got, give_to_heap)) return;
+    /* A heap of the program may end before the quarantine lets go of its memory. */
+    if (LM_UNLIKELY(lm_tool_watches()) && lm_whole_of(chunk) == NULL &&
+        lm_quarantine_take(chunk, got, give_to_heap))
+        return;
     give_to_heap(chunk, got);
 }
 

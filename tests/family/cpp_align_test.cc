@@ -94,7 +94,7 @@ template <size_t A, size_t N> struct alignas(A) Xallocated {
 template <size_t A, size_t N> alignas(16) char memory_of[(OBJECTS + 2) * (N + 3 * A + 512)];
 DECLARED(DeclaredHeap, 0, nullptr)
 DECLARED(DeclaredFixed, OBJECTS + 1, nullptr)
-DECLARED(DeclaredStatic, (sizeof(memory_of<A, N>) - 8) / sizeof(DeclaredStatic),
+DECLARED(DeclaredStatic, (sizeof(memory_of<A, N>) - 8) / ((sizeof(DeclaredStatic) + 7) / 8 * 8),
          (memory_of<A, N>)+8)
 /* As programs define it that know no alignment. */
 template <size_t A, size_t N> struct alignas(A) DeclaredPlainly {

@@ -1,4 +1,5 @@
 // source_test.cc: limit, count, pages and heap as sources: what they promise, one thread at a time.
+#include "loam/heap.h"
 #include "loam/loam.h"
 #include "loam/source.h"
 
@@ -7,6 +8,10 @@
 #include <cstdint>
 #include <cstring>
 #include <vector>
+
+extern "C" {
+#include "hosted/quarantine.h"
+}
 
 namespace {
 
@@ -229,8 +234,28 @@ TEST(Pages, WhatIsPutBackIsGotAgain) {
     void *p = loam_source_get(loam_pages(), 4096, 16, &got);
     memset(p, 1, got);
     loam_source_put(loam_pages(), p, got);
+    (void)lm_quarantine_empty(); // where a tool watches
     EXPECT_EQ(loam_source_get(loam_pages(), 4000, 16, &got), p);
     loam_source_put(loam_pages(), p, got);
+}
+
+// A tool is shown the memory again before the heap ends.
+TEST(Heap, MayEndWhenItsMemoryHasBeenPutBack) {
+    for (int i = 0; i < 200; i++) {
+        loam_heap *heap = loam_heap_create();
+        ASSERT_EQ(loam_heap_set_default(heap, nullptr), 0);
+        size_t got = 0;
+        void *p = loam_source_get(loam_heap_source(), 4096, 16, &got);
+        ASSERT_NE(p, nullptr);
+        memset(p, 1, got);
+        loam_source_put(loam_heap_source(), p, got);
+        ASSERT_EQ(loam_heap_set_default(nullptr, nullptr), 0);
+        loam_heap_destroy(heap);
+        void *q = loam_malloc(4096);
+        memset(q, 2, 4096);
+        loam_free(q);
+    }
+    (void)lm_quarantine_empty();
 }
 
 } // namespace

@@ -416,12 +416,14 @@ TEST(TombstoneParts, APoolSetsFallbackHasGuards) {
         std::string text = said([&] { loam_pool_set_free(&set, p); });
         EXPECT_EQ(text.rfind("loam: pool set box: overflow of ", 0), 0u) << text;
         EXPECT_NE(said([] { (void)loam_registry_check(); }), "");
+        lm_tool_show(p + bytes - 8, 16);
         p[bytes] = was;
         lm_tool_show(p - 16, 16);
         was = p[-1];
         p[-1] = 1;
         text = said([&] { loam_pool_set_free(&set, p); });
         EXPECT_EQ(text.rfind("loam: pool set box: underflow of ", 0), 0u) << text;
+        lm_tool_show(p - 16, 16);
         p[-1] = was;
         EXPECT_NE(said([&] { loam_pool_set_free(&set, p + 16); }), "");
         loam_pool_set_free(&set, p);

@@ -3,6 +3,10 @@
 #include "sleepers.h"
 #include "whole_unit.h"
 
+extern "C" {
+#include "family/family.h"
+}
+
 namespace {
 
 using unit::free_all;
@@ -37,6 +41,7 @@ TEST_F(WholeOthers, LargeObjectsMoveIntoTheHeapThatIsNamed) {
 
 /* The thread keeps chunks of regions that have ended, and the heap may end before it uses them. */
 TEST_F(WholeOthers, ChunksOfRegionsAreNotOfTheHeapThatMallocUses) {
+    if (lm_tool_watches()) GTEST_SKIP() << "a tool watches: chunks that ended are kept";
     unit::in_thread([this] {
         ASSERT_EQ(0, loam_heap_set_default(heap_, nullptr));
         loam_region region;
