@@ -108,9 +108,11 @@ typedef struct loam_blocks_slab {
     uint32_t first;        /* bytes before the first block: the slab's colour; of a large object
                             * that was freed: before its tag */
     struct loam_blocks *owner;
-    struct loam_blocks_slab *next, *prev;
-    size_t got;  /* bytes of the chunk */
-    void *chunk; /* where it begins */
+    struct loam_blocks_slab *next;
+    struct loam_blocks_slab
+        *sides[2]; /* of a large object: the one before it; of others: scratch of check */
+    size_t got;    /* bytes of the chunk */
+    void *chunk;   /* where it begins */
 } loam_blocks_slab;
 
 /* A thread's free blocks of one class. Each has two words: the block below it, and how many they are from it

@@ -91,28 +91,47 @@ static bool wrong(const loam_blocks *blocks, const loam_blocks_class *class, con
     return false;
 }
 
-/* Whether it is where a block of that class can be and has been carved. */
-static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class, const void *block) {
+/* Slabs of a class as a binary tree, so that no check takes blocks times slabs: on which side of another a slab lies
+ * tells one bit of its address after the other. Returns where it is, or would be. */
+static loam_blocks_slab **place_of(loam_blocks_slab **tree, const loam_blocks_slab *slab) {
+    uintptr_t bits = (uintptr_t)slab / LOAM_BLOCKS_SLAB_BYTES;
+    for (; *tree != NULL && *tree != slab; bits /= 2) tree = &(*tree)->sides[bits % 2];
+    return tree;
+}
+
+static loam_blocks_slab *tree_of(const loam_blocks *blocks, const loam_blocks_class *class) {
+    loam_blocks_slab *tree = NULL;
+    for (loam_blocks_slab *slab = blocks->fixed ? NULL : class->slabs; slab != NULL;
+         slab = slab->next) {
+        slab->sides[0] = slab->sides[1] = NULL;
+        *place_of(&tree, slab) = slab;
+    }
+    return tree;
+}
+
+/* Whether it is where a block of that class, with slabs in that tree, can be and has been carved. */
+static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
+                     loam_blocks_slab *tree, const void *block) {
     const char *at = (const char *)block;
     if (blocks->fixed)
         return at >= class->start && at < class->fresh &&
                (size_t)(at - class->start) % class->block_bytes == 0;
     if (is_large(block)) return false;
-    const loam_blocks_slab *of = slab_of(block), *slab = class->slabs;
-    while (slab != NULL && slab != of) slab = slab->next;
+    const loam_blocks_slab *slab = *place_of(&tree, slab_of(block));
     if (slab == NULL || slab->owner != blocks || slab->class_index != class->index) return false;
     const char *first = slab_first(slab);
     if (at < first || (size_t)(at - first) % class->stride != 0) return false;
     return at < (slab == class->slabs ? class->fresh : slab_end(class, slab));
 }
 
-static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class, const void *chain,
-                       size_t most, size_t *count) {
+static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class,
+                       loam_blocks_slab *tree, const void *chain, size_t *count) {
     bool good = true;
     for (const void *block = chain; block != NULL && block != lm_blocks_bottom;
          block = link_of(block, 0)) {
-        if (!is_block(blocks, class, block)) return wrong(blocks, class, block, "is none of it");
-        if (++*count > most) return wrong(blocks, class, block, "is in it twice");
+        if (!is_block(blocks, class, tree, block))
+            return wrong(blocks, class, block, "is none of it");
+        if (++*count > class->carved) return wrong(blocks, class, block, "is in it twice");
         if (!blocks->checked) continue;
         if (blocks->fixed)
             good = lm_blocks_fixed_dead(blocks, class, block, sizeof(void *)) && good;
@@ -143,23 +162,26 @@ static bool objects_good(const loam_blocks *blocks, const loam_blocks_class *cla
 }
 
 bool lm_blocks_check_objects(const loam_blocks *blocks) {
+    if (blocks->watched) lm_tool_pause();
     bool good = lm_guard_check(&blocks->entry);
     good = lm_blocks_large_gone_good(blocks) && good;
     for (unsigned i = 0; i < blocks->class_count; i++) {
         const loam_blocks_class *class = &blocks->classes[i];
         size_t free = 0;
-        good = chain_good(blocks, class, blocks->heads[i], class->carved, &free) && good;
+        good = chain_good(blocks, class, tree_of(blocks, class), blocks->heads[i], &free) && good;
         good = objects_good(blocks, class) && good;
     }
+    if (blocks->watched) lm_tool_resume();
     return good;
 }
 
 static bool class_good(const loam_blocks *blocks, const loam_blocks_class *class) {
     size_t free = 0, chains = 0;
-    if (!chain_good(blocks, class, blocks->heads[class->index], class->carved, &free)) return false;
+    loam_blocks_slab *tree = tree_of(blocks, class);
+    if (!chain_good(blocks, class, tree, blocks->heads[class->index], &free)) return false;
     for (void *chain = class->chains; chain != NULL; chain = link_of(chain, 1)) {
         size_t before = free;
-        if (!chain_good(blocks, class, chain, class->carved, &free)) return false;
+        if (!chain_good(blocks, class, tree, chain, &free)) return false;
         if (free - before != class->batch) return wrong(blocks, class, chain, "is no whole batch");
         chains++;
     }
@@ -182,7 +204,7 @@ bool loam_blocks_check(const loam_blocks *blocks) {
     for (unsigned i = 0; i < blocks->class_count; i++)
         good = class_good(blocks, &blocks->classes[i]) && good;
     for (const loam_blocks_slab *slab = blocks->large; slab != NULL; slab = slab->next) {
-        if (slab->owner == blocks && (slab->next == NULL || slab->next->prev == slab)) continue;
+        if (slab->owner == blocks && (slab->next == NULL || slab->next->sides[0] == slab)) continue;
         lm_family_misuse(&blocks->entry, NULL, 0, "large object %p has a broken header",
                          (const void *)slab);
         good = false;

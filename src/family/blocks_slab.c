@@ -200,7 +200,7 @@ void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
     *slab = (loam_blocks_slab){
         .class_index = blocks->class_count, .owner = blocks, .got = got, .chunk = chunk};
     slab->next = blocks->large;
-    if (slab->next != NULL) slab->next->prev = slab;
+    if (slab->next != NULL) slab->next->sides[0] = slab;
     blocks->large = slab;
     blocks->large_count++;
     blocks->large_bytes += got;
@@ -209,12 +209,12 @@ void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
 }
 
 static void unlink_large(loam_blocks *blocks, loam_blocks_slab *slab) {
-    if (slab->prev != NULL) {
-        slab->prev->next = slab->next;
+    if (slab->sides[0] != NULL) {
+        slab->sides[0]->next = slab->next;
     } else {
         blocks->large = slab->next;
     }
-    if (slab->next != NULL) slab->next->prev = slab->prev;
+    if (slab->next != NULL) slab->next->sides[0] = slab->sides[0];
     blocks->large_count--;
     blocks->large_bytes -= slab->got;
 }
@@ -249,7 +249,7 @@ void lm_blocks_large_bury(loam_blocks *blocks, loam_blocks_slab *slab, const loa
     }
     unlink_large(blocks, slab);
     slab->first = (uint32_t)((const char *)tag - (const char *)slab);
-    slab->next = slab->prev = NULL;
+    slab->next = slab->sides[0] = NULL;
     size_t count = 1, bytes = slab->got;
     loam_blocks_slab **link = &blocks->gone;
     for (; *link != NULL; link = &(*link)->next, count++) bytes += (*link)->got;
