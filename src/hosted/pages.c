@@ -65,6 +65,12 @@ LM_INLINE unsigned last_of(size_t bytes) {
     return kept ? lm_lowest_bit(pages) : LAST_SIZES;
 }
 
+/* The heap has written to it, and other threads may carve objects from it. */
+static void show_threads(const void *chunk, size_t bytes) {
+    lm_tool_take(chunk, bytes);
+    lm_tool_give(chunk, bytes);
+}
+
 static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) {
     size_t unit = align <= PAGE_BYTES      ? PAGE_BYTES
                   : align < LM_SLICE_BYTES ? align
@@ -78,7 +84,7 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
         chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
     } while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_quarantine_empty());
     if (chunk == NULL) return NULL;
-    lm_tool_take(chunk, bytes);
+    show_threads(chunk, bytes);
     *got = bytes;
     return chunk;
 }
@@ -163,7 +169,7 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
         chunk = heap_get_once(bytes, align);
     if (chunk == NULL) return NULL;
     *got = lm_usable_size(chunk);
-    lm_tool_take(chunk, *got);
+    show_threads(chunk, *got);
     return chunk;
 }
 
