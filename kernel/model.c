@@ -65,7 +65,7 @@ static void look(struct model *model) {
         const struct object *object = &model->object[i];
         if (object->p == NULL) continue;
         good = good && intact(object, object->bytes);
-        if (object->bytes > 0) LM_EXPECT(loam_region_is_from(&model->region, object->p));
+        if (object->bytes > 0) LM_EXPECT(loam_region_contains(&model->region, object->p));
     }
     LM_EXPECT(good);
     LM_EXPECT(loam_region_check(&model->region));
@@ -103,7 +103,7 @@ static void resize(struct model *model, struct object *object) {
 static void extend(struct model *model, struct object *object) {
     size_t old = object->bytes, bytes = random_bytes(model);
     if (object->align != 16) return;
-    if (!loam_region_extend(&model->region, object->p, old, bytes)) return;
+    if (!loam_region_expand(&model->region, object->p, old, bytes)) return;
     object->bytes = bytes;
     LM_EXPECT(intact(object, old < bytes ? old : bytes));
     fill(object, old < bytes ? old : bytes);

@@ -1,7 +1,7 @@
 /* loam/fifo.hpp: FIFOs for C++: an owner, a memory resource and an allocator for containers (loam/fifo.h).
  *
  *     loam::fifo queue;                          // ends with its last object
- *     auto *message = queue.create<std::string>(7, 'x');
+ *     auto *message = queue.make<std::string>(7, 'x');
  *     queue.destroy(message);
  *     loam::fifo_resource resource(queue);
  *     std::pmr::deque<int> messages(&resource);
@@ -65,17 +65,17 @@ class fifo {
     fifo &operator=(const fifo &) = delete;
     ~fifo() { loam_fifo_destroy(fifo_); }
 
-    /* A T made of args: create<T>(args...). std::bad_alloc iff there is no memory; what T's constructor throws passes
+    /* A T made of args: make<T>(args...). std::bad_alloc iff there is no memory; what T's constructor throws passes
      * through. Nothing is left behind then. */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *create(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
-        return make<T>(at LOAM_FORWARD_##n##_); \
+    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return make_at<T>(at LOAM_FORWARD_##n##_); \
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
-        return make<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* Destroys an object of this FIFO, and frees its memory; nullptr allowed. T may be a base of the type that it was
      * made as iff T has a virtual destructor. */
@@ -114,7 +114,7 @@ class fifo {
     loam_fifo *get() const noexcept { return fifo_; }
 
   private:
-    template <typename T, typename... Args> T *make(detail::place at, Args &&...args) {
+    template <typename T, typename... Args> T *make_at(detail::place at, Args &&...args) {
         loam_fifo *in = fifo_;
         void *memory = detail::fifo_alloc(in, sizeof(T), alignof(T), at.file, at.line);
         return detail::construct<T>(

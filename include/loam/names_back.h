@@ -391,6 +391,7 @@
 #pragma pop_macro("set")
 #pragma pop_macro("shift")
 #pragma pop_macro("short")
+#pragma pop_macro("sides")
 #pragma pop_macro("signed")
 #pragma pop_macro("size")
 #pragma pop_macro("size_")

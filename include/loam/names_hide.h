@@ -391,6 +391,7 @@
 #undef set
 #undef shift
 #undef short
+#undef sides
 #undef signed
 #undef size
 #undef size_

@@ -92,7 +92,6 @@
 #undef constinit
 #undef construct
 #undef contains
-#undef create
 #undef deallocate
 #undef decltype
 #undef delete
@@ -145,7 +144,6 @@
 #undef is_always_equal
 #undef is_convertible_v
 #undef is_final_v
-#undef is_from
 #undef is_nothrow_constructible_v
 #undef is_polymorphic_v
 #undef is_same_v
@@ -207,9 +205,9 @@
 #undef region_
 #undef region_alloc
 #undef region_allocator
-#undef region_create
 #undef region_end
 #undef region_make
+#undef region_make_at
 #undef region_place
 #undef region_resource
 #undef region_scope

@@ -391,6 +391,7 @@
 #pragma push_macro("set")
 #pragma push_macro("shift")
 #pragma push_macro("short")
+#pragma push_macro("sides")
 #pragma push_macro("signed")
 #pragma push_macro("size")
 #pragma push_macro("size_")

@@ -2,10 +2,10 @@
  * and an allocator for containers (loam/region.h).
  *
  *     loam::region request;                         // everything below ends with it
- *     auto *name = request.create<std::string>("its destructor runs then");
+ *     auto *name = request.make<std::string>("its destructor runs then");
  *     {
  *         loam::region_scope scope(request);
- *         name = request.create<std::string>("its destructor runs where the scope ends");
+ *         name = request.make<std::string>("its destructor runs where the scope ends");
  *     }
  *     loam::region_resource resource(request);
  *     std::pmr::vector<int> numbers(&resource);
@@ -56,7 +56,7 @@ template <typename T> struct region_place {
 namespace detail {
 
 template <typename T, typename... Args>
-[[nodiscard]] T *region_make(loam_region *region, place at, Args &&...args) {
+[[nodiscard]] T *region_make_at(loam_region *region, place at, Args &&...args) {
     region_place<T> space = {region, region_alloc(region, sizeof(T), alignof(T), at.file, at.line)};
     T *object = ::new (space.memory) T(std::forward<Args>(args)...);
     if constexpr (!std::is_trivially_destructible_v<T>) {
@@ -71,20 +71,20 @@ template <typename T, typename... Args>
 
 } // namespace detail
 
-/* A T in the region, made of args: region_create<T>(region, args...). Its destructor, if it does anything, runs when
+/* A T in the region, made of args: region_make<T>(region, args...). Its destructor, if it does anything, runs when
  * the region ends, is reset or rewound to before this: after those of objects that were made later. std::bad_alloc iff
  * there is no memory; what T's constructor throws passes through. Nothing is left behind then. */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *region_create(loam_region *region, LOAM_ARGUMENTS_##n##_ detail::place at = \
-                                                            detail::place::here()) { \
-        return detail::region_make<T>(region, at LOAM_FORWARD_##n##_); \
+    [[nodiscard]] T *region_make(loam_region *region, \
+                                 LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return detail::region_make_at<T>(region, at LOAM_FORWARD_##n##_); \
     }
 LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
 template <typename T LOAM_TYPES_MORE_>
-[[nodiscard]] T *region_create(loam_region *region, LOAM_ARGUMENTS_MORE_) {
-    return detail::region_make<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+[[nodiscard]] T *region_make(loam_region *region, LOAM_ARGUMENTS_MORE_) {
+    return detail::region_make_at<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
 }
 
 /* A region of its own. It can be moved: the region itself stays where it is. */
@@ -110,16 +110,16 @@ class region {
     region &operator=(const region &) = delete;
     ~region() { loam_region_destroy(region_); }
 
-    /* As region_create<T>(get(), args...). */
+    /* As region_make<T>(get(), args...). */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *create(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
-        return detail::region_make<T>(region_, at LOAM_FORWARD_##n##_); \
+    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return detail::region_make_at<T>(region_, at LOAM_FORWARD_##n##_); \
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
-        return detail::region_make<T>(region_, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return detail::region_make_at<T>(region_, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
     template <typename T>
@@ -151,7 +151,7 @@ class region {
 
     void reset() noexcept { loam_region_reset(region_); }
     std::size_t trim() noexcept { return loam_region_trim(region_); }
-    bool is_from(const void *p) const noexcept { return loam_region_is_from(region_, p); }
+    bool contains(const void *p) const noexcept { return loam_region_contains(region_, p); }
     bool check() const noexcept { return loam_region_check(region_); }
     loam_usage usage() const noexcept {
         loam_usage usage;

@@ -2,7 +2,7 @@
  * allocator for containers (loam/stack.h).
  *
  *     loam::scope scope;                            // a frame of this thread's stack, to its end
- *     int *number = scope.create<int>(7);           // of a type whose destructor does nothing
+ *     int *number = scope.make<int>(7);             // of a type whose destructor does nothing
  *     loam::stack_resource resource;
  *     std::pmr::vector<int> numbers(&resource);
  *     std::vector<int, loam::stack_allocator<int>> others;
@@ -51,7 +51,7 @@ class stack {
 
     void reset() noexcept { loam_stack_reset(&stack_); }
     std::size_t trim() noexcept { return loam_stack_trim(&stack_); }
-    bool is_from(const void *p) const noexcept { return loam_stack_is_from(&stack_, p); }
+    bool contains(const void *p) const noexcept { return loam_stack_contains(&stack_, p); }
     bool check() const noexcept { return loam_stack_check(&stack_); }
     loam_usage usage() const noexcept {
         loam_usage usage;
@@ -80,13 +80,13 @@ class scope {
     /* In the newest frame, which is this one as long as no other was begun. */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *create(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
-        return make<T>(at LOAM_FORWARD_##n##_); \
+    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+        return make_at<T>(at LOAM_FORWARD_##n##_); \
     }
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
-    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
-        return make<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
     template <typename T>
@@ -108,7 +108,7 @@ class scope {
     loam_stack *get() const noexcept { return stack_; }
 
   private:
-    template <typename T, typename... Args> T *make(detail::place at, Args &&...args) {
+    template <typename T, typename... Args> T *make_at(detail::place at, Args &&...args) {
         static_assert(std::is_trivially_destructible_v<T>, "nobody would call the destructor");
         void *memory = detail::stack_alloc(stack_, sizeof(T), alignof(T), at.file, at.line);
         return ::new (memory) T(std::forward<Args>(args)...);

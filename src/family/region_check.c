@@ -27,8 +27,8 @@ loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes,
     return NULL;
 }
 
-bool loam_region_is_from(const loam_region *region, const void *p) {
-    if (lm_region_over(region, "is_from", NULL, 0)) return false;
+bool loam_region_contains(const loam_region *region, const void *p) {
+    if (lm_region_over(region, "contains", NULL, 0)) return false;
     const char *at = (const char *)p;
     for (const lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before) {
         if (at >= lm_chunk_first(region, chunk) && at < lm_chunk_used(region, chunk)) return true;
@@ -106,7 +106,7 @@ static bool check_room(const loam_region *region) {
         const char *hole = region->freed->hole;
         return (hole <= room->at && room->at <= room->end && room->floor == hole - 1 &&
                 ((uintptr_t)room->end & 15) == 0 &&
-                (hole == room->end || loam_region_is_from(region, hole))) ||
+                (hole == room->end || loam_region_contains(region, hole))) ||
                broken(region, "the hole that is the room", hole);
     }
     if (chunk == NULL ? room->end != NULL
@@ -140,7 +140,7 @@ LM_READS_ANYTHING static bool extents_are_whole(const loam_region *region, unsig
                                                 size_t *bytes, size_t *count) {
     const lm_freed_t *freed = region->freed->lists[list];
     for (; freed != NULL; freed = freed->next, ++*count) {
-        bool known = loam_region_is_from(region, freed) && *count < region->freed->count;
+        bool known = loam_region_contains(region, freed) && *count < region->freed->count;
         if (!known || (list != 0 && (lm_region_list_of(freed->bytes) != list))) {
             lm_family_misuse(&region->entry, NULL, 0, "a freed extent was written to, at %p",
                              (const void *)freed);
@@ -164,7 +164,7 @@ static bool freed_are_whole(const loam_region *region) {
         return broken(region, "the count of freed extents", set);
     for (size_t i = 0; i < set->grown_slots; i++) {
         const char *p = set->grown[i].p;
-        if (p != NULL && !loam_region_is_from(region, p))
+        if (p != NULL && !loam_region_contains(region, p))
             return broken(region, "the room of an array that is not there", p);
     }
     return true;

@@ -6,7 +6,7 @@ static const char *at_of(const loam_stack *stack, const lm_block_head_t *block) 
     return block == stack->block ? lm_stack_room_of(stack)->at : block->left;
 }
 
-bool loam_stack_is_from(const loam_stack *stack, const void *p) {
+bool loam_stack_contains(const loam_stack *stack, const void *p) {
     for (const lm_block_head_t *block = stack->block; block != NULL; block = block->older) {
         if ((const char *)p >= lm_stack_first(stack, block) &&
             (const char *)p < at_of(stack, block))

@@ -225,12 +225,12 @@ template <size_t A, size_t N> void each_face() {
     loam::pool_of<T> pool;
     loam::scope scope;
     loam::heap heap;
-    by_make<T>("region.create", [&] { return region.create<T>(); });
+    by_make<T>("region.make", [&] { return region.make<T>(); });
     by_make<T>("region.array", [&] { return region.array<T>(1); });
-    by_make<T>("fifo.create", [&] { return fifo.create<T>(); });
+    by_make<T>("fifo.make", [&] { return fifo.make<T>(); });
     by_make<T>("blocks.make", [&] { return blocks.make<T>(); });
     by_make<T>("pool_of.make", [&] { return pool.make(); });
-    by_make<T>("scope.create", [&] { return scope.create<T>(); });
+    by_make<T>("scope.make", [&] { return scope.make<T>(); });
     by_make<T>("scope.array", [&] { return scope.array<T>(1); });
     by_allocator<T>("region_allocator", loam::region_allocator<T>(region));
     by_allocator<T>("fifo_allocator", loam::fifo_allocator<T>(fifo));

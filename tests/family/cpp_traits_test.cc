@@ -154,8 +154,8 @@ TEST(CppTraits, AServersStringOutlivesTheRequest) {
         loam::region request;
         String user(kLong, request);
         last = user;
-        EXPECT_TRUE(server.is_from(last.data()));
-        EXPECT_FALSE(request.is_from(last.data()));
+        EXPECT_TRUE(server.contains(last.data()));
+        EXPECT_FALSE(request.contains(last.data()));
     }
     loam::region later;
     memset(later.alloc(3000), '#', 3000);

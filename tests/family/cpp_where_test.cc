@@ -56,7 +56,7 @@ template <typename Options> Options checked() {
 TEST(CppWhere, Regions) {
     loam::region region(checked<loam_region_options>());
     const unsigned created = __LINE__ + 1;
-    EACH_ARITY(region.create<Any>);
+    EACH_ARITY(region.make<Any>);
     expect_all_at(created, ARITIES);
     region.reset();
     const unsigned taken = __LINE__ + 1;
@@ -65,22 +65,22 @@ TEST(CppWhere, Regions) {
     region.reset();
     using loam::region_create;
     const unsigned free = __LINE__ + 1;
-    (void)region_create<Any>(region.get()), (void)region_create<Any>(region.get(), 1);
+    (void)region_make<Any>(region.get()), (void)region_make<Any>(region.get(), 1);
     expect_all_at(free, 2);
     region.reset();
     const unsigned ends = __LINE__ + 1;
-    (void)region.create<std::string>(std::string(100, 'x'));
+    (void)region.make<std::string>(std::string(100, 'x'));
     EXPECT_EQ(count_of(leaks(), place(ends)), 1u) << "an object with a destructor";
-    EXPECT_EQ(*region.create<std::string>("text", 2u), "te");
-    (void)region.create<Any>(1, 2, 3, 4, 5, 6, 7, 8, 9); // compiles, too
+    EXPECT_EQ(*region.make<std::string>("text", 2u), "te");
+    (void)region.make<Any>(1, 2, 3, 4, 5, 6, 7, 8, 9); // compiles, too
 }
 
 TEST(CppWhere, Fifos) {
     loam::fifo fifo(checked<loam_fifo_options>());
     const unsigned line = __LINE__ + 1;
-    EACH_ARITY(fifo.create<Any>), (void)fifo.alloc(10);
+    EACH_ARITY(fifo.make<Any>), (void)fifo.alloc(10);
     expect_all_at(line, ARITIES + 1);
-    fifo.destroy(fifo.create<Any>(1, 2, 3, 4, 5, 6, 7, 8, 9));
+    fifo.destroy(fifo.make<Any>(1, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
 TEST(CppWhere, Blocks) {
@@ -118,9 +118,9 @@ TEST(CppWhere, Scopes) {
     loam::stack stack(checked<loam_stack_options>());
     loam::scope scope(stack.get());
     const unsigned line = __LINE__ + 1;
-    EACH_ARITY(scope.create<Any>), (void)scope.array<int>(3), (void)scope.alloc(9);
+    EACH_ARITY(scope.make<Any>), (void)scope.array<int>(3), (void)scope.alloc(9);
     expect_all_at(line, ARITIES + 2);
-    (void)scope.create<Any>(1, 2, 3, 4, 5, 6, 7, 8, 9);
+    (void)scope.make<Any>(1, 2, 3, 4, 5, 6, 7, 8, 9);
 }
 
 TEST(CppWhere, ResourcesNameTheLineThatMadeThem) {

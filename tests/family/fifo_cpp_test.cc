@@ -25,7 +25,7 @@ TEST(FifoCpp, ObjectsComeAndGo) {
     loam::fifo fifo;
     std::queue<Counts *> queue;
     for (int i = 0; i < 5000; i++) {
-        queue.push(fifo.create<Counts>(i));
+        queue.push(fifo.make<Counts>(i));
         if (queue.size() <= 100) continue;
         EXPECT_EQ(queue.front()->value, i - 100);
         fifo.destroy(queue.front());
@@ -34,7 +34,7 @@ TEST(FifoCpp, ObjectsComeAndGo) {
     EXPECT_EQ(alive, 100);
     EXPECT_EQ(fifo.usage().objects, 100u);
     EXPECT_TRUE(fifo.check());
-    EXPECT_THROW((void)fifo.create<Counts>(-1), std::runtime_error);
+    EXPECT_THROW((void)fifo.make<Counts>(-1), std::runtime_error);
     EXPECT_EQ(fifo.usage().objects, 100u) << "nothing is left behind";
     fifo.destroy<Counts>(nullptr);
     for (; !queue.empty(); queue.pop()) fifo.destroy(queue.front());
@@ -59,8 +59,8 @@ TEST(FifoCpp, ABaseGivesTheWholeObjectBack) {
     options.flags = LOAM_CHECK;
     for (loam::fifo *fifo : {new loam::fifo, new loam::fifo(options)}) {
         for (int i = 0; i < 100; i++) {
-            fifo->destroy(static_cast<Second *>(fifo->create<Both>()));
-            fifo->destroy(static_cast<First *>(fifo->create<Both>()));
+            fifo->destroy(static_cast<Second *>(fifo->make<Both>()));
+            fifo->destroy(static_cast<First *>(fifo->make<Both>()));
         }
         EXPECT_EQ(alive, 0);
         EXPECT_EQ(fifo->usage().objects, 0u);
@@ -71,7 +71,7 @@ TEST(FifoCpp, ABaseGivesTheWholeObjectBack) {
 
 TEST(FifoCpp, OwnersMove) {
     loam::fifo a, b;
-    int *one = a.create<int>(1);
+    int *one = a.make<int>(1);
     loam_fifo *first = a.get();
     loam::fifo c(std::move(a));
     EXPECT_EQ(c.get(), first);

@@ -87,7 +87,7 @@ class Region(Allocator):
         made = self.any([each for each in self.newest() if each.align == 16])
         if made and not self.may_fail:
             size = max(1, made.size + self.rng.randint(-30, 200))
-            self.emit(f"if (loam_region_extend({self.at}, object(T, {made.slot}), {made.size}, "
+            self.emit(f"if (loam_region_expand({self.at}, object(T, {made.slot}), {made.size}, "
                       f"{size}))")
             self.emit(f"    changed(T, {made.slot}, {self.number}, object(T, {made.slot}), "
                       f"{size}, 16, 0, 0);")
@@ -161,10 +161,10 @@ class Region(Allocator):
                       "\"38,39,\", 7) == 0);")
             self.emit(f"  loam_region_rewind({self.at}, &m); }}")
 
-    def step_is_from(self):
+    def step_contains(self):
         made = self.any([each for each in self.objects if each.size > 0])
         if made:
-            self.emit(f"HOLDS(object(T, {made.slot}) == NULL || loam_region_is_from({self.at}, "
+            self.emit(f"HOLDS(object(T, {made.slot}) == NULL || loam_region_contains({self.at}, "
                       f"object(T, {made.slot})));")
 
     def finish(self):
@@ -352,10 +352,10 @@ class Stack(Allocator):
             self.frames, self.marked = [[]], None
             self.emit(f"loam_stack_reset({self.at});")
 
-    def step_is_from(self):
+    def step_contains(self):
         made = self.any([each for each in self.objects if each.size > 0])
         if made:
-            self.emit(f"HOLDS(object(T, {made.slot}) == NULL || loam_stack_is_from({self.at}, "
+            self.emit(f"HOLDS(object(T, {made.slot}) == NULL || loam_stack_contains({self.at}, "
                       f"object(T, {made.slot})));")
 
     def finish(self):

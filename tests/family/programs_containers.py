@@ -76,9 +76,9 @@ def maker(rng, kind, name, emit):
     many = rng.randint(3, 40)
     if kind == "region":
         emit(f"{{ loam::region {name}({options_of(rng, kind)});")
-        emit(f"  for (unsigned i = 0; i < {many}; i++) {{ (void)!{name}.create<{type_of}>(i); if "
+        emit(f"  for (unsigned i = 0; i < {many}; i++) {{ (void)!{name}.make<{type_of}>(i); if "
              f"(i % 3 == 0) "
-             f"{{ loam::region_scope s({name}); (void)!{name}.create<programs::counted<8, 8>>(i); "
+             f"{{ loam::region_scope s({name}); (void)!{name}.make<programs::counted<8, 8>>(i); "
              f"}} }}")
         emit(f"  HOLDS(programs::live == {many}); {name}.reset(); HOLDS(programs::live == 0); }}")
     elif kind == "pool_of":
@@ -114,7 +114,7 @@ def maker(rng, kind, name, emit):
              f"b.reset(); }}")
     elif kind == "scope":
         emit(f"{{ loam::scope outer; long *a = outer.array<long>({many}); {{ loam::scope inner; "
-             f"int *b = inner.create<int>(5); void *c = inner.alloc({size}, {align}); "
+             f"int *b = inner.make<int>(5); void *c = inner.alloc({size}, {align}); "
              f"std::memset(c, 1, {size}); "
              f"HOLDS(*b == 5 && reinterpret_cast<std::uintptr_t>(c) % {align} == 0); }} a[{many} "
              f"- 1] = 7; "

@@ -23,7 +23,7 @@ struct Named {
 /* Has a part in the same region, which must outlive it. */
 struct Whole {
     Named *part;
-    explicit Whole(loam_region *region) : part(loam::region_create<Named>(region, 'p')) {}
+    explicit Whole(loam_region *region) : part(loam::region_make<Named>(region, 'p')) {}
     ~Whole() { ended += part->name == 'p' ? 'W' : '!'; }
 };
 
@@ -41,9 +41,9 @@ class RegionCpp : public testing::Test {
 TEST_F(RegionCpp, ObjectsEndWithTheirRegionNewestFirst) {
     {
         loam::region region;
-        for (char c : {'a', 'b', 'c'}) EXPECT_EQ(region.create<Named>(c)->name, c);
-        (void)region.create<Whole>(region.get());
-        EXPECT_EQ(*region.create<int>(7), 7);
+        for (char c : {'a', 'b', 'c'}) EXPECT_EQ(region.make<Named>(c)->name, c);
+        (void)region.make<Whole>(region.get());
+        EXPECT_EQ(*region.make<int>(7), 7);
         EXPECT_TRUE(region.check());
         EXPECT_EQ(ended, "");
     }
@@ -52,13 +52,13 @@ TEST_F(RegionCpp, ObjectsEndWithTheirRegionNewestFirst) {
 
 TEST_F(RegionCpp, AScopeEndsWhatCameSince) {
     loam::region region;
-    (void)region.create<Named>('a');
+    (void)region.make<Named>('a');
     {
         loam::region_scope scope(region);
-        (void)region.create<Named>('b');
+        (void)region.make<Named>('b');
         {
             loam::region_scope inner(region);
-            (void)region.create<Named>('c');
+            (void)region.make<Named>('c');
             inner.keep();
         }
         EXPECT_EQ(ended, "");
@@ -72,9 +72,9 @@ TEST_F(RegionCpp, WhatAConstructorThrowsPassesAndLeavesNothing) {
     loam::region region;
     void *before = region.alloc(16);
     size_t used = region.usage().used_bytes;
-    EXPECT_THROW((void)region.create<Fails>(), std::runtime_error);
+    EXPECT_THROW((void)region.make<Fails>(), std::runtime_error);
     EXPECT_EQ(region.usage().used_bytes, used);
-    EXPECT_TRUE(region.is_from(before));
+    EXPECT_TRUE(region.contains(before));
     region.reset();
     EXPECT_EQ(ended, "");
 }
@@ -94,7 +94,7 @@ TEST_F(RegionCpp, WithoutMemoryItIsBadAlloc) {
     /* To the last byte: each object has its destructor registered, or is gone. */
     int made = 0;
     try {
-        for (;; made++) (void)region.create<Named>('x');
+        for (;; made++) (void)region.make<Named>('x');
     } catch (const std::bad_alloc &) {}
     EXPECT_GT(made, 3);
     size_t failed = ended.size();
@@ -113,19 +113,19 @@ TEST_F(RegionCpp, ArraysHaveDefaultValues) {
         char bytes[64];
     };
     EXPECT_EQ(reinterpret_cast<uintptr_t>(region.array<Line>(3)) % 64, 0u);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(region.create<Line>()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(region.make<Line>()) % 64, 0u);
 }
 
 TEST_F(RegionCpp, MovesKeepTheRegionWhereItIs) {
     loam::region a;
     loam_region *raw = a.get();
-    (void)a.create<Named>('a');
+    (void)a.make<Named>('a');
     loam::region b(std::move(a));
     EXPECT_EQ(b.get(), raw);
     EXPECT_EQ(a.get(), nullptr);
     {
         loam::region c;
-        (void)c.create<Named>('c');
+        (void)c.make<Named>('c');
         c = std::move(b);
         EXPECT_EQ(ended, "c") << "at once";
         EXPECT_EQ(c.get(), raw);
@@ -141,7 +141,7 @@ TEST_F(RegionCpp, AChildEndsWithItsParentAtTheLatest) {
     loam::region parent;
     {
         loam::region child = parent.child();
-        (void)child.create<Named>('c');
+        (void)child.make<Named>('c');
     }
     EXPECT_EQ(ended, "c") << "before";
     EXPECT_TRUE(parent.check());
@@ -161,7 +161,7 @@ TEST_F(RegionCpp, ContainersLiveInIt) {
         }
         EXPECT_EQ(table.size(), 2000u);
         EXPECT_EQ(texts[1999].substr(47), "number 1999");
-        EXPECT_TRUE(region.is_from(texts[7].data()) && region.is_from(texts.data()));
+        EXPECT_TRUE(region.contains(texts[7].data()) && region.contains(texts.data()));
         EXPECT_TRUE(region.check());
     }
     std::list<int, loam::region_allocator<int>> list(region);
@@ -181,7 +181,7 @@ TEST_F(RegionCpp, ContainersLiveInIt) {
 
 TEST_F(RegionCpp, ScratchIsNotTheOneInConflict) {
     loam::scratch outer;
-    auto *result = loam::region_create<int>(outer.get(), 5);
+    auto *result = loam::region_make<int>(outer.get(), 5);
     {
         loam::scratch inner(outer.get());
         EXPECT_NE(inner.get(), outer.get());

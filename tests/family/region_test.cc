@@ -114,7 +114,7 @@ TEST(Region, ProductsThatOverflowAreNull) {
     EXPECT_EQ(loam_region_alloc(region.region, most), nullptr);
     char *p = region.alloc(10);
     EXPECT_EQ(loam_region_realloc(region.region, p, 10, many * 7), nullptr);
-    EXPECT_FALSE(loam_region_extend(region.region, p, 10, most));
+    EXPECT_FALSE(loam_region_expand(region.region, p, 10, most));
 }
 
 TEST(Region, CallocIsZeroInUsedMemory) {
@@ -210,7 +210,7 @@ TEST(Region, TheLastObjectGrowsToItsChunksEndAndNoFurther) {
     char *p = region.alloc(16);
     memset(p, 7, 16);
     size_t bytes = 16;
-    while (loam_region_extend(region.region, p, bytes, bytes + 16)) bytes += 16;
+    while (loam_region_expand(region.region, p, bytes, bytes + 16)) bytes += 16;
     EXPECT_GT(bytes, 2000u);
     EXPECT_LT(bytes, 4096u);
     memset(p, 7, bytes);
@@ -328,10 +328,10 @@ TEST(Region, LargeObjectsGoBackSingly) {
     (void)region.alloc(1000);
     size_t before = counted.used_bytes, puts = counted.puts;
     char *a = region.alloc(5000), *b = region.alloc(100000), *c = region.alloc(5000);
-    for (char *p : {a, b, c}) EXPECT_TRUE(loam_region_is_from(region, p));
+    for (char *p : {a, b, c}) EXPECT_TRUE(loam_region_contains(region, p));
     loam_region_free(region.region, b, 100000);
     EXPECT_EQ(counted.puts, puts + 1);
-    EXPECT_FALSE(loam_region_is_from(region, b));
+    EXPECT_FALSE(loam_region_contains(region, b));
     loam_region_free(region.region, a, 5000);
     loam_region_free(region.region, c, 5000);
     EXPECT_EQ(counted.used_bytes, before);
@@ -363,11 +363,11 @@ TEST(Region, IsFromKnowsItsObjects) {
     Region region;
     Region other;
     char *p = region.alloc(100), on_stack = 0;
-    EXPECT_TRUE(loam_region_is_from(region, p));
-    EXPECT_TRUE(loam_region_is_from(region, p + 99));
-    EXPECT_FALSE(loam_region_is_from(other, p));
-    EXPECT_FALSE(loam_region_is_from(region, &on_stack));
-    EXPECT_FALSE(loam_region_is_from(region, nullptr));
+    EXPECT_TRUE(loam_region_contains(region, p));
+    EXPECT_TRUE(loam_region_contains(region, p + 99));
+    EXPECT_FALSE(loam_region_contains(other, p));
+    EXPECT_FALSE(loam_region_contains(region, &on_stack));
+    EXPECT_FALSE(loam_region_contains(region, nullptr));
 }
 
 /* ---- Growth ---- */
@@ -519,7 +519,7 @@ TEST(Region, TheLastObjectGrowsIntoWhatIsNotReadyYet) {
     size_t bytes = 16;
     char *p = region.alloc(bytes);
     while (bytes < 900000) {
-        ASSERT_TRUE(loam_region_extend(region.region, p, bytes, bytes + 5000)) << bytes;
+        ASSERT_TRUE(loam_region_expand(region.region, p, bytes, bytes + 5000)) << bytes;
         bytes += 5000;
         memset(p, 1, bytes);
     }
@@ -561,9 +561,9 @@ TEST(Region, SizesAboveFourGiB) {
         EXPECT_GE(b, huge + 5 * gib);
         *b = 3;
         EXPECT_GE(usage_of(region).used_bytes, 5 * gib);
-        EXPECT_TRUE(loam_region_is_from(region, huge + 4 * gib + 5));
+        EXPECT_TRUE(loam_region_contains(region, huge + 4 * gib + 5));
         loam_region_free(region.region, b, 100);
-        ASSERT_TRUE(loam_region_extend(region.region, huge, 5 * gib, 6 * gib));
+        ASSERT_TRUE(loam_region_expand(region.region, huge, 5 * gib, 6 * gib));
         huge[6 * gib - 1] = 4;
         EXPECT_EQ(huge[5 * gib - 1], 2);
         EXPECT_TRUE(loam_region_check(region));

@@ -29,10 +29,10 @@ TEST(StackCpp, ScopesOfAStackOfItsOwn) {
     {
         loam::stack stack({}, &counted.source);
         loam::scope outer(stack.get());
-        Point *point = outer.create<Point>(3, 4);
+        Point *point = outer.make<Point>(3, 4);
         int *numbers = outer.array<int>(1000);
         EXPECT_EQ(point->x + point->y + std::accumulate(numbers, numbers + 1000, 0), 7);
-        EXPECT_TRUE(stack.is_from(point));
+        EXPECT_TRUE(stack.contains(point));
         size_t before = stack.usage().used_bytes;
         {
             loam::scope inner(stack.get());

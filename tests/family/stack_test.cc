@@ -196,11 +196,11 @@ TEST(Stack, IsFromKnowsWhatIsAlive) {
     char *a = s.alloc(100);
     loam_stack_frame inner = s.push();
     char *b = s.alloc(20000);
-    EXPECT_TRUE(loam_stack_is_from(&s, a) && loam_stack_is_from(&s, b));
+    EXPECT_TRUE(loam_stack_contains(&s, a) && loam_stack_contains(&s, b));
     s.pop(inner);
-    EXPECT_TRUE(loam_stack_is_from(&s, a));
-    EXPECT_FALSE(loam_stack_is_from(&s, b));
-    EXPECT_FALSE(loam_stack_is_from(&s, &outer));
+    EXPECT_TRUE(loam_stack_contains(&s, a));
+    EXPECT_FALSE(loam_stack_contains(&s, b));
+    EXPECT_FALSE(loam_stack_contains(&s, &outer));
     s.pop(outer);
 }
 

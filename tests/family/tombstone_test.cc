@@ -51,7 +51,7 @@ void use_region(loam_region *r, void *object, loam_region_cleanup *cleanup,
     EXPECT_ENDED(noun, "allocation", EXPECT_EQ(loam_region_strdup(r, "abc"), nullptr));
     EXPECT_ENDED(noun, "free", loam_region_free(r, object, 10));
     EXPECT_ENDED(noun, "realloc", EXPECT_EQ(loam_region_realloc(r, object, 10, 20), nullptr));
-    EXPECT_ENDED(noun, "extend", EXPECT_FALSE(loam_region_extend(r, object, 10, 20)));
+    EXPECT_ENDED(noun, "extend", EXPECT_FALSE(loam_region_expand(r, object, 10, 20)));
     EXPECT_ENDED(noun, "mark", (void)loam_region_mark_here(r));
     EXPECT_ENDED(noun, "rewind", loam_region_rewind(r, mark));
     EXPECT_ENDED(noun, "keep", loam_region_keep(r, mark));
@@ -62,7 +62,7 @@ void use_region(loam_region *r, void *object, loam_region_cleanup *cleanup,
     EXPECT_ENDED(noun, "remove_cleanup", loam_region_remove_cleanup(r, cleanup, true));
     EXPECT_ENDED(noun, "create_child", EXPECT_EQ(loam_region_create_child(r, nullptr), nullptr));
     EXPECT_ENDED(noun, "check", EXPECT_FALSE(loam_region_check(r)));
-    EXPECT_ENDED(noun, "is_from", EXPECT_FALSE(loam_region_is_from(r, object)));
+    EXPECT_ENDED(noun, "contains", EXPECT_FALSE(loam_region_contains(r, object)));
     loam_usage usage;
     EXPECT_ENDED(noun, "usage", loam_region_usage(r, &usage));
 }

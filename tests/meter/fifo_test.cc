@@ -185,7 +185,7 @@ TEST(Fifos, ByHandleAndInCpp) {
         loam_fifo_options options = {};
         options.name = own_name();
         loam::fifo fifo(options);
-        long *five = fifo.create<long>(5);
+        long *five = fifo.make<long>(5);
         EXPECT_EQ(own.stats().used, sizeof(long));
         EXPECT_EQ(own.stats().of[kAlloc].calls, 2u);
         fifo.destroy(five);

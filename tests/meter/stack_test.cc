@@ -217,7 +217,7 @@ TEST(Stacks, ScopesOfTheThreadsStack) {
     }
     {
         loam::scope scope;
-        (void)!scope.create<long>(3);
+        (void)!scope.make<long>(3);
         EXPECT_EQ(stats_of("stack", "").used, before + sizeof(long));
     }
     EXPECT_EQ(stats_of("stack", "").used, before);
