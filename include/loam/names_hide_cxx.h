@@ -97,6 +97,7 @@
 #undef delete
 #undef deleter
 #undef deque
+#undef destroy_all
 #undef dissolve
 #undef do_allocate
 #undef do_deallocate
@@ -178,6 +179,7 @@
 #undef noexcept
 #undef noreturn
 #undef nullptr
+#undef object_pool
 #undef of_
 #undef operator
 #undef other
@@ -189,6 +191,7 @@
 #undef pmr
 #undef pool_allocator
 #undef pool_of
+#undef pool_of_it
 #undef pool_options_for
 #undef pool_resource
 #undef pooled

@@ -4,6 +4,7 @@
  *     loam::pool packets(1500);                         // blocks of 1500 bytes
  *     loam::pool_of<std::string> names;                 // its end destroys no object by itself
  *     names.destroy(names.make("loam"));
+ *     loam::object_pool<std::string> all;               // its end does: of those that are left
  *     loam::pool_resource nodes(64);                    // std::pmr: from a pool up to 64 bytes
  *     loam::shared_pool_resource shared(64);            // for many threads
  *     std::list<int, loam::pool_allocator<int>> list;   // a pool for all copies of its allocator
@@ -98,7 +99,8 @@ inline loam_pool_options pool_options_for(std::size_t align, loam_pool_options o
 
 } // namespace detail
 
-/* Objects of one type. Memory of those still alive when it ends goes back without their destructors. */
+/* Objects of one type. Memory of those still alive when it ends goes back without their destructors: object_pool runs
+ * them. */
 template <typename T> class pool_of {
   public:
     explicit pool_of(const loam_pool_options &options = {}, loam_source *source = nullptr,
@@ -146,6 +148,18 @@ template <typename T> class pool_of {
     bool owns(const void *p) const noexcept { return pool_.owns(p); }
     /* All objects are gone, without their destructors. */
     void reset() noexcept { pool_.reset(); }
+    /* Destroys every object, in no particular order. No destructor may use the pool, and each block in use must have an
+     * object in it. Returns how many these were. Takes time by the blocks. */
+    std::size_t destroy_all() noexcept {
+        return loam_pool_visit(
+            pool_.get(),
+            [](void *object, void *pool_of_it) {
+                static_cast<T *>(object)->~T();
+                static_cast<pool *>(pool_of_it)->free(object);
+                return true;
+            },
+            &pool_);
+    }
     std::size_t trim() noexcept { return pool_.trim(); }
     bool check() const noexcept { return pool_.check(); }
     loam_usage usage() const noexcept { return pool_.usage(); }
@@ -160,6 +174,17 @@ template <typename T> class pool_of {
     }
 
     pool pool_;
+};
+
+/* As pool_of, but its end and its reset destroy the objects that are still there (destroy_all). */
+template <typename T> class object_pool : public pool_of<T> {
+  public:
+    using pool_of<T>::pool_of;
+    ~object_pool() { (void)this->destroy_all(); }
+    void reset() noexcept {
+        (void)this->destroy_all();
+        pool_of<T>::reset();
+    }
 };
 
 /* Blocks of one size for std::pmr: what is larger, or aligned to more, goes upstream. One thread at a time. Reports of

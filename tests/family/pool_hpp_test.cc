@@ -280,6 +280,39 @@ size_t objects_of(loam_shared_pool *pool) {
     return usage.objects;
 }
 
+// Each destroys exactly what is there, whatever was freed and made again, in one chunk or many.
+TEST(PoolHpp, AnEndRunsDestructors) {
+    static std::set<int> alive;
+    struct Listed {
+        explicit Listed(int n) : number(n) { EXPECT_TRUE(alive.insert(n).second); }
+        ~Listed() { EXPECT_EQ(alive.erase(number), 1u); }
+        int number;
+        char rest[60] = {};
+    };
+    for (unsigned flags : {0u, unsigned{LOAM_CHECK}, unsigned{LOAM_POOL_HANDLES}}) {
+        for (int many : {0, 1, 7, 100, 5000}) {
+            loam_pool_options options = {};
+            options.flags = flags;
+            loam::object_pool<Listed> pool(options);
+            int next = 0;
+            for (int turn = 0; turn < 3; turn++) {
+                std::vector<Listed *> made;
+                for (int i = 0; i < many; i++) made.push_back(pool.make(next++));
+                for (int i = turn; i < many; i += 2 + turn) pool.destroy(made[i]);
+                size_t left = alive.size();
+                if (turn == 0) {
+                    EXPECT_EQ(pool.destroy_all(), left);
+                }
+                if (turn == 1) pool.reset();
+                EXPECT_EQ(alive.size(), turn < 2 ? 0 : left);
+                EXPECT_EQ(pool.usage().objects, alive.size());
+                EXPECT_TRUE(pool.check());
+            }
+        }
+        EXPECT_TRUE(alive.empty());
+    }
+}
+
 TEST(PoolHpp, ClassesUseAPoolOfTheirOwn) {
     EXPECT_EQ(objects_of(ShapePool::get()), 0u);
     std::vector<std::unique_ptr<Shape>> shapes;

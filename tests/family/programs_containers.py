@@ -41,7 +41,7 @@ OWNERS = {
               "loam::alloc_resource {n}_r(loam_region_as_alloc({n}.get()));",
               "loam::alloc_allocator", "loam_region_as_alloc({n}.get())"),
 }
-MAKERS = ("region", "pool_of", "fifo", "blocks", "pooled", "xallocator", "unique", "scope",
+MAKERS = ("region", "pool_of", "object_pool", "fifo", "blocks", "pooled", "xallocator", "unique", "scope",
           "heap_scope")
 
 
@@ -81,6 +81,11 @@ def maker(rng, kind, name, emit):
              f"{{ loam::region_scope s({name}); (void)!{name}.make<programs::counted<8, 8>>(i); "
              f"}} }}")
         emit(f"  HOLDS(programs::live == {many}); {name}.reset(); HOLDS(programs::live == 0); }}")
+    elif kind == "object_pool":
+        emit(f"{{ {{ loam::object_pool<{type_of}> {name}({options_of(rng, 'pool')});")
+        emit(f"  for (unsigned i = 0; i < {many}; i++) {{ auto *p = {name}.make(i); "
+             f"if (i % 3 == 2) {name}.destroy(p); }}")
+        emit(f"  HOLDS(programs::live == {many - many // 3}); }} HOLDS(programs::live == 0); }}")
     elif kind == "pool_of":
         emit(f"{{ loam::pool_of<{type_of}> {name}({options_of(rng, 'pool')}); "
              f"std::vector<{type_of} *> all;")
@@ -91,10 +96,9 @@ def maker(rng, kind, name, emit):
              f"all) {{ "
              f"HOLDS({name}.owns(each)); {name}.destroy(each); }} (void){name}.trim(); }}")
     elif kind in ("fifo", "blocks"):
-        make = "create" if kind == "fifo" else "make"
         emit(f"{{ loam::{kind} {name}({options_of(rng, kind)}); std::deque<{type_of} *> all;")
         emit(f"  for (unsigned i = 0; i < {many}; i++) {{ "
-             f"all.push_back({name}.{make}<{type_of}>(i)); if (i % 2 == 0) "
+             f"all.push_back({name}.make<{type_of}>(i)); if (i % 2 == 0) "
              f"{{ {name}.destroy(all.front()); all.pop_front(); }} }}")
         emit(f"  HOLDS({name}.check()); for (auto *each : all) {name}.destroy(each); "
              f"(void){name}.trim(); }}")
