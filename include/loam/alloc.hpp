@@ -44,10 +44,10 @@ class alloc_resource final : public std::pmr::memory_resource {
     detail::place at_;
 };
 
-/* A handle for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
- * allocate from the same allocator. As with std::pmr, a container
- * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
- * allocators are equal. */
+/* A handle for containers that take an allocator. Copies of the allocator, and copies of a
+ * container that has it, allocate from the same allocator. As with std::pmr, a container keeps its
+ * allocator for life: assignment copies or moves the elements, and containers may be swapped only
+ * if their allocators are equal. */
 template <typename T> class alloc_allocator {
   public:
     using value_type = T;

@@ -19,17 +19,20 @@
  *   fixed: │ tables │ blocks of class 0 │ blocks of class 1 │ ... │   a byte for each stretch finds the class
  *
  * The owner of a block is found from its address: no word is hidden in front of it, every block is aligned to
- * 16 bytes (those of a class of 8 bytes to 8), and one of 128 bytes is two cache lines. Blocks of whole KiB, from 2 KiB
- * on, lie 64 bytes further apart, so that their first words do not meet in a few sets of the processor's caches.
- * Objects aligned to more than 128 bytes have classes of their own, the powers of two from 256 bytes on. A large object
- * (above the largest class) goes to the source by itself; a fixed instance has none.
+ * 16 bytes (those of a class of 8 bytes to 8), and one of 128 bytes is two cache lines. Blocks of
+ * whole KiB, from 2 KiB on, lie 64 bytes further apart, so that their first words do not meet in a
+ * few sets of the processor's caches. Objects aligned to more than 128 bytes have classes of their
+ * own, the powers of two from 256 bytes on. A large object (above the largest class) goes to the
+ * source by itself; a fixed instance has none.
  *
  * Threads: an instance belongs to one thread at a time, unless it is LOAM_THREADS: then each thread has lists
- * of its own, and exchanges whole batches of blocks with the others under a lock; any thread may free. The child of a
- * fork has the instance, and the forking thread's lists, as they were. What lay in the lists of other threads is lost
- * to it: these blocks count as in use and are never handed out, up to two batches (of 16 KiB, but 4 to 64 blocks) for
- * each such thread and class. loam_blocks_reset and loam_blocks_deinit give them back. A program whose children go on
- * to allocate much lets the other threads call loam_blocks_trim before it forks, or forks before it has threads.
+ * of its own, and exchanges whole batches of blocks with the others under a lock; any thread may
+ * free. The child of a fork has the instance, and the forking thread's lists, as they were. What
+ * lay in the lists of other threads is lost to it: these blocks count as in use and are never
+ * handed out, up to two batches (of 16 KiB, but 4 to 64 blocks) for each such thread and class.
+ * loam_blocks_reset and loam_blocks_deinit give them back. A program whose children go on to
+ * allocate much lets the other threads call loam_blocks_trim before it forks, or forks before it
+ * has threads.
  *
  * Invariant: each block of a slab is either handed out, or in exactly one list, or not yet carved;
  * loam_blocks_check walks it. Sources: the simple segregated storage of Wilson, Johnstone, Neely and Boles,
@@ -88,8 +91,8 @@ typedef struct loam_blocks_options {
     const uint32_t *max_blocks;
     uint32_t blocks_each;
     unsigned flags; /* LOAM_CHECK, LOAM_THREADS, LOAM_FIXED */
-    /* Allocations and deallocations are counted, and a block is carved when one is wanted, so that block_count is the
-     * most that were ever in use at once: every call goes out of line. */
+    /* Allocations and deallocations are counted, and a block is carved when one is wanted, so that
+     * block_count is the most that were ever in use at once: every call goes out of line. */
     bool counted;
     /* LOAM_THREADS: every call is made under these. NULL: caches per thread, where there is an operating
      * system, -EINVAL elsewhere. */
@@ -195,16 +198,17 @@ LOAM_INLINE LOAM_NODISCARD int loam_blocks_init(loam_blocks *blocks,
     return loam_blocks_init_flags(blocks, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
 
-/* Gives all memory back to the source, live objects included. No other thread may be using it. With LOAM_CHECK these
- * objects are listed first, as by loam_registry_leaks. */
+/* Gives all memory back to the source, live objects included. No other thread may be using it. With
+ * LOAM_CHECK these objects are listed first, as by loam_registry_leaks. */
 LOAM_API void loam_blocks_deinit(loam_blocks *blocks) LOAM_NOEXCEPT;
 
-/* A static pool with LOAM_CHECK finds overflow, underflow and writes after a free as other checked instances do if its
- * memory has room for 16 bytes more a block: as LOAM_BLOCKS_CHECKED_BYTES and loam_blocks_pool_bytes count. In less
- * memory it has guards only in what an object leaves of its block, from 4 bytes on.
+/* A static pool with LOAM_CHECK finds overflow, underflow and writes after a free as other checked
+ * instances do if its memory has room for 16 bytes more a block: as LOAM_BLOCKS_CHECKED_BYTES and
+ * loam_blocks_pool_bytes count. In less memory it has guards only in what an object leaves of its
+ * block, from 4 bytes on.
  *
- * Bytes of memory that a static pool with these options needs, at most, whatever its address; 0 iff they are
- * not valid. For a size known to the compiler, LOAM_BLOCKS_BYTES. */
+ * Bytes of memory that a static pool with these options needs, at most, whatever its address; 0 iff
+ * they are not valid. For a size known to the compiler, LOAM_BLOCKS_BYTES. */
 LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_NOEXCEPT;
 
 /* The same or more: for classes whose sizes, rounded up to 16, sum up to sum_bytes, `each` blocks of each. */
@@ -224,10 +228,10 @@ LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_
 
 /* ---- Use. Cost: 11 to 13 instructions, inline, with LOAM_THREADS 20 to 25, unless a list is empty or full ---- */
 
-/* At least `bytes` bytes (0: a block of the smallest class), aligned to 16 (where there is a class of 8 bytes, and no
- * more are asked for, to 8), with any contents. NULL iff there
- * is no memory: the source has none, a fixed instance's class is exhausted or none is that large, or bytes is
- * above PTRDIFF_MAX less 128 KiB. */
+/* At least `bytes` bytes (0: a block of the smallest class), aligned to 16 (where there is a class
+ * of 8 bytes, and no more are asked for, to 8), with any contents. NULL iff there is no memory: the
+ * source has none, a fixed instance's class is exhausted or none is that large, or bytes is above
+ * PTRDIFF_MAX less 128 KiB. */
 LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_at(loam_blocks *blocks, size_t bytes,
                                                       const char *file,
                                                       unsigned line) LOAM_NOEXCEPT {
@@ -297,8 +301,9 @@ LOAM_API LOAM_NODISCARD void *loam_blocks_calloc_at(loam_blocks *blocks, size_t 
     loam_blocks_calloc_at(blocks, count, size, LOAM_HERE)
 
 /* At a multiple of align, a power of two up to 64 KiB: up to 128 from the first class whose blocks are so
- * aligned, above in a block of the next power of two, and where that is more than 32 KiB, or the instance is checked,
- * as a large object, which costs 64 KiB of addresses. NULL also iff align is neither. */
+ * aligned, above in a block of the next power of two, and where that is more than 32 KiB, or the
+ * instance is checked, as a large object, which costs 64 KiB of addresses. NULL also iff align is
+ * neither. */
 LOAM_API LOAM_NODISCARD void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes,
                                                            size_t align, const char *file,
                                                            unsigned line) LOAM_NOEXCEPT;
@@ -321,9 +326,10 @@ LOAM_API size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) LOAM
  * went; 0 for a fixed instance. Cost: every free block is visited. */
 LOAM_API size_t loam_blocks_trim(loam_blocks *blocks) LOAM_NOEXCEPT;
 
-/* All objects are gone; slabs stay, large objects go back to the source. Cost: a step for each of both. An instance
- * with LOAM_CHECK keeps up to 8 large objects, and up to 512 KiB of them, for a while after their end. So it finds
- * writes to them. loam_blocks_trim gives that memory back, and so does a request for which the source has no memory. */
+/* All objects are gone; slabs stay, large objects go back to the source. Cost: a step for each of
+ * both. An instance with LOAM_CHECK keeps up to 8 large objects, and up to 512 KiB of them, for a
+ * while after their end. So it finds writes to them. loam_blocks_trim gives that memory back, and
+ * so does a request for which the source has no memory. */
 LOAM_API void loam_blocks_reset(loam_blocks *blocks) LOAM_NOEXCEPT;
 
 /* From now on each request's size is counted; NULL: no more. Requests go out of line meanwhile. The histogram
@@ -350,8 +356,8 @@ typedef struct loam_blocks_class_info {
     const char *name;
 } loam_blocks_class_info;
 
-/* * Of class `index`, from 0, the smallest; behind the largest come those of aligned objects that have blocks. 0, or
- * -EINVAL iff there is none. */
+/* * Of class `index`, from 0, the smallest; behind the largest come those of aligned objects that
+ * have blocks. 0, or -EINVAL iff there is none. */
 LOAM_API int loam_blocks_class_usage(const loam_blocks *blocks, unsigned index,
                                      loam_blocks_class_info *usage) LOAM_NOEXCEPT;
 

@@ -73,7 +73,8 @@ class blocks {
         loam_blocks_free_at(&blocks_, p, file, line);
     }
 
-    /* A T made of args: make<T>(args...). What its constructor throws passes through, and the block is free again. */
+    /* A T made of args: make<T>(args...). What its constructor throws passes through, and the block
+     * is free again. */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
@@ -84,8 +85,8 @@ class blocks {
     template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
         return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
-    /* Destroys an object of these blocks, and frees its memory; nullptr allowed. T may be a base of the type that it
-     * was made as iff T has a virtual destructor. */
+    /* Destroys an object of these blocks, and frees its memory; nullptr allowed. T may be a base of
+     * the type that it was made as iff T has a virtual destructor. */
     template <typename T>
     void destroy(T *object, const char *file = __builtin_FILE(),
                  unsigned line = __builtin_LINE()) noexcept {
@@ -94,8 +95,9 @@ class blocks {
         object->~T();
         free(whole, file, line);
     }
-    /* Destroys what a unique_ptr owns. A pointer to a class converts to a pointer to a base iff the base has a virtual
-     * destructor; otherwise neither the destructor nor the memory of the whole object could be found. */
+    /* Destroys what a unique_ptr owns. A pointer to a class converts to a pointer to a base iff the
+     * base has a virtual destructor; otherwise neither the destructor nor the memory of the whole
+     * object could be found. */
     template <typename T> struct deleter {
         blocks *owner = nullptr;
 
@@ -166,9 +168,10 @@ class blocks_resource final : public std::pmr::memory_resource {
     blocks own_;
 };
 
-/* Blocks for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
- * allocate from the same blocks. As with std::pmr, a container keeps its allocator for life: assignment copies or moves
- * the elements, and containers may be swapped only if their allocators are equal. */
+/* Blocks for containers that take an allocator. Copies of the allocator, and copies of a container
+ * that has it, allocate from the same blocks. As with std::pmr, a container keeps its allocator for
+ * life: assignment copies or moves the elements, and containers may be swapped only if their
+ * allocators are equal. */
 template <typename T> class blocks_allocator {
   public:
     using value_type = T;

@@ -1,16 +1,17 @@
-/* loam/class_pool.h: the pools behind LOAM_POOLED (loam/pool.hpp): a process has one for each pooled class.
+/* loam/class_pool.h: the pools behind LOAM_POOLED (loam/pool.hpp): a process has one for each
+ * pooled class.
  *
- * A pooled class may be compiled into a program and into several of its shared libraries. Each of these modules looks
- * the pool up here, by the name of the class and the shape of its blocks, so that an object that one module made can be
- * deleted by another one. That also holds where modules hide their symbols (-fvisibility=hidden), and a module that is
- * unloaded takes no pool with it.
+ * A pooled class may be compiled into a program and into several of its shared libraries. Each of
+ * these modules looks the pool up here, by the name of the class and the shape of its blocks, so
+ * that an object that one module made can be deleted by another one. That also holds where modules
+ * hide their symbols (-fvisibility=hidden), and a module that is unloaded takes no pool with it.
  *
  *   program:  cached pointer ──┐
  *   plugin:   cached pointer ──┴──> class pool "Shape", 48 bytes ──> loam_shared_pool
  *
- * A class pool cannot be ended: static objects may delete objects of the class until the process exits. Its memory
- * goes back by trim. Two copies of loam in one process (a static library in each of two modules) have pools of their
- * own; objects must not cross between such modules.
+ * A class pool cannot be ended: static objects may delete objects of the class until the process
+ * exits. Its memory goes back by trim. Two copies of loam in one process (a static library in each
+ * of two modules) have pools of their own; objects must not cross between such modules.
  *
  * All functions may be called by any thread. Programs use loam::class_pool<T> of loam/pool.hpp.
  */
@@ -23,7 +24,8 @@
 
 LOAM_BEGIN
 
-/* What tells one class pool from another. Two requests get the same pool iff all members but flags are equal. */
+/* What tells one class pool from another. Two requests get the same pool iff all members but flags
+ * are equal. */
 typedef struct loam_class_pool_key {
     const char *name;   /* of the class; it is copied, and names the pool in the registry */
     size_t name_bytes;  /* length of name, which needs no end mark */
@@ -34,11 +36,13 @@ typedef struct loam_class_pool_key {
     unsigned flags;     /* loam_flags of the pool; the request that makes the pool decides */
 } loam_class_pool_key;
 
-/* Returns the class pool for *key, and makes it if there is none. Returns NULL iff there is no memory for it, or
- * a size or alignment is not allowed. Takes a lock and compares with each class pool: call it once for each class. */
+/* Returns the class pool for *key, and makes it if there is none. Returns NULL iff there is no
+ * memory for it, or a size or alignment is not allowed. Takes a lock and compares with each class
+ * pool: call it once for each class. */
 LOAM_API loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) LOAM_NOEXCEPT;
 
-/* Trims each class pool as loam_shared_pool_trim does. Returns the number of bytes that went back. */
+/* Trims each class pool as loam_shared_pool_trim does. Returns the number of bytes that went back.
+ * */
 LOAM_API size_t loam_class_pools_trim(void) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -15,9 +15,9 @@
 namespace loam {
 namespace detail {
 
-/* What LOAM_CHECKED adds to the flags of an allocator. It is the default argument of each constructor, so that the
- * file that constructs decides: a constructor that looked at LOAM_CHECKED itself would differ between files, and the
- * linker keeps one of them (docs/decisions/0046). */
+/* What LOAM_CHECKED adds to the flags of an allocator. It is the default argument of each
+ * constructor, so that the file that constructs decides: a constructor that looked at LOAM_CHECKED
+ * itself would differ between files, and the linker keeps one of them (docs/decisions/0046). */
 struct checks {
     unsigned flags;
 };
@@ -40,8 +40,9 @@ inline void *need(void *p) {
     return p;
 }
 
-/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of one, so that each
- * array has an address of its own. array_bytes is std::bad_alloc where the array is too large to exist. */
+/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of
+ * one, so that each array has an address of its own. array_bytes is std::bad_alloc where the array
+ * is too large to exist. */
 template <typename T> constexpr std::size_t array_bytes_of(std::size_t count) noexcept {
     return (count + (count == 0)) * sizeof(T);
 }
@@ -57,7 +58,8 @@ template <typename T> std::size_t array_bytes(std::size_t count) {
 /* The size that a memory resource asks its allocator for: at least 1, for the same reason. */
 constexpr std::size_t bytes_of(std::size_t bytes) noexcept { return bytes + (bytes == 0); }
 
-/* The line of the program that calls a function whose last parameter is a place. Programs leave that parameter out. */
+/* The line of the program that calls a function whose last parameter is a place. Programs leave
+ * that parameter out. */
 struct place {
     const char *file;
     unsigned line;
@@ -88,9 +90,9 @@ T *construct(void *memory, GiveBack &&give_back, Args &&...args) {
     return ::new (memory) T(std::forward<Args>(args)...);
 }
 
-/* The address of the whole object of which *object may be a base. Only an object whose type has virtual functions can
- * tell. The Itanium C++ ABI says where: two words in front of its table of functions. (dynamic_cast to void * reads the
- * same words, but is no expression without RTTI.) */
+/* The address of the whole object of which *object may be a base. Only an object whose type has
+ * virtual functions can tell. The Itanium C++ ABI says where: two words in front of its table of
+ * functions. (dynamic_cast to void * reads the same words, but is no expression without RTTI.) */
 template <typename T> void *whole_of(T *object) noexcept {
     void *at = const_cast<std::remove_cv_t<T> *>(object);
     if constexpr (std::is_polymorphic_v<T> && !std::is_final_v<T>) {
@@ -106,8 +108,9 @@ template <typename T> void *whole_of(T *object) noexcept {
 
 /* ---- Functions that pass arguments on to a constructor, and still know their caller's line ----
  *
- * A parameter with a default value cannot follow a pack of parameters. So there is one function for each number of
- * arguments from 0 to 8, which Form(n) declares; a ninth with a pack takes more arguments, and knows no line. */
+ * A parameter with a default value cannot follow a pack of parameters. So there is one function for
+ * each number of arguments from 0 to 8, which Form(n) declares; a ninth with a pack takes more
+ * arguments, and knows no line. */
 #define LOAM_TYPES_0_
 #define LOAM_TYPES_1_ , typename A1
 #define LOAM_TYPES_2_ LOAM_TYPES_1_, typename A2

@@ -99,9 +99,9 @@ LOAM_INLINE int loam_fifo_init(loam_fifo *fifo, loam_source *source,
                                const loam_fifo_options *options) {
     return loam_fifo_init_as(fifo, source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
-/* Gives everything back, objects that are alive included; a FIFO of create as well. With LOAM_CHECK these are listed
- * first, as by loam_registry_leaks. No other thread frees any more.
- * The storage may be set up again. */
+/* Gives everything back, objects that are alive included; a FIFO of create as well. With LOAM_CHECK
+ * these are listed first, as by loam_registry_leaks. No other thread frees any more. The storage
+ * may be set up again. */
 LOAM_API void loam_fifo_deinit(loam_fifo *fifo) LOAM_NOEXCEPT;
 
 /* In memory of the source. NULL iff there is none or options are bad as above. */

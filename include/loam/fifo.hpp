@@ -53,7 +53,8 @@ class fifo {
     /* Takes over one of loam_fifo_create; not nullptr. */
     explicit fifo(loam_fifo *owned) noexcept : fifo_(owned) {}
     fifo(fifo &&other) noexcept : fifo_(std::exchange(other.fifo_, nullptr)) {}
-    /* This owner gives up the FIFO that it had at once; that FIFO lives on until its last object is freed. */
+    /* This owner gives up the FIFO that it had at once; that FIFO lives on until its last object is
+     * freed. */
     fifo &operator=(fifo &&other) noexcept {
         if (this != &other) {
             loam_fifo_destroy(fifo_);
@@ -65,8 +66,8 @@ class fifo {
     fifo &operator=(const fifo &) = delete;
     ~fifo() { loam_fifo_destroy(fifo_); }
 
-    /* A T made of args: make<T>(args...). std::bad_alloc iff there is no memory; what T's constructor throws passes
-     * through. Nothing is left behind then. */
+    /* A T made of args: make<T>(args...). std::bad_alloc iff there is no memory; what T's
+     * constructor throws passes through. Nothing is left behind then. */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
@@ -77,8 +78,8 @@ class fifo {
     template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
         return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
-    /* Destroys an object of this FIFO, and frees its memory; nullptr allowed. T may be a base of the type that it was
-     * made as iff T has a virtual destructor. */
+    /* Destroys an object of this FIFO, and frees its memory; nullptr allowed. T may be a base of
+     * the type that it was made as iff T has a virtual destructor. */
     template <typename T>
     void destroy(T *object, const char *file = __builtin_FILE(),
                  unsigned line = __builtin_LINE()) noexcept {
@@ -125,7 +126,8 @@ class fifo {
     loam_fifo *fifo_;
 };
 
-/* A FIFO, somebody else's, as a memory resource. Reports of a checked FIFO name the line where it was made. */
+/* A FIFO, somebody else's, as a memory resource. Reports of a checked FIFO name the line where it
+ * was made. */
 class fifo_resource final : public std::pmr::memory_resource {
   public:
     explicit fifo_resource(loam_fifo *fifo, detail::place at = detail::place::here()) noexcept
@@ -150,9 +152,9 @@ class fifo_resource final : public std::pmr::memory_resource {
     detail::place at_;
 };
 
-/* A FIFO for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
- * allocate from the same FIFO. As with std::pmr, a container
- * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+/* A FIFO for containers that take an allocator. Copies of the allocator, and copies of a container
+ * that has it, allocate from the same FIFO. As with std::pmr, a container keeps its allocator for
+ * life: assignment copies or moves the elements, and containers may be swapped only if their
  * allocators are equal. */
 template <typename T> class fifo_allocator {
   public:

@@ -127,9 +127,9 @@ class heap_resource final : public std::pmr::memory_resource {
     loam_heap *heap_;
 };
 
-/* A heap for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
- * allocate from the same heap. As with std::pmr, a container
- * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+/* A heap for containers that take an allocator. Copies of the allocator, and copies of a container
+ * that has it, allocate from the same heap. As with std::pmr, a container keeps its allocator for
+ * life: assignment copies or moves the elements, and containers may be swapped only if their
  * allocators are equal. */
 template <typename T> class heap_allocator {
   public:

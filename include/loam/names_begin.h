@@ -1,16 +1,16 @@
-/* loam/names_begin.h: the first include of each public header. Until loam/names_end.h, a macro of the
- * program changes no word of loam's headers; then the program has all its macros back.
+/* loam/names_begin.h: the first include of each public header. Until loam/names_end.h, a macro of
+ * the program changes no word of loam's headers; then the program has all its macros back.
  *
  *     #define unused __attribute__((unused))       // the program's, as its free(p), new, min, bool
  *     #include <loam/blocks.h>                     // its words are what loam wrote
  *     unused static int x;                         // the program's macro, as before
  *
  * Every word that a header of loam uses is in three lists, which scripts/safe_names.py makes:
- * names_save.h saves the macro, names_hide.h undefines it, and names_back.h restores it. The lists do
- * not have the words that only headers of the C++ library use.
+ * names_save.h saves the macro, names_hide.h undefines it, and names_back.h restores it. The lists
+ * do not have the words that only headers of the C++ library use.
  *
- * It cannot protect what the program writes itself: behind `#define free(p) ...`, a call of a member
- * free is (pool.free)(block).
+ * It cannot protect what the program writes itself: behind `#define free(p) ...`, a call of a
+ * member free is (pool.free)(block).
  *
  * Headers of loam include each other: LOAM_NAMES_DEPTH_ counts them, and the outermost one does the
  * work. That costs a compiler 5 milliseconds (docs/decisions/0045).

@@ -145,14 +145,15 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
 }
 
 /* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks of block_bytes:
- * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with LOAM_POOL_NARROW: to 4). Blocks of a
- * multiple of 1 KiB lie 64 bytes further apart, unless memory is the caller's, they are aligned to more than 64, or
- * LOAM_POOL_DENSE: at their own distance their first words would meet in a few sets of the processor's caches.
- * Memory is asked for when the first block is, with LOAM_FIXED at once. options may be NULL: all 0.
- * 0; -EINVAL iff a size, alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a
- * number of blocks; LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
- * LOAM_POOL_HANDLES); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, and source must
- * outlive it. */
+ * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with LOAM_POOL_NARROW:
+ * to 4). Blocks of a multiple of 1 KiB lie 64 bytes further apart, unless memory is the caller's,
+ * they are aligned to more than 64, or LOAM_POOL_DENSE: at their own distance their first words
+ * would meet in a few sets of the processor's caches. Memory is asked for when the first block is,
+ * with LOAM_FIXED at once. options may be NULL: all 0. 0; -EINVAL iff a size, alignment or flag is
+ * not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a number of blocks;
+ * LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
+ * LOAM_POOL_HANDLES); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, and
+ * source must outlive it. */
 LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
                                               size_t block_bytes,
                                               const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -172,14 +173,14 @@ loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_
 /* Gives all memory back, with the blocks still in use. O(1) for a
  * contiguous pool, otherwise O(chunks). */
 LOAM_API void loam_pool_deinit(loam_pool *pool) LOAM_NOEXCEPT;
-/* For a pool in static memory of a module that is being unloaded: as loam_pool_deinit if no block is in use. Otherwise
- * the pool leaves the library's lists, and its memory stays with the blocks until the process ends. Cost: every free
- * block is visited. */
+/* For a pool in static memory of a module that is being unloaded: as loam_pool_deinit if no block
+ * is in use. Otherwise the pool leaves the library's lists, and its memory stays with the blocks
+ * until the process ends. Cost: every free block is visited. */
 LOAM_API void loam_pool_leave(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a chunk by itself. Takes
- * the same time for any number of blocks, and touches none. NULL iff loam_pool_init would fail, or there is no memory
- * for that chunk. */
+/* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a
+ * chunk by itself. Takes the same time for any number of blocks, and touches none. NULL iff
+ * loam_pool_init would fail, or there is no memory for that chunk. */
 LOAM_INLINE LOAM_NODISCARD loam_pool *
 loam_pool_create(loam_source *source, size_t block_bytes,
                  const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -238,13 +239,15 @@ LOAM_INLINE size_t loam_pool_block_bytes(const loam_pool *pool) LOAM_NOEXCEPT {
 
 /* ---- Handles: pools with LOAM_POOL_HANDLES ----
  *
- * A handle names a block for as long as it is in use, and nothing ever after: the block's number, and its generation,
- * which grows each time the block changes hands. 0 is no handle. Blocks may also be had by loam_pool_alloc and go by
- * either free. A handle of another pool names nothing, and neither does one of a pool that was in the same storage
- * before: the pools of a process count in ranges of their own, of 32 bits in all. A pool takes 4 steps at first and
- * then 4 times as many as before, each time that a block has used up all of them. A block whose pool gets no more steps
- * is taken out of use, so that no old handle of a pool comes true in it. Pools that are set up when all 2^31 steps are
- * used up begin anew: only from then on a handle of a pool of long ago may name a block of another pool. */
+ * A handle names a block for as long as it is in use, and nothing ever after: the block's number,
+ * and its generation, which grows each time the block changes hands. 0 is no handle. Blocks may
+ * also be had by loam_pool_alloc and go by either free. A handle of another pool names nothing, and
+ * neither does one of a pool that was in the same storage before: the pools of a process count in
+ * ranges of their own, of 32 bits in all. A pool takes 4 steps at first and then 4 times as many as
+ * before, each time that a block has used up all of them. A block whose pool gets no more steps is
+ * taken out of use, so that no old handle of a pool comes true in it. Pools that are set up when
+ * all 2^31 steps are used up begin anew: only from then on a handle of a pool of long ago may name
+ * a block of another pool. */
 
 typedef uint64_t loam_handle;
 
@@ -283,14 +286,15 @@ LOAM_API size_t loam_pool_shrink(loam_pool *pool) LOAM_NOEXCEPT;
  * of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times log chunks). */
 LOAM_API size_t loam_pool_trim(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* Calls visit(object, context) for every object in use, in no particular order, until it returns false. It may free
- * the object that it is given, and must not use the pool otherwise. Returns the number of objects visited. Free blocks
- * are handed out in another order after it: those at low addresses first. Takes no memory. O(blocks). */
+/* Calls visit(object, context) for every object in use, in no particular order, until it returns
+ * false. It may free the object that it is given, and must not use the pool otherwise. Returns the
+ * number of objects visited. Free blocks are handed out in another order after it: those at low
+ * addresses first. Takes no memory. O(blocks). */
 LOAM_API size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *context),
                                 void *context) LOAM_NOEXCEPT;
 
-/* Walks the list, and with checks the guards of all objects in use and free. false after a report. O(blocks times
- * log chunks). */
+/* Walks the list, and with checks the guards of all objects in use and free. false after a report.
+ * O(blocks times log chunks). */
 LOAM_API bool loam_pool_check(const loam_pool *pool) LOAM_NOEXCEPT;
 
 /* O(free blocks). */
@@ -319,8 +323,9 @@ loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_
 /* Sets up count pools in the caller's array, over source and with options alike, of the block sizes given, which must
  * rise. A block may be larger than a request by tolerance per cent of the request; what fits none, or finds its pools
  * at their limits, goes to the fallback (NULL: loam_pages(); a freestanding build has no default).
- * With LOAM_CHECK what the fallback gives has guards as well, and the set is in the registry as a "pool set".
- * 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing is set up then. */
+ * With LOAM_CHECK what the fallback gives has guards as well, and the set is in the registry as a
+ * "pool set". 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing
+ * is set up then. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
                    loam_source *source, const loam_pool_options *options, unsigned tolerance,
@@ -328,7 +333,8 @@ loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_byt
     return loam_pool_set_init_as(set, pools, block_bytes, count, loam_pool_source_(source), options,
                                  tolerance, loam_pool_source_(fallback), LOAM_POOL_EXTRA_);
 }
-/* What the fallback gave must have been freed. With LOAM_CHECK what was not is listed, as by loam_registry_leaks. */
+/* What the fallback gave must have been freed. With LOAM_CHECK what was not is listed, as by
+ * loam_registry_leaks. */
 LOAM_API void loam_pool_set_deinit(loam_pool_set *set) LOAM_NOEXCEPT;
 
 /* bytes (0 counts as 1) at a multiple of 16, or of what the pool's blocks are aligned to if that is less than 16.
@@ -355,11 +361,12 @@ LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p)
  *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
  *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool
  *
- * The child of a fork has the pool, and the forking thread's magazines, as they were. The blocks in the magazines of
- * other threads, which the child does not have, are lost to it: they count as free and are never handed out, up to
- * three batches for each such thread and pool. loam_shared_pool_deinit gives their memory back. A program whose
- * children go on to allocate much lets the other threads call loam_shared_pool_trim before it forks, or forks before it
- * has threads.
+ * The child of a fork has the pool, and the forking thread's magazines, as they were. The blocks in
+ * the magazines of other threads, which the child does not have, are lost to it: they count as free
+ * and are never handed out, up to three batches for each such thread and pool.
+ * loam_shared_pool_deinit gives their memory back. A program whose children go on to allocate much
+ * lets the other threads call loam_shared_pool_trim before it forks, or forks before it has
+ * threads.
  *
  * A thread that ends returns its magazines. A pool may end while other threads still have magazines of it: serial
  * numbers tell them that these are void. A checked, hardened or watched one has no magazines: all is under its lock. */

@@ -1,5 +1,6 @@
-/* loam/pool.hpp: the pool for C++: blocks and objects by RAII, memory resources, an allocator for node containers,
- * and operators new and delete of a class (loam/pool.h; the last are in loam/pooled.hpp).
+/* loam/pool.hpp: the pool for C++: blocks and objects by RAII, memory resources, an allocator for
+ * node containers, and operators new and delete of a class (loam/pool.h; the last are in
+ * loam/pooled.hpp).
  *
  *     loam::pool packets(1500);                         // blocks of 1500 bytes
  *     loam::pool_of<std::string> names;                 // its end destroys no object by itself
@@ -16,9 +17,10 @@
  *     delete new Shape;
  *     delete new Point;
  *
- * Choose pool_of for objects that you name, an allocator or resource for containers of nodes, pooled or LOAM_POOLED for
- * a class whose users are not to know. None of them can be moved or serves arrays from its blocks. Any thread may use
- * pooled classes, shared_pool and shared_pool_resource at any time; one thread at a time uses the others.
+ * Choose pool_of for objects that you name, an allocator or resource for containers of nodes,
+ * pooled or LOAM_POOLED for a class whose users are not to know. None of them can be moved or
+ * serves arrays from its blocks. Any thread may use pooled classes, shared_pool and
+ * shared_pool_resource at any time; one thread at a time uses the others.
  *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors of yours.
  */
@@ -99,16 +101,16 @@ inline loam_pool_options pool_options_for(std::size_t align, loam_pool_options o
 
 } // namespace detail
 
-/* Objects of one type. Memory of those still alive when it ends goes back without their destructors: object_pool runs
- * them. */
+/* Objects of one type. Memory of those still alive when it ends goes back without their
+ * destructors: object_pool runs them. */
 template <typename T> class pool_of {
   public:
     explicit pool_of(const loam_pool_options &options = {}, loam_source *source = nullptr,
                      detail::checks checks = LOAM_CHECKS_)
         : pool_(sizeof(T), detail::pool_options_for(alignof(T), options), source, checks) {}
 
-    /* A T made of args: make(args...). std::bad_alloc iff there is no memory. What T's constructor throws passes
-     * through, and the block is free again. */
+    /* A T made of args: make(args...). std::bad_alloc iff there is no memory. What T's constructor
+     * throws passes through, and the block is free again. */
 #define LOAM_FORM_(n) \
     template <typename Made = T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
@@ -148,8 +150,8 @@ template <typename T> class pool_of {
     bool owns(const void *p) const noexcept { return pool_.owns(p); }
     /* All objects are gone, without their destructors. */
     void reset() noexcept { pool_.reset(); }
-    /* Destroys every object, in no particular order. No destructor may use the pool, and each block in use must have an
-     * object in it. Returns how many these were. Takes time by the blocks. */
+    /* Destroys every object, in no particular order. No destructor may use the pool, and each block
+     * in use must have an object in it. Returns how many these were. Takes time by the blocks. */
     std::size_t destroy_all() noexcept {
         return loam_pool_visit(
             pool_.get(),
@@ -187,8 +189,8 @@ template <typename T> class object_pool : public pool_of<T> {
     }
 };
 
-/* Blocks of one size for std::pmr: what is larger, or aligned to more, goes upstream. One thread at a time. Reports of
- * a checked pool name the line where the resource was made. */
+/* Blocks of one size for std::pmr: what is larger, or aligned to more, goes upstream. One thread at
+ * a time. Reports of a checked pool name the line where the resource was made. */
 class pool_resource final : public std::pmr::memory_resource {
   public:
     explicit pool_resource(std::size_t block_bytes, const loam_pool_options &options = {},
@@ -224,8 +226,8 @@ class pool_resource final : public std::pmr::memory_resource {
     detail::place at_;
 };
 
-/* Blocks of one size for many threads, each of which keeps some at hand (loam_shared_pool). It cannot be copied or
- * moved. Any thread may use it until its end, which one thread calls alone. */
+/* Blocks of one size for many threads, each of which keeps some at hand (loam_shared_pool). It
+ * cannot be copied or moved. Any thread may use it until its end, which one thread calls alone. */
 class shared_pool {
   public:
     /* std::bad_alloc iff loam_shared_pool_init fails, for whatever reason. */
@@ -328,7 +330,8 @@ class node_pools {
     }
 
   private:
-    /* The pool lies in its own first chunk. Chunks double, so that many nodes cost no more than with larger ones. */
+    /* The pool lies in its own first chunk. Chunks double, so that many nodes cost no more than
+     * with larger ones. */
     loam_pool *of(std::size_t bytes) {
         std::size_t i = (bytes + kStep - 1) / kStep - 1;
         if (LOAM_UNLIKELY(pools_[i] == nullptr)) pools_[i] = made(i);
@@ -350,11 +353,12 @@ class node_pools {
 
 /* For containers that allocate nodes one by one (list, map, set, forward_list, shared_ptr's control block):
  * single objects of up to 256 bytes from pools, one for each 16 bytes of size, arrays (buckets) from operator new.
- * Copies of an allocator share their pools, which end with the last of them; so does a copy of a container. Each
- * container that is made without an allocator has pools of its own: a map with 3 nodes holds about 1 KiB. As with
- * std::pmr, a container keeps its allocator for life: assignment copies or moves the elements, and containers may be
- * swapped only if their allocators are equal. One thread at a time uses all containers that share pools. Checks is for
- * LOAM_CHECKED: it is another type in a file with it. */
+ * Copies of an allocator share their pools, which end with the last of them; so does a copy of a
+ * container. Each container that is made without an allocator has pools of its own: a map with 3
+ * nodes holds about 1 KiB. As with std::pmr, a container keeps its allocator for life: assignment
+ * copies or moves the elements, and containers may be swapped only if their allocators are equal.
+ * One thread at a time uses all containers that share pools. Checks is for LOAM_CHECKED: it is
+ * another type in a file with it. */
 template <typename T, typename Checks = detail::checks_of_file> class pool_allocator {
   public:
     using value_type = T;

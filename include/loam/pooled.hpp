@@ -9,8 +9,9 @@
  *     delete new Point;
  *     loam::class_pool<Shape>::trim();                  // gives memory back that no Shape uses
  *
- * Choose it for a class of which many objects come and go one by one, and whose users are not to know. Arrays are not
- * from the pool. Choose loam::pool_of (loam/pool.hpp) where one owner has all objects, and they end with it.
+ * Choose it for a class of which many objects come and go one by one, and whose users are not to
+ * know. Arrays are not from the pool. Choose loam::pool_of (loam/pool.hpp) where one owner has all
+ * objects, and they end with it.
  *
  *   new T ──> sizes and alignments that fit a block: the pool of the class ── none left ──> new handler, std::bad_alloc
  *         ──> all else, and what most_blocks does not allow: ::operator new
@@ -18,8 +19,8 @@
  * Fork: the child has all objects. Free blocks in the magazines of other threads are lost to it, as
  * loam_shared_pool in loam/pool.h says.
  *
- * Invariant: delete gives an object to where new took it from, whichever module of the process calls it; checked by
- * tests/family/class_pool_test.cc.
+ * Invariant: delete gives an object to where new took it from, whichever module of the process
+ * calls it; checked by tests/family/class_pool_test.cc.
  */
 #ifndef LOAM_POOLED_HPP
 #define LOAM_POOLED_HPP
@@ -37,7 +38,8 @@ namespace loam {
 
 namespace detail {
 
-/* The name of T, as the compiler writes it: "Shape" of "... [with T = Shape]". The same in all modules. */
+/* The name of T, as the compiler writes it: "Shape" of "... [with T = Shape]". The same in all
+ * modules. */
 template <typename T> const char *class_name(std::size_t *bytes) noexcept {
     const char *text = __PRETTY_FUNCTION__;
     const char *at = std::strstr(text, "T = ");
@@ -67,17 +69,19 @@ inline void global_delete(void *p, std::size_t align) noexcept {
         ::operator delete(p);
 }
 
-/* In C++ what a constructor of an aligned object throws looks for a delete of the same parameters as new has, without a
- * size. Such a delete would be taken for every other object too, were it not for this parameter. */
+/* In C++ what a constructor of an aligned object throws looks for a delete of the same parameters
+ * as new has, without a size. Such a delete would be taken for every other object too, were it not
+ * for this parameter. */
 struct class_pool_tag {};
 
-/* The pool of a class, for any thread and any module of the process, made at its first use (loam/class_pool.h). It is
- * never taken down: objects may be deleted by destructors of static ones.
+/* The pool of a class, for any thread and any module of the process, made at its first use
+ * (loam/class_pool.h). It is never taken down: objects may be deleted by destructors of static
+ * ones.
  *
- * Where an object is from is decided by its size and alignment alone where the pool has no limit: such a pool that has
- * no memory left is std::bad_alloc. With a limit an object of that size may be from operator new, and its address
- * tells. An align of 1 is that of a plain new: the object may need as much as its size is a multiple of, but no more
- * than what a plain operator new gives. */
+ * Where an object is from is decided by its size and alignment alone where the pool has no limit:
+ * such a pool that has no memory left is std::bad_alloc. With a limit an object of that size may be
+ * from operator new, and its address tells. An align of 1 is that of a plain new: the object may
+ * need as much as its size is a multiple of, but no more than what a plain operator new gives. */
 template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost>
 struct class_pool {
     static_assert(kBlock >= sizeof(T), "a block of LOAM_POOLED_BLOCKS is smaller than its class");
@@ -184,8 +188,8 @@ loam_shared_pool *class_pool<T, kBlock, kTolerance, kMost>::found;
 
 /* The pool of a pooled class T, seen as a whole. Any thread. */
 template <typename T> struct class_pool {
-    /* Gives back what loam_shared_pool_trim gives back of it; returns the number of bytes. (loam_class_pools_trim()
-     * does so for all pooled classes.) */
+    /* Gives back what loam_shared_pool_trim gives back of it; returns the number of bytes.
+     * (loam_class_pools_trim() does so for all pooled classes.) */
     static std::size_t trim() noexcept {
         loam_shared_pool *pool = get();
         return pool != nullptr ? loam_shared_pool_trim(pool) : 0;
@@ -208,15 +212,18 @@ template <typename T> struct class_pool {
     static loam_shared_pool *get() noexcept { return T::loam_class_pool_(); }
 };
 
-/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no limit), and so do
- * those of classes derived from it that are no larger and for which a block is too large by at most tolerance per
- * cent. What is larger or more aligned, and arrays, use the global operators; so does what finds most_blocks in use.
- * Without a limit, new asks the program's new handler for as long as the pool has no memory, and is std::bad_alloc
- * otherwise. new (std::nothrow), placement new and all forms of arrays work. Derived classes that are deleted by a
- * pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where an object is from.
+/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no
+ * limit), and so do those of classes derived from it that are no larger and for which a block is
+ * too large by at most tolerance per cent. What is larger or more aligned, and arrays, use the
+ * global operators; so does what finds most_blocks in use. Without a limit, new asks the program's
+ * new handler for as long as the pool has no memory, and is std::bad_alloc otherwise. new
+ * (std::nothrow), placement new and all forms of arrays work. Derived classes that are deleted by a
+ * pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where
+ * an object is from.
  *
- * A block must be as large as the class: this is checked at compile time. The pool is that of loam/class_pool.h, with
- * the class's name: all modules of a process share it, and loam::class_pool<Class> trims and measures it.
+ * A block must be as large as the class: this is checked at compile time. The pool is that of
+ * loam/class_pool.h, with the class's name: all modules of a process share it, and
+ * loam::class_pool<Class> trims and measures it.
  *
  * Members that follow the macro are public. Derive from loam::pooled where they are not to be. */
 #define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks) \
@@ -224,7 +231,8 @@ template <typename T> struct class_pool {
     LOAM_POOLED_OPERATORS_( \
         Class, (::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>))
 
-/* The pool's type stands in brackets: it has commas. (No macro of a program can have these names.) */
+/* The pool's type stands in brackets: it has commas. (No macro of a program can have these names.)
+ * */
 #define LOAM_POOLED_TYPE_(...) __VA_ARGS__
 #define LOAM_POOLED_OPERATORS_(Class, Pool) \
     static ::loam_shared_pool *loam_class_pool_() noexcept { \
@@ -273,7 +281,8 @@ template <typename T> struct class_pool {
 /* The same with blocks for exactly this class, as many as it takes. */
 #define LOAM_POOLED(Class) LOAM_POOLED_BLOCKS(Class, sizeof(Class), 0, 0)
 
-/* A base class that does what LOAM_POOLED_BLOCKS does, and leaves the access of the class's members as it is:
+/* A base class that does what LOAM_POOLED_BLOCKS does, and leaves the access of the class's members
+ * as it is:
  *
  *     class Shape : public loam::pooled<Shape> { int secret; };
  *

@@ -13,11 +13,13 @@
  *
  * It works like a stack where it can: freeing the last object moves `at` back, growing the last one moves
  * it on, and a chunk that became empty goes back, with the one before it current again where it was left.
- * Everything else that is freed is kept in lists by size and serves later requests before another chunk is taken;
- * neighbours are joined from time to time, and chunks of which all is free go back. So a region whose objects come and
- * go holds at most about twice what is live, and a chunk, whatever their order and sizes (docs/decisions/0047). What it
- * cannot use again: the gap that alignment leaves before an object, and, until it is rewound, memory older than a mark.
- * Objects of more than large_bytes have a chunk of their own and go back to the source as soon as they are freed.
+ * Everything else that is freed is kept in lists by size and serves later requests before another
+ * chunk is taken; neighbours are joined from time to time, and chunks of which all is free go back.
+ * So a region whose objects come and go holds at most about twice what is live, and a chunk,
+ * whatever their order and sizes (docs/decisions/0047). What it cannot use again: the gap that
+ * alignment leaves before an object, and, until it is rewound, memory older than a mark. Objects of
+ * more than large_bytes have a chunk of their own and go back to the source as soon as they are
+ * freed.
  *
  * Alignment: an object is aligned, and its size rounded up, to the alignment it is asked for with: 16 by
  * plain alloc. free, realloc and extend must be told the same size and alignment (the plain ones: 16), as
@@ -160,11 +162,12 @@ LOAM_INLINE void *loam_region_create_object(loam_source *source, const loam_regi
 LOAM_API LOAM_NODISCARD loam_region *
 loam_region_create_child(loam_region *parent, const loam_region_options *options) LOAM_NOEXCEPT;
 
-/* Moves a region of create, create_child or create_object, with its objects and children, to another parent, or to none
- * (NULL: the caller destroys it). From then on it ends with that parent, or when that is reset or rewound to a mark
- * from before this call. Its memory stays in place, and its source's, which has to outlive it. 0; -EINVAL iff parent is
- * the child itself or below it, or the child lives in the caller's storage; -ENOMEM iff parent has no memory. Nothing
- * has changed after an error. Takes time by how deep parent lies below others. */
+/* Moves a region of create, create_child or create_object, with its objects and children, to
+ * another parent, or to none (NULL: the caller destroys it). From then on it ends with that parent,
+ * or when that is reset or rewound to a mark from before this call. Its memory stays in place, and
+ * its source's, which has to outlive it. 0; -EINVAL iff parent is the child itself or below it, or
+ * the child lives in the caller's storage; -ENOMEM iff parent has no memory. Nothing has changed
+ * after an error. Takes time by how deep parent lies below others. */
 LOAM_API LOAM_NODISCARD int loam_region_set_parent(loam_region *child,
                                                    loam_region *parent) LOAM_NOEXCEPT;
 
@@ -287,9 +290,9 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_array_at(loam_region 
     ((T *)loam_region_array_at(region, count, sizeof(T), __alignof__(T), LOAM_HERE))
 
 /* Gives back an object of that size and alignment. The last one not yet freed makes room at once; one with a
- * chunk of its own goes back to the source; the memory of another serves later requests of any size, once the room is
- * used up or most of the region is free. (Less than a pointer's size is lost until reset.) NULL is fine. Six to eight
- * instructions for the last one. */
+ * chunk of its own goes back to the source; the memory of another serves later requests of any
+ * size, once the room is used up or most of the region is free. (Less than a pointer's size is lost
+ * until reset.) NULL is fine. Six to eight instructions for the last one. */
 LOAM_INLINE void loam_region_free_aligned_at(loam_region *region, void *p, size_t bytes,
                                              size_t align, const char *file, unsigned line) {
     char *at = (char *)p;
@@ -413,7 +416,8 @@ LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark
  * decaying average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
 LOAM_API void loam_region_reset(loam_region *region) LOAM_NOEXCEPT;
 
-/* Gives back chunks that hold no object. Returns their bytes. Takes time by the number of chunks and freed objects. */
+/* Gives back chunks that hold no object. Returns their bytes. Takes time by the number of chunks
+ * and freed objects. */
 LOAM_API size_t loam_region_trim(loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Cleanups ---- */
@@ -433,8 +437,8 @@ LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanu
  * and large objects. */
 LOAM_API bool loam_region_contains(const loam_region *region, const void *p) LOAM_NOEXCEPT;
 
-/* A snapshot; used_bytes counts as used what was freed before a mark, or in a checked region. Takes time by the number
- * of chunks and large objects, of a checked region by that of all objects. */
+/* A snapshot; used_bytes counts as used what was freed before a mark, or in a checked region. Takes
+ * time by the number of chunks and large objects, of a checked region by that of all objects. */
 LOAM_API void loam_region_usage(const loam_region *region, loam_usage *usage) LOAM_NOEXCEPT;
 
 /* Walks all invariants, and a checked region's guards; false after a report. Takes time by chunks, large objects and
@@ -465,11 +469,12 @@ LOAM_API LOAM_NODISCARD char *loam_region_sprintf_at(loam_region *region, const 
     __attribute__((__format__(__printf__, 4, 5)));
 #define loam_region_sprintf(region, ...) loam_region_sprintf_at(region, LOAM_HERE, __VA_ARGS__)
 
-/* Appends to a string: text is one of this region's strdup, strndup, sprintf or appendf, as long as that made it, and
- * ends where the return value is another; NULL begins one. *length, unless length is NULL, is its length without the
- * zero, and the new one's afterwards; without it, the text's end is searched. No argument may point into text. In place
- * where text is the region's last object or has room, with twice the room where it moves: appending byte by byte takes
- * constant time each on average. NULL iff there is no memory or the format is bad; text and *length are as they were
+/* Appends to a string: text is one of this region's strdup, strndup, sprintf or appendf, as long as
+ * that made it, and ends where the return value is another; NULL begins one. *length, unless length
+ * is NULL, is its length without the zero, and the new one's afterwards; without it, the text's end
+ * is searched. No argument may point into text. In place where text is the region's last object or
+ * has room, with twice the room where it moves: appending byte by byte takes constant time each on
+ * average. NULL iff there is no memory or the format is bad; text and *length are as they were
  * then. */
 LOAM_API LOAM_NODISCARD char *
 loam_region_appendf_at(loam_region *region, char *text, size_t *length, const char *file,

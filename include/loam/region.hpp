@@ -71,9 +71,10 @@ template <typename T, typename... Args>
 
 } // namespace detail
 
-/* A T in the region, made of args: region_make<T>(region, args...). Its destructor, if it does anything, runs when
- * the region ends, is reset or rewound to before this: after those of objects that were made later. std::bad_alloc iff
- * there is no memory; what T's constructor throws passes through. Nothing is left behind then. */
+/* A T in the region, made of args: region_make<T>(region, args...). Its destructor, if it does
+ * anything, runs when the region ends, is reset or rewound to before this: after those of objects
+ * that were made later. std::bad_alloc iff there is no memory; what T's constructor throws passes
+ * through. Nothing is left behind then. */
 #define LOAM_FORM_(n) \
     template <typename T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *region_make(loam_region *region, \
@@ -203,8 +204,8 @@ class scratch {
     loam_scratch scratch_;
 };
 
-/* A region, somebody else's, as a memory resource. What containers give back is used again as loam_region_free says.
- * Reports of a checked region name the line where the resource was made. */
+/* A region, somebody else's, as a memory resource. What containers give back is used again as
+ * loam_region_free says. Reports of a checked region name the line where the resource was made. */
 class region_resource final : public std::pmr::memory_resource {
   public:
     explicit region_resource(loam_region *region, detail::place at = detail::place::here()) noexcept
@@ -230,10 +231,10 @@ class region_resource final : public std::pmr::memory_resource {
     detail::place at_;
 };
 
-/* A region for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
- * allocate from the same region. As with std::pmr, a container keeps its allocator for life: assignment copies or moves
- * the elements into the region of the container that is assigned to, and containers may be swapped only if their
- * allocators are equal. */
+/* A region for containers that take an allocator. Copies of the allocator, and copies of a
+ * container that has it, allocate from the same region. As with std::pmr, a container keeps its
+ * allocator for life: assignment copies or moves the elements into the region of the container that
+ * is assigned to, and containers may be swapped only if their allocators are equal. */
 template <typename T> class region_allocator {
   public:
     using value_type = T;

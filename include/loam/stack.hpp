@@ -142,9 +142,9 @@ class stack_resource final : public std::pmr::memory_resource {
     detail::place at_;
 };
 
-/* A stack for containers that take an allocator. Copies of the allocator, and copies of a container that has it,
- * allocate from the same stack. As with std::pmr, a container
- * keeps its allocator for life: assignment copies or moves the elements, and containers may be swapped only if their
+/* A stack for containers that take an allocator. Copies of the allocator, and copies of a container
+ * that has it, allocate from the same stack. As with std::pmr, a container keeps its allocator for
+ * life: assignment copies or moves the elements, and containers may be swapped only if their
  * allocators are equal. */
 template <typename T> class stack_allocator {
   public:

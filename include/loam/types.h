@@ -23,15 +23,17 @@
 #endif
 
 #define LOAM_API __attribute__((__visibility__("default")))
-/* How code finds the library's thread-local variables: by one load; by a call for a library that was built with
- * -DLOAM_TLS_MODEL=global-dynamic. Its CMake targets and its loam.pc define LOAM_TLS_DYNAMIC as 1. */
+/* How code finds the library's thread-local variables: by one load; by a call for a library that
+ * was built with -DLOAM_TLS_MODEL=global-dynamic. Its CMake targets and its loam.pc define
+ * LOAM_TLS_DYNAMIC as 1. */
 #if defined(LOAM_TLS_DYNAMIC) && LOAM_TLS_DYNAMIC
 #define LOAM_TLS
 #else
 #define LOAM_TLS __attribute__((__tls_model__("initial-exec")))
 #endif
 #define LOAM_NODISCARD __attribute__((__warn_unused_result__))
-/* Attributes have underlines: a program may have macros of the plain names, as override.h has one of malloc. */
+/* Attributes have underlines: a program may have macros of the plain names, as override.h has one
+ * of malloc. */
 #define LOAM_MALLOC __attribute__((__malloc__, __warn_unused_result__))
 #define LOAM_SIZE(arg) __attribute__((__alloc_size__(arg)))
 #define LOAM_SIZES(a, b) __attribute__((__alloc_size__(a, b)))
@@ -46,8 +48,9 @@
 #define LOAM_FREED_BY(release)
 #define LOAM_FREED_BY_SECOND(release)
 #endif
-/* A variable that a header defines without a value, and of which the linker keeps one: a common symbol, or in clang's
- * C++, which has none, an inline variable; before C++17, which has no such variable, a weak one. */
+/* A variable that a header defines without a value, and of which the linker keeps one: a common
+ * symbol, or in clang's C++, which has none, an inline variable; before C++17, which has no such
+ * variable, a weak one. */
 #if defined(__cplusplus) && defined(__clang__) && __cplusplus >= 201703L
 #define LOAM_COMMON inline
 #elif defined(__cplusplus) && defined(__clang__)

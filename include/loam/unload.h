@@ -1,14 +1,15 @@
-/* loam/unload.h: what loam's C++ headers do when a module, such as a plugin, is unloaded; nothing in it is for
- * programs.
+/* loam/unload.h: what loam's C++ headers do when a module, such as a plugin, is unloaded; nothing
+ * in it is for programs.
  *
  *   first use of a class's pool ──> at_unload_add ──> list of the module that the pool lies in
  *   dlclose ──> static objects' destructors ──> unload: each pool of the list leaves
  *
  * A pool that IMPLEMENT_ALLOCATOR makes lies in the module's own memory and stands in lists of the
- * library. No destructor takes it down. Priority 101 makes `unload` run after all destructors of the module. Where the
- * process ends it does nothing, because threads may still run then.
+ * library. No destructor takes it down. Priority 101 makes `unload` run after all destructors of
+ * the module. Where the process ends it does nothing, because threads may still run then.
  *
- * It cannot help where the library itself is inside the module (libloam.a): such a module stays loaded.
+ * It cannot help where the library itself is inside the module (libloam.a): such a module stays
+ * loaded.
  */
 #ifndef LOAM_UNLOAD_H
 #define LOAM_UNLOAD_H

@@ -15,18 +15,19 @@
  *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source, all of it
  *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator stay the program's;
  *                                loam_xmalloc(size), loam_xfree(p), loam_xrealloc(p, size) and loam_xalloc_* serve
- * The first three and XALLOCATOR_OWN_OPTIONS have to be the same in every file that includes this: give them to the
- * compiler. With STATIC_POOLS all files of a program share one array. (A program that clang compiles from C and C++
- * files has two, one for each language.)
+ * The first three and XALLOCATOR_OWN_OPTIONS have to be the same in every file that includes this:
+ * give them to the compiler. With STATIC_POOLS all files of a program share one array. (A program
+ * that clang compiles from C and C++ files has two, one for each language.)
  *
  * Classes are the powers of two from 16 to 4096, 400 (its 396, rounded up to 16) and 768; every block is aligned
  * to 16 and starts where its memory does, without a word in front. Larger requests go to the source one by one,
  * with STATIC_POOLS they are NULL.
  *
  * In C++ each file that includes this has a static object of one byte, before the file's own static objects. The
- * first of all such to be made starts the allocator. Used earlier than that, it starts by itself. The last to go gives
- * unused memory back, and ends nothing: the file may be a plugin's, and the program that closes the plugin may have
- * blocks, and threads that use them. Only xalloc_destroy ends the allocator.
+ * first of all such to be made starts the allocator. Used earlier than that, it starts by itself.
+ * The last to go gives unused memory back, and ends nothing: the file may be a plugin's, and the
+ * program that closes the plugin may have blocks, and threads that use them. Only xalloc_destroy
+ * ends the allocator.
  *
  * Fork: the child has all blocks in use. Free blocks in the lists of other threads are lost to it,
  * at most two batches for each thread and class, unless these threads have called
@@ -123,7 +124,8 @@ static inline void xalloc_stats(void) { loam_xalloc_stats(loam_xalloc_to_stdout_
 /* Starts it, unless it is started: before there are threads, in C. Not needed but where memory has to be there
  * from the first, or locks want their init. */
 static inline void xalloc_init(void) { loam_xalloc_init(); }
-/* Gives all memory back, objects in use too. No other thread may be using it, nor a plugin. xmalloc starts it anew. */
+/* Gives all memory back, objects in use too. No other thread may be using it, nor a plugin. xmalloc
+ * starts it anew. */
 static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 
 #endif /* XALLOCATOR_NO_SHORT_NAMES */
@@ -206,9 +208,9 @@ struct xalloc_file {
  *   static pool   Allocator(size, objects, memory): in the caller's objects * size bytes (size rounded up to a
  *                 pointer; checks take their room out of it: fewer objects then. So does memory that is aligned to less
  *                 than the blocks)
- * align is that of the blocks, a power of two; 0 selects the largest up to 16 that divides the size.
- * Its memory is set up at the first Allocate, so that it can be used before its constructor has run if it is static.
- * One thread at a time. */
+ * align is that of the blocks, a power of two; 0 selects the largest up to 16 that divides the
+ * size. Its memory is set up at the first Allocate, so that it can be used before its constructor
+ * has run if it is static. One thread at a time. */
 class Allocator {
   public:
     constexpr explicit Allocator(std::size_t size, unsigned objects = 0, char *memory = nullptr,
@@ -222,8 +224,8 @@ class Allocator {
     Allocator(const Allocator &) = delete;
     Allocator &operator=(const Allocator &) = delete;
 
-    /* A block, for up to the size that was given, at its alignment. NULL iff size is larger, the pool is exhausted, or
-     * there is no memory. */
+    /* A block, for up to the size that was given, at its alignment. NULL iff size is larger, the
+     * pool is exhausted, or there is no memory. */
     [[nodiscard]] void *Allocate(std::size_t size, const char *file = __builtin_FILE(),
                                  unsigned line = __builtin_LINE()) noexcept {
         if (LOAM_UNLIKELY(size > size_ || (!started_ && !start()))) return nullptr;
@@ -290,8 +292,8 @@ class Allocator {
     bool started_ = false;
 };
 
-/* A static pool that has its memory within itself: N objects of type T. Checks is for LOAM_CHECKED: it is another type
- * in a file with it, with room for tags and guards. */
+/* A static pool that has its memory within itself: N objects of type T. Checks is for LOAM_CHECKED:
+ * it is another type in a file with it, with room for tags and guards. */
 template <typename T, unsigned N, typename Checks = detail::checks_of_file>
 class AllocatorPool : public Allocator {
   public:
@@ -311,9 +313,10 @@ class AllocatorPool : public Allocator {
 
 namespace detail {
 
-/* No destructor ends it: objects of a class may be deleted by destructors of any static ones. Blocks are aligned to 64
- * as far as their size is a multiple of it, so that classes derived from theirs find what they need. align 0 selects
- * the largest alignment that a class of that size can have, up to a page. */
+/* No destructor ends it: objects of a class may be deleted by destructors of any static ones.
+ * Blocks are aligned to 64 as far as their size is a multiple of it, so that classes derived from
+ * theirs find what they need. align 0 selects the largest alignment that a class of that size can
+ * have, up to a page. */
 struct class_allocator {
     constexpr class_allocator(std::size_t size, unsigned objects, char *memory, const char *name,
                               std::size_t align = 0, checks own = LOAM_CHECKS_) noexcept
@@ -323,8 +326,9 @@ struct class_allocator {
                     own) {}
     ~class_allocator() {}
 
-    /* nullptr where size is larger than the class, or there is no memory. What is aligned to more than the blocks is
-     * not from them, but from operator new, where there is one: align is the same when it is freed. */
+    /* nullptr where size is larger than the class, or there is no memory. What is aligned to more
+     * than the blocks is not from them, but from operator new, where there is one: align is the
+     * same when it is freed. */
     void *loam_take_(std::size_t size, std::size_t align, const char *file,
                      unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Allocate(size, file, line);
@@ -382,9 +386,10 @@ struct class_allocator_end {
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
- * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived
- * from it that is larger needs its own: new is std::bad_alloc otherwise, and new (std::nothrow) nullptr. Arrays use the
- * global operators. One thread at a time. Members that follow the macro are private. */
+ * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is.
+ * A class derived from it that is larger needs its own: new is std::bad_alloc otherwise, and new
+ * (std::nothrow) nullptr. Arrays use the global operators. One thread at a time. Members that
+ * follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \
@@ -427,8 +432,8 @@ struct class_allocator_end {
                                                            #Class, alignof(Class)); \
     static ::loam::detail::class_allocator_end LOAM_CLASS_END_(__COUNTER__)(Class::allocator());
 
-/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and std::nothrow ones too, are
- * xmalloc and xfree. Members that follow the macro are public. */
+/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and
+ * std::nothrow ones too, are xmalloc and xfree. Members that follow the macro are public. */
 #define XALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \

@@ -37,8 +37,9 @@
 #define LM_PREFETCH(address) __builtin_prefetch(address)
 
 /* Initial-exec: one load finds the variable, no call, no lazy allocation; its price is a few bytes
- * of static TLS, which a library opened late can still get. A build with -DLOAM_TLS_MODEL=global-dynamic
- * needs none: a call finds the variable, and the first call of a thread allocates. */
+ * of static TLS, which a library opened late can still get. A build with
+ * -DLOAM_TLS_MODEL=global-dynamic needs none: a call finds the variable, and the first call of a
+ * thread allocates. */
 #if LOAM_TLS_DYNAMIC
 #define LM_TLS __thread
 #else

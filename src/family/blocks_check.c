@@ -91,8 +91,9 @@ static bool wrong(const loam_blocks *blocks, const loam_blocks_class *class, con
     return false;
 }
 
-/* Slabs of a class as a binary tree, so that no check takes blocks times slabs: on which side of another a slab lies
- * tells one bit of its address after the other. Returns where it is, or would be. */
+/* Slabs of a class as a binary tree, so that no check takes blocks times slabs: on which side of
+ * another a slab lies tells one bit of its address after the other. Returns where it is, or would
+ * be. */
 static loam_blocks_slab **place_of(loam_blocks_slab **tree, const loam_blocks_slab *slab) {
     uintptr_t bits = (uintptr_t)slab / LOAM_BLOCKS_SLAB_BYTES;
     for (; *tree != NULL && *tree != slab; bits /= 2) tree = &(*tree)->sides[bits % 2];
@@ -109,7 +110,8 @@ static loam_blocks_slab *tree_of(const loam_blocks *blocks, const loam_blocks_cl
     return tree;
 }
 
-/* Whether it is where a block of that class, with slabs in that tree, can be and has been carved. */
+/* Whether it is where a block of that class, with slabs in that tree, can be and has been carved.
+ * */
 static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
                      loam_blocks_slab *tree, const void *block) {
     const char *at = (const char *)block;

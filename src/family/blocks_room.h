@@ -32,8 +32,8 @@ typedef struct loam_blocks_class {
     char *fresh, *end; /* not yet carved: of the newest slab, or of a fixed instance's range */
     union {
         loam_blocks_slab *slabs; /* not fixed: newest first */
-        /* fixed and checked: a bit for each block whose last bytes are a note of the object's size. NULL: every block
-         * has a note. live: no block has one. */
+        /* fixed and checked: a bit for each block whose last bytes are a note of the object's size.
+         * NULL: every block has a note. live: no block has one. */
         uint8_t *noted;
     };
     union {
@@ -113,9 +113,11 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class);
 /* A large object; align up to 64 KiB. NULL iff there is no memory. */
 void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align);
 void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab);
-/* If checked: a large object has been freed. Its memory is kept for a while, so that later writes to it are found. */
+/* If checked: a large object has been freed. Its memory is kept for a while, so that later writes
+ * to it are found. */
 void lm_blocks_large_bury(loam_blocks *blocks, loam_blocks_slab *slab, const loam_tag *tag);
-/* Whether the memory kept by lm_blocks_large_bury is as the objects left it; false after a report. */
+/* Whether the memory kept by lm_blocks_large_bury is as the objects left it; false after a report.
+ * */
 bool lm_blocks_large_gone_good(const loam_blocks *blocks);
 /* All of that memory goes back to the source. Returns whether there was some. */
 bool lm_blocks_large_drop(loam_blocks *blocks);
@@ -159,17 +161,20 @@ size_t lm_blocks_fixed_size(const loam_blocks *blocks, const loam_blocks_class *
 /* If checked: a live object has so many bytes now. false iff its block is too small. */
 bool lm_blocks_fixed_resize(const loam_blocks *blocks, loam_blocks_class *class, void *block,
                             size_t bytes);
-/* If checked: whether the guards of the block, and the end of the one before it, are whole; false after a report. */
+/* If checked: whether the guards of the block, and the end of the one before it, are whole; false
+ * after a report. */
 bool lm_blocks_fixed_whole(const loam_blocks *blocks, const loam_blocks_class *class,
                            const void *block, const char *file, unsigned line);
-/* If checked: whether a free block has not been written to, from byte `from` on; false after a report. */
+/* If checked: whether a free block has not been written to, from byte `from` on; false after a
+ * report. */
 bool lm_blocks_fixed_dead(const loam_blocks *blocks, const loam_blocks_class *class,
                           const void *block, size_t from);
-/* If checked: whether the link in a free block, its first word, leads to a free block or nowhere; false after a
- * report. */
+/* If checked: whether the link in a free block, its first word, leads to a free block or nowhere;
+ * false after a report. */
 bool lm_blocks_fixed_link(const loam_blocks *blocks, const loam_blocks_class *class,
                           const void *block);
-/* If checked: all blocks that have been handed out, and those of before a reset. false after a report. */
+/* If checked: all blocks that have been handed out, and those of before a reset. false after a
+ * report. */
 bool lm_blocks_fixed_check(const loam_blocks *blocks, const loam_blocks_class *class);
 /* All blocks are free, and as if never used. */
 void lm_blocks_fixed_reset(const loam_blocks *blocks, loam_blocks_class *class);
@@ -185,7 +190,8 @@ LM_INLINE const loam_tag *dead_tag(const void *block) {
 
 /* ---- blocks_check.c ---- */
 
-/* Guards of a checked instance's objects, and bytes of those that are free. false after a report. */
+/* Guards of a checked instance's objects, and bytes of those that are free. false after a report.
+ * */
 bool lm_blocks_check_objects(const loam_blocks *blocks);
 
 extern const loam_kind lm_blocks_kind;

@@ -38,9 +38,10 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
 
 /* ---- Slabs ---- */
 
-/* What does not fill a block is put before the first one, more of it in each slab, so that the blocks of many slabs do
- * not meet in a few sets of the processor's caches (Bonwick's slab colouring). In steps of two cache lines, so that
- * alignments up to that stay what they are; blocks with a higher one have no colour. */
+/* What does not fill a block is put before the first one, more of it in each slab, so that the
+ * blocks of many slabs do not meet in a few sets of the processor's caches (Bonwick's slab
+ * colouring). In steps of two cache lines, so that alignments up to that stay what they are; blocks
+ * with a higher one have no colour. */
 static uint32_t colour_next(loam_blocks_class *class) {
     uint32_t colour = class->colour, step = LOAM_BLOCKS_FIRST;
     size_t room = LOAM_BLOCKS_SLAB_BYTES - class->first - slab_blocks(class) * class->stride;

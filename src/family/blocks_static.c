@@ -8,9 +8,10 @@
  *
  *   checked   │ object │ 0xE7 ... │ note: 4 bytes │        the note: the object's size, mixed with its place
  *
- * Each class has exactly the blocks that it was made for. So a checked instance has guards of its own only where its
- * memory has room for 16 bytes more a block. Otherwise what an object leaves of its block is its guard, a second bit
- * for each block says whether there is one, and where memory has no room for that either, live bits are all.
+ * Each class has exactly the blocks that it was made for. So a checked instance has guards of its
+ * own only where its memory has room for 16 bytes more a block. Otherwise what an object leaves of
+ * its block is its guard, a second bit for each block says whether there is one, and where memory
+ * has no room for that either, live bits are all.
  */
 #include "family/blocks_room.h"
 
@@ -26,8 +27,9 @@ enum {
 /* What is done to check: without room for guards, guards in what is left, guards of their own. */
 typedef enum care { LIVE_BITS, NOTES, GUARDS } care_t;
 
-/* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class of 8 bytes itself
- * gets one, unless threads have caches: their lists need two words of each block. */
+/* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class
+ * of 8 bytes itself gets one, unless threads have caches: their lists need two words of each block.
+ * */
 static const uint32_t default_classes[] = {8,   16,  32,  64,   128,  256,
                                            396, 512, 768, 1024, 2048, 4096};
 
@@ -290,7 +292,8 @@ static void note(loam_blocks_class *class, void *block, size_t bytes) {
 
 typedef enum state { WHOLE, OVERFLOW, UNDERFLOW } state_t;
 
-/* Whether the guards are whole, or were written to from the object before them or from the block behind. */
+/* Whether the guards are whole, or were written to from the object before them or from the block
+ * behind. */
 static state_t state_of(const loam_blocks_class *class, const void *block, size_t *bytes,
                         size_t *at) {
     const char *end = end_of(class, block), *last = end - NOTE_BYTES;

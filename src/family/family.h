@@ -38,11 +38,12 @@ typedef struct loam_kind {
 /* Sets *entry up, and puts it into the list iff it has a name or `checked`. name may be NULL; it is not copied. */
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked);
 void lm_entry_deinit(loam_entry *entry);
-/* Ends a checked allocator that leaves a tombstone: its kind and name stay for reports. The name is copied to `name`,
- * of `bytes` bytes, because the program's text may be gone by then. */
+/* Ends a checked allocator that leaves a tombstone: its kind and name stay for reports. The name is
+ * copied to `name`, of `bytes` bytes, because the program's text may be gone by then. */
 void lm_entry_bury(loam_entry *entry, char *name, size_t bytes);
-/* A checked allocator that lived in memory of its source has ended; its tombstone is `bytes` bytes at `stone`. true iff
- * that memory is kept for a while, so that the tombstone can be read; false: it is to be put back. */
+/* A checked allocator that lived in memory of its source has ended; its tombstone is `bytes` bytes
+ * at `stone`. true iff that memory is kept for a while, so that the tombstone can be read; false:
+ * it is to be put back. */
 bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const void *stone,
                    size_t bytes);
 /* Reports a call of an allocator that has ended; file may be NULL. Returns true. */
@@ -72,9 +73,9 @@ LM_INLINE loam_source *lm_default_source(void) {
 #endif
 }
 
-/* Whether a source may have so many bytes at that alignment, now or later: false for a buffer that is too short, a
- * limit that is too low, and what stands on these. What is no source of loam's is believed, but for contiguous ones,
- * which are tried. */
+/* Whether a source may have so many bytes at that alignment, now or later: false for a buffer that
+ * is too short, a limit that is too low, and what stands on these. What is no source of loam's is
+ * believed, but for contiguous ones, which are tried. */
 bool lm_source_may(loam_source *source, size_t bytes, size_t align);
 
 /* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL where there was no
@@ -130,7 +131,8 @@ void lm_meter_drop(const loam_entry *entry);
 void lm_meter_over(const loam_entry *entry);
 #endif
 
-/* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks; ThreadSanitizer sees who has them (tool.c) ---- */
+/* ---- Tools: AddressSanitizer and Valgrind see objects, not chunks; ThreadSanitizer sees who has
+ * them (tool.c) ---- */
 
 /* Set by the first question: asking Valgrind takes as long as an allocation. */
 enum { LM_TOOL_UNKNOWN, LM_TOOL_NONE, LM_TOOL_SOME };
@@ -166,9 +168,9 @@ LM_INLINE void lm_tool_show(const void *p, size_t bytes) {
 void lm_tool_give_now(const void *p, size_t bytes);
 void lm_tool_take_now(const void *p, size_t bytes);
 
-/* The calling thread gives [p, p+bytes) up; some thread, perhaps another, takes memory in there. ThreadSanitizer sees
- * no lock of a library that was not compiled with it: so whatever happened before the give happens before what follows
- * the take. Nothing happens where no tool watches. */
+/* The calling thread gives [p, p+bytes) up; some thread, perhaps another, takes memory in there.
+ * ThreadSanitizer sees no lock of a library that was not compiled with it: so whatever happened
+ * before the give happens before what follows the take. Nothing happens where no tool watches. */
 LM_INLINE void lm_tool_give(const void *p, size_t bytes) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_give_now(p, bytes);
 }
@@ -194,9 +196,9 @@ LM_INLINE void lm_tool_resume(void) {
 
 enum { LM_GUARD_BYTES = 16 };
 
-/* What fills guards, new objects and freed ones. The guard byte must not be the heap's fence byte (0xFB, heap/fence.c):
- * a guard may end where a chunk ends, and the debug build's free of the heap's next object reads eight fence bytes
- * there as the mark of an underflow. */
+/* What fills guards, new objects and freed ones. The guard byte must not be the heap's fence byte
+ * (0xFB, heap/fence.c): a guard may end where a chunk ends, and the debug build's free of the
+ * heap's next object reads eight fence bytes there as the mark of an underflow. */
 enum { LM_GUARD_BYTE = 0xE7, LM_FRESH_BYTE = 0xA5, LM_DEAD_BYTE = 0xDD };
 
 typedef struct loam_tag {
@@ -229,8 +231,8 @@ void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t 
  * free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line);
-/* Finds the tag as lm_guard_find does, and returns it after a report on broken guards as well: for frees that must
- * count. */
+/* Finds the tag as lm_guard_find does, and returns it after a report on broken guards as well: for
+ * frees that must count. */
 loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, const char *doing,
                                const char *file, unsigned line);
 
@@ -241,8 +243,8 @@ void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigne
 /* All live objects are gone at once (reset, destroy): poisons them. */
 void lm_guard_drop_all(loam_entry *owner);
 
-/* One line for each live object, at most `most` lines, and one on how many more there are. Returns how many there
- * are. */
+/* One line for each live object, at most `most` lines, and one on how many more there are. Returns
+ * how many there are. */
 size_t lm_guard_leaks(const loam_entry *owner, size_t most);
 enum { LM_LEAKS_MOST = 100 }; /* at an allocator's end */
 
@@ -258,15 +260,16 @@ bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
  *   first ... at          gone ... end        of a chunk that is cut from its start on
  *   │ in use  │ units ──> │ unknown │         a unit: a dead object, tag and guards; or 16 bytes of 0xDD
  *
- * Between `at`, where the next object begins, and `gone` nothing may be written to. All addresses are multiples of 16;
- * `gone` is NULL or not above `at` where nothing is watched. */
+ * Between `at`, where the next object begins, and `gone` nothing may be written to. All addresses
+ * are multiples of 16; `gone` is NULL or not above `at` where nothing is watched. */
 
-/* Objects in [from, to), all of them closed, have ended: fills what is between them. Returns the new `gone`. */
+/* Objects in [from, to), all of them closed, have ended: fills what is between them. Returns the
+ * new `gone`. */
 char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone);
 /* Whether [at, gone) is as it was left. false after a report. */
 bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone);
-/* [at, end) is used from now on, by an object at p or behind it: reports what was written there since. Returns the new
- * `gone`. */
+/* [at, end) is used from now on, by an object at p or behind it: reports what was written there
+ * since. Returns the new `gone`. */
 char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *gone);
 /* The last object has become shorter: [from, to) was its end. Returns the new `gone`. */
 char *lm_gone_cut(char *from, char *to, char *gone);

@@ -218,8 +218,9 @@ static loam_tag *unless_freed(const loam_fifo *fifo, loam_tag *tag, const char *
     return NULL;
 }
 
-/* A free of an object whose guards are broken is refused, but not in a destroyed FIFO: it ends with its last object.
- * Otherwise it would never end, and stay in the registry when the memory that it is in is gone. */
+/* A free of an object whose guards are broken is refused, but not in a destroyed FIFO: it ends with
+ * its last object. Otherwise it would never end, and stay in the registry when the memory that it
+ * is in is gone. */
 loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigned line) {
     loam_tag *tag = lm_load_relaxed(&fifo->dead)
                         ? lm_guard_find_broken(&fifo->entry, p, "free", file, line)

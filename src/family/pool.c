@@ -92,7 +92,8 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
     pool->inner_bytes = inner;
     if ((pool->mode & LM_POOL_HANDLED) != 0) inner += sizeof(uint32_t);
     pool->stride = lm_align_up(inner, align);
-    /* The guard goes on up to the generation: what lay there before must not be taken for the heap's fence. */
+    /* The guard goes on up to the generation: what lay there before must not be taken for the
+     * heap's fence. */
     if ((pool->mode & LM_POOL_CHECKED) != 0 && (pool->mode & LM_POOL_HANDLED) != 0)
         pool->inner_bytes = pool->stride - sizeof(uint32_t);
     if (!buffer && align <= LINE_BYTES && pool->stride % SPREAD_FROM == 0 &&

@@ -60,13 +60,15 @@ void lm_pool_give(loam_pool *pool, void *p, const char *file, unsigned line);
 void *lm_pool_link_get(const loam_pool *pool, const void *block);
 void lm_pool_link_set(const loam_pool *pool, void *block, void *next);
 
-/* Of a checked pool: whether that block was in use before the last reset, and has not been cut again since. */
+/* Of a checked pool: whether that block was in use before the last reset, and has not been cut
+ * again since. */
 LM_INLINE bool lm_pool_is_gone(const loam_pool *pool, const loam_pool_chunk *chunk,
                                const char *block) {
     if (pool->gone == NULL || chunk->order > pool->gone_order) return false;
     return block < (chunk->order < pool->gone_order ? (const char *)chunk->end : pool->gone);
 }
-/* Whether the blocks of before the last reset are as they were left, from the current position on. */
+/* Whether the blocks of before the last reset are as they were left, from the current position on.
+ * */
 bool lm_pool_check_gone(const loam_pool *pool);
 
 /* ---- pool_chunk.c ---- */

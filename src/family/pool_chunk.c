@@ -4,9 +4,9 @@
  *   contiguous   │ blocks ... │ piece │ piece │ piece ─>    from a source whose chunks follow each other
  *   created      │ loam_pool │ blocks ... │              the first of either kind, where its blocks are few
  *
- * The chunks are a list by age, and a tree by address whose branches are ordered by a hash of their addresses, a treap:
- * as deep as twice the logarithm of their number, whatever the order in which chunks come and go. (After Seidel and
- * Aragon, "Randomized search trees", 1996.)
+ * The chunks are a list by age, and a tree by address whose branches are ordered by a hash of their
+ * addresses, a treap: as deep as twice the logarithm of their number, whatever the order in which
+ * chunks come and go. (After Seidel and Aragon, "Randomized search trees", 1996.)
  *
  * Invariant: limit - stride < end <= limit, and end - start is a multiple of the stride.
  */

@@ -4,13 +4,14 @@
  *
  *   all generations   │ pool A │ pool B │ pool A ........ │ pool C │ not yet given ... │
  *
- * The last word of a block is its generation: odd while it is in use, higher after each step. A block that is cut
- * takes the pool's, which a reset or trim lifts above all that were ever given, so that neither has to visit
- * blocks; handles below the last reset's are stale by that alone.
- * Generations are given to pools in ranges, each four times as large as the one before: a block steps through all
- * ranges of its pool, and no two pools ever count with the same number, until all numbers have been given. Then new
- * pools begin with the first ones again, and those that want more get none. Invariant: no generation is above
- * pool->generations + 1, and one that cannot be counted on retires its block.
+ * The last word of a block is its generation: odd while it is in use, higher after each step. A
+ * block that is cut takes the pool's, which a reset or trim lifts above all that were ever given,
+ * so that neither has to visit blocks; handles below the last reset's are stale by that alone.
+ * Generations are given to pools in ranges, each four times as large as the one before: a block
+ * steps through all ranges of its pool, and no two pools ever count with the same number, until all
+ * numbers have been given. Then new pools begin with the first ones again, and those that want more
+ * get none. Invariant: no generation is above pool->generations + 1, and one that cannot be counted
+ * on retires its block.
  */
 #include "family/pool.h"
 
@@ -41,7 +42,8 @@ static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HA
 
 /* ---- Ranges ---- */
 
-/* `numbers` of those that are left, from *from on. false iff there are not so many, or they are below `least`. */
+/* `numbers` of those that are left, from *from on. false iff there are not so many, or they are
+ * below `least`. */
 static bool take(uint32_t numbers, uint32_t least, uint32_t *from) {
     *from = lm_load_relaxed(&given);
     do {
@@ -113,7 +115,8 @@ bool lm_pool_generation_live(const loam_pool *pool, const void *block) {
     return !has_handles(pool) || generation_of(pool, block) % 2 == 1;
 }
 
-/* Blocks that are cut begin above all that are or were in use. false iff there is no such number. */
+/* Blocks that are cut begin above all that are or were in use. false iff there is no such number.
+ * */
 static bool lift(loam_pool *pool) {
     uint32_t above = in_range(pool, (pool->generations + 3) & ~1u);
     if (above == LAST) return false;

@@ -218,8 +218,8 @@ size_t loam_pool_trim(loam_pool *pool) {
     return bytes;
 }
 
-/* What is left of a pool: no memory, and for as long as its own is there, a tombstone. The name of a checked one is
- * kept where the pool has no use for its words any more. */
+/* What is left of a pool: no memory, and for as long as its own is there, a tombstone. The name of
+ * a checked one is kept where the pool has no use for its words any more. */
 static void bury(loam_pool *pool) {
     pool->hot = pool->cold = (loam_pool_cut){0};
     pool->chunks = pool->current = pool->root = NULL;
@@ -294,8 +294,8 @@ void loam_pool_destroy(loam_pool *pool) {
 
 /* ---- Visiting ----
  *
- * Nothing in a block says whether it is in use. So the free ones are sorted by their addresses, and what lies between
- * them in the chunks is in use. */
+ * Nothing in a block says whether it is in use. So the free ones are sorted by their addresses, and
+ * what lies between them in the chunks is in use. */
 
 enum { DIGIT = 6, DIGITS = 1 << DIGIT };
 

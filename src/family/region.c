@@ -341,8 +341,9 @@ static size_t chunk_bytes(const loam_region *region, size_t need) {
     if (region->growth == LOAM_GROWTH_DOUBLE && region->chunk != NULL) {
         size_t last = region->chunk->bytes, most = region->most_bytes;
         if (region->freed != NULL) {
-            /* Not so much that more than twice what is live would be held: where much is free that cannot be used,
-             * as little as possible. And so the newest chunk need not be the largest. */
+            /* Not so much that more than twice what is live would be held: where much is free that
+             * cannot be used, as little as possible. And so the newest chunk need not be the
+             * largest. */
             size_t free = 2 * region->freed->bytes, held = region->held_bytes - region->spare_bytes;
             size_t left = held > free ? held - free : 0;
             if (left < most) most = left;
@@ -432,8 +433,8 @@ static void *recut(loam_region *region, size_t bytes, size_t align) {
     return cut(lm_region_room(region), bytes, align);
 }
 
-/* Whether enough is free, and enough of that has come since neighbours were joined: sorting costs a step for each
- * extent, so that each pays for some. */
+/* Whether enough is free, and enough of that has come since neighbours were joined: sorting costs a
+ * step for each extent, so that each pays for some. */
 static bool is_worth_sorting(const loam_region *region, size_t bytes) {
     const lm_freed_set_t *set = region->freed;
     return set->bytes >= bytes && set->unsorted > set->count / 4;

@@ -26,10 +26,10 @@ enum {
     LM_REGION_GROWN_MOST = 1024,
 };
 
-/* At the head of each chunk; at, end and floor are those of the room while another chunk is current, or a hole is the
- * room. `given`: the memory from there to the chunk's end is a freed extent, or was made of one; it is the chunk's
- * `end` as well, and the chunk does not go back when its objects before `given` do. NULL: the memory behind `at` is the
- * chunk's own. */
+/* At the head of each chunk; at, end and floor are those of the room while another chunk is
+ * current, or a hole is the room. `given`: the memory from there to the chunk's end is a freed
+ * extent, or was made of one; it is the chunk's `end` as well, and the chunk does not go back when
+ * its objects before `given` do. NULL: the memory behind `at` is the chunk's own. */
 typedef struct loam_region_chunk {
     struct loam_region_chunk *before;
     size_t bytes;
@@ -58,7 +58,8 @@ typedef struct LM_ALIGNED(16) loam_region_cleanup {
     size_t serial;
 } lm_cleanup_t;
 
-/* A freed extent, in its own memory, at any address. One of the list of small ones has no `bytes`. */
+/* A freed extent, in its own memory, at any address. One of the list of small ones has no `bytes`.
+ * */
 typedef struct lm_freed {
     struct lm_freed *next;
     size_t bytes;
@@ -71,8 +72,8 @@ typedef struct lm_grown {
     size_t capacity;
 } lm_grown_t;
 
-/* Made with the first extent that is freed or array that is grown, out of the region's own memory; a mark sets it
- * aside. */
+/* Made with the first extent that is freed or array that is grown, out of the region's own memory;
+ * a mark sets it aside. */
 typedef struct loam_region_freed {
     char *hole; /* where the extent begins that is the room now; NULL: the room is the chunk's */
     uint32_t nonempty; /* a bit for each list */
@@ -138,7 +139,8 @@ LM_INLINE bool lm_region_possible(size_t bytes, size_t align) {
     return lm_is_pow2(align) && align <= PTRDIFF_MAX / 2 && bytes <= PTRDIFF_MAX - align - 1024;
 }
 
-/* Bytes that may be free before a free looks for chunks that can go: a region holds twice what is live, and a chunk. */
+/* Bytes that may be free before a free looks for chunks that can go: a region holds twice what is
+ * live, and a chunk. */
 LM_INLINE size_t lm_region_sort_at(const loam_region *region) {
     size_t chunk = region->chunk != NULL ? region->chunk->bytes : 0;
     return (region->held_bytes - region->spare_bytes + chunk) / 2;
@@ -185,11 +187,13 @@ void lm_region_put(loam_region *region, void *chunk, size_t got);
 
 /* ---- region_array.c ---- */
 
-/* bytes at a multiple of align, of a freed extent; what is left of that may become the room. NULL iff none is found. */
+/* bytes at a multiple of align, of a freed extent; what is left of that may become the room. NULL
+ * iff none is found. */
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align);
 /* The room is the current chunk's again; what was left of the extent joins the lists. */
 void lm_region_leave_hole(loam_region *region);
-/* The memory behind the objects of a chunk that ceases to be current is a freed extent from now on. */
+/* The memory behind the objects of a chunk that ceases to be current is a freed extent from now on.
+ * */
 void lm_region_give_tail(loam_region *region, lm_chunk_t *chunk);
 /* The same of all chunks that are not current. Not while there are marks. */
 void lm_region_give_tails(loam_region *region);
@@ -212,20 +216,25 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region);
 
 /* ---- region_life.c, region_check.c ---- */
 
-/* In a checked region: objects from the current position back to `to` have ended, and it moves there. */
+/* In a checked region: objects from the current position back to `to` have ended, and it moves
+ * there. */
 void lm_region_back(loam_region *region, char *to);
-/* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives none there. */
+/* Makes `bytes` more bytes available behind the current chunk's end. false iff the source gives
+ * none there. */
 bool lm_region_grow_chunk(loam_region *region, size_t bytes);
 /* The chunk before is current again, the one that was goes to the spares. */
 void lm_region_drop_chunk(loam_region *region);
-/* Gives spares back that do not fit into `most` bytes, the larger first. Returns the bytes given back. */
+/* Gives spares back that do not fit into `most` bytes, the larger first. Returns the bytes given
+ * back. */
 size_t lm_region_drop_spares(loam_region *region, size_t most);
 /* What may be spare, by what recent rounds needed. */
 size_t lm_region_spare_most(const loam_region *region);
-/* Gives back what a contiguous source gave behind the current chunk's first `most` bytes, as far as it is unused. */
+/* Gives back what a contiguous source gave behind the current chunk's first `most` bytes, as far as
+ * it is unused. */
 void lm_region_shrink_chunk(loam_region *region, size_t most);
 
-/* Joins neighbours among the freed extents, and, unless there are marks, gives chunks back that are nothing else. */
+/* Joins neighbours among the freed extents, and, unless there are marks, gives chunks back that are
+ * nothing else. */
 void lm_region_sort(loam_region *region);
 
 /* As loam_region_remove_cleanup, of one that is known to be there. */

@@ -1,4 +1,5 @@
-/* region_array.c: what a region knows of freed extents, of arrays with room to grow, and of large objects.
+/* region_array.c: what a region knows of freed extents, of arrays with room to grow, and of large
+ * objects.
  *
  *   lists[i] ──> extent ──> extent                 of about as many bytes; lists[0]: of less than two words
  *   grown    [ p, capacity │ - │ p, capacity ]     a hash table of few slots
@@ -6,10 +7,11 @@
  *   chunk    [ object │ extent │ object │ at .. end ]      chunk     [ object │ at . end │ object │ .... ]
  *                                                                              └ room: a hole
  *
- * What is freed and not the last object joins a list, in its own memory, and what was left of a chunk when the next one
- * became current does, too. Where the room is used up, an extent serves the request, and becomes the room itself if it
- * has more left than the room: so the inline paths cut small objects from holes as they do from chunks. Extents know
- * nothing of their neighbours; lm_region_sort (region_sort.c) joins them from time to time.
+ * What is freed and not the last object joins a list, in its own memory, and what was left of a
+ * chunk when the next one became current does, too. Where the room is used up, an extent serves the
+ * request, and becomes the room itself if it has more left than the room: so the inline paths cut
+ * small objects from holes as they do from chunks. Extents know nothing of their neighbours;
+ * lm_region_sort (region_sort.c) joins them from time to time.
  *
  * An array that moves to grow gets twice the room, so that adding elements one by one copies each less than
  * once on average, whatever is allocated between. Only the address tells that it has this room: free and
@@ -70,7 +72,8 @@ LM_READS_ANYTHING void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes
     set->unsorted++;
 }
 
-/* The first of those looked at in which an object finds its place, off its list: its bytes; 0 iff there is none. */
+/* The first of those looked at in which an object finds its place, off its list: its bytes; 0 iff
+ * there is none. */
 LM_READS_ANYTHING static size_t pop(lm_freed_set_t *set, size_t bytes, size_t align, char **p) {
     uint32_t lists = set->nonempty & ~(uint32_t)0 << lm_region_list_of(bytes);
     for (; lists != 0; lists &= lists - 1) {
@@ -118,8 +121,8 @@ static void enter_hole(loam_region *region, char *p, char *end) {
     *room = (loam_region_room){p, end, p - 1};
 }
 
-/* The room is empty, so that every request comes out of line, to where it fits best. What it had is the chunk's, or
- * joins the lists. */
+/* The room is empty, so that every request comes out of line, to where it fits best. What it had is
+ * the chunk's, or joins the lists. */
 static void park(loam_region *region) {
     lm_chunk_t *chunk = region->chunk;
     char *p = (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);

@@ -1,4 +1,5 @@
-/* region_life.c: the ends of a region's objects (loam/region.h): marks, reset, trim, cleanups, children, and of chunks.
+/* region_life.c: the ends of a region's objects (loam/region.h): marks, reset, trim, cleanups,
+ * children, and of chunks.
  *
  *   serial    1   2   3   4   5   6        of large objects and cleanups, as they were made
  *   mark              ^                    rewinding ends those above its own
@@ -14,8 +15,8 @@
 
 enum { REMOVED_MOST = 64 };
 
-/* Whether the oldest removed record may be used again: in a checked region only when REMOVED_MOST others wait, so that
- * a second removal finds the record. */
+/* Whether the oldest removed record may be used again: in a checked region only when REMOVED_MOST
+ * others wait, so that a second removal finds the record. */
 static bool may_reuse(const loam_region *region, const lm_cleanup_t *removed) {
     if (LM_LIKELY(region->mode != LM_REGION_CHECKED)) return true;
     unsigned count = 0;

@@ -1,14 +1,15 @@
-/* region_sort.c: joins freed extents of a region that are neighbours (loam/region.h, decision 0047).
+/* region_sort.c: joins freed extents of a region that are neighbours (loam/region.h, decision
+ * 0047).
  *
  *   extents    [ x ][ x ]   [ x ]    [ x x x x ]      by falling addresses
  *   chunks     [ object x x room ]   [ all of it ]    the same
  *              the room takes in what lies beside it  the chunk goes to the spares, or back
  *
- * One walk through both lists finds neighbours, what lies beside the room, and chunks that hold no object. While there
- * are marks, it joins neighbours only: a chunk that is rewound to has to be as it was.
- * Takes time by the number of extents: callers sort when enough was freed since the last time.
- * Invariant: what the lists hold before and after is the same memory, but for what joined the room or went back;
- * lm_region_check_freed counts it.
+ * One walk through both lists finds neighbours, what lies beside the room, and chunks that hold no
+ * object. While there are marks, it joins neighbours only: a chunk that is rewound to has to be as
+ * it was. Takes time by the number of extents: callers sort when enough was freed since the last
+ * time. Invariant: what the lists hold before and after is the same memory, but for what joined the
+ * room or went back; lm_region_check_freed counts it.
  */
 #include "family/region.h"
 
@@ -22,8 +23,8 @@ LM_READS_ANYTHING static void set_next(char *p, size_t link, char *next) {
     *(link_t *)(void *)(p + link) = next;
 }
 
-/* A list by falling addresses; the link of each member lies `link` bytes behind its address. By digits, the lowest
- * first: takes time by the number of members. */
+/* A list by falling addresses; the link of each member lies `link` bytes behind its address. By
+ * digits, the lowest first: takes time by the number of members. */
 static char *sort_down(char *list, size_t link) {
     uintptr_t differ = 0;
     for (const char *p = list; p != NULL; p = next_of(p, link))
@@ -54,7 +55,8 @@ static char *sort_down(char *list, size_t link) {
     return list;
 }
 
-/* The extents by falling addresses: the smallest, which have a list of their own, and the others. */
+/* The extents by falling addresses: the smallest, which have a list of their own, and the others.
+ * */
 typedef struct extents {
     char *small, *others;
 } extents_t;
@@ -114,8 +116,8 @@ static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, s
     return true;
 }
 
-/* One such chunk stays for the next to come. Returns the bytes that objects take in those that stay, and freed
- * extents. */
+/* One such chunk stays for the next to come. Returns the bytes that objects take in those that
+ * stay, and freed extents. */
 static size_t drop_left(loam_region *region) {
     struct loam_region_chunk **link = &region->chunk;
     size_t taken = 0;

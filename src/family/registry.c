@@ -63,9 +63,9 @@ void lm_entry_deinit(loam_entry *entry) {
  *
  *   kept   [ chunk of an allocator that has ended │ ... ]      the oldest goes when another comes
  *
- * A checked allocator that lived in its own memory would take its tombstone along. Where the source is one that no
- * program ends, that chunk stays for a while, so that who uses the allocator late is told, and does not meet
- * another. */
+ * A checked allocator that lived in its own memory would take its tombstone along. Where the source
+ * is one that no program ends, that chunk stays for a while, so that who uses the allocator late is
+ * told, and does not meet another. */
 
 void lm_entry_bury(loam_entry *entry, char *name, size_t bytes) {
     size_t length = 0;

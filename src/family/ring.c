@@ -309,8 +309,8 @@ static void hide_frame(const loam_ring *ring, const loam_ring_frame *frame) {
     }
 }
 
-/* In a checked ring: memory that frames have given back is watched until it is used again. `block` was the current
- * one, used up to `at`. */
+/* In a checked ring: memory that frames have given back is watched until it is used again. `block`
+ * was the current one, used up to `at`. */
 static void note_gone(loam_ring *ring, ring_block_t *block, char *at) {
     block->left = at;
     char *to = ring->block->left, *now = *at_of(ring);

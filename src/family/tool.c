@@ -1,16 +1,18 @@
-/* tool.c: tells AddressSanitizer and Valgrind which bytes of a chunk are objects, and ThreadSanitizer when an object
- * goes from one thread to another.
+/* tool.c: tells AddressSanitizer and Valgrind which bytes of a chunk are objects, and
+ * ThreadSanitizer when an object goes from one thread to another.
  *
- * The sanitizers' functions are weak: a program that was built with a sanitizer has them, whatever loam was built
- * with. Valgrind's requests are instructions that do nothing outside of it; they need its header when
- * loam is built, and nothing when it runs. A freestanding build has none of the three.
+ * The sanitizers' functions are weak: a program that was built with a sanitizer has them, whatever
+ * loam was built with. Valgrind's requests are instructions that do nothing outside of it; they
+ * need its header when loam is built, and nothing when it runs. A freestanding build has none of
+ * the three.
  *
  *   free   release ──> slots[line % SLOTS] ──> acquire   alloc     one slot for each 64 bytes of the object
  *
- * ThreadSanitizer cannot be told that memory is new. So a free releases the slots of all lines that the object lies in,
- * and whoever gets any memory in these lines, by whatever allocator, acquires them. Two objects may share a slot: then
- * a true race between their threads may not be seen. A library that was compiled with ThreadSanitizer needs none of
- * this, because it is seen itself, and runs as it does without a tool.
+ * ThreadSanitizer cannot be told that memory is new. So a free releases the slots of all lines that
+ * the object lies in, and whoever gets any memory in these lines, by whatever allocator, acquires
+ * them. Two objects may share a slot: then a true race between their threads may not be seen. A
+ * library that was compiled with ThreadSanitizer needs none of this, because it is seen itself, and
+ * runs as it does without a tool.
  */
 #include "family/family.h"
 

@@ -3,10 +3,10 @@
  *   state: none ──> starting ──> ready ──> none      the last: by xalloc_destroy alone
  *                  (one thread; others wait)
  *
- * Whoever comes first starts it, whatever the order of static objects. The last C++ file to go ends nothing: it may
- * belong to a plugin that is closed while a program in C, which no static object counts for, has blocks and threads.
- * Unused memory goes back then. After xalloc_destroy a free does nothing, because the block lies in memory that has
- * another owner by then.
+ * Whoever comes first starts it, whatever the order of static objects. The last C++ file to go ends
+ * nothing: it may belong to a plugin that is closed while a program in C, which no static object
+ * counts for, has blocks and threads. Unused memory goes back then. After xalloc_destroy a free
+ * does nothing, because the block lies in memory that has another owner by then.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS

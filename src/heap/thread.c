@@ -26,8 +26,8 @@ enum {
 };
 
 LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
-/* The same, also while it is parked; `ended` once the thread has come to its end. loam takes a few words of
- * static TLS: there is little of it for libraries that are opened late. */
+/* The same, also while it is parked; `ended` once the thread has come to its end. loam takes a few
+ * words of static TLS: there is little of it for libraries that are opened late. */
 static LM_TLS lm_heap_t *mine;
 static LM_TLS unsigned end_calls; /* of heap_ended */
 static lm_heap_t *const ended = &lm_heap_empty;
@@ -411,9 +411,9 @@ static void end_mine(lm_heap_t *heap) {
     if (!lm_purge_may_work()) lm_idle_unkeep(); /* it could not be started */
 }
 
-/* In the first round other destructors still use the heap. From the second on it ends each time: a thread
- * that first allocates in a destructor comes here less often than there are rounds, and is not told which
- * one is the last. Where it goes on to allocate, it gets a heap again. */
+/* In the first round other destructors still use the heap. From the second on it ends each time: a
+ * thread that first allocates in a destructor comes here less often than there are rounds, and is
+ * not told which one is the last. Where it goes on to allocate, it gets a heap again. */
 static bool heap_ended(void *value, unsigned rounds) {
     /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values together. */
     (void)value;

@@ -31,8 +31,8 @@ void *lm_block_alloc_lasting(size_t bytes, size_t align) {
     /* There is a branch of it: this needs no memory. */
     if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(chosen, &done);
 #if LM_GUARD_LINKS
-    /* Release: before what is written to its last word, which near.c takes for a canary otherwise, and fence.c for a
-     * fence. */
+    /* Release: before what is written to its last word, which near.c takes for a canary otherwise,
+     * and fence.c for a fence. */
     if (p != NULL) __atomic_store_n(&lm_page_of(p)->raw, true, __ATOMIC_RELEASE);
 #endif
     return p;

@@ -1,11 +1,13 @@
-/* class_pool.c: the pools of pooled classes, one for each class whichever module asks (loam/class_pool.h).
+/* class_pool.c: the pools of pooled classes, one for each class whichever module asks
+ * (loam/class_pool.h).
  *
  *   first ──> class pool ──> class pool ──> NULL       newest first; a pool never leaves the list
  *
- * Pools lie in memory of the library, with a copy of the name, so that nothing of them goes when a module does. They
- * cannot be ended. Lock: the list's own; a thread that holds it takes no other.
+ * Pools lie in memory of the library, with a copy of the name, so that nothing of them goes when a
+ * module does. They cannot be ended. Lock: the list's own; a thread that holds it takes no other.
  *
- * Invariant: no two pools of the list have the same key; checked by tests/family/class_pool_test.cc.
+ * Invariant: no two pools of the list have the same key; checked by
+ * tests/family/class_pool_test.cc.
  */
 #include "loam/class_pool.h"
 #include "family/family.h"
@@ -60,7 +62,8 @@ loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) {
     class_pool_t *found = find_locked(key);
     lm_lock_give(&list_lock);
     if (found != NULL) return &found->pool;
-    /* Without the lock: the pool registers handlers of fork, which are to run inside of those of this file. */
+    /* Without the lock: the pool registers handlers of fork, which are to run inside of those of
+     * this file. */
     class_pool_t *made = make(key);
     if (made == NULL) return NULL;
     lm_hosted_on_fork(&fork_prepared, before_fork, after_fork, after_fork);

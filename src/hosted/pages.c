@@ -5,7 +5,8 @@
  * are the page cache per thread, a chunk that another thread puts goes by the heap's remote frees, and unused
  * memory is purged with the rest. A chunk above that is a large object: huge pages where they pay. In checked
  * builds chunks of `pages` are blocks without the trailer of malloc's objects: the allocators over them have
- * checks of their own. While a tool watches, what both took back is in quarantine first (quarantine.c).
+ * checks of their own. While a tool watches, what both took back is in quarantine first
+ * (quarantine.c).
  */
 #include "heap/heap.h"
 #include "hosted/quarantine.h"
@@ -116,7 +117,8 @@ static void give_pages(void *chunk, size_t got) {
     lm_block_give_back(chunk);
 }
 
-/* There is no room before the thread's first call, and none while a tool watches: what is hidden has no links. */
+/* There is no room before the thread's first call, and none while a tool watches: what is hidden
+ * has no links. */
 static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_t got) {
     if (lm_tool_watches()) {
         lm_tool_give(chunk, got);

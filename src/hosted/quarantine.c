@@ -1,18 +1,20 @@
-/* quarantine.c: what the sources `pages` and `heap` took back stays hidden for a while, if a tool watches.
+/* quarantine.c: what the sources `pages` and `heap` took back stays hidden for a while, if a tool
+ * watches.
  *
  *   an allocator ends ──> put ──> held[ oldest ... newest ]  hidden ──> shown, to the heap ──> another allocator
  *
- * An allocator shows a chunk as a whole before it gives the chunk back, because the memory has another owner next.
- * Without a quarantine AddressSanitizer and Memcheck would therefore see no use of an object whose allocator has
- * ended, been trimmed, or given a large object back. The quarantine holds at most HELD_BYTES in HELD_MOST chunks, the
- * oldest of which leave first. A use of an object is reported as long as its chunk is held.
+ * An allocator shows a chunk as a whole before it gives the chunk back, because the memory has
+ * another owner next. Without a quarantine AddressSanitizer and Memcheck would therefore see no use
+ * of an object whose allocator has ended, been trimmed, or given a large object back. The
+ * quarantine holds at most HELD_BYTES in HELD_MOST chunks, the oldest of which leave first. A use
+ * of an object is reported as long as its chunk is held.
  *
  * It cannot hold a chunk of more than HELD_BYTES. Where no tool watches it is never called.
  *
- * The lock is held for a few instructions, and no other lock is taken meanwhile. A fork may copy the process at that
- * moment: a thread that waits for the lock for too long does without the quarantine from then on, in the child for
- * good. So fork need not know of the lock.
- * Invariant: held_bytes is the sum of the sizes of the held chunks, `count` of them from `oldest` on.
+ * The lock is held for a few instructions, and no other lock is taken meanwhile. A fork may copy
+ * the process at that moment: a thread that waits for the lock for too long does without the
+ * quarantine from then on, in the child for good. So fork need not know of the lock. Invariant:
+ * held_bytes is the sum of the sizes of the held chunks, `count` of them from `oldest` on.
  */
 #include "hosted/quarantine.h"
 #include "heap/heap.h"
@@ -60,7 +62,8 @@ static void release(const held_t *chunks, size_t n) {
     }
 }
 
-/* Memory for the ring, whose pages are touched as it fills. Without the lock: the heap has locks of its own. */
+/* Memory for the ring, whose pages are touched as it fills. Without the lock: the heap has locks of
+ * its own. */
 static bool has_ring(void) {
     if (lm_load_acquire(&held) != NULL) return true; /* acquire: the ring's memory is ours */
     held_t *ring = (held_t *)lm_block_alloc_lasting(HELD_MOST * sizeof(held_t), 1), *none = NULL;

@@ -1,5 +1,5 @@
-/* quarantine.h: chunks that a source took back while a tool watches (quarantine.c); the files of this folder
- * include it, and no other.
+/* quarantine.h: chunks that a source took back while a tool watches (quarantine.c); the files of
+ * this folder include it, and no other.
  */
 #ifndef LM_HOSTED_QUARANTINE_H
 #define LM_HOSTED_QUARANTINE_H
@@ -9,8 +9,9 @@
 /* Gives one chunk back to the heap that it came from. */
 typedef void lm_release_t(void *chunk, size_t bytes);
 
-/* Hides the chunk and holds it. Chunks that have been held for long are shown, and given to their `release`. Returns
- * false iff it does not take the chunk, which is as it was then. Any thread; to be called only while a tool watches. */
+/* Hides the chunk and holds it. Chunks that have been held for long are shown, and given to their
+ * `release`. Returns false iff it does not take the chunk, which is as it was then. Any thread; to
+ * be called only while a tool watches. */
 bool lm_quarantine_take(void *chunk, size_t bytes, lm_release_t *release);
 
 /* Releases every chunk that is held. Returns false iff no chunk was held. Any thread. */

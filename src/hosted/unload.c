@@ -1,12 +1,13 @@
-/* unload.c: allocators in the memory of a module that is unloaded leave the library's lists (loam/unload.h).
+/* unload.c: allocators in the memory of a module that is unloaded leave the library's lists
+ * (loam/unload.h).
  *
  *   add   a node joins its module's list; the first of all has this file's handler run at exit
  *   run   the module is being unloaded: its nodes run, newest first
  *         the process ends: nothing, because other threads may be using the allocators
  *
- * At exit the C library runs handlers first and modules' destructors after that, so the handler tells the two apart.
- * It cannot tell a module that is closed by a handler which runs even later: then nothing is done, and the process
- * ends with the allocators in its lists.
+ * At exit the C library runs handlers first and modules' destructors after that, so the handler
+ * tells the two apart. It cannot tell a module that is closed by a handler which runs even later:
+ * then nothing is done, and the process ends with the allocators in its lists.
  */
 #include "base/base.h"
 

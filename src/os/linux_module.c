@@ -3,13 +3,14 @@
  *   dlopen(plugin) ──> constructors ──> lm_module_pin ──> dlopen(plugin, RTLD_NOLOAD | RTLD_NODELETE)
  *   dlclose(plugin)                                       the plugin stays, with its threads' heaps and the worker
  *
- * A plugin with libloam.a inside has the allocator's code and state. pthread keys call that code when a thread ends,
- * the worker runs in it, and blocks that the plugin has handed out are freed by it. dlclose would unmap it under all of
- * these. libloam.so is linked with -z nodelete for the same reason. A static library cannot ask for that, so it pins
- * its module by itself as the module is loaded. Loading it again finds the pinned one: nothing grows.
+ * A plugin with libloam.a inside has the allocator's code and state. pthread keys call that code
+ * when a thread ends, the worker runs in it, and blocks that the plugin has handed out are freed by
+ * it. dlclose would unmap it under all of these. libloam.so is linked with -z nodelete for the same
+ * reason. A static library cannot ask for that, so it pins its module by itself as the module is
+ * loaded. Loading it again finds the pinned one: nothing grows.
  *
- * It cannot pin where there is no dlopen (a static program, which nothing closes), nor where a program without libdl
- * runs on glibc before 2.34 (the plugin then needs -ldl or -Wl,-z,nodelete).
+ * It cannot pin where there is no dlopen (a static program, which nothing closes), nor where a
+ * program without libdl runs on glibc before 2.34 (the plugin then needs -ldl or -Wl,-z,nodelete).
  *
  * Part of libloam.a alone. Invariant: the program's own file is never opened.
  */

@@ -1,10 +1,12 @@
-// matrix_test.cc: misuses by the thousand: {mistake x allocator x size x distance x time}, each in an allocator of its
-// own, and how many of them a checked allocator reports. The words are mistakes_test.cc's business.
+// matrix_test.cc: misuses by the thousand: {mistake x allocator x size x distance x time}, each in
+// an allocator of its own, and how many of them a checked allocator reports. The words are
+// mistakes_test.cc's business.
 //
-// A write is one byte, at so many bytes before an object, behind its end, or in it after it has ended. It must be
-// reported by the time that the row names (when the object is freed, when check looks, when others were allocated, when
-// all objects ended together), or at the latest when the allocator ends: not all of them use memory again at once.
-// tests/contract/rows.h has the allocators; docs/misuse.md has the rates, which rates.py beside this file computes.
+// A write is one byte, at so many bytes before an object, behind its end, or in it after it has
+// ended. It must be reported by the time that the row names (when the object is freed, when check
+// looks, when others were allocated, when all objects ended together), or at the latest when the
+// allocator ends: not all of them use memory again at once. tests/contract/rows.h has the
+// allocators; docs/misuse.md has the rates, which rates.py beside this file computes.
 #include "rows.h"
 
 #include "unit/stderr_of.h"
@@ -191,7 +193,8 @@ TEST_P(Matrix, IsReported) {
         << count.missed;
 }
 
-/* Whether what is said above is said because of the mistake: the same programs without one say nothing. */
+/* Whether what is said above is said because of the mistake: the same programs without one say
+ * nothing. */
 TEST_P(Matrix, SaysNothingWithoutAMistake) {
     for (size_t bytes : sizes()) {
         for (Time time : {Time::Free, Time::Check, Time::Alloc, Time::Reset, Time::End}) {

@@ -1,5 +1,6 @@
-// blocks_class_test.cc: what classes of blocks promise: objects of any alignment for what they take, blocks of whole
-// KiB apart from each other, blocks of eight bytes, exact counts; and sources that are too small for a slab or a page.
+// blocks_class_test.cc: what classes of blocks promise: objects of any alignment for what they
+// take, blocks of whole KiB apart from each other, blocks of eight bytes, exact counts; and sources
+// that are too small for a slab or a page.
 #include "family/blocks.h"
 #include "loam/fifo.h"
 
@@ -119,7 +120,8 @@ TEST(BlocksAligned, TheirClassesAreToldBehindTheOthers) {
 
 // ---- Sets of the caches ----
 
-// The first lines of so many blocks, by the sets of a cache of 64 sets: none may have much more than its share.
+// The first lines of so many blocks, by the sets of a cache of 64 sets: none may have much more
+// than its share.
 TEST(BlocksApart, FirstWordsSpreadOverTheSetsOfACache) {
     if (checked || watched) GTEST_SKIP() << "tags and redzones spread them";
     for (size_t bytes : {size_t{2000}, size_t{2048}, size_t{4000}, size_t{4096}}) {
@@ -314,7 +316,8 @@ TEST(TooSmall, AReserveIsTried) {
 
 // ---- A forked child ----
 
-// Another thread has blocks ready. The child lacks that thread: the blocks are lost to it, and all else is as it was.
+// Another thread has blocks ready. The child lacks that thread: the blocks are lost to it, and all
+// else is as it was.
 TEST(BlocksForked, WhatOtherThreadsHadReadyIsLost) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";

@@ -226,7 +226,8 @@ TEST_P(Modes, ExhaustedSourceIsNull) {
     EXPECT_EQ(loam_blocks_init(&none, &options), -12);
 }
 
-/* A checked instance that is refused memory gives back what it keeps of large objects, and asks once more. */
+/* A checked instance that is refused memory gives back what it keeps of large objects, and asks
+ * once more. */
 TEST_P(Modes, EachRefusalOfTheSourceLeavesItWhole) {
     size_t refused = 0, hit = 0;
     for (size_t n = 1; n < 40; n++) {

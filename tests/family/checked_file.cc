@@ -1,8 +1,10 @@
-// checked_file.cc: every C++ face of the family, set up by a file with LOAM_CHECKED=1 and by one without.
+// checked_file.cc: every C++ face of the family, set up by a file with LOAM_CHECKED=1 and by one
+// without.
 //
-// checked_file.py compiles this file twice: with -DWITH=1 -DLOAM_CHECKED=1 and with -DWITH=0. It links both into one
-// program, in both orders. The program takes 0 or 1, the file that sets the allocator up, and a letter, the allocator.
-// Each case writes a byte behind an object and frees the object: a checked allocator reports that and aborts.
+// checked_file.py compiles this file twice: with -DWITH=1 -DLOAM_CHECKED=1 and with -DWITH=0. It
+// links both into one program, in both orders. The program takes 0 or 1, the file that sets the
+// allocator up, and a letter, the allocator. Each case writes a byte behind an object and frees the
+// object: a checked allocator reports that and aborts.
 #include <loam/blocks.hpp>
 #include <loam/fifo.hpp>
 #include <loam/pool.hpp>

@@ -1,4 +1,5 @@
-// class_pool_plugin.cc: a shared library that hides its symbols, with the pooled classes of class_pool_shapes.h in it.
+// class_pool_plugin.cc: a shared library that hides its symbols, with the pooled classes of
+// class_pool_shapes.h in it.
 #include "family/class_pool_shapes.h"
 
 using namespace shapes;

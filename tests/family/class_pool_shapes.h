@@ -1,4 +1,5 @@
-// class_pool_shapes.h: pooled classes that class_pool_test.cc and its plugin have in common, and what the plugin does.
+// class_pool_shapes.h: pooled classes that class_pool_test.cc and its plugin have in common, and
+// what the plugin does.
 #ifndef LOAM_TESTS_FAMILY_CLASS_POOL_SHAPES_H
 #define LOAM_TESTS_FAMILY_CLASS_POOL_SHAPES_H
 

@@ -1,5 +1,6 @@
-// class_pool_test.cc: pooled classes: every form of new, what happens without memory, objects that cross the border of
-// a library that hides its symbols and is unloaded, and the pool of a class as a whole.
+// class_pool_test.cc: pooled classes: every form of new, what happens without memory, objects that
+// cross the border of a library that hides its symbols and is unloaded, and the pool of a class as
+// a whole.
 #include "family/class_pool_shapes.h"
 
 #include <gtest/gtest.h>
@@ -323,7 +324,8 @@ TEST(ClassPool, ModulesThatHideTheirSymbolsShareThePool) {
     }
     EXPECT_EQ(objects<shapes::Free>(), 0u);
     EXPECT_TRUE(loam::class_pool<shapes::Free>::check());
-    /* One limit for both; what finds no block goes back to where it came from, whoever deletes it. */
+    /* One limit for both; what finds no block goes back to where it came from, whoever deletes it.
+     * */
     std::vector<shapes::Limited *> all;
     for (int i = 0; i < 20; i++) {
         all.push_back(i % 2 == 0 ? library.plugin->limited() : new shapes::Limited);

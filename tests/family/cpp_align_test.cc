@@ -1,6 +1,6 @@
-// cpp_align_test.cc: every C++ face gives what the alignment of a type asks for: {face} x {alignof 1 to 4096} x {size}
-// x {the class, derived from a smaller one} x {one object, an array}. Objects are filled, so that two that overlap are
-// seen.
+// cpp_align_test.cc: every C++ face gives what the alignment of a type asks for: {face} x {alignof
+// 1 to 4096} x {size} x {the class, derived from a smaller one} x {one object, an array}. Objects
+// are filled, so that two that overlap are seen.
 #include "loam/alloc.hpp"
 #include "loam/blocks.hpp"
 #include "loam/fifo.hpp"
@@ -154,7 +154,8 @@ template <typename T> void by_new(const char *face) {
     delete[] many;
 }
 
-/* N bytes or more behind a table of functions. The objects' own bytes are looked at, and the object's address. */
+/* N bytes or more behind a table of functions. The objects' own bytes are looked at, and the
+ * object's address. */
 template <typename Base, size_t A, size_t N> void by_base(const char *face) {
     using T = Derived<Base, A, N>;
     Given given(face, 1, sizeof(T));
@@ -251,7 +252,8 @@ template <size_t A, size_t N> void each_face() {
     for (void *each : taken) own.Deallocate(each);
 }
 
-/* A small size; one that needs 16 at times and 8 at others where A does not say; and one that is no multiple. */
+/* A small size; one that needs 16 at times and 8 at others where A does not say; and one that is no
+ * multiple. */
 template <size_t A> void each_size() {
     each_face<A, 1>();
     if constexpr (A <= 16) each_face<A, 24>();

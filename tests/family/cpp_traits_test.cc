@@ -1,6 +1,6 @@
-// cpp_traits_test.cc: what all C++ faces have in common: how allocators go with containers (as std::pmr's do), owners
-// that must not be temporary, moves that end at once, and arrays of no element, each of which has an address of its
-// own.
+// cpp_traits_test.cc: what all C++ faces have in common: how allocators go with containers (as
+// std::pmr's do), owners that must not be temporary, moves that end at once, and arrays of no
+// element, each of which has an address of its own.
 #include "loam/alloc.hpp"
 #include "loam/blocks.hpp"
 #include "loam/fifo.hpp"

@@ -1,5 +1,5 @@
-// cpp_where_test.cc: reports of what C++ makes name the line that made it: objects of every owner, for each number of
-// arguments, and memory resources, which name the line where they were made.
+// cpp_where_test.cc: reports of what C++ makes name the line that made it: objects of every owner,
+// for each number of arguments, and memory resources, which name the line where they were made.
 #include "loam/alloc.hpp"
 #include "loam/blocks.hpp"
 #include "loam/fifo.hpp"

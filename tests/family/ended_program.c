@@ -1,12 +1,13 @@
-/* ended_program.c: uses an object after its allocator has ended, been reset, trimmed or rewound, or after the object
- * was given back; ended_test.cc runs it under memory tools.
+/* ended_program.c: uses an object after its allocator has ended, been reset, trimmed or rewound, or
+ * after the object was given back; ended_test.cc runs it under memory tools.
  *
  *     ended_program [few]      every form there is: {source x kind x how it ended x size x which of many objects}; few:
  *                              those over pages and heap, of two sizes
  *
- * AddressSanitizer is asked whether it would report the use, and some forms are child processes, which the tool ends.
- * Valgrind counts its errors. Prints a line for each use that was not seen and each report of what is no mistake,
- * and at the end "N forms". Exits 0 iff there was no such line; 77 without a tool.
+ * AddressSanitizer is asked whether it would report the use, and some forms are child processes,
+ * which the tool ends. Valgrind counts its errors. Prints a line for each use that was not seen and
+ * each report of what is no mistake, and at the end "N forms". Exits 0 iff there was no such line;
+ * 77 without a tool.
  */
 #include "family/family.h"
 #include "loam/blocks.h"
@@ -213,7 +214,8 @@ static void end(const form_t *form) {
 
 static void use(void *p, size_t bytes) { memset(p, 1, bytes); }
 
-/* Everything that is no mistake. The object that is used too late; NULL iff there is no such form. */
+/* Everything that is no mistake. The object that is used too late; NULL iff there is no such form.
+ * */
 static volatile char *prepare(const form_t *form, bool *ended) {
     void *objects[MANY];
     if (!begin(form)) return NULL;

@@ -1,5 +1,6 @@
-// ended_test.cc: memory tools see a use of an object whose allocator has ended, in every form that ended_program.c
-// generates; and ThreadSanitizer sees what races_program.cc does, with a library that was not compiled for it.
+// ended_test.cc: memory tools see a use of an object whose allocator has ended, in every form that
+// ended_program.c generates; and ThreadSanitizer sees what races_program.cc does, with a library
+// that was not compiled for it.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>

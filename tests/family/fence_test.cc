@@ -1,6 +1,6 @@
-// fence_test.cc: chunks of the family beside objects of loam_malloc: the debug build's free of an object reads the end
-// of the block before it, and that may be a chunk of an allocator, guards and all. Nothing is wrong in here, so nothing
-// is said.
+// fence_test.cc: chunks of the family beside objects of loam_malloc: the debug build's free of an
+// object reads the end of the block before it, and that may be a chunk of an allocator, guards and
+// all. Nothing is wrong in here, so nothing is said.
 #include "loam/loam.h"
 
 #include "unit/stderr_of.h"
@@ -19,7 +19,8 @@ namespace {
 
 enum { kPairs = 8 };
 
-/* One allocator: fills at least its first chunk with objects of that size, and the objects with the fence's byte. */
+/* One allocator: fills at least its first chunk with objects of that size, and the objects with the
+ * fence's byte. */
 class Filler {
   public:
     virtual ~Filler() = default;
@@ -171,7 +172,8 @@ class PoolSet final : public Filler {
     bool good_ = false;
 };
 
-/* Chunks and objects of one size class of the heap in turn; then the objects are freed, and the allocators end. */
+/* Chunks and objects of one size class of the heap in turn; then the objects are freed, and the
+ * allocators end. */
 template <typename Kind> void beside_objects(size_t bytes, size_t object_bytes) {
     Kind fillers[kPairs];
     void *objects[kPairs];

@@ -192,7 +192,8 @@ TEST(PoolHandle, ABlockThatIsWornOutIsRetired) {
     EXPECT_TRUE(loam_pool_check(&h.pool));
 }
 
-/* Pools that live at the same time, or one after the other in the same storage, with every kind of end between. */
+/* Pools that live at the same time, or one after the other in the same storage, with every kind of
+ * end between. */
 TEST(PoolHandle, NoOtherPoolKnowsThem) {
     enum { kPools = 12, kLives = 20 };
     std::vector<loam_handle> old;

@@ -1,4 +1,5 @@
-// pool_visit_test.cc: the objects of a pool that are in use, one by one; pools of many chunks; blocks of four bytes.
+// pool_visit_test.cc: the objects of a pool that are in use, one by one; pools of many chunks;
+// blocks of four bytes.
 #include "loam/pool.h"
 
 #include "family/pool_sources.h"
@@ -32,7 +33,8 @@ struct Seen {
     }
 };
 
-// Every kind of pool: by chunks, in one piece, with handles, hardened, checked, narrow, of some block sizes.
+// Every kind of pool: by chunks, in one piece, with handles, hardened, checked, narrow, of some
+// block sizes.
 struct Kind {
     const char *name;
     size_t bytes;
@@ -325,7 +327,8 @@ TEST(NarrowPool, GrowsInPlace) {
 
 // ---- A forked child ----
 
-// Another thread has blocks ready. The child lacks that thread: the blocks are lost to it, and all else is as it was.
+// Another thread has blocks ready. The child lacks that thread: the blocks are lost to it, and all
+// else is as it was.
 TEST(PoolForked, WhatOtherThreadsHadReadyIsLost) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";

@@ -1,5 +1,5 @@
-// races_program.cc: memory goes from thread to thread through one allocator; ended_test.cc runs it under
-// ThreadSanitizer, with a library that was not compiled with it.
+// races_program.cc: memory goes from thread to thread through one allocator; ended_test.cc runs it
+// under ThreadSanitizer, with a library that was not compiled with it.
 //
 //     races_program KIND right|wrong      right: no thread uses another's object. wrong: two threads write to one.
 //

@@ -1,5 +1,6 @@
-// region_reuse_test.cc: what a region holds where its objects come and go: never much more than twice what is live, and
-// a chunk, whatever their sizes and their order; and that chunks of which all is free go back.
+// region_reuse_test.cc: what a region holds where its objects come and go: never much more than
+// twice what is live, and a chunk, whatever their sizes and their order; and that chunks of which
+// all is free go back.
 #include "loam/region.h"
 
 #include "model/choices.h"
@@ -77,7 +78,8 @@ class Mix {
           region_(loam_region_create(&chunks.source, &options)) {}
     ~Mix() { loam_region_destroy(region_); }
 
-    // The most that was held beyond twice the peak of what was live, and a chunk; as a part of that.
+    // The most that was held beyond twice the peak of what was live, and a chunk; as a part of
+    // that.
     double run() {
         double most = 0;
         for (size_t i = 0; i < 6 * count_; i++) {
@@ -212,7 +214,8 @@ TEST(RegionReuse, ChunksGoBackWhenTheirObjectsAreFreed) {
         Mix mix(seed, static_cast<Order>(seed % kOrders), options_of(seed));
         mix.run();
         mix.drop_all();
-        /* What remains: the chunk of the region itself, that of the lists, the current one, a spare. */
+        /* What remains: the chunk of the region itself, that of the lists, the current one, a
+         * spare. */
         EXPECT_LE(mix.chunks.held, 4 * mix.chunks.largest) << seed;
     }
 }

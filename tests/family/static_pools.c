@@ -1,5 +1,5 @@
-/* static_pools.c: a program of four files, two in C and two in C++, all with STATIC_POOLS: it has one array (with clang
- * one for each language), and each file's xmalloc takes from it. */
+/* static_pools.c: a program of four files, two in C and two in C++, all with STATIC_POOLS: it has
+ * one array (with clang one for each language), and each file's xmalloc takes from it. */
 #include <loam/xallocator.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// tombstone_test.cc: checked allocators that are ended twice or used after their end: one line for each call, and no
-// harm.
+// tombstone_test.cc: checked allocators that are ended twice or used after their end: one line for
+// each call, and no harm.
 #include "loam/loam.h"
 
 #include "unit/stderr_of.h"

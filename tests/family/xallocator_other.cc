@@ -24,7 +24,8 @@ void say(const char *text) {
     if (write(2, text, strlen(text)) < 0) abort();
 }
 
-/* Older than any file's start of the allocator, and gone after the last one's end, which leaves it what it has. */
+/* Older than any file's start of the allocator, and gone after the last one's end, which leaves it
+ * what it has. */
 struct Oldest {
     void *memory = xmalloc(100);
     Oldest() {

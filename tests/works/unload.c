@@ -1,10 +1,12 @@
 /*
- * unload.c - plugins that use the family are loaded, used by threads that live on, and closed, many times.
+ * unload.c - plugins that use the family are loaded, used by threads that live on, and closed, many
+ * times.
  *
- * Catches: a pool of a class that stays in the library's lists when its plugin is gone, so that the end of a thread or
- * a walk over all allocators reads unmapped memory; xmalloc's blocks that a closing C++ plugin destroys under a C
- * program; code of libloam.a inside a plugin that the end of a thread or the worker runs when the plugin is gone;
- * memory that each round leaves behind; thread-local variables for which the fifth plugin finds no room.
+ * Catches: a pool of a class that stays in the library's lists when its plugin is gone, so that the
+ * end of a thread or a walk over all allocators reads unmapped memory; xmalloc's blocks that a
+ * closing C++ plugin destroys under a C program; code of libloam.a inside a plugin that the end of
+ * a thread or the worker runs when the plugin is gone; memory that each round leaves behind;
+ * thread-local variables for which the fifth plugin finds no room.
  *
  * unload closes PLUGIN     the plugin is unmapped each time (it uses the program's loam)
  *        stays PLUGIN      libloam.a is inside: the plugin stays, and works when it is opened again
@@ -65,8 +67,8 @@ static void look(const loam_usage *usage, void *context) {
     listed += strstr(usage->name, "unload_") != NULL;
 }
 
-/* Walks over all allocators; how many of them a plugin has named, but for one: the pool of a pooled class is the
- * library's, and serves the plugin again when it comes back. */
+/* Walks over all allocators; how many of them a plugin has named, but for one: the pool of a pooled
+ * class is the library's, and serves the plugin again when it comes back. */
 static size_t plugins_listed(void) {
     listed = 0;
     CHECK(loam_registry_check() == 0, "an allocator is broken");

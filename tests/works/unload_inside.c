@@ -1,6 +1,6 @@
 /*
- * unload_inside.c - a plugin with libloam.a inside, which unload.c loads and closes: everything that makes a key of a
- * thread, and what makes the worker start.
+ * unload_inside.c - a plugin with libloam.a inside, which unload.c loads and closes: everything
+ * that makes a key of a thread, and what makes the worker start.
  */
 #include <loam/loam.h>
 

@@ -1,6 +1,6 @@
 /*
- * unload_plugin.cpp - the library that unload.c loads and closes, with hidden visibility: its objects come from the
- * pool of a class, of one kind or another (UNLOAD_KIND), or from xmalloc.
+ * unload_plugin.cpp - the library that unload.c loads and closes, with hidden visibility: its
+ * objects come from the pool of a class, of one kind or another (UNLOAD_KIND), or from xmalloc.
  */
 #include <loam/pool.hpp>
 #include <loam/xallocator.h>
@@ -33,7 +33,8 @@ struct unload_node {
 };
 #endif
 
-/* Deleted by a destructor that runs after most others: of an object that was there before the pool. */
+/* Deleted by a destructor that runs after most others: of an object that was there before the pool.
+ * */
 struct Holder {
     unload_node *node = nullptr;
     ~Holder() { delete node; }
