@@ -112,10 +112,9 @@ typedef struct loam_blocks_slab {
                             * that was freed: before its tag */
     struct loam_blocks *owner;
     struct loam_blocks_slab *next;
-    struct loam_blocks_slab
-        *sides[2]; /* of a large object: the one before it; of others: scratch of check */
-    size_t got;    /* bytes of the chunk */
-    void *chunk;   /* where it begins */
+    /* Of a large object: the one before it; of others: scratch of check. */
+    struct loam_blocks_slab *sides[2];
+    size_t got; /* bytes of the chunk, which begins here */
 } loam_blocks_slab;
 
 /* A thread's free blocks of one class. Each has two words: the block below it, and how many they are from it

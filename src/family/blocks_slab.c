@@ -58,8 +58,7 @@ static loam_blocks_slab *slab_get(loam_blocks *blocks, loam_blocks_class *class)
     *slab = (loam_blocks_slab){.class_index = class->index,
                                .first = class->first + colour_next(class),
                                .owner = blocks,
-                               .got = got,
-                               .chunk = chunk};
+                               .got = got};
     if (blocks->watched) lm_tool_hide(slab + 1, got - sizeof *slab);
     return slab;
 }
@@ -198,8 +197,7 @@ void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
     void *chunk = lm_blocks_get(blocks, skip + bytes, LOAM_BLOCKS_SLAB_BYTES, &got);
     if (chunk == NULL) return NULL;
     loam_blocks_slab *slab = (loam_blocks_slab *)chunk;
-    *slab = (loam_blocks_slab){
-        .class_index = blocks->class_count, .owner = blocks, .got = got, .chunk = chunk};
+    *slab = (loam_blocks_slab){.class_index = blocks->class_count, .owner = blocks, .got = got};
     slab->next = blocks->large;
     if (slab->next != NULL) slab->next->sides[0] = slab;
     blocks->large = slab;
@@ -281,7 +279,7 @@ bool lm_blocks_large_drop(loam_blocks *blocks) {
 static void put_slabs(loam_blocks *blocks, loam_blocks_slab *slab) {
     for (loam_blocks_slab *next; slab != NULL; slab = next) {
         next = slab->next;
-        lm_blocks_put(blocks, slab->chunk, slab->got);
+        lm_blocks_put(blocks, slab, slab->got);
     }
 }
 
@@ -386,7 +384,7 @@ static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
         *link = slab->next;
         class->carved -= carved;
         if (slab == newest) class->fresh = class->end = NULL;
-        lm_blocks_put(blocks, slab->chunk, slab->got);
+        lm_blocks_put(blocks, slab, slab->got);
     }
     /* What they said of a reset is lost. */
     for (loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
