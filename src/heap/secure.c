@@ -310,6 +310,11 @@ LM_INLINE bool is_others(const lm_page_t *page) {
     return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
 }
 
+static void check_size(const lm_page_t *page, const void *p, size_t size, size_t requested) {
+    if (size != ANY_SIZE && is_other_size(page, requested, size))
+        of_other_size(page, p, size, requested);
+}
+
 /* Claimed first: another thread's free of such an object may be the last of its page, which ends
  * then. */
 static void free_at_offset(lm_page_t *page, void *p, size_t size) {
@@ -319,8 +324,7 @@ static void free_at_offset(lm_page_t *page, void *p, size_t size) {
         return;
     }
     size_t requested = lm_requested(page, p);
-    if (size != ANY_SIZE && is_other_size(page, requested, size))
-        of_other_size(page, p, size, requested);
+    check_size(page, p, size, requested);
     lm_offset_end(page, p);
 }
 
@@ -338,8 +342,7 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     size_t requested = lm_requested(page, p);
     bool block = page->kind == LM_KIND_PAGE; /* a free of the zero descriptor may change it */
     if (block && is_others(page) && !claim(page, p)) return;
-    if (size != ANY_SIZE && is_other_size(page, requested, size))
-        of_other_size(page, p, size, requested);
+    check_size(page, p, size, requested);
     if (page == &lm_zero_descriptor) {
         lm_zero_free(p);
     } else {

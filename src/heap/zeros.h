@@ -4,9 +4,9 @@
  *   up to 128   [eight pairs]                four from each end
  *   longer      [eight pairs] ... [eight pairs]
  *
- * Sizes are multiples of 16 and at least 16, addresses are aligned to 16. They differ from call to call, and a branch
- * that foretells them wrongly costs as much as all the rest: so there are few, and what is looked at or written twice
- * costs nothing. Longer memory is wiped by memset.
+ * Sizes are multiples of 16 and at least 16, addresses are aligned to 16. They differ from call to
+ * call, and a branch that foretells them wrongly costs as much as all the rest: so there are few,
+ * and what is looked at or written twice costs nothing. Longer memory is wiped by memset.
  */
 #ifndef LM_HEAP_ZEROS_H
 #define LM_HEAP_ZEROS_H

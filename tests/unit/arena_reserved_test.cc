@@ -99,7 +99,7 @@ TEST_F(Arena, IsPurgedOnlyWhereThatIsAllowed) {
     }
 }
 
-/* ---- Reserved memory ---- */
+/* ---- Memory of the program ---- */
 
 /* Descriptors of the range lie in memory that was the program's. */
 TEST_F(Arena, ForgetsWhatWasWrittenWhereItsDescriptorsLie) {
@@ -118,6 +118,8 @@ TEST_F(Arena, ForgetsWhatWasWrittenWhereItsDescriptorsLie) {
     for (void *p : all) loam_free(p);
     lm_span_check();
 }
+
+/* ---- Reserved memory ---- */
 
 TEST_F(Arena, ReservesMemory) {
     loam_arena *none = nullptr;
