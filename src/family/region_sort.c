@@ -116,35 +116,39 @@ static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, s
     return true;
 }
 
-/* One such chunk stays for the next to come. Returns the bytes that objects take in those that
- * stay, and freed extents. */
+/* Of a chunk that is no such one. Returns the bytes that objects take, and freed extents. */
+static size_t keep(const loam_region *region, lm_chunk_t *chunk) {
+    bool stays = chunk->given != NULL || chunk->before == NULL;
+    char *first = lm_chunk_first(region, chunk);
+    chunk->floor = stays ? first - 1 : first;
+    return (size_t)(lm_chunk_used(region, chunk) - first);
+}
+
+/* One such chunk stays for the next to come, and so does the newest. Returns the bytes of keep. */
 static size_t drop_left(loam_region *region) {
-    struct loam_region_chunk **link = &region->chunk;
-    size_t taken = 0;
+    lm_chunk_t *newest = region->chunk;
+    size_t taken = keep(region, newest);
+    struct loam_region_chunk **link = &newest->before;
     for (lm_chunk_t *chunk; (chunk = *link) != NULL;) {
-        if (chunk != region->chunk && chunk->at == NULL) {
-            *link = chunk->before;
-            chunk->end = lm_chunk_end(chunk);
-            chunk->given = NULL;
-            if (region->spares != NULL) {
-                lm_region_put_chunk(region, chunk);
-                continue;
-            }
-            chunk->before = NULL;
-            region->spares = chunk;
-            region->spare_bytes += chunk->bytes;
+        if (chunk->at != NULL) {
+            taken += keep(region, chunk);
+            link = &chunk->before;
             continue;
         }
-        bool stays = chunk->given != NULL || chunk->before == NULL;
-        char *first = lm_chunk_first(region, chunk);
-        chunk->floor = stays ? first - 1 : first;
-        taken += (size_t)(lm_chunk_used(region, chunk) - first);
-        link = &chunk->before;
+        *link = chunk->before;
+        chunk->end = lm_chunk_end(chunk);
+        chunk->given = NULL;
+        if (region->spares != NULL) {
+            lm_region_put_chunk(region, chunk);
+            continue;
+        }
+        chunk->before = NULL;
+        region->spares = chunk;
+        region->spare_bytes += chunk->bytes;
     }
     loam_region_room *room = lm_region_room(region);
-    lm_chunk_t *chunk = region->chunk;
-    room->floor = chunk->floor;
-    if (chunk->given != NULL) taken -= (size_t)(room->end - room->at);
+    room->floor = newest->floor;
+    if (newest->given != NULL) taken -= (size_t)(room->end - room->at);
     if (room->at == room->floor) lm_region_drop_chunk(region);
     return taken;
 }

@@ -63,7 +63,7 @@ TEST(CppWhere, Regions) {
     (void)region.array<int>(3), (void)region.alloc(10);
     expect_all_at(taken, 2);
     region.reset();
-    using loam::region_create;
+    using loam::region_make;
     const unsigned free = __LINE__ + 1;
     (void)region_make<Any>(region.get()), (void)region_make<Any>(region.get(), 1);
     expect_all_at(free, 2);
