@@ -202,7 +202,7 @@ enum { LM_GUARD_BYTES = 16 };
 enum { LM_GUARD_BYTE = 0xE7, LM_FRESH_BYTE = 0xA5, LM_DEAD_BYTE = 0xDD };
 
 typedef struct loam_tag {
-    struct loam_tag *next, *prev; /* the owner's live list */
+    struct loam_tag *next, *prev; /* the owner's live list; of the newest: the oldest */
     const loam_entry *owner;
     const char *file, *freed_file;
     unsigned line : 26, align_log2 : 6; /* align_log2: of the alignment as requested */
@@ -239,6 +239,11 @@ loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, cons
 /* A live object of that tag is freed: off the live list, its bytes (the first 64 KiB) poisoned with 0xDD. Returns
  * the raw block. */
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line);
+
+/* Live objects are listed from the newest on. The oldest one; NULL iff there is none. The next newer
+ * one; NULL iff tag is the newest. */
+loam_tag *lm_guard_last(const loam_entry *owner);
+loam_tag *lm_guard_newer(const loam_entry *owner, const loam_tag *tag);
 
 /* All live objects are gone at once (reset, destroy): poisons them. */
 void lm_guard_drop_all(loam_entry *owner);

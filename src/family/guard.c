@@ -95,7 +95,7 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     lm_tool_show_undefined(raw, raw_bytes);
     loam_tag *tag = (loam_tag *)(void *)((char *)raw + lm_guard_head(align)) - 1;
     tag->next = owner->live; /* one by one, for the reason above */
-    tag->prev = NULL;
+    tag->prev = tag;
     tag->owner = owner;
     tag->file = file;
     tag->line = line;
@@ -104,7 +104,10 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
     tag->raw_bytes = raw_bytes;
     tag->raw = raw;
     tag->state = state_of(tag, LIVE);
-    if (owner->live != NULL) owner->live->prev = tag;
+    if (owner->live != NULL) {
+        tag->prev = owner->live->prev;
+        owner->live->prev = tag;
+    }
     owner->live = tag;
     size_t pad = (size_t)((char *)tag - (char *)raw);
     if (LM_UNLIKELY(pad != 0 && pad <= FILL_MOST)) memset(raw, DEAD, pad);
@@ -235,13 +238,25 @@ static void *bury(loam_tag *tag, const char *file, unsigned line) {
 }
 
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line) {
-    if (tag->prev != NULL) {
+    loam_tag *newest = owner->live;
+    if (tag != newest) {
         tag->prev->next = tag->next;
     } else {
         owner->live = tag->next;
     }
-    if (tag->next != NULL) tag->next->prev = tag->prev;
+    if (tag->next != NULL)
+        tag->next->prev = tag->prev;
+    else
+        newest->prev = tag->prev;
     return bury(tag, file, line);
+}
+
+loam_tag *lm_guard_last(const loam_entry *owner) {
+    return owner->live != NULL ? owner->live->prev : NULL;
+}
+
+loam_tag *lm_guard_newer(const loam_entry *owner, const loam_tag *tag) {
+    return tag != owner->live ? tag->prev : NULL;
 }
 
 void lm_guard_drop_all(loam_entry *owner) {

@@ -9,65 +9,20 @@
  * oldest nor the newest frame is a released one; without frames all blocks are free, the current one from
  * its begin on.
  */
-#include "loam/ring.h"
-#include "family/family.h"
+#include "family/ring.h"
 
-typedef enum ring_mode { PLAIN, WATCHED, CHECKED, ENDED } ring_mode_t;
-
-typedef struct loam_ring_block {
-    struct loam_ring_block *next, *before; /* a ring */
-    size_t bytes;
-    char *left; /* where it was left, while another one is current */
-    char *gone; /* of a checked ring: where memory ends whose objects have ended (family.h) */
-} ring_block_t;
-
-struct LM_ALIGNED(16) loam_ring_frame {
-    struct loam_ring_frame *newer, *older;
-    ring_block_t *block;
-    uintptr_t state; /* alive or released, mixed with its address and the ring's */
-    const char *file;
-    unsigned line;
-#if LOAM_METER
-    size_t metered; /* bytes in `used` */
-#endif
-};
-
-#define ALIVE ((uintptr_t)0x10A3F4A1)
-#define RELEASED ((uintptr_t)0x10A3F4A2)
 enum { BLOCK_LEAST = 256, UNIT = 4096, OVERSIZE = 4 };
 #define BLOCK_BYTES (64 * LM_KIB)
 
-static const loam_kind ring_kind;
-
 static char **at_of(loam_ring *ring) { return ring->open ? &ring->at : &ring->hidden_at; }
 static char **end_of(loam_ring *ring) { return ring->open ? &ring->end : &ring->hidden_end; }
-static char *at_now(const loam_ring *ring) { return ring->open ? ring->at : ring->hidden_at; }
-
-static char *block_first(const ring_block_t *block) {
-    return (char *)(uintptr_t)block + lm_align_up(sizeof(*block), 16);
-}
-static char *block_end(const ring_block_t *block) {
-    return (char *)lm_align_down((uintptr_t)block + block->bytes, 16);
-}
-
-static uintptr_t state_of(const loam_ring *ring, const loam_ring_frame *frame, uintptr_t state) {
-    return (uintptr_t)frame ^ 2 * (uintptr_t)ring ^ state;
-}
-static bool is(const loam_ring *ring, const loam_ring_frame *frame, uintptr_t state) {
-    return frame->state == state_of(ring, frame, state);
-}
-/* Whether the ring is the tombstone of one that has ended, which is reported. */
-static bool over(const loam_ring *ring, const char *doing, const char *file, unsigned line) {
-    return LM_UNLIKELY(ring->mode == ENDED) && lm_entry_ended(&ring->entry, doing, file, line);
-}
-
 static void hide(const loam_ring *ring, const char *from, const char *to) {
-    if (ring->mode != PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
+    if (ring->mode != LM_RING_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
 }
 
 /* Opens the inline paths or closes them: there must be a newest frame that is alive, and nobody who watches. */
 static void set_open(loam_ring *ring) {
-    bool open = ring->mode == PLAIN && ring->newest != NULL;
+    bool open = ring->mode == LM_RING_PLAIN && ring->newest != NULL;
     if (open == (ring->open != 0)) return;
     char *at = *at_of(ring), *end = *end_of(ring);
     *at_of(ring) = *end_of(ring) = NULL;
@@ -90,16 +45,16 @@ int loam_ring_init_as(loam_ring *ring, loam_source *source, const loam_ring_opti
     bool checked = lm_is_checked(options->flags | more_flags);
     *ring = (loam_ring){.source = source, .block_bytes = bytes};
     if (checked) {
-        ring->mode = CHECKED;
+        ring->mode = LM_RING_CHECKED;
     } else if (lm_tool_watches()) {
-        ring->mode = WATCHED;
+        ring->mode = LM_RING_WATCHED;
         ring->redzone = (source->flags & LOAM_SOURCE_CONTIGUOUS) != 0 ? 0 : 16;
     }
-    lm_entry_init(&ring->entry, &ring_kind, options->name, checked);
+    lm_entry_init(&ring->entry, &lm_ring_kind, options->name, checked);
     return 0;
 }
 
-static void put_block(loam_ring *ring, ring_block_t *block) {
+static void put_block(loam_ring *ring, lm_ring_block_t *block) {
     block->next->before = block->before;
     block->before->next = block->next;
     if (block == ring->block) ring->block = NULL; /* the last one */
@@ -110,37 +65,10 @@ static void put_block(loam_ring *ring, ring_block_t *block) {
     loam_source_put(ring->source, block, bytes);
 }
 
-/* Whether the block is behind the current one and before the oldest frame's. */
-static bool is_free(const loam_ring *ring, const ring_block_t *block) {
-    const ring_block_t *used = ring->oldest != NULL ? ring->oldest->block : ring->block;
-    for (const ring_block_t *at = ring->block->next; at != ring->block && at != used; at = at->next)
-        if (at == block) return true;
-    return false;
-}
-
-/* What objects have left: in free blocks, and behind the current position. */
-static bool check_gone(const loam_ring *ring) {
-    const ring_block_t *block = ring->block;
-    if (block == NULL) return true;
-    bool good = lm_gone_check(&ring->entry, at_now(ring), block->gone);
-    for (block = block->next; block != ring->block; block = block->next)
-        if (is_free(ring, block))
-            good = lm_gone_check(&ring->entry, block_first(block), block->gone) && good;
-    return good;
-}
-
-static bool check_objects(const loam_ring *ring) {
-    bool good = check_gone(ring);
-    good = lm_guard_check(&ring->entry) && good;
-    for (const loam_tag *tag = ring->dead; tag != NULL; tag = tag->next)
-        good = lm_guard_check_freed(&ring->entry, tag) && good;
-    return good;
-}
-
 void loam_ring_deinit(loam_ring *ring) {
-    if (over(ring, "deinit", NULL, 0)) return;
-    if (ring->mode == CHECKED) {
-        (void)check_objects(ring);
+    if (lm_ring_over(ring, "deinit", NULL, 0)) return;
+    if (ring->mode == LM_RING_CHECKED) {
+        (void)lm_ring_check_objects(ring);
         lm_guard_drop_all(&ring->entry);
     }
     lm_entry_deinit(&ring->entry);
@@ -148,21 +76,22 @@ void loam_ring_deinit(loam_ring *ring) {
     ring->at = ring->end = ring->hidden_at = ring->hidden_end = NULL;
     ring->newest = ring->oldest = NULL;
     ring->open = false;
-    if (ring->mode != CHECKED) return;
-    ring->mode = ENDED;
+    if (ring->mode != LM_RING_CHECKED) return;
+    ring->mode = LM_RING_ENDED;
     /* The name is kept where the ring has no use for its words any more. */
     lm_entry_bury(&ring->entry, (char *)&ring->held_bytes, 3 * sizeof(size_t));
 }
 
 /* ---- Blocks ---- */
 
-static ring_block_t *block_new(loam_ring *ring, size_t need) {
-    size_t head = lm_align_up(sizeof(ring_block_t), 16), least = lm_align_up(need + head + 16, 16);
+static lm_ring_block_t *block_new(loam_ring *ring, size_t need) {
+    size_t head = lm_align_up(sizeof(lm_ring_block_t), 16),
+           least = lm_align_up(need + head + 16, 16);
     size_t bytes = ring->block_bytes, got = 0;
     if (bytes < least) bytes = lm_align_up(least, UNIT);
-    ring_block_t *block = NULL;
+    lm_ring_block_t *block = NULL;
     for (;;) {
-        block = (ring_block_t *)loam_source_get(ring->source, bytes, 16, &got);
+        block = (lm_ring_block_t *)loam_source_get(ring->source, bytes, 16, &got);
         if (block != NULL || bytes <= least) break;
         bytes = bytes / 2 > least ? lm_align_up(bytes / 2, 16) : least;
     }
@@ -177,23 +106,23 @@ static ring_block_t *block_new(loam_ring *ring, size_t need) {
     block->next = ring->block != NULL ? ring->block->next : block;
     block->next->before = block;
     block->before->next = block;
-    hide(ring, block_first(block), (char *)block + got);
+    hide(ring, lm_ring_first(block), (char *)block + got);
     return block;
 }
 
 /* Whether the one behind the current block, which there is, is free. */
 static bool next_is_free(const loam_ring *ring) {
-    const ring_block_t *next = ring->block->next;
+    const lm_ring_block_t *next = ring->block->next;
     return next != ring->block && (ring->oldest == NULL || next != ring->oldest->block);
 }
 
 /* Over a contiguous source, which could not use again what it took back: the smallest free block that is large enough
  * is the next. NULL iff there is none. */
-static ring_block_t *best_free(const loam_ring *ring, size_t need) {
-    const ring_block_t *used = ring->oldest != NULL ? ring->oldest->block : ring->block;
-    ring_block_t *best = NULL, *at = ring->block;
-    for (ring_block_t *block = at->next; block != at && block != used; block = block->next) {
-        if ((size_t)(block_end(block) - block_first(block)) <= need) continue;
+static lm_ring_block_t *best_free(const loam_ring *ring, size_t need) {
+    const lm_ring_block_t *used = lm_ring_first_used(ring);
+    lm_ring_block_t *best = NULL, *at = ring->block;
+    for (lm_ring_block_t *block = at->next; block != at && block != used; block = block->next) {
+        if ((size_t)(lm_ring_end(block) - lm_ring_first(block)) <= need) continue;
         if (best == NULL || block->bytes < best->bytes) best = block;
     }
     if (best == NULL || best == at->next) return best;
@@ -207,13 +136,13 @@ static ring_block_t *best_free(const loam_ring *ring, size_t need) {
 static bool advance(loam_ring *ring, size_t need) {
     size_t most = OVERSIZE * (need > ring->block_bytes ? need : ring->block_bytes);
     bool contiguous = (ring->source->flags & LOAM_SOURCE_CONTIGUOUS) != 0;
-    ring_block_t *block = contiguous && ring->block != NULL ? best_free(ring, need) : NULL;
+    lm_ring_block_t *block = contiguous && ring->block != NULL ? best_free(ring, need) : NULL;
     while (!contiguous && ring->block != NULL && next_is_free(ring)) {
         block = ring->block->next;
-        size_t room = (size_t)(block_end(block) - block_first(block));
+        size_t room = (size_t)(lm_ring_end(block) - lm_ring_first(block));
         if (room > need && block->bytes <= most) break;
-        if (ring->mode == CHECKED)
-            (void)lm_gone_check(&ring->entry, block_first(block), block->gone);
+        if (ring->mode == LM_RING_CHECKED)
+            (void)lm_gone_check(&ring->entry, lm_ring_first(block), block->gone);
         put_block(ring, block);
         block = NULL;
     }
@@ -221,8 +150,8 @@ static bool advance(loam_ring *ring, size_t need) {
     if (block == NULL) return false;
     if (ring->block != NULL) ring->block->left = *at_of(ring);
     ring->block = block;
-    *at_of(ring) = block_first(block);
-    *end_of(ring) = block_end(block);
+    *at_of(ring) = lm_ring_first(block);
+    *end_of(ring) = lm_ring_end(block);
     return true;
 }
 
@@ -231,7 +160,7 @@ static void *carve(loam_ring *ring, size_t bytes, size_t align) {
         uintptr_t at = (uintptr_t)*at_of(ring), end = (uintptr_t)*end_of(ring);
         uintptr_t p = lm_align_up(at, align);
         if (ring->block != NULL && p >= at && p <= end && bytes <= end - p) {
-            if (LM_UNLIKELY(ring->mode == CHECKED))
+            if (LM_UNLIKELY(ring->mode == LM_RING_CHECKED))
                 ring->block->gone = lm_gone_take(&ring->entry, (char *)at, (char *)p,
                                                  (char *)(p + bytes), ring->block->gone);
             *at_of(ring) = (char *)(p + bytes);
@@ -244,13 +173,13 @@ static void *carve(loam_ring *ring, size_t bytes, size_t align) {
 /* ---- Frames ---- */
 
 loam_ring_frame *loam_ring_open_at(loam_ring *ring, const char *file, unsigned line) {
-    if (over(ring, "open", file, line)) return NULL;
+    if (lm_ring_over(ring, "open", file, line)) return NULL;
     loam_ring_frame *frame = (loam_ring_frame *)carve(ring, sizeof(*frame), 16);
     if (frame == NULL) return NULL;
     lm_tool_show_undefined(frame, sizeof(*frame));
     *frame = (loam_ring_frame){.older = ring->newest,
                                .block = ring->block,
-                               .state = state_of(ring, frame, ALIVE),
+                               .state = lm_ring_state(ring, frame, LM_RING_ALIVE),
                                .file = file,
                                .line = line};
     *(ring->newest != NULL ? &ring->newest->newer : &ring->oldest) = frame;
@@ -259,35 +188,27 @@ loam_ring_frame *loam_ring_open_at(loam_ring *ring, const char *file, unsigned l
     return frame;
 }
 
-/* [*from, *to): what the frame has of that block. false iff it ended in one before. */
-static bool part_of(const loam_ring *ring, const loam_ring_frame *frame, const ring_block_t *block,
-                    const char **from, const char **to) {
-    const loam_ring_frame *newer = frame->newer;
-    *from = block == frame->block ? (const char *)(frame + 1) : block_first(block);
-    if (newer != NULL && newer->block == block)
-        *to = (const char *)newer;
-    else
-        *to = block == ring->block ? at_now(ring) : block->left;
-    return block != (newer != NULL ? newer->block : ring->block);
-}
-
 static bool belongs(const loam_ring *ring, const loam_ring_frame *frame, const void *p) {
-    const ring_block_t *block = frame->block;
+    const lm_ring_block_t *block = frame->block;
     for (bool more = true; more; block = block->next) {
         const char *from, *to;
-        more = part_of(ring, frame, block, &from, &to);
+        more = lm_ring_part(ring, frame, block, &from, &to);
         if ((const char *)p >= from && (const char *)p < to) return true;
     }
     return false;
 }
 
-/* Objects of a frame that ends. */
+/* Objects of a frame that ends. They are listed in the order of their memory: so those of a frame
+ * are together, and those of the oldest one are the last. */
 static void close_objects(loam_ring *ring, const loam_ring_frame *frame) {
-    for (loam_tag *tag = ring->entry.live, *next; tag != NULL; tag = next) {
-        next = tag->next;
-        if (!belongs(ring, frame, tag->raw)) continue;
+    bool last = frame == ring->oldest;
+    loam_tag *tag = last ? lm_guard_last(&ring->entry) : ring->entry.live;
+    while (tag != NULL && !belongs(ring, frame, tag->raw)) tag = last ? NULL : tag->next;
+    while (tag != NULL && belongs(ring, frame, tag->raw)) {
+        loam_tag *next = last ? lm_guard_newer(&ring->entry, tag) : tag->next;
         (void)lm_guard_find(&ring->entry, tag + 1, "release", NULL, 0); /* overflow is told now */
         lm_guard_close(&ring->entry, tag, NULL, 0);
+        tag = next;
     }
     loam_tag **link = &ring->dead;
     while (*link != NULL) {
@@ -301,73 +222,83 @@ static void close_objects(loam_ring *ring, const loam_ring_frame *frame) {
 }
 
 static void hide_frame(const loam_ring *ring, const loam_ring_frame *frame) {
-    const ring_block_t *block = frame->block;
+    const lm_ring_block_t *block = frame->block;
     for (bool more = true; more; block = block->next) {
         const char *from, *to;
-        more = part_of(ring, frame, block, &from, &to);
+        more = lm_ring_part(ring, frame, block, &from, &to);
         hide(ring, from, to);
     }
 }
 
+static bool note_block(const loam_ring *ring, lm_ring_block_t *block) {
+    if (block->left == NULL) return false;
+    block->gone = lm_gone_bury(&ring->entry, lm_ring_first(block), block->left, block->gone);
+    block->left = NULL;
+    return true;
+}
+
 /* In a checked ring: memory that frames have given back is watched until it is used again. `block`
  * was the current one, used up to `at`. */
-static void note_gone(loam_ring *ring, ring_block_t *block, char *at) {
+static void note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
     block->left = at;
     char *to = ring->block->left, *now = *at_of(ring);
     if (to > now) ring->block->gone = lm_gone_bury(&ring->entry, now, to, ring->block->gone);
     ring->block->left = NULL;
-    for (block = ring->block->next; block != ring->block; block = block->next) {
-        if (block->left == NULL || !is_free(ring, block)) continue;
-        block->gone = lm_gone_bury(&ring->entry, block_first(block), block->left, block->gone);
-        block->left = NULL;
-    }
+    /* Blocks that have just become free are the first or the last of the free ones. */
+    const lm_ring_block_t *used = lm_ring_first_used(ring);
+    for (block = ring->block->next; block != ring->block && block != used; block = block->next)
+        if (!note_block(ring, block)) break;
+    for (block = used->before; block != ring->block; block = block->before)
+        if (!note_block(ring, block)) break;
 }
 
 /* Frames at both ends that are over give their memory back. */
 static void collect(loam_ring *ring) {
-    ring_block_t *was = ring->block;
+    lm_ring_block_t *was = ring->block;
     char *was_at = *at_of(ring);
-    while (ring->newest != NULL && is(ring, ring->newest, RELEASED)) {
+    while (ring->newest != NULL && lm_ring_is(ring, ring->newest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->newest;
         ring->newest = frame->older;
         *(frame->older != NULL ? &frame->older->newer : &ring->oldest) = NULL;
         ring->block = frame->block;
         *at_of(ring) = (char *)frame;
-        *end_of(ring) = block_end(frame->block);
+        *end_of(ring) = lm_ring_end(frame->block);
         hide(ring, (char *)frame, (char *)(frame + 1));
     }
-    while (ring->oldest != NULL && is(ring, ring->oldest, RELEASED)) {
+    while (ring->oldest != NULL && lm_ring_is(ring, ring->oldest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->oldest;
         ring->oldest = frame->newer;
         ring->oldest->older = NULL; /* the newest one is alive */
         hide(ring, (char *)frame, (char *)(frame + 1));
     }
-    if (ring->newest == NULL) *at_of(ring) = block_first(ring->block);
-    if (ring->mode == CHECKED) note_gone(ring, was, was_at);
+    if (ring->newest == NULL) *at_of(ring) = lm_ring_first(ring->block);
+    if (ring->mode == LM_RING_CHECKED) note_gone(ring, was, was_at);
     set_open(ring);
 }
 
 void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *file,
                           unsigned line) {
-    if (frame == NULL || over(ring, "release", file, line)) return;
-    const loam_ring_frame *known = frame;
-    if (ring->mode == CHECKED) /* who is not in the list may be no memory at all */
-        for (known = ring->newest; known != NULL && known != frame; known = known->older) continue;
-    if (known == NULL || (!is(ring, frame, ALIVE) && !is(ring, frame, RELEASED))) {
+    if (frame == NULL || lm_ring_over(ring, "release", file, line)) return;
+    const loam_ring_frame *known = ring->newest, *from_oldest = ring->oldest;
+    if (ring->mode == LM_RING_CHECKED) /* who is not in the list may be no memory at all */
+        for (; known != NULL && known != frame && from_oldest != frame; known = known->older)
+            from_oldest = from_oldest->newer;
+    if (known == NULL ||
+        (!lm_ring_is(ring, frame, LM_RING_ALIVE) && !lm_ring_is(ring, frame, LM_RING_RELEASED))) {
         lm_family_misuse(&ring->entry, file, line, "release of %p, which is no frame of it",
                          (void *)frame);
         return;
     }
-    if (is(ring, frame, RELEASED)) {
+    if (lm_ring_is(ring, frame, LM_RING_RELEASED)) {
         lm_family_misuse(&ring->entry, file, line,
                          "release of %p, which is released already, opened at %s:%u", (void *)frame,
                          frame->file != NULL ? frame->file : "?", frame->line);
         return;
     }
     LM_METER(less(&ring->entry, frame->metered));
-    if (ring->mode == CHECKED) close_objects(ring, frame);
+    if (ring->mode == LM_RING_CHECKED) close_objects(ring, frame);
     hide_frame(ring, frame);
-    frame->state = state_of(ring, frame, RELEASED);
+    frame->state = lm_ring_state(ring, frame, LM_RING_RELEASED);
     collect(ring);
 }
 
@@ -379,7 +310,7 @@ static size_t whole_of(const loam_ring *ring, size_t bytes) {
 
 static void *alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *file,
                        unsigned line) {
-    if (over(ring, "allocation", file, line)) return NULL;
+    if (lm_ring_over(ring, "allocation", file, line)) return NULL;
     if (!lm_is_pow2(align) || align > PTRDIFF_MAX / 4 || bytes > PTRDIFF_MAX - 2 * align ||
         bytes > PTRDIFF_MAX - 16384)
         return NULL;
@@ -387,7 +318,7 @@ static void *alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *
         lm_family_misuse(&ring->entry, file, line, "allocation without a frame");
         return NULL;
     }
-    if (ring->mode == CHECKED) {
+    if (ring->mode == LM_RING_CHECKED) {
         if (align < 16) align = 16;
         size_t raw_bytes = lm_guard_whole(bytes, align);
         if (raw_bytes == 0 || raw_bytes > PTRDIFF_MAX - 2 * align) return NULL;
@@ -396,7 +327,7 @@ static void *alloc_any(loam_ring *ring, size_t bytes, size_t align, const char *
         return lm_guard_open(&ring->entry, raw, raw_bytes, bytes, align, file, line);
     }
     void *p = carve(ring, whole_of(ring, bytes), ring->redzone != 0 && align < 16 ? 16 : align);
-    if (p != NULL && ring->mode == WATCHED) lm_tool_show_undefined(p, bytes);
+    if (p != NULL && ring->mode == LM_RING_WATCHED) lm_tool_show_undefined(p, bytes);
     return p;
 }
 
@@ -430,13 +361,13 @@ static void close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned
 }
 
 void loam_ring_free_at(loam_ring *ring, void *p, size_t bytes, const char *file, unsigned line) {
-    if (p == NULL || over(ring, "free", file, line)) return;
-    if (ring->mode == CHECKED) {
+    if (p == NULL || lm_ring_over(ring, "free", file, line)) return;
+    if (ring->mode == LM_RING_CHECKED) {
         loam_tag *tag = find(ring, p, bytes, "free", file, line);
         if (tag != NULL) close_one(ring, tag, file, line);
         return;
     }
-    if (ring->mode == WATCHED) lm_tool_hide(p, bytes);
+    if (ring->mode == LM_RING_WATCHED) lm_tool_hide(p, bytes);
     if ((char *)p + whole_of(ring, bytes) == *at_of(ring) && ring->newest != NULL &&
         belongs(ring, ring->newest, p))
         *at_of(ring) = (char *)p;
@@ -473,16 +404,17 @@ static void *realloc_checked(loam_ring *ring, void *p, size_t old_bytes, size_t 
 void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t bytes,
                            const char *file, unsigned line) {
     if (p == NULL) return alloc_any(ring, bytes, LOAM_RING_ALIGN, file, line);
-    if (over(ring, "realloc", file, line)) return NULL;
+    if (lm_ring_over(ring, "realloc", file, line)) return NULL;
     if (bytes > PTRDIFF_MAX - 16384) return NULL;
-    if (ring->mode == CHECKED) return realloc_checked(ring, p, old_bytes, bytes, file, line);
+    if (ring->mode == LM_RING_CHECKED)
+        return realloc_checked(ring, p, old_bytes, bytes, file, line);
     char *at = (char *)p;
     bool last = ring->newest != NULL && at + whole_of(ring, old_bytes) == *at_of(ring) &&
                 belongs(ring, ring->newest, p);
     bool fits = last && whole_of(ring, bytes) <= (size_t)(*end_of(ring) - at);
     if (fits || bytes <= old_bytes) {
         if (fits) *at_of(ring) = at + whole_of(ring, bytes);
-        if (ring->mode == WATCHED) {
+        if (ring->mode == LM_RING_WATCHED) {
             if (bytes > old_bytes)
                 lm_tool_show_undefined(at + old_bytes, bytes - old_bytes);
             else
@@ -491,7 +423,7 @@ void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes, size_t by
         return p;
     }
     void *there = move(ring, p, old_bytes, bytes, file, line);
-    if (there != NULL && ring->mode == WATCHED) lm_tool_hide(p, old_bytes);
+    if (there != NULL && ring->mode == LM_RING_WATCHED) lm_tool_hide(p, old_bytes);
     return there;
 }
 
@@ -505,7 +437,7 @@ void loam_meter_ring_more(loam_ring *ring, const void *p, size_t bytes) {
 #endif
 
 size_t loam_ring_trim(loam_ring *ring) {
-    if (over(ring, "trim", NULL, 0)) return 0;
+    if (lm_ring_over(ring, "trim", NULL, 0)) return 0;
     size_t held = ring->held_bytes;
     while (ring->block != NULL && next_is_free(ring)) put_block(ring, ring->block->next);
     if (ring->newest == NULL && ring->block != NULL) {
@@ -514,86 +446,3 @@ size_t loam_ring_trim(loam_ring *ring) {
     }
     return held - ring->held_bytes;
 }
-
-/* ---- Asking ---- */
-
-void loam_ring_usage(const loam_ring *ring, loam_usage *usage) {
-    size_t chunks = 0, used = 0, objects = 0;
-    *usage = (loam_usage){.kind = ring_kind.name, .name = ""};
-    if (over(ring, "usage", NULL, 0)) return;
-    const ring_block_t *block = ring->block;
-    if (block != NULL) do {
-            chunks++;
-            block = block->next;
-        } while (block != ring->block);
-    for (const loam_ring_frame *frame = ring->oldest; frame != NULL; frame = frame->newer) {
-        bool more = true;
-        used += sizeof(*frame);
-        for (block = frame->block; more; block = block->next) {
-            const char *from, *to;
-            more = part_of(ring, frame, block, &from, &to);
-            if (to > from) used += (size_t)(to - from);
-        }
-    }
-    for (const loam_tag *tag = ring->entry.live; tag != NULL; tag = tag->next) objects++;
-    *usage = (loam_usage){
-        .kind = ring_kind.name,
-        .name = ring->entry.name != NULL ? ring->entry.name : "",
-        .held_bytes = ring->held_bytes,
-        .used_bytes = used,
-        .peak_bytes = ring->peak_bytes,
-        .chunks = chunks,
-        .requests = ring->requests,
-        .objects = ring->mode == CHECKED ? objects : LOAM_UNKNOWN,
-    };
-}
-
-static bool broken(const loam_ring *ring, const char *what, const void *where) {
-    lm_family_misuse(&ring->entry, NULL, 0, "%s, at %p", what, where);
-    return false;
-}
-
-static bool check_frames(const loam_ring *ring) {
-    const loam_ring_frame *older = NULL;
-    for (const loam_ring_frame *frame = ring->oldest; frame != NULL; frame = frame->newer) {
-        if (frame->older != older || (!is(ring, frame, ALIVE) && !is(ring, frame, RELEASED)))
-            return broken(ring, "the list of frames", frame);
-        const char *record = (const char *)frame, *from, *to;
-        (void)part_of(ring, frame, frame->block, &from, &to);
-        if (record < block_first(frame->block) || from > to || to > block_end(frame->block))
-            return broken(ring, "a frame is not in its block", frame);
-        older = frame;
-    }
-    if (ring->newest != older) return broken(ring, "the list of frames", ring->newest);
-    if (older != NULL && (is(ring, older, RELEASED) || is(ring, ring->oldest, RELEASED)))
-        return broken(ring, "a released frame holds memory", older);
-    return true;
-}
-
-bool loam_ring_check(const loam_ring *ring) {
-    if (over(ring, "check", NULL, 0)) return false;
-    size_t held = 0;
-    const ring_block_t *block = ring->block;
-    if (block != NULL) do {
-            if (block->next->before != block) return broken(ring, "the ring of blocks", block);
-            held += block->bytes;
-            block = block->next;
-        } while (block != ring->block);
-    if (held != ring->held_bytes) return broken(ring, "blocks are lost", ring->block);
-    const char *at = at_now(ring), *end = ring->open ? ring->end : ring->hidden_end;
-    if (end != (ring->block != NULL ? block_end(ring->block) : NULL) || at > end)
-        return broken(ring, "the end is not the current block's", end);
-    if (!ring->open && (ring->at != NULL || ring->end != NULL))
-        return broken(ring, "inline paths are open", ring);
-    return check_frames(ring) && (ring->mode != CHECKED || check_objects(ring));
-}
-
-static const loam_ring *ring_of(const loam_entry *entry) {
-    return LM_CONTAINER(entry, loam_ring, entry);
-}
-static void usage_of(const loam_entry *entry, loam_usage *usage) {
-    loam_ring_usage(ring_of(entry), usage);
-}
-static bool check_of(const loam_entry *entry) { return loam_ring_check(ring_of(entry)); }
-
-static const loam_kind ring_kind = {"ring", usage_of, check_of, NULL};
