@@ -15,7 +15,7 @@ EXPORT_SYMBOL_GPL(loam_region_create_child);
 EXPORT_SYMBOL_GPL(loam_region_alloc_slow);
 EXPORT_SYMBOL_GPL(loam_region_free_slow);
 EXPORT_SYMBOL_GPL(loam_region_realloc_slow);
-EXPORT_SYMBOL_GPL(loam_region_expand_slow);
+EXPORT_SYMBOL_GPL(loam_region_extend_slow);
 EXPORT_SYMBOL_GPL(loam_region_memdup_at);
 EXPORT_SYMBOL_GPL(loam_region_strdup_at);
 EXPORT_SYMBOL_GPL(loam_region_strndup_at);

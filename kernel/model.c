@@ -103,7 +103,7 @@ static void resize(struct model *model, struct object *object) {
 static void extend(struct model *model, struct object *object) {
     size_t old = object->bytes, bytes = random_bytes(model);
     if (object->align != 16) return;
-    if (!loam_region_expand(&model->region, object->p, old, bytes)) return;
+    if (!loam_region_extend(&model->region, object->p, old, bytes)) return;
     object->bytes = bytes;
     LM_EXPECT(intact(object, old < bytes ? old : bytes));
     fill(object, old < bytes ? old : bytes);

@@ -133,8 +133,8 @@ static void frees_work_like_a_stack(void) {
     LM_EXPECT(loam_region_alloc(&region, 32) == second);
     LM_EXPECT(loam_region_realloc(&region, second, 32, 96) == second);
     LM_EXPECT(loam_region_realloc(&region, second, 96, 16) == second);
-    LM_EXPECT(loam_region_expand(&region, second, 16, 64));
-    LM_EXPECT(!loam_region_expand(&region, first, 32, 64));
+    LM_EXPECT(loam_region_extend(&region, second, 16, 64));
+    LM_EXPECT(!loam_region_extend(&region, first, 32, 64));
     /* Fill the page, begin another, empty that: the one before is current again, where it was left. */
     bool new_page = false;
     u8 *last = NULL, *p = NULL;

@@ -68,7 +68,7 @@ typedef struct loam_alloc {
 extern LOAM_API const loam_alloc_functions loam_alloc_of_region, loam_alloc_of_pool,
     loam_alloc_of_blocks, loam_alloc_of_fifo, loam_alloc_of_stack, loam_alloc_of_ring;
 
-LOAM_INLINE loam_alloc loam_alloc_from(const loam_alloc_functions *functions,
+LOAM_INLINE loam_alloc loam_alloc_make(const loam_alloc_functions *functions,
                                        void *self) LOAM_NOEXCEPT {
     loam_alloc alloc;
     alloc.functions = functions;
@@ -78,29 +78,29 @@ LOAM_INLINE loam_alloc loam_alloc_from(const loam_alloc_functions *functions,
 
 /* Any size, any alignment. An object of 0 bytes may have the next one's address. */
 LOAM_INLINE loam_alloc loam_region_as_alloc(struct loam_region *region) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_region, region);
+    return loam_alloc_make(&loam_alloc_of_region, region);
 }
 /* Up to a block's size and alignment, a block each; NULL for more. */
 LOAM_INLINE loam_alloc loam_pool_as_alloc(struct loam_pool *pool) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_pool, pool);
+    return loam_alloc_make(&loam_alloc_of_pool, pool);
 }
 /* Alignments up to 64 KiB; NULL for more, and as loam_blocks_alloc. */
 LOAM_INLINE loam_alloc loam_blocks_as_alloc(struct loam_blocks *blocks) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_blocks, blocks);
+    return loam_alloc_make(&loam_alloc_of_blocks, blocks);
 }
 
 /* Any size, any alignment, by the FIFO's owner. */
 LOAM_INLINE loam_alloc loam_fifo_as_alloc(struct loam_fifo *fifo) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_fifo, fifo);
+    return loam_alloc_make(&loam_alloc_of_fifo, fifo);
 }
 /* Any size, any alignment. Objects belong to the frame that is the newest when they are allocated, and end with it;
  * they are freed, and change their size, in it alone. So do not hand the handle to who keeps what it allocates. */
 LOAM_INLINE loam_alloc loam_stack_as_alloc(struct loam_stack *stack) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_stack, stack);
+    return loam_alloc_make(&loam_alloc_of_stack, stack);
 }
 /* The same. A frame is to be open: to allocate without one is a mistake that is reported. */
 LOAM_INLINE loam_alloc loam_ring_as_alloc(struct loam_ring *ring) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_ring, ring);
+    return loam_alloc_make(&loam_alloc_of_ring, ring);
 }
 
 #if __STDC_HOSTED__
@@ -108,11 +108,11 @@ extern LOAM_API const loam_alloc_functions loam_alloc_of_shared_pool, loam_alloc
 
 /* As of a pool, for many threads. */
 LOAM_INLINE loam_alloc loam_shared_pool_as_alloc(struct loam_shared_pool *pool) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_shared_pool, pool);
+    return loam_alloc_make(&loam_alloc_of_shared_pool, pool);
 }
 /* A first-class heap; NULL: loam_malloc and its kin. Any size, any alignment, any thread. */
 LOAM_INLINE loam_alloc loam_heap_as_alloc(struct loam_heap *heap) LOAM_NOEXCEPT {
-    return loam_alloc_from(&loam_alloc_of_heap, heap);
+    return loam_alloc_make(&loam_alloc_of_heap, heap);
 }
 #endif
 

@@ -95,7 +95,7 @@ LOAM_API int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count,
 /* As loam_heap_create, of a heap whose memory is the arena's. spill: where the arena is full, memory comes from
  * elsewhere; otherwise functions return NULL then, with errno ENOMEM, after empty pages have gone back. NULL also, with
  * errno EBUSY, iff loam_arena_destroy was called for the arena, and with EINVAL iff arena is NULL.
- * loam_heap_dissolve leaves objects in the arena: free places in pages with such an object may
+ * loam_heap_delete leaves objects in the arena: free places in pages with such an object may
  * serve others, until the page is empty. */
 LOAM_API loam_heap *loam_heap_create_in(loam_arena *arena,
                                         bool spill) LOAM_NOEXCEPT LOAM_HEAP_BEGUN;

@@ -68,14 +68,19 @@ class fifo {
 
     /* A T made of args: make<T>(args...). std::bad_alloc iff there is no memory; what T's
      * constructor throws passes through. Nothing is left behind then. */
-#define LOAM_FORM_(n) \
+#define LOAM_FORM_NAMED_(n, name) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+    [[nodiscard]] T *name(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
         return make_at<T>(at LOAM_FORWARD_##n##_); \
     }
+#define LOAM_FORM_(n) LOAM_FORM_NAMED_(n, make) LOAM_FORM_NAMED_(n, create) /* the older name */
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
+#undef LOAM_FORM_NAMED_
     template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+    }
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
         return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* Destroys an object of this FIFO, and frees its memory; nullptr allowed. T may be a base of

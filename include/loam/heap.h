@@ -46,14 +46,14 @@ typedef struct loam_heap loam_heap;
 /* Ends the heap; its objects live on as if malloc had made them, and may be freed meanwhile. NULL is fine. If it is the
  * calling thread's default, the thread's own takes its place; if another thread's, that is a mistake, and it does not
  * end. Takes time by pages. */
-LOAM_API void loam_heap_dissolve(loam_heap *heap) LOAM_NOEXCEPT;
+LOAM_API void loam_heap_delete(loam_heap *heap) LOAM_NOEXCEPT;
 
 /* Ends the heap and all its objects; their memory is free for everybody. NULL is fine. Takes time by pages, not by
  * objects. Defaults as for delete. */
 LOAM_API void loam_heap_destroy(loam_heap *heap) LOAM_NOEXCEPT;
 
 #define LOAM_HEAP_BEGUN \
-    LOAM_NODISCARD LOAM_FREED_BY(loam_heap_destroy) LOAM_FREED_BY(loam_heap_dissolve)
+    LOAM_NODISCARD LOAM_FREED_BY(loam_heap_destroy) LOAM_FREED_BY(loam_heap_delete)
 
 /* A heap without objects and limits. NULL, with errno ENOMEM, iff there is no memory. Takes less than a microsecond and
  * 256 bytes, 0.9 KiB more once it is used, and 5.8 KiB (16.5 KiB in a secure build) for each thread that uses it: a

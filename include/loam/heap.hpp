@@ -63,7 +63,7 @@ class heap {
     }
 
     /* The heap ends, its objects live on as malloc's. */
-    void dissolve() noexcept { loam_heap_dissolve(std::exchange(heap_, nullptr)); }
+    void dissolve() noexcept { loam_heap_delete(std::exchange(heap_, nullptr)); }
     /* 0: none. */
     void limit(std::size_t hard) noexcept {
         (void)loam_heap_set_limits(heap_, 0, hard, nullptr, nullptr);

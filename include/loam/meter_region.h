@@ -124,15 +124,15 @@ LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_metered(loam_region *region
 }
 #define loam_region_realloc_at loam_region_realloc_metered
 
-LOAM_INLINE LOAM_NODISCARD bool loam_region_expand_metered(loam_region *region, void *p,
+LOAM_INLINE LOAM_NODISCARD bool loam_region_extend_metered(loam_region *region, void *p,
                                                            size_t old_bytes, size_t bytes,
                                                            const char *file, unsigned line) {
     LOAM_METER_BEGIN;
-    bool good = loam_region_expand_at(region, p, old_bytes, bytes, file, line);
+    bool good = loam_region_extend_at(region, p, old_bytes, bytes, file, line);
     LOAM_METER_REALLOCATED(&region->entry, good, bytes, bytes, old_bytes);
     return good;
 }
-#define loam_region_expand_at loam_region_expand_metered
+#define loam_region_extend_at loam_region_extend_metered
 
 LOAM_INLINE LOAM_NODISCARD void *loam_region_memdup_metered(loam_region *region, const void *from,
                                                             size_t bytes, const char *file,

@@ -92,6 +92,7 @@
 #undef constinit
 #undef construct
 #undef contains
+#undef create
 #undef deallocate
 #undef decltype
 #undef delete
@@ -145,6 +146,7 @@
 #undef is_always_equal
 #undef is_convertible_v
 #undef is_final_v
+#undef is_from
 #undef is_nothrow_constructible_v
 #undef is_polymorphic_v
 #undef is_same_v
@@ -208,6 +210,7 @@
 #undef region_
 #undef region_alloc
 #undef region_allocator
+#undef region_create
 #undef region_end
 #undef region_make
 #undef region_make_at

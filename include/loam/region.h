@@ -189,7 +189,7 @@ LOAM_API LOAM_COLD char *loam_region_free_slow(loam_region *region, void *p, siz
 LOAM_API void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes,
                                         size_t bytes, size_t align, const char *file,
                                         unsigned line) LOAM_NOEXCEPT;
-LOAM_API bool loam_region_expand_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
+LOAM_API bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                                       size_t align, const char *file, unsigned line) LOAM_NOEXCEPT;
 
 /* ---- Objects ---- */
@@ -354,7 +354,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_at(loam_region *region, voi
     loam_region_realloc_at(region, p, old_bytes, bytes, LOAM_HERE)
 
 /* Changes an object's size in place, or does nothing and returns false: realloc without a copy. */
-LOAM_INLINE LOAM_NODISCARD bool loam_region_expand_at(loam_region *region, void *p,
+LOAM_INLINE LOAM_NODISCARD bool loam_region_extend_at(loam_region *region, void *p,
                                                       size_t old_bytes, size_t bytes,
                                                       const char *file, unsigned line) {
     if (LOAM_LIKELY((uintptr_t)p + loam_region_round(old_bytes, LOAM_REGION_ALIGN) ==
@@ -365,10 +365,10 @@ LOAM_INLINE LOAM_NODISCARD bool loam_region_expand_at(loam_region *region, void 
         region->room.at = (char *)((uintptr_t)p + loam_region_round(bytes, LOAM_REGION_ALIGN));
         return true;
     }
-    return loam_region_expand_slow(region, p, old_bytes, bytes, LOAM_REGION_ALIGN, file, line);
+    return loam_region_extend_slow(region, p, old_bytes, bytes, LOAM_REGION_ALIGN, file, line);
 }
-#define loam_region_expand(region, p, old_bytes, bytes) \
-    loam_region_expand_at(region, p, old_bytes, bytes, LOAM_HERE)
+#define loam_region_extend(region, p, old_bytes, bytes) \
+    loam_region_extend_at(region, p, old_bytes, bytes, LOAM_HERE)
 
 /* As alloc, and tells whether another chunk had to become the current one (or the current one to grow). */
 LOAM_INLINE LOAM_MALLOC void *loam_region_alloc_told_at(loam_region *region, size_t bytes,
@@ -436,6 +436,10 @@ LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanu
 /* Whether p points into an object of this region, or to where one was freed. Takes time by the number of chunks
  * and large objects. */
 LOAM_API bool loam_region_contains(const loam_region *region, const void *p) LOAM_NOEXCEPT;
+/* The older name. */
+LOAM_INLINE bool loam_region_is_from(const loam_region *region, const void *p) LOAM_NOEXCEPT {
+    return loam_region_contains(region, p);
+}
 
 /* A snapshot; used_bytes counts as used what was freed before a mark, or in a checked region. Takes
  * time by the number of chunks and large objects, of a checked region by that of all objects. */

@@ -75,16 +75,23 @@ template <typename T, typename... Args>
  * anything, runs when the region ends, is reset or rewound to before this: after those of objects
  * that were made later. std::bad_alloc iff there is no memory; what T's constructor throws passes
  * through. Nothing is left behind then. */
-#define LOAM_FORM_(n) \
+#define LOAM_FORM_NAMED_(n, name) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *region_make(loam_region *region, \
-                                 LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+    [[nodiscard]] T *name(loam_region *region, \
+                          LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
         return detail::region_make_at<T>(region, at LOAM_FORWARD_##n##_); \
     }
+#define LOAM_FORM_(n) LOAM_FORM_NAMED_(n, region_make) LOAM_FORM_NAMED_(n, region_create)
 LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
+#undef LOAM_FORM_NAMED_
 template <typename T LOAM_TYPES_MORE_>
 [[nodiscard]] T *region_make(loam_region *region, LOAM_ARGUMENTS_MORE_) {
+    return detail::region_make_at<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+}
+/* The older name. */
+template <typename T LOAM_TYPES_MORE_>
+[[nodiscard]] T *region_create(loam_region *region, LOAM_ARGUMENTS_MORE_) {
     return detail::region_make_at<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
 }
 
@@ -112,14 +119,19 @@ class region {
     ~region() { loam_region_destroy(region_); }
 
     /* As region_make<T>(get(), args...). */
-#define LOAM_FORM_(n) \
+#define LOAM_FORM_NAMED_(n, name) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+    [[nodiscard]] T *name(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
         return detail::region_make_at<T>(region_, at LOAM_FORWARD_##n##_); \
     }
+#define LOAM_FORM_(n) LOAM_FORM_NAMED_(n, make) LOAM_FORM_NAMED_(n, create) /* the older name */
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
+#undef LOAM_FORM_NAMED_
     template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return detail::region_make_at<T>(region_, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+    }
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
         return detail::region_make_at<T>(region_, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* count of a type whose destructor does nothing, each with its default value. */
@@ -153,6 +165,7 @@ class region {
     void reset() noexcept { loam_region_reset(region_); }
     std::size_t trim() noexcept { return loam_region_trim(region_); }
     bool contains(const void *p) const noexcept { return loam_region_contains(region_, p); }
+    bool is_from(const void *p) const noexcept { return contains(p); } /* the older name */
     bool check() const noexcept { return loam_region_check(region_); }
     loam_usage usage() const noexcept {
         loam_usage usage;

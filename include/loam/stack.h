@@ -368,6 +368,10 @@ LOAM_API size_t loam_stack_trim(loam_stack *stack) LOAM_NOEXCEPT;
 
 /* Whether p points into what is allocated. Takes time by the number of blocks. */
 LOAM_API bool loam_stack_contains(const loam_stack *stack, const void *p) LOAM_NOEXCEPT;
+/* The older name. */
+LOAM_INLINE bool loam_stack_is_from(const loam_stack *stack, const void *p) LOAM_NOEXCEPT {
+    return loam_stack_contains(stack, p);
+}
 /* A snapshot; used_bytes counts frames, and what alignment took. Takes time by the number of blocks, of a
  * checked stack by that of all objects. */
 LOAM_API void loam_stack_usage(const loam_stack *stack, loam_usage *usage) LOAM_NOEXCEPT;

@@ -52,6 +52,7 @@ class stack {
     void reset() noexcept { loam_stack_reset(&stack_); }
     std::size_t trim() noexcept { return loam_stack_trim(&stack_); }
     bool contains(const void *p) const noexcept { return loam_stack_contains(&stack_, p); }
+    bool is_from(const void *p) const noexcept { return contains(p); } /* the older name */
     bool check() const noexcept { return loam_stack_check(&stack_); }
     loam_usage usage() const noexcept {
         loam_usage usage;
@@ -78,14 +79,19 @@ class scope {
     __attribute__((__always_inline__)) ~scope() { loam_stack_pop_at(stack_, frame_, nullptr, 0); }
 
     /* In the newest frame, which is this one as long as no other was begun. */
-#define LOAM_FORM_(n) \
+#define LOAM_FORM_NAMED_(n, name) \
     template <typename T LOAM_TYPES_##n##_> \
-    [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
+    [[nodiscard]] T *name(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
         return make_at<T>(at LOAM_FORWARD_##n##_); \
     }
+#define LOAM_FORM_(n) LOAM_FORM_NAMED_(n, make) LOAM_FORM_NAMED_(n, create) /* the older name */
     LOAM_FOR_EACH_ARITY_(LOAM_FORM_)
 #undef LOAM_FORM_
+#undef LOAM_FORM_NAMED_
     template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
+        return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
+    }
+    template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
         return make_at<T>(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
     /* count of a type whose destructor does nothing, each with its default value. */

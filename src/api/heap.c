@@ -11,8 +11,8 @@
 
 loam_heap *loam_heap_create(void) { return lm_whole_create(); }
 
-void loam_heap_dissolve(loam_heap *heap) {
-    if (heap != NULL) lm_whole_dissolve(heap);
+void loam_heap_delete(loam_heap *heap) {
+    if (heap != NULL) lm_whole_delete(heap);
 }
 
 void loam_heap_destroy(loam_heap *heap) {

@@ -427,12 +427,12 @@ void *loam_region_realloc_slow(loam_region *region, void *p, size_t old_bytes, s
     return move(region, (char *)p, old_bytes, bytes, align, file, line);
 }
 
-bool loam_region_expand_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
+bool loam_region_extend_slow(loam_region *region, void *p, size_t old_bytes, size_t bytes,
                              size_t align, const char *file, unsigned line) {
-    if (p == NULL || lm_region_over(region, "expand", file, line)) return false;
+    if (p == NULL || lm_region_over(region, "extend", file, line)) return false;
     if (!lm_region_possible(bytes, align)) return false;
     if (region->mode == LM_REGION_CHECKED) {
-        loam_tag *tag = lm_region_find(region, p, old_bytes, align, "expand", file, line);
+        loam_tag *tag = lm_region_find(region, p, old_bytes, align, "extend", file, line);
         return tag != NULL && resize_checked(region, tag, bytes);
     }
     if (!resize(region, (char *)p, old_bytes, bytes, align)) return false;

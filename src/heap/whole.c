@@ -275,10 +275,10 @@ void lm_whole_destroy(struct loam_heap *whole) {
     lm_lock_give(&lm_registry_lock);
 }
 
-void lm_whole_dissolve(struct loam_heap *whole) {
-    LM_PROBE1(heap_dissolve, whole);
+void lm_whole_delete(struct loam_heap *whole) {
+    LM_PROBE1(heap_delete, whole);
     lm_heap_t *own;
-    if (!begin_end(whole, "loam_heap_dissolve", &own)) return;
+    if (!begin_end(whole, "loam_heap_delete", &own)) return;
     enter(whole, own);
     for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
         lm_heap_t *main = branch->main;

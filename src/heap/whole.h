@@ -71,7 +71,7 @@ struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills);
 
 /* Objects live on as malloc's. No thread may be allocating from it. Nothing but a report iff it is not alive, or
  * another thread has it for its malloc. */
-void lm_whole_dissolve(struct loam_heap *whole);
+void lm_whole_delete(struct loam_heap *whole);
 
 /* Objects end. Nobody may be using one, or freeing one. As for delete. */
 void lm_whole_destroy(struct loam_heap *whole);

@@ -155,7 +155,7 @@ def programs():
         yield (f"heap to {release}", function(f"loam_heap *made = loam_heap_create(); sink(made); {release};"),
                {"gcc": {"mismatched-dealloc"}})  # fmt: skip
     for make in ("loam_heap_create()", "loam_heap_create_in((loam_arena *)old, false)"):
-        for end in ("loam_heap_destroy(made)", "loam_heap_dissolve(made)"):
+        for end in ("loam_heap_destroy(made)", "loam_heap_delete(made)"):
             yield (f"heap used after {end}",
                    "#include <loam/arena.h>\n" +
                    function(f"loam_heap *made = {make}; sink(made); {end}; sink(loam_heap_malloc(made, 9));"),
@@ -184,7 +184,7 @@ def right_program():
              "p = loam_malloc(9); old = loam_realloc(p, 99); if (old == NULL) loam_free(p);",
              "p = loam_malloc(100); sink(p); p = loam_reallocf(p, 10); loam_free(p);",
              "if (loam_usable_size(old) > loam_good_size(3)) loam_collect();", "loam_free(old);",
-             "p = loam_heap_malloc(heap, 9); loam_heap_destroy(heap); heap = loam_heap_create(); loam_heap_dissolve(heap);"]  # fmt: skip
+             "p = loam_heap_malloc(heap, 9); loam_heap_destroy(heap); heap = loam_heap_create(); loam_heap_delete(heap);"]  # fmt: skip
     return function("\n".join(body))
 
 

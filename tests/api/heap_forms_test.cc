@@ -228,7 +228,7 @@ TEST_F(HeapForms, WhoseAnObjectIs) {
     std::thread([&] { EXPECT_EQ(heap, loam_heap_of(mine)); }).join();
     loam_heap *ended = loam_heap_create();
     void *left = loam_heap_malloc(ended, 100), *left_large = loam_heap_malloc(ended, 200000);
-    loam_heap_dissolve(ended);
+    loam_heap_delete(ended);
     EXPECT_EQ(nullptr, loam_heap_of(left));
     EXPECT_EQ(nullptr, loam_heap_of(left_large));
     for (void *p : {plain, plain_large, offset, left, left_large}) loam_free(p);

@@ -288,7 +288,7 @@ const loam_alloc_functions bump_functions = {Bump::alloc, Bump::realloc, Bump::f
 
 TEST(OwnTables, AreAsGoodAsAny) {
     Bump bump;
-    loam_alloc alloc = loam_alloc_from(&bump_functions, &bump);
+    loam_alloc alloc = loam_alloc_make(&bump_functions, &bump);
     EXPECT_STREQ(loam_alloc_name(alloc), "bump");
     {
         loam::alloc_resource resource(alloc);

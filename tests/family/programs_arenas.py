@@ -87,7 +87,7 @@ class Region(Allocator):
         made = self.any([each for each in self.newest() if each.align == 16])
         if made and not self.may_fail:
             size = max(1, made.size + self.rng.randint(-30, 200))
-            self.emit(f"if (loam_region_expand({self.at}, object(T, {made.slot}), {made.size}, "
+            self.emit(f"if (loam_region_extend({self.at}, object(T, {made.slot}), {made.size}, "
                       f"{size}))")
             self.emit(f"    changed(T, {made.slot}, {self.number}, object(T, {made.slot}), "
                       f"{size}, 16, 0, 0);")

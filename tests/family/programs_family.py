@@ -260,7 +260,7 @@ class Heap(Allocator):
             self.forget(self.objects)
             self.emit(f"loam_heap_destroy({self.at});")
         else:
-            self.emit(f"loam_heap_dissolve({self.at});")
+            self.emit(f"loam_heap_delete({self.at});")
             while self.objects:
                 self.free(self.objects[0])
 

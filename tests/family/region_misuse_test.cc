@@ -106,8 +106,8 @@ TEST_F(RegionMisuse, AnotherSize) {
     char *p = alloc(40);
     EXPECT_EQ(said([&] { free(p, 48); }),
               format("free of %p with 48 bytes, allocated with 40 at a.c:10@", p));
-    EXPECT_EQ(said([&] { EXPECT_FALSE(loam_region_expand_at(region_, p, 4, 80, "f.c", 20)); }),
-              format("expand of %p with 4 bytes, allocated with 40 at a.c:10@", p));
+    EXPECT_EQ(said([&] { EXPECT_FALSE(loam_region_extend_at(region_, p, 4, 80, "f.c", 20)); }),
+              format("extend of %p with 4 bytes, allocated with 40 at a.c:10@", p));
     memset(p, 1, 40);
     free(p, 40);
 }

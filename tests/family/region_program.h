@@ -106,7 +106,7 @@ class Program {
         if (objects_[index].align != 16) return;
         Object object = take(index);
         size_t bytes = size();
-        if (loam_region_expand(region_, object.p, object.bytes, bytes))
+        if (loam_region_extend(region_, object.p, object.bytes, bytes))
             add(object.p, bytes, 16, object.serial);
         else
             put_back(object);

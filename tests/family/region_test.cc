@@ -114,7 +114,7 @@ TEST(Region, ProductsThatOverflowAreNull) {
     EXPECT_EQ(loam_region_alloc(region.region, most), nullptr);
     char *p = region.alloc(10);
     EXPECT_EQ(loam_region_realloc(region.region, p, 10, many * 7), nullptr);
-    EXPECT_FALSE(loam_region_expand(region.region, p, 10, most));
+    EXPECT_FALSE(loam_region_extend(region.region, p, 10, most));
 }
 
 TEST(Region, CallocIsZeroInUsedMemory) {
@@ -210,7 +210,7 @@ TEST(Region, TheLastObjectGrowsToItsChunksEndAndNoFurther) {
     char *p = region.alloc(16);
     memset(p, 7, 16);
     size_t bytes = 16;
-    while (loam_region_expand(region.region, p, bytes, bytes + 16)) bytes += 16;
+    while (loam_region_extend(region.region, p, bytes, bytes + 16)) bytes += 16;
     EXPECT_GT(bytes, 2000u);
     EXPECT_LT(bytes, 4096u);
     memset(p, 7, bytes);
@@ -519,7 +519,7 @@ TEST(Region, TheLastObjectGrowsIntoWhatIsNotReadyYet) {
     size_t bytes = 16;
     char *p = region.alloc(bytes);
     while (bytes < 900000) {
-        ASSERT_TRUE(loam_region_expand(region.region, p, bytes, bytes + 5000)) << bytes;
+        ASSERT_TRUE(loam_region_extend(region.region, p, bytes, bytes + 5000)) << bytes;
         bytes += 5000;
         memset(p, 1, bytes);
     }
@@ -563,7 +563,7 @@ TEST(Region, SizesAboveFourGiB) {
         EXPECT_GE(usage_of(region).used_bytes, 5 * gib);
         EXPECT_TRUE(loam_region_contains(region, huge + 4 * gib + 5));
         loam_region_free(region.region, b, 100);
-        ASSERT_TRUE(loam_region_expand(region.region, huge, 5 * gib, 6 * gib));
+        ASSERT_TRUE(loam_region_extend(region.region, huge, 5 * gib, 6 * gib));
         huge[6 * gib - 1] = 4;
         EXPECT_EQ(huge[5 * gib - 1], 2);
         EXPECT_TRUE(loam_region_check(region));

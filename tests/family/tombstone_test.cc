@@ -51,7 +51,7 @@ void use_region(loam_region *r, void *object, loam_region_cleanup *cleanup,
     EXPECT_ENDED(noun, "allocation", EXPECT_EQ(loam_region_strdup(r, "abc"), nullptr));
     EXPECT_ENDED(noun, "free", loam_region_free(r, object, 10));
     EXPECT_ENDED(noun, "realloc", EXPECT_EQ(loam_region_realloc(r, object, 10, 20), nullptr));
-    EXPECT_ENDED(noun, "expand", EXPECT_FALSE(loam_region_expand(r, object, 10, 20)));
+    EXPECT_ENDED(noun, "extend", EXPECT_FALSE(loam_region_extend(r, object, 10, 20)));
     EXPECT_ENDED(noun, "mark", (void)loam_region_mark_here(r));
     EXPECT_ENDED(noun, "rewind", loam_region_rewind(r, mark));
     EXPECT_ENDED(noun, "keep", loam_region_keep(r, mark));

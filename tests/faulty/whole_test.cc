@@ -100,7 +100,7 @@ void workload(Found &found) {
     others.check();
     lm_whole_check(heap);
     lm_whole_check(other);
-    loam_heap_dissolve(other);
+    loam_heap_delete(other);
     others.check();
     for (auto &[p, bytes] : others.all) loam_free(p);
     objects.check();

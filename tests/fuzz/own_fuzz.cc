@@ -224,7 +224,7 @@ class Program {
             if (destroy)
                 loam_heap_destroy(heaps_[heap]);
             else
-                loam_heap_dissolve(heaps_[heap]);
+                loam_heap_delete(heaps_[heap]);
         });
         user.heap = heaps_[heap] = nullptr;
     }

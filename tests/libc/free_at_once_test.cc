@@ -216,7 +216,7 @@ class FreeAtOnce : public testing::Test {
         loam_heap *heap = loam_heap_create_in(arena, true);
         ASSERT_NE(heap, nullptr);
         race_all({name, heap});
-        loam_heap_dissolve(heap);
+        loam_heap_delete(heap);
     }
 
     static constexpr size_t kArenaBytes = 64 << 20;
@@ -228,7 +228,7 @@ TEST_F(FreeAtOnce, OneOfTwoIsReportedInAHeap) {
     loam_heap *heap = loam_heap_create();
     ASSERT_NE(heap, nullptr);
     race_all({", in a heap", heap});
-    loam_heap_dissolve(heap);
+    loam_heap_delete(heap);
 }
 
 TEST_F(FreeAtOnce, OneOfTwoIsReportedInMemoryOfTheProgram) {

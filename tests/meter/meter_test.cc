@@ -438,10 +438,10 @@ TEST(Meter, ResizingInPlace) {
     loam_region *region = named_region(nullptr);
     void *p = loam_region_alloc(region, 10);
     bool new_chunk;
-    EXPECT_TRUE(loam_region_expand(region, p, 10, 30));
+    EXPECT_TRUE(loam_region_extend(region, p, 10, 30));
     EXPECT_EQ(stats_of("region", own_name()).used, 30u);
     void *q = loam_region_alloc_told(region, 20, &new_chunk);
-    EXPECT_FALSE(loam_region_expand(region, p, 30, 500));
+    EXPECT_FALSE(loam_region_extend(region, p, 30, 500));
     (void)q;
     loam_meter_stats stats = stats_of("region", own_name());
     EXPECT_EQ(stats.used, 50u);

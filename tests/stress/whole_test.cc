@@ -116,7 +116,7 @@ TEST_F(Whole, TrafficBetweenThreadsAndHeaps) {
     /* One ends with its objects, one hands them over, one is emptied. */
     forget_all(tables[0]);
     loam_heap_destroy(heaps[0]);
-    loam_heap_dissolve(heaps[1]);
+    loam_heap_delete(heaps[1]);
     for (size_t i = 1; i <= kHeaps; i++) tables[i].clear();
     EXPECT_EQ(0u, objects_in(heaps[2]));
     loam_heap_destroy(heaps[2]);
@@ -212,7 +212,7 @@ TEST_F(Whole, DeletedWhileOthersFree) {
             });
         }
         while (ready != kThreads) std::this_thread::yield();
-        loam_heap_dissolve(heap);
+        loam_heap_delete(heap);
         ready++;
         for (auto &thread : threads) thread.join();
         table.clear();
@@ -276,7 +276,7 @@ TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
                         heaps[at], std::memory_order_acq_rel);
                     heaps[at] = loam_heap_create();
                     if (other != nullptr && random.below(3) == 0)
-                        loam_heap_dissolve(other);
+                        loam_heap_delete(other);
                     else if (other != nullptr)
                         loam_heap_destroy(other);
                 }

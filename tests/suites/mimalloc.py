@@ -58,7 +58,7 @@ HEADER = """
 #define mi_heap_malloc_tp(heap, type) ((type *)loam_heap_malloc(heap, sizeof(type)))
 #define mi_heap_malloc_aligned loam_heap_malloc_aligned
 #define mi_heap_contains_block loam_heap_contains
-#define mi_heap_delete loam_heap_dissolve
+#define mi_heap_delete loam_heap_delete
 #define mi_heap_destroy loam_heap_destroy
 #endif
 """

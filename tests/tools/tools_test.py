@@ -24,7 +24,7 @@ MEMCHECK = {
     "uninitialised": r"Conditional jump or move depends on uninitialised value",
 }
 POISON = ("past_end", "before_start", "past_large", "after_shrink", "after_free", "large_after_free")
-PROBES = ("page_create", "page_retire", "span_take", "span_give", "purge", "heap_create", "heap_destroy", "heap_dissolve",
+PROBES = ("page_create", "page_retire", "span_take", "span_give", "purge", "heap_create", "heap_destroy", "heap_delete",
           "large_alloc", "large_free", "worker_start", "worker_stop")
 
 

@@ -378,7 +378,7 @@ TEST_F(Arena, EndsWithItsHeaps) {
     EXPECT_EQ(nullptr, loam_heap_malloc(first, 500000));
     loam_heap_destroy(second);
     EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_));
-    loam_heap_dissolve(first);
+    loam_heap_delete(first);
     EXPECT_EQ(-EBUSY, loam_arena_destroy(arena_)) << "objects live on";
     for (void *p : taken) EXPECT_TRUE(inside(p));
     free_all(taken);

@@ -83,7 +83,7 @@ TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
 /* Its pages become orphans, and the branch that they were of the next heap's. */
 TEST_F(WholeEnd, TheNextHeapContainsNothingOfADeletedOne) {
     std::vector<void *> left = take(40, 320);
-    loam_heap_dissolve(std::exchange(heap_, loam_heap_create()));
+    loam_heap_delete(std::exchange(heap_, loam_heap_create()));
     for (size_t i = 0; i < 40000; i += 500) loam_free(loam_malloc(i)); /* parts with its pages */
     (void)take(320);
     for (void *p : left) {
@@ -129,7 +129,7 @@ TEST_F(WholeEnd, DeleteMakesObjectsMallocs) {
         while (step != 4) std::this_thread::yield();
     });
     while (step != 1) std::this_thread::yield();
-    loam_heap_dissolve(heap_);
+    loam_heap_delete(heap_);
     heap_ = nullptr;
     for (void *p : taken) {
         if (lm_page_of(p)->kind == LM_KIND_PAGE) {
@@ -187,7 +187,7 @@ TEST_F(WholeEnd, ManyComeAndGo) {
 
 TEST_F(WholeEnd, NullIsFine) {
     loam_heap_destroy(nullptr);
-    loam_heap_dissolve(nullptr);
+    loam_heap_delete(nullptr);
 }
 
 /* ---- Mistakes ---- */
@@ -251,7 +251,7 @@ TEST_F(WholeMistakes, EndedHeapsAndNullAreReported) {
         EXPECT_EQ(0u, numbers.committed_bytes);
     }
     EXPECT_TRUE(told("loam_heap_destroy", [&] { loam_heap_destroy(ended); }));
-    EXPECT_TRUE(told("loam_heap_dissolve", [&] { loam_heap_dissolve(ended); }));
+    EXPECT_TRUE(told("loam_heap_delete", [&] { loam_heap_delete(ended); }));
     int result = 0;
     EXPECT_TRUE(told("default", [&] { result = loam_heap_set_default(ended, nullptr); }));
     EXPECT_EQ(-EINVAL, result);
@@ -303,7 +303,7 @@ TEST_F(WholeMistakes, AnotherThreadsDefaultDoesNotEnd) {
     while (step != 1) std::this_thread::yield();
     const char *what = "which another thread's malloc uses";
     EXPECT_TRUE(told(what, [&] { loam_heap_destroy(heap_); }));
-    EXPECT_TRUE(told(what, [&] { loam_heap_dissolve(heap_); }));
+    EXPECT_TRUE(told(what, [&] { loam_heap_delete(heap_); }));
     step = 2;
     while (step != 3) std::this_thread::yield();
     EXPECT_EQ(3u, objects());

@@ -65,7 +65,7 @@ TEST_F(WholeOthers, BranchesOfDeletedHeapsAreUsedAgainByThreadsWithoutAMalloc) {
         for (int round = 0; round < 300; round++) {
             loam_heap *heap = loam_heap_create();
             named.run([heap] { loam_free(loam_heap_malloc(heap, 100)); });
-            loam_heap_dissolve(heap);
+            loam_heap_delete(heap);
         }
         count = 0;
         for (lm_node_t *n = lm_registry.first; n != nullptr; n = lm_list_after(&lm_registry, n))

@@ -309,7 +309,7 @@ TEST_F(Whole, ThousandsInTurn) {
                 },
                 &left);
             EXPECT_EQ(4u, left.size());
-            loam_heap_dissolve(heaps[i]);
+            loam_heap_delete(heaps[i]);
             free_all(left);
         }
         EXPECT_EQ(0u, own->branches) << "what has ended is looked at no more";
@@ -336,7 +336,7 @@ TEST_F(Whole, BranchesOfEndedHeapsAreUsedAgain) {
         for (auto *heap : heaps) loam_heap_destroy(heap);
         third.run([&] { /* while the other one still lives */
                         for (auto *heap : use_many()) {
-                            round % 2 == 0 ? loam_heap_destroy(heap) : loam_heap_dissolve(heap);
+                            round % 2 == 0 ? loam_heap_destroy(heap) : loam_heap_delete(heap);
                         }
         });
         third.end();
