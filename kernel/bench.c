@@ -2,7 +2,12 @@
  *
  *   pages            taken all, then put all; in rounds that the cache holds; one at a time
  *   small, big, mix  24 B; 240 B; 24 B with a quarter of 240 B and 1 of 4096 of 8305 B: taken, then all dropped
+ *   ..., w/ free     the same; every fourth object is freed as soon as it is taken, of the mix the larger two sizes
  *   create-destroy   a region (a list) of ten objects, begun and ended
+ *
+ * Columns: loam's region, of single pages and of doubling runs; nginx's pool, its rules written anew, on pages of the
+ * kernel's as its authors' port has them; kmalloc; kmem_cache. nginx's pool frees nothing but what is larger than its
+ * pages hold: it has no figure for small and big with frees, and in the mix it frees the largest size only.
  *
  * Nanoseconds a page or object, the best of five runs. Every object's first word is written.
  */
@@ -15,7 +20,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-enum { RUNS = 5, PAGES = 8192, ROUND = 256, OBJECTS = 50000, LIVES = 5000, IN_LIFE = 10 };
+enum { RUNS = 5, PAGES = 8192, ROUND = 256, OBJECTS = 50000, LIVES_EACH = 5000, IN_LIFE = 10 };
 enum { SMALL = 24, BIG = 240, HUGE = 8305 };
 
 static loam_kernel_pages kernel_pages;
@@ -64,51 +69,218 @@ static void bench_pages(const char *name, unsigned at_once) {
             name, kernel, cache);
 }
 
+/* ---- nginx's pool ----
+ *
+ * Rules: blocks of one page in a chain, the pool in the first. An object is cut from the first block with room, from
+ * `from` on. Where none has room, a new block joins the chain, and all from there on but the last of them have
+ * failed once more: one that fails for the sixth time is passed for good, since `from` moves behind it. What is larger
+ * than an empty first block comes from kmalloc and stands in a list, whose entries are objects of the pool; an entry
+ * whose object was freed is used again if it is among the first five. Only such objects can be freed singly. */
+
+struct ngx_block {
+    char *last, *end; /* of what is used, of the page */
+    struct ngx_block *next;
+    unsigned long failed;
+};
+struct ngx_large {
+    struct ngx_large *next;
+    void *object; /* NULL: freed */
+};
+struct ngx_pool {
+    struct ngx_block first;
+    size_t most;
+    struct ngx_block *from; /* current: the first that is looked at */
+    struct ngx_large *large;
+    void *others[3]; /* nginx's has so many more members */
+};
+enum { NGX_LOOKED_AT = 5, NGX_FAILS = 4 };
+
+static char *ngx_cut(struct ngx_block *block, size_t size) {
+    char *at = PTR_ALIGN(block->last, sizeof(long));
+    if (at > block->end || (size_t)(block->end - at) < size) return NULL;
+    block->last = at + size;
+    return at;
+}
+
+static struct ngx_block *ngx_block_new(size_t header) {
+    struct ngx_block *block = page_by_kernel();
+    if (block == NULL) return NULL;
+    block->last = (char *)block + header;
+    block->end = (char *)block + PAGE_SIZE;
+    block->next = NULL;
+    block->failed = 0;
+    return block;
+}
+
+static struct ngx_pool *ngx_create(void) {
+    struct ngx_pool *pool = (struct ngx_pool *)ngx_block_new(sizeof(*pool));
+    if (pool == NULL) return NULL;
+    pool->most = PAGE_SIZE - sizeof(*pool);
+    pool->from = &pool->first;
+    pool->large = NULL;
+    return pool;
+}
+
+static noinline void *ngx_more(struct ngx_pool *pool, size_t size) {
+    struct ngx_block *more = ngx_block_new(sizeof(*more)), *block;
+    if (more == NULL) return NULL;
+    for (block = pool->from; block->next != NULL; block = block->next)
+        if (block->failed++ > NGX_FAILS) pool->from = block->next;
+    block->next = more;
+    return ngx_cut(more, size);
+}
+
+static void *ngx_small(struct ngx_pool *pool, size_t size) {
+    for (struct ngx_block *block = pool->from; block != NULL; block = block->next) {
+        char *at = ngx_cut(block, size);
+        if (at != NULL) return at;
+    }
+    return ngx_more(pool, size);
+}
+
+static noinline void *ngx_large(struct ngx_pool *pool, size_t size) {
+    void *object = kmalloc(size, GFP_KERNEL);
+    struct ngx_large *entry = pool->large;
+    if (object == NULL) return NULL;
+    for (unsigned i = 0; entry != NULL && i < NGX_LOOKED_AT; i++, entry = entry->next) {
+        if (entry->object == NULL) {
+            entry->object = object;
+            return object;
+        }
+    }
+    entry = ngx_small(pool, sizeof(*entry));
+    if (entry == NULL) {
+        kfree(object);
+        return NULL;
+    }
+    entry->object = object;
+    entry->next = pool->large;
+    pool->large = entry;
+    return object;
+}
+
+static void *ngx_alloc(struct ngx_pool *pool, size_t size) {
+    return size <= pool->most ? ngx_small(pool, size) : ngx_large(pool, size);
+}
+
+static void ngx_free(struct ngx_pool *pool, void *object) {
+    for (struct ngx_large *entry = pool->large; entry != NULL; entry = entry->next) {
+        if (entry->object == object) {
+            kfree(object);
+            entry->object = NULL;
+            return;
+        }
+    }
+}
+
+static void ngx_destroy(struct ngx_pool *pool) {
+    struct ngx_block *block, *next;
+    if (pool == NULL) return;
+    for (struct ngx_large *entry = pool->large; entry != NULL; entry = entry->next)
+        kfree(entry->object); /* NULL is fine */
+    for (block = &pool->first; block != NULL; block = next) {
+        next = block->next; /* the pool itself is in the first */
+        put_to_kernel(block);
+    }
+}
+
 /* ---- Objects ---- */
 
 static size_t small_size(unsigned i) { return SMALL; }
 static size_t big_size(unsigned i) { return BIG; }
 static size_t mixed_size(unsigned i) { return i % 4096 == 4095 ? HUGE : i % 4 == 3 ? BIG : SMALL; }
 
+/* Which object is freed as soon as it is taken. */
+static bool none(unsigned i) { return false; }
+static bool fourth(unsigned i) { return i % 4 == 3; } /* of the mix: the larger two sizes */
+static bool largest(unsigned i) { return i % 4096 == 4095; }
+
 /* What is measured: sizes are known to the compiler where they are constant. */
-#define LIFE_OF_REGION(name, options, size_of) \
+#define LIFE_OF_POOL(name, type, create, alloc, free, destroy, frees) \
     static bool name(unsigned count) { \
-        loam_region *region = loam_region_create(&kernel_pages.source, options); \
-        bool good = region != NULL; \
+        type *pool = create; \
+        bool good = pool != NULL; \
         for (unsigned i = 0; good && i < count; i++) { \
-            void *p = loam_region_alloc(region, size_of(i)); \
-            if (p == NULL) \
+            void *p = alloc; \
+            if (p == NULL) { \
                 good = false; \
-            else \
-                touch(p); \
+                break; \
+            } \
+            touch(p); \
+            if (frees(i)) free; \
         } \
-        loam_region_destroy(region); \
+        destroy(pool); \
         return good; \
     }
-#define LIFE_OF_HEAP(name, alloc, free) \
+#define LIFE_OF_REGION(name, options, size_of, frees) \
+    LIFE_OF_POOL(name, loam_region, loam_region_create(&kernel_pages.source, options), \
+                 loam_region_alloc(pool, size_of(i)), loam_region_free(pool, p, size_of(i)), \
+                 loam_region_destroy, frees)
+#define LIFE_OF_NGINX(name, size_of, frees) \
+    LIFE_OF_POOL(name, struct ngx_pool, ngx_create(), ngx_alloc(pool, size_of(i)), \
+                 ngx_free(pool, p), ngx_destroy, frees)
+#define LIFE_OF_HEAP(name, alloc, free, frees) \
     static bool name(unsigned count) { \
-        unsigned got = 0; \
-        for (; got < count; got++) { \
-            if ((held[got] = alloc) == NULL) break; \
-            touch(held[got]); \
+        unsigned got = 0, i = 0; \
+        for (; i < count; i++) { \
+            void *p = alloc; \
+            if (p == NULL) break; \
+            touch(p); \
+            if (frees(i)) \
+                free(p); \
+            else \
+                held[got++] = p; \
         } \
-        for (unsigned i = 0; i < got; i++) free; \
-        return got == count; \
+        while (got > 0) free(held[--got]); \
+        return i == count; \
     }
 
-LIFE_OF_REGION(small_in_region, &tfw, small_size)
-LIFE_OF_REGION(small_in_doubling, &doubling, small_size)
-LIFE_OF_HEAP(small_by_kmalloc, kmalloc(SMALL, GFP_KERNEL), kfree(held[i]))
-LIFE_OF_HEAP(small_by_slab, kmem_cache_alloc(slab_of_small, GFP_KERNEL),
-             kmem_cache_free(slab_of_small, held[i]))
-LIFE_OF_REGION(big_in_region, &tfw, big_size)
-LIFE_OF_REGION(big_in_doubling, &doubling, big_size)
-LIFE_OF_HEAP(big_by_kmalloc, kmalloc(BIG, GFP_KERNEL), kfree(held[i]))
-LIFE_OF_HEAP(big_by_slab, kmem_cache_alloc(slab_of_big, GFP_KERNEL),
-             kmem_cache_free(slab_of_big, held[i]))
-LIFE_OF_REGION(mix_in_region, &tfw, mixed_size)
-LIFE_OF_REGION(mix_in_doubling, &doubling, mixed_size)
-LIFE_OF_HEAP(mix_by_kmalloc, kmalloc(mixed_size(got), GFP_KERNEL), kfree(held[i]))
+static void free_small(void *p) { kmem_cache_free(slab_of_small, p); }
+static void free_big(void *p) { kmem_cache_free(slab_of_big, p); }
+
+#define LIVES(size, kept, frees) \
+    LIFE_OF_REGION(kept##_in_region, &tfw, size##_size, frees) \
+    LIFE_OF_REGION(kept##_in_doubling, &doubling, size##_size, frees) \
+    LIFE_OF_HEAP(kept##_by_kmalloc, kmalloc(size##_size(i), GFP_KERNEL), kfree, frees)
+#define LIVES_OF_SLAB(size, kept, frees) \
+    LIFE_OF_HEAP(kept##_by_slab, kmem_cache_alloc(slab_of_##size, GFP_KERNEL), free_##size, frees)
+
+LIVES(small, small, none)
+LIVES_OF_SLAB(small, small, none)
+LIFE_OF_NGINX(small_in_nginx, small_size, none)
+LIVES(small, small_free, fourth)
+LIVES_OF_SLAB(small, small_free, fourth)
+LIVES(big, big, none)
+LIVES_OF_SLAB(big, big, none)
+LIFE_OF_NGINX(big_in_nginx, big_size, none)
+LIVES(big, big_free, fourth)
+LIVES_OF_SLAB(big, big_free, fourth)
+LIVES(mixed, mix, none)
+LIFE_OF_NGINX(mix_in_nginx, mixed_size, none)
+LIVES(mixed, mix_free, fourth)
+LIFE_OF_NGINX(mix_free_in_nginx, mixed_size, largest)
+
+/* A row, and its columns: a function each, NULL for what an allocator cannot do. */
+static const struct row {
+    const char *name;
+    bool (*region)(unsigned), (*doubled)(unsigned), (*nginx)(unsigned);
+    bool (*heap)(unsigned), (*slab)(unsigned);
+    unsigned objects, lives;
+} rows[] = {
+    {"small (24 B)", small_in_region, small_in_doubling, small_in_nginx, small_by_kmalloc,
+     small_by_slab, OBJECTS, 1},
+    {"small (24 B), w/ free", small_free_in_region, small_free_in_doubling, NULL,
+     small_free_by_kmalloc, small_free_by_slab, OBJECTS, 1},
+    {"big (240 B)", big_in_region, big_in_doubling, big_in_nginx, big_by_kmalloc, big_by_slab,
+     OBJECTS, 1},
+    {"big (240 B), w/ free", big_free_in_region, big_free_in_doubling, NULL, big_free_by_kmalloc,
+     big_free_by_slab, OBJECTS, 1},
+    {"mix", mix_in_region, mix_in_doubling, mix_in_nginx, mix_by_kmalloc, NULL, OBJECTS, 1},
+    {"mix, w/ free", mix_free_in_region, mix_free_in_doubling, mix_free_in_nginx,
+     mix_free_by_kmalloc, NULL, OBJECTS, 1},
+    {"create-destroy, 10 objects", small_in_region, small_in_doubling, small_in_nginx,
+     small_by_kmalloc, small_by_slab, IN_LIFE, LIVES_EACH},
+};
 
 static u64 time_of(bool (*life)(unsigned), unsigned objects, unsigned lives) {
     u64 best = U64_MAX;
@@ -124,14 +296,15 @@ static u64 time_of(bool (*life)(unsigned), unsigned objects, unsigned lives) {
     return div_u64(best, objects * lives);
 }
 
-static void bench_objects(const char *name, bool (*region)(unsigned), bool (*doubled)(unsigned),
-                          bool (*heap)(unsigned), bool (*slab)(unsigned), unsigned objects,
-                          unsigned lives) {
-    u64 in_region = time_of(region, objects, lives), in_doubling = time_of(doubled, objects, lives);
-    u64 by_kmalloc = time_of(heap, objects, lives), by_slab = time_of(slab, objects, lives);
-    pr_info("loam_region: bench: %s: region of pages %llu ns, of doubling runs %llu ns, kmalloc & "
-            "kfree %llu ns, kmem_cache %llu ns\n",
-            name, in_region, in_doubling, by_kmalloc, by_slab);
+static void bench_objects(const struct row *row) {
+    u64 region = time_of(row->region, row->objects, row->lives);
+    u64 doubled = time_of(row->doubled, row->objects, row->lives);
+    u64 nginx = time_of(row->nginx, row->objects, row->lives);
+    u64 heap = time_of(row->heap, row->objects, row->lives);
+    u64 slab = time_of(row->slab, row->objects, row->lives);
+    pr_info("loam_region: bench: %s: region of pages %llu ns, of doubling runs %llu ns, nginx's "
+            "rules %llu ns, kmalloc & kfree %llu ns, kmem_cache %llu ns\n",
+            row->name, region, doubled, nginx, heap, slab);
 }
 
 void lm_bench(void) {
@@ -140,17 +313,12 @@ void lm_bench(void) {
     slab_of_big = kmem_cache_create("loam_bench_240", BIG, 8, 0, NULL);
     if (held != NULL && slab_of_small != NULL && slab_of_big != NULL &&
         loam_kernel_pages_init(&kernel_pages, GFP_KERNEL) == 0) {
-        pr_info("loam_region: bench: nanoseconds a page or object, 0: no memory or not measured\n");
+        pr_info(
+            "loam_region: bench: nanoseconds a page or object, 0: no memory, or it cannot do that\n");
         bench_pages("8192 at once", PAGES);
         bench_pages("256 at once", ROUND);
         bench_pages("one at a time", 1);
-        bench_objects("small (24 B)", small_in_region, small_in_doubling, small_by_kmalloc,
-                      small_by_slab, OBJECTS, 1);
-        bench_objects("big (240 B)", big_in_region, big_in_doubling, big_by_kmalloc, big_by_slab,
-                      OBJECTS, 1);
-        bench_objects("mix", mix_in_region, mix_in_doubling, mix_by_kmalloc, NULL, OBJECTS, 1);
-        bench_objects("create-destroy, 10 objects", small_in_region, small_in_doubling,
-                      small_by_kmalloc, small_by_slab, IN_LIFE, LIVES);
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) bench_objects(&rows[i]);
         pr_info("loam_region: bench: done\n");
     }
     kmem_cache_destroy(slab_of_small); /* NULL is fine */

@@ -237,9 +237,10 @@ static void checked_region_finds_mistakes(void) {
     volatile size_t behind = 40;
     loam_region_free(&region, p, 40);
     loam_region_free(&region, p, 40); /* reported: after its free */
-    q[behind] = 1;
+    u8 guard = q[behind];
+    q[behind] = (u8)~guard;
     LM_EXPECT(!loam_region_check(&region)); /* reported: overflow */
-    q[behind] = 0xFB;
+    q[behind] = guard;
     LM_EXPECT(loam_region_check(&region));
     LM_EXPECT(loam_registry_leaks() == 1); /* reported: q */
     loam_region_deinit(&region);

@@ -17,6 +17,7 @@
 #pragma pop_macro("N")
 #pragma pop_macro("T")
 #pragma pop_macro("_")
+#pragma pop_macro("__alloc_size__")
 #pragma pop_macro("a")
 #pragma pop_macro("abandoned")
 #pragma pop_macro("after")

@@ -17,6 +17,7 @@
 #undef N
 #undef T
 #undef _
+#undef __alloc_size__
 #undef a
 #undef abandoned
 #undef after

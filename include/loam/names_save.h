@@ -17,6 +17,7 @@
 #pragma push_macro("N")
 #pragma push_macro("T")
 #pragma push_macro("_")
+#pragma push_macro("__alloc_size__")
 #pragma push_macro("a")
 #pragma push_macro("abandoned")
 #pragma push_macro("after")

@@ -68,6 +68,7 @@ format(a, b) __attribute__((__format__(__printf__, a, b)))
 printf hostile_printf
 section(x) __attribute__((__section__(x)))
 alloc_size(x) hostile_size(x)
+__alloc_size__(x, ...) __attribute__((__alloc_size__(x, ## __VA_ARGS__)))
 alloc_align(x) hostile_align(x)
 fallthrough __attribute__((__fallthrough__))
 near
