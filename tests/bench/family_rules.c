@@ -3,6 +3,7 @@
 // compiler has them.
 
 #include "kenwright_rules.h"
+#include "nginx_rules.h"
 #include "tfw_rules.h"
 
 #include <stdio.h>
@@ -79,6 +80,60 @@ static int tfw_caches_256_pages(void) {
     return 0;
 }
 
+// ---- nginx's pool -------------------------------------------------------------------------------
+
+static int ngx_looks_at_old_blocks(void) {
+    NgxPool *pool = ngx_create(4096), *no_scan = ngx_create(4096);
+    CHECK(pool && no_scan && pool->most == 4096 - 80); // as large as nginx's record
+    char *one = ngx_alloc(pool, 24, true), *two = ngx_alloc(pool, 9, true);
+    CHECK(one == (char *)pool + 80 && two == one + 24);
+    CHECK((char *)ngx_alloc(pool, 8, true) == two + 16); // its address is a multiple of 8, no more
+    ngx_alloc(no_scan, 24, false);
+    CHECK(ngx_alloc(pool, 4000, true) && ngx_alloc(no_scan, 4000, false)); // a second block
+    NgxBlock *second = pool->first.next;
+    CHECK(second && pool->current == &pool->first && pool->first.failed == 0);
+    CHECK((char *)ngx_alloc(pool, 24, true) == two + 24); // the first has room for it still
+    CHECK(no_scan->current == no_scan->first.next && no_scan->first.last == (char *)no_scan + 104);
+    CHECK(ngx_alloc(no_scan, 64, false) == (char *)no_scan->current + 32 + 4000);
+    ngx_destroy(pool);
+    ngx_destroy(no_scan);
+    return 0;
+}
+
+static int ngx_passes_blocks_that_failed_six_times(void) {
+    NgxPool *pool = ngx_create(4096);
+    for (unsigned i = 0; i < 20; i++) {
+        CHECK(ngx_alloc(pool, 4000, true)); // a block each
+        unsigned scanned = 0;
+        for (NgxBlock *block = pool->current; block; block = block->next) {
+            scanned++;
+        }
+        CHECK(scanned == (i < 6 ? i + 1 : 7)); // the last one has not failed yet
+        CHECK(pool->first.failed == (i == 0 ? 0 : i < 7 ? i - 1 : 6));
+    }
+    ngx_destroy(pool);
+    return 0;
+}
+
+static int ngx_frees_large_objects(void) {
+    NgxPool *pool = ngx_create(4096);
+    char *small = ngx_alloc(pool, 4016, true), *large[9];
+    CHECK(small == (char *)pool + 80 && !ngx_free(pool, small));
+    for (unsigned i = 0; i < 9; i++) {
+        large[i] = ngx_alloc(pool, 4017, true);
+        CHECK(large[i]);
+        memset(large[i], (int)i, 4017);
+    }
+    NgxLarge *newest = pool->large;
+    CHECK(newest->object == large[8]);
+    CHECK(ngx_free(pool, large[4]) && !ngx_free(pool, large[4]) && ngx_free(pool, large[3]));
+    void *again = ngx_alloc(pool, 5000, true); // the fifth entry is used again, the sixth is not
+    CHECK(pool->large == newest && newest->next->next->next->next->object == again);
+    CHECK(ngx_alloc(pool, 5000, true) && pool->large != newest && pool->large->next == newest);
+    ngx_destroy(pool); // with all that is left of them
+    return 0;
+}
+
 // ---- Kenwright's pool ---------------------------------------------------------------------------
 
 static int kenwright_gives_blocks_in_order(void) {
@@ -136,7 +191,8 @@ static int kenwright_checks_find_misuse(void) {
 
 int main(void) {
     return tfw_frees_like_a_stack() || tfw_gives_an_empty_page_back() ||
-           tfw_moves_the_end_at_realloc() || tfw_caches_256_pages() ||
+           tfw_moves_the_end_at_realloc() || tfw_caches_256_pages() || ngx_looks_at_old_blocks() ||
+           ngx_passes_blocks_that_failed_six_times() || ngx_frees_large_objects() ||
            kenwright_gives_blocks_in_order() || kenwright_changes_size_by_members() ||
            kenwright_checks_find_misuse();
 }
