@@ -12,6 +12,8 @@ static const FamilyColumn columns[] = {
     {"immediate", "a block of 1 to 512 bytes, freed at once", 20000000, 0},
     {"cyclic", "10,000 slots in turn: free the oldest, take a new one", 10000000, 0},
     {"random", "10,000 slots, one at random each time", 4000000, 0},
+    {"grow", "arrays that grow from 16 to 1024 bytes by realloc of the last object", 10000000, 0},
+    {"grow-copy", "the same by a new block, a copy and a free", 10000000, 0},
     {"cyclic-memory", "memory held and used, slots in turn", 200000, 0},
     {"random-memory", "memory held and used, slots at random", 200000, 0},
 };
@@ -22,6 +24,7 @@ struct Malloc {
     explicit Malloc(const FamilyRequest &) {}
     void *alloc(std::size_t size) { return std::malloc(size); }
     void free(void *block, std::size_t) { std::free(block); }
+    void *realloc(void *block, std::size_t, std::size_t size) { return std::realloc(block, size); }
 };
 
 struct Calloc {

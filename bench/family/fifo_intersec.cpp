@@ -27,6 +27,9 @@ template <bool old, fifo_source source> class Intersec {
             fifo_new_free(&pool_, block);
         }
     }
+    void *realloc(void *block, std::size_t, std::size_t size) {
+        return old ? fifo_old_realloc(&pool_, block, size) : fifo_new_realloc(&pool_, block, size);
+    }
     void watch(Record &record) {
         record_ = &record;
         pool_.watcher = this;

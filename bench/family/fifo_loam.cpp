@@ -57,6 +57,9 @@ template <unsigned flags, std::size_t spares = 0> class Fifo {
 
     void *alloc(std::size_t size) { return loam_fifo_alloc_aligned(&fifo_, size, 8); }
     void free(void *block, std::size_t) { loam_fifo_free(&fifo_, block); }
+    void *realloc(void *block, std::size_t old_size, std::size_t size) {
+        return loam_fifo_realloc_aligned(&fifo_, block, old_size, size, 8);
+    }
     void watch(Record &record) { told_.watch(&record); }
     void watch_no_more() { told_.watch(nullptr); }
 

@@ -4,17 +4,20 @@
 //   cyclic      10,000 slots in turn: free the oldest block, take a new one: a queue
 //   random      10,000 slots at random: almost a queue, and what a FIFO pool is worst at
 //
+//   grow, grow-copy   an array grows, by realloc and by copying: grow_work.hpp
+//
 // Sizes are 1 to 512 bytes at random. `immediate` says nothing about an allocator that looks for
 // the block it frees: it finds the newest one at once. The other two do. Filling and draining the
 // slots are phases of their own.
 //
-// A row is a class: Row(const FamilyRequest &), void *alloc(size), void free(block, size); give
-// fifo_work::cells<Row> to FAMILY_ROW. A row that knows the memory it holds has watch(Record &) and
+// A row is a class: Row(const FamilyRequest &), void *alloc(size), void free(block, size), where it
+// can void *realloc(block, old size, size); give fifo_work::cells<Row> to FAMILY_ROW. A row that knows the memory it holds has watch(Record &) and
 // watch_no_more() besides and gives recorded_cells<Row>.
 #ifndef LOAM_BENCH_FAMILY_FIFO_WORK_HPP
 #define LOAM_BENCH_FAMILY_FIFO_WORK_HPP
 
 #include "family.h"
+#include "grow_work.hpp"
 #include "record.hpp"
 
 #include <cstddef>
@@ -118,6 +121,20 @@ template <class Row, class Order> void slots(const FamilyRequest *asked) {
     family_stop(&clock, "drain", slot_count);
 }
 
+template <class Row, bool in_place> void grow(const FamilyRequest *asked) {
+    if constexpr (!in_place || grow_work::has_realloc<Row>::value) {
+        Row row(*asked);
+        std::uint64_t arrays = grow_work::arrays(*asked);
+        FamilyClock clock = family_start();
+        for (std::uint64_t i = 0; i < arrays; i++) {
+            grow_work::one<Row, in_place>(
+                row, [&](std::size_t size) { return row.alloc(size); },
+                [&](void *block, std::size_t size) { row.free(block, size); });
+        }
+        family_stop(&clock, "use", arrays * grow_work::elements);
+    }
+}
+
 // The same with the record of memory, and without a time worth looking at.
 template <class Row> class Recorded {
   public:
@@ -158,19 +175,27 @@ template <class Bare, class Order> void memory(const FamilyRequest *asked) {
     family_stop(&clock, "memory", asked->n);
 }
 
-template <class Row>
-inline constexpr FamilyCell cells[] = {{"immediate", immediate<Row>},
-                                       {"cyclic", slots<Row, In_turn>},
-                                       {"random", slots<Row, At_random>},
-                                       {nullptr, nullptr}};
+// The last is none where a row has no realloc: that ends the list.
+#define FIFO_TIMED_CELLS \
+    {"immediate", immediate<Row>}, {"cyclic", slots<Row, In_turn>}, { \
+        "random", slots<Row, At_random> \
+    }
+#define FIFO_GROW_CELLS \
+    {"grow-copy", grow<Row, false>}, \
+        {grow_work::has_realloc<Row>::value ? "grow" : nullptr, grow<Row, true>}, { \
+        nullptr, nullptr \
+    }
+
+template <class Row> inline constexpr FamilyCell cells[] = {FIFO_TIMED_CELLS, FIFO_GROW_CELLS};
 
 template <class Row>
-inline constexpr FamilyCell recorded_cells[] = {{"immediate", immediate<Row>},
-                                                {"cyclic", slots<Row, In_turn>},
-                                                {"random", slots<Row, At_random>},
+inline constexpr FamilyCell recorded_cells[] = {FIFO_TIMED_CELLS,
                                                 {"cyclic-memory", memory<Row, In_turn>},
                                                 {"random-memory", memory<Row, At_random>},
-                                                {nullptr, nullptr}};
+                                                FIFO_GROW_CELLS};
+
+#undef FIFO_TIMED_CELLS
+#undef FIFO_GROW_CELLS
 
 } // namespace fifo_work
 #endif

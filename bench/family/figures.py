@@ -15,6 +15,7 @@ from lab.stats import interval
 SHORT = 0.001  # seconds: below, the wall clock
 IN_MS = ("region", "blocks")  # as their seeds print; the others in ns an operation
 SIDE = ("create", "destroy", "create-warm", "destroy-warm", "fill", "drain")
+GAIN = ("grow", "grow-copy")  # shown as well: how many times the second takes of the first
 NO_TIME = ("memory", "figure")  # phases whose own figures are the matter; cells.csv has them
 
 
@@ -93,6 +94,14 @@ class Figures:
             return None
         return figure([one / other for one, other in zip(mine, others)])
 
+    def gain(self, first, second, phase):
+        """How many times the time of an operation of the first is that of the second; or None."""
+        ones, others = self.times.get((first, phase)), self.times.get((second, phase))
+        if not ones or not others or min(ones) <= 0:
+            return None
+        scale = self.ops[first, phase] / self.ops[second, phase]
+        return figure([other / one * scale for one, other in zip(ones, others)])
+
     def write(self, path):
         with open(path, "w", newline="", encoding="utf-8") as file:
             out = csv.writer(file, lineterminator="\n")
@@ -164,6 +173,7 @@ def matrix(figures, table, cells, phase, huge, counted=False):
     else:
         heads = list(dict.fromkeys(cell.column for cell in cells if cell in has))
         place = {(cell.row, cell.column): cell for cell in cells}
+    gains = not counted and set(GAIN) <= set(heads)
     rows = [name for name in table.rows if any(cell.row == name for cell in cells)]
     milliseconds = table.program in IN_MS
     lines = []
@@ -172,9 +182,14 @@ def matrix(figures, table, cells, phase, huge, counted=False):
         for head in heads:
             cell = place.get((row, head))
             line.append(cell_text(figures, cell, phase, milliseconds) if cell else "-")
+        if gains:
+            first, second = (place.get((row, column)) for column in GAIN)
+            found = figures.gain(first, second, phase) if first and second else None
+            line.append(f"{found.value:.2f}x" if found else "-")
         if any(text != "-" for text in line[1:]):
             lines.append(line)
-    return laid_out([table.program, *(f"{h:,}" if counted else h for h in heads)], lines)
+    heads = [f"{head:,}" if counted else head for head in heads] + ["gain"] * gains
+    return laid_out([table.program, *heads], lines)
 
 
 # The seed's own words for the columns of its list.

@@ -164,10 +164,36 @@ static inline __attribute__((always_inline)) void release(struct fifo *pool, voi
     }
 }
 
+static inline __attribute__((always_inline)) void *grow(struct fifo *pool, void *memory,
+                                                        size_t size, bool old) {
+    struct block *block = (struct block *)memory - 1;
+    size_t room_of = block->size - sizeof *block;
+    if (size <= room_of) return memory;
+    struct fifo_page *page = (struct fifo_page *)(void *)((char *)block - block->offset);
+    size_t more = round_up(size + sizeof *block, ALIGNMENT) - block->size;
+    if (page->last == memory && more <= room(page)) {
+        block->size += (uint32_t)more;
+        page->used += (uint32_t)more;
+        pool->occupied += more;
+        return memory;
+    }
+    void *copy = alloc(pool, size, old);
+    if (!copy) return NULL;
+    memcpy(copy, memory, room_of);
+    release(pool, memory, old);
+    return copy;
+}
+
 void *fifo_old_alloc(struct fifo *pool, size_t size) { return alloc(pool, size, true); }
 void *fifo_new_alloc(struct fifo *pool, size_t size) { return alloc(pool, size, false); }
 void fifo_old_free(struct fifo *pool, void *memory) { release(pool, memory, true); }
 void fifo_new_free(struct fifo *pool, void *memory) { release(pool, memory, false); }
+void *fifo_old_realloc(struct fifo *pool, void *memory, size_t size) {
+    return grow(pool, memory, size, true);
+}
+void *fifo_new_realloc(struct fifo *pool, void *memory, size_t size) {
+    return grow(pool, memory, size, false);
+}
 
 // ---- the pool's life -------------------------------------------------------------------------
 

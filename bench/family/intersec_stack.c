@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SYSTEM_PAGE = 4096,
@@ -182,6 +183,33 @@ void *stack_new_alloc(struct stack *stack, size_t size, size_t alignment) {
     if (!at) return NULL;
     frame->position = end;
     return frame->last = at;
+}
+
+void *stack_old_realloc(struct stack *stack, void *memory, size_t old_size, size_t size,
+                        size_t alignment) {
+    struct stack_frame *frame = stack->top;
+    if (size <= old_size) return memory;
+    unsigned char *end =
+        (unsigned char *)memory + align_by_log(size, (unsigned)__builtin_ctzl(alignment));
+    if (memory == frame->last && end <= end_of(frame->block)) {
+        frame->position = end;
+        return memory;
+    }
+    void *copy = stack_old_alloc(stack, size, alignment);
+    return copy ? memcpy(copy, memory, old_size) : NULL;
+}
+
+void *stack_new_realloc(struct stack *stack, void *memory, size_t old_size, size_t size,
+                        size_t alignment) {
+    struct stack_frame *frame = stack->top;
+    unsigned char *end = (unsigned char *)memory + size;
+    if (__builtin_expect(memory == frame->last && end <= end_of(frame->block), 1)) {
+        frame->position = end;
+        return memory;
+    }
+    if (size <= old_size) return memory;
+    void *copy = stack_new_alloc(stack, size, alignment);
+    return copy ? memcpy(copy, memory, old_size) : NULL;
 }
 
 static struct stack_frame *enter(struct stack *stack, unsigned char *at, struct stack_block *block,

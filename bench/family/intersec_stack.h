@@ -15,7 +15,9 @@
 //         the destroyed bytes reach the request; the mean takes every request
 //
 // The description says that frames below move "conditionally" and not on what condition: the one
-// here is ours. Not rendered: realloc, sealing and checks of a debug build.
+// here is ours. Of realloc it says that the last object only moves the position, and that branches
+// of the way most used were removed; its graph is lost: old asks whether the object gets smaller
+// first, new whether it is the last. Not rendered: sealing and checks of a debug build.
 #ifndef LOAM_BENCH_INTERSEC_STACK_H
 #define LOAM_BENCH_INTERSEC_STACK_H
 
@@ -61,6 +63,12 @@ void stack_stop(struct stack *stack);
 // SIZE is 1 byte to 1 GiB, ALIGNMENT a power of two of at most 4096. NULL where there is no memory.
 void *stack_old_alloc(struct stack *stack, size_t size, size_t alignment);
 void *stack_new_alloc(struct stack *stack, size_t size, size_t alignment);
+// Of a block of the newest frame. In place where it is the last one and its place has the room, or
+// where it gets smaller; otherwise a new block and a copy. NULL: the block is as it was.
+void *stack_old_realloc(struct stack *stack, void *block, size_t old_size, size_t size,
+                        size_t alignment);
+void *stack_new_realloc(struct stack *stack, void *block, size_t old_size, size_t size,
+                        size_t alignment);
 // push gives the frame that the matching pop returns to its caller; NULL where there is no memory.
 struct stack_frame *stack_old_push(struct stack *stack);
 struct stack_frame *stack_new_push(struct stack *stack);

@@ -19,6 +19,8 @@ static const FamilyColumn columns[] = {
     {"recursion", "recursion to depth 1500, 0 to 24 blocks a call", 10000000, 0},
     {"random", "random recursion: 0 to 3 calls in each, at most 64 deep", 10000000, 0},
     {"worst", "worst_case(20): small frames around large requests", 20, 0},
+    {"grow", "arrays that grow from 16 to 1024 bytes by realloc of the last object", 10000000, 0},
+    {"grow-copy", "the same by a new block and a copy", 10000000, 0},
     {"worst-memory", "worst_case(20): memory held and used", 1, 0},
 };
 const FamilyTable family_table = {"002", "Stack: 1 to 512 bytes, freed with the frame they are in",
@@ -31,6 +33,7 @@ struct Malloc {
     explicit Malloc(const FamilyRequest &) {}
     void *alloc(std::size_t size, std::size_t) { return std::malloc(size); }
     void release(void *block) { std::free(block); }
+    void *realloc(void *block, std::size_t, std::size_t size) { return std::realloc(block, size); }
 };
 
 // ---- obstack ---------------------------------------------------------------------------------

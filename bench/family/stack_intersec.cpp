@@ -27,6 +27,10 @@ template <bool old> class Intersec {
                    : stack_new_alloc(&stack_, size, alignment);
     }
     void release(void *) {}
+    void *realloc(void *block, std::size_t old_size, std::size_t size) {
+        return old ? stack_old_realloc(&stack_, block, old_size, size, 8)
+                   : stack_new_realloc(&stack_, block, old_size, size, 8);
+    }
     void watch(Record &record) {
         record_ = &record;
         stack_.watcher = this;

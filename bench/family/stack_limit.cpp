@@ -25,6 +25,10 @@ class Limit {
         return reinterpret_cast<void *>(block);
     }
     void release(void *) {}
+    void *realloc(void *block, std::size_t, std::size_t size) {
+        at_ = reinterpret_cast<std::uintptr_t>(block) + size; // it is the last one
+        return block;
+    }
 
   private:
     static constexpr std::size_t bytes = 32 << 20;

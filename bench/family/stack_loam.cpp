@@ -72,6 +72,9 @@ template <bool reserved> class Loam {
         return loam_stack_alloc_aligned(&stack_, size, alignment);
     }
     void release(void *) {}
+    void *realloc(void *block, std::size_t old_size, std::size_t size) {
+        return loam_stack_realloc_aligned(&stack_, block, old_size, size, 8);
+    }
     void watch(Record &record) {
         watched_.record = &record;
         loam_stack_deinit(&stack_);
@@ -98,6 +101,9 @@ struct Thread {
         return loam_stack_alloc_aligned(loam_thread_stack(), size, alignment);
     }
     void release(void *) {}
+    void *realloc(void *block, std::size_t old_size, std::size_t size) {
+        return loam_stack_realloc_aligned(loam_thread_stack(), block, old_size, size, 8);
+    }
 };
 
 } // namespace

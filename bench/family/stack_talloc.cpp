@@ -33,6 +33,9 @@ template <bool in_pool> class Talloc {
     Talloc &operator=(const Talloc &) = delete;
     void *alloc(std::size_t size, std::size_t) { return talloc_size(newest_, size); }
     void release(void *) {}
+    void *realloc(void *block, std::size_t, std::size_t size) {
+        return talloc_realloc_size(newest_, block, size);
+    }
 
   private:
     void *newest_;

@@ -9,6 +9,9 @@
 //               larger than what the allocator asks the system for: the free space is all too small
 //               for it
 //
+//   grow, grow-copy   an array in a frame of its own grows, by realloc and by copying:
+//               grow_work.hpp
+//
 // All happens inside a frame of the caller's. Blocks have 1 to 512 bytes at random and lie at
 // multiples of 8; in `worst` they have 100 bytes and lie anywhere, as in the seed. Nothing is
 // zeroed.
@@ -22,6 +25,7 @@
 #define LOAM_BENCH_FAMILY_STACK_WORK_HPP
 
 #include "family.h"
+#include "grow_work.hpp"
 #include "record.hpp"
 
 #include <cstddef>
@@ -204,19 +208,43 @@ template <class Row> void worst_memory(const FamilyRequest *asked) {
     row.watch_no_more();
 }
 
+template <class Row, bool in_place> void grow(const FamilyRequest *asked) {
+    if constexpr (!in_place || grow_work::has_realloc<Row>::value) {
+        Row row(*asked);
+        typename Row::Frame base(row);
+        std::uint64_t arrays = grow_work::arrays(*asked);
+        FamilyClock clock = family_start();
+        for (std::uint64_t i = 0; i < arrays; i++) {
+            typename Row::Frame frame(row);
+            grow_work::one<Row, in_place>(
+                row, [&](std::size_t size) { return row.alloc(size, 8); },
+                [&](void *block, std::size_t) { row.release(block); });
+        }
+        family_stop(&clock, "use", arrays * grow_work::elements);
+    }
+}
+
+// The last is none where a row has no realloc: that ends the list.
+#define STACK_GROW_CELLS \
+    {"grow-copy", grow<Row, false>}, \
+        {grow_work::has_realloc<Row>::value ? "grow" : nullptr, grow<Row, true>}, { \
+        nullptr, nullptr \
+    }
+
 #define STACK_TIMED_CELLS \
     {"frame-1", frames<Row, 1>}, {"frame-8", frames<Row, 8>}, {"frame-64", frames<Row, 64>}, \
         {"frame-512", frames<Row, 512>}, {"recursion", recursion<Row>}, {"random", random<Row>}, { \
         "worst", worst<Row> \
     }
 
-template <class Row> inline constexpr FamilyCell cells[] = {STACK_TIMED_CELLS, {nullptr, nullptr}};
+template <class Row> inline constexpr FamilyCell cells[] = {STACK_TIMED_CELLS, STACK_GROW_CELLS};
 
 template <class Row>
 inline constexpr FamilyCell recorded_cells[] = {
-    STACK_TIMED_CELLS, {"worst-memory", worst_memory<Row>}, {nullptr, nullptr}};
+    STACK_TIMED_CELLS, {"worst-memory", worst_memory<Row>}, STACK_GROW_CELLS};
 
 #undef STACK_TIMED_CELLS
+#undef STACK_GROW_CELLS
 
 } // namespace stack_work
 #endif

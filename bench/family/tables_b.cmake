@@ -28,3 +28,8 @@ target_link_libraries(family_average PRIVATE m)
 family_finish(average)
 family_table(pages FILES pages.cpp intersec_fifo.c)
 family_finish(pages)
+
+# ---- 002: alignment -----------------------------------------------------------------------------
+family_table(align FILES align.cpp)
+target_link_libraries(family_align PRIVATE loam_static)
+family_finish(align)

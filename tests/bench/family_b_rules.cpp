@@ -454,7 +454,56 @@ static void xallocator_modes() {
     CHECK(tiny.block_size() == sizeof(void *)); // room for the list's link
 }
 
+// ---- realloc of both -------------------------------------------------------------------------
+
+static void fifo_realloc_moves_the_end(bool old) {
+    auto bigger = old ? fifo_old_realloc : fifo_new_realloc;
+    const Fifo_policy &policy = fifo_policies[!old];
+    fifo pool;
+    CHECK(policy.start(&pool, 4096, FIFO_CALLOC));
+    auto at = static_cast<unsigned char *>(policy.alloc(&pool, 10));
+    std::memset(at, 3, 10);
+    CHECK(bigger(&pool, at, 16) == at && pool.occupied == 24); // the block has the room
+    CHECK(bigger(&pool, at, 1000) == at && pool.occupied == 1008 && all_zero(at + 10, 990));
+    CHECK(bigger(&pool, at, 5) == at && pool.occupied == 1008); // never smaller
+    void *behind = policy.alloc(&pool, 8);
+    auto copy = static_cast<unsigned char *>(bigger(&pool, at, 1001));
+    CHECK(copy != at && copy[9] == 3 && pool.pages == 1 && pool.occupied == 1016 + 16);
+    auto far = static_cast<unsigned char *>(bigger(&pool, copy, 5000)); // no room in the page
+    CHECK(far != copy && far[9] == 3 && all_zero(far + 10, 4990) && pool.pages == 2);
+    policy.free(&pool, far);
+    policy.free(&pool, behind);
+    CHECK(pool.occupied == 0);
+    fifo_stop(&pool);
+}
+
+static void stack_realloc_moves_the_position(bool old) {
+    auto bigger = old ? stack_old_realloc : stack_new_realloc;
+    auto alloc = old ? stack_old_alloc : stack_new_alloc;
+    stack frames;
+    stack_start(&frames);
+    CHECK(old ? stack_old_push(&frames) : stack_new_push(&frames));
+    auto at = static_cast<unsigned char *>(alloc(&frames, 16, 8));
+    std::memset(at, 3, 16);
+    CHECK(bigger(&frames, at, 16, 1000, 8) == at && frames.top->position == at + 1000);
+    // The new rules give the end of a smaller object back where it is the last.
+    CHECK(bigger(&frames, at, 1000, 512, 8) == at);
+    CHECK(frames.top->position == at + (old ? 1000 : 512));
+    auto behind = static_cast<unsigned char *>(alloc(&frames, 8, 8));
+    CHECK(bigger(&frames, at, 512, 24, 8) == at && frames.top->last == behind);
+    auto copy = static_cast<unsigned char *>(bigger(&frames, at, 512, 1024, 8));
+    CHECK(copy > behind && copy[15] == 3 && frames.top->last == copy);
+    auto far = static_cast<unsigned char *>(bigger(&frames, copy, 1024, 100000, 8));
+    CHECK(far && far[15] == 3 && frames.blocks_got == 2);
+    stack_pop(&frames);
+    stack_stop(&frames);
+}
+
 int main() {
+    for (bool old : {true, false}) {
+        fifo_realloc_moves_the_end(old);
+        stack_realloc_moves_the_position(old);
+    }
     for (const Fifo_policy &policy : fifo_policies) {
         fifo_memory(policy, FIFO_CALLOC);
         fifo_memory(policy, FIFO_MMAP);

@@ -7,6 +7,7 @@ which this builds with the sanitizers.
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,8 @@ import common
 FAMILY = common.BENCH / "family"
 BUILT = os.environ.get("BENCH_PROGRAMS", common.ROOT / "build/release/bench")
 PROGRAMS = Path(BUILT) / "family"
-TABLES = ("blocks", "fifo", "stack", "average", "pages")
-FEW = {"blocks": 200, "fifo": 20000, "stack": 3000, "average": 100000, "pages": 20}
+TABLES = ("blocks", "fifo", "stack", "average", "pages", "align")
+FEW = {"blocks": 200, "fifo": 20000, "stack": 3000, "average": 100000, "pages": 20, "align": 20000}
 NOT_INSTALLED = 77
 MIB = 1 << 20
 
@@ -105,6 +106,41 @@ class Cells(unittest.TestCase):
                         self.assertGreaterEqual(phase["faults"], 0, cell)
                     ran += 1
         self.assertGreater(ran, 100)
+
+    def test_alignment_takes_what_it_must(self):
+        def bytes_of(row, column):
+            return only_phase("align", row, column, "--n", "100000")["bytes"]
+
+        self.assertEqual(bytes_of("full", "int"), 4)
+        self.assertEqual(bytes_of("uniform", "int"), 16)
+        self.assertEqual(bytes_of("loam", "int"), 4)
+        for column in ("function", "at-8", "at-64", "at-mixed"):
+            bare = bytes_of("limit", column)
+            self.assertAlmostEqual(bare, 256.5, delta=5)
+            self.assertEqual(bytes_of("log", column), bytes_of("full", column))
+            self.assertEqual(bytes_of("log-both", column), bytes_of("full-both", column))
+            self.assertGreater(bytes_of("full", column), bare)
+            self.assertGreaterEqual(bytes_of("full-both", column), bytes_of("full", column))
+
+    def test_rows_that_have_realloc_grow(self):
+        for table in ("fifo", "stack"):
+            rows = {row["name"]: row["columns"] for row in listed(table)["rows"]}
+            for row, columns in rows.items():
+                self.assertIn("grow-copy", columns, row)
+            for row in ("loam", "intersec-old", "intersec-new", "malloc"):
+                self.assertIn("grow", rows[row])
+
+    def test_gain_of_realloc_is_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-B", FAMILY / "run.py", "--programs", PROGRAMS, "--out", folder]
+            chosen = ["--table", "stack", "--rows", "loam,obstack", "--columns", "grow*"]
+            done = subprocess.run([*command, *chosen, "--n", "100000", "--rounds", "2"],
+                                  capture_output=True, text=True, timeout=120)  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = done.stdout.splitlines()
+            self.assertTrue(any(re.match(r"stack +grow +grow-copy +gain$", line) for line in lines))
+            self.assertTrue(any(re.match(r"loam .*\d\.\d\dx$", line) for line in lines))
+            self.assertTrue(any(re.match(r"obstack .* -$", line) for line in lines))
 
     def test_huge_pages_are_allowed_when_asked(self):
         for huge in ("never", "madvise"):
