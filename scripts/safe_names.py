@@ -40,8 +40,6 @@ typename using virtual wchar_t""".split()
 # Words of the C library, which are macros there or may be.
 LIBRARY = {"NULL", "FILE", "SIZE_MAX", "PTRDIFF_MAX", "UINT64_MAX", "UINT32_MAX", "stdout", "errno",
            "offsetof", "defined", "include"}  # fmt: skip
-# Attributes that are macros somewhere: of this one Linux makes the attribute itself, for its modules.
-ATTRIBUTES = {"__alloc_size__"}
 OURS = re.compile(r"(?:loam_|LOAM_|__|_[A-Z])")
 WORD = re.compile(r"[A-Za-z_]\w*")
 BEGIN = '#include "loam/names_begin.h"\n'
@@ -90,7 +88,7 @@ def lists(folder):
         text = code(path.read_text(encoding="utf-8"))
         if path.name not in UNFRAMED:
             kept |= program_words(text)
-        words = {word for word in WORD.findall(text) if word in ATTRIBUTES or not OURS.match(word)}
+        words = {word for word in WORD.findall(text) if not OURS.match(word)}
         # Behind this line a C header has what only C++ reads.
         (both if path.suffix == ".h" else cxx).update(words)
     directives = {"define", "elif", "endif", "ifdef", "ifndef", "undef"}
@@ -158,7 +156,7 @@ def faults(folder):
 # In the text of loam's macros: types, and what C++ has no other name for.
 # The last line: names that xallocator's users call.
 ALLOWED = set(KEYWORDS) | set(KEYWORDS_CXX) | set(BOOL) | LIBRARY
-ALLOWED |= {"std", "size_t", "uint32_t", "align_val_t", "nothrow_t", "nothrow", "loam", "detail", "class_pool", "class_allocator", "class_allocator_end", "class_pool_tag", "need", "checks"}
+ALLOWED |= {"std", "size_t", "uint32_t", "align_val_t", "nothrow_t", "nothrow", "loam", "detail", "class_pool", "class_allocator", "class_allocator_end", "class_pool_tag", "need", "xalloc_again", "xalloc_again_nothrow", "checks"}
 ALLOWED |= {"Allocator", "AllocatorPool", "Allocate", "Deallocate", "allocator"}
 # Macros that loam's headers alone use, between the two includes.
 INNER = re.compile(r"LOAM_(?:FORM|FOR_EACH_ARITY|TYPES|ARGUMENTS|FORWARD)_")

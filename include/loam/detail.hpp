@@ -40,9 +40,33 @@ inline void *need(void *p) {
     return p;
 }
 
-/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of
- * one, so that each array has an address of its own. array_bytes is std::bad_alloc where the array
- * is too large to exist. */
+/* The rest of operator new where take() found no memory: the program's handler makes room for as long as there is one.
+ * nullptr iff there is none any more. A device has no handler. */
+template <typename Take> void *new_again(const Take &take) {
+#if __STDC_HOSTED__
+    while (std::new_handler handler = std::get_new_handler()) {
+        handler();
+        if (void *p = take()) return p;
+    }
+#endif
+    (void)take;
+    return nullptr;
+}
+/* The same of operator new (std::nothrow): nullptr as well where the handler throws. */
+template <typename Take> void *new_again_nothrow(const Take &take) noexcept {
+#if defined(__cpp_exceptions)
+    try {
+        return new_again(take);
+    } catch (...) {
+        return nullptr;
+    }
+#else
+    return new_again(take);
+#endif
+}
+
+/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of one, so that each
+ * array has an address of its own. array_bytes is std::bad_alloc where the array is too large to exist. */
 template <typename T> constexpr std::size_t array_bytes_of(std::size_t count) noexcept {
     return (count + (count == 0)) * sizeof(T);
 }

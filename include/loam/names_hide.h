@@ -17,7 +17,6 @@
 #undef N
 #undef T
 #undef _
-#undef __alloc_size__
 #undef a
 #undef abandoned
 #undef after
@@ -284,10 +283,13 @@
 #undef name_
 #undef name_bytes
 #undef need
+#undef new_again
+#undef new_again_nothrow
 #undef new_chunk
 #undef newest
 #undef next
 #undef next_blocks
+#undef no_memory
 #undef node
 #undef nodes
 #undef nodiscard
@@ -482,6 +484,8 @@
 #undef work
 #undef work_bytes
 #undef x
+#undef xalloc_again
+#undef xalloc_again_nothrow
 #undef xalloc_destroy
 #undef xalloc_divisor
 #undef xalloc_file

@@ -22,6 +22,7 @@
 #undef Made
 #undef More
 #undef Pool
+#undef Take
 #undef U
 #undef V
 #undef a1
@@ -176,7 +177,6 @@
 #undef namespace
 #undef new
 #undef new_handler
-#undef no_memory
 #undef node_pools
 #undef noexcept
 #undef noreturn
@@ -239,6 +239,7 @@
 #undef strlen
 #undef strrchr
 #undef strstr
+#undef take
 #undef template
 #undef this
 #undef thread_local

@@ -35,8 +35,13 @@
 /* Attributes have underlines: a program may have macros of the plain names, as override.h has one
  * of malloc. */
 #define LOAM_MALLOC __attribute__((__malloc__, __warn_unused_result__))
+#ifdef __alloc_size__ /* Linux makes the whole attribute of it, for its modules */
+#define LOAM_SIZE(arg) __alloc_size__(arg)
+#define LOAM_SIZES(a, b) __alloc_size__(a, b)
+#else
 #define LOAM_SIZE(arg) __attribute__((__alloc_size__(arg)))
 #define LOAM_SIZES(a, b) __attribute__((__alloc_size__(a, b)))
+#endif
 #define LOAM_ALIGN(arg) __attribute__((__alloc_align__(arg)))
 /* The pointer comes from a function whose results `release` takes as its first argument: gcc warns where another one
  * gets it (-Wmismatched-dealloc), and where it is used afterwards (-Wuse-after-free). _SECOND: as its second argument.

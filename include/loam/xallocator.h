@@ -12,6 +12,7 @@
  *   MAX_BLOCKS          (32)     blocks of each class, with STATIC_POOLS
  *   MAX_ALLOCATORS      (15)     classes, the smallest first, at most
  *   XALLOCATOR_MANUAL            C++ files do not start it and trim it by themselves
+ *   AUTOMATIC_XALLOCATOR_INIT_DESTROY    nothing: C++ files do that unless XALLOCATOR_MANUAL is defined
  *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source, all of it
  *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator stay the program's;
  *                                loam_xmalloc(size), loam_xfree(p), loam_xrealloc(p, size) and loam_xalloc_* serve
@@ -185,6 +186,7 @@ namespace loam {
 
 namespace detail {
 
+struct class_allocator;
 struct class_allocator_end;
 
 /* The largest power of two that divides both size and `most`, a power of two. */
@@ -192,6 +194,24 @@ constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcep
     return (size | most) & (0 - (size | most));
 }
 constexpr std::size_t xalloc_larger(std::size_t a, std::size_t b) noexcept { return a > b ? a : b; }
+
+/* The rest of XALLOCATOR's operator new, where there is no memory; align 0: none was asked for. */
+__attribute__((__noinline__, __cold__)) inline void *
+xalloc_again(std::size_t size, std::size_t align, const char *file, unsigned line) {
+    return need(new_again([=]() noexcept {
+        return align == 0 ? loam_xmalloc_at(size, file, line)
+                          : loam_xmalloc_aligned_at(size, align, file, line);
+    }));
+}
+__attribute__((__noinline__, __cold__)) inline void *xalloc_again_nothrow(std::size_t size,
+                                                                          std::size_t align,
+                                                                          const char *file,
+                                                                          unsigned line) noexcept {
+    return new_again_nothrow([=]() noexcept {
+        return align == 0 ? loam_xmalloc_at(size, file, line)
+                          : loam_xmalloc_aligned_at(size, align, file, line);
+    });
+}
 
 struct xalloc_file {
     xalloc_file() noexcept { loam_xalloc_begin(); }
@@ -267,6 +287,7 @@ class Allocator {
     }
 
   private:
+    friend struct detail::class_allocator;
     friend struct detail::class_allocator_end;
 
     bool start() noexcept {
@@ -338,6 +359,20 @@ struct class_allocator {
 #endif
         return nullptr;
     }
+    /* The rest of operator new behind loam_take_, which gave nullptr. The handler is not asked for a class that is too
+     * large: it cannot help. */
+    __attribute__((__noinline__, __cold__)) void *loam_again_(std::size_t size, std::size_t align,
+                                                              const char *file, unsigned line) {
+        if (size > allocator.size_) no_memory();
+        return need(new_again([=]() noexcept { return loam_take_(size, align, file, line); }));
+    }
+    __attribute__((__noinline__, __cold__)) void *loam_again_nothrow_(std::size_t size,
+                                                                      std::size_t align,
+                                                                      const char *file,
+                                                                      unsigned line) noexcept {
+        if (size > allocator.size_) return nullptr;
+        return new_again_nothrow([=]() noexcept { return loam_take_(size, align, file, line); });
+    }
     void loam_give_(void *p, std::size_t align, const char *file, unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Deallocate(p, file, line);
         give_aligned(p, align);
@@ -386,26 +421,40 @@ struct class_allocator_end {
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
- * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is.
- * A class derived from it that is larger needs its own: new is std::bad_alloc otherwise, and new
- * (std::nothrow) nullptr. Arrays use the global operators. One thread at a time. Members that
- * follow the macro are private. */
+ * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived
+ * from it that is larger needs its own: new is std::bad_alloc otherwise, and new (std::nothrow) nullptr. Where there is
+ * no memory, new asks the program's new handler first, again and again, as the global one. Arrays use the global
+ * operators. One thread at a time. Members that follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \
-        return ::loam::detail::need(loam_allocator_.loam_take_(loam_size_, 1, LOAM_HERE)); \
+        void *loam_p_ = loam_allocator_.loam_take_(loam_size_, 1, LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) \
+                   ? loam_p_ \
+                   : loam_allocator_.loam_again_(loam_size_, 1, LOAM_HERE); \
     } \
     static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_) { \
-        return ::loam::detail::need(loam_allocator_.loam_take_( \
-            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE)); \
+        void *loam_p_ = loam_allocator_.loam_take_( \
+            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) \
+                   ? loam_p_ \
+                   : loam_allocator_.loam_again_( \
+                         loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
     } \
     static void *operator new(std::size_t loam_size_, const std::nothrow_t &) noexcept { \
-        return loam_allocator_.loam_take_(loam_size_, 1, LOAM_HERE); \
+        void *loam_p_ = loam_allocator_.loam_take_(loam_size_, 1, LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) \
+                   ? loam_p_ \
+                   : loam_allocator_.loam_again_nothrow_(loam_size_, 1, LOAM_HERE); \
     } \
     static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_, \
                               const std::nothrow_t &) noexcept { \
-        return loam_allocator_.loam_take_(loam_size_, static_cast<std::size_t>(loam_align_), \
-                                          LOAM_HERE); \
+        void *loam_p_ = loam_allocator_.loam_take_( \
+            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) \
+                   ? loam_p_ \
+                   : loam_allocator_.loam_again_nothrow_( \
+                         loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
     } \
     static void *operator new(std::size_t, void *loam_p_) noexcept { return loam_p_; } \
     static void operator delete(void *loam_p_) noexcept { \
@@ -432,24 +481,42 @@ struct class_allocator_end {
                                                            #Class, alignof(Class)); \
     static ::loam::detail::class_allocator_end LOAM_CLASS_END_(__COUNTER__)(Class::allocator());
 
-/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and
- * std::nothrow ones too, are xmalloc and xfree. Members that follow the macro are public. */
+/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and std::nothrow ones too, are
+ * xmalloc and xfree. Where there is no memory, they ask the program's new handler, as the global ones. Members that
+ * follow the macro are public. */
 #define XALLOCATOR \
   public: \
+    __attribute__((__noinline__, __cold__)) static void *loam_again_(std::size_t loam_size_, \
+                                                                     std::size_t loam_align_) { \
+        return ::loam::detail::xalloc_again(loam_size_, loam_align_, LOAM_HERE); \
+    } \
+    __attribute__((__noinline__, __cold__)) static void *loam_again_nothrow_( \
+        std::size_t loam_size_, std::size_t loam_align_) noexcept { \
+        return ::loam::detail::xalloc_again_nothrow(loam_size_, loam_align_, LOAM_HERE); \
+    } \
     static void *operator new(std::size_t loam_size_) { \
-        return ::loam::detail::need(::loam_xmalloc_at(loam_size_, LOAM_HERE)); \
+        void *loam_p_ = ::loam_xmalloc_at(loam_size_, LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) ? loam_p_ : loam_again_(loam_size_, 0); \
     } \
     static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_) { \
-        return ::loam::detail::need(::loam_xmalloc_aligned_at( \
-            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE)); \
+        void *loam_p_ = ::loam_xmalloc_aligned_at( \
+            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) \
+                   ? loam_p_ \
+                   : loam_again_(loam_size_, static_cast<std::size_t>(loam_align_)); \
     } \
     static void *operator new(std::size_t loam_size_, const std::nothrow_t &) noexcept { \
-        return ::loam_xmalloc_at(loam_size_, LOAM_HERE); \
+        void *loam_p_ = ::loam_xmalloc_at(loam_size_, LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) ? loam_p_ \
+                                                       : loam_again_nothrow_(loam_size_, 0); \
     } \
     static void *operator new(std::size_t loam_size_, std::align_val_t loam_align_, \
                               const std::nothrow_t &) noexcept { \
-        return ::loam_xmalloc_aligned_at(loam_size_, static_cast<std::size_t>(loam_align_), \
-                                         LOAM_HERE); \
+        void *loam_p_ = ::loam_xmalloc_aligned_at( \
+            loam_size_, static_cast<std::size_t>(loam_align_), LOAM_HERE); \
+        return __builtin_expect(loam_p_ != nullptr, 1) \
+                   ? loam_p_ \
+                   : loam_again_nothrow_(loam_size_, static_cast<std::size_t>(loam_align_)); \
     } \
     static void *operator new(std::size_t, void *loam_p_) noexcept { return loam_p_; } \
     static void *operator new[](std::size_t loam_size_) { return operator new(loam_size_); } \
