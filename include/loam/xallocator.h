@@ -364,14 +364,14 @@ struct class_allocator {
     __attribute__((__noinline__, __cold__)) void *loam_again_(std::size_t size, std::size_t align,
                                                               const char *file, unsigned line) {
         if (size > allocator.size_) no_memory();
-        return need(new_again([=]() noexcept { return loam_take_(size, align, file, line); }));
+        return need(new_again([&]() noexcept { return loam_take_(size, align, file, line); }));
     }
     __attribute__((__noinline__, __cold__)) void *loam_again_nothrow_(std::size_t size,
                                                                       std::size_t align,
                                                                       const char *file,
                                                                       unsigned line) noexcept {
         if (size > allocator.size_) return nullptr;
-        return new_again_nothrow([=]() noexcept { return loam_take_(size, align, file, line); });
+        return new_again_nothrow([&]() noexcept { return loam_take_(size, align, file, line); });
     }
     void loam_give_(void *p, std::size_t align, const char *file, unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Deallocate(p, file, line);
