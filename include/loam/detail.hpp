@@ -40,8 +40,8 @@ inline void *need(void *p) {
     return p;
 }
 
-/* The rest of operator new where take() found no memory: the program's handler makes room for as long as there is one.
- * nullptr iff there is none any more. A device has no handler. */
+/* The rest of operator new where take() found no memory: the program's handler makes room for as
+ * long as there is one. nullptr iff there is none any more. A device has no handler. */
 template <typename Take> void *new_again(const Take &take) {
 #if __STDC_HOSTED__
     while (std::new_handler handler = std::get_new_handler()) {

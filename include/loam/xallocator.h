@@ -12,7 +12,8 @@
  *   MAX_BLOCKS          (32)     blocks of each class, with STATIC_POOLS
  *   MAX_ALLOCATORS      (15)     classes, the smallest first, at most
  *   XALLOCATOR_MANUAL            C++ files do not start it and trim it by themselves
- *   AUTOMATIC_XALLOCATOR_INIT_DESTROY    nothing: C++ files do that unless XALLOCATOR_MANUAL is defined
+ *   AUTOMATIC_XALLOCATOR_INIT_DESTROY   none, nor is it needed: C++ files do what it asks for,
+ *                                unless XALLOCATOR_MANUAL is defined
  *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source, all of it
  *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator stay the program's;
  *                                loam_xmalloc(size), loam_xfree(p), loam_xrealloc(p, size) and loam_xalloc_* serve
@@ -359,8 +360,8 @@ struct class_allocator {
 #endif
         return nullptr;
     }
-    /* The rest of operator new behind loam_take_, which gave nullptr. The handler is not asked for a class that is too
-     * large: it cannot help. */
+    /* The rest of operator new behind loam_take_, which gave nullptr. The handler is not asked for
+     * a class that is too large: it cannot help. */
     __attribute__((__noinline__, __cold__)) void *loam_again_(std::size_t size, std::size_t align,
                                                               const char *file, unsigned line) {
         if (size > allocator.size_) no_memory();

@@ -1,5 +1,6 @@
-// xallocator_handler_test.cc: the new handler of classes over xallocator that find no memory, in a program that
-// defines AUTOMATIC_XALLOCATOR_INIT_DESTROY, as programs for the original do: it compiles, and nothing else is needed.
+// xallocator_handler_test.cc: the new handler of classes over xallocator that find no memory, in a
+// program that defines AUTOMATIC_XALLOCATOR_INIT_DESTROY, as programs for the original do: it
+// compiles, and nothing else is needed.
 #define AUTOMATIC_XALLOCATOR_INIT_DESTROY
 #define STATIC_POOLS
 #define MAX_BLOCKS 8
@@ -88,10 +89,10 @@ template <typename T> void fill() {
     }
 }
 
-template <typename T> void test_class() {
+template <typename T> void test_class(size_t least = 1) {
     ASSERT_TRUE(hoard.empty());
     fill<T>();
-    ASSERT_GE(hoard.size(), 2u);
+    ASSERT_GE(hoard.size(), least);
     const size_t most = hoard.size();
     {
         Handler handler(three_times);
@@ -110,7 +111,7 @@ template <typename T> void test_class() {
         EXPECT_EQ(asked, 2);
     }
     give_back = [](void *p) { delete static_cast<T *>(p); };
-    {
+    if (most > 0) {
         Handler handler(making_room);
         hoard.push_back(new T);
         EXPECT_EQ(asked, 1);
@@ -125,7 +126,7 @@ template <typename T> void test_class() {
         give_back(each);
     }
     hoard.clear();
-    delete new T;
+    if (most > 0) delete new T;
 }
 
 } // namespace
@@ -134,17 +135,8 @@ IMPLEMENT_ALLOCATOR(Own, 5, nullptr)
 IMPLEMENT_ALLOCATOR(OwnStatic, 5, own_memory)
 
 TEST(XallocatorHandler, IsAskedByClassesOfTheSharedBlocks) { test_class<Shared>(); }
-/* Static pools have blocks at multiples of 16 and no others. */
-TEST(XallocatorHandler, IsAskedByOverAlignedClasses) {
-    {
-        Handler handler(three_times);
-        EXPECT_THROW(delete new Wide, std::bad_alloc);
-        EXPECT_EQ(asked, 3);
-    }
-    Handler handler(three_times);
-    EXPECT_EQ(new (std::nothrow) Wide, nullptr);
-    EXPECT_EQ(asked, 3);
-}
+/* Blocks of static pools lie at multiples of 16: chance decides how many lie at multiples of 64. */
+TEST(XallocatorHandler, IsAskedByOverAlignedClasses) { test_class<Wide>(0); }
 TEST(XallocatorHandler, IsAskedByClassesWithAPoolOfTheirOwn) {
     test_class<Own>();
     test_class<OwnStatic>();
