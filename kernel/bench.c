@@ -5,9 +5,10 @@
  *   ..., w/ free     the same; every fourth object is freed as soon as it is taken, of the mix the larger two sizes
  *   create-destroy   a region (a list) of ten objects, begun and ended
  *
- * Columns: loam's region, of single pages and of doubling runs; nginx's pool, its rules written anew, on pages of the
- * kernel's as its authors' port has them; kmalloc; kmem_cache. nginx's pool frees nothing but what is larger than its
- * pages hold: it has no figure for small and big with frees, and in the mix it frees the largest size only.
+ * Columns: loam's region, of single pages and of doubling runs; nginx's pool, its rules written
+ * anew, on pages of the kernel's as its authors' port has them; kmalloc; kmem_cache. nginx's pool
+ * frees nothing but what is larger than its pages hold: it has no figure for small and big with
+ * frees, and in the mix it frees the largest size only.
  *
  * Nanoseconds a page or object, the best of five runs. Every object's first word is written.
  */
@@ -71,11 +72,12 @@ static void bench_pages(const char *name, unsigned at_once) {
 
 /* ---- nginx's pool ----
  *
- * Rules: blocks of one page in a chain, the pool in the first. An object is cut from the first block with room, from
- * `from` on. Where none has room, a new block joins the chain, and all from there on but the last of them have
- * failed once more: one that fails for the sixth time is passed for good, since `from` moves behind it. What is larger
- * than an empty first block comes from kmalloc and stands in a list, whose entries are objects of the pool; an entry
- * whose object was freed is used again if it is among the first five. Only such objects can be freed singly. */
+ * Rules: blocks of one page in a chain, the pool in the first. An object is cut from the first
+ * block with room, from `from` on. Where none has room, a new block joins the chain, and all from
+ * there on but the last of them have failed once more: one that fails for the sixth time is passed
+ * for good, since `from` moves behind it. What is larger than an empty first block comes from
+ * kmalloc and stands in a list, whose entries are objects of the pool; an entry whose object was
+ * freed is used again if it is among the first five. Only such objects can be freed singly. */
 
 struct ngx_block {
     char *last, *end; /* of what is used, of the page */

@@ -11,8 +11,9 @@
 // slots are phases of their own.
 //
 // A row is a class: Row(const FamilyRequest &), void *alloc(size), void free(block, size), where it
-// can void *realloc(block, old size, size); give fifo_work::cells<Row> to FAMILY_ROW. A row that knows the memory it holds has watch(Record &) and
-// watch_no_more() besides and gives recorded_cells<Row>.
+// can void *realloc(block, old size, size); give fifo_work::cells<Row> to FAMILY_ROW. A row that
+// knows the memory it holds has watch(Record &) and watch_no_more() besides and gives
+// recorded_cells<Row>.
 #ifndef LOAM_BENCH_FAMILY_FIFO_WORK_HPP
 #define LOAM_BENCH_FAMILY_FIFO_WORK_HPP
 

@@ -1,5 +1,5 @@
-// region_nginx_rules.c: table 000's rows of nginx's rules (nginx_rules.h) outside nginx, with the scan
-// of its blocks and without.
+// region_nginx_rules.c: table 000's rows of nginx's rules (nginx_rules.h) outside nginx, with the
+// scan of its blocks and without.
 //
 // `nginx` is the pool itself, called through its binary; `nginx-rules` has the same rules in this
 // file, where they can be inlined, and differs from `nginx-no-scan` in the scan alone: that is what

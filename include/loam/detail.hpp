@@ -65,8 +65,9 @@ template <typename Take> void *new_again_nothrow(const Take &take) noexcept {
 #endif
 }
 
-/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of one, so that each
- * array has an address of its own. array_bytes is std::bad_alloc where the array is too large to exist. */
+/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of
+ * one, so that each array has an address of its own. array_bytes is std::bad_alloc where the array
+ * is too large to exist. */
 template <typename T> constexpr std::size_t array_bytes_of(std::size_t count) noexcept {
     return (count + (count == 0)) * sizeof(T);
 }

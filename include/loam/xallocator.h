@@ -422,10 +422,11 @@ struct class_allocator_end {
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
 /* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
- * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is. A class derived
- * from it that is larger needs its own: new is std::bad_alloc otherwise, and new (std::nothrow) nullptr. Where there is
- * no memory, new asks the program's new handler first, again and again, as the global one. Arrays use the global
- * operators. One thread at a time. Members that follow the macro are private. */
+ * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is.
+ * A class derived from it that is larger needs its own: new is std::bad_alloc otherwise, and new
+ * (std::nothrow) nullptr. Where there is no memory, new asks the program's new handler first, again
+ * and again, as the global one. Arrays use the global operators. One thread at a time. Members that
+ * follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \
@@ -482,9 +483,9 @@ struct class_allocator_end {
                                                            #Class, alignof(Class)); \
     static ::loam::detail::class_allocator_end LOAM_CLASS_END_(__COUNTER__)(Class::allocator());
 
-/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and std::nothrow ones too, are
- * xmalloc and xfree. Where there is no memory, they ask the program's new handler, as the global ones. Members that
- * follow the macro are public. */
+/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and
+ * std::nothrow ones too, are xmalloc and xfree. Where there is no memory, they ask the program's
+ * new handler, as the global ones. Members that follow the macro are public. */
 #define XALLOCATOR \
   public: \
     __attribute__((__noinline__, __cold__)) static void *loam_again_(std::size_t loam_size_, \
