@@ -413,11 +413,11 @@ char *loam_stack_free_slow(loam_stack *stack, void *p, size_t bytes, const char 
                            unsigned line) {
     if (p != NULL && lm_stack_over(stack, "free", file, line)) return stack->room.at;
     loam_stack_room *room = lm_stack_room(stack);
-    if (p == NULL || stack->block == NULL) return stack->room.at;
+    if (p == NULL) return stack->room.at;
     if (stack->mode == LM_STACK_CHECKED) {
         loam_tag *tag = find(stack, p, bytes, "free", file, line);
         if (tag != NULL) close_one(stack, tag, file, line);
-    } else {
+    } else if (stack->block != NULL) {
         if (stack->mode == LM_STACK_WATCHED) lm_tool_hide(p, bytes);
         if ((char *)p + whole_of(stack, bytes) == room->at && is_own(stack, p))
             room->at = (char *)p;
@@ -468,10 +468,11 @@ static void *realloc_any(loam_stack *stack, void *p, size_t old_bytes, size_t by
                          const char *file, unsigned line) {
     if (p == NULL) return alloc_any(stack, bytes, align, file, line);
     if (lm_stack_over(stack, "realloc", file, line)) return NULL;
-    if (!possible(bytes, align) || stack->block == NULL) return NULL;
+    if (!possible(bytes, align)) return NULL;
     if (!may_allocate(stack, "realloc", file, line)) return NULL;
     if (stack->mode == LM_STACK_CHECKED)
         return realloc_checked(stack, p, old_bytes, bytes, align, file, line);
+    if (stack->block == NULL) return NULL;
     loam_stack_room *room = lm_stack_room(stack);
     char *at = (char *)p;
     bool last = at + whole_of(stack, old_bytes) == room->at && is_own(stack, p);

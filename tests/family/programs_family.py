@@ -148,6 +148,7 @@ class Blocks(Allocator):
         self.small = rng.random() < 0.2 and not self.threads
         self.may_fail = int(bool(self.source.may_fail))
         threads = self.threads or (not self.small and rng.random() < 0.2)
+        self.cached = threads
         members = {"flags": self.flags(*["LOAM_THREADS"] * threads)}
         before = ""
         if self.small:
@@ -203,6 +204,11 @@ class Blocks(Allocator):
         if self.exact and self.rng.random() < 0.2:
             self.forget(self.objects)
             self.emit(f"loam_blocks_reset({self.at});")
+
+
+    def step_usage(self):
+        if not self.cached:  # what lies in other threads' caches counts as handed out
+            super().step_usage()
 
 
 class ThreadBlocks(Blocks):

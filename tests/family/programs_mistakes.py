@@ -76,6 +76,13 @@ def end_of(a):
     return f"loam_fifo_deinit({a.at})" if isinstance(a, Fifo) else a.end()
 
 
+def forget_all(a):
+    """Its objects end, and those of its children."""
+    for child, _ in getattr(a, "children", ()):
+        forget_all(child)
+    a.forget(list(a.objects))
+
+
 def planted(a):
     a.emit("seen(T);")
     a.emit("planted();")
@@ -184,7 +191,7 @@ def ended(a):
                 a.free(each)
         if a.must_free():
             a.free(made)
-        a.forget([each for each in a.objects])
+        forget_all(a)
         a.emit(f"{end_of(a)};")
         planted(a)
         alloc = f"loam_{a.kind}_alloc({a.at}{'' if isinstance(a, (Pool, SharedPool)) else ', 20'})"
@@ -297,7 +304,7 @@ def touch_past(a):
 def touch_ended(a):
     made = victim(a, 16)
     if made:
-        a.forget(list(a.objects))
+        forget_all(a)
         a.emit(f"{end_of(a)};")
         touch(a, made)
     return made
@@ -306,7 +313,7 @@ def touch_ended(a):
 def touch_reset(a):
     made = victim(a, 16)
     if made:
-        a.forget(list(a.objects))
+        forget_all(a)
         a.emit(f"loam_{a.kind}_reset({a.at});" if not isinstance(a, Ring)
                else f"loam_ring_deinit({a.at});")
         touch(a, made)

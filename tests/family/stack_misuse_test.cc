@@ -141,6 +141,17 @@ TEST_P(CheckedStack, AnOverflowIsToldWhenTheFrameEnds) {
               format("overflow of %p: byte 41 of 40 written, allocated at a.c:10", p));
 }
 
+// Before its first block, too.
+TEST_P(CheckedStack, AnEmptyOneKnowsNoObject) {
+    void *p = loam_stack_alloc_at(&other_, 6, "a.c", 10);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(said([&] { loam_stack_free_at(&stack_, p, 6, "f.c", 20); }),
+              format("free of %p, which belongs to stack other@", p));
+    EXPECT_EQ(said([&] { EXPECT_EQ(realloc(p, 6, 20), nullptr); }),
+              format("realloc of %p, which belongs to stack other@", p));
+    EXPECT_EQ(said([&] { loam_stack_free_at(&other_, p, 6, "f.c", 20); }), "");
+}
+
 TEST_P(CheckedStack, AnObjectOfAFrameThatEndedIsNoObject) {
     loam_stack_frame outer = push(), inner = push();
     (void)alloc(8);
