@@ -141,7 +141,7 @@ class PoolSet(Allocator):
 class Blocks(Allocator):
     kind, handle = "blocks", "loam_blocks_as_alloc"
     aligns = (1, 2, 4, 8, 16, 16, 32, 64, 256, 4096)
-    threads = False
+    threads = cached = False
 
     def begin(self):
         rng = self.rng
@@ -212,7 +212,7 @@ class Blocks(Allocator):
 
 
 class ThreadBlocks(Blocks):
-    threads = True
+    threads = cached = True
 
 
 class Heap(Allocator):
