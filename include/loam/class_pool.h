@@ -41,8 +41,8 @@ typedef struct loam_class_pool_key {
  * pool: call it once for each class. */
 LOAM_API loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) LOAM_NOEXCEPT;
 
-/* Trims each class pool as loam_shared_pool_trim does. Returns the number of bytes that went back.
- * */
+/* Trims each class pool as loam_shared_pool_trim does. Returns the number of bytes that went
+ * back. */
 LOAM_API size_t loam_class_pools_trim(void) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -41,11 +41,7 @@ inline void *heap_try(std::size_t bytes, std::size_t align) noexcept {
 
 /* Lets the program's handler make room for as long as there is one. */
 [[gnu::cold]] inline void *heap_again(std::size_t bytes, std::size_t align) {
-    while (std::new_handler handler = std::get_new_handler()) {
-        handler();
-        if (void *p = heap_try(bytes, align)) return p;
-    }
-    no_memory();
+    return need(new_again([=]() noexcept { return heap_try(bytes, align); }));
 }
 
 } // namespace detail

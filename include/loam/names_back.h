@@ -492,4 +492,5 @@
 #pragma pop_macro("xalloc_init")
 #pragma pop_macro("xalloc_larger")
 #pragma pop_macro("xalloc_stats")
+#pragma pop_macro("xalloc_try")
 #pragma pop_macro("zeroes")

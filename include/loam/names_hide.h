@@ -492,4 +492,5 @@
 #undef xalloc_init
 #undef xalloc_larger
 #undef xalloc_stats
+#undef xalloc_try
 #undef zeroes

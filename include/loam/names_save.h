@@ -492,4 +492,5 @@
 #pragma push_macro("xalloc_init")
 #pragma push_macro("xalloc_larger")
 #pragma push_macro("xalloc_stats")
+#pragma push_macro("xalloc_try")
 #pragma push_macro("zeroes")

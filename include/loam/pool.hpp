@@ -5,7 +5,7 @@
  *     loam::pool packets(1500);                         // blocks of 1500 bytes
  *     loam::pool_of<std::string> names;                 // its end destroys no object by itself
  *     names.destroy(names.make("loam"));
- *     loam::object_pool<std::string> all;               // its end does: of those that are left
+ *     loam::object_pool<std::string> all;               // its end destroys what is left
  *     loam::pool_resource nodes(64);                    // std::pmr: from a pool up to 64 bytes
  *     loam::shared_pool_resource shared(64);            // for many threads
  *     std::list<int, loam::pool_allocator<int>> list;   // a pool for all copies of its allocator

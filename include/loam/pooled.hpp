@@ -174,11 +174,7 @@ struct class_pool {
     [[gnu::cold]] static void *alloc_more(std::size_t bytes, std::size_t align, const char *file,
                                           unsigned line) {
         if (kMost != 0 || !serves(bytes, align)) return global_new(bytes, align);
-        while (std::new_handler handler = std::get_new_handler()) {
-            handler();
-            if (void *p = try_alloc(bytes, align, file, line)) return p;
-        }
-        no_memory();
+        return need(new_again([=]() noexcept { return try_alloc(bytes, align, file, line); }));
     }
 };
 template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost>
@@ -231,8 +227,8 @@ template <typename T> struct class_pool {
     LOAM_POOLED_OPERATORS_( \
         Class, (::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>))
 
-/* The pool's type stands in brackets: it has commas. (No macro of a program can have these names.)
- * */
+/* The pool's type stands in brackets: it has commas. (No macro of a program can have these
+ * names.) */
 #define LOAM_POOLED_TYPE_(...) __VA_ARGS__
 #define LOAM_POOLED_OPERATORS_(Class, Pool) \
     static ::loam_shared_pool *loam_class_pool_() noexcept { \

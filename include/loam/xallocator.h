@@ -196,22 +196,22 @@ constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcep
 }
 constexpr std::size_t xalloc_larger(std::size_t a, std::size_t b) noexcept { return a > b ? a : b; }
 
-/* The rest of XALLOCATOR's operator new, where there is no memory; align 0: none was asked for. */
+/* Memory for XALLOCATOR's operator new; align 0: none was asked for. */
+inline void *xalloc_try(std::size_t size, std::size_t align, const char *file,
+                        unsigned line) noexcept {
+    return align == 0 ? loam_xmalloc_at(size, file, line)
+                      : loam_xmalloc_aligned_at(size, align, file, line);
+}
+/* The rest of that, where there is none. */
 __attribute__((__noinline__, __cold__)) inline void *
 xalloc_again(std::size_t size, std::size_t align, const char *file, unsigned line) {
-    return need(new_again([=]() noexcept {
-        return align == 0 ? loam_xmalloc_at(size, file, line)
-                          : loam_xmalloc_aligned_at(size, align, file, line);
-    }));
+    return need(new_again([=]() noexcept { return xalloc_try(size, align, file, line); }));
 }
 __attribute__((__noinline__, __cold__)) inline void *xalloc_again_nothrow(std::size_t size,
                                                                           std::size_t align,
                                                                           const char *file,
                                                                           unsigned line) noexcept {
-    return new_again_nothrow([=]() noexcept {
-        return align == 0 ? loam_xmalloc_at(size, file, line)
-                          : loam_xmalloc_aligned_at(size, align, file, line);
-    });
+    return new_again_nothrow([=]() noexcept { return xalloc_try(size, align, file, line); });
 }
 
 struct xalloc_file {

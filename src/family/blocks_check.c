@@ -110,8 +110,8 @@ static loam_blocks_slab *tree_of(const loam_blocks *blocks, const loam_blocks_cl
     return tree;
 }
 
-/* Whether it is where a block of that class, with slabs in that tree, can be and has been carved.
- * */
+/* Whether it is where a block of that class, with slabs in that tree, can be and has been
+ * carved. */
 static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
                      loam_blocks_slab *tree, const void *block) {
     const char *at = (const char *)block;

@@ -117,8 +117,8 @@ void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab);
 /* If checked: a large object has been freed. Its memory is kept for a while, so that later writes
  * to it are found. */
 void lm_blocks_large_bury(loam_blocks *blocks, loam_blocks_slab *slab, const loam_tag *tag);
-/* Whether the memory kept by lm_blocks_large_bury is as the objects left it; false after a report.
- * */
+/* Whether the memory kept by lm_blocks_large_bury is as the objects left it; false after a
+ * report. */
 bool lm_blocks_large_gone_good(const loam_blocks *blocks);
 /* All of that memory goes back to the source. Returns whether there was some. */
 bool lm_blocks_large_drop(loam_blocks *blocks);
@@ -191,8 +191,8 @@ LM_INLINE const loam_tag *dead_tag(const void *block) {
 
 /* ---- blocks_check.c ---- */
 
-/* Guards of a checked instance's objects, and bytes of those that are free. false after a report.
- * */
+/* Guards of a checked instance's objects, and bytes of those that are free. false after a
+ * report. */
 bool lm_blocks_check_objects(const loam_blocks *blocks);
 
 extern const loam_kind lm_blocks_kind;

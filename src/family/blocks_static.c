@@ -28,8 +28,8 @@ enum {
 typedef enum care { LIVE_BITS, NOTES, GUARDS } care_t;
 
 /* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class
- * of 8 bytes itself gets one, unless threads have caches: their lists need two words of each block.
- * */
+ * of 8 bytes itself gets one, unless threads have caches: their lists need two words of each
+ * block. */
 static const uint32_t default_classes[] = {8,   16,  32,  64,   128,  256,
                                            396, 512, 768, 1024, 2048, 4096};
 

@@ -240,8 +240,8 @@ loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, cons
  * the raw block. */
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line);
 
-/* Live objects are listed from the newest on. The oldest one; NULL iff there is none. The next newer
- * one; NULL iff tag is the newest. */
+/* Live objects are listed from the newest on. The oldest one; NULL iff there is none. The next
+ * newer one; NULL iff tag is the newest. */
 loam_tag *lm_guard_last(const loam_entry *owner);
 loam_tag *lm_guard_newer(const loam_entry *owner, const loam_tag *tag);
 

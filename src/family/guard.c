@@ -3,11 +3,13 @@
  *   raw ... │ loam_tag, its last 16 bytes 0xE7 │ object │ 16 or more bytes 0xE7
  *
  * A tag's state word is a magic number mixed with its own address, so that neither a copy nor memory that was
- * never an object passes for one. Invariant: what is on the live list is in state LIVE; lm_guard_check walks it.
- * An entry knows between which addresses its objects have been: a pointer that is in nobody's range is reported
- * without a look at the memory around it, which may not be there.
- * It cannot find a write that jumps over the guards, nor one into an object of the same allocator; and a
- * pointer into memory that was an object's once and has gone back to the system ends the program when its tag is read.
+ * never an object passes for one.
+ * Invariant: what is on the live list is in state LIVE; lm_guard_check walks it.
+ * An entry knows between which addresses its objects have been: a pointer that is in nobody's range
+ * is reported without a look at the memory around it, which may not be there.
+ * It cannot find a write that jumps over the guards, nor one into an object of the same allocator;
+ * and a pointer into memory that was an object's once and has gone back to the system ends the
+ * program when its tag is read.
  */
 #include "family/family.h"
 
@@ -40,7 +42,8 @@ static size_t tail_bytes(const loam_tag *tag) {
     size_t bytes = tail_whole(tag);
     return bytes < TAIL_MOST ? bytes : TAIL_MOST;
 }
-static size_t filled_bytes(const loam_tag *tag) {
+/* The tag of a freed object may be hidden along with it. */
+LM_READS_ANYTHING static size_t filled_bytes(const loam_tag *tag) {
     return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
 }
 
@@ -271,12 +274,9 @@ bool lm_guard_check(const loam_entry *owner) {
     return good;
 }
 
-/* Of a tag that is hidden along with its object. */
-LM_READS_ANYTHING static size_t bytes_of(const loam_tag *tag) { return tag->bytes; }
-
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag) {
     if (lm_tool_sees_all()) return true; /* it has reported each write */
-    size_t bytes = bytes_of(tag), filled = bytes < FILL_MOST ? bytes : FILL_MOST;
+    size_t filled = filled_bytes(tag);
     size_t changed = first_changed((const unsigned char *)(tag + 1), filled, DEAD);
     if (changed == filled) return true;
     lm_tool_show(tag, offsetof(loam_tag, guard));

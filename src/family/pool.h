@@ -67,8 +67,8 @@ LM_INLINE bool lm_pool_is_gone(const loam_pool *pool, const loam_pool_chunk *chu
     if (pool->gone == NULL || chunk->order > pool->gone_order) return false;
     return block < (chunk->order < pool->gone_order ? (const char *)chunk->end : pool->gone);
 }
-/* Whether the blocks of before the last reset are as they were left, from the current position on.
- * */
+/* Whether the blocks of before the last reset are as they were left, from the current position
+ * on. */
 bool lm_pool_check_gone(const loam_pool *pool);
 
 /* ---- pool_chunk.c ---- */

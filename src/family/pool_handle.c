@@ -10,8 +10,9 @@
  * Generations are given to pools in ranges, each four times as large as the one before: a block
  * steps through all ranges of its pool, and no two pools ever count with the same number, until all
  * numbers have been given. Then new pools begin with the first ones again, and those that want more
- * get none. Invariant: no generation is above pool->generations + 1, and one that cannot be counted
- * on retires its block.
+ * get none.
+ * Invariant: no generation is above pool->generations + 1, and one that cannot be counted on
+ * retires its block.
  */
 #include "family/pool.h"
 
@@ -115,8 +116,8 @@ bool lm_pool_generation_live(const loam_pool *pool, const void *block) {
     return !has_handles(pool) || generation_of(pool, block) % 2 == 1;
 }
 
-/* Blocks that are cut begin above all that are or were in use. false iff there is no such number.
- * */
+/* Blocks that are cut begin above all that are or were in use. false iff there is no such
+ * number. */
 static bool lift(loam_pool *pool) {
     uint32_t above = in_range(pool, (pool->generations + 3) & ~1u);
     if (above == LAST) return false;

@@ -58,8 +58,8 @@ typedef struct LM_ALIGNED(16) loam_region_cleanup {
     size_t serial;
 } lm_cleanup_t;
 
-/* A freed extent, in its own memory, at any address. One of the list of small ones has no `bytes`.
- * */
+/* A freed extent, in its own memory, at any address. One of the list of small ones has no
+ * `bytes`. */
 typedef struct lm_freed {
     struct lm_freed *next;
     size_t bytes;
@@ -192,8 +192,8 @@ void lm_region_put(loam_region *region, void *chunk, size_t got);
 void *lm_region_reuse(loam_region *region, size_t bytes, size_t align);
 /* The room is the current chunk's again; what was left of the extent joins the lists. */
 void lm_region_leave_hole(loam_region *region);
-/* The memory behind the objects of a chunk that ceases to be current is a freed extent from now on.
- * */
+/* The memory behind the objects of a chunk that ceases to be current is a freed extent from now
+ * on. */
 void lm_region_give_tail(loam_region *region, lm_chunk_t *chunk);
 /* The same of all chunks that are not current. Not while there are marks. */
 void lm_region_give_tails(loam_region *region);

@@ -8,8 +8,9 @@
  * One walk through both lists finds neighbours, what lies beside the room, and chunks that hold no
  * object. While there are marks, it joins neighbours only: a chunk that is rewound to has to be as
  * it was. Takes time by the number of extents: callers sort when enough was freed since the last
- * time. Invariant: what the lists hold before and after is the same memory, but for what joined the
- * room or went back; lm_region_check_freed counts it.
+ * time.
+ * Invariant: what the lists hold before and after is the same memory, but for what joined the room
+ * or went back; lm_region_check_freed counts it.
  */
 #include "family/region.h"
 
@@ -55,8 +56,8 @@ static char *sort_down(char *list, size_t link) {
     return list;
 }
 
-/* The extents by falling addresses: the smallest, which have a list of their own, and the others.
- * */
+/* The extents by falling addresses: the smallest, which have a list of their own, and the
+ * others. */
 typedef struct extents {
     char *small, *others;
 } extents_t;

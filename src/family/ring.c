@@ -276,14 +276,19 @@ static void collect(loam_ring *ring) {
     set_open(ring);
 }
 
+/* From both ends, because frames end at one of them as a rule. */
+static bool is_listed(const loam_ring *ring, const loam_ring_frame *frame) {
+    const loam_ring_frame *older = ring->newest, *newer = ring->oldest;
+    for (; older != NULL && older != frame && newer != frame; older = older->older)
+        newer = newer->newer;
+    return older != NULL;
+}
+
 void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *file,
                           unsigned line) {
     if (frame == NULL || lm_ring_over(ring, "release", file, line)) return;
-    const loam_ring_frame *known = ring->newest, *from_oldest = ring->oldest;
-    if (ring->mode == LM_RING_CHECKED) /* who is not in the list may be no memory at all */
-        for (; known != NULL && known != frame && from_oldest != frame; known = known->older)
-            from_oldest = from_oldest->newer;
-    if (known == NULL ||
+    /* Who is not in the list may be no memory at all. */
+    if ((ring->mode == LM_RING_CHECKED && !is_listed(ring, frame)) ||
         (!lm_ring_is(ring, frame, LM_RING_ALIVE) && !lm_ring_is(ring, frame, LM_RING_RELEASED))) {
         lm_family_misuse(&ring->entry, file, line, "release of %p, which is no frame of it",
                          (void *)frame);

@@ -1,4 +1,5 @@
-/* ring_check.c: what a ring tells about itself (loam/ring.h): usage, invariants, what a checked one looks at. */
+/* ring_check.c: what a ring tells about itself (loam/ring.h): usage, invariants, and what a checked
+ * ring looks at. */
 #include "family/ring.h"
 
 bool lm_ring_part(const loam_ring *ring, const loam_ring_frame *frame, const lm_ring_block_t *block,

@@ -6,8 +6,8 @@
  * The program's loam_stack_frame remembers what a pop needs while the block is the same, so that inline
  * pops read nothing of the record but its address. Where the current block is another one by then, room.end
  * is, too, and the pop comes here. So it does for the outermost frame where free blocks came to be
- * meanwhile: then the first block's end is 16 bytes earlier. Invariant: room and newest are the hot ones
- * iff `open` (room), iff the mode is plain (newest).
+ * meanwhile: then the first block's end is 16 bytes earlier.
+ * Invariant: room and newest are the hot ones iff `open` (room), iff the mode is plain (newest).
  */
 #include "family/stack.h"
 

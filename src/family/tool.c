@@ -28,11 +28,17 @@ __attribute__((weak)) void __tsan_release(void *slot);
 
 unsigned char lm_tool_state;
 
-static bool is_watched(void) {
+static bool is_memcheck(void) {
 #if LM_VALGRIND
-    /* Memcheck alone answers so. Its siblings measure, and must see the program as it runs without them. */
-    if (VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0) return true;
+    /* It alone answers so. Its siblings measure, and must see the program as it is without them. */
+    return VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0;
+#else
+    return false;
 #endif
+}
+
+static bool is_watched(void) {
+    if (is_memcheck()) return true;
 #if LM_HOSTED
     return __asan_poison_memory_region != NULL || (!LM_TSAN && __tsan_acquire != NULL);
 #else
@@ -49,13 +55,7 @@ bool lm_tool_watches_now(void) {
     return state == LM_TOOL_SOME;
 }
 
-bool lm_tool_sees_all(void) {
-#if LM_VALGRIND
-    return lm_tool_watches() && VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0;
-#else
-    return false;
-#endif
-}
+bool lm_tool_sees_all(void) { return lm_tool_watches() && is_memcheck(); }
 
 void lm_tool_hide_now(const void *p, size_t bytes) {
     if (!lm_tool_watches()) return;

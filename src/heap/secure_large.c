@@ -173,8 +173,8 @@ bool lm_large_intact(const lm_page_t *page, const char *function) {
 /* A register of every processor that loam knows: twice as fast as words. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
 
-/* The first byte in a range that is not zero, NULL iff there is none. Both are multiples of LINE.
- * */
+/* The first byte in a range that is not zero, NULL iff there is none. Both are multiples of
+ * LINE. */
 static const char *not_zero(const char *at, size_t bytes) {
     for (const char *end = at + bytes; at < end; at += LINE) {
         const two_words_t *w = (const two_words_t *)(const void *)at;

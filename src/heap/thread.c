@@ -10,8 +10,9 @@
  * thread that goes on after its heap was retired (destructors of other keys, libc's own cleanup) allocates from the
  * common heap. No thread has the common heap's token, so that all its frees are remote frees.
  *
- * What a fork does to heaps is in fork.c. Invariant: a heap is active, or in the list of idle heaps, or being
- * handed over by the one thread that has just taken it from there.
+ * What a fork does to heaps is in fork.c.
+ * Invariant: a heap is active, or in the list of idle heaps, or being handed over by the one thread
+ * that has just taken it from there.
  */
 #include "heap/thread.h"
 #include "heap/branch.h"

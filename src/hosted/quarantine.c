@@ -13,8 +13,9 @@
  *
  * The lock is held for a few instructions, and no other lock is taken meanwhile. A fork may copy
  * the process at that moment: a thread that waits for the lock for too long does without the
- * quarantine from then on, in the child for good. So fork need not know of the lock. Invariant:
- * held_bytes is the sum of the sizes of the held chunks, `count` of them from `oldest` on.
+ * quarantine from then on, in the child for good. So fork need not know of the lock.
+ * Invariant: held_bytes is the sum of the sizes of the held chunks, `count` of them from `oldest`
+ * on.
  */
 #include "hosted/quarantine.h"
 #include "heap/heap.h"

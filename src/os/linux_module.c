@@ -12,7 +12,8 @@
  * It cannot pin where there is no dlopen (a static program, which nothing closes), nor where a
  * program without libdl runs on glibc before 2.34 (the plugin then needs -ldl or -Wl,-z,nodelete).
  *
- * Part of libloam.a alone. Invariant: the program's own file is never opened.
+ * Part of libloam.a alone.
+ * Invariant: the program's own file is never opened.
  */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "os/os.h"

@@ -324,8 +324,8 @@ TEST(ClassPool, ModulesThatHideTheirSymbolsShareThePool) {
     }
     EXPECT_EQ(objects<shapes::Free>(), 0u);
     EXPECT_TRUE(loam::class_pool<shapes::Free>::check());
-    /* One limit for both; what finds no block goes back to where it came from, whoever deletes it.
-     * */
+    /* One limit for both; what finds no block goes back to where it came from, whoever deletes
+     * it. */
     std::vector<shapes::Limited *> all;
     for (int i = 0; i < 20; i++) {
         all.push_back(i % 2 == 0 ? library.plugin->limited() : new shapes::Limited);

@@ -214,8 +214,8 @@ static void end(const form_t *form) {
 
 static void use(void *p, size_t bytes) { memset(p, 1, bytes); }
 
-/* Everything that is no mistake. The object that is used too late; NULL iff there is no such form.
- * */
+/* Everything that is no mistake. The object that is used too late; NULL iff there is no such
+ * form. */
 static volatile char *prepare(const form_t *form, bool *ended) {
     void *objects[MANY];
     if (!begin(form)) return NULL;

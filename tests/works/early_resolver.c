@@ -13,8 +13,8 @@
 
 enum { BLOCKS = 2000, LATER = 100 };
 
-/* Written before main; the resolvers may call no function of libc that needs an initialised libc.
- * */
+/* Written before main; the resolvers may call no function of libc that needs an initialised
+ * libc. */
 static void *kept[BLOCKS];
 static size_t kept_bytes[BLOCKS];
 static int failed;
