@@ -10,13 +10,20 @@ foreach(lang ${languages})
   endif()
 endforeach()
 
+# -Werror is for those who work on loam: the presets and CI. A parent project reads no warnings of ours, nor does its
+# own -Werror stop at them.
+if(LOAM_TOP_LEVEL OR LOAM_WERROR)
+  set(LOAM_WARNING_OPTIONS -Wall -Wextra -Wpedantic
+    # Files that silence a warning of gcc's by its name are no mistake under clang.
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-warning-option>
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+    $<$<BOOL:${LOAM_WERROR}>:-Werror>)
+else()
+  set(LOAM_WARNING_OPTIONS -w)
+endif()
 add_library(loam_warnings INTERFACE)
-target_compile_options(loam_warnings INTERFACE -Wall -Wextra -Wpedantic
-  # Files that silence a warning of gcc's by its name are no mistake under clang.
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-unknown-warning-option>
-  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
-  $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
-  $<$<BOOL:${LOAM_WERROR}>:-Werror>)
+target_compile_options(loam_warnings INTERFACE ${LOAM_WARNING_OPTIONS})
 
 # Tests do on purpose what these warn of.
 add_library(loam_test_warnings INTERFACE)

@@ -11,6 +11,12 @@ The kinds:
   together      a build of each kind below one prefix: each is preloaded, and linked by pkg-config and
                 by CMake
   preload       LD_PRELOAD of the installed library into a program that knows nothing of it
+  relocated     the prefix, moved to a name with blanks: pkg-config and CMake find it there, nothing was left behind
+  built         a CMake project that finds the folder of the build, where nothing was installed
+  components    runtime, development and tools, each by itself; together they are all
+  uninstall     the target of this name: nothing stays, and what another build needs stays
+  two_builds    another build of the same names is refused, the same one not
+  paths         no file of the installation names a folder of this machine
   gdb           the installed commands for gdb, which knows them then
   headers       each installed header alone, as C11 and as C++17, with every warning an error, by the build's
                 compilers, gcc and clang as far as they are there
@@ -181,6 +187,121 @@ def together(installed):
     installed.cmake_project("together", f"-DCMAKE_PREFIX_PATH={installed.prefix}")
 
 
+def cmake_install(installed, prefix, *arguments, env=None):
+    return run(installed.args.cmake, "--install", installed.args.build, "--prefix", prefix, *arguments, env=env)
+
+
+def files_below(folder):
+    return {path.relative_to(folder) for path in Path(folder).rglob("*") if not path.is_dir()}
+
+
+def relocated(installed):
+    moved = installed.folder / "a folder" / "with blanks"
+    moved.parent.mkdir()
+    installed.prefix.rename(moved)
+    installed.prefix = moved
+    major_minor = ".".join(installed.version.split(".")[:2])
+    installed.cmake_project("find_package", f"-DCMAKE_PREFIX_PATH={moved}", f"-DWANTED_VERSION={major_minor}")
+    pkg_config_file = installed.only(f"{installed.name}.pc")
+    for path in (installed.args.build, installed.folder / "prefix"):
+        if str(path) in pkg_config_file.read_text(encoding="utf-8"):
+            raise Failure(f"{pkg_config_file} names {path}")
+    if shutil.which("pkg-config"):
+        env = {"PKG_CONFIG_PATH": str(pkg_config_file.parent)}
+        flags = shlex.split(run("pkg-config", "--cflags", "--libs", installed.name, env=env))
+        program = installed.folder / "relocated"
+        installed.compile("c", program, "-DTAKES_OVER=1", *flags, "-Wl,-rpath," + str(moved / "lib"))
+        run(program, env={"LD_LIBRARY_PATH": str(installed.only(f"lib{installed.name}.so").parent)})
+
+
+def built(installed):
+    """-Dloam_DIR=build: export() of the build tree."""
+    major_minor = ".".join(installed.version.split(".")[:2])
+    installed.cmake_project("find_package", f"-Dloam_DIR={installed.args.build}", f"-DWANTED_VERSION={major_minor}")
+
+
+def components(installed):
+    whole = files_below(installed.prefix)
+    parts = {}
+    for component in ("runtime", "development", "tools"):
+        prefix = installed.folder / component
+        cmake_install(installed, prefix, "--component", component)
+        parts[component] = files_below(prefix)
+    if set.union(*parts.values()) != whole:
+        raise Failure(f"components and the whole differ: {set.union(*parts.values()) ^ whole}")
+    for one, other in (("runtime", "development"), ("runtime", "tools"), ("development", "tools")):
+        if parts[one] & parts[other]:
+            raise Failure(f"{one} and {other} share {parts[one] & parts[other]}")
+    for component, pattern in (("runtime", rf"lib{installed.name}\.so\.\d"), ("runtime", "LICENSE"), ("runtime", r"loam\.7"),
+                               ("development", r"loam\.h"), ("development", rf"{installed.name}-override\.o"),
+                               ("development", rf"lib{installed.name}-freestanding\.a"), ("development", rf"{installed.name}\.pc"),
+                               ("tools", r"loam\.py"), ("tools", r"libloam_copies\.so")):  # fmt: skip
+        if not any(re.search(pattern, path.name) for path in parts[component]):
+            raise Failure(f"the component {component} lacks {pattern}: {parts[component]}")
+
+
+def uninstall(installed):
+    """In two prefixes: alone, and beside another build (as far as its file says so)."""
+    prefix = installed.folder / "usr"
+    foreign = prefix / "include/foreign.h"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("", encoding="utf-8")
+    cmake_install(installed, prefix)
+    run(installed.args.cmake, "--build", installed.args.build, "--target", "uninstall")
+    left = {path for path in prefix.rglob("*") if "loam" in path.name}
+    if left or not foreign.exists():
+        raise Failure(f"the target uninstall left {left}, or removed {foreign}")
+    cmake_install(installed, prefix)
+    (prefix / "share/loam/loam-other.build").write_text("", encoding="utf-8")
+    run(installed.args.cmake, "--build", installed.args.build, "--target", "uninstall")
+    left = {path.name for path in prefix.rglob("*")}
+    if not {"loam.h", "loamConfig.cmake", "loam.py"} <= left or f"lib{installed.name}.so" in left:
+        raise Failure(f"beside another build, the target uninstall left {left}")
+    try:
+        run(installed.args.cmake, "--build", installed.args.build, "--target", "uninstall")
+    except Failure as failure:
+        if "nothing was installed" in str(failure):
+            return
+        raise
+    raise Failure("the target uninstall, called again, said nothing")
+
+
+def two_builds(installed):
+    cmake_install(installed, installed.prefix)  # the same again
+    marker = installed.only(f"{installed.name}.build")
+    text = marker.read_text(encoding="utf-8")
+    marker.write_text(text.replace("LOAM_METER 0", "LOAM_METER 2"), encoding="utf-8")
+    for component in ((), ("--component", "runtime"), ("--component", "development")):
+        before = {path: path.stat().st_mtime_ns for path in installed.prefix.rglob("*")}
+        try:
+            cmake_install(installed, installed.prefix, *component)
+        except Failure as failure:
+            if "there: LOAM_METER 2; to be installed: LOAM_METER 0" not in str(failure).replace("\n", " "):
+                raise
+        else:
+            raise Failure("a metered build was overwritten by one that is not")
+        if before != {path: path.stat().st_mtime_ns for path in installed.prefix.rglob("*")}:
+            raise Failure("the build was refused, and files were changed")
+    cmake_install(installed, installed.prefix, env={"LOAM_INSTALL_REPLACE": "1"})
+    if marker.read_text(encoding="utf-8") != text:
+        raise Failure("LOAM_INSTALL_REPLACE=1 did not replace the other build")
+
+
+def paths(installed):
+    """Of a debug configuration only the text files: its debug information is for this machine."""
+    folders = [str(SOURCE), str(Path(installed.args.build).resolve()), str(installed.prefix)]
+    debug = installed.cache("CMAKE_BUILD_TYPE") == "Debug"
+    wrong = []
+    for path in sorted(installed.prefix.rglob("*")):
+        if path.is_dir() or path.is_symlink() or (debug and path.suffix in (".a", ".o", ".so", ".0")):
+            continue
+        content = path.read_bytes()
+        wrong += [f"{path} names {folder}" for folder in folders if folder.encode() + b"/" in content
+                  or folder.encode() + b"\0" in content]  # fmt: skip
+    if wrong:
+        raise Failure("\n".join(wrong))
+
+
 def gdb(installed):
     if not shutil.which("gdb"):
         raise Skip("there is no gdb")
@@ -217,7 +338,8 @@ def headers(installed):
     print(f"{len(names)} headers")
 
 
-KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, together, preload, gdb, headers)}
+KINDS = {f.__name__: f for f in (find_package, embedded, pkg_config, static, together, preload, relocated, built,
+                                 components, uninstall, two_builds, paths, gdb, headers)}  # fmt: skip
 
 
 def main():
