@@ -130,9 +130,8 @@ class Build:
         """Configures, builds and runs the consumer project; each of the way's configurations."""
         build = self.folder / name
         cc, cxx = (first(CLANG[0]), first(CLANG[1])) if self.way.needs == CLANG else (self.args.cc, self.args.cxx)
-        tools = Path(os.path.realpath(cc)).parent  # clang's own, or an older llvm-ar would not know its objects
-        settings = (*settings, *(f"-DCMAKE_{name.upper()}={tools}/llvm-{name}" for name in ("ar", "ranlib")
-                                 if self.way.needs == CLANG and (tools / f"llvm-{name}").exists()))  # fmt: skip
+        if self.way.needs == CLANG:
+            settings = (*settings, *(f"-DCMAKE_{tool.upper()}={self.archiver(cc, tool)}" for tool in ("ar", "ranlib")))
         arguments = [word.replace("/nowhere", str(build / "libraries")) for word in self.way.arguments()]
         run(self.args.cmake, "-S", HERE / "ways", "-B", build, f"-DCMAKE_C_COMPILER={cc}",
             f"-DCMAKE_CXX_COMPILER={cxx}", *arguments, *settings)  # fmt: skip
@@ -141,6 +140,17 @@ class Build:
             run(self.args.cmake, "--build", build, "-j", self.args.jobs, *chosen)
             run("ctest", "--no-tests=error", "--output-on-failure", *(["-C", config] if config else []), cwd=build)
         return build
+
+    def archiver(self, cc, tool):
+        """clang's own llvm-ar (one of another version does not know its objects), or binutils' with clang's plugin."""
+        own = shutil.which(f"llvm-{tool}-{run(cc, '-dumpversion').split('.')[0]}")
+        plugin = Path(run(cc, "-print-resource-dir").strip()).parents[1] / "LLVMgold.so"
+        if own or not plugin.exists():
+            return own or shutil.which(f"llvm-{tool}")
+        script = self.folder / tool
+        script.write_text(f'#!/bin/sh\nexec {tool} --plugin "{plugin}" "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+        return script
 
     def all_forms(self):
         build = self.project("subproject", "-DLOAM_FROM=subproject", f"-DLOAM_SOURCE={self.args.source}")
