@@ -94,7 +94,8 @@ NOT_NEW = {"expand", "realpath", "heap_realpath"}
 RESIZING = [name for name in FUNCTIONS if re.search("re(alloc|zalloc|calloc)", name)]
 ALIGNED = [name for name in FUNCTIONS if name.endswith("_aligned") or name == "aligned_alloc"]
 
-HEAD = """#include <loam/heap.h>
+HEAD = """#include <loam/arena.h>
+#include <loam/heap.h>
 #include <loam/malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,65 +103,64 @@ void sink(void *p);
 """
 
 
-def function(body):
+def function(body, name="test"):
     arguments = "loam_heap *heap, void *old"
-    return HEAD + f"void test({arguments});\nvoid test({arguments}) {{ (void)heap, (void)old; {body} }}\n"
+    return f"void {name}({arguments});\nvoid {name}({arguments}) {{ (void)heap, (void)old; {body} }}\n"
 
 
 def programs():
-    """(name, text, {compiler: {warning}}) of every mistake."""
+    """(name, body of a function, {compiler: {warning}}) of every mistake."""
     for name, (call, huge) in FUNCTIONS.items():
-        yield f"ignored {name}", function(f"{call};"), {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+        yield f"ignored {name}", f"{call};", {"gcc": {"unused-result"}, "clang": {"unused-result"}}
         if name not in NOT_NEW:
             for release in ("free(p)", "realloc(p, 5) == NULL ? (void)0 : sink(p)"):
                 if "realloc" in release and name != "malloc":
                     continue
-                yield (f"{name} to {release}", function(f"void *p = {call}; sink(p); {release};"),
+                yield (f"{name} to {release}", f"void *p = {call}; sink(p); {release};",
                        {"gcc": {"mismatched-dealloc"} | ({"use-after-free"} if "realloc" in release else set())})  # fmt: skip
             yield (f"{name} used after free",
-                   function(f"char *p = (char *){call}; if (p == NULL) return; loam_free(p); sink(p);"),
+                   f"char *p = (char *){call}; if (p == NULL) return; loam_free(p); sink(p);",
                    {"gcc": {"use-after-free"}})  # fmt: skip
         if huge:
-            yield f"{name} of too much", function(f"sink({huge});"), {"gcc": {"alloc-size-larger-than="}}
+            yield f"{name} of too much", f"sink({huge});", {"gcc": {"alloc-size-larger-than="}}
             yield (f"{name} overflowed",
-                   function(f"char *p = (char *){call}; if (p != NULL) memset(p, 1, 97), sink(p);"),
+                   f"char *p = (char *){call}; if (p != NULL) memset(p, 1, 97), sink(p);",
                    {"gcc": {"overflow"}})  # fmt: skip
     for name in ALIGNED:
         call = FUNCTIONS[name][0].replace("32", "48")
-        yield f"{name} to no power of two", function(f"sink({call});"), {"clang": {"non-power-of-two-alignment"}}
+        yield f"{name} to no power of two", f"sink({call});", {"clang": {"non-power-of-two-alignment"}}
     for name in RESIZING:
         call = FUNCTIONS[name][0].replace("old", "p")
         yield (f"used after {name}",
-               function(f"char *p = (char *)loam_malloc(9); if (p == NULL) return; void *q = {call}; sink(p); sink(q);"),
+               f"char *p = (char *)loam_malloc(9); if (p == NULL) return; void *q = {call}; sink(p); sink(q);",
                {"gcc": {"use-after-free"}})  # fmt: skip
     resizes = [f"sink({FUNCTIONS[name][0].replace('old', 'p')})" for name in RESIZING]
     for release in ("loam_free(p)", "loam_free_sized(p, 9)", "loam_free_aligned_sized(p, 9, 9)", *resizes):
-        yield f"malloc to {release}", function(f"void *p = malloc(9); sink(p); {release};"), {"gcc": {"mismatched-dealloc"}}
-    yield "strdup of NULL", function("sink(loam_strdup(NULL));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "strndup of NULL", function("sink(loam_strndup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "ignored posix_memalign", function("loam_posix_memalign(&old, 32, 9);"), {"gcc": {"unused-result"}, "clang": {"unused-result"}}
-    yield "posix_memalign to NULL", function("if (loam_posix_memalign(NULL, 32, 9) == 0) sink(old);"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "wcsdup of NULL", function("sink(loam_wcsdup(NULL));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
-    yield "memdup of NULL", function("sink(loam_memdup(NULL, 4));"), {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+        yield f"malloc to {release}", f"void *p = malloc(9); sink(p); {release};", {"gcc": {"mismatched-dealloc"}}
+    yield "strdup of NULL", "sink(loam_strdup(NULL));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "strndup of NULL", "sink(loam_strndup(NULL, 4));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "ignored posix_memalign", "loam_posix_memalign(&old, 32, 9);", {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+    yield "posix_memalign to NULL", "if (loam_posix_memalign(NULL, 32, 9) == 0) sink(old);", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "wcsdup of NULL", "sink(loam_wcsdup(NULL));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
+    yield "memdup of NULL", "sink(loam_memdup(NULL, 4));", {"gcc": {"nonnull"}, "clang": {"nonnull"}}
     calls = [f"sink({call})" for name, (call, _) in FUNCTIONS.items() if name.startswith("heap_")]
     calls += ["loam_heap_set_limits(heap, 1, 1, NULL, NULL)", "loam_heap_collect(heap)", "loam_heap_usage(heap, NULL)",
               "loam_heap_get_limits(heap, NULL)", "loam_heap_visit(NULL, NULL, NULL, NULL)",
               "sink(loam_heap_strdup(heap, NULL))", "sink(loam_heap_strndup(heap, NULL, 1))",
               "sink(loam_heap_memdup(heap, NULL, 1))"]  # fmt: skip
     for call in calls:
-        yield (f"{call} of NULL", function(call.replace("heap,", "NULL,").replace("heap)", "NULL)") + ";"),
+        yield (f"{call} of NULL", call.replace("heap,", "NULL,").replace("heap)", "NULL)") + ";",
                {"gcc": {"nonnull"}, "clang": {"nonnull"}})  # fmt: skip
-    yield "ignored heap", function("loam_heap_create();"), {"gcc": {"unused-result"}, "clang": {"unused-result"}}
+    yield "ignored heap", "loam_heap_create();", {"gcc": {"unused-result"}, "clang": {"unused-result"}}
     for release in ("loam_free(made)", "free(made)", "sink(loam_realloc(made, 9))"):
-        yield (f"heap to {release}", function(f"loam_heap *made = loam_heap_create(); sink(made); {release};"),
+        yield (f"heap to {release}", f"loam_heap *made = loam_heap_create(); sink(made); {release};",
                {"gcc": {"mismatched-dealloc"}})  # fmt: skip
     for make in ("loam_heap_create()", "loam_heap_create_in((loam_arena *)old, false)"):
         for end in ("loam_heap_destroy(made)", "loam_heap_delete(made)"):
             yield (f"heap used after {end}",
-                   "#include <loam/arena.h>\n" +
-                   function(f"loam_heap *made = {make}; sink(made); {end}; sink(loam_heap_malloc(made, 9));"),
+                   f"loam_heap *made = {make}; sink(made); {end}; sink(loam_heap_malloc(made, 9));",
                    {"gcc": {"use-after-free"}})  # fmt: skip
-    yield "object to heap's end", function("loam_heap_destroy((loam_heap *)loam_malloc(9));"), {"gcc": {"mismatched-dealloc"}}
+    yield "object to heap's end", "loam_heap_destroy((loam_heap *)loam_malloc(9));", {"gcc": {"mismatched-dealloc"}}
 
 
 def right_program():
@@ -185,7 +185,7 @@ def right_program():
              "p = loam_malloc(100); sink(p); p = loam_reallocf(p, 10); loam_free(p);",
              "if (loam_usable_size(old) > loam_good_size(3)) loam_collect();", "loam_free(old);",
              "p = loam_heap_malloc(heap, 9); loam_heap_destroy(heap); heap = loam_heap_create(); loam_heap_delete(heap);"]  # fmt: skip
-    return function("\n".join(body))
+    return HEAD + function("\n".join(body))
 
 
 def size_program():
@@ -233,6 +233,17 @@ class Compilers:
         return result.returncode, result.stderr
 
 
+def warnings_by_file(said):
+    """{file: {name of a warning}} of what a compiler said."""
+    given = {}
+    for file, name in re.findall(r"^([^:\n]+):\d+:\d+: warning: .*\[-W([^\]]+)\]", said, re.M):
+        name = re.sub(r"=.*", "=", name)
+        # It depends on the version which of the two it is.
+        name = "overflow" if name in ("array-bounds", "stringop-overflow=") else name
+        given.setdefault(file, set()).add(name)
+    return given
+
+
 def attributes(args):
     wrong = []
     count = 0
@@ -242,18 +253,20 @@ def attributes(args):
             print("compile: skipped: neither gcc nor clang")
             return SKIPPED
         for language, kind in compilers.found:
-            # C++ has the same attributes from the same text: one of each kind of mistake will do.
-            for name, text, expected in programs():
-                if language == "c++" and not name.startswith(("ignored malloc", "malloc ", "strdup", "calloc", "ignored heap", "heap to", "heap_malloc ", "used after realloc")):
-                    continue
-                count += 1
-                status, said = compilers.messages(language, kind, text)
-                warnings = set(re.findall(r"warning: .*\[-W([^\]]+)\]", said))
-                warnings = {re.sub(r"=.*", "=", warning) for warning in warnings}
-                # It depends on the version which of the two it is.
-                warnings = {"overflow" if w in ("array-bounds", "stringop-overflow=") else w for w in warnings}
-                if status != 0 or warnings != expected.get(kind, set()):
-                    wrong.append(f"{language} {kind}: {name}: expected {expected.get(kind, set())}, got {warnings}\n{said}")
+            mistakes = list(programs())
+            count += len(mistakes)
+            # One source, because starting a compiler takes longer than a function; each has its own file name in it.
+            text = HEAD + "".join(f'#line 1 "mistake_{number}"\n' + function(body, f"test_{number}")
+                                  for number, (_, body, _) in enumerate(mistakes))  # fmt: skip
+            status, said = compilers.messages(language, kind, text)
+            if status != 0:
+                wrong.append(f"{language} {kind}: the mistakes do not compile:\n{said}")
+            given = warnings_by_file(said)
+            for number, (name, _, expected) in enumerate(mistakes):
+                warnings = given.pop(f"mistake_{number}", set())
+                if warnings != expected.get(kind, set()):
+                    wrong.append(f"{language} {kind}: {name}: expected {expected.get(kind, set())}, got {warnings}")
+            wrong += [f"{language} {kind}: {file}: {warnings}" for file, warnings in given.items()]
             for name, text in (("a right program", right_program()), ("sizes", size_program())):
                 count += 1
                 status, said = compilers.messages(language, kind, text)
@@ -261,7 +274,7 @@ def attributes(args):
                     wrong.append(f"{language} {kind}: {name}:\n{said}")
         for line in wrong:
             print(f"compile: {line}")
-        print(f"compile: {count} programs by {', '.join(f'{kind} ({language})' for language, kind in compilers.found)}, "
+        print(f"compile: {count} functions by {', '.join(f'{kind} ({language})' for language, kind in compilers.found)}, "
               f"{len(wrong)} wrong")  # fmt: skip
     return 1 if wrong else 0
 
