@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""headers_alone.py: each public header compiles alone, in each standard that it promises.
+"""headers_alone.py: each public header compiles alone, and all together in each standard that they promise.
 
     headers_alone.py [--include DIR --cc cc --cxx c++ --only HEADER --jobs N]
     headers_alone.py --self-test     proves on made-up headers that each kind of fault is found
-
-Each header is the only one of a source file, and is included twice there. The cases are
-{header} x {standard} x {exceptions and RTTI on, off} x {gcc, clang} (off: in the oldest standard
-and the newest):
 
     loam/*.h      C11, C17, C23                 by gcc and clang, as C
     loam/*.h      C++11, 14, 17, 20, 23         the C face of a header is enough for C++11
     loam/*.hpp    C++17, 20, 23
 
-and each header once more in C11 and in C++17 with LOAM_METER=2 and LOAM_CHECKED=1. Every warning
+In the oldest standard of a language and the newest, each header is the only one of a source file,
+and is included twice there; in C++ once more without exceptions and RTTI. In the standards between
+them, and with LOAM_METER=2 and LOAM_CHECKED=1 in C11 and C++17, one source file has them all, in
+the order of their names and then backwards, so that what a header lacks is not always behind
+another that has it. The cases are these x {gcc, clang}. Every warning
 is an error: gcc has -Wall -Wextra -Wpedantic and more, clang has -Weverything without the warnings
 of NOT_WANTED, each with its reason. A warning of that list that no header gives any more is an
 error as well, so that the list stays short (only where clang 16 runs and all headers are tried).
@@ -75,22 +75,44 @@ def compilers(args):
     return list(found.values())
 
 
+def warnings_of(kind):
+    """What a compiler looks at."""
+    return ["-Weverything", *(f"-Wno-{one}" for one in NOT_WANTED)] if kind == "clang" else GCC
+
+
+def languages(name):
+    """(language, standards) of a header."""
+    if name.endswith(".h"):
+        yield "c", C_STANDARDS
+    if name not in ONLY_C:
+        yield "c++", C_FACE_STANDARDS if name.endswith(".h") else CXX_STANDARDS
+
+
 def cases_of(name, kind, cc, cxx):
-    """(command without a source, description) of each case of a header."""
-    warnings = ["-Weverything", *(f"-Wno-{one}" for one in NOT_WANTED)] if kind == "clang" else GCC
-    is_c = name.endswith(".h")
-    if is_c:
-        for standard in C_STANDARDS:
-            yield [cc, f"-std={standard}", *warnings, "-x", "c"], standard
-        yield [cc, "-std=c11", *warnings, *VARIANT, "-x", "c"], "c11, metered and checked"
-    if name in ONLY_C:
-        return
-    standards = C_FACE_STANDARDS if is_c else CXX_STANDARDS
-    for standard in standards:
-        for bare in ((), BARE) if standard in (standards[0], standards[-1]) else ((),):
-            said = standard + (", without exceptions and RTTI" if bare else "")
-            yield [cxx, f"-std={standard}", *bare, *warnings, "-x", "c++"], said
-    yield [cxx, "-std=c++17", *BARE, *warnings, *VARIANT, "-x", "c++"], "c++17, metered and checked"
+    """(command without a source, description) of each case of a header alone."""
+    for language, standards in languages(name):
+        command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
+        for standard in (standards[0], standards[-1]):
+            yield [*command, f"-std={standard}"], standard
+            if language == "c++":
+                yield [*command, f"-std={standard}", *BARE], f"{standard}, without exceptions and RTTI"
+
+
+def cases_together(names, kind, cc, cxx):
+    """(headers, command, description) of the standards in which no header is tried alone."""
+    for language in ("c", "c++"):
+        wanted = {}
+        for name in names:
+            for one, standards in languages(name):
+                for standard in standards[1:-1] if one == language else ():
+                    wanted.setdefault((standard, ()), []).append(name)
+                if one == language:
+                    other = ("c11", VARIANT) if language == "c" else ("c++17", (*BARE, *VARIANT))
+                    wanted.setdefault(other, []).append(name)
+        command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
+        for (standard, flags), some in wanted.items():
+            said = standard + (", metered and checked" if flags else "")
+            yield some, [*command, f"-std={standard}", *flags], said
 
 
 def try_case(job):
@@ -112,11 +134,16 @@ def sources_of(include, folder, only):
     for path in paths:
         if PARTS.match(path.name) or (only and path.name != only):
             continue
-        source = Path(folder) / (path.name.replace(".", "_") + ".txt")
-        line = f"#include <loam/{path.name}>\n"
-        source.write_text(line + line + "typedef int loam_end;\n", encoding="utf-8")
-        found[path.name] = source
+        found[path.name] = source_with(folder, path.name.replace(".", "_"), [path.name] * 2)
     return found
+
+
+def source_with(folder, stem, names):
+    """A source file that includes these headers."""
+    source = Path(folder) / (stem + ".txt")
+    text = "".join(f"#include <loam/{name}>\n" for name in names) + "typedef int loam_end;\n"
+    source.write_text(text, encoding="utf-8")
+    return source
 
 
 def unused_warnings(include, sources, folder, cc, cxx):
@@ -142,6 +169,11 @@ def run(include, folder, found, jobs, only=None):
     todo = [(include, source, name, command, said, kind)
             for name, source in sources.items() for kind, cc, cxx in found
             for command, said in cases_of(name, kind, cc, cxx)]  # fmt: skip
+    for kind, cc, cxx in found:
+        for names, command, said in cases_together(sources, kind, cc, cxx):
+            for order, some in (("", names), (" backwards", names[::-1])):
+                source = source_with(folder, f"together_{len(todo)}", some)
+                todo.append((include, source, f"all headers{order}", command, said, kind))
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
         return [wrong for wrong in pool.map(try_case, todo) if wrong], len(todo)
 
