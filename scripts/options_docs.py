@@ -136,7 +136,8 @@ HANDLERS = (
     "What loam says, and what it does when memory ends, a program can take into its own hands. Handlers run in the thread "
     "that called malloc or free, without loam's locks; they may allocate and free, and must return. None is called "
     "inside itself. After a mistake the process ends all the same, unless `LOAM_ON_ERROR` is `ignore`. What loam finds in "
-    "the middle of its own work, as a damaged list, stays a line on standard error."
+    "the middle of its own work, as a damaged list, stays a line on standard error. Code that calls malloc by this name and "
+    "shares variables with a handler needs `loam_handler_fence()`: docs/guide/malloc.md, handlers and the compiler."
 )
 
 

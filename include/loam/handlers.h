@@ -20,6 +20,8 @@
  * caller's. Where the program calls malloc or free in a signal handler, handlers run there as well. A child of a fork
  * has the handlers of its parent.
  *
+ * What a handler shares with the code that calls malloc: see loam_handler_fence below.
+ *
  * Invariant: handler and argument are always read as the pair that was set (os/handlers.c). Source: src/os/handlers.c.
  */
 #ifndef LOAM_HANDLERS_H
@@ -32,6 +34,30 @@
 #include <stdbool.h>
 
 LOAM_BEGIN
+
+/* ---- Compilers and handlers ----
+ *
+ * gcc and clang know malloc, calloc, realloc, aligned_alloc, strdup, free and their kin by name, newer
+ * ones operator new as well. They assume that these functions call no function of the program and
+ * change no variable of the program. A handler breaks this assumption: code behind a call of malloc
+ * may use a variable's value from before the call, and the handler may miss the last changes before
+ * the call. -fno-builtin does not help with gcc, because <stdlib.h> declares these functions as leaf.
+ * A variable that a handler shares with other code of the same thread needs one of these forms:
+ *
+ *     loam's names    loam_malloc and all functions of loam's carry no such assumption. For a C source
+ *                     that calls malloc, loam/override.h replaces the names.
+ *     a fence         loam_handler_fence() between a change of the variable and the next call of
+ *                     malloc or free, and between that call and the next look at the variable.
+ *     volatile        suffices for a number or a flag, not for the memory that a pointer leads to.
+ *
+ * The handler itself needs none of them. What several threads share needs atomics or a lock besides.
+ */
+
+/* Makes the compiler write all variables to memory that it holds in registers, and read them anew.
+ * No instruction; orders nothing between threads or processors (that is atomic_thread_fence). */
+LOAM_INLINE void loam_handler_fence(void) LOAM_NOEXCEPT { __asm__ __volatile__("" ::: "memory"); }
+
+/* ---- Handlers ---- */
 
 /* Takes one line of what was asked for: statistics (loam_stats_print, LOAM_SHOW_STATS), options (loam_options_print,
  * LOAM_VERBOSE). text: bytes bytes, at most 511, with the line's end, and a 0 behind it; gone when this returns. */
