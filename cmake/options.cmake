@@ -11,6 +11,7 @@ option(LOAM_DEBUG "Check everything: overflow by a byte, double free, foreign po
 option(LOAM_SECURE "Harden: free lists encoded and verified" OFF)
 option(LOAM_VALGRIND "Valgrind's Memcheck sees loam's objects (a debug build; docs/guide/tools.md)" OFF)
 option(LOAM_POISON "AddressSanitizer, in programs built with it, sees loam's objects (a debug build)" OFF)
+option(LOAM_READ_ENVIRONMENT "Take run-time options from the environment, too (LOAM_*)" ON)
 option(LOAM_PROBES "Have USDT probes in slow paths (needs <sys/sdt.h>)" OFF)
 option(LOAM_ASAN "Build loam and its tests with AddressSanitizer (no override of malloc)" OFF)
 option(LOAM_TSAN "Build loam and its tests with ThreadSanitizer (no override of malloc)" OFF)

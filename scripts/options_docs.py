@@ -123,14 +123,24 @@ SOURCES = (
 INTRODUCTION = (
     "What can be chosen of loam without building it anew. Later ones of these count more than earlier ones:",
     "Times are whole numbers with ms, s or min, or none for ms; sizes with KiB, MiB, GiB or TiB, or none for bytes: K or KB, "
-    "M or MB and so on are the same, powers of two all of them, and B is bytes. Where 0 and 1 are values, so are no, false, off and "
+    "M or MB and so on are the same, powers of two all of them, and B is bytes. A size may also be a share: `80%` of the "
+    "machine's memory, or `80%cgroup` of what the control group may hold (docs/guide/limits.md). Where 0 and 1 are values, so are no, false, off and "
     "yes, true, on. Units and words are taken in any case of letters. What is not understood (unknown names, values out of "
     "range, an option given twice, what only another build of loam can do) costs one line on standard error; nothing "
     "else changes. A process with more rights than its caller (set-user-ID, file capabilities) does not look at the "
-    "environment. A program's string is found in every program that is linked with loam; for a preloaded libloam.so, "
+    "environment, nor does one with `environment=0` in its string. What one source says wrongly, and which value counts "
+    "in its place, a message names by source: `LOAM_NAME`, `loam_config: name`. A program's string is found in every program that is linked with loam; for a preloaded libloam.so, "
     "the program has to export it (`cc -rdynamic`).",
 )
 
+
+CHANGES = (
+    "Changes: `start` options are read before main; the program's string alone sets what the environment "
+    "must not; the others can be set by a call at any time."
+)
+
+
+LATE = {"ANYTIME": "", "START": "; read at the start only", "PROGRAM": "; in the program's string only"}
 
 HANDLERS = (
     "What loam says, and what it does when memory ends, a program can take into its own hands. Handlers run in the thread "
@@ -152,7 +162,7 @@ def lines_of(text, width=WIDTH):
 
 
 def when_text(row):
-    return "any time" if row.when == "ANYTIME" else "start"
+    return {"ANYTIME": "any time", "START": "start", "PROGRAM": "program's string"}[row.when]
 
 
 def guide(table):
@@ -166,7 +176,7 @@ def guide(table):
             out.append(f"| `LOAM_{row.name}` | | | | = `LOAM_{row.of}`: {row.sentence} |")
         else:
             out.append(f"| `LOAM_{row.name}` | {row.default()} | {row.range()} | {when_text(row)} | {row.sentence} |")
-    out += ["", *lines_of("Changes: `start` options are read before main; the others can be set by a call at any time.")]
+    out += ["", *lines_of(CHANGES)]
     for row in table:
         if row.kind == "ALIAS":
             continue
@@ -276,7 +286,7 @@ def manual(table):
         if row.kind == "ALIAS":
             out += [".TP", f".B LOAM_{row.name}", *filled(f"The same as `LOAM_{row.of}`: {row.sentence}.")]
             continue
-        late = "" if row.when == "ANYTIME" else "; read at the start only"
+        late = LATE[row.when]
         words = f"{row.range()}; default {row.default()}{late}"
         out += [".TP", f".BR LOAM_{row.name} \" ({roff(words)})\""]
         out += filled(f"{row.sentence[0].upper()}{row.sentence[1:]}. {row.text}")

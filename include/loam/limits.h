@@ -36,9 +36,10 @@
 
 LOAM_BEGIN
 
-/* Limits in bytes, 0: none. 0, or -EINVAL iff both are given and soft is above hard, or one is above 1 PiB: nothing has
- * changed then. The same as the options LOAM_LIMIT_SOFT and LOAM_LIMIT_HARD. Cost: some hundred instructions, and what
- * giving free memory back takes where more is held than a limit allows. */
+/* Limits in bytes, 0: none. 0, or -EINVAL iff both are given and soft is above hard, or one is
+ * above 1 PiB: nothing has changed then. The same as the options LOAM_LIMIT_SOFT and
+ * LOAM_LIMIT_HARD, set by a call, which counts more than the environment. Cost: some hundred
+ * instructions, and what giving free memory back takes where more is held than a limit allows. */
 LOAM_API int loam_limit_set(size_t soft, size_t hard) LOAM_NOEXCEPT;
 
 /* More than the soft limit is held now, and less was before. held: bytes, at some moment since; soft: the limit. It is

@@ -7,14 +7,23 @@
  *     default  <  loam_config of the program  <  LOAM_NAME=value of the environment  <  loam_option_set
  *                 loam_option_set_default
  *
- * What is not understood costs one line on standard error, and the next lower of these counts. A process with
- * more rights than its caller (set-user-ID and the like) does not look at the environment; its own string counts.
+ * What is not understood costs one line on standard error, and the next lower of these counts. The
+ * line names the source that said it, and the source whose value counts. A process with more rights
+ * than its caller (set-user-ID and the like) does not look at the environment; its own string
+ * counts. A program whose string has environment=0, and a library that was built with
+ * -DLOAM_READ_ENVIRONMENT=OFF, do not look at it either.
  *
- * All functions may be called by any thread at any time, without locks. Names are without LOAM_, in any case of
- * letters. Values are texts, in any case as well: 0 or 1 (also no, yes, false, true, off, on), one of some words, or a
- * whole number, with a unit or in the least one: 300, 300ms, 2s, 1min; 65536, 64KiB, 16MiB, 1GiB, or 16MB, 16M, which
- * are binary all the same. Nothing here allocates. It cannot undo what an option has done already: memory that went
- * back stays away.
+ * LIMIT_SOFT and LIMIT_HARD contradict each other where the soft limit is above the hard one. Then
+ * the value of the lower source is ignored, with one line, and the next lower source's counts; of
+ * two values of one source that of LIMIT_SOFT. A call that contradicts another call is refused.
+ *
+ * All functions may be called by any thread at any time, without locks. Names are without LOAM_, in
+ * any case of letters. Values are texts, in any case as well: 0 or 1 (also no, yes, false, true,
+ * off, on), one of some words, or a whole number, with a unit or in the least one: 300, 300ms, 2s,
+ * 1min; 65536, 64KiB, 16MiB, 1GiB, or 16MB, 16M, which are binary all the same. A size may be a
+ * share of the machine's memory, 80%, or of what the control group may hold, 80%cgroup:
+ * docs/guide/limits.md. Nothing here allocates. It cannot undo what an option has done already:
+ * memory that went back stays away.
  *
  * Invariant: loam_option_set takes what loam_option_get gives by the same name, and nothing changes by it. Source:
  * src/api/options.def, src/api/options.c.
@@ -38,15 +47,20 @@ LOAM_BEGIN
  * that does without this header may define an array, const char loam_config[] = "...", as well. */
 LOAM_API extern const char *loam_config;
 
-/* Sets an option. 0, or -EINVAL iff there is no such option or the value is none for it (nothing is printed), or
- * -ENOTSUP iff only another build of loam can do that (in this one the option is 0, or an empty path), or -EBUSY iff it
- * counts at the start only, and the program has started. Takes effect with what other threads do next. Cost: some
- * hundred instructions; turning PURGE_THREAD off waits for the thread's end. */
+/* Sets an option. 0, or -EINVAL iff there is no such option, the value is none for it, or it
+ * contradicts the other limit that a call has set (nothing is printed), or -ENOTSUP iff only
+ * another build of loam can do that (in this one the option is 0, or an empty path), or -EBUSY iff
+ * it counts at the start only, and the program has started, or -ENODATA iff it is a share of the
+ * memory, and the system does not say how much that is, or must not be asked (loam_worker_allow). A
+ * limit of the environment that the new one contradicts is ignored from then on, and one line says
+ * so. Takes effect with what other threads do next. Cost: some hundred instructions; turning
+ * PURGE_THREAD off waits for the thread's end. */
 LOAM_API int loam_option_set(const char *name, const char *value) LOAM_NOEXCEPT;
 
-/* The same for who has not chosen: as in loam_config, it counts less than the environment and loam_option_set. 0 also
- * where one of these has set the option, which stays as it is. Meant for the program's start: of an option that another
- * thread sets at the same time either value may stay. */
+/* The same for who has not chosen: as in loam_config, it counts less than the environment and
+ * loam_option_set. 0 also where one of these has set the option, which stays as it is. -EINVAL also
+ * where a limit contradicts the other one, of whatever source. Meant for the program's start: of an
+ * option that another thread sets at the same time either value may stay. */
 LOAM_API int loam_option_set_default(const char *name, const char *value) LOAM_NOEXCEPT;
 
 /* loam_option_set of a number in the least unit, milliseconds or bytes; 0 or 1 for a switch. */

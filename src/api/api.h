@@ -40,6 +40,10 @@ void lm_options_read(const char *config, char **environment);
 /* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set then. */
 bool lm_options_limit(size_t soft, size_t hard);
 
+/* What the source that has set an option calls it, for messages: "LOAM_PURGE_DELAY", "loam_config:
+ * purge_delay". */
+lm_line_t lm_option_called(const char *name);
+
 /* Memory that options ask for. Before main, after lm_options_read. */
 void lm_options_reserve(void);
 

@@ -139,7 +139,7 @@ int loam_numa_node(void) { return lm_node_here(); }
 static void failed(const char *what, size_t mib, int result) {
     if (result >= 0 || result == -ETIMEDOUT) return;      /* which has had its line */
     if (lm_load_relaxed(&lm_misuse_policy.quiet)) return; /* relaxed: a word by itself */
-    lm_print("loam: %s: %zu MiB cannot be had%s", what, mib,
+    lm_print("loam: %s: %zu MiB cannot be had%s", lm_option_called(what).text, mib,
              result == -EINVAL ? ", or there is no such node" : "");
 }
 
@@ -159,9 +159,9 @@ static void reserve_pages(const char *what, size_t page_bytes, size_t count,
 }
 
 void lm_arenas_at_start(const lm_at_start_t *want) {
-    reserve_pages("LOAM_RESERVE_HUGE_OS_PAGES", LM_GIB, want->pages_1g, want);
-    reserve_pages("LOAM_RESERVE_LARGE_OS_PAGES", 2 * LM_MIB, want->pages_2m, want);
+    reserve_pages("RESERVE_HUGE_OS_PAGES", LM_GIB, want->pages_1g, want);
+    reserve_pages("RESERVE_LARGE_OS_PAGES", 2 * LM_MIB, want->pages_2m, want);
     if (want->bytes == 0) return;
     int result = loam_reserve_memory(want->bytes, LOAM_ARENA_PURGE, LOAM_NODE_ANY, NULL);
-    failed("LOAM_RESERVE_OS_MEMORY", want->bytes / LM_MIB, result);
+    failed("RESERVE_OS_MEMORY", want->bytes / LM_MIB, result);
 }

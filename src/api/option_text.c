@@ -2,7 +2,8 @@
  *
  *   "2s"  "512MiB"  "512M"  "on"  "ignore"   ── lm_option_parse ──>   a number   ── lm_option_text ──>   "2000ms"  ...
  *
- * It allocates nothing, and knows no option's present value. It cannot take fractions.
+ * It allocates nothing, and knows no option's present value. It cannot take fractions, and does not
+ * know how much memory a share of it is.
  *
  * Invariant: lm_option_parse makes of lm_option_text's text the number that it was made of (Options.EachRow).
  */
@@ -93,6 +94,20 @@ static bool parse_number(lm_piece_t piece, lm_unit_t unit, size_t plain, size_t 
         if (is_suffix(rest, unit, suffix)) return lm_mul(value, suffix->factor, number);
         if (*suffix->text == '\0') return false;
     }
+}
+
+/* Whole hundredths; behind them "%" for the machine's memory, "%cgroup" for the control group's. */
+bool lm_option_share(lm_piece_t piece, lm_share_t *share) {
+    unsigned percent = 0;
+    size_t i = 0;
+    for (; i < piece.length && piece.text[i] >= '0' && piece.text[i] <= '9'; i++) {
+        percent = percent * 10 + (unsigned)(piece.text[i] - '0');
+        if (percent > 100) return false;
+    }
+    if (percent == 0) return false;
+    lm_piece_t rest = {piece.text + i, piece.length - i};
+    *share = (lm_share_t){percent, lm_piece_same(rest, "%cgroup", true)};
+    return share->of_group || lm_piece_same(rest, "%", true) || lm_piece_same(rest, "%ram", true);
 }
 
 /* ---- Words ---- */
@@ -195,9 +210,15 @@ bool lm_option_number(const lm_option_t *option, size_t factor, size_t value, si
     return true;
 }
 
-lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor) {
+lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor, lm_piece_t piece) {
     lm_line_t line = {0};
-    if (option->path) {
+    if (option->unit == LM_UNIT_BYTES && memchr(piece.text, '%', piece.length) != NULL) {
+        lm_line_add(&line, "a share from 1%% to 100%%, as 80%% or 80%%cgroup, ");
+        lm_line_add(&line, "nor a size from ");
+        add_number(&line, option->unit, option->least);
+        lm_line_add(&line, " to ");
+        add_number(&line, option->unit, option->most);
+    } else if (option->path) {
         lm_line_add(&line, "a path of at most %zu printable characters",
                     (size_t)LM_OPTION_PATH - 1);
     } else if (option->words != NULL) {

@@ -1,4 +1,5 @@
-/* option_text.h: options' values as texts: what is parsed, and what is said of them. For options.c alone. */
+/* option_text.h: options' values as texts: what is parsed, and what is said of them. For
+ * option_table.h and its files alone. */
 #ifndef LM_OPTION_TEXT_H
 #define LM_OPTION_TEXT_H
 
@@ -43,6 +44,15 @@ enum { LM_OPTION_PATH = 1024 };
 /* factor: of an alias, or 0. Of a path, whether it is one: number is 0 for an empty one, else 1. */
 bool lm_option_parse(const lm_option_t *option, size_t factor, lm_piece_t piece, size_t *number);
 
+/* A part of the machine's memory, or of what the control group may hold. */
+typedef struct lm_share {
+    unsigned percent; /* 1 ... 100 */
+    bool of_group;
+} lm_share_t;
+
+/* Returns whether the text is a share: "80%", "80%ram", "80%cgroup". */
+bool lm_option_share(lm_piece_t piece, lm_share_t *share);
+
 /* Value `number` of an option that is no path, as lm_option_parse takes it by the same name. */
 lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number);
 
@@ -50,7 +60,7 @@ lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number
  * multiple of the factor. */
 bool lm_option_number(const lm_option_t *option, size_t factor, size_t value, size_t *number);
 
-/* What would have been a value: "0 or 1", "a time from 0ms to 5ms". */
-lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor);
+/* What would have been a value in place of the piece: "0 or 1", "a time from 0ms to 5ms". */
+lm_line_t lm_option_wanted(const lm_option_t *option, size_t factor, lm_piece_t piece);
 
 #endif

@@ -24,6 +24,10 @@
 #ifndef LOAM_SECURE
 #define LOAM_SECURE 0
 #endif
+/* Whether options come from the environment, too (api/option_read.c). */
+#ifndef LOAM_READ_ENVIRONMENT
+#define LOAM_READ_ENVIRONMENT 1
+#endif
 /* Free lists whose links are encoded and verified. */
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
 /* A debug build that tells Memcheck, or AddressSanitizer, what is an object (heap/tools.c). */

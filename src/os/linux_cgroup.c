@@ -6,10 +6,11 @@
  *                      /sys/fs/cgroup/app
  *                      /sys/fs/cgroup
  *
- * Files are read by raw calls into static memory: the worker does it, which has no libc and a small stack. A file that
- * is missing, or says what no number is, is a limit that there is not: nothing here may stop a program.
- * It cannot see groups above the mount, nor more than LEVELS_MOST, nor a path of more than PATH_MOST bytes.
- * Descriptors are closed before anybody returns, so that who closes all files closes none of ours.
+ * Files are read by raw calls into static memory: the worker does it, which has no libc and a small
+ * stack. A file that is missing, or says what no number is, is a limit that there is not: nothing
+ * here may stop a program. It cannot see groups above the mount, nor the innermost of a path that
+ * is longer than the system opens (PATH_MOST): then the ones around them count. Descriptors are
+ * closed before anybody returns, so that who closes all files closes none of ours.
  */
 #include "os/os.h"
 
@@ -18,7 +19,12 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
-enum { LEVELS_MOST = 16, PATH_MOST = 1024, NAME_MOST = 64, TEXT_MOST = 4096 };
+/* PATH_MOST is the kernel's PATH_MAX: it opens no longer path, and shows no longer one in
+ * /proc/self/cgroup. A level takes two bytes of it at least, so that all of them fit. A line of
+ * mountinfo has two such paths. */
+enum { PATH_MOST = 4096, LEVELS_MOST = PATH_MOST / 2, NAME_MOST = 64, TEXT_MOST = 4 * PATH_MOST };
+enum { MOUNTS_MOST = 8 }; /* that are looked at, until one can be read */
+enum { FILE_MOST = 32 };  /* bytes of a file's name in a group, with the / in front */
 
 /* In front of every path; tests put a folder there. */
 LM_HIDDEN const char *lm_cgroup_below = "";
@@ -193,6 +199,17 @@ static bool put(char *to, size_t most, const char *text) {
     return true;
 }
 
+/* Of a path, as many of the outer levels as there is room for. */
+static void put_levels(char *to, size_t most, const char *path) {
+    size_t length = length_of(path);
+    while (length >= most) {
+        do length--;
+        while (length > 0 && path[length] != '/');
+    }
+    __builtin_memcpy(to, path, length);
+    to[length] = '\0';
+}
+
 static bool open_below(const char *path) {
     return put(groups.path, PATH_MOST, lm_cgroup_below) &&
            put(groups.path + length_of(groups.path), NAME_MOST, path) && lines_open(groups.path);
@@ -208,7 +225,7 @@ static bool find_own(void) {
         if (path == NULL || *path != '/') continue;
         bool first = among(controllers, "memory");
         if (!first && (found || *controllers != '\0' || !same(line, "0"))) continue;
-        if (!put(own, sizeof own, leads_out(path) ? "/" : path)) continue;
+        put_levels(own, sizeof own, path);
         found = true;
         groups.first = first;
     }
@@ -216,11 +233,13 @@ static bool find_own(void) {
     return found;
 }
 
-/* Where in the mount own lies: what is behind the mount's root, which begins with / or is empty; NULL: not in it. */
+/* Where in the mount own lies: what is behind the mount's root, which begins with / or is empty;
+ * NULL: not in it. In a cgroup namespace both paths are as seen from its root, and may begin with
+ * /.. or several of that. */
 static const char *within(const char *root) {
-    if (length_of(root) == 1) return same(own, "/") ? "" : own;
-    const char *end = behind(own, root);
-    return end != NULL && (*end == '/' || *end == '\0') ? end : NULL;
+    const char *end = same(root, "/") ? own : behind(own, root);
+    if (end == NULL || (*end != '/' && *end != '\0') || leads_out(end)) return NULL;
+    return same(end, "/") ? "" : end;
 }
 
 /* Puts the path of the group into groups.path. Returns how much of it is the mount, 0: it is no such mount. */
@@ -244,17 +263,21 @@ static size_t take_mount(char *line, bool any) {
     if (inside == NULL) inside = ""; /* another view of it: the mount itself is what we have */
     size_t base = length_of(lm_cgroup_below);
     if (!put(groups.path, PATH_MOST, lm_cgroup_below) ||
-        !put(groups.path + base, PATH_MOST - base, point))
+        !put(groups.path + base, PATH_MOST - FILE_MOST - base, point))
         return 0;
     base += same(point, "/") ? 0 : length_of(point);
-    return put(groups.path + base, PATH_MOST - base, inside) ? base : 0;
+    put_levels(groups.path + base, PATH_MOST - FILE_MOST - base, inside);
+    return base;
 }
 
-/* any: also one in which the group is not seen. */
-static size_t find_mount(bool any) {
+/* any: also one in which the group is not seen. skipped: so many that would do are left out. */
+static size_t find_mount(bool any, unsigned skipped) {
     size_t base = 0;
     if (!open_below("/proc/self/mountinfo")) return 0;
-    for (char *line; base == 0 && (line = lines_next()) != NULL;) base = take_mount(line, any);
+    for (char *line; base == 0 && (line = lines_next()) != NULL;) {
+        base = take_mount(line, any);
+        if (base != 0 && skipped-- > 0) base = 0;
+    }
     lines_close();
     return base;
 }
@@ -313,14 +336,12 @@ size_t lm_os_memory_bytes(void) {
     return info.totalram * info.mem_unit;
 }
 
-bool lm_os_cgroup_find(void) {
-    groups.levels = 0;
-    if (!find_own()) return false;
-    size_t base = find_mount(false);
-    if (base == 0) base = find_mount(true);
-    if (base == 0) return false;
+/* The levels from the group to the mount, which is the first `base` bytes of groups.path. Returns
+ * false iff none can be read. */
+static bool take_levels(size_t base) {
     size_t length = length_of(groups.path), used;
     bool readable = false;
+    groups.levels = 0;
     while (groups.levels < LEVELS_MOST) {
         level_t *level = &groups.level[groups.levels++];
         *level = (level_t){length, SIZE_MAX};
@@ -333,13 +354,29 @@ bool lm_os_cgroup_find(void) {
     return readable;
 }
 
+bool lm_os_cgroup_find(void) {
+    groups.levels = 0;
+    if (!find_own()) return false;
+    for (int any = 0; any < 2; any++) {
+        for (unsigned skipped = 0; skipped < MOUNTS_MOST; skipped++) {
+            size_t base = find_mount(any != 0, skipped);
+            if (base == 0) break;
+            if (take_levels(base)) return true;
+        }
+    }
+    return false;
+}
+
 bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest) {
     bool readable = false;
-    *fullest = (lm_cgroup_t){0, 0};
+    size_t least = 0;
+    *fullest = (lm_cgroup_t){0};
     for (unsigned i = 0; i < groups.levels; i++) {
         level_t *level = &groups.level[i];
         size_t used;
         if (limits) level->limit = read_limit(level);
+        if (level->limit != SIZE_MAX && (least == 0 || level->limit < least))
+            least = level->limit > 0 ? level->limit : 1;
         /* The own group's in any case: to see whether it is there. */
         if ((level->limit == SIZE_MAX && i > 0) || !read_used(level, &used)) continue;
         readable = true;
@@ -353,7 +390,8 @@ bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest) {
         /* As fractions: used / limit, by a double's precision. */
         if (fullest->limit == 0 ||
             (double)used / (double)limit > (double)fullest->used / (double)fullest->limit)
-            *fullest = (lm_cgroup_t){used, limit};
+            *fullest = (lm_cgroup_t){.used = used, .limit = limit};
     }
+    fullest->least = least;
     return readable;
 }

@@ -363,10 +363,11 @@ size_t lm_os_resident_bytes(void);
 
 /* ---- The process's control group (linux_cgroup.c) ---- */
 
-/* Bytes, of the group that is fullest among the process's own and those around it; limit 0: none has one. What the
- * system would drop first, pages of files that nobody has used lately, is not among the used. */
+/* Bytes, of the group that is fullest among the process's own and those around it; limit 0: none
+ * has one. What the system would drop first, pages of files that nobody has used lately, is not
+ * among the used. least: the lowest limit of any of these groups; 0: none has one. */
 typedef struct lm_cgroup {
-    size_t used, limit;
+    size_t used, limit, least;
 } lm_cgroup_t;
 
 /* Finds the groups that limit the process's memory. false iff there are none, or the system does not say. Reads files:

@@ -145,7 +145,7 @@ static void look_for_group(void) {
 }
 
 static void look_at_group(bool now) {
-    lm_cgroup_t cgroup = {0, 0};
+    lm_cgroup_t cgroup = {0};
     if (now || group.wait-- == 0) look_for_group();
     bool limits = group.ticks++ % LIMITS_EVERY == 0;
     if (group.found && !lm_os_cgroup_read(limits, &cgroup) && group.wait > RETRY_EVERY)
@@ -179,6 +179,32 @@ void lm_limit_tick(void) {
     lm_lock_give(&group.lock);
 }
 
+/* ---- Shares of the memory ---- */
+
+/* What the machine has, or what the groups around the process may hold, if that is less. Group's
+ * lock held. */
+static size_t bytes_of_group(size_t bytes) {
+    lm_cgroup_t cgroup = {0};
+    if (lm_os_cgroup_find()) (void)lm_os_cgroup_read(true, &cgroup);
+    group.wait = 0; /* the worker looks for it anew */
+    return cgroup.least != 0 && (bytes == 0 || cgroup.least < bytes) ? cgroup.least : bytes;
+}
+
+size_t lm_limit_share(unsigned percent, bool of_group) {
+    /* Relaxed: a program that shuts itself in at this moment sets no options. */
+    if (lm_load_relaxed(&lm_space.worker_forbidden)) return 0;
+    size_t bytes = lm_os_memory_bytes();
+    if (of_group) {
+        lm_lock_take(&group.lock);
+        bytes = bytes_of_group(bytes);
+        lm_lock_give(&group.lock);
+    }
+    if (bytes == 0) return 0;
+    size_t share = bytes / 100 * percent + bytes % 100 * percent / 100;
+    share -= share % LM_SLICE_BYTES;
+    return share > 0 ? share : LM_SLICE_BYTES;
+}
+
 /* ---- Addresses ---- */
 
 /* Each slice has an entry of 8 bytes in the arena's map, which is resident whether the slice is or not. Programs that
@@ -187,13 +213,10 @@ void lm_limit_addresses(void) {
     lm_space.slices_cheap = SIZE_MAX;
     if (!lm_purge_allowed()) return; /* shut in: the system must not be asked */
     size_t bytes = lm_os_memory_bytes();
-    lm_cgroup_t cgroup = {0, 0};
     if (lm_lock_try(&group.lock)) {
-        if (lm_os_cgroup_find()) (void)lm_os_cgroup_read(true, &cgroup);
-        group.wait = 0; /* the worker looks for it anew */
+        bytes = bytes_of_group(bytes);
         lm_lock_give(&group.lock);
     }
-    if (cgroup.limit != 0 && cgroup.limit < bytes) bytes = cgroup.limit;
     size_t most = bytes / MAP_PART / sizeof(lm_page_t *);
     if (bytes == 0 || most >= lm_space.slices_most) return;
     /* Relaxed: as in lm_space_could_grow. */

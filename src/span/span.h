@@ -439,6 +439,11 @@ void lm_limit_changed(void);
 /* Looks for the process's control group at once, which the worker does otherwise. false iff it has none. */
 bool lm_limit_find_cgroup(void);
 
+/* So many hundredths of the machine's memory, or, of_group, of the lowest limit of the control
+ * groups around the process, if that is less: whole slices, rounded down, at least one. Returns 0
+ * iff the system does not say, or must not be asked. Reads files. */
+size_t lm_limit_share(unsigned percent, bool of_group);
+
 typedef struct lm_limit_stats {
     size_t held_bytes, held_bytes_most; /* slices in use, or free and dirty */
     size_t crossings, refusals;

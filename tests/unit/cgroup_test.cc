@@ -19,6 +19,7 @@ extern const char *lm_cgroup_below;
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -130,13 +131,129 @@ TEST_F(Cgroup, ASmallOneEndsTheArenaEarly) {
     EXPECT_EQ(0, status);
 }
 
-TEST_F(Cgroup, MoreLevelsThanAreLookedAt) {
+/* Trees of any depth, by both versions, in which some groups have limits: the fullest counts,
+ * wherever it is, and the lowest limit is known. In a container the mount begins at a group of the
+ * path, or has another name for it. */
+TEST_F(Cgroup, NestedAsDeepAsThePathAllows) {
+    unsigned seed = std::random_device{}();
+    std::mt19937 random(seed);
+    auto number = [&](size_t least, size_t most) {
+        return std::uniform_int_distribution<size_t>(least, most)(random);
+    };
+    for (int round = 0; round < 16; round++) {
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+        fs::remove_all(root + "/sys");
+        bool first = number(0, 1) != 0;
+        size_t depth = round < 14 ? number(1, 40) : number(100, 400);
+        size_t longest = depth > 60 ? 3400 / depth - 1 : 50;
+        std::vector<std::string> names = {""};
+        for (size_t i = 0; i < depth; i++)
+            names.push_back(names.back() + "/" + std::string(number(1, longest), "abxyz"[i % 5]));
+        /* Where the mount begins, and what the process calls its group. */
+        enum View { WHOLE, PART, ABOVE, INSIDE };
+        View view = static_cast<View>(number(0, 3));
+        size_t from = view == WHOLE || view == INSIDE ? 0 : number(1, depth);
+        std::string own = names.back(), begin = "/";
+        if (view == PART) begin = names[from]; /* no namespace: the mount shows a part */
+        if (view == ABOVE) { /* a namespace whose root is beside the process's group */
+            begin.clear();
+            for (size_t i = 0, ups = number(1, 5); i < ups; i++) begin += "/..";
+            own = begin + names.back().substr(names[from].size());
+        }
+        std::string mount = first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+        proc((first ? "7:memory:" : "0::") + (own.empty() ? "/" : own) + "\n",
+             first ? "35 31 0:32 " + begin + " " + mount + " rw - cgroup cgroup rw,memory\n"
+                   : "31 23 0:28 " + begin + " " + mount + " rw - cgroup2 cgroup2 rw\n");
+        size_t used_right = 0, limit_right = 0, least_right = 0;
+        for (size_t level = 0; level <= depth - from; level++) {
+            std::string at = mount + names[from + level].substr(names[from].size());
+            bool limited = number(0, depth) < 3 || level == 0;
+            if (!limited && number(0, 3) > 0 && level + from < depth) continue; /* no files */
+            size_t limit = number(1000, 100000), used = limit * number(0, 70) / 100;
+            write(at + (first ? "/memory.usage_in_bytes" : "/memory.current"),
+                  std::to_string(used));
+            write(at + (first ? "/memory.limit_in_bytes" : "/memory.max"),
+                  limited ? std::to_string(limit)
+                  : first ? "9223372036854771712"
+                          : "max");
+            if (!limited) continue;
+            if (least_right == 0 || limit < least_right) least_right = limit;
+            /* From the inside out: of two that are as full the inner one. */
+            if (limit_right == 0 || used * limit_right >= used_right * limit) {
+                used_right = used;
+                limit_right = limit;
+            }
+        }
+        EXPECT_EQ(std::to_string(used_right) + "/" + std::to_string(limit_right), look());
+        lm_cgroup_t group;
+        ASSERT_TRUE(lm_os_cgroup_read(true, &group));
+        EXPECT_EQ(least_right, group.least);
+    }
+}
+
+/* Longer than the system opens: the groups around count. No path of more than 4095 bytes is shown
+ * in /proc. */
+TEST_F(Cgroup, LongerThanTheSystemOpens) {
     std::string name;
-    for (int i = 0; i < 40; i++) name += "/g" + std::to_string(i);
-    proc("0::" + name + "\n", kMount2);
-    group2(name, "1000", "max", "10");
-    group2("/g0", "1000", "max", "990");
-    EXPECT_EQ("10/1000", look()) << "the nearest sixteen";
+    while (name.size() < 4030) name += "/" + std::string(60, 'g');
+    proc("0::" + name.substr(0, 4095) + "\n", kMount2);
+    size_t outer = name.find('/', 3000);
+    group2(name.substr(0, outer), "1000", "max", "500");
+    group2("", "2000", "max", "100");
+    EXPECT_EQ("500/1000", look());
+}
+
+/* A namespace that the mount does not show: what is mounted is an outer group, and counts. */
+TEST_F(Cgroup, ANamespaceInAMountFromOutside) {
+    group2("", "1000", "max", "400");
+    for (const char *own : {"/", "/job", "/../job", "/../../a/b"}) {
+        for (const char *begin : {"/../../..", "/../..", "/.."}) {
+            proc(std::string("0::") + own + "\n",
+                 std::string("31 23 0:28 ") + begin + " /sys/fs/cgroup rw - cgroup2 none rw\n");
+            EXPECT_EQ("400/1000", look()) << own << " " << begin;
+        }
+    }
+    /* Seen from its root, too: that mount has the group itself. */
+    write("/mnt/in/job/memory.max", "100");
+    write("/mnt/in/job/memory.current", "90");
+    proc("0::/job\n", "31 23 0:28 /.. /sys/fs/cgroup rw - cgroup2 none rw\n"
+                      "32 23 0:28 / /mnt/in rw - cgroup2 none rw\n");
+    EXPECT_EQ("90/100", look());
+}
+
+/* LOAM_LIMIT_HARD=50%cgroup: of the lowest limit of the groups around, as it is then. */
+TEST_F(Cgroup, ALimitMayBeAShare) {
+    proc("0::/a/b/c\n", kMount2);
+    group2("/a/b/c", "max", "max", "1000");
+    group2("/a/b", "max", "400000000", "1000");
+    group2("/a", "1000000000", "max", "990000000");
+    auto share = [](const char *text) {
+        size_t bytes = 0;
+        EXPECT_EQ(0, loam_option_set("limit_hard", text));
+        EXPECT_EQ(0, loam_option_get_number("limit_hard", &bytes));
+        return bytes;
+    };
+    for (size_t percent : {1, 25, 50, 99, 100}) {
+        size_t right = 4000000 * percent;
+        right -= right % LM_SLICE_BYTES;
+        EXPECT_EQ(right, share((std::to_string(percent) + "%cgroup").c_str()));
+        EXPECT_EQ(right, share((std::to_string(percent) + "%CGroup").c_str()));
+    }
+    size_t half = share("50%");
+    EXPECT_GT(half, size_t{200000000}) << "of the machine's memory";
+    group2("/a/b", "200000000", "max", "1000");
+    EXPECT_EQ(half, share("50%")) << "it is computed where it is set";
+    EXPECT_LE(share("50%cgroup"), size_t{100000000});
+    group2("/a/b", "100000", "max", "1000");
+    EXPECT_EQ(LM_SLICE_BYTES, share("50%cgroup")) << "one slice at least";
+    group2("/a/b", "max", "max", "1000");
+    group2("/a", "max", "max", "1000");
+    EXPECT_EQ(half, share("50%cgroup")) << "no limit: of the machine's memory";
+    group2("/a", "900000000000000000", "max", "1000");
+    EXPECT_EQ(half, share("50%cgroup")) << "more than the machine has";
+    fs::remove_all(root + "/proc");
+    EXPECT_EQ(half, share("50%cgroup")) << "no group found";
+    EXPECT_EQ(0, loam_option_set("limit_hard", "0"));
 }
 
 TEST_F(Cgroup, FilesThatNobodyUsesDoNotCount) {
@@ -252,7 +369,8 @@ TEST_F(Cgroup, WhatIsBroken) {
 TEST_F(Cgroup, LongLines) {
     group2("/app", "100", "max", "10");
     write("/proc/self/cgroup", "0::/app\n");
-    for (size_t length : {1, 4000, 4094, 4095, 4096, 4097, 8191, 8192, 8193, 100000}) {
+    for (size_t length :
+         {1, 4095, 4096, 4097, 16000, 16382, 16383, 16384, 16385, 32767, 32768, 32769, 200000}) {
         std::string line(length, 'x');
         write("/proc/self/mountinfo", line + "\n" + kMount2 + line);
         EXPECT_EQ("10/100", look()) << length;

@@ -1,0 +1,160 @@
+/* option_limits.c: LIMIT_SOFT and LIMIT_HARD, each set by several sources that may contradict each
+ * other.
+ *
+ *            program   set_default   environment   call
+ *    soft       80          -            100         -        100, of the environment
+ *    hard       50          -             -          -        50, of the program: weaker, so ignored
+ *
+ * A soft limit above the hard one is a contradiction: the value of the weaker source is ignored,
+ * and the next weaker source's value of the same option counts; of one source's two values the hard
+ * limit counts. Every value is remembered, so that both limits follow from what the sources say,
+ * whatever the order in which they say it. 0 is no limit, and contradicts nothing.
+ *
+ * Any thread may set them at any time, without a lock: see lm_option_limit_set. It cannot know that
+ * a value is too small for a program.
+ *
+ * Invariant: soft <= hard where both are set.
+ */
+#include "api/option_table.h"
+
+#include <errno.h>
+
+enum { SOFT, HARD, LIMITS };
+
+static const option_name_t options[LIMITS] = {OPTION_LIMIT_SOFT, OPTION_LIMIT_HARD};
+
+/* What each source has said; atomic. 0: nothing, else the bytes and one more. */
+static size_t given[LIMITS][SOURCES];
+
+typedef struct limits {
+    source_t by[LIMITS];
+    size_t bytes[LIMITS];
+} limits_t;
+
+static int limit_of(option_name_t option) { return option == OPTION_LIMIT_HARD ? HARD : SOFT; }
+
+/* Sequentially consistent, with the store in note: of two threads that set limits at once, the one
+ * that settles last sees both values. */
+static bool said(int limit, source_t source, size_t *bytes) {
+    size_t value = __atomic_load_n(&given[limit][source], __ATOMIC_SEQ_CST);
+    *bytes = value > 0 ? value - 1 : 0;
+    return value > 0 || source == BY_DEFAULT;
+}
+
+static void note(int limit, source_t source, size_t bytes) {
+    __atomic_store_n(&given[limit][source], bytes + 1, __ATOMIC_SEQ_CST); /* as in said */
+}
+
+/* The strongest source below `below` that has said something. */
+static source_t strongest(int limit, source_t below, size_t *bytes) {
+    source_t source = below - 1;
+    while (!said(limit, source, bytes)) source--;
+    return source;
+}
+
+static bool agree(size_t soft, size_t hard) { return soft == 0 || hard == 0 || soft <= hard; }
+
+static limits_t decide(void) {
+    limits_t now;
+    for (int i = 0; i < LIMITS; i++) now.by[i] = strongest(i, SOURCES, &now.bytes[i]);
+    while (!agree(now.bytes[SOFT], now.bytes[HARD])) { /* the default agrees with everything */
+        int weaker = now.by[SOFT] > now.by[HARD] ? HARD : SOFT;
+        now.by[weaker] = strongest(weaker, now.by[weaker], &now.bytes[weaker]);
+    }
+    return now;
+}
+
+static bool same(const limits_t *a, const limits_t *b) {
+    return a->by[SOFT] == b->by[SOFT] && a->by[HARD] == b->by[HARD] &&
+           a->bytes[SOFT] == b->bytes[SOFT] && a->bytes[HARD] == b->bytes[HARD];
+}
+
+/* Stores both until what was decided is what the sources say now. */
+static limits_t settle(void) {
+    limits_t now;
+    do {
+        now = decide();
+        for (int i = 0; i < LIMITS; i++)
+            lm_option_store(options[i], (lm_piece_t){0}, now.bytes[i], now.by[i]);
+        limits_t after = decide();
+        if (same(&now, &after)) return now;
+    } while (true);
+}
+
+/* A limit as the end of a sentence: "LOAM_LIMIT_HARD=1GiB", "limit_hard=1GiB of loam_config". */
+static lm_line_t cause(const limits_t *now, int limit) {
+    static const char *const of[SOURCES] = {[BY_PROGRAM] = " of loam_config",
+                                            [BY_DEFAULTS] = " of loam_option_set_default",
+                                            [BY_CALL] = " of loam_option_set"};
+    source_t source = now->by[limit];
+    lm_line_t line = {0};
+    lm_line_add(&line, "%s=%s%s",
+                source == BY_ENVIRONMENT ? (limit == SOFT ? "LOAM_LIMIT_SOFT" : "LOAM_LIMIT_HARD")
+                : limit == SOFT          ? "limit_soft"
+                                         : "limit_hard",
+                lm_option_value_text(options[limit], 0, now->bytes[limit]).text,
+                of[source] != NULL ? of[source] : "");
+    return line;
+}
+
+/* The value of `source` is ignored. */
+static void report(const limits_t *now, int limit, source_t source, size_t bytes) {
+    lm_report("loam: %s=%s ignored: it is %s %s", lm_option_named(options[limit], source).text,
+              lm_option_value_text(options[limit], 0, bytes).text,
+              limit == SOFT ? "above" : "below", cause(now, 1 - limit).text);
+}
+
+void lm_option_limits_reset(void) {
+    /* Relaxed: the start, or a test. */
+    for (int i = 0; i < LIMITS; i++) {
+        for (int source = 0; source < SOURCES; source++) lm_store_relaxed(&given[i][source], 0);
+    }
+}
+
+void lm_option_limit_note(option_name_t option, size_t bytes, source_t source) {
+    note(limit_of(option), source, bytes);
+}
+
+void lm_option_limits_settle(void) {
+    limits_t now = settle();
+    size_t bytes;
+    for (int i = 0; i < LIMITS; i++) {
+        for (source_t source = strongest(i, SOURCES, &bytes); source > now.by[i];
+             source = strongest(i, source, &bytes))
+            report(&now, i, source, bytes);
+    }
+}
+
+/* The user's value that a call of the program has put aside just now. */
+static void report_users(const limits_t *before, const limits_t *now, int limit) {
+    size_t bytes;
+    if (before->by[limit] == BY_ENVIRONMENT && now->by[limit] < BY_ENVIRONMENT &&
+        said(limit, BY_ENVIRONMENT, &bytes))
+        report(now, limit, BY_ENVIRONMENT, bytes);
+}
+
+int lm_option_limit_set(option_name_t option, size_t bytes, source_t source) {
+    int limit = limit_of(option), other = 1 - limit;
+    size_t soft_or_hard;
+    source_t by = strongest(other, SOURCES, &soft_or_hard);
+    /* What the program says by its string and by a call is of one strength. */
+    if (by >= source || (source == BY_DEFAULTS && by == BY_PROGRAM)) {
+        size_t soft = limit == SOFT ? bytes : soft_or_hard;
+        if (!agree(soft, limit == SOFT ? soft_or_hard : bytes)) return -EINVAL;
+    }
+    limits_t before = decide();
+    note(limit, source, bytes);
+    limits_t now = settle();
+    report_users(&before, &now, other);
+    return 0;
+}
+
+bool lm_options_limit(size_t soft, size_t hard) {
+    if (soft > lm_option_table[OPTION_LIMIT_SOFT].most ||
+        hard > lm_option_table[OPTION_LIMIT_HARD].most || !agree(soft, hard))
+        return false;
+    note(SOFT, BY_CALL, soft);
+    note(HARD, BY_CALL, hard);
+    (void)settle();
+    return true;
+}

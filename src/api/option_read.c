@@ -1,0 +1,226 @@
+/* option_read.c: the sources of options before main: the program's string, then the environment.
+ *
+ *   loam_config   "purge_delay=1s,environment=0"  ──┐
+ *   environment   LOAM_PURGE_DELAY=2s              ─┴─>  lm_option_store; one line for each mistake
+ *
+ * A process with more rights than its caller (AT_SECURE) does not look at the environment. Nor does
+ * a program whose string says environment=0, nor a library that was built with
+ * -DLOAM_READ_ENVIRONMENT=OFF, which has no code for it. No allocation, no lock, no libc call that
+ * could do either: this runs before the program does.
+ *
+ * Invariant: an option has the value of its strongest source that gave a valid one.
+ */
+#include "api/option_table.h"
+#include "loam/meter.h"
+#include "loam/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool started;
+
+bool lm_options_started(void) { return started; }
+
+/* What a source has said so far. */
+typedef struct reading {
+    source_t source;
+    lm_piece_t given[OPTION_COUNT]; /* names, as they stood there */
+    bool by_alias[OPTION_COUNT];
+    size_t before[OPTION_COUNT]; /* what a weaker source has set, where an alias is given */
+    source_t before_by[OPTION_COUNT];
+} reading_t;
+
+/* Whether an option is given for the first time in this source, or by its own name after another
+ * one. */
+static bool counts(reading_t *reading, option_name_t option, lm_piece_t name, bool alias) {
+    const char *prefix = lm_option_prefix(reading->source);
+    lm_piece_t before = reading->given[option];
+    bool again = before.text != NULL, better = again && !alias && reading->by_alias[option];
+    if (again && alias == reading->by_alias[option])
+        lm_report("loam: %s%s is given more than once: the first counts", prefix,
+                  lm_option_show(name).text);
+    else if (again)
+        lm_report("loam: %s%s ignored: %s%s is given as well", prefix,
+                  lm_option_show(better ? before : name).text,
+                  reading->source == BY_PROGRAM ? "" : prefix,
+                  lm_option_show(better ? name : before).text);
+    if (again && !better) return false;
+    if (better) /* as if the alias were not there */
+        lm_option_store(option, (lm_piece_t){0}, reading->before[option],
+                        reading->before_by[option]);
+    reading->before[option] = lm_option_get(option);
+    reading->before_by[option] = lm_option_source(option);
+    reading->given[option] = name;
+    reading->by_alias[option] = alias;
+    return true;
+}
+
+/* The value is none, or cannot be computed: what a weaker source has set counts. */
+static void report_value(const reading_t *reading, option_name_t option, size_t factor,
+                         lm_piece_t name, lm_piece_t value) {
+    static const char *const whose[SOURCES] = {[BY_DEFAULT] = "default ",
+                                               [BY_PROGRAM] = "loam_config's ",
+                                               [BY_DEFAULTS] = "loam_option_set_default's "};
+    const lm_option_t *row = &lm_option_table[option];
+    size_t kept = lm_option_get(option), number;
+    source_t by = lm_option_source(option);
+    lm_line_t why = {0};
+    if (lm_option_read(option, factor, value, &number) == -ENODATA)
+        lm_line_add(&why, "the system does not say how much memory there is");
+    else
+        lm_line_add(&why, "not %s", lm_option_wanted(row, factor, value).text);
+    lm_report("loam: %s%s=%s: %s; %s%s used", lm_option_prefix(reading->source),
+              lm_option_show(name).text, lm_option_show(value).text, why.text,
+              whose[by] != NULL ? whose[by] : "",
+              row->path && kept == 0 ? "none" : lm_option_value_text(option, 0, kept).text);
+}
+
+static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
+    const char *prefix = lm_option_prefix(reading->source);
+    option_name_t option;
+    size_t factor, number;
+    if (!lm_option_find(name, reading->source == BY_PROGRAM, &option, &factor)) {
+        lm_report("loam: %sunknown option %s%s ignored",
+                  reading->source == BY_PROGRAM ? prefix : "",
+                  reading->source == BY_PROGRAM ? "" : prefix, lm_option_show(name).text);
+        return;
+    }
+    if (lm_option_table[option].when == PROGRAM && reading->source != BY_PROGRAM) {
+        lm_report("loam: %s%s ignored: it counts in the program's string alone", prefix,
+                  lm_option_show(name).text);
+        return;
+    }
+    /* A constructor that ran before ours may have called: that counts more. */
+    bool stronger = lm_option_source(option) > reading->source;
+    if (stronger && !lm_option_limits(option)) return;
+    if (!counts(reading, option, name, factor != 0)) return;
+    switch (lm_option_read(option, factor, value, &number)) {
+    case 0:
+        if (lm_option_limits(option)) lm_option_limit_note(option, number, reading->source);
+        if (!stronger) lm_option_store(option, value, number, reading->source);
+        break;
+    case -ENOTSUP:
+        lm_report("loam: %s%s ignored: %s", prefix, lm_option_show(name).text,
+                  lm_option_elsewhere(option));
+        break;
+    default:
+        if (!stronger) report_value(reading, option, factor, name, value);
+    }
+}
+
+static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+static lm_piece_t trimmed(lm_piece_t piece) {
+    while (piece.length > 0 && blank(piece.text[0])) piece.text++, piece.length--;
+    while (piece.length > 0 && blank(piece.text[piece.length - 1])) piece.length--;
+    return piece;
+}
+
+/* No pointer of a program is seven characters long: its bits from 48 on are 0. A shorter array sets
+ * no option, but must not be followed as a pointer either. */
+const char *lm_options_text(const void *config) {
+    if (config == NULL) return NULL;
+    size_t texts = 0;
+    const unsigned char *c = config;
+    while (texts < 7 && (blank((char)c[texts]) || (c[texts] >= ' ' && c[texts] <= '~'))) texts++;
+    const char *pointer;
+    memcpy(&pointer, config, sizeof pointer);
+    return texts == 7 || (pointer != NULL && !lm_os_mapped(pointer)) ? config : pointer;
+}
+
+static void read_program(const char *config) {
+    reading_t reading = {.source = BY_PROGRAM};
+    while (*config != '\0') {
+        lm_piece_t pair = trimmed((lm_piece_t){config, strcspn(config, ",")});
+        config += strcspn(config, ",");
+        if (*config == ',') config++;
+        if (pair.length == 0) continue;
+        const char *equals = memchr(pair.text, '=', pair.length);
+        if (equals == NULL) {
+            lm_report("loam: loam_config: %s ignored: it has no value", lm_option_show(pair).text);
+            continue;
+        }
+        size_t length = (size_t)(equals - pair.text);
+        read_pair(&reading, trimmed((lm_piece_t){pair.text, length}),
+                  trimmed((lm_piece_t){equals + 1, pair.length - length - 1}));
+    }
+}
+
+#if LOAM_READ_ENVIRONMENT
+static void read_environment(char **environment) {
+    static const char PREFIX[] = "LOAM_";
+    reading_t reading = {.source = BY_ENVIRONMENT};
+    for (char **entry = environment; *entry != NULL; entry++) {
+        if (strncmp(*entry, PREFIX, sizeof PREFIX - 1) != 0) continue;
+        const char *name = *entry + sizeof PREFIX - 1, *equals = strchr(name, '=');
+        if (equals == NULL) continue;
+        read_pair(&reading, (lm_piece_t){name, (size_t)(equals - name)}, lm_piece(equals + 1));
+    }
+}
+#endif
+
+/* Where the meter's rows go (loam/meter.h). */
+static void start_rows(void) {
+    if (lm_option_get(OPTION_METER) == 0) return;
+#if LOAM_METER > 1
+    (void)loam_meter_start(lm_option_path());
+#endif
+}
+
+/* What only the debug build can do. */
+static void start_sites(void) {
+#if LOAM_DEBUG
+    size_t callers = lm_option_get(OPTION_RECORD_SITES);
+    if (callers != 0) lm_sites_record((unsigned)callers);
+#endif
+}
+
+/* What options that are set together say. */
+static void look_at_limits(void) {
+    lm_option_limits_settle();
+    size_t mode = lm_option_get(OPTION_LIMIT_CGROUP);
+    if (mode == LM_CGROUP_IGNORED || lm_limit_find_cgroup() || mode != LM_CGROUP_EXPECTED) return;
+    lm_report("loam: %s=1: no control group of memory found; looking again later",
+              lm_option_named(OPTION_LIMIT_CGROUP, lm_option_source(OPTION_LIMIT_CGROUP)).text);
+}
+
+static void print_verbose(void) {
+    lm_print("loam: version %s, %s build", LOAM_VERSION_TEXT, lm_build_name());
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const lm_option_t *option = &lm_option_table[i];
+        if (lm_option_get(i) == option->initial) continue;
+        lm_print("loam: LOAM_%s=%s (%s; default %s)", option->name,
+                 lm_option_value_text(i, 0, lm_option_get(i)).text,
+                 lm_option_source_name(lm_option_source(i)),
+                 option->path ? "none" : lm_option_value_text(i, 0, option->initial).text);
+    }
+}
+
+void lm_options_read(const char *config, char **environment) {
+    if (started) { /* a test */
+        lm_option_limits_reset();
+        for (int i = 0; i < OPTION_COUNT; i++)
+            lm_option_store(i, (lm_piece_t){0}, lm_option_table[i].initial, BY_DEFAULT);
+    }
+    if (config != NULL) read_program(config);
+#if LOAM_READ_ENVIRONMENT
+    if (environment != NULL && lm_option_get(OPTION_ENVIRONMENT) != 0 && !lm_os_secure())
+        read_environment(environment);
+#else
+    (void)environment;
+#endif
+    started = true;
+    look_at_limits();
+    start_rows();
+    start_sites();
+    if (lm_option_get(OPTION_VERBOSE) == 1) print_verbose();
+}
+
+void lm_options_reserve(void) {
+    lm_at_start_t want = {.pages_1g = lm_option_get(OPTION_RESERVE_HUGE_OS_PAGES),
+                          .pages_2m = lm_option_get(OPTION_RESERVE_LARGE_OS_PAGES),
+                          .node = (int)lm_option_get(OPTION_RESERVE_HUGE_OS_PAGES_AT) - 1,
+                          .timeout_ms = lm_option_get(OPTION_RESERVE_TIMEOUT),
+                          .bytes = lm_option_get(OPTION_RESERVE_OS_MEMORY)};
+    lm_arenas_at_start(&want);
+}
