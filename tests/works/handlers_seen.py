@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
-"""handlers_seen.py: what a handler writes is seen by the code that called malloc, and the other way round.
+"""handlers_seen.py: what a handler writes is seen by the code that called malloc, and back.
 
     handlers_seen.py --build build/release [--include include --seed 1 --keep FOLDER]
 
-gcc and clang know malloc by its name, and take it for a function that touches no memory of the program. Then a
-variable that a handler shares with the code that called malloc may be stale on both sides (loam/handlers.h). Each
-generated function fills shared variables, calls a function that allocates or frees, in a state in which loam calls
-the handler, and compares what both sides saw:
+gcc and clang know malloc by its name, and take it for a function that touches no memory of the
+program. Then a variable that a handler shares with the code that called malloc may be stale on both
+sides (loam/handlers.h). Each generated function fills shared variables, calls a function that
+allocates or frees, in a state in which loam calls the handler, and compares what both sides saw:
 
-    function (malloc ... operator new, loam_malloc ...) x handler (deferred, limit, oom, error, misuse)
-        x shared variables (static, thread, global, heap, argument) x way (fence, volatile, own)
+    function    malloc ... operator new, loam_malloc ...
+    handler     deferred, limit, oom, error, misuse
+    variables   static, thread, global, heap, argument
+    way         fence, volatile, own
 
-No function of loam's headers may have an attribute that lets compilers assume so: leaf, pure, const.
-The way `own` calls loam's names, `fence` calls loam_handler_fence(), `volatile` has shared variables that are
-volatile. The way `plain` has none of these: at -O2 each compiler must get some of its functions wrong, or this test
-could not see a thing; with loam/override.h in front, it must get none wrong. Every set of flags gets another choice of
-half of the rows, and of shared variables for each; the seed is printed.
+The way `own` calls loam's names, `fence` calls loam_handler_fence(), `volatile` has volatile shared
+variables. The way `plain` has none of these: at -O2 each compiler must get some of its
+functions wrong, or this test could not see a thing; with loam/override.h in front, it must get none
+wrong. Every set of flags gets another choice of half of the rows, and of shared variables for each;
+the seed is printed. No function of loam's headers may have an attribute that lets compilers assume
+that it changes no variable: leaf, pure, const.
 
-Exit: 0 all held, 1 one did not. A compiler or linker that is missing is named and left out; 77 if all are.
+Exit: 0 all held, 1 one did not. A compiler or linker that is missing is named and left out; 77 if
+all are.
 """
 
 import argparse
@@ -35,7 +39,7 @@ BIG = "1048576u"
 SHARED = ("static", "thread", "global", "heap", "argument")
 HANDLERS = ("deferred", "limit", "oom", "error")
 
-# What stands in place of the call: `p` takes the object, `old` is a small one, `wrong` no pointer that free takes.
+# What stands in place of the call: `p` takes the object, `old` is a small one, `wrong` is none.
 C_CALLS = {
     "malloc": f"p = malloc({BIG});",
     "calloc": f"p = calloc(2, {BIG} / 2);",
@@ -65,7 +69,8 @@ CXX_CALLS = {
     "new_expression": f"try {{ p = new char[{BIG}]; }} catch (...) {{ p = nullptr; }}",
     "new_nothrow": f"p = ::operator new({BIG}, std::nothrow);",
     "new_array_nothrow": f"p = ::operator new[]({BIG}, std::nothrow);",
-    "new_aligned": f"try {{ p = ::operator new({BIG}, std::align_val_t(64)); }} catch (...) {{ p = nullptr; }}",
+    "new_aligned": f"try {{ p = ::operator new({BIG}, std::align_val_t(64)); }} "
+                   "catch (...) { p = nullptr; }",
     "new_aligned_nothrow": f"p = ::operator new({BIG}, std::align_val_t(64), std::nothrow);",
     "malloc": C_CALLS["malloc"],
 }
@@ -118,11 +123,12 @@ static void done(const char *name, int called, int seen) {
 """
 
 REGISTER = {
-    "deferred": ("bool force, unsigned long long beat, void *argument", "(void)force, (void)beat;", "",
-                 "loam_deferred_free_register({f}, {a});"),
+    "deferred": ("bool force, unsigned long long beat, void *argument", "(void)force, (void)beat;",
+                 "", "loam_deferred_free_register({f}, {a});"),
     "limit": ("size_t held, size_t soft, void *argument", "(void)held, (void)soft;", "",
               "loam_limit_register({f}, {a});"),
-    "oom": ("size_t size, void *argument", "(void)size;", " return false;", "loam_oom_register({f}, {a});"),
+    "oom": ("size_t size, void *argument", "(void)size;", " return false;",
+            "loam_oom_register({f}, {a});"),
     "error": ("int code, const char *message, void *argument", "(void)code, (void)message;", "",
               "loam_error_register({f}, {a});"),
 }
@@ -141,7 +147,8 @@ def function(n, name, call, handler, shared, way, seed):
         "thread": (f"static THREAD struct s{n} v{n};", f"v{n}.", "NULL", "", ""),
         "global": (f"struct s{n} v{n};", f"v{n}.", "NULL", "", ""),
         "heap": (f"static struct s{n} *v{n};", f"v{n}->", "NULL",
-                 f"v{n} = (struct s{n} *)loam_calloc(1, sizeof *v{n}); if (!v{n}) abort();", f"loam_free(v{n});"),
+                 f"v{n} = (struct s{n} *)loam_calloc(1, sizeof *v{n}); if (!v{n}) abort();",
+                 f"loam_free(v{n});"),
         "argument": ("", f"v{n}.", f"(void *)&v{n}", f"struct s{n} v{n} = {{0, 0, 0}};", ""),
     }[shared]
     inside = f"((struct s{n} *)argument)->" if shared == "argument" else at
@@ -194,12 +201,14 @@ def program(cxx, ways, numbers):
         if "plain" not in ways:
             rows = numbers.sample(rows, len(rows) // 2)
         for name, call, handler in rows:
-            text, run = function(len(names), name, call, handler, numbers.choice(SHARED), way, numbers.randint(2, 99999))
+            shared, seed = numbers.choice(SHARED), numbers.randint(2, 99999)
+            text, run = function(len(names), name, call, handler, shared, way, seed)
             parts.append(text)
             names.append(run)
     parts.append("int main(void) {")
     parts.append(f"    long_text = (char *)loam_malloc({BIG} + 1); if (!long_text) return 2;")
-    parts.append(f"    memset(long_text, 'x', {BIG}); long_text[{BIG}] = 0; heap = loam_heap_create();")
+    parts.append(f"    memset(long_text, 'x', {BIG}); long_text[{BIG}] = 0;")
+    parts.append("    heap = loam_heap_create();")
     parts.append('    loam_option_set("on_error", "ignore");')
     parts += [f"    {name}();" for name in names]
     parts.append('    printf("%d of ' + str(len(names)) + ' wrong\\n", failures);')
@@ -210,7 +219,8 @@ def program(cxx, ways, numbers):
 def links(compiler, flag):
     with tempfile.TemporaryDirectory() as folder:
         command = [compiler, flag, "-x", "c", "-", "-o", f"{folder}/a"]
-        return subprocess.run(command, input="int main(void) { return 0; }", text=True, capture_output=True).returncode == 0
+        program = "int main(void) { return 0; }"
+        return not subprocess.run(command, input=program, text=True, capture_output=True).returncode
 
 
 def compilers():
@@ -246,7 +256,7 @@ def build_and_run(row, text, folder, args):
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode:
         return 1, f"does not compile: {made.stderr[:2000]}"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOAM_")}
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("LOAM_")}
     environment["LOAM_PURGE_THREAD"] = "0"
     ran = subprocess.run([str(target)], capture_output=True, text=True, env=environment, timeout=60)
     return ran.returncode, ran.stdout + ran.stderr
@@ -298,8 +308,9 @@ def main():
             status, said = build_and_run(row, text, folder, args)
             if status != 1 or "stale" not in said:
                 bad += 1
-                print(f"FAILED {called} (seed {args.seed}): plain calls are right, so this test is blind: {said}")
-            status, said = build_and_run((cxx, compiler, [*flags, "-include", "loam/override.h"]), text, folder, args)
+                print(f"FAILED {called} (seed {args.seed}): plain calls are right: blind: {said}")
+            renamed = (cxx, compiler, [*flags, "-include", "loam/override.h"])
+            status, said = build_and_run(renamed, text, folder, args)
             if status:
                 bad += 1
                 print(f"FAILED {called} with override.h (seed {args.seed}): {said}")
