@@ -16,15 +16,15 @@ absolute times little. How a run is measured: lab/launch.py, lab/starter.c; how 
 allocator is proved: lab/allocators.py; the figures: lab/stats.py; see README.md.
 
 Exit status: 0 measured and neither glibc nor loam failed; 1 one of them failed
-somewhere, or two runs that were compared differ; 2 wrong use or something
-missing; 130 interrupted.
+somewhere, or two runs that were compared differ, or the program of --program
+fails on glibc; 2 wrong use or something missing; 130 interrupted.
 """
 
 import argparse
 import fnmatch
 import math
 import os
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,9 +34,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # until main() knows what to do
 
-from lab import allocators, latency, machine, workloads  # noqa: E402
-from lab.front import WrongUse, make_out, require  # noqa: E402
+from lab import allocators, latency, machine, own, workloads  # noqa: E402
+from lab.front import WrongUse, make_out, require, use_any_terminal  # noqa: E402
 from lab.measure import INTERRUPTS, Bench, NoStarter  # noqa: E402
 from lab.results import BASELINE  # noqa: E402
 
@@ -70,13 +71,17 @@ def make_parser():
         help="transparent huge pages; default: as this machine has it",
     )  # fmt: skip
     what.add_argument("--timeout", type=float, metavar="S", help="for one run (quick 15, full 60, program 600)")
-    own = parser.add_argument_group("a program of your own")
-    own.add_argument("--program", action="store_true", help="what follows -- is run instead")
-    own.add_argument("--name", help="what it is called in the table")
-    own.add_argument("--stdin", metavar="FILE", help="its standard input")
-    own.add_argument(
+    program = parser.add_argument_group("a program of your own")
+    program.add_argument("--program", action="store_true", help="what follows -- is run instead")
+    program.add_argument("--name", help="what it is called in the table")
+    program.add_argument("--stdin", metavar="FILE", help="its standard input")
+    program.add_argument(
         "--outputs", metavar="A,B", default="stdout",
         help="files that must be as on glibc (default stdout), or none",
+    )  # fmt: skip
+    program.add_argument(
+        "--ignore-failure", action="store_true",
+        help="measure it although its exit status is not 0; it must be that on glibc",
     )  # fmt: skip
     where = parser.add_argument_group("where")
     where.add_argument("--out", metavar="DIR", help="default build/bench, bench-full or bench-NAME")
@@ -109,8 +114,11 @@ def parse(arguments):
     options.resume = options.resume or options.resume_anyway
     mode = "program" if options.program else "full" if options.full else "quick"
     options.mode = mode
-    options.rounds = options.rounds or (5 if options.program else 3)
-    options.timeout = options.timeout or {"quick": 15, "full": 60, "program": 600}[mode]
+    if options.rounds is None:
+        options.rounds = 5 if options.program else 3
+    if options.timeout is None:
+        options.timeout = {"quick": 15, "full": 60, "program": 600}[mode]
+    own.check_name(options.name)
     if options.out is None:
         tail = {"quick": "", "full": "-full"}.get(mode)
         if tail is None:
@@ -195,9 +203,7 @@ def choose_allocators(options, say):
 
 
 def choose_tasks(options):
-    """(tasks, [(workload, why not)])."""
-    if options.program:
-        return [own_program(options)], []
+    """(tasks of the lab, [(workload, why not)])."""
     tasks, absent = [], []
     quick = not options.full
     if options.suite in ("micro", "all"):
@@ -230,25 +236,6 @@ def filtered(text, tasks, absent):
         [task for task in tasks if any(wanted((task.name, task.label), p) for p in patterns)],
         [pair for pair in absent if any(wanted((pair[0],), p) for p in patterns)],
     )
-
-
-def own_program(options):
-    words = list(options.command)
-    path = shutil.which(words[0])
-    if path is None:
-        raise WrongUse(f"{words[0]}: there is no such program")
-    words[0] = os.path.abspath(path)
-    stdin = os.path.abspath(options.stdin) if options.stdin else None
-    if stdin and not os.access(stdin, os.R_OK):
-        raise WrongUse(f"--stdin {options.stdin}: cannot be read")
-    why = allocators.unfit(words)
-    if why:
-        raise WrongUse(why)
-    outputs = [word.strip() for word in options.outputs.split(",") if word.strip()]
-    if outputs == ["none"]:
-        outputs = []
-    outputs = [name if name == "stdout" else os.path.abspath(name) for name in outputs]
-    return workloads.user(words, options.name, stdin, outputs)
 
 
 # ---- a run ---------------------------------------------------------------------------------------
@@ -297,6 +284,7 @@ def notes_of(meta, troubles):
     if meta["load"] > what["cores"] / 2:
         text = f"load {meta['load']} on {what['cores']} cores at the start: other work disturbs"
         notes.append(("busy machine", text))
+    notes += [(heading, text) for heading, text in meta.get("remarks", ())]
     notes += [("left out", f"{each['name']}: {each['why']}") for each in meta["absent"]]
     notes += [("left out", f"{each['name']}: {each['why']}") for each in meta["absent_workloads"]]
     changed = " with changes" if meta["dirty"] else ""
@@ -332,8 +320,11 @@ def show(options, console, run, out, tables, troubles=()):
     return 1 if bad & {BASELINE, "loam"} else 0
 
 
-def measure(bench, record_file, console, progress):
-    """(new rows, whether it was interrupted); each row is on disk before the next run begins."""
+def measure(bench, record_file, console, progress, on_reference):
+    """(new rows, whether it was interrupted); each row is on disk before the next run begins.
+
+    on_reference is told of each row of round 0, and ends the run by returning False.
+    """
     rows = []
     names = [each.name for each in bench.allocators]
     try:
@@ -342,6 +333,8 @@ def measure(bench, record_file, console, progress):
             for row in bench.run(shown):
                 record_file.rows.add(row)
                 rows.append(row)
+                if row.round == 0 and not on_reference(row):
+                    break
     except KeyboardInterrupt:
         bench.launcher.stop()
         return rows, True
@@ -352,10 +345,15 @@ def run(options, command_line):
     thp = check_thp(options.thp)
     progress, record, stats, tables = import_front()
     console = progress.make_console()
-    tasks, absent_workloads = choose_tasks(options)
     found, absent = choose_allocators(options, console.print)
+    remarks = []
     if options.program:
-        foreign_malloc(tasks[0], found[0])
+        kept, said = own.preloads(found)
+        remarks += [("preload", text) for text in said]
+        tasks, absent_workloads = [own.task(options, kept)], []
+        own.foreign_malloc(tasks[0], found[0])
+    else:
+        tasks, absent_workloads = choose_tasks(options)
     out = make_out(options.out)
     meta = record.described(
         recorded_options(options), command_line, tasks, found, absent, absent_workloads
@@ -371,6 +369,7 @@ def run(options, command_line):
 
     record_file = record.Record(out, options.resume, on_trouble)
     record_file.save(meta)
+    failed = []
     stamp = {"commit": meta["commit"], "machine": machine.short(meta["machine"])}
     with tempfile.TemporaryDirectory(prefix="loam-bench-") as work:
         done = [(row.round, row.label, row.allocator) for row in rows]
@@ -379,8 +378,19 @@ def run(options, command_line):
         )
         bench.on_samples = record_file.add_samples
         bench.on_latency = record_file.add_latency
+
+        def on_reference(row):
+            if not options.program:
+                return True
+            if row.status != "ok":
+                failed.append(own.failure(row))
+                return False
+            found = own.look(bench, tasks[0], Path(work), options.timeout)
+            remarks.extend(("executables", text) for text in found)
+            return True
+
         announce(console, options, bench, absent, absent_workloads)
-        more, interrupted = measure(bench, record_file, console, progress)
+        more, interrupted = measure(bench, record_file, console, progress, on_reference)
     rows += more
     record_file.close()
     if interrupted:
@@ -390,18 +400,17 @@ def run(options, command_line):
             soft_wrap=True,
         )
         return 130
+    if failed:
+        print(f"bench: {failed[0]}", file=sys.stderr)
+        return 1
     meta["ended"] = record.now()
+    if options.program:
+        remarks += own.remarks(options, tasks[0], rows, bench.ignored)
+    meta["remarks"] = remarks
     record_file.save(meta)
     latencies = latency.load(out / "latency.csv")
     finished = stats.Run(meta, rows, stats.load_rss(out / "rss.csv"), latencies)
     return show(options, console, finished, out, tables, troubles)
-
-
-def foreign_malloc(task, glibc):
-    """A program whose malloc is not to be replaced is refused before anything is run."""
-    why = allocators.preload_for(task.probe(), glibc)[1]
-    if why:
-        raise WrongUse(f"{task.name}: {why}; a preload cannot replace it")
 
 
 def listing(options):
@@ -431,6 +440,7 @@ def listing(options):
 
 def main(arguments):
     INTERRUPTS.install()
+    use_any_terminal()
     try:
         options = parse(arguments)
         if options.list:

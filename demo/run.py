@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 sys.dont_write_bytecode = True
 
 from lab import allocators, machine, programs, workloads  # noqa: E402
-from lab.front import WrongUse, make_out, require  # noqa: E402
+from lab.front import WrongUse, make_out, require, use_any_terminal  # noqa: E402
 from lab.measure import INTERRUPTS, Bench, NoStarter  # noqa: E402
 from lab.results import BASELINE, RawRows, Results  # noqa: E402
 
@@ -237,6 +237,7 @@ def run(options):
 
 def main(arguments):
     INTERRUPTS.install()
+    use_any_terminal()
     options = parse_arguments(arguments)
     try:
         return run(options)

@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import cells  # noqa: E402
-from lab.front import WrongUse  # noqa: E402
+from lab.front import WrongUse, use_any_terminal  # noqa: E402
 
 ROOT = HERE.parents[1]
 LARGEST = 20_000_000  # the N of the seed 000, and of the longest loops of the others
@@ -201,6 +201,7 @@ def measure(asked, work, groups, found, rounds, timeout):
 
 
 def main():
+    use_any_terminal()
     asked = options()
     try:
         huge = chosen(asked.huge, ["never", "madvise"], "kind of pages")

@@ -243,8 +243,13 @@ def executable_of(command):
     """The ELF file that a command starts: the interpreter, if it is a script."""
     path = shutil.which(command[0]) or command[0]
     for _ in range(4):
-        with open(path, "rb") as file:
-            line = file.readline(256)
+        try:
+            with open(path, "rb") as file:
+                line = file.readline(256)
+        except FileNotFoundError as error:
+            if path == command[0]:
+                raise
+            raise ValueError(f"{command[0]}: there is no {path}, which is to run it") from error
         if not line.startswith(b"#!"):
             break
         words = line[2:].decode(errors="replace").split()
@@ -261,7 +266,7 @@ def is_dynamic(executable):
     with open(executable, "rb") as file:
         head = file.read(64)
         if head[:4] != b"\x7fELF" or head[4] != 2:
-            raise ValueError(f"{executable} is no 64-bit ELF program")
+            raise ValueError(f"{executable} is neither a 64-bit program nor a script with #!")
         offset = int.from_bytes(head[32:40], "little")
         size, count = (int.from_bytes(head[at : at + 2], "little") for at in (54, 56))
         file.seek(offset)
@@ -286,12 +291,17 @@ def unfit(command):
     return None
 
 
-def bound_to(command, preload):
-    """The libraries that the program's allocation functions are bound to."""
+def bound_to(command, preload, own=None):
+    """The libraries that the program's allocation functions are bound to.
+
+    `own` is the environment of the command; of it only LD_LIBRARY_PATH is of use.
+    """
     executable = executable_of(command)
     env = {"PATH": programs.SEARCH, "LC_ALL": "C", "LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}
     # Everything is loaded and bound, as ldd -r does it, and nothing is started.
     env.update({"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes"})
+    if own and own.get("LD_LIBRARY_PATH"):
+        env["LD_LIBRARY_PATH"] = own["LD_LIBRARY_PATH"]
     if preload:
         env["LD_PRELOAD"] = preload
     shown = subprocess.run(
@@ -303,8 +313,11 @@ def bound_to(command, preload):
     return follow(bindings, executable)
 
 
-def preload_for(command, allocator):
-    """(what to preload or None, None), or (None, why this pair cannot be measured)."""
+def preload_for(command, allocator, others=(), own=None):
+    """(what to preload or None, None), or (None, why this pair cannot be measured).
+
+    `others` are libraries that are preloaded behind it, `own` the environment (bound_to).
+    """
     why = unfit(command)
     if why:
         return None, why
@@ -312,7 +325,8 @@ def preload_for(command, allocator):
     targets = set()
     for choice in choices:
         try:
-            targets = bound_to(command, choice)
+            together = ":".join([choice, *others] if choice else others)
+            targets = bound_to(command, together, own)
         except (OSError, subprocess.SubprocessError) as error:
             return None, f"could not be asked which malloc it uses: {error}"
         if targets == {allocator.library}:

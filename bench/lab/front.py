@@ -3,6 +3,7 @@
 It needs no package but Python's own: it is what says that others are missing.
 """
 
+import codecs
 import sys
 import tempfile
 from pathlib import Path
@@ -10,6 +11,25 @@ from pathlib import Path
 
 class WrongUse(Exception):
     """Told to the user in one line; exit status 2."""
+
+
+# For a terminal or a file whose encoding lacks them: as wide as what they stand for.
+PLAIN = str.maketrans({"±": "~", "─": "-", "━": "-", "╸": "-", "╺": "-", "…": ".", "×": "x",
+                       "–": "-", "—": "-", "’": "'", "“": '"', "”": '"', "│": "|"})  # fmt: skip
+
+
+def plain_characters(error):
+    """An error handler of codecs: what cannot be encoded is written in ASCII."""
+    text = error.object[error.start : error.end].translate(PLAIN)
+    return "".join(each if each.isascii() else "?" for each in text), error.end
+
+
+def use_any_terminal():
+    """From now on no character ends the program, whatever encoding its output has."""
+    codecs.register_error("loam.plain", plain_characters)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="loam.plain")
 
 
 def make_out(path):

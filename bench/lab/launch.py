@@ -8,10 +8,11 @@ runner ended. It cannot see a program that leaves its process group. The measure
 program is started by `starter` (starter.c), so that this process's memory is not
 counted as the program's.
 
-SPEC, a JSON object:
+SPEC is a file, or the number of one that is open. It holds a JSON object:
     starter     the starter's path
     command, env, cwd, stdin, stdout, stderr    what to start (paths or null)
     seconds     time limit; the whole process group is killed past it
+    most_output bytes that it may write to stdout and stderr together; it is ended past that
     touch_mb    memory to touch and give back first, so that no run pays the
                 host for pages that an earlier run gave back
     thp         "never": no transparent huge pages in the program; "default": as it is
@@ -25,7 +26,7 @@ SPEC, a JSON object:
                 then the server gets SIGTERM
 
 The answer, one JSON object on standard output:
-    status      ok, exit, crash, timeout, client (a step failed) or start
+    status      ok, exit, crash, timeout, output (too much of it), client (a step failed) or start
     detail      why, in words, where status is not ok
     exit_status the number, where it ended by itself
     library_seen  "map": the line was in its memory map; "open": it ended before anyone
@@ -141,6 +142,13 @@ def resident_kib(pid):
         return 0
 
 
+def size_of(path):
+    try:
+        return os.stat(path).st_size if path else 0
+    except OSError:
+        return 0
+
+
 def maps_library(pid, library):
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
@@ -191,14 +199,21 @@ class Run:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 raise Ended("timeout", f"no end after {self.spec['seconds']:g} s")
+            self.check_output()
             idle = self.seen and until is None and not self.spec["sample_ms"]
-            pause = left if idle else min(left, LOOK_EVERY)
+            pause = min(left, 1.0 if idle else LOOK_EVERY)
             ready = select.select([0, self.told, *handles], [], [], pause)[0]
             if self.told in ready or (0 in ready and not os.read(0, 1)):
                 raise Ended("stopped", "the demo went away")
             ready = [handle for handle in ready if handle in handles]
             if ready or (until is not None and time.monotonic() >= until):
                 return ready
+
+    def check_output(self):
+        written = sum(size_of(self.spec[name]) for name in ("stdout", "stderr"))
+        if written > self.spec["most_output"]:
+            most = self.spec["most_output"] >> 20
+            raise Ended("output", f"more than {most} MiB of output (--outputs none keeps none)")
 
     def wait_ready(self, pid, handle):
         path = self.spec["server"]["socket"]
@@ -298,9 +313,24 @@ def describe(ended, status):
     if ended:
         return ended.status, ended.detail
     if os.WIFSIGNALED(status):
-        return "crash", signal.Signals(os.WTERMSIG(status)).name
+        return "crash", signal_name(os.WTERMSIG(status))
     code = os.WEXITSTATUS(status)
-    return ("ok", "") if code == 0 else ("exit", f"exit status {code}")
+    return ("ok", "") if code == 0 else ("exit", f"exit status {code}{meaning(code)}")
+
+
+def signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # most of the real-time signals have no name
+
+
+def meaning(code):
+    """What a shell means by an exit status: a signal ended the command that it ran."""
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            return f" (in a shell: ended by {signal.Signals(code - 128).name})"
+    return ""
 
 
 def seen_how(run, wall, opened):
@@ -334,7 +364,9 @@ def answer(spec):
 
 
 def main():
-    spec = json.loads(sys.argv[1])
+    place = sys.argv[1]
+    with open(int(place) if place.isdigit() else place, encoding="utf-8") as file:
+        spec = json.load(file)
     os.chdir(spec["cwd"])
     print(json.dumps(answer(spec)), flush=True)
 

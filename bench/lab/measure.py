@@ -20,7 +20,10 @@ from lab import allocators, latency, programs
 from lab.results import BASELINE, Row, rotated
 
 HERE = Path(__file__).resolve().parent
-STARTER = HERE.parents[1] / "build" / "lab" / "starter"
+TOOLS = HERE.parents[1] / "build" / "lab"
+STARTER = TOOLS / "starter"
+# What a program may write to standard output and error, in bytes: the comparison needs it whole.
+MOST_OUTPUT = 4 << 30
 SAMPLE_MS = 10
 # The touched memory: at least this, and more than the workload was ever seen to need.
 LEAST_TOUCH = 64
@@ -29,24 +32,29 @@ MEASURES = ("user_s", "sys_s", "wall_s", "minor_faults", "major_faults", "peak_k
 
 
 class NoStarter(Exception):
-    """The starter cannot be built; told in one line."""
+    """The starter or the watcher cannot be built; told in one line."""
 
 
 def built_starter(path=STARTER):
-    """Compiles starter.c unless that has been done; returns the program's path."""
-    source = HERE / "starter.c"
+    return built("starter", path)
+
+
+def built(name, path=None):
+    """Compiles starter.c or watcher.c unless that has been done; returns the program's path."""
+    path = path or TOOLS / name
+    source = HERE / f"{name}.c"
     if path.exists() and path.stat().st_mtime >= source.stat().st_mtime:
         return str(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        fresh = Path(folder) / "starter"
+        fresh = Path(folder) / name
         command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-o", str(fresh), str(source)]
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except FileNotFoundError as error:
-            raise NoStarter("there is no C compiler (cc) for bench/lab/starter.c") from error
+            raise NoStarter(f"there is no C compiler (cc) for bench/lab/{name}.c") from error
         except subprocess.CalledProcessError as error:
-            raise NoStarter(f"bench/lab/starter.c: {error.stderr.strip()[:200]}") from error
+            raise NoStarter(f"bench/lab/{name}.c: {error.stderr.strip()[:200]}") from error
         os.replace(fresh, path)
     return str(path)
 
@@ -113,9 +121,10 @@ class Launcher:
             "env": programs.environment(job, preload, allocator.env),
             "cwd": job.cwd or str(folder),
             "stdin": job.stdin,
-            "stdout": str(folder / "stdout"),
+            "stdout": str(folder / "stdout") if not job.own_env or "stdout" in job.outputs else None,
             "stderr": str(folder / "stderr"),
             "seconds": self.timeout,
+            "most_output": min(MOST_OUTPUT, shutil.disk_usage(folder).free // 2),
             "touch_mb": touch_mb,
             "thp": self.thp,
             "library": allocator.library,
@@ -126,18 +135,23 @@ class Launcher:
 
     def run(self, *arguments):
         """launch.py's answer to one run."""
-        spec = json.dumps(self.specify(*arguments))
-        command = ["/usr/bin/python3", "-I", "-S", str(HERE / "launch.py"), spec]
-        try:
-            with INTERRUPTS:
-                # A session of its own, so that Ctrl-C reaches this process alone.
-                self.process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-                )
-            text = self.process.stdout.read()
-            self.process.wait()
-        finally:
-            self.stop()
+        # In a file: an environment may be longer than what one argument of a program can be.
+        with tempfile.TemporaryFile("w+", prefix="loam-bench-") as file:
+            json.dump(self.specify(*arguments), file)
+            file.flush()
+            file.seek(0)
+            command = ["/usr/bin/python3", "-I", "-S", str(HERE / "launch.py"), str(file.fileno())]
+            try:
+                with INTERRUPTS:
+                    # A session of its own, so that Ctrl-C reaches this process alone.
+                    self.process = subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                        pass_fds=(file.fileno(),), start_new_session=True,
+                    )  # fmt: skip
+                text = self.process.stdout.read()
+                self.process.wait()
+            finally:
+                self.stop()
         if not text:
             return {"status": "start", "detail": "launch.py gave no answer"}
         return json.loads(text)
@@ -203,6 +217,7 @@ class Bench:
         self.jobs = {}
         self.preloads = {}
         self.refused = {}
+        self.ignored = set()  # exit statuses other than 0 that were let pass, in words
         self.peaks = {}
 
     def set_up(self):
@@ -223,7 +238,9 @@ class Bench:
             for allocator in self.allocators:
                 key = (probe[0], allocator.library)
                 if key not in known:
-                    known[key] = allocators.preload_for(probe, allocator)
+                    known[key] = allocators.preload_for(
+                        probe, allocator, task.preloads, task.env
+                    )
                 preload, why = known[key]
                 pair = (task.label, allocator.name)
                 if why:
@@ -237,6 +254,8 @@ class Bench:
             return answer["status"], answer["detail"] + last_words(folder), ""
         if not answer["library_seen"]:
             return "refused", f"{allocator.library} was not in its memory map", ""
+        if answer["status"] == "exit":
+            self.ignored.add(answer["detail"] + last_words(folder))
         found = digest(folder, job.outputs, since, answer.get("exit_status"))
         if found is None:
             return "differs", "it wrote no output", ""
@@ -250,7 +269,7 @@ class Bench:
         if found == wanted:
             return "ok", "", found
         if allocator.name == BASELINE:
-            more = " (--outputs none compares nothing)" if task.any_exit else ""
+            more = " (--outputs none compares nothing)" if task.suite == "user" else ""
             return "differs", f"it writes something else each time, even on glibc{more}", found
         return "differs", "its output is not that on glibc", found
 
@@ -311,8 +330,9 @@ class Bench:
     def command_line(self, job, pair, allocator):
         """As one would type it, but for the input and the fixed environment."""
         words = [f"{name}={value}" for name, value in allocator.env]
-        if self.preloads[pair]:
-            words.append(f"LD_PRELOAD={self.preloads[pair]}")
+        libraries = [self.preloads[pair], *job.preloads]
+        if any(libraries):
+            words.append(f"LD_PRELOAD={':'.join(filter(None, libraries))}")
         return programs.shell_line([*words, *job.command], job.stdin)
 
     def turns(self):

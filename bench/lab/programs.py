@@ -34,6 +34,8 @@ class Job:
     outputs: tuple = ("stdout",)  # files of the run's folder that must be as on glibc
     server: dict = None
     cwd: str = None  # where it runs if not in the run's folder
+    own_env: bool = False  # env is all of its environment
+    preloads: tuple = ()  # libraries that are preloaded behind the allocator
 
 
 @dataclass(frozen=True)
@@ -180,12 +182,13 @@ def prepare(program, scale, work):
 
 
 def environment(job, preload, more=()):
-    """A small, fixed environment: nothing of the caller's reaches the program."""
+    """A small, fixed environment: nothing of the caller's reaches the program, unless it is own."""
     env = {"PATH": SEARCH, "HOME": "/nonexistent", "LC_ALL": "C", "TZ": "UTC"}
-    env.update(job.env)
+    env = dict(job.env) if job.own_env else env | job.env
     env.update(more)
-    if preload:
-        env["LD_PRELOAD"] = preload
+    libraries = [preload, *job.preloads] if preload else job.preloads
+    if libraries:
+        env["LD_PRELOAD"] = ":".join(libraries)
     return env
 
 

@@ -18,9 +18,10 @@ WIDTH = 80
 
 def make_console():
     """A console of the terminal's width, or of 80 columns where there is none."""
-    console = Console(highlight=False)
+    # No markup: a path or a command may have brackets.
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+        console = Console(highlight=False, markup=False, width=WIDTH)
     return console
 
 

@@ -286,6 +286,7 @@ def context(view):
         "failures": [(w.label, name, word, detail) for w, name, word, detail in view.failures()],
         "claims": claims if told else [], "title": title(view),
         "absent": view.meta.get("absent", []),
+        "remarks": view.meta.get("remarks", []),
         "questions": view.meta["workloads"],
         "absent_rows": view.meta.get("absent_workloads", []),
         "allocators": [view.allocators[name] for name in view.names],

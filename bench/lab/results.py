@@ -26,6 +26,7 @@ LABELS = {
     "crash": "crash",
     "timeout": "timeout",
     "exit": "failed",
+    "output": "failed",
     "client": "failed",
     "start": "failed",
     "differs": "differs",
@@ -219,7 +220,10 @@ class RawFile:
         self.lost = 0
         self.on_trouble = on_trouble
         fresh = not again or not cut_off(path)
-        self.file = open(path, "w" if fresh else "a", newline="", encoding="utf-8")
+        # Names of files and arguments need not be text.
+        self.file = open(
+            path, "w" if fresh else "a", newline="", encoding="utf-8", errors="backslashreplace"
+        )
         self.writer = csv.DictWriter(self.file, columns)
         if fresh:
             self.write(self.writer.writeheader)

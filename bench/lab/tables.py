@@ -34,6 +34,8 @@ METRICS = (
 # Of a table of latencies: an allocator's name, then four quantiles and the share of slow calls.
 NAME = 14
 QUANTILE_WIDTHS = (5, 6, 7, 7, 8)
+# Notes that are not broken into lines.
+WITH_PATHS = ("executables", "failure", "preload", "standard input", "trouble")
 SUITES = {"micro": "micro", "real": "programs", "user": "program"}
 
 
@@ -245,7 +247,7 @@ def print_run(console, run, notes=()):
         console.print(Text(f"{workload.label} on {name}: {label}: {detail}", style="red"))
     for heading_, text in [("allocators", legend(run)), *notes]:
         line = Text(f"{heading_}: ", style="bold") if heading_ else Text()
-        console.print(line.append(text), soft_wrap=False)
+        console.print(line.append(text), soft_wrap=heading_ in WITH_PATHS)
 
 
 def print_agreement(console, found):

@@ -36,6 +36,9 @@ class Task:
     latency: bool = False  # it prints how long single calls took: lab/latency.py
     compared: bool = True  # its output must be that on glibc
     any_exit: bool = False  # it may fail, if it fails as on glibc
+    preloads: tuple = ()  # libraries of the caller's that are preloaded behind the allocator
+    env: dict = None  # its whole environment, where that is the caller's
+    stdin: str = None
 
     @property
     def label(self):
@@ -144,13 +147,15 @@ def real(quick, scale=None):
     return tasks, absent
 
 
-def user(command, name=None, stdin=None, outputs=("stdout",)):
+def user(command, name=None, stdin=None, outputs=("stdout",), preloads=(), any_exit=False):
     """The user's own program: in his folder, with his environment."""
     env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     job = programs.Job(
-        command, env=env, stdin=stdin, outputs=tuple(outputs), cwd=os.getcwd(),
+        command, env=env, stdin=stdin, outputs=tuple(outputs), cwd=os.getcwd(), own_env=True,
+        preloads=tuple(preloads),
     )  # fmt: skip
     return Task(
         name or Path(command[0]).name, "user", 1, "", ("user",), lambda _folder: lambda _turn: job,
-        lambda: command, shlex.join(command), sample_rss=True, compared=True, any_exit=True,
+        lambda: command, shlex.join(command), sample_rss=True, compared=True, any_exit=any_exit,
+        preloads=tuple(preloads), env=env, stdin=stdin,
     )  # fmt: skip

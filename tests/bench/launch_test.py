@@ -37,6 +37,7 @@ class Launch(unittest.TestCase):
             "stdout": str(self.work / "stdout"),
             "stderr": str(self.work / "stderr"),
             "seconds": 10,
+            "most_output": 1 << 30,
             "touch_mb": 1,
             "thp": "default",
             "sample_ms": 0,
@@ -46,7 +47,9 @@ class Launch(unittest.TestCase):
             "server": None,
         }
         spec.update(changes)
-        return [PYTHON, "-I", "-S", str(common.LAB / "launch.py"), json.dumps(spec)]
+        place = self.work / "spec"
+        place.write_text(json.dumps(spec))
+        return [PYTHON, "-I", "-S", str(common.LAB / "launch.py"), str(place)]
 
     def launch(self, command, **changes):
         process = subprocess.Popen(
@@ -70,6 +73,18 @@ class Launch(unittest.TestCase):
     def test_crash(self):
         answer = self.launch(["/bin/sh", "-c", "kill -SEGV $$"])
         self.assertEqual((answer["status"], answer["detail"]), ("crash", "SIGSEGV"))
+
+    def test_signals_without_names_and_those_that_a_shell_reports(self):
+        answer = self.launch(["/bin/sh", "-c", "kill -40 $$"])
+        self.assertEqual((answer["status"], answer["detail"]), ("crash", "signal 40"))
+        answer = self.launch(["/bin/sh", "-c", "exit 139"])
+        self.assertEqual(answer["detail"], "exit status 139 (in a shell: ended by SIGSEGV)")
+        self.assertEqual(self.launch(["/bin/sh", "-c", "exit 255"])["detail"], "exit status 255")
+
+    def test_a_program_that_writes_without_end_is_ended(self):
+        answer = self.launch(["/usr/bin/yes"], most_output=3 << 20)
+        self.assertEqual(answer["status"], "output")
+        self.assertIn("more than 3 MiB of output (--outputs none keeps none)", answer["detail"])
 
     def test_timeout_ends_the_whole_group(self):
         answer = self.launch(["/bin/sh", "-c", "sleep 333 & echo $!; wait"], seconds=0.5)
