@@ -7,7 +7,7 @@
 
 What a block is, and how a reader knows what it needs:
 
-    README.md, docs/**/*.md     ```c, ```cpp     a source file, complete as it stands
+    the documents (pages())     ```c, ```cpp     a source file, complete as it stands
     comments at the margin of   lines that are   statements: they follow #include <loam/HEADER>,
     include/loam/HEADER         indented by 5    and the includes below, in a function; definitions
                                                  at the margin stand in front of the function
@@ -15,8 +15,8 @@ What a block is, and how a reader knows what it needs:
 A group of indented lines in a header is code if a line of it ends with ; or } (a // comment may
 follow) or begins with #include <; any other is a drawing. The includes are CONTAINERS in a .hpp
 header and <string.h> in a .h header. No program includes names_begin.h, nor does its example.
-A block that is a part of something says so by <!-- fragment: why --> in the line above ```; there
-are at most MOST_FRAGMENTS of these.
+A block that is a part of something says so by <!-- fragment: why --> in the line above ```, and to
+the reader in the text above that (shell_blocks.py); at most MOST_FRAGMENTS blocks are.
 No block has "..." for what the reader is to fill in, and no block without a language has C in it.
 
 Each block is compiled with -Wall -Wextra -Werror, and run where it has a main; a failure is an exit
@@ -153,12 +153,19 @@ def together(examples):
     return Block(where, "c++", text + main_of("c++", len(examples)), header=includes)
 
 
+def pages(root):
+    """All documents, but for what is built."""
+    found = sorted(root.glob("*.md"))
+    for folder in sorted(each for each in root.iterdir() if each.is_dir()):
+        if folder.name not in ("build", ".git"):
+            found += sorted(folder.rglob("*.md"))
+    return found
+
+
 def collect(root):
     """All blocks: those of pages, then examples of headers."""
-    pages = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
-    for page in pages:
-        if page.exists():
-            yield from blocks_of_page(str(page.relative_to(root)), page.read_text(encoding="utf-8"))
+    for page in pages(root):
+        yield from blocks_of_page(str(page.relative_to(root)), page.read_text(encoding="utf-8"))
     for header in sorted((root / "include/loam").glob("*.h*")):
         text = header.read_text(encoding="utf-8")
         for line, lines in examples_of_header(text):

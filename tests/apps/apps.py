@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Large applications, unchanged, with libloam.so preloaded: one test an application, label apps.
 
     LOAM_LIB=build/release/libloam.so python3 tests/apps/apps.py NAME...   run these
