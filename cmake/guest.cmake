@@ -25,6 +25,13 @@ endfunction()
 set(LOAM_OWN_OPTIONS -fno-lto)
 set(LOAM_LINK_OPTIONS -fno-lto)
 
+# Nor a sanitizer of a parent's flags: it would have its own code, which allocates, within malloc, and ends the program
+# before main. Programs with sanitizers may use loam's ordinary objects. LOAM_ASAN and the like are what tests loam.
+if(NOT (LOAM_ASAN OR LOAM_TSAN OR LOAM_UBSAN OR LOAM_FUZZ))
+  list(APPEND LOAM_OWN_OPTIONS -fno-sanitize=all)
+  list(APPEND LOAM_LINK_OPTIONS -fno-sanitize=all)
+endif()
+
 # No path of the machine that builds, neither by __FILE__ nor for a debugger, which finds the source where it is started
 # in its folder. Debug configurations keep the paths.
 if(LOAM_MULTI_CONFIG OR NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
