@@ -10,10 +10,16 @@
  * resolver sets the variable. The copy overwrites it later; heap/thread.c finds the thread's heap
  * again then.
  *
+ * The resolver registers a handler of exit as well, if LOAM_SHOW_STATS or LOAM_SHOW_LEAKS asks for one
+ * (api/at_exit.c): exit runs the handler that was registered first as the last. The linkage of this
+ * module is not complete then, so libc's function is found in libc's tables.
+ *
  * Cannot help a resolver of a library that is relocated before loam, or of a static program: loam
  * itself is not relocated yet, or has no thread-local storage.
  */
+#define _GNU_SOURCE 1 /* struct dl_phdr_info */
 #include "api/api.h"
+#include "module.h"
 
 #include <features.h>
 
@@ -24,9 +30,38 @@ typedef void function_t(void);
 
 static void nothing(void) {}
 
+/* Weak, because their addresses may not be known yet: then they are NULL. */
+extern struct r_debug _r_debug __attribute__((weak));
+extern void *__libc_stack_end __attribute__((weak));
+
+/* Whether the environment, behind the arguments, has a variable that begins so. */
+static bool asks_for(const char *name) {
+    enum { ARGUMENTS_MOST = 1 << 24 };
+    const uintptr_t *start = &__libc_stack_end != NULL ? (uintptr_t *)__libc_stack_end : NULL;
+    if (start == NULL || *start >= ARGUMENTS_MOST || start[1 + *start] != 0) return false;
+    for (const uintptr_t *at = start + 2 + *start; *at != 0; at++) {
+        const char *entry = (const char *)*at, *c = name;
+        while (*c != '\0' && *entry == *c) entry++, c++;
+        if (*c == '\0') return true;
+    }
+    return false;
+}
+
+static void register_handler(void) {
+    lm_module_t libc;
+    lm_tables_t tables;
+    if (!asks_for("LOAM_SHOW_") || &_r_debug == NULL) return;
+    if (!lm_module_named("libc.so.6", &libc) || !lm_module_tables(&libc, &tables)) return;
+    void *found = lm_module_find(&tables, "__cxa_atexit");
+    lm_at_exit_t *at_exit;
+    __builtin_memcpy(&at_exit, &found, sizeof found); /* C has no cast for it */
+    if (found != NULL) lm_at_exit_first(at_exit);
+}
+
 /* The compiler does not see that lm_early_prepared names it. */
 __attribute__((used)) static function_t *prepare(void) {
     if (lm_thread_has_token()) lm_heap_before_start();
+    if (lm_thread_has_token()) register_handler();
     return nothing;
 }
 

@@ -25,6 +25,9 @@ void *lm_libc_calloc(size_t count, size_t size);
  * of characters, which nothing but the header keeps programs from defining, the array. May be NULL. */
 const char *lm_options_text(const void *config);
 
+/* That of this program; NULL iff it has none. Its modules are relocated. */
+const char *lm_program_options(void);
+
 /* NULL with errno ENOMEM, told to an error handler: count objects of size bytes each are more than there can be. */
 void *lm_array_refused(size_t count, size_t size);
 
@@ -43,6 +46,12 @@ bool lm_options_limit(size_t soft, size_t hard);
 /* What the source that has set an option calls it, for messages: "LOAM_PURGE_DELAY", "loam_config:
  * purge_delay". */
 lm_line_t lm_option_called(const char *name);
+
+/* Something is to be printed at exit (at_exit.c). May be called again. */
+void lm_at_exit_wanted(void);
+/* It may be: called with libc's __cxa_atexit before any constructor runs. */
+typedef int lm_at_exit_t(void (*function)(void *), void *argument, void *module);
+void lm_at_exit_first(lm_at_exit_t *at_exit);
 
 /* Memory that options ask for. Before main, after lm_options_read. */
 void lm_options_reserve(void);

@@ -13,6 +13,8 @@ const char lm_boots = 1;
 /* The program's, if it has one. */
 extern __attribute__((weak)) const char *loam_config;
 
+const char *lm_program_options(void) { return lm_options_text(&loam_config); }
+
 /* Before main and before other constructors, which may start threads or fork. Here, so that whoever
  * links one of the functions below links this. glibc passes main's arguments to constructors; environ
  * may not be set yet. */
@@ -20,7 +22,7 @@ __attribute__((constructor(101))) static void boot(int argc, char **argv, char *
     (void)argc, (void)argv;
     lm_stats_begin();
     lm_os_message_begin();
-    lm_options_read(lm_options_text(&loam_config), environment);
+    lm_options_read(lm_program_options(), environment);
     lm_heap_boot();
     lm_options_reserve();
 }

@@ -108,21 +108,14 @@ static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
     }
 }
 
-static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
-
-static lm_piece_t trimmed(lm_piece_t piece) {
-    while (piece.length > 0 && blank(piece.text[0])) piece.text++, piece.length--;
-    while (piece.length > 0 && blank(piece.text[piece.length - 1])) piece.length--;
-    return piece;
-}
-
 /* No pointer of a program is seven characters long: its bits from 48 on are 0. A shorter array sets
  * no option, but must not be followed as a pointer either. */
 const char *lm_options_text(const void *config) {
     if (config == NULL) return NULL;
     size_t texts = 0;
     const unsigned char *c = config;
-    while (texts < 7 && (blank((char)c[texts]) || (c[texts] >= ' ' && c[texts] <= '~'))) texts++;
+    while (texts < 7 && (lm_option_blank((char)c[texts]) || (c[texts] >= ' ' && c[texts] <= '~')))
+        texts++;
     const char *pointer;
     memcpy(&pointer, config, sizeof pointer);
     return texts == 7 || (pointer != NULL && !lm_os_mapped(pointer)) ? config : pointer;
@@ -130,19 +123,12 @@ const char *lm_options_text(const void *config) {
 
 static void read_program(const char *config) {
     reading_t reading = {.source = BY_PROGRAM};
-    while (*config != '\0') {
-        lm_piece_t pair = trimmed((lm_piece_t){config, strcspn(config, ",")});
-        config += strcspn(config, ",");
-        if (*config == ',') config++;
-        if (pair.length == 0) continue;
-        const char *equals = memchr(pair.text, '=', pair.length);
-        if (equals == NULL) {
-            lm_report("loam: loam_config: %s ignored: it has no value", lm_option_show(pair).text);
-            continue;
-        }
-        size_t length = (size_t)(equals - pair.text);
-        read_pair(&reading, trimmed((lm_piece_t){pair.text, length}),
-                  trimmed((lm_piece_t){equals + 1, pair.length - length - 1}));
+    lm_piece_t name, value;
+    while (lm_option_pair(&config, &name, &value)) {
+        if (value.text != NULL)
+            read_pair(&reading, name, value);
+        else if (name.length > 0)
+            lm_report("loam: loam_config: %s ignored: it has no value", lm_option_show(name).text);
     }
 }
 
@@ -171,7 +157,10 @@ static void start_rows(void) {
 static void start_sites(void) {
 #if LOAM_DEBUG
     size_t callers = lm_option_get(OPTION_RECORD_SITES);
-    if (callers != 0) lm_sites_record((unsigned)callers);
+    if (callers != 0)
+        lm_sites_record((unsigned)callers);
+    else
+        lm_sites_settle();
 #endif
 }
 

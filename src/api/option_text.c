@@ -15,6 +15,24 @@
 
 lm_piece_t lm_piece(const char *text) { return (lm_piece_t){text, strlen(text)}; }
 
+bool lm_option_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+
+static lm_piece_t trimmed(const char *text, const char *end) {
+    while (text < end && lm_option_blank(*text)) text++;
+    while (end > text && lm_option_blank(end[-1])) end--;
+    return (lm_piece_t){text, (size_t)(end - text)};
+}
+
+bool lm_option_pair(const char **config, lm_piece_t *name, lm_piece_t *value) {
+    const char *at = *config, *end = at + strcspn(at, ",");
+    if (*at == '\0') return false;
+    *config = *end == ',' ? end + 1 : end;
+    const char *equals = memchr(at, '=', (size_t)(end - at));
+    *name = trimmed(at, equals != NULL ? equals : end);
+    *value = equals != NULL ? trimmed(equals + 1, end) : (lm_piece_t){NULL, 0};
+    return true;
+}
+
 lm_shown_t lm_option_show(lm_piece_t piece) {
     lm_shown_t shown;
     size_t most = sizeof shown.text - 4, n = piece.length < most ? piece.length : most;

@@ -31,6 +31,12 @@ lm_piece_t lm_piece(const char *text);
 /* any_case: of letters. */
 bool lm_piece_same(lm_piece_t piece, const char *name, bool any_case);
 
+bool lm_option_blank(char c);
+
+/* Takes the next pair off a program's string. Returns false iff there is none left. value.text is NULL
+ * where it has no =: name is all of it then, and may be empty. */
+bool lm_option_pair(const char **config, lm_piece_t *name, lm_piece_t *value);
+
 /* As it may be shown: short, and nothing that moves a terminal's cursor. */
 typedef struct lm_shown {
     char text[48];

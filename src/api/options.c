@@ -195,7 +195,7 @@ static void apply(option_name_t option) {
     case OPTION_GUARD_SAMPLING_SLOTS: PUT(lm_sampling.slots, (uint32_t)value); break;
     case OPTION_SHOW_STATS:
     case OPTION_SHOW_LEAKS:
-        if (get(option) != 0) lm_os_message_keep();
+        if (get(option) != 0) lm_at_exit_wanted();
         break;
     case OPTION_ENVIRONMENT: /* asked for where it is needed */
     case OPTION_VERBOSE:
@@ -339,12 +339,4 @@ void loam_options_print(void) {
                  lm_option_value_text((option_name_t)i, 0, get((option_name_t)i)).text,
                  source_names[lm_option_source((option_name_t)i)], lm_option_table[i].sentence);
     }
-}
-
-__attribute__((destructor)) static void print_at_exit(void) {
-    if (get(OPTION_SHOW_STATS) == 1) loam_stats_print();
-    if (get(OPTION_SHOW_STATS) == 2) lm_stats_print_json();
-#if LOAM_DEBUG
-    if (get(OPTION_SHOW_LEAKS) == 1) lm_leaks_print();
-#endif
 }

@@ -12,6 +12,7 @@
 #define lm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define lm_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define lm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define lm_exchange_relaxed(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELAXED)
 #define lm_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define lm_exchange_acq_rel(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define lm_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)

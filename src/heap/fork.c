@@ -32,10 +32,9 @@ static bool forks_alone;
 
 /* ---- Before, and in the parent ---- */
 
-/* Returns whether a signal handler forks whose thread holds a lock of the heap, and could wait
- * for other threads that wait for it. lm_lock_hold finds by itself that the thread holds the lock
- * it is to wait for. */
-static bool is_inside(void) {
+/* A signal handler that forks then could wait for other threads that wait for the lock.
+ * lm_lock_hold finds by itself that the thread holds the lock it is to wait for. */
+bool lm_heap_is_inside(void) {
     const lm_heap_t *mine = lm_heap_mine();
     return lm_fork_passes() || (mine != NULL && !lm_biased_outside(&mine->lock)) ||
            lm_lock_is_mine(&lm_registry_lock) || lm_lock_is_mine(&lm_common_lock) ||
@@ -93,7 +92,7 @@ static void let_all(void) {
 
 static void before_fork(void) {
     forks_alone = lm_purge_alone();
-    if (forks_alone || lm_fork_again() || is_inside()) return;
+    if (forks_alone || lm_fork_again() || lm_heap_is_inside()) return;
     if (!hold_all(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
         let_all();
         return;

@@ -439,6 +439,10 @@ void lm_heap_check(void);
 /* Starts what must be ready before threads and forks: called by the library's constructor. */
 void lm_heap_boot(void);
 
+/* Whether the calling thread holds a lock of the heap: it runs a signal handler that has interrupted
+ * loam. What waits for such a lock would wait without end. */
+bool lm_heap_is_inside(void);
+
 /* Makes malloc usable in the calling thread before its thread-local storage is initialised, while
  * all of it is zero. Writes one word, and calls nothing. */
 void lm_heap_before_start(void);
@@ -505,6 +509,11 @@ size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t 
 /* From now on the last `depth` callers (0: none; 16 at most) of each allocation and free are kept, and follow the
  * report of a mistake with the object (sites.c). */
 void lm_sites_record(unsigned depth);
+/* Unless lm_sites_record was called before: it is not going to be. */
+void lm_sites_settle(void);
+/* What lm_sites_record will be called with before main, 0 if it will not: api/options.c answers that, for
+ * constructors that allocate before loam's own runs. false iff options cannot be read yet. Allocates nothing. */
+bool lm_sites_expected(unsigned *depth);
 /* Prints what is in use, by size and, where kept, call site (leaks.c). */
 void lm_leaks_print(void);
 #endif

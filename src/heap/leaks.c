@@ -14,7 +14,7 @@
 
 #if LOAM_DEBUG
 
-enum { GROUPS = 2048, SHOWN_MOST = 32 };
+enum { SHOWN_MOST = 32 };
 
 /* In place of how many bytes past its end: those and its word. */
 #define BROKEN SIZE_MAX
@@ -30,6 +30,12 @@ typedef struct group {
     const void *first;
     uint32_t trace;
 } group_t;
+
+/* A table with room for a group of each object. */
+typedef struct groups {
+    group_t *at;
+    size_t room;
+} groups_t;
 
 typedef struct list {
     object_t *at; /* NULL: only counted */
@@ -114,25 +120,24 @@ static lm_page_t *collect(list_t *list) {
     return span;
 }
 
-/* Where the object counts; NULL iff there are too many groups. */
-static group_t *group_of(group_t *groups, const object_t *object, uint32_t trace) {
+/* Where the object counts. */
+static group_t *group_of(groups_t groups, const object_t *object, uint32_t trace) {
     size_t at = (object->requested * 31 + trace) * 0x9e3779b1u;
-    for (size_t i = 0; i < GROUPS; i++) {
-        group_t *group = &groups[(at + i) % GROUPS];
+    for (;; at++) {
+        group_t *group = &groups.at[at % groups.room];
         if (group->objects == 0)
             *group = (group_t){object->requested, 0, object->at, trace};
         else if (group->requested != object->requested || group->trace != trace)
             continue;
         return group;
     }
-    return NULL;
 }
 
 /* The one with the most bytes, which is none any more then; NULL iff there is none. */
-static group_t *largest(group_t *groups) {
+static group_t *largest(groups_t groups) {
     group_t *most = NULL;
-    for (size_t i = 0; i < GROUPS; i++) {
-        group_t *group = &groups[i];
+    for (size_t i = 0; i < groups.room; i++) {
+        group_t *group = &groups.at[i];
         if (group->objects == 0) continue;
         if (most == NULL || group->objects * group->requested > most->objects * most->requested ||
             (most->requested == 0 && group->objects > most->objects))
@@ -141,7 +146,7 @@ static group_t *largest(group_t *groups) {
     return most;
 }
 
-static void print(group_t *groups, size_t left) {
+static void print(groups_t groups, size_t left) {
     group_t *group;
     for (unsigned shown = 0; (group = largest(groups)) != NULL; shown++) {
         if (shown == SHOWN_MOST) {
@@ -181,22 +186,22 @@ static void print_damaged(const list_t *list) {
 
 void lm_leaks_print(void) {
     list_t list;
-    lm_page_t *span = collect(&list), *memory = memory_for(GROUPS * sizeof(group_t));
-    if (span != NULL && memory != NULL) {
-        group_t *groups = (group_t *)(void *)lm_span_start(memory);
-        memset(groups, 0, GROUPS * sizeof(group_t));
-        size_t bytes = 0, grouped = 0, objects = 0;
+    lm_page_t *span = collect(&list);
+    groups_t groups = {NULL, 2 * list.count + 1};
+    size_t bytes = 0, objects = 0;
+    lm_page_t *memory = span != NULL ? memory_for(groups.room * sizeof(group_t)) : NULL;
+    if (memory != NULL) {
+        groups.at = (group_t *)(void *)lm_span_start(memory);
+        memset(groups.at, 0, groups.room * sizeof(group_t));
         for (size_t i = 0; i < list.count; i++) {
-            if (list.at[i].past == BROKEN) continue;
+            const object_t *object = &list.at[i];
+            if (object->past == BROKEN) continue;
             objects++;
-            bytes += list.at[i].requested;
-            group_t *group = group_of(groups, &list.at[i], trace_of(list.at[i].at));
-            if (group != NULL) group->objects++;
+            bytes += object->requested;
+            group_of(groups, object, trace_of(object->at))->objects++;
         }
-        for (size_t i = 0; i < GROUPS; i++) grouped += groups[i].objects;
         lm_report("loam: %zu object(s) of %zu B in all are still in use", objects, bytes);
-        print(groups, grouped);
-        if (grouped < objects) lm_report("loam:   and %zu of other sizes", objects - grouped);
+        print(groups, objects);
         print_damaged(&list);
     } else {
         lm_report("loam: no memory for a list of what is still in use");

@@ -36,8 +36,10 @@ typedef struct trace {
 
 #define BUCKETS (TABLE_SLICES * LM_SLICE_BYTES / (BUCKET * sizeof(entry_t)))
 
-static unsigned recorded; /* atomic: depth of traces, 0: off */
-static lm_lock_t lock;    /* of all below */
+/* Atomic: depth of traces; 0: off; UNSETTLED: options are not read yet. */
+enum { UNSETTLED = MOST + 1 };
+static LM_AT_START unsigned recorded = UNSETTLED;
+static lm_lock_t lock; /* of all below */
 static entry_t *tables[TABLES_MOST];
 static unsigned count;
 static trace_t *traces; /* [0] is nobody's */
@@ -135,8 +137,23 @@ static entry_t *spare(const void *p) {
     return tables[count] != NULL ? bucket_of(count++, p) : NULL;
 }
 
+/* Options are read by a constructor. Constructors of other libraries may come before it, and call malloc. */
+static LM_COLD bool settle(void) {
+    unsigned depth;
+    if (!lm_sites_expected(&depth)) return false;
+    if (depth != 0)
+        lm_sites_record(depth);
+    else
+        lm_sites_settle();
+    return depth != 0;
+}
+
 /* Relaxed: a word by itself. */
-static bool wanted(void) { return lm_load_relaxed(&recorded) != 0 && !inside; }
+static bool wanted(void) {
+    unsigned depth = lm_load_relaxed(&recorded);
+    if (LM_UNLIKELY(depth == UNSETTLED) && !inside) return settle();
+    return depth != 0 && !inside;
+}
 
 void lm_sites_allocated(const void *p) {
     if (LM_LIKELY(!wanted())) return;
@@ -230,6 +247,11 @@ void lm_sites_record(unsigned depth) {
     inside = false;
     lm_store_release(&lm_misuse_more, report_more);
     lm_store_relaxed(&recorded, depth);
+}
+
+void lm_sites_settle(void) {
+    unsigned unsettled = UNSETTLED;
+    (void)lm_cas_relaxed(&recorded, &unsettled, 0u);
 }
 
 /* ---- Fork ---- */

@@ -81,6 +81,8 @@ size_t lm_os_page_bytes(void) { return known() ? lm_load_relaxed(&vector.page_by
 
 uintptr_t lm_os_main_top(void) { return known() ? lm_load_relaxed(&vector.random) : 0; }
 
+char **lm_os_environment(void) { return &environ != NULL ? environ : NULL; }
+
 bool lm_os_secure(void) { return known() && lm_load_relaxed(&vector.secure) != 0; }
 
 const char *lm_os_program(void) {

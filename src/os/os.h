@@ -278,6 +278,10 @@ LM_INLINE bool lm_os_advice_kills(int advice) {
 /* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
 bool lm_os_secure(void);
 
+/* The environment; NULL before libc's own constructor, which runs when every module is relocated, and before other
+ * constructors. */
+char **lm_os_environment(void);
+
 /* Returns an address at the end of the main thread's stack, above all frames; 0 if it is not known. */
 uintptr_t lm_os_main_top(void);
 

@@ -1,0 +1,65 @@
+/* sites_early.c: reads LOAM_RECORD_SITES for constructors that allocate before loam's own runs.
+ *
+ *   libc's constructor ─> libraries' constructors ─> loam's: all options ─> the program's ─> main
+ *                         └─ malloc ─> lm_sites_expected: this one
+ *
+ * A preloaded library's constructor runs after those of most libraries, and one in a program after
+ * those of all. Their objects have call sites only if the option is known by then. It is read by
+ * itself, without a word on mistakes: loam's constructor reads it again, and says what is wrong.
+ */
+#include "api/api.h"
+#include "api/option_table.h"
+
+#include <string.h>
+
+#if LOAM_DEBUG
+
+/* What a source says of an option, if it says it rightly. Of several the first counts, as later on. */
+typedef struct early {
+    option_name_t option;
+    bool given;
+    size_t value;
+} early_t;
+
+static void take(early_t *early, lm_piece_t name, bool any_case, lm_piece_t value) {
+    const lm_option_t *row = &lm_option_table[early->option];
+    size_t number;
+    if (early->given || !lm_piece_same(name, row->name, any_case)) return;
+    early->given = true;
+    if (lm_option_parse(row, 0, value, &number)) early->value = number;
+}
+
+static void read_program(const char *config, early_t *sites, early_t *environment) {
+    lm_piece_t name, value;
+    while (lm_option_pair(&config, &name, &value)) {
+        if (value.text == NULL) continue;
+        take(sites, name, true, value);
+        take(environment, name, true, value);
+    }
+}
+
+static void read_environment(char **environment, early_t *sites) {
+    static const char PREFIX[] = "LOAM_";
+    sites->given = false; /* the environment counts more */
+    for (; *environment != NULL; environment++) {
+        if (strncmp(*environment, PREFIX, sizeof PREFIX - 1) != 0) continue;
+        const char *name = *environment + sizeof PREFIX - 1, *equals = strchr(name, '=');
+        if (equals == NULL) continue;
+        take(sites, (lm_piece_t){name, (size_t)(equals - name)}, false, lm_piece(equals + 1));
+    }
+}
+
+bool lm_sites_expected(unsigned *depth) {
+    early_t sites = {.option = OPTION_RECORD_SITES, .value = 0};
+    early_t environment = {.option = OPTION_ENVIRONMENT, .value = LOAM_READ_ENVIRONMENT};
+    char **variables = lm_os_environment();
+    if (variables == NULL) return false;
+    const char *config = lm_program_options();
+    if (config != NULL) read_program(config, &sites, &environment);
+    if (LOAM_READ_ENVIRONMENT && environment.value != 0 && !lm_os_secure())
+        read_environment(variables, &sites);
+    *depth = (unsigned)sites.value;
+    return true;
+}
+
+#endif
