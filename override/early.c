@@ -10,9 +10,9 @@
  * resolver sets the variable. The copy overwrites it later; heap/thread.c finds the thread's heap
  * again then.
  *
- * The resolver registers a handler of exit as well, if LOAM_SHOW_STATS or LOAM_SHOW_LEAKS asks for one
- * (api/at_exit.c): exit runs the handler that was registered first as the last. The linkage of this
- * module is not complete then, so libc's function is found in libc's tables.
+ * The resolver registers a handler of exit as well, if LOAM_SHOW_STATS or LOAM_SHOW_LEAKS is set
+ * (api/at_exit.c): exit runs the handler that was registered first as the last. The linkage of
+ * this module is not complete then, so libc's function is found in libc's tables.
  *
  * Cannot help a resolver of a library that is relocated before loam, or of a static program: loam
  * itself is not relocated yet, or has no thread-local storage.

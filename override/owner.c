@@ -50,7 +50,7 @@ static bool owner_frees(void *p) {
     uintptr_t caller;
     if (p == handed || lm_module_finder() == NULL) return false;
     lm_os_trace_by(lm_module_finder());
-    if (lm_os_trace(&caller, 1) != 1) return false;
+    if (lm_os_trace(&caller, NULL, 1) != 1) return false;
     free_t *function = owner_of(caller - 1); /* within the call, and not behind it */
     if (function == NULL) return false;
     const void *before = handed; /* an owner may free several objects of its own */

@@ -9,11 +9,13 @@
  *
  *   1. the oldest of all, registered before any constructor runs (override/early.c), where the
  *      environment asks for something;
- *   2. else one of loam's constructor, older than those of main if libloam.so is loaded with the program;
+ *   2. else one of loam's constructor, older than those of main where libloam.so is loaded with the
+ *      program;
  *   3. where that has run before the destructors, because loam is linked into the program: one that
  *      loam's own destructor registers, and that exit runs next, when all destructors have ended.
  *
- * The handler belongs to no module (its handle is NULL): exit would run it with the module's destructors.
+ * The handler belongs to no module (its handle is NULL): exit would run it with the module's
+ * destructors.
  *
  * glibc keeps handlers in blocks of 32, the first of them static, and frees a block once its handlers
  * have run. So 2 and 3 find blocks in use that are freed later, where libraries have registered more
@@ -33,7 +35,7 @@
 lm_at_exit_t __cxa_atexit;
 #endif
 
-/* Written by one thread at a time: exit runs handlers one by one. Atomic: options may be set by any thread. */
+/* Written by one thread at a time: exit runs handlers one by one. Atomic: any thread sets options. */
 static bool wanted; /* handlers are registered */
 static bool waits;  /* the handler of exit has not run */
 static bool ended;  /* loam's destructor has run */

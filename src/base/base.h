@@ -17,6 +17,8 @@
  *   dirty       free memory that still occupies RAM
  *   purge       giving dirty memory back to the system
  *   worker      the transient background thread that purges
+ *   module      the program or a shared library, as it is loaded
+ *   site        a return address as a place in a module
  */
 #ifndef LM_BASE_H
 #define LM_BASE_H

@@ -98,9 +98,9 @@ static void add_all(list_t *list) {
 }
 
 static uint32_t trace_of(const void *p) {
-    uintptr_t frames[LM_TRACE_FRAMES];
+    lm_site_t sites[LM_TRACE_FRAMES];
     if (lm_page_of(p)->kind != LM_KIND_SAMPLED) return lm_sites_of(p);
-    return lm_sites_number(frames, lm_sampling_trace(p, false, frames, LM_TRACE_FRAMES));
+    return lm_sites_number(sites, lm_sampled_sites(p, sites, LM_TRACE_FRAMES));
 }
 
 static lm_page_t *memory_for(size_t bytes) {

@@ -409,7 +409,7 @@ void lm_sites_freed(const void *p);
 void lm_sites_about(const void *p);
 /* The trace of an object's allocation, 0: unknown; that of these callers; its lines, on standard error. */
 uint32_t lm_sites_of(const void *p);
-uint32_t lm_sites_number(const uintptr_t *places, size_t depth);
+uint32_t lm_sites_number(const lm_site_t *places, size_t depth);
 void lm_sites_report(uint32_t trace);
 lm_lock_t *lm_sites_fork_lock(void);
 #else

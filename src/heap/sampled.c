@@ -340,10 +340,17 @@ static unsigned thread_of(const lm_heap_t *heap) {
     return heap != NULL && heap->tid != 0 ? heap->tid : lm_port_thread_id();
 }
 
-static void record(lm_trace_t *trace, const uintptr_t *frames, size_t depth, unsigned thread) {
-    memcpy(trace->frames, frames, depth * sizeof *frames);
-    trace->depth = (uint32_t)depth;
-    trace->thread = thread;
+static lm_trace_t trace_here(void) {
+    lm_trace_t trace;
+    trace.depth = (uint32_t)lm_os_trace(trace.frames, trace.sites, LM_TRACE_FRAMES);
+    return trace;
+}
+
+static void record(lm_trace_t *to, const lm_trace_t *trace, unsigned thread) {
+    memcpy(to->frames, trace->frames, trace->depth * sizeof *trace->frames);
+    memcpy(to->sites, trace->sites, trace->depth * sizeof *trace->sites);
+    to->depth = trace->depth;
+    to->thread = thread;
 }
 
 /* Lock held; LM_SLOT_NONE iff there is none, or the system refused. */
@@ -369,10 +376,9 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
 }
 
 void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
-    uintptr_t frames[LM_TRACE_FRAMES];
     if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
     /* Before the lock: it reads what may be slow to come. */
-    size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
+    lm_trace_t trace = trace_here();
     /* Who asks for a whole class may rely on what its blocks are aligned to (resize.c). */
     bool whole = bytes > 0 && bytes == lm_class_bytes(size_class);
     size_t align = whole ? bytes & -bytes : least_align(bytes);
@@ -384,7 +390,7 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
         return NULL;
     }
     lm_slot_t *slot = &lm_sampled.slots[index];
-    record(&slot->allocated, frames, depth, thread_of(heap));
+    record(&slot->allocated, &trace, thread_of(heap));
     slot->freed.depth = slot->freed.thread = 0;
     slot->state = LM_SLOT_USED;
     lm_tally_add(&lm_sampled.objects, 1);
@@ -433,10 +439,9 @@ static void close_slot(lm_slot_t *slot) {
 }
 
 void lm_sampled_free(lm_page_t *page, void *p) {
-    uintptr_t frames[LM_TRACE_FRAMES];
     uint32_t index = slot_of(page);
     lm_slot_t *slot = &lm_sampled.slots[index];
-    size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
+    lm_trace_t trace = trace_here();
     lm_sampled_lock();
     if (slot->state != LM_SLOT_USED || slot->object != p) {
         lm_sampled_unlock();
@@ -450,7 +455,7 @@ void lm_sampled_free(lm_page_t *page, void *p) {
         lm_sampled_lock(); /* the policy is to go on */
     }
     if (slot->state == LM_SLOT_USED) {
-        record(&slot->freed, frames, depth, thread_of(lm_heap_mine()));
+        record(&slot->freed, &trace, thread_of(lm_heap_mine()));
         lm_store_relaxed(&slot->state, LM_SLOT_FREED);
         lm_tally_sub(&lm_sampled.objects, 1);
         lm_tally_sub(&lm_sampled.bytes, page->bytes);
@@ -501,16 +506,27 @@ bool lm_sampling_holds(const void *p) {
     return holds;
 }
 
-size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most) {
+/* Either array may be NULL. */
+static size_t copy_trace(const void *p, bool of_free, uintptr_t *frames, lm_site_t *sites,
+                         size_t most) {
     uint32_t index;
     if (lm_sampled_near(p, &index) == NULL) return 0;
     bool locked = lm_sampled_lock_soon(); /* in a signal handler the thread itself may have it */
     const lm_slot_t *slot = &lm_sampled.slots[index];
     const lm_trace_t *trace = of_free ? &slot->freed : &slot->allocated;
     size_t depth = trace->depth < most ? trace->depth : most;
-    memcpy(frames, trace->frames, depth * sizeof *frames);
+    if (frames != NULL) memcpy(frames, trace->frames, depth * sizeof *frames);
+    if (sites != NULL) memcpy(sites, trace->sites, depth * sizeof *sites);
     if (locked) lm_sampled_unlock();
     return depth;
+}
+
+size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most) {
+    return copy_trace(p, of_free, frames, NULL, most);
+}
+
+size_t lm_sampled_sites(const void *p, lm_site_t *sites, size_t most) {
+    return copy_trace(p, false, NULL, sites, most);
 }
 
 void lm_sampled_check(void) {

@@ -10,6 +10,7 @@ enum { LM_TRACE_FRAMES = 16, LM_SAMPLED_FENCE = 64 };
 typedef struct lm_trace {
     uint32_t depth, thread;
     uintptr_t frames[LM_TRACE_FRAMES];
+    lm_site_t sites[LM_TRACE_FRAMES]; /* the same, true for ever */
 } lm_trace_t;
 
 /* The object's size is in the slot's descriptor. */
@@ -46,6 +47,9 @@ lm_page_t *lm_sampled_near(const void *p, uint32_t *index);
 
 /* How many bytes past the end of an object of that size were written, or, negative, before its start. */
 ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes);
+
+/* The sites of the allocation of the object that p points into or near. Returns how many. */
+size_t lm_sampled_sites(const void *p, lm_site_t *sites, size_t most);
 
 /* ---- sampled_report.c: no lock held ---- */
 

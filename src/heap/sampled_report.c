@@ -26,32 +26,28 @@ static bool say_line(lm_wrong_t wrong, lm_line_t *line) {
     return true;
 }
 
-/* Return addresses: said are those of the calls before them, as in other reports (lm_os_trace_name). */
-static void say_frames(const char *what, unsigned thread, const uintptr_t *frames, size_t depth) {
+static void say_sites(const char *what, unsigned thread, const lm_site_t *sites, size_t depth) {
     lm_report("loam:   %s by thread %u:", what, thread);
     for (size_t i = 0; i < depth; i++) {
-        uintptr_t offset = 0, call = frames[i] - 1;
-        const char *module = lm_os_module(call, &offset);
-        if (module != NULL)
-            lm_report("loam:     #%zu %s+0x%lx", i, module, offset);
-        else
-            lm_report("loam:     #%zu %p", i, (void *)call);
+        lm_line_t line = {0};
+        lm_os_site_where(&line, sites[i]);
+        lm_report("loam:     #%zu %s", i, line.text);
     }
 }
 
 static void say_life(const lm_slot_t *slot) {
-    say_frames("allocated", slot->allocated.thread, slot->allocated.frames, slot->allocated.depth);
+    say_sites("allocated", slot->allocated.thread, slot->allocated.sites, slot->allocated.depth);
     if (slot->state == LM_SLOT_FREED)
-        say_frames("freed", slot->freed.thread, slot->freed.frames, slot->freed.depth);
+        say_sites("freed", slot->freed.thread, slot->freed.sites, slot->freed.depth);
 }
 
 /* Of a call: where it comes from, and the end, unless the policy is to go on. */
 static void end_call(lm_wrong_t wrong, lm_line_t *line, const lm_slot_t *slot) {
     bool said = say_line(wrong, line);
     if (said) {
-        uintptr_t frames[LM_TRACE_FRAMES];
-        size_t depth = lm_os_trace(frames, LM_TRACE_FRAMES);
-        say_frames("the call", lm_port_thread_id(), frames, depth);
+        lm_site_t sites[LM_TRACE_FRAMES];
+        size_t depth = lm_os_trace(NULL, sites, LM_TRACE_FRAMES);
+        say_sites("the call", lm_port_thread_id(), sites, depth);
         say_life(slot);
         lm_port_report_end();
     }
@@ -121,9 +117,9 @@ static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, siz
     lm_slot_t copy = *slot;
     bool said = say_line(wrong_access(access, slot), &line);
     if (!said) return true;
-    uintptr_t frames[LM_TRACE_FRAMES];
-    size_t depth = lm_os_trace_from(&access->place, frames, LM_TRACE_FRAMES);
-    say_frames("the access", lm_port_thread_id(), frames, depth);
+    lm_site_t sites[LM_TRACE_FRAMES];
+    size_t depth = lm_os_trace_from(&access->place, sites, LM_TRACE_FRAMES);
+    say_sites("the access", lm_port_thread_id(), sites, depth);
     say_life(&copy);
     lm_port_report_end();
     return true;

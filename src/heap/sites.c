@@ -2,7 +2,7 @@
  *
  *   pointer ── hash ──> bucket of 8 [ pointer | trace of malloc, thread | trace of free, thread ]
  *                                              │                         │
- *                                              └──> traces, each once <──┘        [ depth | return addresses ]
+ *                                              └──> traces, each once <──┘        [ depth | sites ]
  *
  * Both tables are loam's own memory, out of the objects' reach. A bucket that is full reuses the entries of objects
  * that are free, and only then another table of buckets is made, up to TABLES_MOST of them: then objects go without.
@@ -31,7 +31,7 @@ typedef struct entry {
 
 typedef struct trace {
     uint32_t depth; /* 0: no trace */
-    uintptr_t places[MOST];
+    lm_site_t places[MOST];
 } trace_t;
 
 #define BUCKETS (TABLE_SLICES * LM_SLICE_BYTES / (BUCKET * sizeof(entry_t)))
@@ -91,7 +91,7 @@ static uint32_t trace_number(const trace_t *trace) {
     return no_room();
 }
 
-uint32_t lm_sites_number(const uintptr_t *places, size_t depth) {
+uint32_t lm_sites_number(const lm_site_t *places, size_t depth) {
     trace_t trace = {.depth = (uint32_t)(depth < MOST ? depth : MOST)};
     memcpy(trace.places, places, trace.depth * sizeof *places);
     lm_lock_take(&lock);
@@ -102,7 +102,7 @@ uint32_t lm_sites_number(const uintptr_t *places, size_t depth) {
 
 static trace_t here(void) {
     trace_t trace = {0};
-    trace.depth = (uint32_t)lm_os_trace(trace.places, lm_load_relaxed(&recorded));
+    trace.depth = (uint32_t)lm_os_trace(NULL, trace.places, lm_load_relaxed(&recorded));
     return trace;
 }
 
@@ -193,13 +193,13 @@ uint32_t lm_sites_of(const void *p) {
 /* ---- Reports ---- */
 
 /* libc knows names, but not the worker. */
-static void name(lm_line_t *line, uintptr_t place) {
+static void name(lm_line_t *line, lm_site_t place) {
     if (lm_os_worker_self()) {
-        lm_line_add(line, "%p", (void *)place);
+        lm_os_site_where(line, place);
         return;
     }
     inside = true;
-    lm_os_trace_name(line, place);
+    lm_os_site_name(line, place);
     inside = false;
 }
 

@@ -11,27 +11,13 @@
  *
  * It takes no lock and allocates nothing, so that malloc may call it wherever it is itself called: glibc's
  * _dl_find_object promises that since 2.35. Without it a trace has one address. It stops at code without such
- * information (made at run time, say), in frames of a form that compilers do not use, at signal frames. Where
- * a library is unloaded and other code loaded in its place, a trace may go wrong: it reads the thread's stack
- * only, as far as that is known. Calls in the dynamic loader's tables assume 4-byte relative entries, as
- * linkers write them.
+ * information (made at run time, say), in frames of a form that compilers do not use, at signal frames. It assumes
+ * that tables for the dynamic loader have entries of 4 bytes, relative to the table, as linkers write them.
  */
 #define _GNU_SOURCE 1 /* struct dl_find_object */
-#include "os/os.h"
+#include "os/linux_site.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <string.h>
-
-#ifdef DLFO_EH_SEGMENT_TYPE
-/* Asked for by name: a library that names it needs glibc 2.35, even weakly. */
-static int (*found)(void *address, struct dl_find_object *result); /* atomic: once, by any thread */
-
-static bool find_object(uintptr_t address, struct dl_find_object *object) {
-    int (*find)(void *, struct dl_find_object *) = lm_load_relaxed(&found);
-    return find != NULL && find((void *)address, object) == 0;
-}
-#endif
 
 /* How a frame's end, and what was saved in it, are found. */
 typedef struct row {
@@ -322,7 +308,7 @@ static LM_COLD row_t read_row(uintptr_t to) {
     row_t none = {ROW_NONE, 0, 0, 0};
 #ifdef DLFO_EH_SEGMENT_TYPE
     struct dl_find_object object;
-    if (!find_object(to, &object)) return none;
+    if (!lm_linux_find_object(to, &object)) return none;
     const uint8_t *at = find_record((const uint8_t *)object.dlfo_eh_frame, to);
     if (at == NULL) return none;
     reader_t r = record_at(at);
@@ -347,17 +333,19 @@ static LM_COLD row_t read_row(uintptr_t to) {
 #endif
 }
 
-/* Of a return address: the call is before it. */
-static row_t row_for(uintptr_t pc) {
+/* Of a return address: the call is before it. A module that was loaded where another one was has
+ * rows of its own: its number is part of the key. */
+static row_t row_for(uintptr_t pc, uint32_t module) {
+    uint64_t wanted = pc ^ (uint64_t)module << 48;
     size_t i = (pc * 0x9e3779b97f4a7c15u) >> 52;
     LM_STATIC_ASSERT(TABLE == 1 << 12, "the index's bits");
     /* Relaxed, all: only a pair that belongs together is taken for one. */
     uint64_t word = lm_load_relaxed(&table[i].row), key = lm_load_relaxed(&table[i].key);
     row_t row;
-    if (LM_UNLIKELY((key ^ word) != pc)) {
+    if (LM_UNLIKELY((key ^ word) != wanted)) {
         row = read_row(pc - 1);
         memcpy(&word, &row, sizeof word);
-        lm_store_relaxed(&table[i].key, pc ^ word);
+        lm_store_relaxed(&table[i].key, wanted ^ word);
         lm_store_relaxed(&table[i].row, word);
     }
     memcpy(&row, &word, sizeof row);
@@ -376,9 +364,28 @@ static uintptr_t stack_end(uintptr_t sp) {
 
 static LM_READS_ANYTHING uintptr_t word_at(uintptr_t at) { return *(const uintptr_t *)at; }
 
+/* Modules that a walk has come through: most traces have few. */
+enum { RANGES = 4 };
+typedef struct ranges {
+    lm_range_t at[RANGES];
+    unsigned used, last;
+} ranges_t;
+
+/* The module of the call before a return address. */
+static const lm_range_t *range_of(ranges_t *ranges, uintptr_t pc) {
+    uintptr_t call = pc - 1;
+    for (unsigned i = 0; i < ranges->used; i++) {
+        if (call - ranges->at[i].from < ranges->at[i].to - ranges->at[i].from)
+            return &ranges->at[i];
+    }
+    ranges->last = ranges->used < RANGES ? ranges->used++ : (ranges->last + 1) % RANGES;
+    ranges->at[ranges->last] = lm_linux_module(call);
+    return &ranges->at[ranges->last];
+}
+
 /* Steps to the caller; false at the end. */
-static bool up(lm_place_t *place, uintptr_t end) {
-    row_t row = row_for(place->pc);
+static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
+    row_t row = row_for(place->pc, module);
     uintptr_t cfa;
     switch (row.base) {
     case ROW_SP:
@@ -409,8 +416,8 @@ static bool is_ours(uintptr_t pc) {
     static uintptr_t from, to; /* atomic; every thread finds the same */
     if (lm_load_relaxed(&to) == 0) {
         struct dl_find_object object;
-        bool known = find_object((uintptr_t)is_ours, &object) && object.dlfo_link_map != NULL &&
-                     *object.dlfo_link_map->l_name != '\0';
+        bool known = lm_linux_find_object((uintptr_t)is_ours, &object) &&
+                     object.dlfo_link_map != NULL && *object.dlfo_link_map->l_name != '\0';
         lm_store_relaxed(&from, known ? (uintptr_t)object.dlfo_map_start : 0);
         lm_store_relaxed(&to, known ? (uintptr_t)object.dlfo_map_end : 1);
     }
@@ -421,71 +428,39 @@ static bool is_ours(uintptr_t pc) {
 #endif
 }
 
-static size_t walk(lm_place_t *place, uintptr_t *frames, size_t most) {
+/* Either array may be NULL. */
+static size_t walk(lm_place_t *place, uintptr_t *frames, lm_site_t *sites, size_t most) {
     uintptr_t end = stack_end(place->sp);
+    ranges_t ranges = {.used = 0};
+    uint32_t module = LM_MODULE_OURS;
     size_t depth = 0;
     bool ours = true; /* those at the beginning are left out */
     do {
         ours = ours && is_ours(place->pc);
-        if (!ours) frames[depth++] = place->pc;
-    } while (depth < most && up(place, end));
+        if (ours) continue;
+        if (sites != NULL || depth + 1 < most) {
+            const lm_range_t *range = range_of(&ranges, place->pc);
+            module = range->number;
+            if (sites != NULL) sites[depth] = lm_linux_site(range, place->pc);
+        }
+        if (frames != NULL) frames[depth] = place->pc;
+        depth++;
+    } while (depth < most && up(place, end, module));
     return depth;
 }
 
-void lm_os_trace_by(void *finder) {
-#ifdef DLFO_EH_SEGMENT_TYPE
-    int (*find)(void *, struct dl_find_object *);
-    memcpy(&find, &finder, sizeof find); /* C has no cast for it */
-    lm_store_relaxed(&found, find);
-#else
-    (void)finder;
-#endif
-}
-
-void lm_os_trace_prepare(void) {
-#ifdef DLFO_EH_SEGMENT_TYPE
-    lm_os_trace_by(dlsym(RTLD_DEFAULT, "_dl_find_object"));
-#endif
-}
-
-LM_NOINLINE size_t lm_os_trace(uintptr_t *frames, size_t most) {
+LM_NOINLINE size_t lm_os_trace(uintptr_t *frames, lm_site_t *sites, size_t most) {
     const uintptr_t *frame = (const uintptr_t *)__builtin_frame_address(0);
     lm_place_t place = {(uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),
                         frame[0], 0};
-    return walk(&place, frames, most);
+    return walk(&place, frames, sites, most);
 }
 
-size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most) {
+size_t lm_os_trace_from(const lm_place_t *place, lm_site_t *sites, size_t most) {
     if (most == 0) return 0;
     lm_place_t at = *place;
-    frames[0] = ++at.pc;
-    if (!up(&at, stack_end(at.sp))) return 1;
-    return 1 + walk(&at, frames + 1, most - 1);
-}
-
-const char *lm_os_module(uintptr_t address, uintptr_t *offset) {
-#ifdef DLFO_EH_SEGMENT_TYPE
-    struct dl_find_object object;
-    if (!find_object(address, &object)) return NULL;
-    const struct link_map *map = object.dlfo_link_map;
-    *offset = address - (map != NULL ? map->l_addr : 0);
-    if (map != NULL && map->l_name != NULL && *map->l_name != '\0') return map->l_name;
-    const char *program = lm_os_program();
-    return program != NULL ? program : "program";
-#else
-    (void)address, (void)offset;
-    return NULL;
-#endif
-}
-
-void lm_os_trace_name(lm_line_t *line, uintptr_t address) {
-    Dl_info info;
-    uintptr_t call = address - 1; /* and not what comes after it */
-    if (dladdr((void *)call, &info) == 0 || info.dli_fname == NULL) {
-        lm_line_add(line, "%p", (void *)address);
-        return;
-    }
-    if (info.dli_sname != NULL)
-        lm_line_add(line, "%s+0x%lx ", info.dli_sname, call - (uintptr_t)info.dli_saddr);
-    lm_line_add(line, "(%s+0x%lx)", info.dli_fname, call - (uintptr_t)info.dli_fbase);
+    lm_range_t range = lm_linux_module(at.pc++);
+    sites[0] = lm_linux_site(&range, at.pc);
+    if (!up(&at, stack_end(at.sp), range.number)) return 1;
+    return 1 + walk(&at, NULL, sites + 1, most - 1);
 }

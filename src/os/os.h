@@ -184,23 +184,29 @@ void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
 /* In the child of a fork. */
 void lm_os_judge_after_fork(void);
 
+/* A return address as a place in a module: the module's number in the upper 16 bits, and the offset from where the
+ * module is loaded. It stays true when the module is unloaded (linux_site.c). Number 0: an address in no known
+ * module. */
+typedef uint64_t lm_site_t;
+
 /* Before the first trace; may allocate. Without it a trace has one address. */
 void lm_os_trace_prepare(void);
 /* The same for who knows glibc's _dl_find_object: asks the dynamic linker for nothing. */
 void lm_os_trace_by(void *finder);
 
 /* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of loam's own shared
- * library are left out. Reads the program's call frame information, and remembers what it read: no lock, no
- * allocation, may be called in signal handlers. Ends where that information does. Returns how many. */
-size_t lm_os_trace(uintptr_t *frames, size_t most);
+ * library are left out. Either array may be NULL. Reads the program's call frame information, and remembers what it
+ * read: no lock, no allocation, may be called in signal handlers. Ends where that information does. Returns how
+ * many. */
+size_t lm_os_trace(uintptr_t *frames, lm_site_t *sites, size_t most);
 /* The same of a thread that was interrupted there: its place comes first, plus one, as if it were a return address too:
  * of each of them the byte before belongs to the instruction that is meant. */
-size_t lm_os_trace_from(const lm_place_t *place, uintptr_t *frames, size_t most);
-/* Adds what the call before a return address is called: "function+0x12 (file+0x1234)". Takes libc's locks: not for
- * handlers of signals. */
-void lm_os_trace_name(lm_line_t *line, uintptr_t address);
-/* The file that an address was loaded from and the address in that; NULL iff unknown. Takes no lock. */
-const char *lm_os_module(uintptr_t address, uintptr_t *offset);
+size_t lm_os_trace_from(const lm_place_t *place, lm_site_t *sites, size_t most);
+/* Adds what the call before a site is called: "function+0x12 (file+0x1234)". Of a module that is unloaded it reads the
+ * file, if that is still the same; else it adds the build ID. Takes libc's locks: not for handlers of signals. */
+void lm_os_site_name(lm_line_t *line, lm_site_t site);
+/* The same without the function: "file+0x1234". Takes no lock. */
+void lm_os_site_where(lm_line_t *line, lm_site_t site);
 
 /* ---- Waiting ---- */
 

@@ -1,0 +1,442 @@
+/* linux_site.c: return addresses as places in modules, which stay true when the module is unloaded.
+ *
+ *   address ── _dl_find_object ──> module in memory ── build ID and name ──> module's number
+ *                                        └── address - base ──> site [ number | offset ]
+ *   report:   site ──> name+0xoffset, and the function: of the module, if it is still loaded there;
+ *                      else of its file, if that has the same build ID
+ *
+ * A module is noted once, however often it is loaded and wherever. A module without a build ID is
+ * known by a sum over its headers and the table of its functions' beginnings. Names are copied.
+ * Nothing is removed: a process with more than LM_MODULES_MOST - 1 modules, or with names of more
+ * than NAMES_BYTES in all, has sites without a module from there on, and reports give their address
+ * alone.
+ *
+ * Noting takes no lock and allocates nothing: malloc calls it, and signal handlers, and a fork may
+ * come at any moment. A record is filled first and joins its list by one compare-and-swap. Two
+ * threads that note one module at the same moment agree on the first of their records.
+ *
+ * It needs _dl_find_object (glibc 2.35). Without it sites are addresses, and a report after dlclose
+ * may name the module that was loaded later.
+ *
+ * Invariant: a number that a site has belongs to a complete record.
+ */
+#define _GNU_SOURCE 1 /* struct dl_find_object */
+#include "os/linux_site.h"
+#include "os/linux.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum {
+    OFFSET_BITS = 48,
+    NAMES_BYTES = 64 * 1024,
+    LISTS = 256,
+    HEADERS_MOST = 64, /* program headers of a module */
+    PAGE = 4096,       /* the smallest: of a module's first one all can be read */
+    ID_BYTES = 32,
+    FUNCTIONS_MOST = 64, /* entries of a table of functions that count in a sum */
+};
+LM_STATIC_ASSERT(LM_MODULES_MOST <= 1 << (64 - OFFSET_BITS), "a number's bits");
+
+/* A build ID with zeroes behind it, or a sum. */
+typedef struct identity {
+    uint8_t bytes[ID_BYTES];
+    uint32_t length; /* of a build ID; 0: a sum */
+} identity_t;
+
+typedef struct module {
+    identity_t identity;
+    uint32_t next;    /* of its list */
+    const char *name; /* in names[] */
+} module_t;
+
+static module_t modules[LM_MODULES_MOST]; /* [0] is no module */
+static uint32_t modules_used = 1;         /* atomic */
+static uint32_t lists[LISTS];             /* atomic: first of each list; 0: none */
+static char names[NAMES_BYTES];
+static uint32_t names_used; /* atomic */
+
+/* ---- Reading a module, in memory or in its file ---- */
+
+/* read: bytes at an offset of the file, or at an address in the file's terms; false iff they are
+ * not there. */
+typedef struct image {
+    bool (*read)(const struct image *image, uint64_t at, void *to, size_t bytes);
+    uintptr_t base; /* read_memory's */
+    int file;       /* read_file's */
+} image_t;
+
+static bool read_file(const image_t *image, uint64_t at, void *to, size_t bytes) {
+    return lm_linux_call(SYS_pread64, image->file, (intptr_t)to, (intptr_t)bytes, (intptr_t)at,
+                         0) == (intptr_t)bytes;
+}
+
+static bool read_memory(const image_t *image, uint64_t at, void *to, size_t bytes) {
+    memcpy(to, (const char *)(image->base + (uintptr_t)at), bytes);
+    return true;
+}
+
+typedef struct headers {
+    ElfW(Ehdr) file;
+    ElfW(Phdr) program[HEADERS_MOST];
+} headers_t;
+
+static bool known_form(const ElfW(Ehdr) * header) {
+    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_phentsize == sizeof(ElfW(Phdr)) && header->e_phnum <= HEADERS_MOST &&
+           header->e_phoff >= sizeof *header &&
+           header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= PAGE;
+}
+
+/* Where a program header's content is: in memory at its address, and only if it is loaded. */
+static bool content_at(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
+                       const ElfW(Phdr) * of, uint64_t *at) {
+    *at = of->p_offset;
+    if (image->read == read_file) return true;
+    *at = of->p_vaddr;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        const ElfW(Phdr) *load = &program[i];
+        if (load->p_type == PT_LOAD && (load->p_flags & PF_R) != 0 &&
+            of->p_vaddr >= load->p_vaddr &&
+            of->p_vaddr - load->p_vaddr + of->p_filesz <= load->p_filesz)
+            return true;
+    }
+    return false;
+}
+
+static bool find_build_id(const image_t *image, uint64_t at, uint64_t bytes, identity_t *identity) {
+    ElfW(Nhdr) note;
+    char owner[4];
+    while (bytes >= sizeof note + sizeof owner && image->read(image, at, &note, sizeof note)) {
+        uint64_t name = lm_align_up(note.n_namesz, 4), content = lm_align_up(note.n_descsz, 4);
+        if (sizeof note + name + content > bytes) return false;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof owner &&
+            image->read(image, at + sizeof note, owner, sizeof owner) &&
+            memcmp(owner, "GNU", sizeof owner) == 0 && note.n_descsz > 0) {
+            identity->length = note.n_descsz < ID_BYTES ? note.n_descsz : ID_BYTES;
+            return image->read(image, at + sizeof note + name, identity->bytes, identity->length);
+        }
+        at += sizeof note + name + content;
+        bytes -= sizeof note + name + content;
+    }
+    return false;
+}
+
+/* FNV-1a. */
+static uint64_t sum(uint64_t value, const void *text, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        value = (value ^ ((const uint8_t *)text)[i]) * 0x100000001b3u;
+    return value;
+}
+
+/* Over the headers, and over the beginning of .eh_frame_hdr: the functions' first addresses. */
+static void sum_up(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
+                   identity_t *identity) {
+    uint64_t value = sum(0xcbf29ce484222325u, header, sizeof *header), at;
+    value = sum(value, program, header->e_phnum * sizeof *program);
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        uint32_t table[3 + 2 * FUNCTIONS_MOST];
+        size_t bytes = program[i].p_filesz < sizeof table ? program[i].p_filesz : sizeof table;
+        if (program[i].p_type == PT_GNU_EH_FRAME &&
+            content_at(image, header, program, &program[i], &at) &&
+            image->read(image, at, table, bytes))
+            value = sum(value, table, bytes);
+    }
+    memcpy(identity->bytes, &value, sizeof value);
+}
+
+/* false iff the headers are of no form that is known. `program` has room for HEADERS_MOST. */
+static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
+                     identity_t *identity) {
+    uint64_t at;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        if (program[i].p_type == PT_NOTE && content_at(image, header, program, &program[i], &at) &&
+            find_build_id(image, at, program[i].p_filesz, identity))
+            return true;
+    }
+    *identity = (identity_t){{0}, 0};
+    sum_up(image, header, program, identity);
+    return true;
+}
+
+/* ---- Records ---- */
+
+static bool is_module(const module_t *module, const identity_t *identity, const char *name) {
+    return memcmp(&module->identity, identity, sizeof *identity) == 0 &&
+           strcmp(module->name, name) == 0;
+}
+
+/* Looks through a list up to `end`, exclusively. Returns 0 iff the module is not there. */
+static uint32_t look(uint32_t first, uint32_t end, const identity_t *identity, const char *name) {
+    for (uint32_t i = first; i != end && i != 0; i = modules[i].next) {
+        if (is_module(&modules[i], identity, name)) return i;
+    }
+    return 0;
+}
+
+/* Takes some of `room`; false iff there is not so much. */
+static bool take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *at) {
+    *at = lm_load_relaxed(used); /* relaxed: a count; what is there is published by the list */
+    do {
+        if (bytes > room - *at) return false;
+    } while (!lm_cas_weak_relaxed(used, at, *at + bytes));
+    return true;
+}
+
+/* Its number, 0 iff there is no room. */
+static LM_COLD uint32_t add(uint32_t *list, uint32_t first, const identity_t *identity,
+                            const char *name) {
+    uint32_t number, at;
+    size_t bytes = strlen(name) + 1;
+    if (bytes > PAGE || !take(&modules_used, 1, LM_MODULES_MOST, &number)) return 0;
+    if (!take(&names_used, (uint32_t)bytes, NAMES_BYTES, &at)) return 0;
+    memcpy(names + at, name, bytes);
+    modules[number] = (module_t){*identity, first, names + at};
+    /* Release: the record is complete. Acquire: another thread's is. */
+    for (uint32_t seen = first; !lm_cas_weak_acq_rel(list, &seen, number);) {
+        uint32_t other = look(seen, modules[number].next, identity, name);
+        if (other != 0) return other;
+        modules[number].next = seen;
+    }
+    return number;
+}
+
+static const char *program_name(void) {
+    const char *program = lm_os_program();
+    return program != NULL ? program : "program";
+}
+
+#ifdef DLFO_EH_SEGMENT_TYPE
+
+/* Asked for by name: a library that names it needs glibc 2.35, even weakly. */
+static int (*found)(void *address, struct dl_find_object *result); /* atomic: once, by any thread */
+
+bool lm_linux_find_object(uintptr_t address, struct dl_find_object *object) {
+    int (*find)(void *, struct dl_find_object *) = lm_load_relaxed(&found);
+    return find != NULL && find((void *)address, object) == 0;
+}
+
+static const char *object_name(const struct dl_find_object *object) {
+    const char *name = object->dlfo_link_map->l_name;
+    return name != NULL && *name != '\0' ? name : program_name();
+}
+
+/* Reads memory of the module: see lm_linux_module. */
+static LM_READS_ANYTHING bool identify_object(const struct dl_find_object *object,
+                                              identity_t *identity) {
+    const image_t image = {.read = read_memory, .base = object->dlfo_link_map->l_addr};
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)object->dlfo_map_start;
+    *identity = (identity_t){{0}, 0};
+    if (!known_form(header)) return false;
+    const char *program = (const char *)header + header->e_phoff;
+    return identify(&image, header, (const ElfW(Phdr) *)(const void *)program, identity);
+}
+
+lm_range_t lm_linux_module(uintptr_t address) {
+    struct dl_find_object object;
+    identity_t identity;
+    lm_range_t range = {address, address + 1, 0, 0};
+    if (!lm_linux_find_object(address, &object) || object.dlfo_link_map == NULL) return range;
+    range.from = (uintptr_t)object.dlfo_map_start;
+    range.to = (uintptr_t)object.dlfo_map_end;
+    if (!identify_object(&object, &identity)) return range;
+    const char *name = object_name(&object);
+    uint32_t *list = &lists[(identity.bytes[0] ^ identity.bytes[5]) % LISTS];
+    uint32_t first = lm_load_acquire(list); /* acquire: the records are complete */
+    range.base = object.dlfo_link_map->l_addr;
+    range.number = look(first, 0, &identity, name);
+    if (range.number == 0) range.number = add(list, first, &identity, name);
+    return range;
+}
+
+#else
+
+lm_range_t lm_linux_module(uintptr_t address) { return (lm_range_t){address, address + 1, 0, 0}; }
+
+#endif
+
+void lm_os_trace_by(void *finder) {
+#ifdef DLFO_EH_SEGMENT_TYPE
+    int (*find)(void *, struct dl_find_object *);
+    memcpy(&find, &finder, sizeof find); /* C has no cast for it */
+    lm_store_relaxed(&found, find);
+#else
+    (void)finder;
+#endif
+}
+
+void lm_os_trace_prepare(void) {
+#ifdef DLFO_EH_SEGMENT_TYPE
+    lm_os_trace_by(dlsym(RTLD_DEFAULT, "_dl_find_object"));
+#endif
+}
+
+/* ---- Names ---- */
+
+static uint32_t number_of(lm_site_t site) { return (uint32_t)(site >> OFFSET_BITS); }
+
+/* Of the call before the return address. */
+static uintptr_t offset_of(lm_site_t site) {
+    return (uintptr_t)(site & (((lm_site_t)1 << OFFSET_BITS) - 1)) - 1;
+}
+
+lm_site_t lm_linux_site(const lm_range_t *range, uintptr_t address) {
+    if (range->number == 0 || range->number >= LM_MODULES_MOST) return address;
+    return (lm_site_t)range->number << OFFSET_BITS | (address - range->base);
+}
+
+void lm_os_site_where(lm_line_t *line, lm_site_t site) {
+    if (number_of(site) != 0)
+        lm_line_add(line, "%s+0x%lx", modules[number_of(site)].name, offset_of(site));
+    else
+        lm_line_add(line, "%p", (void *)offset_of(site));
+}
+
+enum { NAME_MOST = 256, AT_ONCE = 32 };
+
+/* The exported function of a file that an address lies in, as dladdr chooses it. false iff there is
+ * none. */
+static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
+                        const ElfW(Shdr) * strings, uint64_t address, char *name, uint64_t *value) {
+    ElfW(Sym) some[AT_ONCE];
+    ElfW(Word) best = 0;
+    *value = 0;
+    for (uint64_t at = 0; at + sizeof *some <= symbols->sh_size;) {
+        uint64_t left = symbols->sh_size - at;
+        size_t bytes = left < sizeof some ? (size_t)(left - left % sizeof *some) : sizeof some;
+        if (!image->read(image, symbols->sh_offset + at, some, bytes)) return false;
+        for (size_t i = 0; i < bytes / sizeof *some; i++) {
+            const ElfW(Sym) *symbol = &some[i];
+            unsigned type = symbol->st_info & 0xf;
+            if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0 || type == STT_TLS) continue;
+            if (address - symbol->st_value >= (symbol->st_size != 0 ? symbol->st_size : 1))
+                continue;
+            if (best != 0 && symbol->st_value <= *value) continue;
+            best = symbol->st_name;
+            *value = symbol->st_value;
+        }
+        at += bytes;
+    }
+    if (best == 0 || best >= strings->sh_size) return false;
+    uint64_t left = strings->sh_size - best;
+    size_t bytes = left < NAME_MOST ? (size_t)left : NAME_MOST;
+    if (!image->read(image, strings->sh_offset + best, name, bytes)) return false;
+    name[bytes - 1] = '\0';
+    return true;
+}
+
+/* Adds "function+0x12 ". false iff the file is not the module's. */
+static bool add_from_file(lm_line_t *line, const image_t *image, const module_t *module,
+                          uintptr_t offset) {
+    headers_t headers;
+    identity_t identity = {{0}, 0};
+    ElfW(Shdr) section, strings;
+    char name[NAME_MOST];
+    uint64_t value;
+    const ElfW(Ehdr) *header = &headers.file;
+    if (!image->read(image, 0, &headers.file, sizeof headers.file) || !known_form(header) ||
+        !image->read(image, header->e_phoff, headers.program,
+                     header->e_phnum * sizeof *headers.program) ||
+        !identify(image, header, headers.program, &identity) ||
+        memcmp(&identity, &module->identity, sizeof identity) != 0)
+        return false;
+    if (header->e_shentsize != sizeof section) return true;
+    for (unsigned i = 0; i < header->e_shnum; i++) {
+        if (!image->read(image, header->e_shoff + i * sizeof section, &section, sizeof section))
+            break;
+        if (section.sh_type != SHT_DYNSYM || section.sh_link >= header->e_shnum) continue;
+        uint64_t at = header->e_shoff + section.sh_link * sizeof section;
+        if (image->read(image, at, &strings, sizeof strings) &&
+            find_symbol(image, &section, &strings, offset, name, &value))
+            lm_line_add(line, "%s+0x%lx ", name, offset - (uintptr_t)value);
+        break;
+    }
+    return true;
+}
+
+/* Of a module that is no longer loaded. */
+static void add_unloaded(lm_line_t *line, const module_t *module, uintptr_t offset) {
+    bool same = false;
+    if (!lm_os_filtered()) { /* a sandbox may kill for it */
+        intptr_t file = lm_linux_call(SYS_openat, AT_FDCWD, (intptr_t)module->name,
+                                      O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0);
+        const image_t image = {.read = read_file, .file = (int)file};
+        same = !lm_linux_failed(file) && add_from_file(line, &image, module, offset);
+        if (!lm_linux_failed(file)) (void)lm_linux_call1(SYS_close, file);
+    }
+    lm_line_add(line, "(%s+0x%lx", module->name, offset);
+    if (!same && module->identity.length != 0) {
+        lm_line_add(line, ", build ID ");
+        for (uint32_t i = 0; i < module->identity.length; i++)
+            lm_line_add(line, "%02x", module->identity.bytes[i]);
+    }
+    lm_line_add(line, ")");
+}
+
+static void add_loaded(lm_line_t *line, uintptr_t call, const char *module, uintptr_t offset) {
+    Dl_info info;
+    if (dladdr((void *)call, &info) == 0 || info.dli_fname == NULL) {
+        lm_line_add(line, "%p", (void *)call);
+        return;
+    }
+    if (info.dli_sname != NULL)
+        lm_line_add(line, "%s+0x%lx ", info.dli_sname, call - (uintptr_t)info.dli_saddr);
+    if (module == NULL) {
+        module = info.dli_fname;
+        offset = call - (uintptr_t)info.dli_fbase;
+    }
+    lm_line_add(line, "(%s+0x%lx)", module, offset);
+}
+
+static bool finds_modules(void) {
+#ifdef DLFO_EH_SEGMENT_TYPE
+    return lm_load_relaxed(&found) != NULL;
+#else
+    return false;
+#endif
+}
+
+typedef struct search {
+    const module_t *module;
+    uintptr_t base; /* found */
+} search_t;
+
+/* The dynamic linker unloads nothing meanwhile. */
+static LM_READS_ANYTHING int is_same(struct dl_phdr_info *info, size_t bytes, void *data) {
+    search_t *search = (search_t *)data;
+    const image_t image = {.read = read_memory, .base = info->dlpi_addr};
+    const char *name = info->dlpi_name;
+    identity_t identity = {{0}, 0};
+    unsigned i = 0;
+    (void)bytes;
+    if (name == NULL || *name == '\0') name = program_name();
+    if (strcmp(name, search->module->name) != 0) return 0;
+    while (i < info->dlpi_phnum && info->dlpi_phdr[i].p_type != PT_LOAD) i++;
+    if (i == info->dlpi_phnum) return 0;
+    uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)lm_align_down(start, PAGE);
+    if (!known_form(header) || !identify(&image, header, info->dlpi_phdr, &identity)) return 0;
+    if (!is_module(search->module, &identity, name)) return 0;
+    search->base = info->dlpi_addr;
+    return 1;
+}
+
+void lm_os_site_name(lm_line_t *line, lm_site_t site) {
+    uint32_t number = number_of(site);
+    uintptr_t offset = offset_of(site);
+    if (number == 0 && finds_modules()) {
+        lm_os_site_where(line, site); /* code made at run time, or too many modules */
+        return;
+    }
+    if (number == 0) {
+        add_loaded(line, offset, NULL, 0);
+        return;
+    }
+    search_t search = {.module = &modules[number]};
+    if (dl_iterate_phdr(is_same, &search) != 0)
+        add_loaded(line, search.base + offset, modules[number].name, offset);
+    else
+        add_unloaded(line, &modules[number], offset);
+}
