@@ -140,7 +140,10 @@ static entry_t *spare(const void *p) {
 /* Options are read by a constructor. Constructors of other libraries may come before it, and call malloc. */
 static LM_COLD bool settle(void) {
     unsigned depth;
-    if (!lm_sites_expected(&depth)) return false;
+    inside = true; /* a preloaded tool's strncmp may allocate */
+    bool known = lm_sites_expected(&depth);
+    inside = false;
+    if (!known) return false;
     if (depth != 0)
         lm_sites_record(depth);
     else

@@ -36,6 +36,9 @@ enum {
     HEADERS_MOST = 64, /* program headers of a module */
     PAGE = 4096,       /* the smallest: of a module's first one all can be read */
     ID_BYTES = 32,
+    NAME_MOST = 4096,    /* bytes of a module's name */
+    FUNCTION_MOST = 256, /* bytes of a function's name that are read */
+    AT_ONCE = 32,        /* symbols that are read at once */
     FUNCTIONS_MOST = 64, /* entries of a table of functions that count in a sum */
 };
 LM_STATIC_ASSERT(LM_MODULES_MOST <= 1 << (64 - OFFSET_BITS), "a number's bits");
@@ -163,9 +166,22 @@ static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW
 
 /* ---- Records ---- */
 
+/* Not libc's: a preloaded tool may have its own, and allocate there. */
+static bool same_text(const char *a, const char *b) {
+    while (*a != '\0' && *a == *b) a++, b++;
+    return *a == *b;
+}
+
+/* With its end; NAME_MOST if it is longer. */
+static size_t bytes_of(const char *name) {
+    size_t bytes = 1;
+    while (bytes < NAME_MOST && name[bytes - 1] != '\0') bytes++;
+    return bytes;
+}
+
 static bool is_module(const module_t *module, const identity_t *identity, const char *name) {
     return memcmp(&module->identity, identity, sizeof *identity) == 0 &&
-           strcmp(module->name, name) == 0;
+           same_text(module->name, name);
 }
 
 /* Looks through a list up to `end`, exclusively. Returns 0 iff the module is not there. */
@@ -189,8 +205,8 @@ static bool take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *at) {
 static LM_COLD uint32_t add(uint32_t *list, uint32_t first, const identity_t *identity,
                             const char *name) {
     uint32_t number, at;
-    size_t bytes = strlen(name) + 1;
-    if (bytes > PAGE || !take(&modules_used, 1, LM_MODULES_MOST, &number)) return 0;
+    size_t bytes = bytes_of(name);
+    if (bytes == NAME_MOST || !take(&modules_used, 1, LM_MODULES_MOST, &number)) return 0;
     if (!take(&names_used, (uint32_t)bytes, NAMES_BYTES, &at)) return 0;
     memcpy(names + at, name, bytes);
     modules[number] = (module_t){*identity, first, names + at};
@@ -294,8 +310,6 @@ void lm_os_site_where(lm_line_t *line, lm_site_t site) {
         lm_line_add(line, "%p", (void *)offset_of(site));
 }
 
-enum { NAME_MOST = 256, AT_ONCE = 32 };
-
 /* The exported function of a file that an address lies in, as dladdr chooses it. false iff there is
  * none. */
 static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
@@ -321,7 +335,7 @@ static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
     }
     if (best == 0 || best >= strings->sh_size) return false;
     uint64_t left = strings->sh_size - best;
-    size_t bytes = left < NAME_MOST ? (size_t)left : NAME_MOST;
+    size_t bytes = left < FUNCTION_MOST ? (size_t)left : FUNCTION_MOST;
     if (!image->read(image, strings->sh_offset + best, name, bytes)) return false;
     name[bytes - 1] = '\0';
     return true;
@@ -333,7 +347,7 @@ static bool add_from_file(lm_line_t *line, const image_t *image, const module_t 
     headers_t headers;
     identity_t identity = {{0}, 0};
     ElfW(Shdr) section, strings;
-    char name[NAME_MOST];
+    char name[FUNCTION_MOST];
     uint64_t value;
     const ElfW(Ehdr) *header = &headers.file;
     if (!image->read(image, 0, &headers.file, sizeof headers.file) || !known_form(header) ||
@@ -412,7 +426,7 @@ static LM_READS_ANYTHING int is_same(struct dl_phdr_info *info, size_t bytes, vo
     unsigned i = 0;
     (void)bytes;
     if (name == NULL || *name == '\0') name = program_name();
-    if (strcmp(name, search->module->name) != 0) return 0;
+    if (!same_text(name, search->module->name)) return 0;
     while (i < info->dlpi_phnum && info->dlpi_phdr[i].p_type != PT_LOAD) i++;
     if (i == info->dlpi_phnum) return 0;
     uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
