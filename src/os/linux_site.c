@@ -33,13 +33,14 @@ enum {
     OFFSET_BITS = 48,
     NAMES_BYTES = 64 * 1024,
     LISTS = 256,
+    HINTS = 256,
     HEADERS_MOST = 64, /* program headers of a module */
     PAGE = 4096,       /* the smallest: of a module's first one all can be read */
     ID_BYTES = 32,
     NAME_MOST = 4096,    /* bytes of a module's name */
     FUNCTION_MOST = 256, /* bytes of a function's name that are read */
     AT_ONCE = 32,        /* symbols that are read at once */
-    FUNCTIONS_MOST = 64, /* entries of a table of functions that count in a sum */
+    FUNCTIONS_MOST = 16, /* entries of a table of functions that count in a sum */
 };
 LM_STATIC_ASSERT(LM_MODULES_MOST <= 1 << (64 - OFFSET_BITS), "a number's bits");
 
@@ -47,6 +48,7 @@ LM_STATIC_ASSERT(LM_MODULES_MOST <= 1 << (64 - OFFSET_BITS), "a number's bits");
 typedef struct identity {
     uint8_t bytes[ID_BYTES];
     uint32_t length; /* of a build ID; 0: a sum */
+    uint64_t at;     /* of a build ID: where it is in the image. No part of what is compared */
 } identity_t;
 
 typedef struct module {
@@ -60,6 +62,13 @@ static uint32_t modules_used = 1;         /* atomic */
 static uint32_t lists[LISTS];             /* atomic: first of each list; 0: none */
 static char names[NAMES_BYTES];
 static uint32_t names_used; /* atomic */
+
+/* Which module was at an address last, and where in its first page its build ID stands: a hint that
+ * is held against the bytes there. Both atomic; the key is xored with the value, so that a
+ * half-written pair is no hint. */
+static struct {
+    uint64_t key, value; /* value: number << 32 | offset */
+} hints[HINTS];
 
 /* ---- Reading a module, in memory or in its file ---- */
 
@@ -119,7 +128,8 @@ static bool find_build_id(const image_t *image, uint64_t at, uint64_t bytes, ide
             image->read(image, at + sizeof note, owner, sizeof owner) &&
             memcmp(owner, "GNU", sizeof owner) == 0 && note.n_descsz > 0) {
             identity->length = note.n_descsz < ID_BYTES ? note.n_descsz : ID_BYTES;
-            return image->read(image, at + sizeof note + name, identity->bytes, identity->length);
+            identity->at = at + sizeof note + name;
+            return image->read(image, identity->at, identity->bytes, identity->length);
         }
         at += sizeof note + name + content;
         bytes -= sizeof note + name + content;
@@ -127,10 +137,14 @@ static bool find_build_id(const image_t *image, uint64_t at, uint64_t bytes, ide
     return false;
 }
 
-/* FNV-1a. */
+/* As FNV-1a, in words: `bytes` is a multiple of 4. */
 static uint64_t sum(uint64_t value, const void *text, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        value = (value ^ ((const uint8_t *)text)[i]) * 0x100000001b3u;
+    uint32_t word;
+    for (size_t i = 0; i + sizeof word <= bytes; i += sizeof word) {
+        memcpy(&word, (const char *)text + i, sizeof word);
+        value = (value ^ word) * 0x9e3779b97f4a7c15u;
+        value ^= value >> 32;
+    }
     return value;
 }
 
@@ -159,7 +173,7 @@ static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW
             find_build_id(image, at, program[i].p_filesz, identity))
             return true;
     }
-    *identity = (identity_t){{0}, 0};
+    *identity = (identity_t){.length = 0};
     sum_up(image, header, program, identity);
     return true;
 }
@@ -179,9 +193,12 @@ static size_t bytes_of(const char *name) {
     return bytes;
 }
 
+static bool same_identity(const identity_t *a, const identity_t *b) {
+    return a->length == b->length && memcmp(a->bytes, b->bytes, ID_BYTES) == 0;
+}
+
 static bool is_module(const module_t *module, const identity_t *identity, const char *name) {
-    return memcmp(&module->identity, identity, sizeof *identity) == 0 &&
-           same_text(module->name, name);
+    return same_identity(&module->identity, identity) && same_text(module->name, name);
 }
 
 /* Looks through a list up to `end`, exclusively. Returns 0 iff the module is not there. */
@@ -244,10 +261,32 @@ static LM_READS_ANYTHING bool identify_object(const struct dl_find_object *objec
                                               identity_t *identity) {
     const image_t image = {.read = read_memory, .base = object->dlfo_link_map->l_addr};
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)object->dlfo_map_start;
-    *identity = (identity_t){{0}, 0};
+    *identity = (identity_t){.length = 0};
     if (!known_form(header)) return false;
     const char *program = (const char *)header + header->e_phoff;
     return identify(&image, header, (const ElfW(Phdr) *)(const void *)program, identity);
+}
+
+/* The module whose build ID is known to stand there, 0 iff it is another one's. */
+static LM_READS_ANYTHING uint32_t hinted(uintptr_t start, const char *name) {
+    size_t i = (start >> 12) % HINTS;
+    /* Relaxed: only a pair that belongs together is taken for one. Acquire: the record is complete. */
+    uint64_t value = lm_load_relaxed(&hints[i].value), key = lm_load_acquire(&hints[i].key);
+    if ((key ^ value) != start) return 0;
+    const module_t *module = &modules[value >> 32];
+    const char *id = (const char *)start + (uint32_t)value;
+    bool is = memcmp(id, module->identity.bytes, module->identity.length) == 0 &&
+              same_text(name, module->name);
+    return is ? (uint32_t)(value >> 32) : 0;
+}
+
+static void hint(uintptr_t start, uint32_t number, const identity_t *identity, uintptr_t base) {
+    uintptr_t offset = base + identity->at - start;
+    size_t i = (start >> 12) % HINTS;
+    if (number == 0 || identity->length == 0 || offset > PAGE - ID_BYTES) return;
+    uint64_t value = (uint64_t)number << 32 | offset;
+    lm_store_relaxed(&hints[i].value, value);
+    lm_store_release(&hints[i].key, start ^ value); /* release: the record is complete */
 }
 
 lm_range_t lm_linux_module(uintptr_t address) {
@@ -257,13 +296,15 @@ lm_range_t lm_linux_module(uintptr_t address) {
     if (!lm_linux_find_object(address, &object) || object.dlfo_link_map == NULL) return range;
     range.from = (uintptr_t)object.dlfo_map_start;
     range.to = (uintptr_t)object.dlfo_map_end;
-    if (!identify_object(&object, &identity)) return range;
+    range.base = object.dlfo_link_map->l_addr;
     const char *name = object_name(&object);
+    range.number = hinted(range.from, name);
+    if (range.number != 0 || !identify_object(&object, &identity)) return range;
     uint32_t *list = &lists[(identity.bytes[0] ^ identity.bytes[5]) % LISTS];
     uint32_t first = lm_load_acquire(list); /* acquire: the records are complete */
-    range.base = object.dlfo_link_map->l_addr;
     range.number = look(first, 0, &identity, name);
     if (range.number == 0) range.number = add(list, first, &identity, name);
+    hint(range.from, range.number, &identity, range.base);
     return range;
 }
 
@@ -345,7 +386,7 @@ static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
 static bool add_from_file(lm_line_t *line, const image_t *image, const module_t *module,
                           uintptr_t offset) {
     headers_t headers;
-    identity_t identity = {{0}, 0};
+    identity_t identity = {.length = 0};
     ElfW(Shdr) section, strings;
     char name[FUNCTION_MOST];
     uint64_t value;
@@ -354,7 +395,7 @@ static bool add_from_file(lm_line_t *line, const image_t *image, const module_t 
         !image->read(image, header->e_phoff, headers.program,
                      header->e_phnum * sizeof *headers.program) ||
         !identify(image, header, headers.program, &identity) ||
-        memcmp(&identity, &module->identity, sizeof identity) != 0)
+        !same_identity(&identity, &module->identity))
         return false;
     if (header->e_shentsize != sizeof section) return true;
     for (unsigned i = 0; i < header->e_shnum; i++) {
@@ -422,7 +463,7 @@ static LM_READS_ANYTHING int is_same(struct dl_phdr_info *info, size_t bytes, vo
     search_t *search = (search_t *)data;
     const image_t image = {.read = read_memory, .base = info->dlpi_addr};
     const char *name = info->dlpi_name;
-    identity_t identity = {{0}, 0};
+    identity_t identity = {.length = 0};
     unsigned i = 0;
     (void)bytes;
     if (name == NULL || *name == '\0') name = program_name();

@@ -334,8 +334,9 @@ static LM_COLD row_t read_row(uintptr_t to) {
 }
 
 /* Of a return address: the call is before it. A module that was loaded where another one was has
- * rows of its own: its number is part of the key. */
+ * rows of its own: its number is part of the key. Rows of unknown modules are not kept. */
 static row_t row_for(uintptr_t pc, uint32_t module) {
+    if (LM_UNLIKELY(module == 0)) return read_row(pc - 1);
     uint64_t wanted = pc ^ (uint64_t)module << 48;
     size_t i = (pc * 0x9e3779b97f4a7c15u) >> 52;
     LM_STATIC_ASSERT(TABLE == 1 << 12, "the index's bits");
