@@ -24,18 +24,22 @@ call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
     return lm_syscall(n, a, b, c, d, e, 0);
 }
 
-static bool is_limited(int resource) {
+/* Lowers *least to the limit, if there is one. */
+static bool is_limited(int resource, size_t *least) {
     struct {
         uint64_t now, most;
     } limit = {UINT64_MAX, UINT64_MAX}; /* as the kernel has it on every processor */
     intptr_t got = call(SYS_prlimit64, 0, resource, 0, (intptr_t)&limit, 0);
-    return got == 0 && limit.now != UINT64_MAX;
+    if (got != 0 || limit.now == UINT64_MAX) return false;
+    if (limit.now < *least) *least = (size_t)limit.now;
+    return true;
 }
 
-unsigned lm_os_limits(void) {
+unsigned lm_os_limits(size_t *least) {
+    *least = SIZE_MAX;
     if (lm_os_filtered()) return 0; /* the filter may kill for the question */
-    return (is_limited(RLIMIT_AS) ? LM_OS_ADDRESSES_LIMITED : 0) |
-           (is_limited(RLIMIT_DATA) ? LM_OS_DATA_LIMITED : 0);
+    return (is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
+           (is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
 }
 
 bool lm_os_promises(size_t bytes) {

@@ -92,9 +92,10 @@ unsigned lm_os_processors(void);
  * false iff the system refused; nothing has changed then. */
 bool lm_os_release(void *at, size_t bytes, bool reserved);
 
-/* Returns which of the process's limits are set, as bits: RLIMIT_AS, RLIMIT_DATA. */
+/* Returns which of the process's limits are set, as bits: RLIMIT_AS, RLIMIT_DATA. *least: the lower
+ * of them in bytes, SIZE_MAX where neither is set. */
 enum { LM_OS_ADDRESSES_LIMITED = 1, LM_OS_DATA_LIMITED = 2 };
-unsigned lm_os_limits(void);
+unsigned lm_os_limits(size_t *least);
 
 /* Returns whether the system would promise so many more bytes, by its own policy of overcommitment. Makes two system
  * calls. */

@@ -44,12 +44,10 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
 
 static void account(lm_kind_t kind, size_t slices, bool add) {
     size_t *count = kind != LM_KIND_CLEAN ? &lm_space.dirty_slices : &lm_space.clean_slices;
-#if LM_SECURE
     if (kind == LM_KIND_GONE) {
         count = &lm_space.gone_slices;
         lm_space.gone_spans += add ? 1 : (size_t)-1;
     }
-#endif
     /* Relaxed: purge.c looks without the lock, to guess. */
     lm_store_relaxed(count, add ? *count + slices : *count - slices);
 }
@@ -146,11 +144,9 @@ static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
     return LM_CONTAINER(lm_space.bins[which][lm_lowest_bit(larger)].first, lm_page_t, link);
 }
 
-#if LM_SECURE
 lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices) {
     return find(LM_KIND_GONE, group, slices);
 }
-#endif
 
 /* ---- Cutting ---- */
 
@@ -175,9 +171,7 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
 
 lm_page_t *lm_space_clean(size_t slices) {
     lm_page_t *span = find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
-#if LM_SECURE
     if (span == NULL) span = lm_gone_open(LM_GROUP_LARGE, slices);
-#endif
     return span == NULL && lm_space_grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
                                                  : span;
 }
@@ -256,13 +250,14 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     size_t unused = lm_space.dirty_slices + lm_space.clean_slices;
     if (lm_space_busy() == 0 && unused < wanted && !lm_space_could_grow(wanted - unused))
         return NULL;
+    lm_gone_refused();
     while (lm_purge_one(0) > 0) {}
     lm_space_rest();
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
     if (span != NULL || !lm_limit_admits(slices, spared)) return span;
     span = clean(group, wanted);
-#if LM_SECURE
     if (span == NULL && lm_gone_all(1)) span = clean(group, wanted);
+#if LM_SECURE
     if (span == NULL && lm_group_forget()) span = clean(group, wanted);
 #endif
     return span;

@@ -1,43 +1,66 @@
-/* gone.c: free spans whose addresses the system has back, in the secure build.
+/* gone.c: free spans whose addresses the system has back, and what changes near a limit of the
+ * program's.
  *
  *   clean span ── lm_os_release ──> gone: labelled and in bins as before, but not mapped
  *   gone       ── lm_os_commit  ──> clean, in front of the rest that stays gone
  *              └─ another mapping lies there ──> out of use for ever, as what the arena has stepped over
  *
- * Groups keep their addresses (group.c), so that clean memory of one size serves no other size. Where the program's
- * addresses or its private memory are limited (RLIMIT_AS, RLIMIT_DATA), that memory counts against the limit although
- * it holds nothing: the program runs out of memory that it has freed. There a purged span of 1 MiB or more goes. Where
- * the system refuses memory, all clean spans go, the longest first. A span that is gone still belongs to its group:
+ * A page in use keeps all that lies below it in the arena. In secure builds, groups keep their
+ * addresses as well (group.c), so that clean memory of one size serves no other size. Where the
+ * program's addresses or its private memory are limited (RLIMIT_AS, RLIMIT_DATA), clean memory
+ * counts against the limit although it holds nothing: the program cannot map a file or start a
+ * thread in what it has freed. There a purged span of 1 MiB or more goes. Where the system refuses
+ * memory, all clean spans go, the longest first. A span that is gone still belongs to its group:
  * other groups take new addresses at the arena's end, which cost nothing more.
  *
- * A large object's guard is no private memory that may be written. Under RLIMIT_DATA others may have taken its share by
- * the time that the object is freed, and the system then refuses to make the guard accessible. Such a span is given
- * back here as a whole.
+ * A limit is near where loam has half of it, or has been refused memory. Then the worker would
+ * come too late: a program that frees what it has may start a thread at once, and no call tells
+ * loam that this failed. So the thread that frees gives memory back itself (lm_purge_inline), and
+ * the arena maps no more than it needs. A refusal counts until loam has a quarter of the addresses
+ * that it had then.
  *
- * Each gap takes an entry in the system's map, of which a process has 65,530: at most SPANS_MOST spans are gone.
- * It cannot give back what a page in use keeps, and does nothing where a sandbox forbids munmap.
+ * A large object's guard (secure builds) is no private memory that may be written. Under
+ * RLIMIT_DATA others may have taken its share by the time that the object is freed, and the system
+ * then refuses to make the guard accessible. Such a span is given back here as a whole.
+ *
+ * Each gap takes an entry in the system's map, of which a process has 65,530: at most SPANS_MOST
+ * spans are gone. It cannot give back what a page in use keeps, and does nothing where a sandbox
+ * forbids munmap.
  * Invariant (lm_span_check): spans of kind GONE tile the arena as others do; neighbours of one group are merged;
  * gone_slices counts them. A span is labelled GONE before it is unmapped: so a copy of the process (repair.c) never
  * takes memory for clean that is not there.
  */
 #include "span/room.h"
 
-#if LM_SECURE
-
 enum {
     SPANS_MOST = 8192,
     OPEN_LEAST = 16, /* slices made accessible at once, where the system gives them: 1 MiB */
     OPEN_PART = 16,  /* or that part of the arena, if it is more, */
     OPEN_MOST = 512, /* but no more than so many: 32 MiB */
+    NEAR_PART = 2,   /* part of a limit from which it is near, */
+    CALM_PART = 4,   /* and, after a refusal, part of the addresses that loam had then */
+    /* Slices of the arena below which no thread looks at limits by itself: 16 MiB. Secure builds
+     * put no random distances between objects where addresses are limited, and look at once. */
+    LOOK_LEAST = LM_SECURE ? 0 : 256,
 };
 
-/* Under the arena's lock: the limits as they were seen last, and the arena's length at which growth looks again. */
+bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden); }
+
+/* Under the arena's lock: the limits as they were seen last; the arena's length at which growth
+ * looks again; the number of mapped slices above which a refusal counts, 0 where none does. */
 static unsigned limits;
-static size_t look_at;
+static size_t look_at = LOOK_LEAST, refused_at;
+
+static size_t mapped(void) { return lm_arena.slices - lm_space.gone_slices; }
 
 /* A filter of system calls may forbid the question. */
 static void look_at_limits(void) {
-    if (lm_span_at_large() && !lm_os_filtered()) limits = lm_os_limits();
+    size_t least;
+    if (!lm_span_at_large() || lm_os_filtered()) return;
+    limits = lm_os_limits(&least);
+    if (mapped() <= refused_at) refused_at = 0;
+    size_t near_at = limits == 0 ? 0 : (least / NEAR_PART >> LM_SLICE_SHIFT) + 1;
+    lm_space.near_at = refused_at != 0 && refused_at < near_at ? refused_at : near_at;
 }
 
 /* The worker looks each time. Other threads rely on what was seen last: they may have a filter that nobody announced,
@@ -48,12 +71,16 @@ static bool is_limited(void) {
 }
 
 void lm_gone_look_at_limits(void) {
-    if (lm_load_relaxed(&lm_space.scarce)) return; /* relaxed: a hint */
-    if (lm_arena.slices >= look_at) {
-        look_at_limits();
-        look_at = 2 * lm_arena.slices;
-    }
+    if (lm_arena.slices < look_at) return;
+    look_at_limits();
+    look_at = 2 * lm_arena.slices;
+    /* Relaxed: a hint. */
     if ((limits & LM_OS_ADDRESSES_LIMITED) != 0) lm_store_relaxed(&lm_space.scarce, true);
+}
+
+void lm_gone_refused(void) {
+    refused_at = mapped() / CALM_PART + 1;
+    look_at_limits();
 }
 
 static bool unmap(size_t first, size_t slices) {
@@ -67,11 +94,13 @@ static bool go(size_t first, size_t slices, lm_group_t group) {
     lm_space_label(first, slices, LM_KIND_GONE);
     lm_fence_release(); /* for a copy of the process, which has the worker's writes in their order */
     if (!unmap(first, slices)) return false;
+#if LM_SECURE
     for (size_t i = first; i < first + slices; i++) {
         lm_page_t *slot = lm_space_slot(i);
         slot->wiped_class = 0;
         slot->marked = slot->backed = false;
     }
+#endif
     lm_space_look_at_mapped();
     lm_space.mapped.gone += slices;
     lm_space_set_group(first, group);
@@ -140,7 +169,7 @@ void lm_gone_lower_end(void) {
 /* Makes the first slices of a gone span accessible: as many as are worth a call, `least` if the system gives no more.
  * Returns how many; *got says how that went. */
 static size_t open_part(lm_page_t *span, size_t least, lm_commit_t *got) {
-    size_t slices = lm_arena.slices / OPEN_PART;
+    size_t slices = lm_gone_near() ? 0 : lm_arena.slices / OPEN_PART;
     if (slices < OPEN_LEAST) slices = OPEN_LEAST;
     if (slices > OPEN_MOST) slices = OPEN_MOST;
     if (slices < least) slices = least;
@@ -176,6 +205,7 @@ lm_page_t *lm_gone_open(lm_group_t group, size_t slices) {
 
 /* ---- Held spans ---- */
 
+#if LM_SECURE
 void lm_gone_drop(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices;
     lm_space_enter_to_give();

@@ -113,6 +113,7 @@ static lm_commit_t grow_in_place(size_t slices) {
     size_t step = lm_arena.slices / 16;
     if (step < GROW_LEAST) step = GROW_LEAST;
     if (step > GROW_MOST) step = GROW_MOST;
+    if (lm_gone_near()) step = GROW_LEAST;
     if (step > slices && grow_behind(0, step) == LM_COMMIT_DONE) return LM_COMMIT_DONE;
     return grow_behind(0, slices);
 }
@@ -123,9 +124,7 @@ bool lm_space_grow(size_t slices) {
     if (end > 0 && lm_space_is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
         there = lm_space_slot(end - 1)->slices;
     if (there >= slices) return true;
-#if LM_SECURE
     lm_gone_look_at_limits();
-#endif
     lm_commit_t got = grow_in_place(slices - there);
     for (size_t i = 0, gap = GROW_LEAST; got == LM_COMMIT_TAKEN && i < SKIPS; i++, gap *= 4) {
         got = grow_behind(gap, slices);
@@ -177,15 +176,11 @@ void lm_space_settle(lm_page_t *span) {
         lm_space_remove(span);
         lm_space_end_at(first);
         lm_store_release(&lm_space.leaving, 0); /* release: after it has gone */
-#if LM_SECURE
         lm_gone_lower_end();
-#endif
         return;
     }
     if (goes) lm_store_release(&lm_space.leaving, 0); /* as above */
-#if LM_SECURE
     (void)lm_gone_settle(span);
-#endif
     if (slices >= SETTLE_LEAST) {
         purge_within(lm_space_slot(first + 1),
                      lm_space_slot(end - 1)); /* only the ends say something */

@@ -56,8 +56,6 @@ size_t lm_span_random(size_t n) {
 
 size_t lm_span_guards(void) { return lm_load_relaxed(&guards); }
 
-bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden); }
-
 void lm_span_no_guard(lm_page_t *span) { span->bias = 0; }
 
 bool lm_span_may_waste(void) {

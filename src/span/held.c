@@ -80,8 +80,9 @@ static lm_page_t *excess(void) {
     if (dense_most < LM_HELD_LEAST) dense_most = LM_HELD_LEAST;
     if (held.n[true] <= YOUNG) dense_most = LM_HELD_ONE_MOST;
     if (held.n[true] > MOST || held.dense_bytes > dense_most) return oldest(true);
-    if (held.n[false] > MOST || held.room_bytes > ROOM_FACTOR * used + ROOM_LEAST)
-        return oldest(held.n[false] == 0);
+    size_t room_most =
+        lm_gone_near() ? used / LM_HELD_PART + LM_HELD_LEAST : ROOM_FACTOR * used + ROOM_LEAST;
+    if (held.n[false] > MOST || held.room_bytes > room_most) return oldest(held.n[false] == 0);
     return NULL;
 }
 

@@ -148,10 +148,11 @@ void lm_space_rest(void) {
 
 void lm_purge_inline(void) {
     /* Relaxed: a guess. */
-    if ((lm_purge_may_work() && !lm_load_relaxed(&lm_space.elsewhere)) || never()) return;
+    bool worker = lm_purge_may_work() && !lm_load_relaxed(&lm_space.elsewhere);
+    if ((worker && !lm_gone_near()) || never()) return;
     size_t most = lm_limit_pressure() == LM_PRESSURE_HIGH ? 0 : INLINE_SLICES + lm_space_used() / 8;
     if (LM_UNLIKELY(lm_space.refused_slices > 0)) {
-        lm_refused_turn();
+        if (!worker) lm_refused_turn();
         most += lm_space.refused_slices; /* which no purge gives back */
     }
     if (lm_space.tails_listed > most) (void)lm_tails_purge(0);
@@ -167,9 +168,7 @@ size_t lm_purge_all(void) {
     tails = lm_tails_purge(0);
     slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
-#if LM_SECURE
     lm_gone_trim();
-#endif
     lm_lock_give(&lm_space.lock);
     return (slices << LM_SLICE_SHIFT) + tails;
 }

@@ -18,9 +18,9 @@ typedef enum lm_group {
 typedef enum lm_group { LM_GROUP_LARGE, LM_GROUPS } lm_group_t;
 #endif
 
-/* Two kinds of free spans in each group (in secure builds three, with those that are gone), each with bins by size:
+/* Free spans of each group are of three kinds: dirty, clean and gone. Each kind has bins by size:
  * one for each size up to 32 slices, then two for each doubling. */
-enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = (LM_GROUPS > 1 ? 3 : 2) * LM_GROUPS };
+enum { LM_BINS = 64, LM_EXACT_BINS = 32, LM_FREE_KINDS = 3 * LM_GROUPS };
 
 #if LM_SECURE
 /* Purges by a thread that is about to take new memory (group.c). Under lm_space.lock. */
@@ -101,8 +101,9 @@ typedef struct lm_space {
     size_t moving_slices; /* of spans whose pages are moving to another one, and so count twice */
     size_t held_most;     /* slices; limit.c, as what follows */
     size_t crossings, refusals;
-    bool scarce;                  /* atomic: the system has given no more, once */
-    bool above;                   /* atomic: the soft limit, and not yet well below it again */
+    bool scarce;    /* atomic: the system has given no more, once */
+    size_t near_at; /* slices mapped from which a limit is near; 0: none is (gone.c) */
+    bool above;     /* atomic: the soft limit, and not yet well below it again */
     lm_pressure_t group_pressure; /* atomic: of the control group */
 } lm_space_t;
 
@@ -149,11 +150,7 @@ LM_INLINE void lm_space_set_group(size_t slice, lm_group_t group) {
 }
 
 LM_INLINE size_t lm_free_kind(lm_kind_t kind, lm_group_t group) {
-#if LM_SECURE
     return 3 * (size_t)group + (kind == LM_KIND_CLEAN ? 0 : kind == LM_KIND_GONE ? 2 : 1);
-#else
-    return 2 * (size_t)group + (kind != LM_KIND_CLEAN);
-#endif
 }
 
 /* The group of a span for blocks of so many bytes (0: it is none), or of that kind. */
@@ -255,6 +252,10 @@ lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices);
 void lm_group_backed(lm_group_t group, size_t first, size_t slices);
 /* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
 bool lm_group_forget(void);
+/* gone.c: gives a span that was held back with its addresses: its guard cannot be made accessible. Takes the lock. */
+void lm_gone_drop(lm_page_t *span);
+#endif
+
 /* arena.c: the best span of kind GONE and that group with at least so many slices, NULL iff there is none. */
 lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices);
 /* gone.c: makes a part of such a span accessible: returns a clean span of at least so many slices and of that group,
@@ -266,16 +267,22 @@ bool lm_gone_settle(lm_page_t *span);
 /* gone.c: gives the addresses of clean spans of at least so many slices back, the longest first. Returns whether any
  * went. */
 bool lm_gone_all(size_t least);
-/* gone.c: gives a span that was held back with its addresses: its guard cannot be made accessible. Takes the lock. */
-void lm_gone_drop(lm_page_t *span);
 /* gone.c: on request, the same for what is worth it, where the program's addresses are limited. */
 void lm_gone_trim(void);
 /* gone.c: lets the arena end before spans of kind GONE that are nobody's. */
 void lm_gone_lower_end(void);
-/* gone.c: before the arena grows; looks at the limits each time that it has doubled. Where addresses are limited, no
- * more are spent on chance (lm_span_may_waste). */
+/* gone.c: looks at the program's limits before the arena grows, each time that it has doubled. */
 void lm_gone_look_at_limits(void);
-#endif
+/* gone.c: the system has refused memory. If a limit of the program's is the reason, it counts as
+ * near until loam has a quarter of the addresses that it has now. */
+void lm_gone_refused(void);
+/* gone.c: whether a limit of the program's addresses or of its data is near: loam has half of it,
+ * or was refused memory. Then a thread that frees gives memory back itself, and no more is mapped
+ * than is needed. */
+LM_INLINE bool lm_gone_near(void) {
+    return LM_UNLIKELY(lm_space.near_at != 0) &&
+           lm_arena.slices - lm_space.gone_slices > lm_space.near_at;
+}
 
 #if LM_SECURE
 /* group.c: the group has taken clean slices. Returns how many of them lm_group_hurry had purged. */

@@ -245,6 +245,9 @@ void lm_span_hold(lm_page_t *span);
 void lm_span_unhold(lm_page_t *span);
 #endif
 
+/* Whether the program has not shut itself in: other calls than mmap, madvise and futex are allowed. */
+bool lm_span_at_large(void);
+
 /* ---- Guards (guard.c), of the secure build ---- */
 
 #if LM_SECURE
@@ -293,9 +296,6 @@ extern bool
 /* For the worker, once a tick: as many guards as usual may be made again, and as many spans be shut. */
 void lm_span_may_guard(void);
 void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
-
-/* Whether the program has not shut itself in: other calls than mmap, madvise and futex are allowed. */
-bool lm_span_at_large(void);
 
 /* A random number below n. */
 size_t lm_span_random(size_t n);
