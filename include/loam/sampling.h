@@ -25,7 +25,8 @@
  * accesses, and after a report, with the same arguments, signal mask and stack; sampling goes on if it recovers by
  * siglongjmp. Who sets a handler later takes the signals away, and gets no reports, but for those of calls, while
  * samples are taken as before.
- * Source: src/heap/sampled.c. Guide: docs/guide/sampling.md.
+ * Each child of fork samples other allocations than its siblings and its parent.
+ * Source: src/heap/sampled.c, src/heap/sample_turns.c. Guide: docs/guide/sampling.md.
  */
 #ifndef LOAM_SAMPLING_H
 #define LOAM_SAMPLING_H

@@ -199,12 +199,14 @@ static void after_fork_alone(void) {
 static void after_fork_in_child(void) {
     if (forks_alone) {
         after_fork_alone();
+        lm_sampled_after_fork();
         return;
     }
     lm_fork_kind_t kind = lm_fork_child();
     if (kind == LM_FORK_TORN) {
         lm_heap_after_torn_fork();
         number_anew();
+        lm_sampled_after_fork();
         return;
     }
     if (kind == LM_FORK_PASSED) lm_heap_after_passed_fork();
@@ -237,6 +239,7 @@ static void after_fork_in_child(void) {
     }
     lm_lock_give(&lm_registry_lock);
     if (mine != NULL && mine->self != NULL) lm_heap_be_known(mine);
+    lm_sampled_after_fork();
     lm_port_after_fork(true);
 }
 

@@ -120,7 +120,7 @@ typedef struct LM_ALIGNED(64) lm_heap {
     uint8_t special;   /* atomic: LM_IS_BRANCH, for ever; LM_HAS_RETIRED */
     lm_node_t sibling; /* among the branches of the same */
 
-    /* Sampling (sampled.c), all of it the owner's alone. */
+    /* Sampling (sample_turns.c), all of it the owner's alone. */
     uint32_t sample_in;     /* blocks to hand out before the next sample is due */
     uint32_t sample_next;   /* the same of the next but one, while one is due */
     uint32_t sample_rate;   /* that these were drawn for */
@@ -480,7 +480,7 @@ LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
 }
 #endif
 
-/* ---- Sampling (sampled.c, loam/sampling.h) ---- */
+/* ---- Sampling (sampled.c, sample_turns.c, loam/sampling.h) ---- */
 
 /* Atomic: changed by any thread, at any time. */
 typedef struct lm_sampling {

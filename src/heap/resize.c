@@ -169,6 +169,12 @@ static bool stays(const lm_page_t *page, const void *p, size_t bytes) {
            LM_LIKELY(!lm_is_offset(page));
 }
 
+/* Marks an object that stays. Only checked builds look at sampled objects in lm_mark. */
+static void *mark_here(lm_page_t *page, void *p, size_t bytes) {
+    if (LM_TRAILER == 0 && page->kind == LM_KIND_SAMPLED) lm_sampled_shrink(page, bytes);
+    return lm_mark(p, bytes);
+}
+
 /* into: where a copy goes; NULL: wherever the thread's malloc allocates. fresh: as for lm_large_resize_fresh. */
 LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                        size_t *fresh) {
@@ -195,10 +201,13 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         errno = error; /* it was to shrink: too large will do */
         if (page->kind == LM_KIND_LARGE && !lm_is_offset(page))
             (void)lm_large_fit(page, lm_large_need(whole), fresh);
-        return lm_mark(p, bytes);
+        return mark_here(page, p, bytes);
     }
     if (other == NULL) return NULL;
     if (zeroed) *fresh = 0;
+    /* Relaxed: a word by itself. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && roomy != bytes)
+        other = lm_sampled_resized(other, bytes);
     memcpy(other, p, have < bytes ? have : bytes);
     lm_free(p);
     return lm_mark(other, bytes);
@@ -235,6 +244,7 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
 static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     size_t room = lm_block_room(page, p), before = lm_block_bytes(page) - room;
     if (page->kind == LM_KIND_META) return whole == LM_TRAILER; /* of 0 bytes (zero.c) */
+    if (page->kind == LM_KIND_SAMPLED) return lm_sampled_shrink(page, whole - LM_TRAILER);
     if (page->kind != LM_KIND_LARGE) return whole <= room;
     whole = lm_large_need(whole);
     if (!lm_large_fit(page, (whole == 0 ? 1 : whole) + before, fresh)) return false;
@@ -264,7 +274,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
     /* Every large object is aligned to a slice: it may move by pages. */
     if (large && offset % align == 0 && align <= LM_SLICE_BYTES && !lm_is_offset(page))
         return resize(page, p, bytes, into, fresh);
-    if (right &&
+    if (right && page->kind != LM_KIND_SAMPLED &&
         (page->kind == LM_KIND_LARGE ? large : lm_worth_staying(lm_block_room(page, p), whole))) {
         if (fit(page, p, whole, fresh)) return lm_mark(p, bytes);
     }
@@ -279,7 +289,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
                        : lm_whole_malloc_aligned(into, bytes, align);
     if (other == NULL && right && whole <= lm_block_room(page, p)) {
         errno = error;
-        return lm_mark(p, bytes); /* as in resize */
+        return mark_here(page, p, bytes); /* as in resize */
     }
     if (other == NULL) return NULL;
     if (zeroed) *fresh = 0;

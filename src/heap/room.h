@@ -225,7 +225,7 @@ LM_INLINE bool lm_large_let_go(bool all) {
 LM_INLINE size_t lm_large_slices(const lm_page_t *page) { return page->slices; }
 #endif
 
-/* ---- sampled.c, sampled_report.c ---- */
+/* ---- sampled.c, sample_turns.c, sampled_report.c ---- */
 
 /* With sampling on, malloc's slow path for a request of `bytes` in that class: a sampled object, or a block. */
 void *lm_sampled_slow(size_t bytes, unsigned size_class);
@@ -243,6 +243,14 @@ lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *functi
 void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
 /* The same for one that is new, and moved to where it ends with its page, at a multiple of align: where it is now. */
 void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align);
+/* Makes one in use that small where it is; false iff it is smaller already. */
+bool lm_sampled_shrink(lm_page_t *page, size_t bytes);
+/* lm_sampled_place for what realloc has just allocated with room to grow; p itself iff it is not sampled. */
+void *lm_sampled_resized(void *p, size_t bytes);
+
+/* In the child of a fork, even one that a signal handler makes: no heap goes on with the turns of its
+ * parent. Neither the registry's lock nor that of a heap is held, unless by what was interrupted. */
+void lm_sampled_after_fork(void);
 
 void lm_sampled_check(void); /* the invariant */
 /* Objects, and their bytes, in use and ever. From now on the most of each is looked for anew. */
@@ -500,6 +508,9 @@ void lm_heap_take_in(lm_heap_t *heap);
  * keep those from being empty. Heap lock held. */
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
 void lm_heap_return_handed_out(lm_heap_t *heap);
+
+/* Makes the calling thread's next malloc take the slow path, as after parking. No lock needed. */
+void lm_heap_hide_mine(void);
 
 /* For unseen.c: ends the heap of a thread that is gone. Its token is the calling thread's, which has no
  * heap of its own. No lock held. */

@@ -3,17 +3,14 @@
  *   slice     guard 0   slot 0                guard 1   slot 1                guard 2
  *           [ ------- | ----------- [object]| ------- | ----------- [object]| ------- ]      64 KiB each
  *                                   ^ the slice's last page, or pages; all else, and this once freed, is closed
- *   heap      sample_in counts blocks down as lists are handed out ── the list that holds the last one is cut
- *                                    before it, and its class is due: the next refill of that is a sample
  *
  * Choose it (LOAM_GUARD_SAMPLING, loam/sampling.h) where a debug build is too slow: in production. An object ends where
  * its last page does, or begins where its first does, by chance, so that one byte too far is a fault (the
  * rest of the page has a pattern that free looks at); a free closes its pages, and the slot waits in a queue as long
  * as there are others. What was recorded is told by sampled_report.c.
  *
- * It costs the fast paths nothing: malloc meets an empty list where a sample is due, free an owner that is
- * no thread. It cannot sample objects above 64 KiB, first-class heaps, nor threads that have ended but go on; blocks
- * of other threads' pages are counted one by one, and what is cut off goes home.
+ * It costs the fast path of free nothing: free meets an owner that is no thread. It cannot sample
+ * objects above 64 KiB. Which allocations are sampled: sample_turns.c.
  * Invariant: a slot is in the queue iff no object in use lies in it; pages are open only of slots in use, and
  * of those that are opened on purpose (LOAM_ON_ERROR=ignore) until their next use. Checker: lm_sampled_check.
  */
@@ -25,7 +22,6 @@ lm_sampling_t lm_sampling = {0, 256, false};
 LM_AT_START lm_sampled_t lm_sampled;
 
 enum { PATTERN = 0xb7, PATIENCE = 200 /* turns of lm_os_nap */ };
-LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
 
 void lm_sampled_lock(void) { lm_lock_take(&lm_sampled.lock); }
 bool lm_sampled_lock_soon(void) {
@@ -37,175 +33,6 @@ bool lm_sampled_lock_soon(void) {
 }
 void lm_sampled_unlock(void) { lm_lock_give(&lm_sampled.lock); }
 lm_lock_t *lm_sampled_fork_lock(void) { return &lm_sampled.lock; }
-
-/* ---- When ---- */
-
-static uint32_t random32(lm_heap_t *heap) {
-    uint64_t x = heap->sample_random;
-    if (x == 0) x = (lm_os_random() ^ (uintptr_t)heap ^ lm_ticks()) | 1;
-    x ^= x << 13; /* xorshift, Marsaglia 2003 */
-    x ^= x >> 7;
-    x ^= x << 17;
-    heap->sample_random = x;
-    return (uint32_t)(x >> 32);
-}
-
-/* Blocks between two samples: geometric, so that every allocation has the same chance, whatever came before, and
- * processes that end soon get their share. The logarithm is good to a hundredth. */
-static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
-    if (rate <= 1) return 0;
-    uint32_t x = random32(heap) | 1;
-    unsigned whole = lm_log2(x);
-    double part = (double)(x - ((uint32_t)1 << whole)) / (double)((uint32_t)1 << whole);
-    double log2 = whole + part + 0.344 * part * (1 - part);
-    double blocks = (32 - log2) * 0.6931472 * ((double)rate - 0.5);
-    return blocks < (double)UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
-}
-
-static bool is_due(const lm_heap_t *heap, unsigned size_class) {
-    return heap->sample_due[size_class / 64] >> size_class % 64 & 1;
-}
-
-static bool any_due(const lm_heap_t *heap) {
-    return (heap->sample_due[0] | heap->sample_due[1]) != 0;
-}
-
-/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's count is elsewhere. */
-static uint32_t *count_of(lm_heap_t *heap) {
-    return any_due(heap) ? &heap->sample_next : &heap->sample_in;
-}
-
-/* Whether this allocation is one. */
-static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
-    if (LM_UNLIKELY(heap->sample_rate != rate)) {
-        heap->sample_rate = rate;
-        heap->sample_due[0] = heap->sample_due[1] = 0;
-        heap->sample_in = gap(heap, rate);
-    }
-    if (is_due(heap, size_class)) {
-        heap->sample_due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
-        if (!any_due(heap)) heap->sample_in = heap->sample_next;
-        return true;
-    }
-    uint32_t *in = count_of(heap);
-    if (*in > 0) return false;
-    *in = gap(heap, rate);
-    return true;
-}
-
-/* A list of count blocks is handed out: how many of them now. */
-static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
-    uint32_t *counter = count_of(heap), in = *counter;
-    if (in >= count) {
-        *counter = in - count;
-        return count;
-    }
-    heap->sample_due[size_class / 64] |= (uint64_t)1 << size_class % 64;
-    heap->sample_next = gap(heap, heap->sample_rate);
-    heap->sample_in = 0;
-    return in > 0 ? in : 1;
-}
-
-/* Ends the list behind n blocks; returns the rest. */
-static lm_block_t *cut(lm_block_t *list, uint32_t n) {
-    while (--n > 0) list = lm_link_get(list);
-    lm_block_t *rest = lm_link_get(list);
-    lm_link_set(list, NULL);
-    return rest;
-}
-
-/* lm_page_take, of no more blocks than are allowed. */
-static lm_block_t *take_some(lm_heap_t *heap, lm_page_t *page) {
-    uint32_t count = page->carved - page->live, n;
-    if (page->free == NULL || (n = allowed(heap, page->size_class, count)) == count)
-        return lm_page_take(page);
-    lm_block_t *list = page->free;
-    page->free = cut(list, n);
-    lm_store_release(&page->live, page->live + n); /* release: as in lm_page_take */
-    lm_count_again(page, n);
-    return list;
-}
-
-static bool samples(const lm_heap_t *heap) {
-    return heap->main == heap && heap != &lm_heap_common && heap->whole == NULL;
-}
-
-/* Blocks in a list that the heap was refilled with: of other threads, or of the page. */
-static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigned size_class) {
-#if !LM_SECURE
-    /* Those that were just made lie side by side, up to the last that there is. */
-    if (heap->holds[size_class] == LM_HOLDS_ZERO) {
-        const lm_page_t *page = heap->current[size_class];
-        const char *end = lm_span_start(page) + (size_t)page->carved * page->block_bytes;
-        return (uint32_t)((size_t)(end - (const char *)list) / page->block_bytes);
-    }
-#else
-    (void)heap, (void)size_class;
-#endif
-    uint32_t count = 0;
-    for (; list != NULL; list = lm_link_get(list)) count++;
-    return count;
-}
-
-void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
-    if (!samples(heap) || heap->sample_rate == 0) return;
-    bool others = heap->holds[size_class] == LM_HOLDS_OTHERS;
-    uint32_t count = length_of(list, heap, size_class), n = allowed(heap, size_class, count);
-    if (n >= count) return;
-    lm_block_t *rest = cut(list, n);
-    if (others) {
-        lm_foreign_send(heap, rest);
-        return;
-    }
-    lm_page_t *page = heap->current[size_class];
-    LM_ASSERT(page->free == NULL);
-    page->free = rest;
-    lm_store_relaxed(&page->live, page->live - (count - n));
-    lm_count_back(page, count - n);
-}
-
-/* The current page's own list, or as much of it as is allowed; NULL: that is for refill.c. */
-static void *of_current(lm_heap_t *heap, unsigned size_class) {
-    lm_page_t *page = heap->current[size_class];
-    if (page == NULL) return NULL;
-    lm_block_t *block = take_some(heap, page);
-    if (block == NULL) return NULL;
-    heap->holds[size_class] = LM_HOLDS_OWN;
-    heap->head[size_class] = lm_link_get(block);
-    return block;
-}
-
-static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate) {
-    lm_heap_t *heap = lm_heap_get();
-    void *p = NULL;
-    /* A list that is there after all had been hidden by the worker (idle.c). */
-    if (rate != 0 && heap != NULL && samples(heap) && heap->head[size_class] == NULL) {
-        if (take_turn(heap, size_class, rate)) p = lm_sampled_alloc(heap, bytes, size_class);
-        if (p == NULL) p = of_current(heap, size_class);
-    }
-    return p != NULL ? p : lm_block_refill(size_class);
-}
-
-void *lm_sampled_slow(size_t bytes, unsigned size_class) {
-    lm_heap_t *heap = lm_heap_self;
-    uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
-    lm_page_t *page = heap->current[size_class];
-    /* Most lists hold no sample: for them, this is lm_block_take and a subtraction. A heap that
-     * samples nothing has another rate. */
-    if (LM_LIKELY(heap->sample_rate == rate) && LM_LIKELY(page != NULL) &&
-        LM_LIKELY(heap->head[size_class] == NULL)) {
-        uint32_t count = page->carved - page->live;
-        lm_block_t *block;
-        if (LM_LIKELY(count <= heap->sample_in) &&
-            LM_LIKELY((block = lm_page_take(page)) != NULL)) {
-            heap->sample_in -= count;
-            heap->holds[size_class] = LM_HOLDS_OWN;
-            heap->head[size_class] = lm_link_get(block);
-            return block;
-        }
-    }
-    return slower(bytes, size_class, rate);
-}
 
 /* ---- Slots ---- */
 
@@ -383,7 +210,7 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     bool whole = bytes > 0 && bytes == lm_class_bytes(size_class);
     size_t align = whole ? bytes & -bytes : least_align(bytes);
     lm_sampled_lock();
-    uint32_t index = open_slot(bytes, align, random32(heap) % 2 != 0);
+    uint32_t index = open_slot(bytes, align, lm_sampled_random(heap) % 2 != 0);
     if (index == LM_SLOT_NONE) {
         lm_sampled.missed++;
         lm_sampled_unlock();
@@ -422,6 +249,23 @@ void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
     return p;
 }
 
+bool lm_sampled_shrink(lm_page_t *page, size_t bytes) {
+    uint32_t index = slot_of(page);
+    if (bytes > page->bytes) return false;
+    /* The pattern is written anew, which would hide what has been done to it. */
+    lm_sampled_lock();
+    ptrdiff_t beyond = lm_sampled_beyond(&lm_sampled.slots[index], page->bytes);
+    lm_sampled_unlock();
+    if (LM_UNLIKELY(beyond != 0)) lm_sampled_damaged(index, beyond, "a resize");
+    lm_sampled_mark(page, lm_sampled.slots[index].object, bytes);
+    return true;
+}
+
+void *lm_sampled_resized(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_of(p);
+    return page->kind == LM_KIND_SAMPLED ? lm_sampled_place(page, p, bytes, 1) : p;
+}
+
 lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function) {
     const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
     /* Relaxed: who passes an object in use knows it from who allocated it. */
@@ -451,7 +295,7 @@ void lm_sampled_free(lm_page_t *page, void *p) {
     ptrdiff_t beyond = lm_sampled_beyond(slot, page->bytes);
     if (LM_UNLIKELY(beyond != 0)) {
         lm_sampled_unlock();
-        lm_sampled_damaged(index, beyond);
+        lm_sampled_damaged(index, beyond, "free");
         lm_sampled_lock(); /* the policy is to go on */
     }
     if (slot->state == LM_SLOT_USED) {

@@ -1,4 +1,4 @@
-/* sampled.h: what sampled.c and sampled_report.c share; nobody else includes it. */
+/* sampled.h: what sampled.c, sample_turns.c and sampled_report.c share. */
 #ifndef LM_HEAP_SAMPLED_H
 #define LM_HEAP_SAMPLED_H
 
@@ -42,6 +42,13 @@ extern LM_HIDDEN lm_sampled_t lm_sampled;
 /* A sampled object; NULL iff there is no slot. */
 void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class);
 
+/* ---- sample_turns.c ---- */
+
+/* Returns 32 random bits of the heap's, which the calling thread owns. */
+uint32_t lm_sampled_random(lm_heap_t *heap);
+
+/* ---- sampled.c ---- */
+
 /* Whose p is, or the guard that it lies in; NULL iff it is neither. No lock needed. */
 lm_page_t *lm_sampled_near(const void *p, uint32_t *index);
 
@@ -55,8 +62,8 @@ size_t lm_sampled_sites(const void *p, lm_site_t *sites, size_t most);
 
 /* p, in that slot, is no object in use: what the call was wrong about. */
 void lm_sampled_misuse(uint32_t index, const void *p, const char *function);
-/* Found at free: see lm_sampled_beyond. */
-void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond);
+/* Found at `when`, "free" or another call: see lm_sampled_beyond. */
+void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond, const char *when);
 lm_verdict_t lm_sampled_judge(const lm_bad_access_t *access);
 
 #endif

@@ -75,13 +75,14 @@ void lm_sampled_misuse(uint32_t index, const void *p, const char *function) {
     end_call(LM_WRONG_CALL + mistake, &line, slot);
 }
 
-void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond) {
+void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond, const char *when) {
     const lm_slot_t *slot = &lm_sampled.slots[index];
     size_t bytes = lm_sampled.span[2 * (size_t)index + 1].bytes;
     lm_line_t line = {0};
-    lm_line_add(&line, "loam: %s of %p: %zu byte(s) %s %zu requested (found at free, sampled, ",
+    lm_line_add(&line, "loam: %s of %p: %zu byte(s) %s %zu requested (found at %s, sampled, ",
                 beyond > 0 ? "overflow" : "underflow", (void *)slot->object,
-                (size_t)(beyond > 0 ? beyond : -beyond), beyond > 0 ? "past" : "before", bytes);
+                (size_t)(beyond > 0 ? beyond : -beyond), beyond > 0 ? "past" : "before", bytes,
+                when);
     end_call(LM_WRONG_DAMAGE + (beyond > 0 ? LM_MISTAKE_OVERFLOW : LM_MISTAKE_UNDERFLOW), &line,
              slot);
 }

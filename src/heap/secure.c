@@ -542,6 +542,9 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
         *there = fits ? fit_short(p, size, have, bytes) : NULL;
         return true;
     }
+    /* Relaxed: a word by itself. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && roomy != bytes)
+        other = lm_sampled_resized(other, bytes);
     memcpy(other, p, have < bytes ? have : bytes);
     check_before(page, p);
     if (LM_LIKELY(!is_others(page)) || claim(page, p)) {

@@ -203,6 +203,11 @@ void lm_heap_face(lm_heap_t *front) {
     lm_biased_leave(&mine->lock);
 }
 
+void lm_heap_hide_mine(void) {
+    /* Relaxed: as the worker's own store (idle.c), but by the thread itself. */
+    if (lm_heap_mine() != NULL) lm_store_relaxed(&lm_heap_self, &lm_heap_empty);
+}
+
 /* ---- What is ready to hand out goes back ---- */
 
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
