@@ -51,6 +51,15 @@ bool lm_copy_looks(const void *p, size_t n) {
     return lm_room_inside(p, steps(n), &object) >= n || passed_over(LM_MISTAKE_OVERFLOW);
 }
 
+size_t lm_copy_room(const void *p, bool far) {
+    if (lm_slice_of(p) >= lm_peek(&lm_arena.slices)) return SIZE_MAX;
+    const lm_page_t *page = lm_page_of(p);
+    if (lm_peek(&page->kind) == LM_KIND_PAGE && lm_load_acquire(&page->raw)) return SIZE_MAX;
+    if (in_free_block(page, p)) return 0;
+    const char *object;
+    return lm_room_inside(p, far ? SIZE_MAX : BACK, &object);
+}
+
 void lm_copy_report(const char *function, const char *way, const void *p, size_t n) {
     const char *object = (const char *)p;
     if (in_free_block(lm_page_of(p), p))

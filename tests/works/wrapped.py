@@ -34,7 +34,7 @@ CALLED = {
     "ferror": "in malloc_info, after the figures are taken",
     "fprintf": "in malloc_info, after the figures are taken",
     "fwrite": "in malloc_info, after the figures are taken",
-    "memchr": "where options are read",
+    "memchr": "where options are read, and in a checked memccpy, without a lock",
     "pthread_key_create": "when a thread first allocates, without a lock, after its heap is made",
     "pthread_key_delete": "as pthread_key_create, if two threads made a key at once",
     "pthread_setspecific": "as pthread_key_create",
@@ -44,9 +44,10 @@ CALLED = {
     "strcspn": "where options are read",
     "strlen": "in loam_strdup before it allocates, and where options are read",
     "strncmp": "where options are read: in a constructor, or in its first malloc, without a lock",
-    "strnlen": "in loam_strndup before it allocates",
+    "strnlen": "in loam_strndup before it allocates, and in a checked strcpy and its kin",
     "vsnprintf": "in loam_region_printf and the like, before they allocate and after",
     "wcslen": "in loam_wcsdup before it allocates",
+    "wcsnlen": "in a checked wcscpy and its kin, without a lock",
 }
 
 # What no tool can wrap: data, and what only other libraries define.
