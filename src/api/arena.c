@@ -92,6 +92,7 @@ void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) {
     *numbers = (loam_arena_numbers){.node = LOAM_NODE_ANY};
     if (arena == NULL) return;
     lm_range_numbers_t range;
+    (void)lm_tools_let_go(); /* as in loam_arena_destroy */
     lm_range_numbers(arena, &range);
     *numbers = (loam_arena_numbers){.start = (void *)lm_range_start(arena),
                                     .bytes = range.bytes,
@@ -128,7 +129,11 @@ void loam_arenas_print(void) {
     if (found == 0) lm_print("  none: all memory is loam's own range of addresses");
 }
 
-int loam_arena_destroy(loam_arena *arena) { return arena != NULL ? lm_range_destroy(arena) : 0; }
+int loam_arena_destroy(loam_arena *arena) {
+    if (arena == NULL) return 0;
+    (void)lm_tools_let_go(); /* it lies in the arena, but is nobody's */
+    return lm_range_destroy(arena);
+}
 
 unsigned loam_numa_nodes(void) { return (unsigned)__builtin_popcountll(lm_nodes()); }
 

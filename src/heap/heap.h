@@ -480,6 +480,15 @@ LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
 }
 #endif
 
+/* ---- Tools (tools_kept.c) ---- */
+
+#if LM_TOOLS
+/* Gives back all spans that are hidden. Returns whether there were any. The arena's lock is not held. */
+bool lm_tools_let_go(void);
+#else
+LM_INLINE bool lm_tools_let_go(void) { return false; }
+#endif
+
 /* ---- Sampling (sampled.c, sample_turns.c, loam/sampling.h) ---- */
 
 /* Atomic: changed by any thread, at any time. */

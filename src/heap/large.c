@@ -98,6 +98,10 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     void *p = open_at(page, usable);
     LM_PROBE2(large_alloc, p, usable);
     lm_tools_show(p, usable);
+#if LOAM_DEBUG
+    /* The word that an object left there, which ended with its heap, is not this one's. */
+    lm_word_set((const char *)p + usable, 0, LM_STATE_FREED);
+#endif
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
     if (zero == NULL) lm_span_fill(page, 0, usable);
     lm_limit_answer_if_crossed();
@@ -121,7 +125,7 @@ LM_INLINE void discard(lm_page_t *page, bool touched) {
     lm_large_keep(page, touched);
 #else
     (void)touched;
-    lm_span_give(page, false);
+    lm_tools_give(page, false);
 #endif
 }
 

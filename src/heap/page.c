@@ -213,7 +213,7 @@ void lm_page_retire(lm_page_t *page) {
 
 void lm_page_discard(lm_page_t *page, bool rested) {
     lm_page_retire(page);
-    lm_span_give(page, rested);
+    lm_tools_give(page, rested);
 }
 
 void lm_page_release(lm_heap_t *heap, lm_page_t *page) {

@@ -197,7 +197,7 @@ static void discard(lm_page_t *span, lm_wrong_t wrong) {
     span->remote = 0;
     lm_tools_show(start, span->bytes);
     lm_span_unfill(span, 0);
-    lm_span_give(span, false);
+    lm_tools_give(span, false);
 }
 
 bool lm_reuse_keep(lm_page_t *page, void *p) {
@@ -246,7 +246,10 @@ static bool empty(lm_wrong_t wrong) {
     return some;
 }
 
-bool lm_reuse_unkeep(void) { return empty(LM_WRONG_DAMAGE); }
+bool lm_reuse_unkeep(void) {
+    bool some = empty(LM_WRONG_DAMAGE);
+    return lm_tools_let_go() || some;
+}
 
 /* Under the registry's lock: no handler of the program's may be called. */
 bool lm_reuse_rest(bool all) {

@@ -351,7 +351,7 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
         while (heap->full[c].first != NULL)
             part_with(heap, LM_CONTAINER(heap->full[c].first, lm_page_t, link), &empty);
     }
-    if (empty != NULL) lm_span_give_chain(empty, false);
+    if (empty != NULL) lm_tools_give_chain(empty, false);
     /* What cannot leave yet is nobody's all the same. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_list_t *list = &heap->partial[c];
@@ -385,7 +385,7 @@ void lm_heap_unkeep(lm_heap_t *heap) {
         lm_heap_return_head(heap, c);
         if (heap->current[c] != NULL) part_with(heap, heap->current[c], &empty);
     }
-    if (empty != NULL) lm_span_give_chain(empty, true);
+    if (empty != NULL) lm_tools_give_chain(empty, true);
     no_longer_kept(heap);
 }
 

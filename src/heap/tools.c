@@ -6,19 +6,31 @@
  * A build for tools (LOAM_VALGRIND, LOAM_POISON) is a debug build, which knows each object's exact size and comes by
  * here whenever a block changes hands; its fences are the redzones. What loam itself reads and writes of hidden memory
  * is done with Memcheck's reports paused, by functions that AddressSanitizer leaves alone (LM_READS_ANYTHING). Where
- * no tool runs, nothing happens. Large objects of which the span has gone back are hidden no more, nor are pages.
+ * no tool runs, nothing happens. Spans that go back are hidden for a while (tools_kept.c).
  */
 #include "heap/room.h"
 
-#if LM_TOOLS
-
-#if LOAM_VALGRIND
+#if LM_VALGRIND
 #include <valgrind/memcheck.h>
 #endif
-#if LOAM_POISON
 /* There in a program that was built with AddressSanitizer, whatever loam was built with. */
-__attribute__((weak)) void __asan_poison_memory_region(const volatile void *p, size_t bytes);
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *p, size_t bytes);
+
+void lm_tools_forget(const void *p, size_t bytes) {
+    if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);
+#if LM_VALGRIND
+    (void)VALGRIND_MAKE_MEM_DEFINED(p, bytes);
+#endif
+}
+
+#if LM_TOOLS
+
+/* The fences are hidden by loam itself. Of a block with redzones, Memcheck hides at its free what lies before it as
+ * well, which can be another's. */
+enum { NO_REDZONE = 0 };
+
+#if LOAM_POISON
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void *p, size_t bytes);
 #endif
 
 void lm_tools_hide(const void *p, size_t bytes) {
@@ -50,7 +62,7 @@ void lm_tools_undefined(const void *p, size_t bytes) {
 
 void lm_tools_new(const void *p, size_t bytes) {
 #if LOAM_VALGRIND
-    VALGRIND_MALLOCLIKE_BLOCK(p, bytes, LM_TRAILER, 1);
+    VALGRIND_MALLOCLIKE_BLOCK(p, bytes, NO_REDZONE, 1);
 #endif
     (void)p, (void)bytes;
 }
@@ -61,18 +73,18 @@ void lm_tools_resized(const void *p, size_t before, size_t bytes) {
 #endif
 #if LOAM_VALGRIND
     if (before > 0 && bytes > 0) {
-        VALGRIND_RESIZEINPLACE_BLOCK(p, before, bytes, LM_TRAILER);
+        VALGRIND_RESIZEINPLACE_BLOCK(p, before, bytes, NO_REDZONE);
         return;
     }
-    VALGRIND_FREELIKE_BLOCK(p, LM_TRAILER);
-    VALGRIND_MALLOCLIKE_BLOCK(p, bytes, LM_TRAILER, 0);
+    VALGRIND_FREELIKE_BLOCK(p, NO_REDZONE);
+    VALGRIND_MALLOCLIKE_BLOCK(p, bytes, NO_REDZONE, 0);
 #endif
     (void)p, (void)before, (void)bytes;
 }
 
 void lm_tools_freed(const void *p) {
 #if LOAM_VALGRIND
-    VALGRIND_FREELIKE_BLOCK(p, LM_TRAILER);
+    VALGRIND_FREELIKE_BLOCK(p, NO_REDZONE);
 #endif
     (void)p;
 }

@@ -186,7 +186,9 @@ static void drop_pages(lm_heap_t *branch) {
         branch->partial[c].first = branch->full[c].first = NULL;
         branch->holds[c] = LM_HOLDS_OWN;
     }
-    if (chain != NULL) lm_span_give_chain(chain, false);
+    for (lm_page_t *page = chain; page != NULL; page = page->notified)
+        lm_tools_forget(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
+    if (chain != NULL) lm_tools_give_chain(chain, false);
     lm_store_relaxed(&branch->active, false);
 }
 
@@ -269,6 +271,7 @@ void lm_whole_destroy(struct loam_heap *whole) {
         page->whole = NULL;
         lm_reuse_check_large(page);
         lm_tools_dropped(lm_span_start(page), page->bytes);
+        lm_tools_forget(lm_span_start(page), page->bytes);
         lm_large_discard(page);
     }
     put_away(whole);

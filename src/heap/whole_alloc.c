@@ -157,6 +157,8 @@ void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers)
 lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t align_slices,
                          bool *zero) {
     lm_page_t *span = lm_range_take(whole->arena, slices, align_slices, LM_KIND_LARGE, zero);
+    if (span == NULL && lm_tools_let_go())
+        span = lm_range_take(whole->arena, slices, align_slices, LM_KIND_LARGE, zero);
     return span == NULL && whole->spills ? lm_span_take(slices, align_slices, LM_KIND_LARGE, zero)
                                          : span;
 }
@@ -164,6 +166,8 @@ lm_page_t *lm_whole_take(const struct loam_heap *whole, size_t slices, size_t al
 lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size_t block_bytes,
                               bool crowded, bool *zero) {
     lm_page_t *span = lm_range_take_page(whole->arena, slices, block_bytes, zero);
+    if (span == NULL && lm_tools_let_go())
+        span = lm_range_take_page(whole->arena, slices, block_bytes, zero);
     return span == NULL && whole->spills ? lm_span_take_page(slices, block_bytes, crowded, zero)
                                          : span;
 }

@@ -385,6 +385,10 @@ static void page_goes(lm_page_t *page) {
 #endif
 }
 
+#if LM_TOOLS
+void lm_space_page_goes(lm_page_t *page) { page_goes(page); }
+#endif
+
 void lm_space_large_goes(const lm_page_t *span) {
     lm_span_counts_t *counts = &lm_span_counts;
     lm_group_large_goes(span);

@@ -196,6 +196,25 @@ bool lm_span_more(void) {
 
 #endif
 
+#if LM_TOOLS
+
+void lm_span_hold_any(lm_page_t *span) {
+    lm_lock_take(&lm_space.lock);
+    if (span->kind == LM_KIND_PAGE) {
+        lm_space_page_goes(span);
+    } else if (span->kind == LM_KIND_LARGE) {
+        lm_tail_drop(span);
+        lm_space_large_goes(span);
+    }
+    if (span->range == 0)
+        lm_space_label(lm_span_slice(span), span->slices, LM_KIND_META);
+    else
+        span->kind = span[span->slices - 1].kind = LM_KIND_META;
+    lm_lock_give(&lm_space.lock);
+}
+
+#endif
+
 #if LM_GUARD_LINKS
 
 void lm_span_hold(lm_page_t *span) {

@@ -312,6 +312,10 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices);
 
 /* Counts a large object that is one no more. */
 void lm_space_large_goes(const lm_page_t *span);
+#if LM_TOOLS
+/* The same of a page of blocks. */
+void lm_space_page_goes(lm_page_t *page);
+#endif
 
 /* The calling thread has done with a busy span. The child of a fork from a signal handler may have forgotten it. */
 LM_INLINE void lm_space_not_busy(void) {

@@ -239,6 +239,11 @@ void lm_span_fill(lm_page_t *span, size_t from, size_t to);
 /* Before the span, from that slice on, is given back: no more huge pages there. */
 void lm_span_unfill(lm_page_t *span, size_t slice);
 
+#if LM_TOOLS
+/* A span that is out of the map is loam's own until it is given back. */
+void lm_span_hold_any(lm_page_t *span);
+#endif
+
 #if LM_GUARD_LINKS
 /* A LARGE span is loam's own, or LARGE again: while it is, a free of it is a double one. */
 void lm_span_hold(lm_page_t *span);

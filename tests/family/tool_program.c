@@ -2,6 +2,7 @@
  *
  *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|fifo|own|
  *                  remote|stack|frame|ring none|MISTAKE
+ *     tool_program heaps none
  *     MISTAKE: unset, past, before, freed, reset, ended; all of them, each behind a line with its name; foreign
  *
  * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business. Prints whether loam
@@ -10,6 +11,8 @@
 #include "family/family.h"
 #include "loam/blocks.h"
 #include "loam/fifo.h"
+#include "loam/heap.h"
+#include "loam/malloc.h"
 #include "loam/pool.h"
 #include "loam/region.h"
 #include "loam/ring.h"
@@ -168,12 +171,43 @@ static bool makes(const char *mistake) {
     return true;
 }
 
+/* First-class heaps end with allocators that lie in them and have hidden parts of their memory. It
+ * comes again, and is the program's. Returns an exit status. */
+static int heaps_end(void) {
+    static void *kept[500];
+    for (unsigned round = 0; round < 4; round++) {
+        loam_heap *heap = loam_heap_create(), *before;
+        if (heap == NULL || loam_heap_set_default(heap, &before) != 0) return 2;
+        loam_region *in_heap = loam_region_create(loam_heap_source(), NULL);
+        loam_pool_options large_chunks = {.first_blocks = 3000};
+        if (in_heap == NULL) return 2;
+        if (loam_pool_init(&pool, loam_heap_source(), BYTES, &large_chunks) != 0) return 2;
+        for (size_t i = 1; i < 300; i++) {
+            void *p = loam_region_alloc(in_heap, i * 7), *q = loam_pool_alloc(&pool);
+            if (p == NULL || q == NULL) return 2;
+            if (i % 3 == 0) loam_pool_free(&pool, q);
+        }
+        if (round % 2 == 1) loam_region_reset(in_heap);
+        if (loam_heap_set_default(before, NULL) != 0) return 2;
+        loam_heap_destroy(heap);
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+            size_t size = (i + 1) * 499 % 90000 + 1;
+            loam_free(kept[i]);
+            if ((kept[i] = loam_malloc(size)) == NULL) return 2;
+            memset(kept[i], 1, size);
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     allocator = argc > 2 ? argv[1] : "none";
     what = argc > 2 ? argv[2] : "none";
     printf("watched: %s\n", lm_tool_watches() ? "yes" : "no");
     fflush(stdout);
 
+    /* Checked allocators are in the registry, and must not end without a word. */
+    if (is("heaps")) return lm_is_checked(0) ? 0 : heaps_end();
     if (!begin()) return 2;
     void *first = alloc();
     volatile char *p = (volatile char *)alloc(), *next = (volatile char *)alloc();

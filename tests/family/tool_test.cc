@@ -117,7 +117,22 @@ TEST_P(Valgrind, SeesMistakesAndNothingElse) {
     EXPECT_EQ(outcome.status, 99) << outcome.text;
 }
 
+/* What is not reported may be used: memory of a heap that ended with allocators in it. */
+TEST(Heaps, EndWithTheirAllocatorsUnderMemcheck) {
+    if (outcome_of("valgrind --version").status != 0) GTEST_SKIP() << "valgrind is not there";
+    Outcome outcome =
+        outcome_of("valgrind --error-exitcode=99 --quiet " LOAM_TOOL_PROGRAM " heaps none");
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
 #ifdef LOAM_TOOL_PROGRAM_ASAN
+TEST(Heaps, EndWithTheirAllocatorsUnderAsan) {
+    Outcome outcome = outcome_of(
+        "ASAN_OPTIONS=abort_on_error=0:exitcode=98:detect_leaks=0 " LOAM_TOOL_PROGRAM_ASAN
+        " heaps none");
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
 class AsanInTheProgram : public testing::TestWithParam<const char *> {
   protected:
     static Outcome run(const std::string &mistake) {

@@ -21,9 +21,14 @@ MEMCHECK = {
     "after_shrink": r"Invalid read of size 1",
     "after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 20 bytes inside a block of size 100 free'd",
     "large_after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 200,000",
+    "huge_after_free": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 20,000,000",
+    "after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 20 bytes inside a block of size 100 free'd",
+    "aligned_after_destroy": r"Invalid write of size 1\n(?:.*\n)*?.*Address 0x\w+ is 999 bytes inside a block of size 1,000 free'd",
+    "large_after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 200,000",
+    "huge_after_destroy": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 5,000 bytes inside a block of size 20,000,000",
     "uninitialised": r"Conditional jump or move depends on uninitialised value",
 }
-POISON = ("past_end", "before_start", "past_large", "after_shrink", "after_free", "large_after_free")
+POISON = tuple(case for case in MEMCHECK if case != "uninitialised")
 PROBES = ("page_create", "page_retire", "span_take", "span_give", "purge", "heap_create", "heap_destroy", "heap_delete",
           "large_alloc", "large_free", "worker_start", "worker_stop")
 
@@ -46,6 +51,9 @@ def memcheck(program):
     status, said = run(*valgrind[:3], "--leak-check=full", program, "clean")
     if (status, said) != (0, ""):
         yield f"clean: {status}, {said}"
+    status, said = run(*valgrind, "many_end")
+    if (status, said) != (0, ""):
+        yield f"many_end: {status}, {said}"
     for case, pattern in MEMCHECK.items():
         status, said = run(*valgrind, case)
         # A write before a block is found by loam as well, which ends the program.
@@ -58,6 +66,9 @@ def asan(program):
     status, said = run(program, "clean", **options)
     if (status, said) != (0, ""):
         yield f"clean: {status}, {said}"
+    status, said = run(program, "many_end", **options)
+    if (status, said) != (0, ""):
+        yield f"many_end: {status}, {said}"
     for case in POISON:
         status, said = run(program, case, **options)
         if status != 99 or "AddressSanitizer: use-after-poison" not in said:
