@@ -4,8 +4,8 @@
  *         └─> kept[ oldest ... newest ]  hidden ──> shown, to the arena ──> whoever takes it next
  *
  * So Memcheck and AddressSanitizer report a use of an object after its first-class heap was destroyed,
- * and of a freed object whose page or span has gone. At most MOST_BYTES in MOST spans are kept; the
- * oldest leave first, and all do where memory is short, an arena is full or to end, or
+ * and of a freed object whose page or span has gone. At most MOST_BYTES in MOST spans are kept, as addresses:
+ * the memory goes back to the system, unless it is an arena's. The oldest leave first, and all do where memory is short, an arena is full or to end, or
  * loam_collect is called. It cannot keep a span of more than MOST_BYTES, and sees no use of memory
  * that has another owner.
  *
@@ -17,8 +17,8 @@
 
 #if LM_TOOLS
 
-enum { MOST = 4096, TURNS = 200 /* of lm_os_nap */ };
-#define MOST_BYTES (128 * LM_MIB)
+enum { MOST = 1 << 16, TURNS = 200 /* of lm_os_nap */ };
+#define MOST_BYTES (4096 * LM_MIB)
 
 static lm_lock_t lock;
 static bool out_of_order; /* atomic: the lock is not to be had */
@@ -69,6 +69,7 @@ static void keep(lm_page_t *span, bool rested) {
         give(span, rested);
         return;
     }
+    if (span->range == 0) (void)lm_os_purge(lm_span_start(span), bytes);
     lm_page_t *leaving = NULL;
     while (count > 0 && (count == MOST || kept_bytes + bytes > MOST_BYTES)) {
         lm_page_t *old = pop();
