@@ -42,6 +42,7 @@ LOAM_BEGIN
  * change no variable of the program. A handler breaks this assumption: code behind a call of malloc
  * may use a variable's value from before the call, and the handler may miss the last changes before
  * the call. -fno-builtin does not help with gcc, because <stdlib.h> declares these functions as leaf.
+ * Compilers also remove a call of malloc whose object the program does not need: no handler runs.
  * A variable that a handler shares with other code of the same thread needs one of these forms:
  *
  *     loam's names    loam_malloc and all functions of loam's carry no such assumption. For a C source

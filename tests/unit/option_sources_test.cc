@@ -15,10 +15,12 @@ extern "C" {
 #include "api/api.h"
 }
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -354,6 +356,36 @@ TEST_F(OptionSources, LimitsByTheirOwnCall) {
     EXPECT_EQ("0", get("limit_soft"));
     EXPECT_STREQ("call", loam_option_source("limit_soft"));
     EXPECT_EQ("512MiB", get("limit_hard"));
+    EXPECT_EQ(0, loam_limit_set(0, 0));
+}
+
+/* Whoever comes last: what is said is what is done, and nothing contradicts. */
+TEST_F(OptionSources, LimitsSetByManyThreads) {
+    unit::stderr_of([&] {
+        std::string entry = "LOAM_LIMIT_SOFT=3MiB";
+        char *environment[] = {&entry[0], nullptr};
+        lm_options_read("limit_hard=2MiB", environment);
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < 4; t++) {
+            threads.emplace_back([t] {
+                for (unsigned i = 0; i < 2000; i++) {
+                    std::string bytes = std::to_string(1 + (i * 7 + t * 3) % 5) + "GiB";
+                    if (i % 3 == t % 3)
+                        (void)loam_limit_set(size_t{t} << 30, size_t{5} << 30);
+                    else
+                        (void)loam_option_set(t % 2 != 0 ? "limit_soft" : "limit_hard",
+                                              bytes.c_str());
+                }
+            });
+        }
+        for (std::thread &thread : threads) thread.join();
+    });
+    size_t soft = 99, hard = 99;
+    EXPECT_EQ(0, loam_option_get_number("limit_soft", &soft));
+    EXPECT_EQ(0, loam_option_get_number("limit_hard", &hard));
+    EXPECT_EQ(soft, lm_limit_policy.soft == SIZE_MAX ? 0 : lm_limit_policy.soft);
+    EXPECT_EQ(hard, lm_limit_policy.hard == SIZE_MAX ? 0 : lm_limit_policy.hard);
+    EXPECT_TRUE(soft == 0 || hard == 0 || soft <= hard) << soft << " " << hard;
     EXPECT_EQ(0, loam_limit_set(0, 0));
 }
 
