@@ -6,7 +6,8 @@
  *              o  constructor of a static object
  *              m  main, or after dlopen   t  destructor of a thread's object
  *              x  atexit                  s  destructor of a static object
- *              d  destructor              y  destructor(101)         n  none
+ *              d  destructor              y  destructor(101)
+ *              k  on_exit, registered by a constructor               n  none
  *
  * Every item is one malloc, and one free at its moment. The plan is a script, so that one build of
  * the program has all cases.
@@ -75,7 +76,18 @@ struct threads_object {
 thread_local threads_object threads;
 
 __attribute__((constructor(101))) void constructor_101() { at('e'); }
-__attribute__((constructor)) void constructor() { at('c'); }
+bool frees_at(char moment) {
+    for (const item &it : items) {
+        if (it.module == LEAKS_MODULE && it.frees == moment) return true;
+    }
+    return false;
+}
+
+__attribute__((constructor)) void constructor() {
+    at('c');
+    /* Only then: a plugin may be closed before. */
+    if (frees_at('k')) (void)on_exit([](int, void *) { at('k'); }, nullptr);
+}
 __attribute__((destructor)) void destructor() { at('d'); }
 __attribute__((destructor(101))) void destructor_101() { at('y'); }
 
@@ -84,10 +96,9 @@ void *in_main() {
     void *first = nullptr;
     at('m');
     (void)atexit([] { at('x'); });
+    if (frees_at('t')) threads.used = true; /* only then: it keeps a plugin loaded */
     for (item &it : items) {
         if (it.module != LEAKS_MODULE) continue;
-        /* Only then: it keeps a plugin loaded. */
-        if (it.frees == 't') threads.used = true;
         if (first == nullptr && it.allocates == 'm') first = it.at;
     }
     return first;
