@@ -11,8 +11,8 @@
 #if LOAM_PROBES
 #include <sys/sdt.h>
 #define LM_PROBE(name) DTRACE_PROBE(loam, name)
-#define LM_PROBE1(name, a) DTRACE_PROBE1(loam, name, a)
-#define LM_PROBE2(name, a, b) DTRACE_PROBE2(loam, name, a, b)
+#define LM_PROBE1(name, a) DTRACE_PROBE1(loam, name, (uintptr_t)(a))
+#define LM_PROBE2(name, a, b) DTRACE_PROBE2(loam, name, (uintptr_t)(a), (uintptr_t)(b))
 #else
 #define LM_PROBE(name) ((void)0)
 #define LM_PROBE1(name, a) ((void)0)

@@ -3,7 +3,7 @@
 
     tools_test.py memcheck build/release/tests/tools/watched
     tools_test.py asan build/release/tests/tools/watched_asan
-    tools_test.py probes build/release/tests/tools/watched
+    tools_test.py probes build/release/tests/tools/watched cc src OBJECT...
 
 Exit status 77, with a reason, where the tool is missing.
 """
@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 MEMCHECK = {
     "past_end": r"Invalid read of size 1\n(?:.*\n)*?.*Address 0x\w+ is 0 bytes after a block of size 100 alloc'd",
@@ -29,8 +30,22 @@ MEMCHECK = {
     "uninitialised": r"Conditional jump or move depends on uninitialised value",
 }
 POISON = tuple(case for case in MEMCHECK if case != "uninitialised")
-PROBES = ("page_create", "page_retire", "span_take", "span_give", "purge", "heap_create", "heap_destroy", "heap_delete",
-          "large_alloc", "large_free", "worker_start", "worker_stop")
+# Names and numbers of arguments: the table of docs/guide/tools.md.
+PROBES = {
+    "page_create": 2,
+    "page_retire": 2,
+    "span_take": 2,
+    "span_give": 2,
+    "purge": 2,
+    "heap_create": 1,
+    "heap_destroy": 1,
+    "heap_delete": 1,
+    "large_alloc": 2,
+    "large_free": 2,
+    "worker_start": 0,
+    "worker_stop": 0,
+}
+GUIDE = Path(__file__).resolve().parents[2] / "docs/guide/tools.md"
 
 
 def run(*command, **variables):
@@ -75,12 +90,81 @@ def asan(program):
             yield f"{case}: {status}, no use-after-poison:\n{said}"
 
 
-def probes(program):
+def notes(file):
+    """The probes that the file's notes name: (name, sizes of the arguments in bytes)."""
+    _, said = run("readelf", "--notes", "--wide", file)
+    found = re.findall(r"Provider: (\w+)\s+Name: (\w+)\s+Location: .*\s+Arguments:(.*)", said)
+    for provider, name, arguments in found:
+        if provider == "loam":
+            yield name, re.findall(r"-?(\d+)@", arguments)
+
+
+def check_notes(files):
+    found = [probe for file in files for probe in notes(file)]
+    missing = set(PROBES) - {name for name, _ in found}
+    if missing:
+        yield f"no probes {sorted(missing)} in {files}"
+    for name, sizes in found:
+        if name not in PROBES:
+            yield f"{name} is in no table"
+        elif sizes != ["8"] * PROBES[name]:
+            yield f"{name} has arguments of {sizes} bytes, not {PROBES[name]} words"
+
+
+def check_guide():
+    """Names and numbers of arguments are what the guide says."""
+    said = {}
+    row = r"^\| (`\w+`(?:, `\w+`)*) \|([^|]*)\|"
+    for names, arguments in re.findall(row, GUIDE.read_text(encoding="utf-8"), re.M):
+        for name in re.findall(r"`(\w+)`", names):
+            said[name] = len([word for word in arguments.split(",") if word.strip()])
+    if said != PROBES:
+        yield f"docs/guide/tools.md has {said}"
+
+
+def check_values(program):
+    """What a tool sees at the probes, here gdb, is what the program was given."""
+    if shutil.which("gdb") is None:
+        print("values of arguments are not looked at: there is no gdb")
+        return
+    script = "set confirm off\nset startup-with-shell off\n"
+    for name, count in PROBES.items():
+        if count > 0 and name not in ("span_give", "purge"): # which the worker makes
+            values = f"(unsigned long)$_probe_arg0, (unsigned long)$_probe_arg{count - 1}"
+            script += f"break -probe-stap loam:{name}\ncommands\nsilent\n"
+            script += f'printf "seen {name} %lu %lu\\n", {values}\ncontinue\nend\n'
+    script += "run\n"
+    Path("probes.gdb").write_text(script, encoding="utf-8")
+    _, said = run("gdb", "-q", "-batch", "-nx", "-x", "probes.gdb", "--args", program, "probes")
+    if "ptrace" in said:
+        print("values of arguments are not looked at: gdb may not trace here")
+        return
+    given = re.findall(r"^given (\w+) (\d+) (\d+)$", said, re.M)
+    seen = set(re.findall(r"^seen (\w+) (\d+) (\d+)$", said, re.M))
+    if len(given) < 6:
+        yield f"the program gave {given}:\n{said[-3000:]}"
+    for probe in given:
+        if probe not in seen:
+            yield f"{probe} was not seen, but {sorted(seen)}"
+
+
+def check_without_header(compiler, source):
+    """Without LOAM_PROBES no header of the system is needed."""
+    text = ('#include "os/probe.h"\nvoid f(void);\n'
+            "void f(void) { LM_PROBE(a); LM_PROBE1(b, 1); LM_PROBE2(c, 1, 2); }\n")
+    command = [compiler, "-fsyntax-only", "-nostdinc", "-Wall", "-Werror", f"-I{source}", "-x", "c", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        yield f"os/probe.h without probes: {done.stderr}"
+
+
+def probes(program, compiler, source, *objects):
     needed("readelf")
-    _, said = run("readelf", "--notes", "--wide", program)
-    found = set(re.findall(r"Provider: loam\s+Name: (\w+)", said))
-    if found != set(PROBES):
-        yield f"probes found: {sorted(found)}, not {sorted(PROBES)}"
+    yield from check_notes([program])
+    yield from check_notes(objects)
+    yield from check_guide()
+    yield from check_values(program)
+    yield from check_without_header(compiler, source)
 
 
 if __name__ == "__main__":

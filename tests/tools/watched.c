@@ -238,8 +238,33 @@ static int run(const char *name) {
     return 0;
 }
 
+/* Says what the probes must have had as arguments. */
+static int probed(void) {
+    void *large = loam_malloc(200000);
+    loam_heap *heap = loam_heap_create(), *other = loam_heap_create();
+    printf("given large_alloc %lu %lu\n", (unsigned long)large,
+           (unsigned long)loam_good_size(200000) + 16);
+    printf("given heap_create %lu %lu\n", (unsigned long)heap, (unsigned long)heap);
+    char *block = loam_heap_malloc(heap, 20000);
+    /* Its class, with the trailer, and the page's start: the first block's. */
+    printf("given page_create %lu %lu\n", (unsigned long)block / 65536 * 65536,
+           (unsigned long)loam_usable_size(block) > 0 ? (unsigned long)loam_good_size(20000) + 16
+                                                      : 0);
+    loam_free(large);
+    printf("given large_free %lu %lu\n", (unsigned long)large,
+           (unsigned long)loam_good_size(200000) + 16);
+    loam_heap_destroy(heap);
+    printf("given heap_destroy %lu %lu\n", (unsigned long)heap, (unsigned long)heap);
+    printf("given page_retire %lu %lu\n", (unsigned long)block / 65536 * 65536,
+           (unsigned long)loam_good_size(20000) + 16);
+    loam_heap_delete(other);
+    printf("given heap_delete %lu %lu\n", (unsigned long)other, (unsigned long)other);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 9;
+    if (strcmp(argv[1], "probes") == 0) return probed();
     if (strcmp(argv[1], "many_end") == 0) return many_end();
     return strcmp(argv[1], "clean") == 0 ? clean() : run(argv[1]);
 }
