@@ -1,11 +1,12 @@
-/* copies.h: what copies.c and copies_text.c share: the look at bounds, and the C library's own copies.
+/* copies.h: what copies.c and copies_text.c share: the look at bounds, and the C library's own
+ * copies.
  *
  *   strcpy(to, from) ── lm_copies_room: how far may the text be read that has its end somewhere?
  *                    ├─ lm_copies_may:  has the object room? ── no: a report
  *                    └─ lm_copies_copy: the C library's memcpy
  *
- * Nothing here reads a byte that the caller has not found to be readable: what is looked at is what loam knows of
- * the object. Before the library's constructor has run, nothing is looked at.
+ * Nothing here reads a byte that the caller has not found to be readable: what is looked at is what
+ * loam knows of the object. Before the library's constructor has run, nothing is looked at.
  */
 #ifndef LOAM_OVERRIDE_COPIES_H
 #define LOAM_OVERRIDE_COPIES_H
@@ -107,8 +108,8 @@ LM_INLINE size_t lm_copies_wide(size_t n) {
     return n <= SIZE_MAX / sizeof(wchar_t) ? n * sizeof(wchar_t) : SIZE_MAX;
 }
 
-/* Bytes from p to the end of its object; SIZE_MAX: of no object of loam's. far: the object may begin far before p,
- * where this library can find that. */
+/* Bytes from p to the end of its object; SIZE_MAX: of no object of loam's. far: the object may
+ * begin far before p, where this library can find that. */
 LM_HIDDEN size_t lm_copies_room(const void *p, bool far, uintptr_t caller);
 
 /* Ends a program that was compiled with _FORTIFY_SOURCE as it would end without us. */

@@ -1,14 +1,16 @@
-/* copies_text.c: strcpy and its kin, of bytes and of wide characters, with a look at the bounds of loam's objects.
+/* copies_text.c: strcpy and its kin, of bytes and of wide characters, with a look at the bounds of
+ * loam's objects.
  *
  *   from   [ t e x t ... | end of the object          no 0 in the object: a report of an overread
  *            └ strnlen ──┘
  *
- * A text is measured no further than its object goes. So a text that has no end is a report, and not
- * a bad access in here, even where a page that nobody may touch lies behind it. strlcpy, strlcat,
- * wcslcpy and wcslcat are here although older C libraries have none.
- * It cannot see where the object ends that a text far behind the start of a large object lies in, unless it is part of
+ * A text is measured no further than its object goes. So a text that has no end is a report, and
+ * not a bad access in here, even where a page that nobody may touch lies behind it. strlcpy,
+ * strlcat, wcslcpy and wcslcat are here although older C libraries have none. It cannot see where
+ * the object ends that a text far behind the start of a large object lies in, unless it is part of
  * the secure library (docs/guide/copies.md).
- * Invariant: as of copies.c: a copy that is reported has written nothing.
+ * Invariant: as of copies.c: a copy that is reported has
+ * written nothing.
  */
 #define _GNU_SOURCE 1 /* stpcpy, wcpcpy and the like */
 #include "copies.h"

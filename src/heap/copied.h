@@ -63,8 +63,9 @@ LM_INLINE bool lm_copy_fits(const void *p, size_t n) {
 /* false iff n bytes at p certainly do not fit into the object there, or p is in a freed block. */
 bool lm_copy_looks(const void *p, size_t n);
 
-/* Bytes from p to the end of its object; 0 iff it is in a freed block, SIZE_MAX iff it is in none that is known. far: a
- * large object is found however far before p it begins, at the cost of a load for each 64 KiB. */
+/* Bytes from p to the end of its object; 0 iff it is in a freed block, SIZE_MAX iff it is in none
+ * that is known. far: a large object is found however far before p it begins, at the cost of a load
+ * for each 64 KiB. */
 size_t lm_copy_room(const void *p, bool far);
 
 /* Reports a copy that does not fit: `way` is "to" or "from". */

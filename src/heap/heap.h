@@ -483,7 +483,8 @@ LM_INLINE void lm_free_aligned_sized(void *p, size_t align, size_t size) {
 /* ---- Tools (tools_kept.c) ---- */
 
 #if LM_TOOLS
-/* Gives back all spans that are hidden. Returns whether there were any. The arena's lock is not held. */
+/* Gives back all spans that are hidden. Returns whether there were any. The arena's lock is not
+ * held. */
 bool lm_tools_let_go(void);
 #else
 LM_INLINE bool lm_tools_let_go(void) { return false; }

@@ -245,11 +245,13 @@ void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
 void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align);
 /* Makes one in use that small where it is; false iff it is smaller already. */
 bool lm_sampled_shrink(lm_page_t *page, size_t bytes);
-/* lm_sampled_place for what realloc has just allocated with room to grow; p itself iff it is not sampled. */
+/* lm_sampled_place for what realloc has just allocated with room to grow; p itself iff it is not
+ * sampled. */
 void *lm_sampled_resized(void *p, size_t bytes);
 
-/* In the child of a fork, even one that a signal handler makes: no heap goes on with the turns of its
- * parent. Neither the registry's lock nor that of a heap is held, unless by what was interrupted. */
+/* In the child of a fork, even one that a signal handler makes: no heap goes on with the turns of
+ * its parent. Neither the registry's lock nor that of a heap is held, unless by what was
+ * interrupted. */
 void lm_sampled_after_fork(void);
 
 void lm_sampled_check(void); /* the invariant */
@@ -305,8 +307,8 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
-/* tools.c, in every build: the memory has no owner any more. Allocators of the family that lay there had hidden
- * parts of it. */
+/* tools.c, in every build: the memory has no owner any more. Allocators of the family that lay
+ * there had hidden parts of it. */
 void lm_tools_forget(const void *p, size_t bytes);
 
 /* A debug build that tells Memcheck, or AddressSanitizer, what is an object (tools.c). */
@@ -319,7 +321,8 @@ void lm_tools_resized(const void *p, size_t before, size_t bytes);
 void lm_tools_freed(const void *p);
 /* Of so many bytes, freed or not: its heap is destroyed. */
 void lm_tools_dropped(const void *block, size_t bytes);
-/* tools_kept.c: gives spans back that are out of the map, a chain by `notified`, after they were hidden for a while. */
+/* tools_kept.c: gives spans back that are out of the map, a chain by `notified`, after they were
+ * hidden for a while. */
 void lm_tools_give_chain(lm_page_t *first, bool rested);
 void lm_tools_give(lm_page_t *span, bool rested);
 /* Between the two the calling thread may read what is hidden; they nest. */

@@ -1,16 +1,17 @@
 /* sample_turns.c: which allocations are sampled.
  *
- *   heap      sample_in counts blocks down as lists are handed out ── the list that holds the last one
- *                                    is cut before it, and its class is due: the next refill of that is a sample
+ *   sample_in   counts blocks down as lists are handed out ── the list that holds the last one is cut
+ *               before it, and its class is due: the next refill of that class is a sample
  *
  * Each heap draws how many blocks it hands out before its next sample. A heap begins anew where the
  * rate is another, and in the child of a fork: the lists that it holds ready go back, so that their
- * blocks are counted as well. A child of clone or _Fork, which loam does not see begin, has its first
- * sample in common with its siblings, and draws other gaps from then on.
- * It costs the fast paths nothing: malloc meets an empty list where a sample is due. It cannot sample
- * first-class heaps, nor threads that have ended but go on; blocks of other threads' pages are counted
- * one by one, and what is cut off goes home.
- * Invariant: while no class is due, a heap's lists have no more blocks than were counted down for them.
+ * blocks are counted as well. A child of clone or _Fork, which loam does not see begin, has up
+ * to two samples in common with its siblings, and draws other gaps from then on. It costs the fast
+ * paths nothing: malloc meets an empty list where a sample is due. It cannot sample first-class
+ * heaps, nor threads that have ended but go on; blocks of other threads' pages are counted one by
+ * one, and what is cut off goes home.
+ * Invariant: while no class is due, a heap's lists have no more
+ * blocks than were counted down for them.
  */
 #include "heap/sampled.h"
 
@@ -37,11 +38,13 @@ uint32_t lm_sampled_random(lm_heap_t *heap) {
     return (uint32_t)(x >> 32);
 }
 
-/* Blocks between two samples: geometric, so that every allocation has the same chance, whatever came before, and
- * processes that end soon get their share. The logarithm is good to a hundredth. */
+/* Blocks between two samples: geometric, so that every allocation has the same chance, whatever
+ * came before, and processes that end soon get their share. The logarithm is good to a
+ * hundredth. */
 static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
     if (rate <= 1) return 0;
-    /* A copy of the process that ran no handlers of fork has another thread, and goes another way. */
+    /* A copy of the process that ran no handlers of fork has another thread, and goes another
+     * way. */
     if (heap->sample_random != 0) heap->sample_random ^= (uint64_t)lm_port_thread_id() << 20;
     uint32_t x = lm_sampled_random(heap) | 1;
     unsigned whole = lm_log2(x);
@@ -59,7 +62,8 @@ static bool any_due(const lm_heap_t *heap) {
     return (heap->sample_due[0] | heap->sample_due[1]) != 0;
 }
 
-/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's count is elsewhere. */
+/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's
+ * count is elsewhere. */
 static uint32_t *count_of(lm_heap_t *heap) {
     return any_due(heap) ? &heap->sample_next : &heap->sample_in;
 }

@@ -25,8 +25,8 @@ void lm_tools_forget(const void *p, size_t bytes) {
 
 #if LM_TOOLS
 
-/* The fences are hidden by loam itself. Of a block with redzones, Memcheck hides at its free what lies before it as
- * well, which can be another's. */
+/* The fences are hidden by loam itself. Of a block with redzones, Memcheck hides at its free what
+ * lies before it as well, which can be another's. */
 enum { NO_REDZONE = 0 };
 
 #if LOAM_POISON

@@ -4,10 +4,11 @@
  *         └─> kept[ oldest ... newest ]  hidden ──> shown, to the arena ──> whoever takes it next
  *
  * So Memcheck and AddressSanitizer report a use of an object after its first-class heap was
- * destroyed, and of a freed object whose page or span has gone. At most MOST_BYTES in MOST spans are
- * kept, as addresses: the memory goes back to the system, unless it is an arena's. The oldest leave
- * first. All leave where memory is short, an arena is full or to end, or loam_collect is called. It
- * cannot keep a span of more than MOST_BYTES, and sees no use of memory that has another owner.
+ * destroyed, and of a freed object whose page or span has gone. At most MOST_BYTES in MOST spans
+ * are kept, as addresses: the memory goes back to the system, unless it is an arena's. The oldest
+ * leave first. All leave where memory is short, an arena is full or to end, or loam_collect is
+ * called. It cannot keep a span of more than MOST_BYTES, and sees no use of memory that has another
+ * owner.
  *
  * The lock is held for a few instructions and for the arena's lock. A fork may copy the process at
  * that moment: a thread that waits too long does without this list from then on. So fork need not

@@ -1,12 +1,14 @@
 /*
  * copies_each.c - the checked memcpy family: each of its functions reports exactly what leaves an
- * object, and does what the C library's does otherwise. Of bytes and of wide characters; fortified too.
+ * object, and does what the C library's does otherwise. Of bytes and of wide characters; fortified
+ * too.
  *
  *   function x size of both objects x how far the text goes x how far from the end it begins x seed
  *
- * Catches: a function that is not looked at; a text without an end that is read beyond its object, or
- * crashes in the look; a report that names another function, object or number; bytes written although
- * the copy is reported; a fortified form that does not end a program that is wrong about a size.
+ * Catches: a function that is not looked at; a text without an end that is read beyond its object,
+ * or crashes in the look; a report that names another function, object or number; bytes written
+ * although the copy is reported; a fortified form that does not end a program that is wrong about a
+ * size.
  *
  *     copies_each libloam.so libloam_copies.so
  *     copies_each libloam-secure.so
@@ -150,7 +152,8 @@ typedef struct effect {
     int filled;
 } effect_t;
 
-/* Characters up to the first 0, at most n; *read: that were read for it. None is where the object ends. */
+/* Characters up to the first 0, at most n; *read: that were read for it. None is where the object
+ * ends. */
 static size_t length(const char *text, size_t size, size_t room, size_t n, size_t *read) {
     for (size_t i = 0; i < n; i++) {
         *read = i + 1;

@@ -1,6 +1,7 @@
 /*
- * sampling_children.c - loam works when a process that samples allocations forks: each child samples
- * other allocations than its siblings and its parent, and as many as the rate says, from its first on.
+ * sampling_children.c - loam works when a process that samples allocations forks: each child
+ * samples other allocations than its siblings and its parent, and as many as the rate says, from
+ * its first on.
  *
  *   who forks x who allocates in the child x rate x how many objects x seed
  *
@@ -150,13 +151,15 @@ static void try(const way_t *way, size_t rate, size_t objects) {
     pthread_mutex_unlock(&waits);
     if (way->threads) pthread_join(thread, NULL);
     double mean = (double)children * (double)objects / (double)rate, off = sum - mean;
-    /* One that loam does not see has what was drawn before in common with all others: two samples. */
+    /* One that loam does not see has what was drawn before in common with all others: two
+     * samples. */
     if (way->seen)
         CHECK(off * off < 36 * mean, "%s, one in %zu: %.0f samples, not %.0f", way->name, rate, sum,
               mean);
     for (int place = way->seen ? 0 : 2; place < 4; place++) {
         int have, n = different(place, &have);
-        /* Of `have` draws from `rate` values or more, geometric: a third of what uniform ones had. */
+        /* Of `have` draws from `rate` values or more, geometric: a third of what uniform ones
+         * had. */
         int least = have < (int)rate ? have / 3 : (int)rate / 2;
         CHECK(n >= least && have > 20, "%s, one in %zu: of %d samples number %d, %d places",
               way->name, rate, have, place + 1, n);

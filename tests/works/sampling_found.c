@@ -1,14 +1,16 @@
 /*
- * sampling_found.c - loam works when every allocation is sampled: a write of one byte or a few behind
- * an object's last one is found, whichever function made the object and whatever size it had before.
+ * sampling_found.c - loam works when every allocation is sampled: a write of one byte or a few
+ * behind an object's last one is found, whichever function made the object and whatever size it had
+ * before.
  *
  *   form x size before x size x bytes past the end x seed
  *
- * Catches: room to grow that realloc leaves behind an object, and that a write too far falls into; a
- * usable size above the requested one; a resize in place that hides what was overwritten before it.
+ * Catches: room to grow that realloc leaves behind an object, and that a write too far falls into;
+ * a usable size above the requested one; a resize in place that hides what was overwritten before
+ * it.
  *
- * The program starts itself with LOAM_GUARD_SAMPLING_EXACT=1 and, so that it goes on after a report,
- * LOAM_ON_ERROR=ignore; it counts the reports.
+ * The program starts itself with LOAM_GUARD_SAMPLING_EXACT=1 and, so that it goes on after a
+ * report, LOAM_ON_ERROR=ignore; it counts the reports.
  */
 #include "works.h"
 
