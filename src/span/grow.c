@@ -180,7 +180,8 @@ void lm_space_settle(lm_page_t *span) {
         return;
     }
     if (goes) lm_store_release(&lm_space.leaving, 0); /* as above */
-    (void)lm_gone_settle(span);
+    /* A shorter one goes beside a gap only. */
+    if (slices >= GROW_LEAST || LM_UNLIKELY(lm_space.gone_spans > 0)) (void)lm_gone_settle(span);
     if (slices >= SETTLE_LEAST) {
         purge_within(lm_space_slot(first + 1),
                      lm_space_slot(end - 1)); /* only the ends say something */
