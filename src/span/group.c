@@ -86,10 +86,8 @@ bool lm_group_forget(void) {
 }
 
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
-    size_t length =
-        lm_gone_near()
-            ? 0
-            : lm_arena.slices / 16; /* as the arena grows: few runs, and few ends of runs */
+    size_t length = lm_arena.slices / 16; /* as the arena grows: few runs, and few ends of runs */
+    if (lm_gone_near()) length = 0;
     if (length < CHUNK_LEAST) length = CHUNK_LEAST;
     if (length > CHUNK_MOST) length = CHUNK_MOST;
     if (length < slices) length = slices;
