@@ -91,10 +91,20 @@ void lm_print(const char *format, ...) {
 }
 #endif
 
+/* The numbers of the mistakes that a report is about, one in each LM_MISTAKE_BITS: the first, and others until 0. */
+static unsigned mistakes_of(lm_wrong_t wrong) { return wrong >> LM_MISTAKE_SHIFT; }
+static unsigned first_of(unsigned mistakes) { return mistakes & ((1u << LM_MISTAKE_BITS) - 1); }
+
 /* Relaxed, both: words by themselves. */
 bool lm_wrong_goes_on(lm_wrong_t wrong) {
-    return lm_load_relaxed(&lm_misuse_policy.ignore) ||
-           (lm_load_relaxed(&lm_misuse_policy.tolerated) >> (wrong >> LM_MISTAKE_SHIFT) & 1) != 0;
+    unsigned mistakes = mistakes_of(wrong);
+    uint32_t tolerated = lm_load_relaxed(&lm_misuse_policy.tolerated);
+    bool goes_on = lm_load_relaxed(&lm_misuse_policy.ignore);
+    do {
+        goes_on = goes_on || (tolerated >> first_of(mistakes) & 1) != 0;
+        mistakes >>= LM_MISTAKE_BITS;
+    } while (mistakes != 0);
+    return goes_on;
 }
 
 #if LM_HOSTED
@@ -107,8 +117,12 @@ const char *lm_mistake_word(unsigned mistake) {
 }
 
 void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong) {
-    if (!lm_wrong_goes_on(wrong))
-        lm_line_add(line, "; LOAM_IGNORE=%s goes on", lm_mistake_word(wrong >> LM_MISTAKE_SHIFT));
+    if (lm_wrong_goes_on(wrong)) return;
+    unsigned mistakes = mistakes_of(wrong);
+    lm_line_add(line, "; LOAM_IGNORE=%s", lm_mistake_word(first_of(mistakes)));
+    while ((mistakes >>= LM_MISTAKE_BITS) != 0)
+        lm_line_add(line, "+%s", lm_mistake_word(first_of(mistakes)));
+    lm_line_add(line, " goes on");
 }
 #endif
 

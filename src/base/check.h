@@ -65,9 +65,10 @@ void lm_report(const char *format, ...) LM_PRINTF(1, 2);
 /* The same, to the program's output handler where it has one. Not under locks. Hosted builds only. */
 void lm_print(const char *format, ...) LM_PRINTF(1, 2);
 
-/* What a report is about: one of LM_WRONG_*, plus one of LM_MISTAKE_*. An error handler gets EINVAL for
- * LM_WRONG_CALL and EFAULT for LM_WRONG_DAMAGE. LM_WRONG_INSIDE never reaches a handler: such a report is made where
- * locks are held, or lists are half changed. */
+/* What a report is about: one of LM_WRONG_*, plus one of LM_MISTAKE_*, plus LM_MISTAKE_OR and LM_MISTAKE_OR_ELSE of
+ * two others where the damage does not tell which of them it was. The program goes on if it goes on after any. An
+ * error handler gets EINVAL for LM_WRONG_CALL and EFAULT for LM_WRONG_DAMAGE. LM_WRONG_INSIDE never reaches a
+ * handler: such a report is made where locks are held, or lists are half changed. */
 typedef unsigned lm_wrong_t;
 enum {
     LM_WRONG_CALL, /* a pointer that is not ours, freed twice, misaligned; nothing is changed yet */
@@ -93,6 +94,9 @@ enum {
     LM_MISTAKE_COPY = 9 << LM_MISTAKE_SHIFT,
     LM_MISTAKES = 10
 };
+#define LM_MISTAKE_BITS 4
+#define LM_MISTAKE_OR(mistake) ((unsigned)(mistake) << LM_MISTAKE_BITS)
+#define LM_MISTAKE_OR_ELSE(mistake) ((unsigned)(mistake) << 2 * LM_MISTAKE_BITS)
 
 /* "loam: " + the formatted text + "thread N)", then abort unless the policy says otherwise: the
  * caller's text ends inside the bracket, as "... (" or "... (size class 48 B, ". */

@@ -40,6 +40,15 @@ void lm_before_damaged(const lm_page_t *page, const void *p);
 /* Damage of one of that page's blocks was reported: if the program goes on, no more of it is looked for beside them. */
 void lm_before_reported(const lm_page_t *page);
 
+/* Reports what the damage to the last word of p, a block in use, tells. */
+void lm_end_damaged(const lm_page_t *page, const void *p);
+
+/* The same where that word is zero, of what may be a free block. false iff p is free for sure: nothing was reported. */
+bool lm_end_zeroed(const lm_page_t *page, const void *p);
+
+/* Reports what was written to a free block since its free, from that byte on: it is not all zero. */
+void lm_written_after_free(const lm_page_t *page, const void *block, size_t from);
+
 /* As lm_before_damaged, where the block before p is free and p's block has 16 or 32 bytes: looks at links within 32
  * bytes. */
 void lm_before_links(const lm_page_t *page, const void *p);

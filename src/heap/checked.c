@@ -8,6 +8,7 @@
  * overwritten one leads out of the arena and is reported. In debug builds 16 bits of a sum stand above the address, so
  * that one of which a byte was written is, too, which may lead anywhere.
  */
+#include "heap/blame.h"
 #include "heap/canary.h"
 #include "heap/room.h"
 #include "heap/secure.h"
@@ -23,13 +24,14 @@ lm_page_t *lm_page_foreign(const void *p, const char *function) {
 
 lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function) {
     const char *start = lm_span_start(page);
-#if LOAM_DEBUG
     const char *object = lm_is_offset(page) ? lm_offset_object(page, start) : start;
-    lm_sites_about(object != NULL ? object : start);
+    if (object == NULL) object = start;
+#if LOAM_DEBUG
+    lm_sites_about(object);
 #endif
     lm_wrong(LM_MISTAKE_MISALIGNED,
              "misaligned pointer %p passed to %s (large object of %zu B at %p, ", p, function,
-             page->bytes, (const void *)start);
+             page->bytes - (size_t)(object - start), (const void *)object);
     return NULL;
 }
 
@@ -59,7 +61,15 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
     if ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL)
         return (lm_block_t *)(uintptr_t)next;
 #endif
+    if (lm_run_over_edge(lm_page_of(block), block, LM_WRONG_INSIDE, true)) return NULL;
     lm_sites_about(block);
+    if (!LOAM_DEBUG && lm_tools_peek(block) == 0) {
+        lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_OVERFLOW) +
+                     LM_MISTAKE_OR_ELSE(LM_MISTAKE_UNDERFLOW),
+                 "free list damaged at %p: zeros were written there (size class %u B, ",
+                 (const void *)block, lm_page_of(block)->block_bytes);
+        return NULL;
+    }
     lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
              "free list damaged at %p: written after free (size class %u B, ", (const void *)block,
              lm_page_of(block)->block_bytes);
@@ -82,6 +92,7 @@ static bool misaligned(const lm_page_t *page, const void *p) {
 }
 
 static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char *function) {
+    if (lm_is_offset(page) && lm_offset_front_damaged(page, p)) return NULL;
 #if LOAM_DEBUG
     char *first = lm_span_start(page);
     size_t index = (size_t)((const char *)p - first) / page->block_bytes;

@@ -11,13 +11,13 @@
  * cannot find what jumps over fence and word, nor an underflow of a span behind one that is free. Invariant: a word is
  * either valid or was overwritten; it is read and written whole, because who frees a block looks at the one before.
  */
-#include "heap/room.h"
+#include "heap/blame.h"
 
 #include <string.h>
 
 #if LOAM_DEBUG
 
-enum { FENCE = 0xfb, FILL_NEW = 0xd5, FILL_MOST = 4096, WORD = sizeof(uint64_t) };
+enum { FENCE = LM_FILL_FENCE, FILL_NEW = 0xd5, FILL_MOST = 4096, WORD = sizeof(uint64_t) };
 #define FENCES 0xfbfbfbfbfbfbfbfbu
 enum { TAG_USED = 0x5a11, TAG_FREED = 0xdead };
 
@@ -49,6 +49,10 @@ LM_READS_ANYTHING static uint64_t word_at(const uint64_t *at) {
     lm_tools_resume();
     return word;
 }
+
+uint64_t lm_word_raw(const void *end) { return word_at(word_before(end)); }
+
+uint64_t lm_word_mask(const void *end) { return mask_of(end); }
 
 lm_state_t lm_word_get(const void *end, size_t *requested) {
     uint64_t word = word_at(word_before(end)) ^ mask_of(end);
@@ -149,24 +153,6 @@ void *lm_mark_new(void *p, size_t bytes) {
 /* Acquire: the block that has no fence, and what its user wrote, comes after. */
 static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
-/* Whether what is just before `end` was overwritten from behind: the word is, and the fence before it is not. */
-static bool from_behind(const void *end) {
-    size_t requested;
-    if (lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
-    return word_at(word_before(end) - 1) == FENCES;
-}
-
-/* Whether what is just before a span was overwritten, at the end of that page of blocks. */
-static bool end_broken(const lm_page_t *page) {
-    const char *end = page_end(page);
-    size_t requested;
-    if (is_raw(page) || lm_word_get(end, &requested) != LM_STATE_BROKEN) return false;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* a block there was made before it was written to */
-    bool of_block = lm_load_relaxed(&page->carved) * (size_t)page->block_bytes ==
-                    (size_t)(end - lm_span_start(page));
-    return of_block ? from_behind(end) : true;
-}
-
 const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested) {
     lm_line_add(line, "size class %zu B, ", lm_block_bytes(page));
     if (requested != 0) lm_line_add(line, "%zu requested, ", requested);
@@ -183,69 +169,57 @@ static bool underflow(const lm_page_t *page, const void *p, size_t requested) {
 }
 
 void lm_fence_check_page(const lm_page_t *page) {
-    if (page->carved * (size_t)page->block_bytes ==
-            (size_t)(page_end(page) - lm_span_start(page)) ||
-        !end_broken(page))
+    const char *end = page_end(page);
+    if (page->carved * (size_t)page->block_bytes == (size_t)(end - lm_span_start(page)) ||
+        !lm_run_end_broken(page))
         return;
-    lm_sites_about(page_end(page));
-    lm_wrong(
-        LM_WRONG_INSIDE + LM_MISTAKE_UNDERFLOW,
-        "underflow of %p: the bytes before it are overwritten (behind a page of size class %u B, ",
-        (const void *)page_end(page), page->block_bytes);
+    lm_run_t run = {.page = page, .under = lm_run_behind(end)};
+    run.behind = run.under == NULL;
+    run.before = !lm_run_end_from_behind(page);
+    (void)lm_run_report(&run, LM_WRONG_INSIDE, end);
 }
 
-/* Of blocks: whether the one behind, which begins at end, is an object in use. */
-static bool in_use_behind(const lm_page_t *page, const void *end) {
-    size_t at = (size_t)((const char *)end - lm_span_start(page)), requested;
-    return at / page->block_bytes < page->carved &&
-           lm_word_get((const char *)end + page->block_bytes, &requested) == LM_STATE_USED;
-}
-
-/* Found at p's free: from the object behind, as it looks, or from p itself. */
-static bool underflow_behind(const lm_page_t *page, const void *p, const void *behind) {
-    lm_sites_about(behind);
-    lm_wrong(
-        LM_WRONG_DAMAGE + LM_MISTAKE_UNDERFLOW,
-        "underflow of %p: the bytes before it are overwritten, if not by an overflow of %p (size "
-        "class %zu B, ",
-        behind, p, lm_block_bytes(page));
-    return false;
-}
-
-static bool overflow_of_end(const lm_page_t *page, const void *p) {
-    lm_sites_about(p);
-    if (page->kind == LM_KIND_PAGE)
-        lm_wrong(
-            LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
-            "overflow of %p: the end of its block is overwritten, if not from behind, by an underflow of "
-            "%p (size class %zu B, ",
-            p, (const void *)block_end(page, p), lm_block_bytes(page));
-    else
-        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
-                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
-                 lm_block_bytes(page));
-    return false;
+/* The word of the object p is broken. */
+static bool word_overwritten(const lm_page_t *page, const void *p) {
+    const char *end = (const char *)block_end(page, p);
+    lm_run_t run = {.page = page, .over = p};
+    if (page->kind == LM_KIND_PAGE) {
+        lm_run_find(page, end, false, &run);
+    } else {
+        const void *last = span_end(page), *behind = last != NULL ? last : end;
+        if (lm_word_low_whole(end)) run.over = NULL;
+        if ((last == NULL || lm_word_broken(last)) && !lm_word_top_whole(behind)) {
+            run.under = lm_run_behind(behind);
+            run.behind = run.under == NULL;
+        }
+    }
+    return lm_run_report(&run, LM_WRONG_DAMAGE, end);
 }
 
 /* The block before the one in use at p was in use as well, or free, when p was given: its word was whole. So was that
  * at the end of a page before p's span. */
 static bool intact_before(const lm_page_t *page, const void *p, size_t requested) {
-    bool broken = lm_is_offset(page)         ? !lm_offset_gap_intact(page, p)
-                  : p == lm_span_start(page) ? lm_span_page_before(page, end_broken)
-                                             : !is_raw(page) && from_behind(p);
-    return broken ? underflow(page, p, requested) : true;
+    if (lm_is_offset(page)) return lm_offset_before_intact(page, p);
+    if (p == lm_span_start(page)) {
+        if (!lm_span_page_before(page, lm_run_end_broken)) return true;
+        if (lm_span_page_before(page, lm_run_end_from_behind)) return underflow(page, p, requested);
+        lm_run_t run = {.page = page, .under = p, .before = true};
+        return lm_run_report(&run, LM_WRONG_DAMAGE, p);
+    }
+    if (is_raw(page) || !lm_word_broken(p)) return true;
+    lm_run_t run;
+    lm_run_find(page, p, false, &run);
+    if (run.under == NULL) return true; /* its owner's free reports it */
+    if (run.over == NULL && !run.before) return underflow(page, p, requested);
+    return lm_run_report(&run, LM_WRONG_DAMAGE, p);
 }
 
 static bool intact_behind(const lm_page_t *page, const void *p) {
     const void *last = span_end(page);
-    size_t requested;
-    if (last == NULL || lm_word_get(last, &requested) == LM_STATE_USED) return true;
-    lm_sites_about(p);
-    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
-             "overflow of %p, or underflow of %p: the memory between them is overwritten "
-             "(size class %zu B, ",
-             p, last, lm_block_bytes(page));
-    return false;
+    if (last == NULL || !lm_word_broken(last)) return true;
+    lm_run_t run = {.page = page, .over = p, .under = lm_run_behind(last)};
+    run.behind = run.under == NULL;
+    return lm_run_report(&run, LM_WRONG_DAMAGE, last);
 }
 
 /* The last byte of [fence, end) that is not as written; NULL iff all are. */
@@ -263,6 +237,21 @@ size_t lm_fence_past(const void *p, size_t requested, const void *end) {
     return last != NULL ? (size_t)(last - fence) + 1 : 0;
 }
 
+/* Of a fence before a whole word: an overflow of p, or one that came over all of p from before. What does not begin
+ * where the object ends is neither, if the program did not leave bytes out. */
+static bool fence_overwritten(const lm_page_t *page, const void *p, size_t requested, size_t past) {
+    bool begins = ((const unsigned char *)p)[requested] != FENCE;
+    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page) && begins &&
+        lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false))
+        return false;
+    lm_sites_about(p);
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW +
+                 (begins ? 0 : LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW)),
+             "overflow of %p%s: %zu byte(s) past %zu requested (size class %zu B, ", p,
+             begins ? "" : ", or a stray write", past, requested, lm_block_bytes(page));
+    return false;
+}
+
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     const unsigned char *end = block_end(page, p);
     size_t requested;
@@ -274,19 +263,10 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
         lm_double_free(page, p, function);
         return false;
     }
-    if (state == LM_STATE_BROKEN && page->kind == LM_KIND_PAGE && !lm_is_offset(page) &&
-        from_behind(end) && in_use_behind(page, end))
-        return underflow_behind(page, p, end);
     if (state == LM_STATE_BROKEN || requested > lm_block_room(page, p) - LM_TRAILER)
-        return overflow_of_end(page, p);
+        return word_overwritten(page, p);
     size_t past = lm_fence_past(p, requested, end);
-    if (past > 0) {
-        lm_sites_about(p);
-        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
-                 "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p, past,
-                 requested, lm_block_bytes(page));
-        return false;
-    }
+    if (past > 0) return fence_overwritten(page, p, requested, past);
     return intact_behind(page, p) && intact_before(page, p, requested);
 }
 

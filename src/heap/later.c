@@ -46,6 +46,31 @@ void lm_later_keep_order(lm_heap_t *heap, unsigned ring, bool in_order) {
     later->among = in_order ? 0 : later->mask & 3;
 }
 
+static bool heap_holds(const lm_heap_t *heap, unsigned ring, const void *p) {
+    const lm_later_t *later = &heap->later[ring];
+    lm_block_t *const *places = lm_load_relaxed(&later->places);
+    if (places == NULL) return false;
+    size_t first = lm_load_relaxed(&later->taken);
+    size_t behind = lm_load_relaxed(&later->ready) + later->mask + 1;
+    if (behind - first > LM_LATER_PLACES) return false;
+    for (size_t i = first; i != behind; i++) {
+        if (lm_load_relaxed(&places[i & later->last]) == p) return true;
+    }
+    return false;
+}
+
+/* What empties a heap's rings for another thread holds the registry's lock, and may come here. */
+bool lm_later_holds(const lm_page_t *page, const void *p) {
+    unsigned size_class = lm_load_relaxed(&page->foreign_class), ring = lm_later_ring(size_class);
+    bool found = false;
+    if (lm_os_worker_self() || !lm_lock_try(&lm_registry_lock)) return false;
+    for (lm_node_t *at = lm_registry.first; at != NULL && !found;
+         at = lm_list_after(&lm_registry, at))
+        found = heap_holds(LM_CONTAINER(at, lm_heap_t, link), ring, p);
+    lm_lock_give(&lm_registry_lock);
+    return found;
+}
+
 /* How many blocks of a small class may wait. */
 static size_t places_for(lm_heap_t *heap, size_t bytes, bool many) {
     size_t places = LM_LATER_MOST, most = many ? BYTES / 4 : BYTES;

@@ -15,13 +15,14 @@
  * a second free, is reported in all builds. An object before it that overflows looks like that,
  * too.
  */
-#include "heap/room.h"
+#include "heap/blame.h"
+#include "heap/canary.h"
 
 #include <string.h>
 
 typedef struct front {
     lm_block_t link;
-    uint64_t shift; /* atomic; FREED is added while the block is free */
+    uint64_t shift; /* atomic; FREED is added while the block is free; with a sum (sum_of) */
 } front_t;
 
 enum {
@@ -56,8 +57,33 @@ static uint64_t *given_in(lm_page_t *page, const void *p) {
     return &((front_t *)(void *)lm_offset_start(page, p))->shift;
 }
 
+#define SUM_MASK ((uint64_t)0xffffffff << 31)
+#define OVERWRITTEN (FREED - 1)
+
+/* Of a shift, with FREED or not: by which it is known whether it was overwritten, as it lies at the start of the block,
+ * within the program's reach. */
+static uint64_t sum_of(const lm_page_t *page, const void *p, uint64_t shift) {
+#if LM_GUARD_LINKS
+    if (page->kind != LM_KIND_PAGE) return 0;
+    uint64_t both = (uintptr_t)lm_offset_start(page, p) + shift * 0xd6e8feb86659fd93u;
+    return (both ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u >> 1 & SUM_MASK;
+#else
+    (void)page, (void)p, (void)shift;
+    return 0;
+#endif
+}
+
+/* shift, with FREED or not. */
+static void give(lm_page_t *page, const void *p, uint64_t shift) {
+    lm_store_relaxed(given_in(page, p), shift | sum_of(page, p, shift));
+}
+
+/* OVERWRITTEN if it was. */
 static uint64_t given(const lm_page_t *page, const void *p) {
-    return lm_load_relaxed(given_in((lm_page_t *)(uintptr_t)page, p));
+    uint64_t said = lm_load_relaxed(given_in((lm_page_t *)(uintptr_t)page, p));
+    if (said == 0 || page->kind != LM_KIND_PAGE) return said; /* 0: never given */
+    uint64_t shift = said & ~SUM_MASK;
+    return (shift | sum_of(page, p, shift)) == said ? shift : OVERWRITTEN;
 }
 
 /* Behind the blocks that there are may be a guard. */
@@ -77,37 +103,74 @@ const char *lm_offset_object(const lm_page_t *page, const void *p) {
     return used ? lm_offset_start(page, p) + shift : NULL;
 }
 
-/* ---- The gap, in debug builds: an underflow shows there ---- */
+/* ---- The gap, in debug and secure builds: an underflow shows there ---- */
 
-#if LOAM_DEBUG
+#if LM_GUARD_LINKS
 enum { GAP = 0xfb, GAP_MOST = 64 };
 
 /* Of the object p: its last bytes, behind what is kept at the start. */
-static char *gap_of(char *start, const char *p) {
+static char *gap_before(char *start, const char *p) {
     size_t bytes = (size_t)(p - start) - FRONT_BYTES;
     return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
 }
 
-static void gap_fill(char *start, const char *p) {
-    char *gap = gap_of(start, p);
-    memset(gap, GAP, (size_t)(p - gap));
+static void gap_fill(char *start, const char *p, int with) {
+    char *gap = gap_before(start, p);
+    memset(gap, with, (size_t)(p - gap));
 }
 
-LM_READS_ANYTHING bool lm_offset_gap_intact(const lm_page_t *page, const void *p) {
-    const char *end = (const char *)p, *at = gap_of(lm_offset_start(page, p), end);
+/* Whether the last bytes of the gap, at most that many, are as they were. */
+LM_READS_ANYTHING static bool gap_whole(const lm_page_t *page, const char *p, size_t most) {
+    const char *at = gap_before(lm_offset_start(page, p), p);
+    if ((size_t)(p - at) > most) at = p - most;
     lm_tools_pause();
-    while (at < end && *(const unsigned char *)at == GAP) at++;
+    while (at < p && *(const unsigned char *)at == GAP) at++;
     lm_tools_resume();
-    return at == end;
+    return at == p;
 }
 
+bool lm_offset_before_intact(const lm_page_t *page, const void *p) {
+    if (LM_LIKELY(gap_whole(page, (const char *)p, GAP_MOST))) return true;
+    lm_run_t run = {.page = page, .under = p};
+    return lm_run_report(&run, LM_WRONG_DAMAGE, p);
+}
+
+static bool is_in_use(const lm_page_t *page, const void *p) {
+    size_t room = lm_block_room(page, p), requested;
+#if LOAM_DEBUG
+    return lm_word_get((const char *)p + room, &requested) == LM_STATE_USED;
+#else
+    return room >= LM_TRAILER && lm_has_canary(p, room, &requested);
+#endif
+}
+
+/* A gap tells whether the damage came over it. */
+bool lm_offset_front_damaged(const lm_page_t *page, const void *p) {
+    enum { TELLS = 3 };
+    if (page->kind != LM_KIND_PAGE || !within_carved(page, p)) return false;
+    uint64_t said = given(page, p);
+    bool in_use = is_in_use(page, p);
+    if (said != OVERWRITTEN && (said != 0 || !in_use)) return false;
+    bool long_gap = (size_t)((const char *)p - lm_offset_start(page, p)) >= FRONT_BYTES + TELLS;
+    bool under = !long_gap || !gap_whole(page, (const char *)p, TELLS);
+    lm_run_t run = {
+        .page = page, .under = under && in_use ? p : NULL, .before = true, .behind = !in_use};
+    (void)lm_run_report(&run, LM_WRONG_DAMAGE, p);
+    return true;
+}
+#endif
+
+#if LOAM_DEBUG
 const void *lm_offset_freed(const lm_page_t *page, const void *block) {
     uint64_t said = given(page, block), shift = said & ~FREED;
     bool was = (said & FREED) != 0 && shift < page->block_bytes;
     return was ? (const char *)block + shift : NULL;
 }
-#else
-LM_INLINE void gap_fill(char *start, const char *p) { (void)start, (void)p; }
+#endif
+
+#if !LM_GUARD_LINKS
+enum { GAP };
+LM_INLINE void gap_fill(char *start, const char *p, int with) { (void)start, (void)p, (void)with; }
 #endif
 
 /* ---- Taking ---- */
@@ -192,8 +255,8 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
                                   : large_alloc(lm_large_need(whole), align, offset, zero);
     if (start == NULL) return NULL;
     size_t shift = shift_at((uintptr_t)start, align, offset);
-    lm_store_relaxed(given_in(lm_page_of(start), start), shift);
-    gap_fill((char *)start, (char *)start + shift);
+    give(lm_page_of(start), start, shift);
+    gap_fill((char *)start, (char *)start + shift, GAP);
     return (char *)start + shift;
 }
 
@@ -222,7 +285,7 @@ static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
     /* Another thread's free of p, at this moment, may have been the last of the page. */
     if (lm_page_of(p) == page && lm_is_offset(page)) {
         said = within_carved(page, p) ? given(page, p) : 0;
-        if (said == shift) lm_store_relaxed(given_in(page, p), shift | FREED);
+        if (said == shift) give(page, p, shift | FREED);
     }
     lm_lock_give(&lock);
     return said;
@@ -234,6 +297,9 @@ bool lm_offset_claim(lm_page_t *page, const void *p) {
     uint64_t said = large ? given(page, p) : claim_block(page, p, shift);
     if (LM_LIKELY(said == shift) && (!large || LM_LIKELY(lm_span_unmap(page)))) return true;
     bool freed = (said & ~FREED) == shift;
+#if LM_GUARD_LINKS
+    if (!freed && lm_offset_front_damaged(page, p)) return false;
+#endif
     lm_wrong(freed ? LM_MISTAKE_DOUBLE_FREE : LM_MISTAKE_MISALIGNED,
              "%s %p (object at an offset, size class %zu B, ",
              freed ? "double free of" : "misaligned pointer passed to free:", p,
@@ -242,6 +308,7 @@ bool lm_offset_claim(lm_page_t *page, const void *p) {
 }
 
 void lm_offset_end(lm_page_t *page, void *p) {
+    if (LM_SECURE) gap_fill(lm_offset_start(page, p), (const char *)p, 0);
     if (page->kind == LM_KIND_LARGE) {
         lm_offset_unmap(page, p);
         lm_large_discard(page);
@@ -261,6 +328,6 @@ void lm_offset_unclaim(lm_page_t *page, const void *p) {
     if (page->kind != LM_KIND_PAGE)
         lm_span_map(page, 1, page);
     else
-        lm_store_relaxed(given_in(page, p), given(page, p) & ~FREED);
+        give(page, p, given(page, p) & ~FREED);
 }
 #endif

@@ -18,9 +18,14 @@ char *lm_offset_start(const lm_page_t *page, const void *p);
 bool lm_offset_is_object(const lm_page_t *page, const void *p);
 /* What was given for p's block; NULL iff it is free, or was never used. */
 const char *lm_offset_object(const lm_page_t *page, const void *p);
+#if LM_GUARD_LINKS
+/* false, after a report, iff the bytes before the object p were overwritten. */
+bool lm_offset_before_intact(const lm_page_t *page, const void *p);
+/* p is not what was given for its block: true, after a report, iff p is in use and what says where it lies was
+ * overwritten. */
+bool lm_offset_front_damaged(const lm_page_t *page, const void *p);
+#endif
 #if LOAM_DEBUG
-/* Whether the bytes before the object p are as they were. */
-bool lm_offset_gap_intact(const lm_page_t *page, const void *p);
 /* Where the last object of a free block was; NULL: there was none. */
 const void *lm_offset_freed(const lm_page_t *page, const void *block);
 #endif

@@ -288,8 +288,9 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
         other = zeroed ? lm_whole_zalloc_aligned(into, bytes, align)
                        : lm_whole_malloc_aligned(into, bytes, align);
     if (other == NULL && right && whole <= lm_block_room(page, p)) {
-        errno = error;
-        return mark_here(page, p, bytes); /* as in resize */
+        errno = error; /* as in resize */
+        if (page->kind == LM_KIND_LARGE) (void)fit(page, p, whole, fresh);
+        return mark_here(page, p, bytes);
     }
     if (other == NULL) return NULL;
     if (zeroed) *fresh = 0;

@@ -8,6 +8,7 @@
  * It cannot see what is written to a page after that has gone back, or to an object of more than 2 MiB: those
  * go back at once, because a fill would touch memory that the program never did.
  */
+#include "heap/blame.h"
 #include "heap/branch.h"
 #include "heap/room.h"
 
@@ -88,11 +89,24 @@ static size_t damage(const unsigned char *from, const unsigned char *to,
     return bytes;
 }
 
+/* Of a free block whose end is overwritten, which a write to its object does not reach. */
+static void end_overwritten(lm_wrong_t wrong, const lm_page_t *page, const unsigned char *end) {
+    lm_run_t run;
+    lm_run_find(page, end, wrong == LM_WRONG_INSIDE, &run);
+    (void)lm_run_report(&run, wrong, end);
+}
+
 /* linked: its link has not been read. */
 static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
     const unsigned char *start = (const unsigned char *)block, *end = end_of(page, block), *first;
     size_t requested, bytes = damage(start + front_bytes(page), end - WORD, &first);
     lm_state_t state = lm_word_get(end, &requested);
+    bool unlinked = linked && !lm_link_intact((const lm_block_t *)block);
+    if (state == LM_STATE_BROKEN) {
+        end_overwritten(wrong, page, end);
+        return;
+    }
+    if (unlinked && lm_run_over_edge(page, block, wrong, wrong == LM_WRONG_INSIDE)) return;
     const void *object = start;
     if (lm_is_offset(page)) {
         object = lm_offset_freed(page, block);
@@ -111,7 +125,7 @@ static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, 
         lm_sites_about(object);
         lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
                  "write after free of %p: the end of its block is overwritten (%s", object, text);
-    } else if (linked && !lm_link_intact((const lm_block_t *)block)) {
+    } else if (unlinked) {
         lm_sites_about(object);
         lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
                  "write after free of %p: its first %zu bytes are overwritten (%s", object,
@@ -181,10 +195,29 @@ void lm_reuse_check_large(const lm_page_t *page) {
 static lm_page_t *ring[RING];
 static uint32_t turn; /* atomic */
 
+/* Damage that came over an end of a large span, where no object reaches: reports it. */
+static bool past_objects(const lm_page_t *span, const unsigned char *first, size_t bytes,
+                         lm_wrong_t wrong) {
+    const unsigned char *start = (const unsigned char *)lm_span_start(span);
+    const unsigned char *end = start + span->bytes;
+    lm_run_t run = {.page = span};
+    if (first + bytes > end - LM_TRAILER) {
+        bool whole = span->bytes == (size_t)span->slices << LM_SLICE_SHIFT;
+        run.under = whole ? lm_run_behind(end) : NULL;
+        run.behind = run.under == NULL;
+    } else if (first == start && lm_run_span_before(span)) {
+        run.before = true;
+    } else {
+        return false;
+    }
+    (void)lm_run_report(&run, wrong, end);
+    return true;
+}
+
 static void discard(lm_page_t *span, lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
     size_t bytes = damage(start, start + span->bytes, &first);
-    if (bytes > 0) {
+    if (bytes > 0 && !past_objects(span, first, bytes, wrong)) {
         const unsigned char *object = start + span->block_bytes;
         bool inside = first >= object;
         lm_sites_about(object);

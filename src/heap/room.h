@@ -397,6 +397,9 @@ LM_INLINE size_t lm_with_room(size_t have, size_t bytes) {
 typedef enum lm_state { LM_STATE_BROKEN, LM_STATE_USED, LM_STATE_FREED } lm_state_t;
 lm_state_t lm_word_get(const void *end, size_t *requested);
 void lm_word_set(const void *end, size_t requested, lm_state_t state);
+/* The word as it lies there, and what it is xored with. */
+uint64_t lm_word_raw(const void *end);
+uint64_t lm_word_mask(const void *end);
 /* Before a page is in the map: the end of its span shows an underflow of what lies behind. Reports one, when the page
  * goes back. */
 void lm_fence_page(const lm_page_t *page);
@@ -407,7 +410,7 @@ size_t lm_fence_past(const void *p, size_t requested, const void *end);
 const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested);
 
 /* reuse.c: what free memory is filled with; blocks that were just made; of a page that goes back. Heap lock held. */
-enum { LM_FILL_FREED = 0xdf };
+enum { LM_FILL_FREED = 0xdf, LM_FILL_FENCE = 0xfb };
 void lm_carved(const lm_page_t *page, char *first, size_t blocks);
 /* A block at whose start no object is (offset.c) was freed. */
 void lm_given_at(const lm_page_t *page, void *block);

@@ -11,6 +11,7 @@
  * or of the one behind it (near.c). Objects of 0 bytes have no block (zero.c). Of blocks above EACH_WORD it looks for
  * writes after free in both ends only, unless they are for calloc. Whoever can read canaries can forge them.
  */
+#include "heap/blame.h"
 #include "heap/canary.h"
 
 #if LM_SECURE
@@ -57,13 +58,7 @@ LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
 
 /* Tells, and makes it what it should be, should the program go on. */
 static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t from) {
-    const char *p = (const char *)block;
-    size_t first = from, end = bytes;
-    while (first < bytes && p[first] == 0) first++;
-    while (end > first && p[end - 1] == 0) end--;
-    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
-             "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ",
-             (void *)block, end - first, first, bytes);
+    lm_written_after_free(lm_page_of(block), block, from);
     lm_wipe(block, bytes);
 }
 
@@ -247,19 +242,23 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
     uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
     size_t slack = odd >> LM_SLACK_SHIFT;
-    if (word == 0 || odd == LM_CLAIMED) return lm_double_free(page, p, function) != NULL;
-    lm_before_reported(page);
+    if (odd == LM_CLAIMED || (word == 0 && !lm_end_zeroed(page, p)))
+        return lm_double_free(page, p, function) != NULL;
+    if (word == 0) return false;
     if ((odd & ~LM_SLACK_MASK) != 0 || slack > most) {
-        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
-                 "overflow of %p: the end of its block is overwritten (size class %zu B, ", p,
-                 lm_block_bytes(page));
+        lm_end_damaged(page, p);
         return false;
     }
     const char *from = (const char *)p + (most - slack), *last = (const char *)p + most - 1;
     while (last > from && *last == 0) last--;
-    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
-             "overflow of %p: %zu byte(s) past %zu requested (size class %zu B, ", p,
-             (size_t)(last - from) + 1, most - slack, lm_block_bytes(page));
+    bool begins = *from != 0; /* where the object ends */
+    if (begins && lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) return false;
+    lm_before_reported(page);
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW +
+                 (begins ? 0 : LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW)),
+             "overflow of %p%s: %zu byte(s) past %zu requested (size class %zu B, ", p,
+             begins ? "" : ", or a stray write", (size_t)(last - from) + 1, most - slack,
+             lm_block_bytes(page));
     return false;
 }
 
@@ -283,11 +282,9 @@ static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t s
 
 #define ANY_SIZE SIZE_MAX
 
-/* Of a large object at an offset nobody knows what was requested. */
+/* A large object of 0 bytes has one. */
 static bool is_other_size(const lm_page_t *page, size_t requested, size_t size) {
-    bool large = page->kind == LM_KIND_LARGE;
-    if (large && (lm_is_offset(page) || (size == 0 && requested == 1))) return false;
-    return size != requested;
+    return size != requested && (page->kind != LM_KIND_LARGE || size != 0 || requested != 1);
 }
 
 /* Marks another thread's block: of several threads that free it at the same moment, one goes on.
@@ -319,7 +316,9 @@ static void check_size(const lm_page_t *page, const void *p, size_t size, size_t
  * then. */
 static void free_at_offset(lm_page_t *page, void *p, size_t size) {
     if (!lm_offset_claim(page, p)) return;
-    if (!lm_intact(page, p, "free")) {
+    bool large = page->kind == LM_KIND_LARGE;
+    if (!(large ? lm_large_intact(page, "free") : lm_intact(page, p, "free")) ||
+        !lm_offset_before_intact(page, p)) {
         lm_offset_unclaim(page, p);
         return;
     }
@@ -497,7 +496,8 @@ void lm_free_aligned(void *p, size_t align) {
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
     if (!lm_is_offset(page)) /* else p is aligned somewhere inside */
-        lm_wrong(LM_MISTAKE_WRONG_ALIGN, "free of %p as aligned to %zu B (size class %zu B, ", p,
+        lm_wrong(LM_MISTAKE_WRONG_ALIGN,
+                 "free of %p as one aligned to %zu B, which it is not (size class %zu B, ", p,
                  align, lm_block_bytes(page));
     lm_free(p);
 }

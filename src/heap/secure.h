@@ -99,6 +99,9 @@ LM_INLINE size_t lm_later_reused(const lm_heap_t *heap, unsigned size_class) {
            lm_load_relaxed(&heap->later_left[size_class]);
 }
 
+/* Whether p, a block of that page, waits in some thread's heap; false also if nobody can look now. For reports. */
+bool lm_later_holds(const lm_page_t *page, const void *p);
+
 /* All of them go where free without such a wait puts them. For the owner, without locks held. */
 void lm_later_empty(lm_heap_t *heap);
 

@@ -159,12 +159,14 @@ static size_t damaged_at(const char *end, size_t bytes) {
 }
 
 bool lm_large_intact(const lm_page_t *page, const char *function) {
-    const char *start = lm_span_start(page);
+    const char *start = lm_span_start(page), *object = start;
     size_t n = canary_bytes(page), bad = damaged_at(start + page->bytes, n);
     if (LM_LIKELY(bad == n)) return true;
+    if (lm_is_offset(page)) object = lm_offset_object(page, start);
+    size_t bytes = page->bytes - (size_t)(object - start);
     lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
              "overflow of %p: overwritten at byte %zu of %zu (%s of a large object, ",
-             (const void *)start, page->bytes + bad, page->bytes, function);
+             (const void *)object, bytes + bad, bytes, function);
     return false;
 }
 

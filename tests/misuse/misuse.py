@@ -54,7 +54,8 @@ def misaligned(function="free", where=CLASS):
 def overflow(extra, requested, where=CLASS):
     # The secure build's canary begins where it fits: there is not always a byte of slack before it.
     what = rf"(?:{extra} byte\(s\) past {requested} requested|the end of its block is overwritten)"
-    return rf"loam: overflow of {{pointer}}: {what} {where}"
+    either = rf", or underflow of {ANY}: the memory between them is overwritten"
+    return rf"loam: overflow of {{pointer}}(?:: {what}|{either}) {where}"
 
 
 def copied(function, size, left):
@@ -62,12 +63,13 @@ def copied(function, size, left):
 
 
 def end_overwritten(pointer="{pointer}", where=CLASS):
-    other = rf", if not from behind, by an underflow of {ANY}" if where == CLASS else ""
-    return rf"loam: overflow of {pointer}: the end of its block is overwritten{other} {where}"
+    # By whom is told if the bytes tell it, or if nothing is in use behind.
+    other = rf"(?:, or underflow of (?:an object at or behind )?{ANY}: the memory between them|: the end of its block)"
+    return rf"loam: overflow of {pointer}{other} is overwritten {where}"
 
 
 def underflow():
-    return rf"loam: underflow of {{pointer}}: the bytes before it are overwritten(?:, if not .*)? {CLASS}"
+    return rf"loam: underflow of {{pointer}}: the bytes before it are overwritten {CLASS}"
 
 
 def between(pointer="{pointer}", other="0x[0-9a-f]+"):
@@ -89,8 +91,8 @@ LARGE_TWICE = rf"(?:loam: double free of {{pointer}} {LARGE}|{foreign()})"
 
 # What a block's free finds before it.
 BEFORE = (
-    rf"loam: (?:underflow of {{pointer}}: the bytes before it are overwritten, if not by an overflow of {ANY}"
-    rf"|write after free of {ANY}: its end is overwritten, if not by an underflow of {{pointer}}) {CLASS}"
+    rf"loam: (?:(?:overflow of {ANY}, or )?underflow of {{pointer}}: the (?:bytes before it are|memory between them is)"
+    rf" overwritten|write after free (?:or overflow )?of {ANY}: its end is overwritten, if not by an underflow of {{pointer}}) {CLASS}"
 )
 END_WRITTEN = (
     rf"loam: write after free of {{pointer}}: its end is overwritten, if not by an underflow of {ANY} {CLASS}"
@@ -225,7 +227,7 @@ TABLE = {
     "forged/header": (ALL, foreign()),
 }
 
-WAY_OUT = re.compile(r"(.*); LOAM_IGNORE=([a-z-]+) goes on")
+WAY_OUT = re.compile(r"(.*); LOAM_IGNORE=([a-z+-]+) goes on")
 NAMED = re.compile(r"^pointer (0x[0-9a-f]+) thread (\d+)$", re.MULTILINE)
 
 

@@ -12,6 +12,7 @@ CLASSES = 113  # LM_CLASSES in heap/classes.h
 OWNER_OFFSET, OWNER_COMMON = 2, 3  # LM_OWNER_* in span/span.h
 OWNER_LEAST = 16  # thread tokens are not below
 OFFSET_FREED = 1 << 63  # FREED in heap/offset.c
+OFFSET_SHIFT = (1 << 31) - 1  # below SUM_MASK
 
 
 def symbol(name):
@@ -92,7 +93,7 @@ def offset_of(page, block):
     if kind_name(page) == "large":
         return number(page["remote"]) & ~OFFSET_FREED
     try:
-        return word_at(block + 8) & ~OFFSET_FREED
+        return word_at(block + 8) & OFFSET_SHIFT
     except gdb.MemoryError:
         return None
 
