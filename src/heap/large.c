@@ -241,6 +241,23 @@ bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh) {
     return change(page, lm_span_start(page), bytes, fresh, fit) != NULL;
 }
 
+#if LM_TOOLS
+/* What was hidden behind the object is part of it now, or another span's. */
+bool lm_large_expand(lm_page_t *page, const void *p, size_t bytes) {
+    size_t requested = lm_requested(page, p);
+    const char *start = lm_span_start(page), *fence = (const char *)p + requested;
+    size_t hidden = (size_t)(start + page->bytes - fence);
+    if (bytes > LM_REQUEST_MOST) return false;
+    lm_tools_show(fence, hidden);
+    if (change(page, lm_span_start(page), bytes, NULL, fit) == NULL) {
+        lm_tools_hide(fence, hidden);
+        return false;
+    }
+    lm_word_set(start + page->bytes, requested, LM_STATE_USED); /* for lm_mark */
+    return true;
+}
+#endif
+
 void *lm_large_resize_fresh(lm_page_t *page, void *p, size_t bytes, size_t *fresh) {
     if (bytes > LM_REQUEST_MOST || LM_TOOLS) return NULL;
     p = change(page, p, bytes, fresh, fit_or_move);

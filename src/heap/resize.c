@@ -252,10 +252,21 @@ static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     return true;
 }
 
+/* realloc moves large objects in a tool's build, so that the tool sees who uses the old place; this does not. */
+static bool expands(lm_page_t *page, const void *p, size_t whole) {
+#if LM_TOOLS
+    if (page->kind == LM_KIND_LARGE) {
+        size_t before = lm_block_bytes(page) - lm_block_room(page, p);
+        return lm_large_expand(page, p, lm_large_need(whole) + before);
+    }
+#endif
+    return fit(page, p, whole, NULL);
+}
+
 bool lm_expand(void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "expand");
     bool too_large = bytes > LM_REQUEST_MOST - LM_TRAILER;
-    if (page == NULL || too_large || !fit(page, p, bytes + LM_TRAILER, NULL)) {
+    if (page == NULL || too_large || !expands(page, p, bytes + LM_TRAILER)) {
         if (page != NULL && too_large) lm_refused(bytes, true);
         (void)lm_no_memory();
         return false;

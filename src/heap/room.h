@@ -187,6 +187,10 @@ void lm_large_discard(lm_page_t *page); /* the same, without a look at what it b
  * and below: NULL, or, for who clears what an object grows by, made the byte from which on that is zero as it is, where
  * there is one. */
 bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh);
+#if LM_TOOLS
+/* The same for the object p; lm_large_fit does nothing in such a build. lm_mark has to follow. */
+bool lm_large_expand(lm_page_t *page, const void *p, size_t bytes);
+#endif
 /* The same, else by moving pages; NULL iff neither works (then copy). */
 void *lm_large_resize_fresh(lm_page_t *page, void *p, size_t bytes, size_t *fresh);
 LM_INLINE void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {

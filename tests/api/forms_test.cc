@@ -269,6 +269,20 @@ TEST(Expand, BlocksUpToTheirUsableSize) {
     }
 }
 
+/* In builds for tools as well, where realloc always moves them. */
+TEST(Expand, LargeObjectsWhereTheyAre) {
+    for (size_t size : {size_t{100000}, size_t{300000}, size_t{3000000}}) {
+        auto *p = static_cast<unsigned char *>(loam_malloc(size));
+        memset(p, 1, size);
+        for (size_t less : {size_t{1000}, size_t{1}, size_t{30000}, size_t{0}}) {
+            ASSERT_EQ(p, loam_expand(p, size - less)) << size << " less " << less;
+            ASSERT_GE(loam_usable_size(p), size - less);
+            memset(p, 2, size - less);
+        }
+        loam_free(p);
+    }
+}
+
 TEST(Expand, LargeObjectsIntoWhatIsFreeBehindThem) {
     const size_t mib = size_t{1} << 20;
     auto *first = static_cast<unsigned char *>(loam_malloc(mib));
