@@ -10,6 +10,7 @@
 #include "heap/count.h"
 #include "heap/heap.h"
 #include "heap/offset.h"
+#include "heap/tools.h"
 
 /* ---- Where a page's link is: page->place ---- */
 enum { LM_AT_NOWHERE, LM_AT_CURRENT, LM_AT_PARTIAL, LM_AT_FULL, LM_AT_ORPHANS };
@@ -310,45 +311,6 @@ LM_INLINE size_t lm_block_room(const lm_page_t *page, const void *p) {
     if (LM_LIKELY(!lm_is_offset(page))) return bytes;
     return bytes - (size_t)((const char *)p - lm_offset_start(page, p));
 }
-
-/* tools.c, in every build: the memory has no owner any more. Allocators of the family that lay
- * there had hidden parts of it. */
-void lm_tools_forget(const void *p, size_t bytes);
-
-/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (tools.c). */
-#if LM_TOOLS
-void lm_tools_hide(const void *p, size_t bytes);
-void lm_tools_show(const void *p, size_t bytes);
-void lm_tools_undefined(const void *p, size_t bytes);
-void lm_tools_new(const void *p, size_t bytes);
-void lm_tools_resized(const void *p, size_t before, size_t bytes);
-void lm_tools_freed(const void *p);
-/* Of so many bytes, freed or not: its heap is destroyed. */
-void lm_tools_dropped(const void *block, size_t bytes);
-/* tools_kept.c: gives spans back that are out of the map, a chain by `notified`, after they were
- * hidden for a while. */
-void lm_tools_give_chain(lm_page_t *first, bool rested);
-void lm_tools_give(lm_page_t *span, bool rested);
-/* Between the two the calling thread may read what is hidden; they nest. */
-void lm_tools_pause(void);
-void lm_tools_resume(void);
-#else
-LM_INLINE void lm_tools_hide(const void *p, size_t bytes) { (void)p, (void)bytes; }
-LM_INLINE void lm_tools_show(const void *p, size_t bytes) { (void)p, (void)bytes; }
-LM_INLINE void lm_tools_undefined(const void *p, size_t bytes) { (void)p, (void)bytes; }
-LM_INLINE void lm_tools_new(const void *p, size_t bytes) { (void)p, (void)bytes; }
-LM_INLINE void lm_tools_resized(const void *p, size_t before, size_t bytes) {
-    (void)p, (void)before, (void)bytes;
-}
-LM_INLINE void lm_tools_freed(const void *p) { (void)p; }
-LM_INLINE void lm_tools_dropped(const void *block, size_t bytes) { (void)block, (void)bytes; }
-LM_INLINE void lm_tools_give_chain(lm_page_t *first, bool rested) {
-    lm_span_give_chain(first, rested);
-}
-LM_INLINE void lm_tools_give(lm_page_t *span, bool rested) { lm_span_give(span, rested); }
-LM_INLINE void lm_tools_pause(void) {}
-LM_INLINE void lm_tools_resume(void) {}
-#endif
 
 #if LM_GUARD_LINKS
 /* Bytes after what was requested, in every block; in large objects. */
