@@ -11,8 +11,8 @@ Checks, by readelf:
   3. libloam.so needs libc and the dynamic linker, nothing more; no text relocations; initial-exec
      thread-local memory (no call to __tls_get_addr); bound at start, never unloaded
   4. what of C++ it refers to is weak, so that it loads into a program without C++
-  5. libloam_copies.so defines the memcpy family and its fortified forms, unversioned, and nothing else, and
-     needs no more than libloam.so does
+  5. libloam_copies.so defines the memcpy and strcpy families and their fortified forms,
+     unversioned, and nothing else, and needs no more than libloam.so does
 
 It cannot see whether the functions work: the tests in libc/ do that.
 Exit: 0 all held, 1 one line for each that does not.
@@ -38,8 +38,8 @@ DOORS = """dlmopen dlopen dlsym munlock munlockall prctl setegid seteuid setgid 
 setresuid setreuid setuid syscall unshare""".split()
 
 # In libloam_copies.so and libloam-secure.so (override/copies.c); COPIES_CHK have fortified forms, too.
-COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat wmemcpy
-wmemmove wmemset""".split()
+COPIES_CHK = """memcpy memmove mempcpy memset explicit_bzero strcpy stpcpy strncpy stpncpy strcat strncat strlcpy
+strlcat wmemcpy wmemmove wmempcpy wmemset wcscpy wcpcpy wcsncpy wcpncpy wcscat wcsncat wcslcpy wcslcat""".split()
 COPIES = COPIES_CHK + [f"__{name}_chk" for name in COPIES_CHK] + ["bzero", "bcopy", "memccpy"]
 
 SIZE, ALIGN, NOTHROW = "m", "St11align_val_t", "RKSt9nothrow_t"

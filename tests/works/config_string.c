@@ -80,10 +80,12 @@ int main(int argc, char **argv) {
     expect(library, "LOAM_PURGE_DELAY=5", UNKNOWN,
            "loam: LOAM_VERBOSE=1 (program; default 0)\n" ERRORS
            "loam: LOAM_PURGE_DELAY=5ms (environment; default 300ms)\n");
-    expect(library, "LOAM_PURGE_DELAY=x",
-           UNKNOWN "loam: LOAM_PURGE_DELAY=x: not a time from 0ms to 3600000ms; 7000ms used\n",
-           "loam: LOAM_VERBOSE=1 (program; default 0)\n" ERRORS
-           "loam: LOAM_PURGE_DELAY=7000ms (program; default 300ms)\n");
+    expect(
+        library, "LOAM_PURGE_DELAY=x",
+        UNKNOWN
+        "loam: LOAM_PURGE_DELAY=x: not a time from 0ms to 3600000ms; loam_config's 7000ms used\n",
+        "loam: LOAM_VERBOSE=1 (program; default 0)\n" ERRORS
+        "loam: LOAM_PURGE_DELAY=7000ms (program; default 300ms)\n");
     expect(library, "LOAM_VERBOSE=0", UNKNOWN, NULL);
     return 0;
 }
