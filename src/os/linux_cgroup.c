@@ -201,11 +201,10 @@ static bool put(char *to, size_t most, const char *text) {
 
 /* Of a path, as many of the outer levels as there is room for. */
 static void put_levels(char *to, size_t most, const char *path) {
-    size_t length = length_of(path);
-    while (length >= most) {
-        do length--;
-        while (length > 0 && path[length] != '/');
-    }
+    size_t length = 0, i = 0;
+    for (; i < most && path[i] != '\0'; i++)
+        if (path[i] == '/') length = i;
+    if (i < most) length = i; /* there is room for all of it */
     __builtin_memcpy(to, path, length);
     to[length] = '\0';
 }
