@@ -25,6 +25,7 @@ static const option_name_t options[LIMITS] = {OPTION_LIMIT_SOFT, OPTION_LIMIT_HA
 
 /* What each source has said; atomic. 0: nothing, else the bytes and one more. */
 static size_t given[LIMITS][SOURCES];
+static bool any_given; /* atomic: whether one has */
 
 typedef struct limits {
     source_t by[LIMITS];
@@ -42,6 +43,7 @@ static bool said(int limit, source_t source, size_t *bytes) {
 }
 
 static void note(int limit, source_t source, size_t bytes) {
+    lm_store_relaxed(&any_given, true); /* relaxed: who notes settles afterwards */
     __atomic_store_n(&given[limit][source], bytes + 1, __ATOMIC_SEQ_CST); /* as in said */
 }
 
@@ -105,7 +107,8 @@ static void report(const limits_t *now, int limit, source_t source, size_t bytes
 }
 
 void lm_option_limits_reset(void) {
-    /* Relaxed: the start, or a test. */
+    /* Relaxed, both: the start, or a test. */
+    lm_store_relaxed(&any_given, false);
     for (int i = 0; i < LIMITS; i++) {
         for (int source = 0; source < SOURCES; source++) lm_store_relaxed(&given[i][source], 0);
     }
@@ -116,6 +119,7 @@ void lm_option_limit_note(option_name_t option, size_t bytes, source_t source) {
 }
 
 void lm_option_limits_settle(void) {
+    if (!lm_load_relaxed(&any_given)) return; /* relaxed: a call settles what it has noted */
     limits_t now = settle();
     size_t bytes;
     for (int i = 0; i < LIMITS; i++) {
