@@ -47,13 +47,6 @@ constexpr unsigned kSlowness = 1;
 /* Never none. */
 constexpr unsigned fewer(unsigned many) { return many < kSlowness ? 1 : many / kSlowness; }
 
-/* Of calls that are made to fail in turn, each so manyth: each one where loam runs on its own processor. */
-#if defined(LOAM_EMULATED)
-constexpr size_t kStride = 5;
-#else
-constexpr size_t kStride = 1;
-#endif
-
 } // namespace effort
 
 #endif
