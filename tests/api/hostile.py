@@ -4,7 +4,7 @@
     hostile.py headers --include include [--cc cc --cxx c++]   what a compiler makes of each header is the same
     hostile.py uses --include include [...]                    loam's own macros work in such a program
 
-`headers` compiles each header three times: as it is, behind MACROS, which are from real programs, and
+`headers` compiles each header three times (clang: all of them as one source): as it is, behind MACROS, which are from real programs, and
 behind a macro of each word that loam's headers have (include/loam/names_save*.h), whose text is no C. The
 assembly has to be the same each time, byte by byte, with the inline functions and the debug information of
 all types in it: so that is sizeof and offsetof of each member, and the name of each parameter. Then it
@@ -289,7 +289,7 @@ def name_of(macro):
     return re.match(r"\w+", macro).group()
 
 
-def sources(header, language, words):
+def sources(language, words):
     """{kind: (lines of definitions, list of names)} to put in front of a header."""
     real = macros(language)
     every = [f"{word} ) hostile ] 1.2.3 \"{word}\" }}" for word in words]
@@ -308,6 +308,10 @@ def define(definitions):
     return "".join(f"#undef {name_of(d)}\n#define {d}\n" for d in definitions)
 
 
+def includes_of(names):
+    return "".join(f"#include <loam/{name}>\n" for name in names)
+
+
 class Compile:
     def __init__(self, include, folder, compiler):
         self.include, self.folder = include, Path(folder)
@@ -323,27 +327,27 @@ class Compile:
                                 env={**os.environ, "LC_ALL": "C"})  # fmt: skip
         return result.returncode, result.stdout, result.stderr
 
-    def prelude(self, header):
+    def prelude(self, names):
         """xallocator.h has its C++ half in itself."""
-        of_cxx = self.language == "c++" and header == "xallocator.h"
-        return PRELUDE[".hpp" if of_cxx else Path(header).suffix]
+        of_cxx = self.language == "c++" and "xallocator.h" in names
+        return PRELUDE[".hpp" if of_cxx else Path(names[-1]).suffix]
 
-    def assembly(self, definitions, header, empty):
-        """What is made of the header; the lines have the same numbers whatever is defined."""
+    def assembly(self, definitions, names, empty):
+        """What is made of the headers; the lines have the same numbers whatever is defined."""
         defined = define(definitions) + "\n" * 2 * (empty - len(definitions))
-        text = self.prelude(header) + defined + f"#include <loam/{header}>\n"
+        text = self.prelude(names) + defined + includes_of(names)
         text += "".join(f"#undef {name_of(d)}\n" for d in definitions) + "#line 9999\nint loam_end;\n"
         keep = ["-fkeep-static-functions"] if self.kind == "gcc" and self.language == "c" else ["-Wno-unused"]
         return self(text, "header", "-S", "-O1" if self.language == "c" else "-O0", "-gdwarf-4", "-fno-eliminate-unused-debug-types", *keep)
 
-    def survivors(self, definitions, header):
-        """Macros that mean something else behind the header, or nothing."""
+    def survivors(self, definitions, names):
+        """Macros that mean something else behind the headers, or nothing."""
         marks = "".join(f'loam_mark "{name_of(d)}" {name_of(d)}\n' for d in definitions if "(" not in d.split(" ")[0])
         marks += "".join(f"#ifdef {name_of(d)}\nloam_mark \"defined {name_of(d)}\"\n#endif\n" for d in definitions)
         defined = define(definitions)
         found = []
-        for text in (defined + marks, defined + f"#include <loam/{header}>\n" + marks):
-            _, output, _ = self(self.prelude(header) + text, "header", "-E", "-P")
+        for text in (defined + marks, defined + includes_of(names) + marks):
+            _, output, _ = self(self.prelude(names) + text, "header", "-E", "-P")
             found.append(re.findall(r"^loam_mark (.*)$", re.sub(r"\b\d+\b", "LINE", output), re.M))
         return sorted(set(found[0]) ^ set(found[1]))
 
@@ -358,29 +362,29 @@ def headers_of(include, language, kind):
     return [path.name for path in found if not path.name.startswith("names_") and path.name != "override.h"]
 
 
-def guilty(compile_, definitions, header, empty, good):
+def guilty(compile_, definitions, names, empty, good):
     """A macro that alone makes a difference, found by halves."""
     while len(definitions) > 1:
         half = definitions[: len(definitions) // 2]
-        differs = compile_.assembly(half, header, empty)[:2] != good[:2]
+        differs = compile_.assembly(half, names, empty)[:2] != good[:2]
         definitions = half if differs else definitions[len(half) :]
     return definitions[0]
 
 
-def try_header(compile_, header, words):
+def try_headers(compile_, names, words):
     wrong = []
-    kinds = sources(header, compile_.language, words)
+    kinds = sources(compile_.language, words)
     empty = max(len(definitions) for definitions in kinds.values())
-    good = compile_.assembly([], header, empty)
-    who = f"{header}, {compile_.kind}, {compile_.language}"
+    good = compile_.assembly([], names, empty)
+    who = f"{names[0] if len(names) == 1 else 'all headers'}, {compile_.kind}, {compile_.language}"
     if good[0] != 0 or "loam_end" not in good[1]:
         return [f"{who}: does not compile as it is:\n{good[2]}"]
     for kind, definitions in kinds.items():
-        result = compile_.assembly(definitions, header, empty)
+        result = compile_.assembly(definitions, names, empty)
         if result[:2] != good[:2]:
-            first = guilty(compile_, definitions, header, empty, good)
+            first = guilty(compile_, definitions, names, empty, good)
             wrong.append(f"{who}: {kind} make a difference, as: #define {first}\n{result[2][:600]}")
-        lost = compile_.survivors(definitions, header) if compile_.kind == "gcc" else []
+        lost = compile_.survivors(definitions, names) if compile_.kind == "gcc" else []
         if lost:
             wrong.append(f"{who}: {kind} are not the same behind it: {lost[:5]}")
     return wrong
@@ -398,12 +402,13 @@ def headers(args, folder, found):
     for compiler in found:
         # Words of C++ alone may be C's here: a struct's member `template`.
         own = words if compiler[0] == "c++" else SAVED.findall((args.include / "loam/names_save.h").read_text(encoding="utf-8")) + ["bool", "true", "false"]  # fmt: skip
-        for header in headers_of(args.include, compiler[0], compiler[3]):
-            if args.only and header != args.only:
-                continue
-            jobs.append((try_header, Compile(args.include, folder, compiler), header, own))
+        names = [name for name in headers_of(args.include, compiler[0], compiler[3])
+                 if not args.only or name == args.only]  # fmt: skip
+        # gcc tries each header alone; clang's differences are those of its parser, which sees all of them together.
+        for some in [[name] for name in names] if compiler[3] == "gcc" else [names] * bool(names):
+            jobs.append((try_headers, Compile(args.include, folder, compiler), some, own))
     wrong = in_parallel(jobs)
-    print(f"hostile: {len(jobs)} headers times compilers, {len(macros('c'))} macros of C, {len(macros('c++'))} of C++, "
+    print(f"hostile: {len(jobs)} sources, {len(macros('c'))} macros of C, {len(macros('c++'))} of C++, "
           f"{len(words)} words")  # fmt: skip
     return wrong
 
