@@ -8,6 +8,7 @@
  * missing. It does not test refusals at random moments of several running threads.
  */
 #include "child.h"
+#include "effort.h"
 
 #include <gtest/gtest.h>
 #include <loam/loam.h>

@@ -4,6 +4,7 @@
  * of them refused from there on. What comes back NULL or -ENOMEM is asked for again; what was there stays as it was.
  */
 #include "child.h"
+#include "effort.h"
 
 #include <gtest/gtest.h>
 #include <loam/loam.h>
