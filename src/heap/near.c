@@ -152,9 +152,9 @@ void lm_before_reported(const lm_page_t *page) {
 void lm_end_damaged(const lm_page_t *page, const void *p) {
     lm_run_t run = {.page = page, .over = p};
     if (lm_is_offset(page)) {
-        uint64_t odd = *lm_last_word(p, lm_block_room(page, p)) ^ lm_canary_of(p);
-        if (odd << (64 - LOW_BITS) == 0) run.over = NULL;
-        run.behind = odd >> LM_SLACK_SHIFT > SLACK_LIKELY;
+        size_t room = lm_block_room(page, p);
+        if (low_whole((const char *)p, room)) run.over = NULL;
+        run.behind = !top_whole((const char *)p, room);
     } else {
         lm_run_find(page, (const char *)p + page->block_bytes, false, &run);
     }
