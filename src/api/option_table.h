@@ -15,12 +15,6 @@ typedef enum option_name {
 #define PATH(name, ...) OPTION_##name,
 #define ALIAS(name, ...)
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
     OPTION_COUNT
 } option_name_t;
 

@@ -48,12 +48,6 @@ const lm_option_t lm_option_table[OPTION_COUNT] = {
     {#name, 0, 0, 0, NULL, LM_UNIT_NONE, true, false, when, BUILD_##build, sentence},
 #define ALIAS(name, ...)
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
 };
 
 typedef struct alias {
@@ -70,12 +64,6 @@ static const alias_t aliases[] = {
 #define PATH(name, ...)
 #define ALIAS(name, of, factor, sentence) {#name, OPTION_##of, factor},
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
 };
 enum { ALIASES = sizeof aliases / sizeof aliases[0] };
 
@@ -94,12 +82,6 @@ static size_t values[OPTION_COUNT] = {
 #define PATH(name, ...) 0,
 #define ALIAS(name, ...)
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
 };
 static LM_AT_START uint8_t sources[OPTION_COUNT]; /* atomic */
 

@@ -63,12 +63,6 @@ std::vector<Row> all_rows() {
 #define PATH(...)
 #define ALIAS(...)
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
     };
 }
 
@@ -86,12 +80,6 @@ std::vector<Alias> all_aliases() {
 #define PATH(...)
 #define ALIAS(name, of, factor, sentence) {#name, #of, factor},
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
     };
 }
 

@@ -293,12 +293,6 @@ TEST_F(Options, EachRow) {
 #define PATH(...)
 #define ALIAS(name, of, factor, sentence) {#name, 0, 0, 0, factor, #of, ANYTIME, true},
 #include "api/options.def"
-#undef SWITCH
-#undef NUMBER
-#undef CHOICE
-#undef SET
-#undef PATH
-#undef ALIAS
     };
     auto quiet = [&](const Row &row, const std::string &value) {
         /* VERBOSE speaks when it is on, and so does what only another build has. */
