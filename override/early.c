@@ -60,8 +60,10 @@ static void register_handler(void) {
 
 /* The compiler does not see that lm_early_prepared names it. */
 __attribute__((used)) static function_t *prepare(void) {
-    if (lm_thread_has_token()) lm_heap_before_start();
-    if (lm_thread_has_token()) register_handler();
+    if (lm_thread_has_token()) {
+        lm_heap_before_start();
+        register_handler();
+    }
     return nothing;
 }
 
