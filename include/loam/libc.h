@@ -4,7 +4,7 @@
  * cannot be included where there is no <malloc.h>. What allocates and frees: loam/malloc.h.
  *
  *     loam_mallinfo2, loam_malloc_info, loam_malloc_stats ──> numbers of loam's heap, whoever is malloc
- *     loam_malloc_trim ──> loam_collect                        loam_mallopt ──> nothing
+ *     loam_malloc_trim ──> loam_collect                        loam_mallopt ──> docs/guide/glibc.md
  *
  * Each keeps the meaning that the C library documents, as far as loam has what it is about. In libloam.so and
  * loam-override.o, malloc_info and the others are these. Any thread may call them, at any time, but not in a signal
@@ -50,7 +50,13 @@ LOAM_API void loam_malloc_stats(void) LOAM_NOEXCEPT;
  * the end of anything. */
 LOAM_API int loam_malloc_trim(size_t pad) LOAM_NOEXCEPT;
 
-/* 1 iff glibc knows that parameter, else 0. They are about glibc's arenas, and without effect here: loam/options.h. */
+/* As mallopt(3). M_PERTURB fills memory: new objects with the complement of the value's lowest
+ * byte, freed ones with that byte; 0 ends it. It counts at once in the calling thread, and in each
+ * other one from the next time that a list of its heap is empty; the secure build leaves freed
+ * memory zero. M_TRIM_THRESHOLD of -1 keeps free memory, as LOAM_PAGE_RESET=0. All other parameters
+ * are about parts of glibc's malloc that loam does not have: accepted, without effect, and named
+ * where LOAM_VERBOSE is set. docs/guide/glibc.md has a row for each. Returns what glibc's mallopt
+ * returns for the parameters that it documents, and 0 for all others. */
 LOAM_API int loam_mallopt(int parameter, int value) LOAM_NOEXCEPT;
 
 LOAM_END

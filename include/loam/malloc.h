@@ -283,6 +283,35 @@ LOAM_API char *loam_realpath(const char *path, char *resolved) LOAM_NOEXCEPT LOA
  * LOAM_PURGE_DELAY milliseconds after memory became free. */
 LOAM_API size_t loam_collect(void) LOAM_NOEXCEPT;
 
+/* Gives about so many bytes of free memory back to the system, and keeps the rest for what is
+ * allocated next. Memory goes in units of 64 KiB, that which was freed first before the rest. If
+ * free spans are too few, the calling thread gives up what it holds ready, as in loam_collect, and
+ * then the unused ends of large objects go, each as a whole. Memory that the system keeps because
+ * it is locked, and that of arenas (loam/arena.h), stays. Returns the bytes given back: less than
+ * `bytes` iff no more was free; else the next multiple of 64 KiB, or beyond it by less than the end
+ * of one large object. Any thread may call it; others may do the same at the same time. Cost: a
+ * system call for each span that goes back. */
+LOAM_API size_t loam_collect_bytes(size_t bytes) LOAM_NOEXCEPT;
+
+/* Looks at all objects and free blocks of the process, of every thread and every heap, for what a
+ * mistake has done to them, and reports each mistake as free reports it: the first one ends the
+ * program, unless LOAM_ON_ERROR, LOAM_IGNORE or an error handler (loam/handlers.h) says otherwise.
+ * Returns the number of mistakes found; 0 if there are none. errno is ENOMEM iff there was no
+ * memory for a list of what to look at, and unchanged otherwise. Neighbours that one mistake has
+ * damaged may count twice.
+ *
+ *     debug     writes past the end and before the start of objects, and into freed ones
+ *     secure    the same, where canaries and zeroes show it
+ *     release   writes into freed blocks that damage a free list, blocks that are free twice,
+ *               writes into blocks that are new
+ *     all       writes around sampled objects (loam/sampling.h)
+ *
+ * No other thread may allocate, resize or free meanwhile: what it has half done would be reported
+ * as a mistake. Not in a signal handler. It does not look into pools, regions and the like
+ * (loam_registry_check does). Cost: it reads all memory that was freed and not given back, in the
+ * debug and secure builds, and about 50 ns for each object. */
+LOAM_API size_t loam_heaps_check(void) LOAM_NOEXCEPT;
+
 /* 0: ends loam's background worker and starts none again, until called with 1. Needed only by programs
  * linked statically that forbid themselves system calls or change credentials: libloam.so does it by
  * itself at prctl, unshare, setns and the setuid family. */

@@ -26,6 +26,7 @@
 #pragma pop_macro("aligned_alloc")
 #pragma pop_macro("all")
 #pragma pop_macro("alloc")
+#pragma pop_macro("allocated")
 #pragma pop_macro("allocations")
 #pragma pop_macro("allocations_")
 #pragma pop_macro("allocator")

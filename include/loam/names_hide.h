@@ -26,6 +26,7 @@
 #undef aligned_alloc
 #undef all
 #undef alloc
+#undef allocated
 #undef allocations
 #undef allocations_
 #undef allocator

@@ -26,6 +26,7 @@
 #pragma push_macro("aligned_alloc")
 #pragma push_macro("all")
 #pragma push_macro("alloc")
+#pragma push_macro("allocated")
 #pragma push_macro("allocations")
 #pragma push_macro("allocations_")
 #pragma push_macro("allocator")

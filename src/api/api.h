@@ -40,6 +40,10 @@ LM_INLINE void *lm_failed(int error) {
 /* Reads the program's string (loam/options.h) and LOAM_*, and acts on them; both may be NULL. */
 void lm_options_read(const char *config, char **environment);
 
+/* Acts on what the environment has for glibc's malloc (glibc.c), or, aloud, says of each setting
+ * what became of it. */
+void lm_glibc_read(char **environment, bool aloud);
+
 /* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set then. */
 bool lm_options_limit(size_t soft, size_t hard);
 

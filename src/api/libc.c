@@ -57,23 +57,6 @@ int loam_malloc_trim(size_t pad) {
     return loam_collect() > 0;
 }
 
-/* glibc's parameters describe glibc's arenas: accepted, so that programs that set them go on. */
-int loam_mallopt(int parameter, int value) {
-    (void)value;
-    switch (parameter) {
-    case M_MXFAST:
-    case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_THRESHOLD:
-    case M_MMAP_MAX:
-    case M_CHECK_ACTION:
-    case M_PERTURB:
-    case M_ARENA_TEST:
-    case M_ARENA_MAX: return 1;
-    default: return 0;
-    }
-}
-
 /* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a thread's malloc. */
 static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end) {
     size_t blocks = 0;

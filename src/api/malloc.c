@@ -129,6 +129,21 @@ size_t loam_collect(void) {
     return lm_purge_all();
 }
 
+size_t loam_collect_bytes(size_t bytes) {
+    size_t given = lm_purge_some(bytes);
+    if (given >= bytes) return given;
+    if (lm_load_relaxed(&lm_beating) && lm_told_may()) (void)lm_deferred_free(true);
+    lm_heap_collect();
+    return given + lm_purge_some(bytes - given);
+}
+
+size_t loam_heaps_check(void) {
+    bool all;
+    size_t mistakes = lm_verify(&all);
+    if (!all) errno = ENOMEM;
+    return mistakes;
+}
+
 void loam_worker_allow(int allowed) { lm_purge_allow(allowed != 0); }
 
 int loam_version(void) { return LOAM_VERSION; }

@@ -132,7 +132,6 @@ static void read_program(const char *config) {
     }
 }
 
-#if LOAM_READ_ENVIRONMENT
 static void read_environment(char **environment) {
     static const char PREFIX[] = "LOAM_";
     reading_t reading = {.source = BY_ENVIRONMENT};
@@ -143,7 +142,6 @@ static void read_environment(char **environment) {
         read_pair(&reading, (lm_piece_t){name, (size_t)(equals - name)}, lm_piece(equals + 1));
     }
 }
-#endif
 
 /* Where the meter's rows go (loam/meter.h). */
 static void start_rows(void) {
@@ -192,17 +190,19 @@ void lm_options_read(const char *config, char **environment) {
             lm_option_store(i, (lm_piece_t){0}, lm_option_table[i].initial, BY_DEFAULT);
     }
     if (config != NULL) read_program(config);
-#if LOAM_READ_ENVIRONMENT
-    if (environment != NULL && lm_option_get(OPTION_ENVIRONMENT) != 0 && !lm_os_secure())
+    if (!LOAM_READ_ENVIRONMENT || lm_option_get(OPTION_ENVIRONMENT) == 0 || lm_os_secure())
+        environment = NULL;
+    if (environment != NULL) {
+        lm_glibc_read(environment, false);
         read_environment(environment);
-#else
-    (void)environment;
-#endif
+    }
     started = true;
     look_at_limits();
     start_rows();
     start_sites();
-    if (lm_option_get(OPTION_VERBOSE) == 1) print_verbose();
+    if (lm_option_get(OPTION_VERBOSE) == 0) return;
+    print_verbose();
+    if (environment != NULL) lm_glibc_read(environment, true);
 }
 
 void lm_options_reserve(void) {

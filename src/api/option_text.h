@@ -1,5 +1,5 @@
 /* option_text.h: options' values as texts: what is parsed, and what is said of them. For
- * option_table.h and its files alone. */
+ * option_table.h and its files, and for glibc.c. */
 #ifndef LM_OPTION_TEXT_H
 #define LM_OPTION_TEXT_H
 

@@ -220,6 +220,14 @@ int loam_stats_get(loam_stats_t *stats, size_t bytes) {
     return result;
 }
 
+int loam_thread_bytes(uint64_t *allocated, uint64_t *freed) {
+    uint64_t both[2];
+    if (!lm_thread_bytes(&both[0], &both[1])) return -EAGAIN;
+    if (allocated != NULL) *allocated = both[0];
+    if (freed != NULL) *freed = both[1];
+    return 0;
+}
+
 void loam_stats_reset(void) {
     loam_stats_t all;
     lm_span_forget_peaks();

@@ -126,7 +126,10 @@ void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong) {
 }
 #endif
 
+size_t lm_wrong_count;
+
 static void line_end(lm_line_t *line, lm_wrong_t wrong) {
+    (void)__atomic_fetch_add(&lm_wrong_count, 1, __ATOMIC_RELAXED); /* relaxed: a number */
     line_text(line, "thread ");
     line_number(line, lm_port_thread_id(), 10);
     line_char(line, ')');

@@ -104,6 +104,9 @@ void lm_misuse(const char *format, ...) LM_PRINTF(1, 2);
 /* lm_misuse of the kind `wrong`; lm_misuse itself is LM_WRONG_CALL + LM_MISTAKE_OTHER. Hosted builds only. */
 void lm_wrong(lm_wrong_t wrong, const char *format, ...) LM_PRINTF(2, 3);
 
+/* Number of mistakes that were found, whether reported or not. Atomic. */
+extern size_t lm_wrong_count;
+
 /* Whether the user chose that the program goes on after such a mistake. */
 bool lm_wrong_goes_on(lm_wrong_t wrong);
 

@@ -16,6 +16,7 @@
  */
 #include "heap/branch.h"
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 static lm_heap_t *spare_branches; /* registry's lock */
 
@@ -212,6 +213,7 @@ static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
     lm_remote_drain(branch);
     lm_store_relaxed(&branch->token, own->token);
     lm_branch_each_page(branch, give_to, &branch->token);
+    lm_bytes_branch(branch, false);
     lm_store_relaxed(&branch->active, true);
     lm_biased_leave(&branch->lock);
     return branch;

@@ -49,6 +49,9 @@ bool lm_end_zeroed(const lm_page_t *page, const void *p);
 /* Reports what was written to a free block since its free, from that byte on: it is not all zero. */
 void lm_written_after_free(const lm_page_t *page, const void *block, size_t from);
 
+/* Returns whether a free block's link is one: none, or one that leads to a block. */
+bool lm_near_link_is_right(const lm_block_t *block);
+
 /* As lm_before_damaged, where the block before p is free and p's block has 16 or 32 bytes: looks at links within 32
  * bytes. */
 void lm_before_links(const lm_page_t *page, const void *p);

@@ -12,6 +12,7 @@
  * either valid or was overwritten; it is read and written whole, because who frees a block looks at the one before.
  */
 #include "heap/blame.h"
+#include "heap/perturb.h"
 
 #include <string.h>
 
@@ -142,7 +143,10 @@ void *lm_mark(void *p, size_t bytes) {
 }
 
 void *lm_mark_new(void *p, size_t bytes) {
-    memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
+    if (lm_perturbs())
+        lm_perturb_new(p, bytes);
+    else
+        memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
     (void)lm_mark(p, bytes);
     lm_tools_undefined(p, bytes);
     return p;

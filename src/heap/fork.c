@@ -17,6 +17,7 @@
  * Decision 0038.
  */
 #include "heap/branch.h"
+#include "heap/perturb.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 #include "heap/thread.h"
@@ -51,7 +52,7 @@ static bool hold_heaps(uint64_t until) {
     FOR_EACH_HEAP(heap, node) {
         /* Relaxed: a thread that takes this heap as its own at this moment has no lock yet. */
         bool own =
-            lm_load_relaxed(&heap->token) == lm_thread_token() && !lm_biased_outside(&heap->lock);
+            lm_heap_plain_token(heap) == lm_thread_token() && !lm_biased_outside(&heap->lock);
         if (own || !lm_biased_wait_until(&heap->lock, until)) return false;
     }
     return true;

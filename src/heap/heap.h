@@ -142,6 +142,11 @@ typedef struct LM_ALIGNED(64) lm_heap {
 
     LM_ALIGNED(64) lm_page_t *notified; /* atomic: stack of pages on which others freed something */
     uint32_t pending;                   /* atomic: about how many */
+
+    /* A thread's own heap: its bytes are counted (thread_bytes.c); how many, but for what its pages
+     * and lists say. Atomic, all of these. */
+    bool bytes_on;
+    size_t bytes_allocated, bytes_freed;
 } lm_heap_t;
 
 /* The calling thread's heap; an empty one until it first allocates, while it is parked and after it has
@@ -424,6 +429,10 @@ typedef struct lm_heap_stats {
  * running threads have ready is. See count.h. */
 void lm_heap_stats(lm_heap_stats_t *stats);
 
+/* Bytes of blocks that the calling thread has allocated and freed since its first call of this.
+ * false iff it has ended, or there is no memory for a heap. */
+bool lm_thread_bytes(uint64_t *allocated, uint64_t *freed);
+
 /* From now on the most of each is looked for anew. */
 void lm_heap_forget_peaks(void);
 /* Returns the sum of the sizes that the program asked for, in bytes; 0 in builds that do not count it. */
@@ -432,6 +441,11 @@ uint64_t lm_requested_in_all(void);
 #else
 LM_INLINE uint64_t lm_requested_in_all(void) { return 0; }
 #endif
+
+/* Looks for mistakes of the program at all objects and free blocks of the process, while no other
+ * thread allocates or frees, and reports each. Returns how many. *all: there was memory for a list
+ * of what to look at; otherwise only sampled objects were looked at. No lock held. */
+size_t lm_verify(bool *all);
 
 /* Walks the invariants of the calling thread's heap; aborts with a line on what is broken. */
 void lm_heap_check(void);
@@ -514,6 +528,10 @@ bool lm_sampling_holds(const void *p);
 /* The trace of the object that p points into or near, or that was there last: of its free, or of its allocation. 0 iff
  * there is none. */
 size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most);
+
+/* From now on new objects are filled with the complement of the value's lowest byte, and freed ones
+ * with that byte, by each thread from its next slow path on; 0: they are not (perturb.c). */
+void lm_perturb_set(int value);
 
 #if LOAM_DEBUG
 /* From now on the last `depth` callers (0: none; 16 at most) of each allocation and free are kept, and follow the

@@ -19,6 +19,7 @@
  * Runs in the worker: no thread-local storage here.
  */
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 enum {
     SWEEP_EVERY = 8, /* ticks, of a parked heap's pages */
@@ -30,6 +31,7 @@ enum {
 static void take_away(lm_heap_t *heap, lm_page_t *page) {
     lm_store_relaxed(&page->remote, 0);
     lm_page_unlink(heap, page);
+    lm_bytes_page(heap, page, true);
     lm_page_discard(page, true);
     heap->pages--;
 }

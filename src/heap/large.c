@@ -8,7 +8,9 @@
  * from a pointer into its middle: only the first slice is in the map.
  */
 #include "heap/branch.h"
+#include "heap/perturb.h"
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 enum {
     UNIT = 4096,       /* usable sizes are multiples of it */
@@ -97,13 +99,17 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     }
     void *p = open_at(page, usable);
     LM_PROBE2(large_alloc, p, usable);
+    lm_bytes_mine(usable, 0);
     lm_tools_show(p, usable);
 #if LOAM_DEBUG
     /* The word that an object left there, which ended with its heap, is not this one's. */
     lm_word_set((const char *)p + usable, 0, LM_STATE_FREED);
 #endif
     /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
-    if (zero == NULL) lm_span_fill(page, 0, usable);
+    if (zero == NULL) {
+        lm_span_fill(page, 0, usable);
+        lm_perturb_new(p, usable);
+    }
     lm_limit_answer_if_crossed();
     return p;
 }
@@ -147,6 +153,7 @@ void lm_large_free(lm_page_t *page, void *p) {
 #endif
     /* Acquire: who ends that heap at this moment has taken the span out of its list. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
+    lm_bytes_mine(0, page->bytes);
     discard(page, true);
 }
 
@@ -232,8 +239,14 @@ static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy, siz
 /* The same with one of a first-class heap's, within its limits. */
 static void *change(lm_page_t *page, void *p, size_t bytes, size_t *fresh, lm_large_change_t *how) {
     struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
-    return LM_LIKELY(whole == NULL) ? how(page, p, bytes, true, fresh)
-                                    : lm_whole_large_change(whole, page, p, bytes, fresh, how);
+    size_t had = page->bytes;
+    void *there = LM_LIKELY(whole == NULL)
+                      ? how(page, p, bytes, true, fresh)
+                      : lm_whole_large_change(whole, page, p, bytes, fresh, how);
+    if (there == NULL) return NULL;
+    size_t has = lm_page_of(there)->bytes;
+    if (has != had || there != p) lm_bytes_mine(has, had);
+    return there;
 }
 
 bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh) {

@@ -24,6 +24,7 @@
 #include "heap/count.h"
 #include "heap/room.h"
 #include "heap/secure.h"
+#include "heap/thread_bytes.h"
 
 #if LM_SECURE
 
@@ -160,7 +161,11 @@ size_t lm_later_count(const lm_heap_t *heap, unsigned size_class) {
 /* They are empty. */
 static void end_ring(lm_heap_t *heap, unsigned ring) {
     lm_later_t *later = &heap->later[ring];
-    if (ring != LM_LATER_OTHERS) lm_count_others(ring, lm_later_reused(heap, ring));
+    if (ring != LM_LATER_OTHERS) {
+        size_t reused = lm_later_reused(heap, ring), bytes = reused * lm_class_bytes(ring);
+        lm_count_others(ring, reused);
+        lm_bytes_add(heap, bytes, bytes);
+    }
     later->most = 0;
     lm_store_release(&heap->later_left[ring], 0); /* release: as in grant */
     lm_store_release(&later->taken, 0);
@@ -197,6 +202,7 @@ void lm_later_return(lm_heap_t *heap) {
             lm_link_set(block, list);
             list = block;
         }
+        lm_bytes_freed(heap, list);
         lm_foreign_send(NULL, list);
         end_ring(heap, r);
     }

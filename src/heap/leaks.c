@@ -8,6 +8,7 @@
  * is, too, they are not told from what loam holds for pools and the like (lm_block_alloc). It cannot tell whether
  * anything still points to an object, so that what a program keeps on purpose to its end is listed, too.
  */
+#include "heap/perturb.h"
 #include "heap/sampled.h"
 
 #include <string.h>
@@ -53,7 +54,7 @@ LM_READS_ANYTHING static bool filled(const char *block, const char *end) {
     const char *at = end - 2 * sizeof(uint64_t), *second = block + sizeof(lm_block_t);
     bool is = true;
     for (size_t i = 0; i < sizeof(uint64_t) && at >= second; i++)
-        is = is && (unsigned char)at[i] == LM_FILL_FREED;
+        is = is && lm_perturb_filled((unsigned char)at[i]);
     lm_tools_resume();
     return is;
 }

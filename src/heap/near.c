@@ -36,7 +36,7 @@ static bool zero(const char *from, size_t bytes) {
 }
 
 /* Whether a free block's link is one: none, or one that leads to a block. */
-static bool link_is_right(const lm_block_t *block) {
+bool lm_near_link_is_right(const lm_block_t *block) {
     if (block->next == NULL) return true; /* wiped, and in no list */
     const lm_block_t *next = lm_link_decoded(block);
     return next == NULL || lm_link_leads(next) ||
@@ -53,7 +53,7 @@ static bool damaged(const void *block, size_t bytes, size_t near) {
     if (last == 0) {
         size_t most = bytes - sizeof(lm_block_t);
         right = zero(end - (near < most ? near : most), near < most ? near : most) &&
-                (near < bytes || link_is_right((const lm_block_t *)block));
+                (near < bytes || lm_near_link_is_right((const lm_block_t *)block));
     } else {
         right = lm_is_claimed(block, last) ||
                 (lm_has_canary(block, bytes, &slack) && zero(end - LM_TRAILER - slack, slack));
@@ -67,7 +67,7 @@ static bool damaged(const void *block, size_t bytes, size_t near) {
 static bool broken(const char *block, size_t bytes) {
     uint64_t last = *lm_last_word(block, bytes);
     size_t slack;
-    if (last == 0) return !link_is_right((const lm_block_t *)(const void *)block);
+    if (last == 0) return !lm_near_link_is_right((const lm_block_t *)(const void *)block);
     return !lm_is_claimed(block, last) && !lm_has_canary(block, bytes, &slack);
 }
 
@@ -87,7 +87,7 @@ static bool top_whole(const char *block, size_t bytes) {
 /* Whether a block that looks free is: an object of zeros may look so, too. */
 static bool surely_free(const lm_page_t *page, const char *block, bool locked) {
     const lm_block_t *link = (const lm_block_t *)(const void *)block;
-    if (!link_is_right(link)) return false;
+    if (!lm_near_link_is_right(link)) return false;
     return link->next != NULL || (!locked && lm_later_holds(page, block));
 }
 
@@ -205,7 +205,7 @@ void lm_written_after_free(const lm_page_t *page, const void *block, size_t from
 /* The block before p, which is in use. */
 static LM_COLD void report(const lm_page_t *page, const void *before, const void *p) {
     size_t bytes = page->block_bytes;
-    bool linked = link_is_right((const lm_block_t *)before);
+    bool linked = lm_near_link_is_right((const lm_block_t *)before);
     lm_run_t run;
     if (*lm_last_word(before, bytes) != 0) {
         lm_run_find(page, (const char *)before + bytes, false, &run);
@@ -239,7 +239,8 @@ void lm_before_links(const lm_page_t *page, const void *p) {
         const lm_word_t *words = (const lm_word_t *)(const void *)at;
         bool rest = bytes == NEAR && (words[1] | words[2]) != 0;
         if (*lm_last_word(at, bytes) != 0) continue;
-        if (LM_LIKELY(!rest) && LM_LIKELY(link_is_right((const lm_block_t *)(const void *)at)))
+        if (LM_LIKELY(!rest) &&
+            LM_LIKELY(lm_near_link_is_right((const lm_block_t *)(const void *)at)))
             continue;
         if (!damaged(at, bytes, NEAR) || is_raw(page)) continue;
         report(page, at, p);

@@ -17,6 +17,7 @@
  */
 #include "heap/blame.h"
 #include "heap/canary.h"
+#include "heap/thread_bytes.h"
 
 #include <string.h>
 
@@ -257,6 +258,7 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     size_t shift = shift_at((uintptr_t)start, align, offset);
     give(lm_page_of(start), start, shift);
     gap_fill((char *)start, (char *)start + shift, GAP);
+    if (size_class != 0) lm_bytes_mine(lm_class_bytes(size_class), 0);
     return (char *)start + shift;
 }
 
@@ -309,6 +311,7 @@ bool lm_offset_claim(lm_page_t *page, const void *p) {
 
 void lm_offset_end(lm_page_t *page, void *p) {
     if (LM_SECURE) gap_fill(lm_offset_start(page, p), (const char *)p, 0);
+    lm_bytes_mine(0, lm_block_bytes(page));
     if (page->kind == LM_KIND_LARGE) {
         lm_offset_unmap(page, p);
         lm_large_discard(page);

@@ -10,6 +10,7 @@
  * A block freed by a thread that has no heap any more goes on the page's own list, still under the lock.
  */
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 static LM_AT_START LM_ALIGNED(64) lm_lock_t lock;
 static lm_list_t orphans[LM_CLASSES];
@@ -61,6 +62,7 @@ static void become_owner(lm_heap_t *heap, lm_page_t *page) {
     page->heap = heap;
     lm_store_relaxed(&page->owner, heap->token);
     heap->pages++;
+    lm_bytes_page(heap, page, false);
     /* Release: a pusher that sees the mark gone sees the new heap. */
     lm_store_release(&page->remote, 0);
 }

@@ -19,6 +19,7 @@
 #include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
+#include "heap/thread_bytes.h"
 
 enum {
     CARVE_LEAST = 512, /* bytes, as the next two */
@@ -227,6 +228,7 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
 #if LM_SECURE
     lm_secure_page_end(page);
 #endif
+    lm_bytes_page(heap, page, true);
     lm_page_discard(page, heap->parked);
     heap->pages--;
 }

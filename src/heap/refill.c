@@ -6,7 +6,9 @@
  * what is worth less: a sleeping page, an orphan, and only then a new page (dirty before clean: span/arena.c).
  */
 #include "heap/branch.h"
+#include "heap/perturb.h"
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 #include <errno.h>
 
@@ -172,7 +174,10 @@ static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
 static lm_block_t *of_others(lm_heap_t *heap, unsigned size_class) {
     lm_block_t *list = NULL;
     if (heap->foreign[size_class].first != NULL) list = lm_foreign_take(heap, size_class);
-    return list == NULL && heap != &lm_heap_common ? lm_transfer_take(size_class) : list;
+    if (list != NULL || heap == &lm_heap_common) return list;
+    list = lm_transfer_take(size_class);
+    lm_bytes_ready(heap, list, false);
+    return list;
 }
 
 /* Whether to look further for memory that has been used before: a search that found nothing is repeated
@@ -337,6 +342,7 @@ LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
 static LM_NOINLINE void *take_unquiet(size_t bytes, size_t size_class) {
     if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
     lm_beat_if_asked();
+    if (lm_perturb_matters()) return lm_perturb_alloc(bytes, (unsigned)size_class);
     /* Relaxed: a word by itself. */
     if (lm_load_relaxed(&lm_sampling.rate) != 0)
         return lm_sampled_slow(bytes, (unsigned)size_class);

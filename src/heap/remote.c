@@ -21,8 +21,10 @@
  * taken from there, so that the pusher may touch it after its compare-and-swap.
  * Model: tests/protocol/. Stress: tests/stress/.
  */
+#include "heap/perturb.h"
 #include "heap/room.h"
 #include "heap/secure.h"
+#include "heap/thread_bytes.h"
 
 #include <limits.h>
 
@@ -82,6 +84,8 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
     } while (!lm_cas_weak_acq_rel(&page->remote, &word, word & 0xffff));
     *head = lm_remote_at(page, word >> 48);
     *tail = lm_remote_at(page, word >> 32);
+    /* Not the owner's frees. */
+    lm_bytes_add(page->heap, 0, 0 - (size_t)lm_remote_count(word) * page->block_bytes);
     return lm_remote_count(word);
 }
 
@@ -99,7 +103,11 @@ static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
     lm_page_t *page = chain->page;
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
     lm_page_put(page, chain->head, chain->tail, chain->count);
-    if (back) lm_count_back(page, chain->count);
+    /* The page's own counts have it now: as not handed out, or as freed. */
+    if (back)
+        lm_count_back(page, chain->count);
+    else
+        lm_bytes_add(heap, 0, 0 - (size_t)chain->count * page->block_bytes);
     if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
@@ -111,6 +119,8 @@ static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
         return;
     }
     if (back) lm_count_others_back(chain->page->size_class, chain->count);
+    if (back && heap != NULL)
+        lm_bytes_add(heap, 0 - (size_t)chain->count * chain->page->block_bytes, 0);
     lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
 }
 
@@ -158,8 +168,12 @@ static void no_room(lm_heap_t *heap) {
 
 void lm_foreign_return_all(lm_heap_t *heap) {
     if (heap->foreign_bytes == 0) return;
-    for (unsigned c = 1; c < LM_CLASSES; c++)
-        lm_foreign_send(heap, lm_foreign_unlist(&heap->foreign[c]));
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        lm_foreign_t *foreign = &heap->foreign[c];
+        if (foreign->first == NULL) continue;
+        lm_bytes_add(heap, 0, held(foreign) * lm_class_bytes(c));
+        lm_foreign_send(heap, lm_foreign_unlist(foreign));
+    }
     no_room(heap);
 }
 
@@ -169,19 +183,24 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
         if (heap->holds[c] == LM_HOLDS_OTHERS) {
+            lm_bytes_ready(heap, heap->head[c], true);
             lm_foreign_send_back(NULL, heap->head[c]);
             heap->head[c] = NULL;
             heap->holds[c] = LM_HOLDS_OWN;
         }
-        if (foreign->first != NULL) lm_foreign_send(NULL, lm_foreign_unlist(foreign));
+        if (foreign->first == NULL) continue;
+        lm_bytes_add(heap, 0, held(foreign) * lm_class_bytes(c));
+        lm_foreign_send(NULL, lm_foreign_unlist(foreign));
     }
 }
 
 lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     /* A few are not worth the way here; and small ones share cache lines with what other threads use. */
-    if (held(foreign) < FEW && held(foreign) * lm_class_bytes(size_class) < FEW_BYTES) return NULL;
+    size_t bytes = held(foreign) * lm_class_bytes(size_class);
+    if (held(foreign) < FEW && bytes < FEW_BYTES) return NULL;
     lm_count_others(size_class, held(foreign));
+    lm_bytes_add(heap, bytes, bytes); /* freed, and ready to be allocated */
     return lm_foreign_unlist(foreign);
 }
 
@@ -206,6 +225,7 @@ static void hand_over(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     size_t bytes = held(foreign) * lm_class_bytes(size_class);
     if (foreign->first == NULL) return;
+    lm_bytes_add(heap, 0, bytes);
     if (bytes >= TRANSFER_BYTES && lm_transfer_put(size_class, foreign)) return;
     /* In there and not before: a fork that we wait for finds the list. */
     lm_biased_enter(&heap->lock);
@@ -217,6 +237,7 @@ static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t
     unsigned c = lm_load_relaxed(&page->foreign_class);
     /* An orphan becomes ours at once; a first-class heap's goes home. */
     if (lm_load_relaxed(&page->owner) == LM_OWNER_NONE || c == 0) {
+        lm_bytes_add(heap, 0, page->block_bytes); /* before: the page may end with it */
         lm_remote_push(heap, page, block, block, 1);
         return;
     }
@@ -261,12 +282,13 @@ static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
         if (lm_remote_count(word) > 0) put_remote(page, word);
+        lm_bytes_add(heap, 0, 0 - (size_t)lm_remote_count(word) * page->block_bytes);
         if (page->place != LM_AT_PARTIAL) continue;
         if (page->live == 0) {
             lm_page_release(heap, page);
         } else if (!heap->active && heap->whole == NULL) {
             lm_page_unlink(heap, page);
-            if (lm_orphan_add(page))
+            if (lm_orphan_add(page)) /* of a thread that has ended: its bytes are not counted */
                 heap->pages--;
             else
                 lm_page_to_partial(heap, page);
@@ -297,6 +319,7 @@ void lm_remote_drain_some(lm_heap_t *heap) {
 
 static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
     LM_METER(slow());
+    if (lm_perturb_matters() && lm_perturb_free(p, page)) return;
     if (LM_UNLIKELY(lm_is_offset(page))) {
         lm_offset_free(page, p);
     } else if (page->kind == LM_KIND_PAGE) {

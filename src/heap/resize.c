@@ -6,6 +6,7 @@
  * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
  */
 #include "heap/branch.h"
+#include "heap/perturb.h"
 #include "heap/room.h"
 #include "heap/secure.h"
 
@@ -144,7 +145,9 @@ void *lm_malloc_aligned(size_t bytes, size_t align) {
 void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     if (LM_LIKELY(offset % align == 0)) return lm_malloc_aligned(bytes, align);
     void *p = lm_offset_alloc(bytes, align, offset, NULL);
-    return p != NULL ? lm_mark(p, bytes) : NULL;
+    if (p == NULL) return NULL;
+    lm_perturb_new(p, bytes);
+    return lm_mark(p, bytes);
 }
 
 void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
@@ -175,6 +178,13 @@ static void *mark_here(lm_page_t *page, void *p, size_t bytes) {
     return lm_mark(p, bytes);
 }
 
+/* A large object of `have` bytes has become one of `bytes`. fresh: NULL iff nobody clears the rest.
+ * */
+static void *grown(void *p, size_t have, size_t bytes, const size_t *fresh) {
+    if (fresh == NULL && bytes > have) lm_perturb_new((char *)p + have, bytes - have);
+    return lm_mark(p, bytes);
+}
+
 /* into: where a copy goes; NULL: wherever the thread's malloc allocates. fresh: as for lm_large_resize_fresh. */
 LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                        size_t *fresh) {
@@ -186,8 +196,8 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
         /* Moved by pages it would stay its heap's. Relaxed: an object in use changes it only while its heap ends. */
         bool moves = lm_load_relaxed(&page->whole) == (into != NULL ? into : lm_whole_chosen());
         void *there = moves ? lm_large_resize_fresh(page, p, need, fresh) : NULL;
-        if (there != NULL) return lm_mark(there, bytes);
-        if (!moves && lm_large_fit(page, need, fresh)) return lm_mark(p, bytes);
+        if (there != NULL) return grown(there, have, bytes, fresh);
+        if (!moves && lm_large_fit(page, need, fresh)) return grown(p, have, bytes, fresh);
     }
     bool fits = whole <= lm_block_room(page, p), zeroed = fresh != NULL && whole > LM_BLOCK_MOST;
     int error = fits ? errno : 0;
@@ -217,6 +227,13 @@ static LM_NOINLINE void *resize_anywhere(lm_page_t *page, void *p, size_t bytes)
     return resize(page, p, bytes, NULL, NULL);
 }
 
+/* A block that stays where it is. Where nothing is kept behind an object, all of its block is
+ * filled from the beginning. */
+LM_INLINE void *lengthened(const lm_page_t *page, void *p, size_t bytes) {
+    if (LM_TRAILER == 0 || !lm_perturbs()) return lm_mark(p, bytes);
+    return grown(p, lm_requested(page, p), bytes, NULL);
+}
+
 void *lm_realloc(void *p, size_t bytes) {
 #if LM_SECURE
     void *there;
@@ -225,7 +242,7 @@ void *lm_realloc(void *p, size_t bytes) {
     lm_page_t *page = lm_page_checked(p, "realloc");
     if (page == NULL) return lm_no_memory();
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
-    if (stays(page, p, bytes)) return lm_mark(p, bytes);
+    if (stays(page, p, bytes)) return lengthened(page, p, bytes);
     return resize_anywhere(page, p, bytes);
 }
 

@@ -6,18 +6,24 @@
  * A block is looked at when it is handed out again, or when its page goes back; a large object when it leaves
  * the ring. Every block that is made of untouched memory starts like this, too, so that there is no other kind.
  * It cannot see what is written to a page after that has gone back, or to an object of more than 2 MiB: those
- * go back at once, because a fill would touch memory that the program never did.
+ * go back at once, because a fill would touch memory that the program never did. While M_PERTURB
+ * has a value (perturb.c), that stands for 0xdf; memory that is full of such a byte, set now or
+ * earlier, is whole.
  */
 #include "heap/blame.h"
 #include "heap/branch.h"
+#include "heap/perturb.h"
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 #include <string.h>
 
 #if LOAM_DEBUG
 
-enum { FREE = LM_FILL_FREED, RING = 8, WORD = sizeof(uint64_t) };
-#define FREES 0xdfdfdfdfdfdfdfdfu
+/* What is freed now is filled with it. */
+static int filling(void) { return lm_perturbs() ? lm_perturb_freed() : LM_FILL_FREED; }
+
+enum { RING = 8, WORD = sizeof(uint64_t) };
 static const size_t kept_most = 2 << 20;
 
 static unsigned char *end_of(const lm_page_t *page, const void *block) {
@@ -32,7 +38,7 @@ static size_t front_bytes(const lm_page_t *page) {
 static void fill(const lm_page_t *page, void *block) {
     size_t front = front_bytes(page);
     lm_tools_show(block, page->block_bytes);
-    memset((char *)block + front, FREE, page->block_bytes - front - WORD);
+    memset((char *)block + front, filling(), page->block_bytes - front - WORD);
     /* Of a link tools.c knows; where an object was, offset.c asks. */
     size_t shown = lm_is_offset(page) ? front : 0;
     lm_tools_hide((char *)block + shown, page->block_bytes - shown);
@@ -63,28 +69,37 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     }
 }
 
-/* Bytes of [from, to), words in a row, that are not as filled: from the first to the last one. *first: where that
- * is. */
+/* Bytes of [from, to), words in a row, that are not that byte: from the first to the last one.
+ * *first: where that is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
-                                            const unsigned char **first) {
-    const uint64_t *word = (const uint64_t *)(const void *)from;
+                                            unsigned char fill, const unsigned char **first) {
+    const uint64_t *word = (const uint64_t *)(const void *)from, fills = fill * (UINT64_MAX / 255);
     const uint64_t *last = (const uint64_t *)(const void *)to;
-    while (last - word >= 4 && (word[0] & word[1] & word[2] & word[3]) == FREES &&
-           (word[0] | word[1] | word[2] | word[3]) == FREES)
+    while (last - word >= 4 && (word[0] & word[1] & word[2] & word[3]) == fills &&
+           (word[0] | word[1] | word[2] | word[3]) == fills)
         word += 4;
-    while (word < last && *word == FREES) word++;
+    while (word < last && *word == fills) word++;
     if (word == last) return 0;
     const unsigned char *byte = (const unsigned char *)word;
-    while (*byte == FREE) byte++;
+    while (*byte == fill) byte++;
     *first = byte;
-    while (to[-1] == FREE) to--;
+    while (to[-1] == fill) to--;
     return (size_t)(to - byte);
 }
 
+/* The least damage that explains what is there, by any byte that it may have been filled with. */
 static size_t damage(const unsigned char *from, const unsigned char *to,
                      const unsigned char **first) {
     lm_tools_pause();
-    size_t bytes = damage_read(from, to, first);
+    size_t bytes = damage_read(from, to, LM_FILL_FREED, first);
+    for (unsigned fill = 0; fill <= UINT8_MAX && bytes > 0; fill++) {
+        const unsigned char *at = from;
+        if (fill == LM_FILL_FREED || !lm_perturb_filled((unsigned char)fill)) continue;
+        size_t less = damage_read(from, to, (unsigned char)fill, &at);
+        if (less >= bytes) continue;
+        bytes = less;
+        *first = at;
+    }
     lm_tools_resume();
     return bytes;
 }
@@ -97,16 +112,16 @@ static void end_overwritten(lm_wrong_t wrong, const lm_page_t *page, const unsig
 }
 
 /* linked: its link has not been read. */
-static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
+static bool look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
     const unsigned char *start = (const unsigned char *)block, *end = end_of(page, block), *first;
     size_t requested, bytes = damage(start + front_bytes(page), end - WORD, &first);
     lm_state_t state = lm_word_get(end, &requested);
     bool unlinked = linked && !lm_link_intact((const lm_block_t *)block);
     if (state == LM_STATE_BROKEN) {
         end_overwritten(wrong, page, end);
-        return;
+        return false;
     }
-    if (unlinked && lm_run_over_edge(page, block, wrong, wrong == LM_WRONG_INSIDE)) return;
+    if (unlinked && lm_run_over_edge(page, block, wrong, wrong == LM_WRONG_INSIDE)) return false;
     const void *object = start;
     if (lm_is_offset(page)) {
         object = lm_offset_freed(page, block);
@@ -130,13 +145,20 @@ static void look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, 
         lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
                  "write after free of %p: its first %zu bytes are overwritten (%s", object,
                  sizeof(lm_block_t), text);
+    } else {
+        return true;
     }
+    return false;
+}
+
+bool lm_reuse_intact(const lm_page_t *page, const void *block) {
+    return look_at(LM_WRONG_DAMAGE, page, block, true);
 }
 
 void *lm_taken(void *block) {
     const lm_page_t *page = lm_page_of(block);
     if (page->kind != LM_KIND_PAGE) return block;
-    look_at(LM_WRONG_DAMAGE, page, block, false);
+    (void)look_at(LM_WRONG_DAMAGE, page, block, false);
     lm_tools_show(block, page->block_bytes);
     return block;
 }
@@ -163,7 +185,7 @@ static void look_at_any(const lm_page_t *page, const void *block) {
     size_t requested;
     if (lm_load_relaxed(&interrupted)) return;
     if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
-        look_at(LM_WRONG_INSIDE, page, block, false);
+        (void)look_at(LM_WRONG_INSIDE, page, block, false);
     else
         look_at_dropped(page, block, end_of(page, block));
 }
@@ -174,7 +196,7 @@ void lm_reuse_check_page(const lm_page_t *page) {
     for (size_t i = 0; i < page->carved; i++) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
         if (whole) {
-            look_at(LM_WRONG_INSIDE, page, block, true);
+            (void)look_at(LM_WRONG_INSIDE, page, block, true);
         } else {
             look_at_any(page, block);
             lm_tools_dropped(block, page->block_bytes);
@@ -243,10 +265,11 @@ bool lm_reuse_keep(lm_page_t *page, void *p) {
     page->block_bytes = (uint32_t)((char *)p - lm_span_start(page));
     if (lm_is_offset(page)) lm_offset_unmap(page, p);
     LM_PROBE2(large_free, p, page->bytes);
+    lm_bytes_mine(0, page->bytes);
     char *start = lm_span_start(page);
     lm_span_map(page, 1, &lm_nobody); /* before it is filled: see lm_intact */
     lm_tools_show(start, page->bytes);
-    memset(start, FREE, page->bytes);
+    memset(start, filling(), page->bytes);
     lm_tools_hide(start, page->bytes);
     lm_span_hold(page); /* nobody's object any more, for who walks the arena */
     /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */

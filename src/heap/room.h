@@ -380,6 +380,9 @@ enum { LM_FILL_FREED = 0xdf, LM_FILL_FENCE = 0xfb };
 void lm_carved(const lm_page_t *page, char *first, size_t blocks);
 /* A block at whose start no object is (offset.c) was freed. */
 void lm_given_at(const lm_page_t *page, void *block);
+/* Returns whether a free block of the page is as it was filled; reports it otherwise. No lock held.
+ * */
+bool lm_reuse_intact(const lm_page_t *page, const void *block);
 void lm_reuse_check_page(const lm_page_t *page);
 /* A large object waits before its span goes back; false iff it may not. Those that wait go now: whether there are any.
  * No lock held. */

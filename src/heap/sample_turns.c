@@ -170,7 +170,7 @@ void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
     if (n >= count) return;
     lm_block_t *rest = cut(list, n);
     if (others) {
-        lm_foreign_send(heap, rest);
+        lm_foreign_send_back(heap, rest);
         return;
     }
     lm_page_t *page = heap->current[size_class];

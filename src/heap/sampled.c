@@ -15,6 +15,7 @@
  * of those that are opened on purpose (LOAM_ON_ERROR=ignore) until their next use. Checker: lm_sampled_check.
  */
 #include "heap/sampled.h"
+#include "heap/thread_bytes.h"
 
 #include <string.h>
 
@@ -224,11 +225,13 @@ void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     lm_tally_add(&lm_sampled.bytes, bytes);
     void *p = slot->object;
     lm_sampled_unlock();
+    lm_bytes_mine(bytes, 0);
     return p;
 }
 
 void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes) {
     lm_sampled_lock();
+    lm_bytes_mine(bytes - page->bytes, 0);
     if (bytes >= page->bytes)
         lm_tally_add(&lm_sampled.bytes, bytes - page->bytes);
     else
@@ -244,6 +247,7 @@ void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
     lm_sampled_lock();
     /* It was counted with all of its class: nothing has gone. */
     lm_sampled.bytes.now -= page->bytes - bytes;
+    lm_bytes_mine(bytes - page->bytes, 0);
     set_object(slot, page, (char *)p, bytes);
     lm_sampled_unlock();
     return p;
@@ -303,6 +307,7 @@ void lm_sampled_free(lm_page_t *page, void *p) {
         lm_store_relaxed(&slot->state, LM_SLOT_FREED);
         lm_tally_sub(&lm_sampled.objects, 1);
         lm_tally_sub(&lm_sampled.bytes, page->bytes);
+        lm_bytes_mine(0, page->bytes);
         close_slot(slot);
         enqueue(index);
     }

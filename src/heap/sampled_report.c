@@ -19,6 +19,7 @@ static bool say_line(lm_wrong_t wrong, lm_line_t *line) {
     (void)lm_add_relaxed(&lm_sampled.found, 1);
     lm_line_add(line, "thread %u)", lm_port_thread_id());
     lm_line_add_way_out(line, wrong);
+    (void)lm_add_relaxed(&lm_wrong_count, 1); /* relaxed: a number */
     if (lm_port_tell(wrong, line) != LM_TOLD_NOBODY) return false;
     if (lm_load_relaxed(&lm_misuse_policy.quiet)) return false; /* relaxed: a word by itself */
     lm_port_report_begin();

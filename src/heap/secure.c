@@ -13,6 +13,7 @@
  */
 #include "heap/blame.h"
 #include "heap/canary.h"
+#include "heap/perturb.h"
 
 #if LM_SECURE
 
@@ -62,6 +63,19 @@ static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t f
     lm_wipe(block, bytes);
 }
 
+void lm_secure_look_at_free(const lm_page_t *page, const void *block) {
+    const lm_word_t *words = (const lm_word_t *)block;
+    size_t bytes = page->block_bytes, count = bytes / sizeof *words, first = 1, end = count;
+    while (first < count && words[first] == 0) first++;
+    while (end > first && words[end - 1] == 0) end--;
+    if (first == end && lm_near_link_is_right((const lm_block_t *)block)) return;
+    lm_before_reported(page);
+    if (first == end) first = 0, end = 1;
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
+             "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
+             (end - first) * sizeof *words, first * sizeof *words, bytes);
+}
+
 void lm_check_waited(lm_block_t *block, size_t bytes) {
     if (LM_UNLIKELY(block->next != NULL) ||
         (bytes > EACH_WORD && LM_UNLIKELY(!ends_zero(block, bytes))))
@@ -86,13 +100,20 @@ static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
     return lm_mark(p, bytes);
 }
 
-void *lm_mark_new(void *p, size_t bytes) { return begin_any(p, bytes, false, false); }
+void *lm_mark_new(void *p, size_t bytes) {
+    p = begin_any(p, bytes, false, false);
+    lm_perturb_new(p, bytes);
+    return p;
+}
 
 static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
     if (LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER)) return lm_too_large(bytes);
     if (bytes > LM_BLOCK_MOST - LM_TRAILER) return lm_large_alloc(bytes, 1, NULL);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
-    return p != NULL ? begin_any(p, bytes, all, true) : NULL;
+    if (p == NULL) return NULL;
+    p = begin_any(p, bytes, all, true);
+    if (!all) lm_perturb_new(p, bytes);
+    return p;
 }
 
 /* The next that has waited, if there is one and nobody counts allocations: then all come from lists of pages. */

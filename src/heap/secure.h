@@ -58,6 +58,9 @@ LM_INLINE uint64_t lm_random_after(uint64_t x) {
     return x * 6364136223846793005u + 1442695040888963407u;
 }
 
+/* Reports a free block of the page that was written to. No lock held. */
+void lm_secure_look_at_free(const lm_page_t *page, const void *block);
+
 /* The number of the ring in which blocks of a class wait. */
 LM_INLINE unsigned lm_later_ring(unsigned size_class) {
     return size_class < LM_LATER_OTHERS ? size_class : (unsigned)LM_LATER_OTHERS;

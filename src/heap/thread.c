@@ -18,6 +18,7 @@
 #include "heap/branch.h"
 #include "heap/room.h"
 #include "heap/secure.h"
+#include "heap/thread_bytes.h"
 
 enum {
     KEPT_BYTES = 512 * 1024, /* of the current pages of each heap that is kept */
@@ -290,6 +291,7 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     }
     heap->holds[size_class] = LM_HOLDS_OTHERS;
     heap->head[size_class] = list;
+    lm_bytes_ready(heap, list, false);
     lm_lock_give(&lm_common_lock);
 }
 
@@ -304,13 +306,18 @@ static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     if (n > 0) lm_page_put(page, head, tail, n);
     /* Acquire: as in lm_page_release. */
     if (page->live == 0 && !(lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED)) {
+        lm_bytes_page(heap, page, true);
         lm_page_retire(page);
         page->notified = *empty;
         *empty = page;
         heap->pages--;
-    } else if (page->live > 0 && lm_orphan_add(page)) {
+        return;
+    }
+    lm_bytes_page(heap, page, true); /* before another thread may have it */
+    if (page->live > 0 && lm_orphan_add(page)) {
         heap->pages--;
     } else {
+        lm_bytes_page(heap, page, false);
         lm_page_to_partial(heap, page);
     }
 }
@@ -400,6 +407,7 @@ static bool worth_keeping(void) {
 static void end_mine(lm_heap_t *heap) {
     (void)lm_heap_get(); /* it may be parked */
     lm_later_empty(heap);
+    lm_store_relaxed(&heap->bytes_on, false); /* relaxed: nobody asks any more */
     if (heap->buckets != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);

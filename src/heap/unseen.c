@@ -16,6 +16,7 @@
  * is gone if its number belongs to another thread of the process that has no heap; it looks again later.
  * Invariant: the heaps in the list are active, and no thread but their owner, if it lives, allocates from them.
  */
+#include "heap/perturb.h"
 #include "heap/room.h"
 #include "heap/thread.h"
 
@@ -77,7 +78,7 @@ static lm_heap_t *look(void) {
     lm_heap_t *heap = lm_unseen;
     if (heap != NULL) {
         lm_store_relaxed(&lm_unseen, heap->next_idle); /* relaxed: as above */
-        bool same = heap->token == lm_thread_token();
+        bool same = lm_heap_plain_token(heap) == lm_thread_token();
         if (!same && (heap->tid == 0 || !lm_purge_allowed() || !lm_os_thread_gone(heap->tid))) {
             append(heap);
             heap = NULL;

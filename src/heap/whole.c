@@ -7,6 +7,7 @@
  */
 #include "heap/branch.h"
 #include "heap/room.h"
+#include "heap/thread_bytes.h"
 
 /* So many handles of heaps that have ended are nobody's: until then a mistake with one is seen. */
 enum { SPARES_LEAST = 64 };
@@ -176,6 +177,7 @@ static void make_ordinary(lm_page_t *page, void *context) {
  * Heap lock held. */
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
+    lm_bytes_branch(branch, true);
     lm_branch_each_page(branch, into_chain, &chain);
     branch->notified = branch->coming = NULL;
     branch->pending = branch->left_behind = 0;

@@ -251,7 +251,7 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     if (lm_space_busy() == 0 && unused < wanted && !lm_space_could_grow(wanted - unused))
         return NULL;
     lm_gone_refused();
-    while (lm_purge_one(0) > 0) {}
+    while (lm_purge_one(0, SIZE_MAX) > 0) {}
     lm_space_rest();
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
     if (span != NULL || !lm_limit_admits(slices, spared)) return span;

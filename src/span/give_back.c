@@ -158,18 +158,14 @@ void lm_space_take_hand(void) {
  * and as old. */
 static void take_out(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span);
-#if LM_SECURE /* other builds purge whole spans */
     size_t rest = span->slices - slices;
     lm_space_remove(span);
-    if (rest > 0) {
+    if (LM_UNLIKELY(rest > 0)) {
         lm_page_t *next = lm_space_slot(first + slices);
         lm_space_add(first + slices, rest, LM_KIND_DIRTY, lm_space_group(span), span->stamp);
         lm_list_remove(&lm_space.aged, &next->age);
         lm_list_add_first(&lm_space.aged, &next->age);
     }
-#else
-    lm_space_remove(span);
-#endif
     lm_space_label(first, slices, LM_KIND_BUSY);
 }
 
@@ -214,18 +210,18 @@ size_t lm_purge_part(lm_page_t *span) {
 }
 #endif
 
-size_t lm_purge_one(uint32_t ticks) {
+size_t lm_purge_one(uint32_t ticks, size_t most) {
     lm_list_t *aged = &lm_space.aged;
-    size_t most = LM_GROUPS > 1 ? WORKER_PART : SIZE_MAX;
+    size_t part = LM_GROUPS > 1 && most > WORKER_PART ? WORKER_PART : most;
     for (lm_node_t *node = aged->first; node != NULL;) {
         lm_page_t *span = LM_CONTAINER(node, lm_page_t, age);
         if (lm_space.tick - span->stamp < ticks) {
             node = lm_list_after(aged, node);
             continue;
         }
-        size_t purged = give_back(span, span->slices < most ? span->slices : most);
+        size_t purged = give_back(span, span->slices < part ? span->slices : part);
         if (purged > 0) return purged;
-        most = SIZE_MAX; /* what is locked is searched as a whole: in parts it costs more calls */
+        part = most; /* what is locked is searched as a whole: in parts it costs more calls */
         /* Others may have changed the list meanwhile. What was refused is no longer in it, so that
          * this ends. */
         node = aged->first;

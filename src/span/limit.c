@@ -53,7 +53,7 @@ static void calm_down(size_t soft) {
 /* Purges until `slices` more are not above `most`, or nothing is left to purge. */
 static void make_room(size_t slices, size_t most) {
     while (held() + slices > most && lm_space.dirty_slices + lm_space_busy() > 0) {
-        if (lm_purge_one(0) > 0) continue;
+        if (lm_purge_one(0, SIZE_MAX) > 0) continue;
         if (lm_space_busy() == 0) return; /* the system does not take it back */
         lm_space_rest();
     }

@@ -87,9 +87,9 @@ bool lm_purge_tick(void) {
     size_t purged = 0, part = 1;
     /* Relaxed: a stop that is missed here is seen at the next span. */
     while (lm_load_relaxed(&lm_space.stop) == 0 && part > 0 && !never())
-        purged += part = lm_purge_one(ticks);
+        purged += part = lm_purge_one(ticks, SIZE_MAX);
     lm_purge_remember(purged);
-    if (!never()) (void)lm_tails_purge(ticks);
+    if (!never()) (void)lm_tails_purge(ticks, SIZE_MAX);
     /* What was refused keeps no worker: there may be no end of it. Relaxed: as in
      * lm_purge_unlocked. */
     bool again = lm_space.refused_slices > 0 && lm_load_relaxed(&lm_space.unlocked);
@@ -155,17 +155,27 @@ void lm_purge_inline(void) {
         if (!worker) lm_refused_turn();
         most += lm_space.refused_slices; /* which no purge gives back */
     }
-    if (lm_space.tails_listed > most) (void)lm_tails_purge(0);
+    if (lm_space.tails_listed > most) (void)lm_tails_purge(0, SIZE_MAX);
     if (lm_space.dirty_slices <= most) return;
-    while (lm_purge_one(0) > 0) {}
+    while (lm_purge_one(0, SIZE_MAX) > 0) {}
+}
+
+size_t lm_purge_some(size_t bytes) {
+    size_t wanted = bytes / LM_SLICE_BYTES + (bytes % LM_SLICE_BYTES != 0), slices = 0, part, given;
+    lm_lock_take(&lm_space.lock);
+    while (slices < wanted && (part = lm_purge_one(0, wanted - slices)) > 0) slices += part;
+    given = slices << LM_SLICE_SHIFT;
+    if (given < bytes) given += lm_tails_purge(0, bytes - given);
+    lm_lock_give(&lm_space.lock);
+    return given;
 }
 
 size_t lm_purge_all(void) {
     size_t slices = 0, part, tails;
     lm_lock_take(&lm_space.lock);
     lm_refused_retry(); /* the program asks for it, perhaps because it has unlocked memory */
-    while ((part = lm_purge_one(0)) > 0) slices += part;
-    tails = lm_tails_purge(0);
+    while ((part = lm_purge_one(0, SIZE_MAX)) > 0) slices += part;
+    tails = lm_tails_purge(0, SIZE_MAX);
     slices += lm_range_purge();
     lm_space_rest(); /* what others are purging is back when we return */
     lm_gone_trim();

@@ -394,10 +394,10 @@ uint32_t lm_purge_ticks_rested(void);
 size_t lm_purge_part(lm_page_t *span);
 #endif
 
-/* give_back.c: purges memory of one dirty span of at least that age. What the system refuses is set
- * aside, and the next span is tried. Returns the slices that went back; 0 iff no span of that age had
- * any. The lock is held before and after, but not between. */
-size_t lm_purge_one(uint32_t ticks);
+/* give_back.c: purges at most `most` slices of one dirty span of at least that age. What the system
+ * refuses is set aside, and the next span is tried. Returns the slices that went back; 0 iff no
+ * span of that age had any. The lock is held before and after, but not between. */
+size_t lm_purge_one(uint32_t ticks, size_t most);
 
 /* Tails of less than that part of a large object stay with it (tails.c). */
 enum { LM_TAIL_PART = 10 };
@@ -430,7 +430,7 @@ LM_INLINE void lm_tail_drop(lm_page_t *span) {
 
 /* tails.c: purges the tails that have been listed for at least so many ticks. Returns the bytes that went back.
  * The lock is held before and after, but not all the time between; the worker ends in here when it must stop. */
-size_t lm_tails_purge(uint32_t ticks);
+size_t lm_tails_purge(uint32_t ticks, size_t most);
 
 /* tails.c: in a copy of a process whose worker was changing the list: makes it anew. Lock held. */
 void lm_tails_list_anew(void);

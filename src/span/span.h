@@ -397,6 +397,11 @@ bool lm_purge_may_work(void);
 /* Purges every dirty span now, whatever its age. Returns the bytes given back. */
 size_t lm_purge_all(void);
 
+/* Purges about so many bytes, the oldest spans first, in slices, and where that is too little tails
+ * of large objects, each as a whole. Returns how many. Not for memory that the system has refused,
+ * nor for that of ranges. */
+size_t lm_purge_some(size_t bytes);
+
 /* Tells that the program has unlocked memory: what was refused is soon tried again. Takes no lock that
  * the caller may hold, so that a signal handler may call it. */
 void lm_purge_unlocked(void);

@@ -76,13 +76,14 @@ static lm_page_t *oldest(uint32_t ticks) {
     return span != NULL && lm_space.tick - span->stamp >= ticks ? span : NULL;
 }
 
-size_t lm_tails_purge(uint32_t ticks) {
+size_t lm_tails_purge(uint32_t ticks, size_t most) {
     size_t purged = 0, end = 0; /* end: of what is still to be purged of the span `current` */
     const lm_page_t *current = NULL;
     bool worker = lm_os_worker_self();
     for (lm_page_t *span; (span = oldest(ticks)) != NULL;) {
         /* Relaxed: a stop that is missed here is seen at the next span. */
         if (worker && lm_load_relaxed(&lm_space.stop) != 0) break;
+        if (span != current && purged >= most) break;
         /* Others may have changed the span since the last chunk, even its length. */
         if (span != current || end > end_of(span)) end = end_of(span);
         current = span;

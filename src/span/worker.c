@@ -74,8 +74,8 @@ static bool is_shut_in(void) {
 static void leave_for_good(void) {
     lm_space_enter();
     if (!lm_load_relaxed(&lm_purge_never)) { /* relaxed: a word by itself */
-        while (lm_purge_one(0) > 0) {}
-        (void)lm_tails_purge(0);
+        while (lm_purge_one(0, SIZE_MAX) > 0) {}
+        (void)lm_tails_purge(0, SIZE_MAX);
     }
     lm_space_leave();
     lm_worker_leave();
