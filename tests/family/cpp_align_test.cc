@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -137,61 +138,122 @@ namespace {
 
 /* ---- Faces ---- */
 
-template <typename T> void by_new(const char *face) {
-    Given given(face, alignof(T), sizeof(T));
-    T *one[OBJECTS], *many = new T[3], *none = new (std::nothrow) T;
-    for (T *&each : one) given.add((each = new T)->bytes, sizeof each->bytes);
-    for (int i = 0; i < 3; i++) given.add(many[i].bytes, sizeof many[i].bytes);
-    given.add(none->bytes, sizeof none->bytes);
-    T *few = new (std::nothrow) T[2];
-    for (int i = 0; i < 2; i++) given.add(few[i].bytes, sizeof few[i].bytes);
-    given.look();
-    delete none;
-    delete[] few;
-    for (int i = 0; i < OBJECTS; i += 2) delete one[i];
-    for (int i = 0; i < OBJECTS; i += 2) one[i] = new T;
-    for (T *each : one) delete each;
-    delete[] many;
+/* What a face is asked, by one function for each type: all that there are hundreds of. The rest is
+ * compiled once, and knows no type that an alignment would follow from. */
+enum What { ONE, TRY, MANY, TRY_TWO, DELETE, DELETE_MANY };
+
+struct Type {
+    const char *face;
+    size_t align, bytes, filled; /* alignof, sizeof, and how much of an object is the test's */
+};
+
+template <typename T> void *new_or_delete(What what, void *p) {
+    switch (what) {
+    case ONE: return new T;
+    case TRY: return new (std::nothrow) T;
+    case MANY: return new T[3];
+    case TRY_TWO: return new (std::nothrow) T[2];
+    case DELETE: delete static_cast<T *>(p); return nullptr;
+    case DELETE_MANY: delete[] static_cast<T *>(p); return nullptr;
+    }
+    return nullptr;
 }
 
-/* N bytes or more behind a table of functions. The objects' own bytes are looked at, and the
- * object's address. */
+void by_new(const Type &type, void *(*ask)(What, void *)) {
+    Given given(type.face, type.align, type.bytes);
+    void *one[OBJECTS], *many = ask(MANY, nullptr), *none = ask(TRY, nullptr);
+    for (void *&each : one) given.add(each = ask(ONE, nullptr), type.filled);
+    for (size_t i = 0; i < 3; i++)
+        given.add(static_cast<char *>(many) + i * type.bytes, type.filled);
+    given.add(none, type.filled);
+    void *few = ask(TRY_TWO, nullptr);
+    for (size_t i = 0; i < 2; i++)
+        given.add(static_cast<char *>(few) + i * type.bytes, type.filled);
+    given.look();
+    ask(DELETE, none);
+    ask(DELETE_MANY, few);
+    for (int i = 0; i < OBJECTS; i += 2) ask(DELETE, one[i]);
+    for (int i = 0; i < OBJECTS; i += 2) one[i] = ask(ONE, nullptr);
+    for (void *each : one) ask(DELETE, each);
+    ask(DELETE_MANY, many);
+}
+
+template <typename T> void by_new(const char *face) {
+    static_assert(offsetof(T, bytes) == 0, "an object begins with its bytes");
+    by_new({face, alignof(T), sizeof(T), sizeof(T::bytes)}, new_or_delete<T>);
+}
+
+/* Objects are deleted as what they are derived from. Their own bytes, behind a table of functions,
+ * are looked at, and the object's address. */
+struct Made {
+    void *object, *base, *bytes;
+};
+
+template <typename T, typename Base> Made made_or_deleted(What what, void *p) {
+    switch (what) {
+    case ONE: {
+        T *made = new T;
+        return {made, static_cast<Base *>(made), made->bytes};
+    }
+    case DELETE: delete static_cast<Base *>(p); break;
+    case DELETE_MANY: delete[] static_cast<T *>(p); break;
+    default: return {new T[3], nullptr, nullptr};
+    }
+    return {};
+}
+
+void by_base(const Type &type, Made (*ask)(What, void *)) {
+    Given given(type.face, 1, type.bytes), objects(type.face, type.align, type.bytes);
+    void *one[OBJECTS];
+    for (void *&each : one) {
+        Made made = ask(ONE, nullptr);
+        objects.add(made.object, 0);
+        given.add(made.bytes, type.filled);
+        each = made.base;
+    }
+    void *many = ask(MANY, nullptr).object;
+    objects.add(many, 0);
+    given.look();
+    for (void *each : one) ask(DELETE, each);
+    ask(DELETE_MANY, many);
+}
+
 template <typename Base, size_t A, size_t N> void by_base(const char *face) {
     using T = Derived<Base, A, N>;
-    Given given(face, 1, sizeof(T));
-    Base *one[OBJECTS];
-    for (Base *&each : one) {
-        T *made = new T;
-        EXPECT_EQ(reinterpret_cast<uintptr_t>(made) % alignof(T), 0u)
-            << face << ", alignof " << alignof(T) << ", sizeof " << sizeof(T);
-        given.add(made->bytes, N);
-        each = made;
-    }
-    T *many = new T[3];
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(many) % alignof(T), 0u) << face;
+    by_base({face, alignof(T), sizeof(T), N}, made_or_deleted<T, Base>);
+}
+
+void by_make(const Type &type, void *(*make)(void *), void *from) {
+    Given given(type.face, type.align, type.bytes);
+    for (int i = 0; i < OBJECTS; i++) given.add(make(from), type.bytes);
     given.look();
-    for (Base *each : one) delete each;
-    delete[] many;
 }
 
 template <typename T, typename Make> void by_make(const char *face, Make make) {
-    Given given(face, alignof(T), sizeof(T));
-    for (int i = 0; i < OBJECTS; i++) given.add(make(), sizeof(T));
+    by_make(
+        {face, alignof(T), sizeof(T), sizeof(T)},
+        [](void *from) -> void * { return (*static_cast<Make *>(from))(); }, &make);
+}
+
+void by_allocator(const Type &type, void *(*ask)(void *, void *, size_t), void *allocator) {
+    Given given(type.face, type.align, type.bytes);
+    void *all[OBJECTS];
+    for (size_t i = 0; i < OBJECTS; i++)
+        given.add(all[i] = ask(allocator, nullptr, 1 + i % 3), (1 + i % 3) * type.bytes);
     given.look();
+    for (size_t i = OBJECTS; i-- > 0;) ask(allocator, all[i], 1 + i % 3);
 }
 
 template <typename T, typename Allocator> void by_allocator(const char *face, Allocator allocator) {
-    Given given(face, alignof(T), sizeof(T));
-    std::vector<std::pair<T *, size_t>> all;
-    for (size_t i = 0; i < OBJECTS; i++) {
-        all.push_back({allocator.allocate(1 + i % 3), 1 + i % 3});
-        given.add(all.back().first, (1 + i % 3) * sizeof(T));
-    }
-    given.look();
-    while (!all.empty()) {
-        allocator.deallocate(all.back().first, all.back().second);
-        all.pop_back();
-    }
+    by_allocator(
+        {face, alignof(T), sizeof(T), sizeof(T)},
+        [](void *from, void *p, size_t n) -> void * {
+            Allocator &it = *static_cast<Allocator *>(from);
+            if (p == nullptr) return it.allocate(n);
+            it.deallocate(static_cast<T *>(p), n);
+            return nullptr;
+        },
+        &allocator);
 }
 
 void by_resource(const char *face, std::pmr::memory_resource &resource, size_t bytes,
@@ -201,6 +263,47 @@ void by_resource(const char *face, std::pmr::memory_resource &resource, size_t b
     for (void *&each : all) given.add(each = resource.allocate(bytes, align), bytes);
     given.look();
     for (int i = OBJECTS; i-- > 0;) resource.deallocate(all[i], bytes, align);
+}
+
+/* New ones for each type; compiled once. */
+struct Allocators {
+    loam::region region;
+    loam::fifo fifo;
+    loam::blocks blocks;
+    loam::scope scope;
+    loam::heap heap;
+};
+
+[[gnu::noinline]] void with_allocators(void (*body)(Allocators &)) {
+    Allocators all;
+    body(all);
+}
+
+template <size_t A, size_t N> void each_allocator(Allocators &all) {
+    auto &[region, fifo, blocks, scope, heap] = all;
+    using T = Plain<A, N>;
+    loam::pool_of<T> pool;
+    by_make<T>("region.make", [&region = region] { return region.make<T>(); });
+    by_make<T>("region.array", [&region = region] { return region.array<T>(1); });
+    by_make<T>("fifo.make", [&fifo = fifo] { return fifo.make<T>(); });
+    by_make<T>("blocks.make", [&blocks = blocks] { return blocks.make<T>(); });
+    by_make<T>("pool_of.make", [&] { return pool.make(); });
+    by_make<T>("scope.make", [&scope = scope] { return scope.make<T>(); });
+    by_make<T>("scope.array", [&scope = scope] { return scope.array<T>(1); });
+    by_allocator<T>("region_allocator", loam::region_allocator<T>(region));
+    by_allocator<T>("fifo_allocator", loam::fifo_allocator<T>(fifo));
+    by_allocator<T>("blocks_allocator", loam::blocks_allocator<T>(blocks));
+    by_allocator<T>("pool_allocator", loam::pool_allocator<T>());
+    by_allocator<T>("stack_allocator", loam::stack_allocator<T>());
+    by_allocator<T>("heap_allocator", loam::heap_allocator<T>(heap));
+    by_allocator<T>("xalloc_allocator", loam::xalloc_allocator<T>());
+    by_allocator<T>("allocator", loam::allocator<T>());
+    by_allocator<T>("alloc_allocator",
+                    loam::alloc_allocator<T>(loam_region_as_alloc(region.get())));
+    static loam::AllocatorPool<T, OBJECTS + 3, Checks> own;
+    void *taken[OBJECTS], **next = taken;
+    by_make<T>("AllocatorPool", [&] { return *next++ = own.Allocate(sizeof(T)); });
+    for (void *each : taken) own.Deallocate(each);
 }
 
 template <size_t A, size_t N> void each_face() {
@@ -218,38 +321,7 @@ template <size_t A, size_t N> void each_face() {
     by_base<XallocatedBase, A, N>("derived of XALLOCATOR");
     if constexpr (sizeof(Derived<Declared64, A, N>) <= sizeof(Declared64))
         by_base<Declared64, A, N>("derived of DECLARE_ALLOCATOR");
-
-    using T = Plain<A, N>;
-    loam::region region;
-    loam::fifo fifo;
-    loam::blocks blocks;
-    loam::pool_of<T> pool;
-    loam::scope scope;
-    loam::heap heap;
-    by_make<T>("region.make", [&] { return region.make<T>(); });
-    by_make<T>("region.array", [&] { return region.array<T>(1); });
-    by_make<T>("fifo.make", [&] { return fifo.make<T>(); });
-    by_make<T>("blocks.make", [&] { return blocks.make<T>(); });
-    by_make<T>("pool_of.make", [&] { return pool.make(); });
-    by_make<T>("scope.make", [&] { return scope.make<T>(); });
-    by_make<T>("scope.array", [&] { return scope.array<T>(1); });
-    by_allocator<T>("region_allocator", loam::region_allocator<T>(region));
-    by_allocator<T>("fifo_allocator", loam::fifo_allocator<T>(fifo));
-    by_allocator<T>("blocks_allocator", loam::blocks_allocator<T>(blocks));
-    by_allocator<T>("pool_allocator", loam::pool_allocator<T>());
-    by_allocator<T>("stack_allocator", loam::stack_allocator<T>());
-    by_allocator<T>("heap_allocator", loam::heap_allocator<T>(heap));
-    by_allocator<T>("xalloc_allocator", loam::xalloc_allocator<T>());
-    by_allocator<T>("allocator", loam::allocator<T>());
-    by_allocator<T>("alloc_allocator",
-                    loam::alloc_allocator<T>(loam_region_as_alloc(region.get())));
-    static loam::AllocatorPool<T, OBJECTS + 3, Checks> own;
-    std::vector<void *> taken;
-    by_make<T>("AllocatorPool", [&] {
-        taken.push_back(own.Allocate(sizeof(T)));
-        return taken.back();
-    });
-    for (void *each : taken) own.Deallocate(each);
+    with_allocators(each_allocator<A, N>);
 }
 
 /* A small size; one that needs 16 at times and 8 at others where A does not say; and one that is no
