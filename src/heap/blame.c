@@ -180,7 +180,9 @@ bool lm_run_report(const lm_run_t *run, lm_wrong_t how, const void *at) {
                      : under       ? LM_MISTAKE_UNDERFLOW
                                    : LM_MISTAKE_OVERFLOW + LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW) +
                                    LM_MISTAKE_OR_ELSE(LM_MISTAKE_USE_AFTER_FREE);
-    lm_sites_about(run->over != NULL ? run->over : run->under != NULL ? run->under : at);
+    /* Of a stray write no object is known: what is there now may have come after it. */
+    const void *known = over || under ? at : NULL;
+    lm_sites_about(run->over != NULL ? run->over : run->under != NULL ? run->under : known);
     lm_wrong(how + kinds, "%s: %s (size class %zu B, ", who.text, what, lm_block_bytes(run->page));
     return false;
 }

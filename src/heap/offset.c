@@ -145,13 +145,23 @@ static bool is_in_use(const lm_page_t *page, const void *p) {
 #endif
 }
 
+/* Of a block for which nothing was given: it was never used, or is overwritten with zeros. In the
+ * secure build its link tells, which the last of a list does not have. */
+static bool is_zeroed(const lm_page_t *page, const void *p) {
+#if LOAM_DEBUG
+    return lm_word_broken((const char *)p + lm_block_room(page, p));
+#else
+    return ((const lm_block_t *)(const void *)lm_offset_start(page, p))->next == NULL;
+#endif
+}
+
 /* A gap tells whether the damage came over it. */
 bool lm_offset_front_damaged(const lm_page_t *page, const void *p) {
     enum { TELLS = 3 };
     if (page->kind != LM_KIND_PAGE || !within_carved(page, p)) return false;
     uint64_t said = given(page, p);
     bool in_use = is_in_use(page, p);
-    if (said != OVERWRITTEN && (said != 0 || !in_use)) return false;
+    if (said != OVERWRITTEN && (said != 0 || (!in_use && !is_zeroed(page, p)))) return false;
     bool long_gap = (size_t)((const char *)p - lm_offset_start(page, p)) >= FRONT_BYTES + TELLS;
     bool under = !long_gap || !gap_whole(page, (const char *)p, TELLS);
     lm_run_t run = {
