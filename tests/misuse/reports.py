@@ -66,6 +66,12 @@ WORDS = {  # of LOAM_IGNORE
     "inside": "misaligned",
     "wrong_size": "wrong-size",
 }
+# Had a wrong report once; tried before those that are drawn.
+KNOWN = (
+    "far_underflow spoil 15006 0 0 8 0 freed higher other nothing 244698617",
+    "overflow zeros 132 32 5 2225 0 freed shuffled other nothing 133544989",
+    "overflow zeros 132 32 5 2225 0 freed shuffled other nothing 133544982",
+)
 STRAY = ("far_overflow", "far_underflow")
 AT_ONCE = ("double_free", "inside", "wrong_size")
 START, END = "<!-- reports: begin -->", "<!-- reports: end -->"
@@ -127,6 +133,11 @@ def draw(rng, mistake):
         rng.choice(("nothing", "nothing", "churn", "collect")),
         rng.randrange(1 << 30),
     )
+
+
+def drawn_of(text):
+    kinds = [field.type for field in dataclasses.fields(Drawn)]
+    return Drawn(*(int(w) if k in (int, "int") else w for w, k in zip(text.split(), kinds)))
 
 
 # ---- the truth -----------------------------------------------------------------------------------
@@ -405,15 +416,14 @@ def main(arguments):
             print(f"reports.py: {file} is not there", file=sys.stderr)
             return 2
     if options.case:
-        words = options.case.split()
-        kinds = [field.type for field in dataclasses.fields(Drawn)]
-        cases = [Drawn(*(int(w) if k in (int, "int") else w for w, k in zip(words, kinds)))]
+        cases = [drawn_of(options.case)]
     else:
         seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
         print(f"seed {seed}, {options.cases} cases", flush=True)
         rng = random.Random(seed)
         order = list(MISTAKES)
-        cases = [draw(rng, order[i % len(order)]) for i in range(options.cases)]
+        cases = [drawn_of(text) for text in KNOWN]
+        cases += [draw(rng, order[i % len(order)]) for i in range(options.cases)]
     counts, status = {}, 0
     sites = 0
     for drawn, run in zip(cases, run_all(cases, options), strict=True):
