@@ -23,11 +23,11 @@
  * acquire load is not passed by what follows), several locks at once, the forking thread's own way
  * through, and the time before the start, when owners are fenced and others do not exist.
  *
- * mutation NO_BARRIER: others look without a barrier
- * mutation BARRIER_FIRST: the barrier comes before others ask
- * mutation TRUST_REFUSED: nobody waits where the system refuses the barrier
- * mutation FENCED_FIRST: the owner looks whether there are barriers before it says that it is inside
- * mutation FORBID_SILENT: barriers end without a last one
+ * mutation NO_BARRIER, by breadth: others look without a barrier
+ * mutation BARRIER_FIRST, by breadth: the barrier comes before others ask
+ * mutation TRUST_REFUSED, by breadth: nobody waits where the system refuses the barrier
+ * mutation FENCED_FIRST, by breadth: the owner looks whether there are barriers before it says that it is inside
+ * mutation FORBID_SILENT, by breadth: barriers end without a last one
  * mutation LEAVE_RELAXED: leaving may be seen before what was written inside
  * mutation ENTER_ONCE: an owner who waited does not look again whether somebody asks
  * mutation STAY_INSIDE: an owner who waits does not leave first

@@ -26,8 +26,8 @@
  * own pages; ends of threads (orphan.pml has their last list); several classes; that a thread's own frees are
  * counted (idle.pml); the worker's end, after a last round that takes all.
  *
- * mutation UNLIST_EARLY: a full list is taken from its heap before the lock of its next place is
- * mutation SEND_UNREGISTERED: the worker sends lists home without the registry's lock, which a fork takes
+ * mutation UNLIST_EARLY, by breadth: a full list is taken from its heap before the lock of its next place is
+ * mutation SEND_UNREGISTERED, by breadth: the worker sends lists home without the registry's lock, which a fork takes
  * mutation PARK_AWAKE: parking does not ask whether the thread sleeps
  * mutation ASK_BEFORE_HIDING: parking asks only before it has hidden the heap from the thread
  * mutation KEEP_HEAD: parking leaves what malloc was to hand out of others' blocks

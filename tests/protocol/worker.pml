@@ -22,10 +22,10 @@
  *
  * mutation TAKE_SILENT: a thread that has purged does not ask whether a worker is wanted
  * mutation NO_JOIN: a worker is started although the last one is still leaving
- * mutation PAUSE_AT_ONCE: a pause does not wait for a thread that is starting a worker
+ * mutation PAUSE_AT_ONCE, by breadth: a pause does not wait for a thread that is starting a worker
  * mutation RESUME_SILENT: after a pause no thread asks whether a worker is wanted
  * mutation LEAVE_UNLOCKED: a worker looks for dirty memory, and says that it leaves, in two steps
- * mutation START_PAUSED: a worker is started although a pause lasts
+ * mutation START_PAUSED, by breadth: a worker is started although a pause lasts
  * mutation TWO_STARTERS: the lock `starting` is not taken
  */
 #define THRESHOLD 2 /* dirty slices that are worth a worker */
