@@ -2,6 +2,8 @@
  * used: recalloc and its kin leave it to the system, as zalloc does. That it is zero, dirty memory too, is shown for
  * all sizes by forms_test.cc and model_test.cc.
  */
+#include "bytes.h"
+
 #include <gtest/gtest.h>
 #include <loam/heap.h>
 #include <loam/malloc.h>
@@ -85,9 +87,9 @@ TEST(Fresh, WhatWasUsedIsZeroAgain) {
              {2 * step, step + 5, 3 * step, step, 8 * step, 2 * step + 65000, 9 * step}) {
             p = static_cast<char *>(loam_rezalloc(p, size));
             ASSERT_NE(nullptr, p);
-            for (size_t i = 0; i < step; i++) ASSERT_EQ('a', p[i]);
-            size_t usable = loam_usable_size(p);
-            for (size_t i = step; i < usable; i++) ASSERT_EQ(0, p[i]) << size << ": " << i;
+            ASSERT_EQ(step, first_other(p, step, 'a'));
+            size_t more = loam_usable_size(p) - step;
+            ASSERT_EQ(more, first_other(p + step, more, 0)) << size;
             memset(p + step, 'd', size - step);
             p = static_cast<char *>(loam_rezalloc(p, step));
             ASSERT_NE(nullptr, p);

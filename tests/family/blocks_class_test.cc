@@ -1,6 +1,7 @@
 // blocks_class_test.cc: what classes of blocks promise: objects of any alignment for what they
 // take, blocks of whole KiB apart from each other, blocks of eight bytes, exact counts; and sources
 // that are too small for a slab or a page.
+#include "bytes.h"
 #include "family/blocks.h"
 #include "loam/fifo.h"
 
@@ -44,8 +45,7 @@ TEST(BlocksAligned, AnObjectTakesAboutItsSize) {
                 EXPECT_LE(each, bound + bound / 4) << bytes << " at " << align; // slabs' heads
                 for (int i = 0; i < 500; i++) {
                     auto p = static_cast<unsigned char *>(held[i]);
-                    for (size_t at = 0; at < bytes; at++)
-                        ASSERT_EQ(p[at], static_cast<unsigned char>(i));
+                    ASSERT_EQ(bytes, first_other(p, bytes, static_cast<unsigned char>(i)));
                     loam_blocks_free(blocks, p);
                 }
                 EXPECT_TRUE(loam_blocks_check(blocks));
@@ -91,7 +91,8 @@ TEST(BlocksAligned, OrdinaryAndAlignedObjectsMix) {
         } else {
             auto it = std::next(objects.begin(), next(static_cast<unsigned>(objects.size())));
             auto p = static_cast<unsigned char *>(it->first);
-            for (size_t at = 0; at < it->second.first; at++) ASSERT_EQ(p[at], it->second.second);
+            auto [bytes, value] = it->second;
+            ASSERT_EQ(bytes, first_other(p, bytes, value));
             loam_blocks_free(blocks, p);
             objects.erase(it);
         }

@@ -1,4 +1,5 @@
 // blocks_test.cc: loam/blocks.h: sizes, alignment, the three modes, realloc, trim, statistics.
+#include "bytes.h"
 #include "family/blocks.h"
 
 #include <algorithm>
@@ -433,7 +434,7 @@ TEST(Blocks, FixedPoolsHaveExactlyTheirBlocks) {
                 EXPECT_TRUE(loam_blocks_check(blocks));
                 for (size_t i = held.size(); i-- > 0;) {
                     auto [p, bytes] = held[i];
-                    for (uint32_t at = 0; at < bytes; at++) ASSERT_EQ(p[at], i % 256);
+                    ASSERT_EQ(bytes, first_other(p, bytes, static_cast<unsigned char>(i)));
                     if (round != 2) loam_blocks_free(blocks, p);
                 }
                 if (round == 2) loam_blocks_reset(blocks);
@@ -554,7 +555,7 @@ TEST(Blocks, ClassesOfAFixedInstanceAreApartFromEachOther) {
             } else if (!twin[c].empty()) {
                 std::swap(twin[c][random() % twin[c].size()], twin[c].back());
                 auto [p, bytes] = twin[c].back();
-                for (size_t i = 0; i < bytes; i++) ASSERT_EQ(p[i], bytes % 256);
+                ASSERT_EQ(bytes, first_other(p, bytes, static_cast<unsigned char>(bytes)));
                 loam_blocks_free(blocks, p);
                 twin[c].pop_back();
             }

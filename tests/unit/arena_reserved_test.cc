@@ -2,6 +2,7 @@
  * leaves, what is purged, what is refused. arena_test.cc has the rest.
  */
 #include "arena_unit.h"
+#include "bytes.h"
 #include "stderr_of.h"
 
 #include <algorithm>
@@ -68,9 +69,9 @@ TEST_F(Arena, MovesOutAndStays) {
         p = static_cast<char *>(loam_realloc(p, 3 * kBytes));
         ASSERT_NE(nullptr, p);
         EXPECT_FALSE(inside(p));
-        for (size_t i = 0; i < 1000000; i++) ASSERT_EQ(0x31, p[i]);
+        ASSERT_EQ(1000000u, first_other(p, 1000000, 0x31));
         p = static_cast<char *>(loam_realloc(p, 4 * kBytes));
-        for (size_t i = 0; i < 1000000; i++) ASSERT_EQ(0x31, p[i]);
+        ASSERT_EQ(1000000u, first_other(p, 1000000, 0x31));
         lm_span_check();
         loam_free(p);
         /* What is free of it was never given away by a move. */
@@ -89,10 +90,10 @@ TEST_F(Arena, IsPurgedOnlyWhereThatIsAllowed) {
             (void)loam_collect();
             lm_span_check();
             EXPECT_EQ(flags == 0 && !LM_SECURE ? char(0xa5) : 0, p[5]);
-            for (size_t i = 0; i < 3 * kSlice; i++) ASSERT_EQ(char(0xa5), wall[i]);
+            ASSERT_EQ(3 * kSlice, first_other(wall, 3 * kSlice, 0xa5));
             auto *zero = static_cast<char *>(loam_heap_zalloc(heap.heap, 40 * kSlice));
             ASSERT_EQ(p, zero);
-            for (size_t i = 0; i < 40 * kSlice; i++) ASSERT_EQ(0, zero[i]);
+            ASSERT_EQ(40 * kSlice, first_other(zero, 40 * kSlice, 0));
         }
         ASSERT_EQ(0, loam_arena_destroy(arena_));
         arena_ = nullptr;
@@ -183,7 +184,7 @@ TEST_F(Arena, ReservesHugePagesOrSaysSo) {
     Heap heap(arena_);
     auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, 5 << 20));
     ASSERT_TRUE(inside(p));
-    for (size_t i = 0; i < 5 << 20; i++) ASSERT_EQ(0, p[i]);
+    ASSERT_EQ(5u << 20, first_other(p, 5 << 20, 0));
     memset(p, 1, 5 << 20);
     loam_free(p);
 }

@@ -4,6 +4,7 @@
  * with a pattern: what loam must not touch, it is found not to have touched.
  */
 #include "arena_unit.h"
+#include "bytes.h"
 #include "stderr_of.h"
 
 #include <sys/wait.h>
@@ -69,7 +70,7 @@ TEST_F(Arena, RefusesWhatCannotBeWritten) {
         EXPECT_EQ(-EFAULT,
                   refused(reinterpret_cast<void *>((uintptr_t{1} << shift) + kBytes), kBytes));
     manage(LOAM_ARENA_EXCLUSIVE);
-    for (size_t i = 0; i < kBytes; i++) ASSERT_EQ(0x5c, start_[i]);
+    ASSERT_EQ(kBytes, first_other(start_, kBytes, 0x5c));
     ASSERT_EQ(0, loam_arena_destroy(arena_));
     arena_ = nullptr;
     ASSERT_EQ(0, munmap(start_ + 2 * kSlice, kSlice));
@@ -101,9 +102,10 @@ TEST_F(Arena, UsesWholeSlicesOnly) {
         EXPECT_EQ(nullptr, loam_heap_malloc(heap.heap, 1)) << "that was all";
         loam_free(p);
     }
-    for (char *c = mapping_; c < start_ + kSlice; c++) ASSERT_EQ(0x5c, *c);
-    for (char *c = start_ + 5 * kSlice; c < mapping_ + kBytes + 2 * kSlice; c++)
-        ASSERT_EQ(0x5c, *c);
+    size_t before = static_cast<size_t>(start_ + kSlice - mapping_);
+    ASSERT_EQ(before, first_other(mapping_, before, 0x5c));
+    size_t after = kBytes + 2 * kSlice - (before + 4 * kSlice);
+    ASSERT_EQ(after, first_other(start_ + 5 * kSlice, after, 0x5c));
 }
 
 TEST_F(Arena, RefusesWhatOverlaps) {
@@ -199,7 +201,7 @@ TEST_F(Arena, AlignsAndClears) {
     for (size_t bytes : kSizes) {
         auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, bytes));
         ASSERT_TRUE(inside(p));
-        for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+        ASSERT_EQ(bytes, first_other(p, bytes, 0));
         memset(p, 0xff, bytes);
         loam_free(p);
     }
@@ -212,7 +214,7 @@ TEST_F(Arena, KnowsWhatReadsAsZero) {
         for (size_t bytes : kSizes) {
             auto *p = static_cast<unsigned char *>(loam_heap_zalloc(heap.heap, bytes));
             ASSERT_TRUE(inside(p));
-            for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+            ASSERT_EQ(bytes, first_other(p, bytes, 0));
             memset(p, 0xff, bytes);
         }
     }
@@ -271,16 +273,17 @@ TEST_F(Arena, ResizesObjects) {
         for (size_t to : {bytes * 3, bytes / 3, bytes * 2, bytes}) {
             p = static_cast<unsigned char *>(loam_heap_realloc(heap.heap, p, to));
             ASSERT_TRUE(inside(p)) << to;
-            for (size_t i = 0; i < (to < bytes / 3 ? to : bytes / 3); i++) ASSERT_EQ(0xa5, p[i]);
+            size_t kept = to < bytes / 3 ? to : bytes / 3;
+            ASSERT_EQ(kept, first_other(p, kept, 0xa5));
         }
         /* To malloc's memory: out of the arena, unless it stays where it is. */
         void *wall = heap.take(bytes);
         auto *q = static_cast<unsigned char *>(loam_realloc(p, bytes * 4));
         ASSERT_NE(nullptr, q);
-        for (size_t i = 0; i < bytes / 3; i++) ASSERT_EQ(0xa5, q[i]);
+        ASSERT_EQ(bytes / 3, first_other(q, bytes / 3, 0xa5));
         /* And in again. */
         q = static_cast<unsigned char *>(loam_heap_realloc(heap.heap, q, bytes / 4));
-        for (size_t i = 0; i < bytes / 4; i++) ASSERT_EQ(0xa5, q[i]);
+        ASSERT_EQ(bytes / 4, first_other(q, bytes / 4, 0xa5));
         loam_free(q);
         loam_free(wall);
         lm_span_check();

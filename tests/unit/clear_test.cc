@@ -1,5 +1,6 @@
 /* clear_test.cc: a large object is made zero, and what of it is hardly in memory is not brought
  * there. */
+#include "bytes.h"
 #include "heap_unit.h"
 #include "own_mapping.h"
 
@@ -29,9 +30,8 @@ class Written {
      * may bring the rest there. */
     size_t cleared() {
         EXPECT_EQ(start(), lm_clear_large(start(), bytes_));
-        size_t left = in_memory(), at = 0;
-        while (at < bytes_ && start()[at] == 0) at++;
-        EXPECT_EQ(bytes_, at) << "the first byte that is not zero";
+        size_t left = in_memory();
+        EXPECT_EQ(bytes_, first_other(start(), bytes_, 0)) << "the first byte that is not zero";
         return left;
     }
 

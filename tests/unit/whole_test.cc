@@ -2,6 +2,7 @@
  *
  * As in kept_test.cc, the worker is allowed but paused, and a test calls lm_idle_collect itself.
  */
+#include "bytes.h"
 #include "sleepers.h"
 #include "whole_unit.h"
 
@@ -57,7 +58,7 @@ TEST_F(Whole, ZeroesWhatIsToBeZero) {
         for (size_t bytes : kSizes) {
             auto *p = static_cast<unsigned char *>(loam_heap_calloc(heap_, bytes, 1));
             ASSERT_NE(nullptr, p);
-            for (size_t i = 0; i < bytes; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+            ASSERT_EQ(bytes, first_other(p, bytes, 0));
             memset(p, 0xff, bytes);
             loam_free(p);
         }
@@ -80,7 +81,7 @@ TEST_F(Whole, ZeroedObjectsGrowByZeroes) {
             size_t more = loam_good_size(bytes);
             p = static_cast<unsigned char *>(loam_rezalloc(p, more));
             ASSERT_NE(nullptr, p);
-            for (size_t i = 0; i < more; i++) ASSERT_EQ(0, p[i]) << bytes << " at " << i;
+            ASSERT_EQ(more, first_other(p, more, 0)) << bytes;
             loam_free(p);
         }
     }
@@ -125,7 +126,8 @@ TEST_F(Whole, ReallocKeepsContentsAndHeap) {
         p = static_cast<unsigned char *>(loam_heap_realloc(heap_, p, steps[i]));
         ASSERT_NE(nullptr, p);
         EXPECT_TRUE(loam_heap_owns(heap_, p)) << steps[i];
-        for (size_t k = 0; k < std::min(steps[i - 1], steps[i]); k++) ASSERT_EQ(7, p[k]);
+        size_t kept = std::min(steps[i - 1], steps[i]);
+        ASSERT_EQ(kept, first_other(p, kept, 7));
         memset(p, 7, steps[i]);
         lm_whole_check(heap_);
     }
