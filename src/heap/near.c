@@ -71,8 +71,9 @@ static bool broken(const char *block, size_t bytes) {
     return !lm_is_claimed(block, last) && !lm_has_canary(block, bytes, &slack);
 }
 
-/* A word's bytes by address: 0 to 4 and 7 are the canary's alone. */
-enum { LOW_BITS = 24, SLACK_LIKELY = 512 };
+/* A word's bytes by address: 0 to 4 and 7 are the canary's alone. An edge of EDGE bytes is whole: one
+ * or two may be what the program wrote by chance. */
+enum { EDGE = 3, LOW_BITS = 8 * EDGE, SLACK_LIKELY = 512 };
 
 static bool low_whole(const char *block, size_t bytes) {
     uint64_t odd = *lm_last_word(block, bytes) ^ lm_canary_of(block);
@@ -118,17 +119,24 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     while (hi < made && broken(hi, bytes)) hi += bytes;
     run->first = lo - bytes;
     run->next = hi < made ? hi : NULL;
+    /* Zeros that were written over whole blocks leave nothing that is broken: twice below. */
     if (!low_whole(lo - bytes, bytes)) {
-        run->before = lo - bytes == start && page_before(page);
+        run->before = lo - bytes == start ? page_before(page)
+                                          : looks_wiped(lo - 2 * bytes, bytes) &&
+                                                looks_wiped(lo - bytes, sizeof(lm_block_t));
         if (!surely_free(page, lo - bytes, locked)) run->over = lo - bytes;
     }
     if (top_whole(hi - bytes, bytes)) return;
     if (hi < made && *lm_last_word(hi, bytes) != 0) run->under = hi;
-    /* Zeros that were written over whole blocks leave nothing that is broken. */
     run->behind = run->under == NULL && hi < made && hi[-1] == 0 &&
                   (*lm_last_word(hi - bytes, bytes) == 0 || looks_wiped(hi, bytes));
-    run->before = run->before || (lo - bytes > start && looks_wiped(lo - 2 * bytes, bytes) &&
-                                  looks_wiped(lo - bytes, sizeof(lm_block_t)));
+}
+
+bool lm_link_from_before(const lm_page_t *page, const lm_block_t *block) {
+    const char *at = (const char *)block;
+    if (is_raw(page) || lm_is_offset(page)) return false;
+    if (at == lm_span_start(page)) return page_before(page);
+    return *at == 0 && looks_wiped(at - page->block_bytes, page->block_bytes);
 }
 
 bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, bool locked) {
@@ -195,7 +203,7 @@ void lm_written_after_free(const lm_page_t *page, const void *block, size_t from
                  "write after free of %p: %zu byte(s) from byte %zu on, or underflow of an object "
                  "at or behind %p, or overflow of an object before %p (size class %zu B, ",
                  block, end - first, first, block, block, bytes);
-    } else if (first > from || !lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) {
+    } else if (first >= from + EDGE || !lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) {
         lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
                  "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
                  end - first, first, bytes);

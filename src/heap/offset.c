@@ -146,12 +146,13 @@ static bool is_in_use(const lm_page_t *page, const void *p) {
 }
 
 /* Of a block for which nothing was given: it was never used, or is overwritten with zeros. In the
- * secure build its link tells, which the last of a list does not have. */
+ * secure build its link tells, which an object and the last of a list do not have. */
 static bool is_zeroed(const lm_page_t *page, const void *p) {
 #if LOAM_DEBUG
     return lm_word_broken((const char *)p + lm_block_room(page, p));
 #else
-    return ((const lm_block_t *)(const void *)lm_offset_start(page, p))->next == NULL;
+    const lm_block_t *block = (const lm_block_t *)(const void *)lm_offset_start(page, p);
+    return block->next == NULL || !lm_near_link_is_right(block);
 #endif
 }
 
@@ -267,6 +268,7 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     if (start == NULL) return NULL;
     size_t shift = shift_at((uintptr_t)start, align, offset);
     give(lm_page_of(start), start, shift);
+    if (LM_SECURE) ((lm_block_t *)start)->next = NULL; /* for is_zeroed */
     gap_fill((char *)start, (char *)start + shift, GAP);
     if (size_class != 0) lm_bytes_mine(lm_class_bytes(size_class), 0);
     return (char *)start + shift;

@@ -71,6 +71,12 @@ KNOWN = (
     "far_underflow spoil 15006 0 0 8 0 freed higher other nothing 244698617",
     "overflow zeros 132 32 5 2225 0 freed shuffled other nothing 133544989",
     "overflow zeros 132 32 5 2225 0 freed shuffled other nothing 133544982",
+    "underflow zeros 8 512 344 1700 0 live shuffled other churn 329004468",
+    "underflow zeros 1 16 2 983 0 live lower same nothing 1019444574",
+    "overflow zeros 4 16 0 185 0 freed higher same churn 192936010",
+    "overflow zeros 34 16 0 15 0 unused higher same churn 33620325",
+    "overflow zeros 8 16 0 13 0 unused own other churn 661050647",
+    "overflow random 393 32 0 352 0 freed own other churn 436751302",
 )
 STRAY = ("far_overflow", "far_underflow")
 AT_ONCE = ("double_free", "inside", "wrong_size")
