@@ -151,6 +151,10 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     return true;
 }
 
+bool lm_run_unseen_before(const lm_page_t *page, const lm_block_t *block) {
+    return !is_raw(page) && page->range == 0 && (const char *)block == lm_span_start(page);
+}
+
 #endif
 
 /* ---- Reports ---- */

@@ -49,10 +49,6 @@ bool lm_end_zeroed(const lm_page_t *page, const void *p);
 /* Reports what was written to a free block since its free, from that byte on: it is not all zero. */
 void lm_written_after_free(const lm_page_t *page, const void *block, size_t from);
 
-/* Returns whether what damaged a free block's link may have come from an object before it without a
- * trace in between: only zeros leave none. */
-bool lm_link_from_before(const lm_page_t *page, const lm_block_t *block);
-
 /* Returns whether a free block's link is one: none, or one that leads to a block. */
 bool lm_near_link_is_right(const lm_block_t *block);
 

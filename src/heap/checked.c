@@ -70,15 +70,13 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
                  (const void *)block, lm_page_of(block)->block_bytes);
         return NULL;
     }
-#if LM_SECURE
-    if (lm_link_from_before(lm_page_of(block), block)) {
+    if (lm_run_unseen_before(lm_page_of(block), block)) {
         lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_OVERFLOW),
                  "free list damaged at %p: written after free, or overflow of an object before %p "
                  "(size class %u B, ",
                  (const void *)block, (const void *)block, lm_page_of(block)->block_bytes);
         return NULL;
     }
-#endif
     lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
              "free list damaged at %p: written after free (size class %u B, ", (const void *)block,
              lm_page_of(block)->block_bytes);

@@ -132,7 +132,7 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
                   (*lm_last_word(hi - bytes, bytes) == 0 || looks_wiped(hi, bytes));
 }
 
-bool lm_link_from_before(const lm_page_t *page, const lm_block_t *block) {
+bool lm_run_unseen_before(const lm_page_t *page, const lm_block_t *block) {
     const char *at = (const char *)block;
     if (is_raw(page) || lm_is_offset(page)) return false;
     if (at == lm_span_start(page)) return page_before(page);

@@ -76,6 +76,7 @@ KNOWN = (
     "overflow zeros 4 16 0 185 0 freed higher same churn 192936010",
     "overflow zeros 34 16 0 15 0 unused higher same churn 33620325",
     "overflow zeros 8 16 0 13 0 unused own other churn 661050647",
+    "overflow zeros 7830 64 0 395 0 freed shuffled other churn 309496548",
     "overflow random 393 32 0 352 0 freed own other churn 436751302",
 )
 STRAY = ("far_overflow", "far_underflow")
