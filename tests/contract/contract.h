@@ -223,6 +223,9 @@ struct Kind {
                                        const char *name);
 };
 
+/* All of them (kinds.cc): compiled once a build, for this suite and for the fuzzer. */
+const std::vector<Kind> &kinds();
+
 /* ---- Objects, and a model of them ---- */
 
 struct Object {

@@ -4,7 +4,7 @@
 #ifndef LOAM_TESTS_CONTRACT_ROWS_H
 #define LOAM_TESTS_CONTRACT_ROWS_H
 
-#include "kinds.h"
+#include "contract.h"
 
 extern "C" {
 #include "family/family.h"

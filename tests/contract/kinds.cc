@@ -1,7 +1,4 @@
-/* kinds.h: the allocators of the family, each behind the contract suite's one face. */
-#ifndef LOAM_TESTS_CONTRACT_KINDS_H
-#define LOAM_TESTS_CONTRACT_KINDS_H
-
+// kinds.cc: the allocators of the family, each behind the contract suite's one face.
 #include "contract.h"
 
 #include "loam/blocks.h"
@@ -13,8 +10,10 @@
 
 namespace contract {
 
+namespace {
+
 /* What is left when a source's own rounding, and its chunks' heads, are gone. */
-inline size_t most_of(size_t bytes) { return bytes / 8 * 7; }
+size_t most_of(size_t bytes) { return bytes / 8 * 7; }
 
 /* A caller's memory, for those that want none of a source: of the source all the same, so that books are kept. */
 class Given {
@@ -463,7 +462,9 @@ template <Maker kMake, size_t kAlign> class ByHandle final : public Allocator {
     loam_alloc alloc_;
 };
 
-inline const std::vector<Kind> &kinds() {
+} // namespace
+
+const std::vector<Kind> &kinds() {
     constexpr unsigned kPool = kReset | kHarden;
     constexpr unsigned kBlocks = kAnySize | kRealloc | kReset | kArrays | kAligned;
     constexpr unsigned kFixedBlocks = kBlocks | kFixed | kLiveBits;
@@ -519,5 +520,3 @@ inline const std::vector<Kind> &kinds() {
 }
 
 } // namespace contract
-
-#endif
