@@ -9,10 +9,12 @@
     loam/*.hpp    C++17, 20, 23
 
 In the oldest standard of a language and the newest, each header is the only one of a source file,
-and is included twice there; in C++ once more without exceptions and RTTI. In the standards between
-them, and with LOAM_METER=2 and LOAM_CHECKED=1 in C11 and C++17, one source file has them all, in
-the order of their names and then backwards, so that what a header lacks is not always behind
-another that has it. The cases are these x {gcc, clang}. Every warning
+and is included twice there; in C++ each with exceptions and without (then without RTTI, too): two of
+these four by gcc, the others by clang, as both have the same library of C++, and so the same things
+that a header lacks. In every standard of C++ and in C17, without exceptions in the oldest and newest
+as well, and with LOAM_METER=2 and LOAM_CHECKED=1 in C11 and C++17, one source file has them all,
+in the order of their names and then backwards, so that what a header lacks is not always behind
+another that has it. These cases are tried by gcc and by clang. Every warning
 is an error: gcc has -Wall -Wextra -Wpedantic and more, clang has -Weverything without the warnings
 of NOT_WANTED, each with its reason. A warning of that list that no header gives any more is an
 error as well, so that the list stays short (only where clang 16 runs and all headers are tried).
@@ -88,31 +90,41 @@ def languages(name):
         yield "c++", C_FACE_STANDARDS if name.endswith(".h") else CXX_STANDARDS
 
 
-def cases_of(name, kind, cc, cxx):
-    """(command without a source, description) of each case of a header alone."""
+def ends(language, standards):
+    """(standard, flags) of the oldest standard and the newest."""
+    return [(s, flags) for s in (standards[0], standards[-1]) for flags in ((), BARE)[: 1 + (language == "c++")]]
+
+
+def said_of(standard, flags):
+    return standard + ", without exceptions and RTTI" * (BARE[0] in flags) + ", metered and checked" * (VARIANT[0] in flags)
+
+
+def cases_of(name, found):
+    """(kind, command without a source, description) of each case of a header alone."""
     for language, standards in languages(name):
-        command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
-        for standard in (standards[0], standards[-1]):
-            yield [*command, f"-std={standard}"], standard
-            if language == "c++":
-                yield [*command, f"-std={standard}", *BARE], f"{standard}, without exceptions and RTTI"
+        for number, (standard, flags) in enumerate(ends(language, standards)):
+            # Of C++ without and with exceptions, in the oldest standard and the newest: 0 and 3 by one, 1 and 2 by the other.
+            one = [found[number in (1, 2)]] if language == "c++" and len(found) == 2 else found
+            for kind, cc, cxx in one:
+                command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
+                yield kind, [*command, f"-std={standard}", *flags], said_of(standard, flags)
 
 
 def cases_together(names, kind, cc, cxx):
-    """(headers, command, description) of the standards in which no header is tried alone."""
+    """(headers, command, description) of all headers in one source."""
     for language in ("c", "c++"):
         wanted = {}
         for name in names:
             for one, standards in languages(name):
-                for standard in standards[1:-1] if one == language else ():
-                    wanted.setdefault((standard, ()), []).append(name)
                 if one == language:
-                    other = ("c11", VARIANT) if language == "c" else ("c++17", (*BARE, *VARIANT))
-                    wanted.setdefault(other, []).append(name)
+                    cases = [(standard, ()) for standard in standards[1:-1]]
+                    cases += ends(language, standards) if language == "c++" else []
+                    cases.append(("c11", VARIANT) if language == "c" else ("c++17", (*BARE, *VARIANT)))
+                    for case in cases:
+                        wanted.setdefault(case, []).append(name)
         command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
         for (standard, flags), some in wanted.items():
-            said = standard + (", metered and checked" if flags else "")
-            yield some, [*command, f"-std={standard}", *flags], said
+            yield some, [*command, f"-std={standard}", *flags], said_of(standard, flags)
 
 
 def try_case(job):
@@ -167,8 +179,7 @@ def run(include, folder, found, jobs, only=None):
     """(faults, number of cases) of all headers in include/loam."""
     sources = sources_of(include, folder, only)
     todo = [(include, source, name, command, said, kind)
-            for name, source in sources.items() for kind, cc, cxx in found
-            for command, said in cases_of(name, kind, cc, cxx)]  # fmt: skip
+            for name, source in sources.items() for kind, command, said in cases_of(name, found)]
     for kind, cc, cxx in found:
         for names, command, said in cases_together(sources, kind, cc, cxx):
             for order, some in (("", names), (" backwards", names[::-1])):
