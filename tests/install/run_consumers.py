@@ -161,7 +161,8 @@ def together(installed):
         build = installed.folder / f"build_{kind}"
         switches = [f"-DLOAM_SECURE={kind == 'secure'}", f"-DLOAM_DEBUG={kind == 'debug'}"]
         run(installed.args.cmake, "-S", SOURCE, "-B", build, "-G", "Ninja", "-DLOAM_TESTS=OFF",
-            "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={installed.args.cc}",
+            "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+            f"-DCMAKE_C_COMPILER={installed.args.cc}",
             f"-DCMAKE_CXX_COMPILER={installed.args.cxx}", *switches)  # fmt: skip
         run(installed.args.cmake, "--build", build, "-j", "2")
         before = {path: path.stat().st_ino for path in installed.prefix.rglob("libloam*")}
