@@ -9,7 +9,11 @@ namespace {
 
 using namespace contract;
 
+#if defined(LOAM_EMULATED)
+constexpr uint64_t kSeeds = 1; /* the same C as the build for this processor */
+#else
 constexpr uint64_t kSeeds = effort::kSlowness == 1 ? 8 : 3;
+#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define UNDER_ASAN 1
