@@ -151,8 +151,9 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     return true;
 }
 
-bool lm_run_unseen_before(const lm_page_t *page, const lm_block_t *block) {
-    return !is_raw(page) && page->range == 0 && (const char *)block == lm_span_start(page);
+lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
+    bool first = (const char *)block == lm_span_start(page);
+    return (lm_run_t){.page = page, .before = !is_raw(page) && page->range == 0 && first};
 }
 
 #endif

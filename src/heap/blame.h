@@ -33,9 +33,9 @@ bool lm_run_report(const lm_run_t *run, lm_wrong_t how, const void *at);
  * block. Returns false iff it did not: nothing was reported. locked: as above. */
 bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, bool locked);
 
-/* Returns whether what damaged a free block's link may have come from an object before it, though
- * nothing shows it: from another page, or as zeros in the secure build. */
-bool lm_run_unseen_before(const lm_page_t *page, const lm_block_t *block);
+/* Of a free block whose link is damaged: whether that may have come from an object before it or
+ * behind it, though nothing shows it: from another page, or as zeros in the secure build. */
+lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block);
 
 #if LOAM_DEBUG
 /* Whether the word at the end of the block that ends there is broken. */

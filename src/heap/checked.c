@@ -70,16 +70,21 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
                  (const void *)block, lm_page_of(block)->block_bytes);
         return NULL;
     }
-    if (lm_run_unseen_before(lm_page_of(block), block)) {
-        lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_OVERFLOW),
-                 "free list damaged at %p: written after free, or overflow of an object before %p "
-                 "(size class %u B, ",
-                 (const void *)block, (const void *)block, lm_page_of(block)->block_bytes);
-        return NULL;
+    lm_run_t run = lm_run_unseen(lm_page_of(block), block);
+    unsigned kinds = LM_MISTAKE_USE_AFTER_FREE;
+    lm_line_t or = {0};
+    if (run.before) {
+        kinds += LM_MISTAKE_OR(LM_MISTAKE_OVERFLOW);
+        lm_line_add(& or, ", or overflow of an object before %p", (const void *)block);
     }
-    lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
-             "free list damaged at %p: written after free (size class %u B, ", (const void *)block,
-             lm_page_of(block)->block_bytes);
+    if (run.behind) {
+        kinds += run.before ? LM_MISTAKE_OR_ELSE(LM_MISTAKE_UNDERFLOW)
+                            : LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW);
+        lm_line_add(& or, ", or underflow of an object behind %p", (const void *)block);
+    }
+    lm_wrong(LM_WRONG_INSIDE + kinds,
+             "free list damaged at %p: written after free%s (size class %u B, ",
+             (const void *)block, or.text, lm_page_of(block)->block_bytes);
     return NULL;
 }
 

@@ -132,11 +132,17 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
                   (*lm_last_word(hi - bytes, bytes) == 0 || looks_wiped(hi, bytes));
 }
 
-bool lm_run_unseen_before(const lm_page_t *page, const lm_block_t *block) {
-    const char *at = (const char *)block;
-    if (is_raw(page) || lm_is_offset(page)) return false;
-    if (at == lm_span_start(page)) return page_before(page);
-    return *at == 0 && looks_wiped(at - page->block_bytes, page->block_bytes);
+lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
+    const char *at = (const char *)block, *end = at + page->block_bytes;
+    lm_run_t run = {.page = page};
+    if (is_raw(page) || lm_is_offset(page)) return run;
+    if (at == lm_span_start(page))
+        run.before = page_before(page);
+    else
+        run.before = *at == 0 && looks_wiped(at - page->block_bytes, page->block_bytes);
+    run.behind = at[sizeof(lm_block_t) - 1] == 0 &&
+                 zero(at + sizeof(lm_block_t), end - at - sizeof(lm_block_t));
+    return run;
 }
 
 bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, bool locked) {
