@@ -15,7 +15,7 @@
 #include "loam/libc.h"
 #include "loam/options.h"
 
-#include <stdlib.h>
+#include <limits.h>
 #include <string.h>
 
 /* The largest value that glibc takes of M_MXFAST. */
@@ -125,16 +125,22 @@ static void say(const row_t *row, lm_piece_t what, long value, bool done) {
 
 /* ---- The environment ---- */
 
-/* As glibc reads numbers: decimal, octal or hexadecimal, up to what is no digit. */
+/* As glibc reads numbers: decimal, octal or hexadecimal, up to what is no digit. By hand, because a
+ * preloaded tool may have wrapped strtol by a function that allocates. */
 static long number(const char *text, size_t length) {
-    char digits[32];
-    size_t n = length < sizeof digits ? length : sizeof digits - 1;
-    memcpy(digits, text, n);
-    digits[n] = '\0';
-    int error = errno;
-    long value = strtol(digits, NULL, 0);
-    errno = error;
-    return value;
+    const char *end = text + length;
+    while (text < end && (*text == ' ' || *text == '\t')) text++;
+    bool minus = text < end && *text == '-';
+    if (text < end && (*text == '-' || *text == '+')) text++;
+    bool hexadecimal = end - text > 2 && text[0] == '0' && (text[1] | 0x20) == 'x';
+    long base = hexadecimal ? 16 : text < end && *text == '0' ? 8 : 10, value = 0;
+    for (text += hexadecimal ? 2 : 0; text < end; text++) {
+        int c = *text | 0x20; /* as it is, or a lower-case letter */
+        long digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : base;
+        if (digit >= base) break;
+        value = value > (LONG_MAX - digit) / base ? LONG_MAX : value * base + digit;
+    }
+    return minus ? -value : value;
 }
 
 /* glibc leaves out values that cannot be. */
