@@ -99,7 +99,7 @@ void lm_perturb_set(int value) {
     lm_quiet_end();
     lm_heap_t *heap = settled();
     /* What is on its lists would be handed out as it is. */
-    if (LM_SECURE && heap != NULL) change(heap, heap->token);
+    if (heap != NULL && LM_SECURE) change(heap, heap->token);
 }
 
 /* lm_page_take, of one block. */
@@ -142,9 +142,12 @@ void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
 }
 
 bool lm_perturb_free(void *p, lm_page_t *page) {
+    if (LM_SECURE) {
+        (void)settled();
+        return false;
+    }
     lm_heap_t *heap = settled();
     int value = lm_perturb_freed();
-    if (LM_SECURE) return false;
     if (!lm_perturbs()) {
         /* The page may just have become an ordinary one of ours. */
         if (lm_peek(&page->owner) != lm_thread_token()) return false;

@@ -217,6 +217,8 @@ int main(int argc, char **argv) {
         "fill", "0xa5",
         LIST("GLIBC_TUNABLES=glibc.malloc.check=1:glibc.malloc.perturb=0xa5", "MALLOC_PERTURB_=3"),
         NONE);
+    expect("fill", "0245", LIST("MALLOC_PERTURB_=0245"), NONE); /* octal */
+    expect("fill", "7", LIST("MALLOC_PERTURB_= +7x"), NONE);
     expect("call", "1", NONE, NONE);
     expect("call", "0xff", NONE, NONE);
     expect("call", "256", NONE, NONE); /* its lowest byte is 0: memory is filled all the same */
