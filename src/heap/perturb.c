@@ -97,7 +97,8 @@ void lm_perturb_set(int value) {
     lm_store_relaxed(&lm_perturb,
                      word | LM_PERTURB_WAS_ON); /* relaxed: heard at the next slow path */
     lm_quiet_end();
-    lm_heap_t *heap = settled();
+    /* A thread that has not allocated yet needs no heap for this. */
+    lm_heap_t *heap = lm_heap_mine() != NULL ? settled() : NULL;
     /* What is on its lists would be handed out as it is. */
     if (heap != NULL && LM_SECURE) change(heap, heap->token);
 }
