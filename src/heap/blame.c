@@ -151,9 +151,15 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     return true;
 }
 
+/* Without the lock that lm_run_span_before takes: of a page of blocks, which is in the map. */
 lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
-    bool first = (const char *)block == lm_span_start(page);
-    return (lm_run_t){.page = page, .before = !is_raw(page) && page->range == 0 && first};
+    const char *start = lm_span_start(page);
+    lm_run_t run = {.page = page};
+    if (is_raw(page) || page->range != 0 || (const char *)block != start) return run;
+    const lm_page_t *before = lm_page_of(start - 1);
+    run.before = before->kind == LM_KIND_PAGE && before->range == 0 && !is_raw(before) &&
+                 before->carved == before->capacity && end_broken(before);
+    return run;
 }
 
 #endif
