@@ -1,7 +1,7 @@
 """bench/peers/: what is refused, what is told of it, and what is written down of the rest.
 
 Uses no network: sources come from a server of its own, libraries from the compiler here. The
-build of all rivals is a test of its own (bench.peers_all, not among the quick ones).
+build of all rivals is a test of its own (bench.peers_all, of `.ci/run apps`).
 """
 
 import functools
