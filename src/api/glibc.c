@@ -100,7 +100,7 @@ static bool counts(const row_t *row) {
     char text[8] = "";
     if (row->effect == TRIM) (void)loam_option_get("PAGE_RESET", text, sizeof text);
     if (row->effect == HUGE) (void)loam_option_get("LARGE_OS_PAGES", text, sizeof text);
-    return text[0] == '\0' || strcmp(text, row->effect == TRIM ? "0" : "1") == 0;
+    return text[0] == '\0' || (text[0] == (row->effect == TRIM ? '0' : '1') && text[1] == '\0');
 }
 
 /* Says it of the setting `what`, as it stands there. */
