@@ -231,12 +231,15 @@ static LM_COLD void report(const lm_page_t *page, const void *before, const void
         lm_before_reported(page);
         return;
     }
+    lm_line_t from = {0};
+    if (!linked && lm_run_unseen(page, (const lm_block_t *)before).before)
+        lm_line_add(&from, ", or overflow of an object before %p", before);
     lm_before_reported(page);
     lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW) +
                  LM_MISTAKE_OR_ELSE(LM_MISTAKE_OVERFLOW),
-             "write after free %sof %p: its end is overwritten, if not by an underflow of %p "
+             "write after free %sof %p%s: its end is overwritten, if not by an underflow of %p "
              "(size class %zu B, ",
-             linked ? "" : "or overflow ", before, p, lm_block_bytes(page));
+             linked ? "" : "or overflow ", before, from.text, p, lm_block_bytes(page));
 }
 
 void lm_before_damaged(const lm_page_t *page, const void *p) {

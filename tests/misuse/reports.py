@@ -78,6 +78,7 @@ KNOWN = (
     "overflow zeros 8 16 0 13 0 unused own other churn 661050647",
     "overflow zeros 7830 64 0 395 0 freed shuffled other churn 309496548",
     "underflow zeros 5 0 0 13 0 live shuffled other collect 753122992",
+    "overflow zeros 4 0 0 15 0 unused higher same nothing 909475761",
     "overflow random 393 32 0 352 0 freed own other churn 436751302",
 )
 STRAY = ("far_overflow", "far_underflow")
