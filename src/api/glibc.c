@@ -80,18 +80,17 @@ static void trim(bool never) {
     (void)loam_option_set_default("PAGE_RESET", never ? "0" : "1");
 }
 
-/* Returns whether loam does anything with that value. */
-static bool act(const row_t *row, long value) {
-    switch (row->effect) {
-    case PERTURB: lm_perturb_set((int)value); return true;
-    case TRIM: trim(value == -1); return value == -1;
-    case HUGE:
-        if (value != 1) return false;
+/* Whether loam does anything with that value. */
+static bool does(const row_t *row, long value) {
+    return row->effect == PERTURB || (row->effect == TRIM && value == -1) ||
+           (row->effect == HUGE && value == 1);
+}
+
+static void act(const row_t *row, long value) {
+    if (row->effect == PERTURB) lm_perturb_set((int)value);
+    if (row->effect == TRIM) trim(does(row, value));
+    if (row->effect == HUGE && does(row, value))
         (void)loam_option_set_default("LARGE_OS_PAGES", "1");
-        return true;
-    case IGNORED: break;
-    }
-    return false;
 }
 
 /* Whether an option of loam's is as the row's effect makes it: LOAM_* of the environment may say
@@ -104,11 +103,11 @@ static bool counts(const row_t *row) {
 }
 
 /* Says it of the setting `what`, as it stands there. */
-static void say(const row_t *row, lm_piece_t what, long value, bool done) {
+static void say(const row_t *row, lm_piece_t what, long value) {
     const lm_shown_t shown = lm_option_show(what);
     const char *text = shown.text;
     unsigned byte = (unsigned)value & 0xff;
-    if (!done)
+    if (!does(row, value))
         lm_print("loam: %s ignored: %s", text, row->instead);
     else if (!counts(row))
         lm_print("loam: %s ignored: LOAM_%s is given as well", text,
@@ -157,13 +156,10 @@ static void setting(const row_t *row, const char *whole, const char *value, size
             lm_print("loam: %s ignored: a value from 0 to 255 is wanted", lm_option_show(all).text);
         return;
     }
-    bool done = row->effect == TRIM   ? n == -1
-                : row->effect == HUGE ? n == 1
-                                      : row->effect != IGNORED;
     if (aloud)
-        say(row, all, n, done);
+        say(row, all, n);
     else
-        (void)act(row, n);
+        act(row, n);
 }
 
 static void read_names(const char *entry, bool aloud) {
@@ -216,13 +212,13 @@ void lm_glibc_read(char **environment, bool aloud) {
 /* A bit for each row that was spoken of. Atomic, relaxed: bits by themselves. */
 static uint32_t said;
 
-static void say_once(const row_t *row, int value, bool done) {
+static void say_once(const row_t *row, int value) {
     uint32_t bit = (uint32_t)1 << (row - rows);
     if (!is_verbose()) return;
-    if (!done && (__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit) != 0) return;
+    if (!does(row, value) && (__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit) != 0) return;
     lm_line_t line = {0};
     lm_line_add(&line, "mallopt(%s, %d)", row->name, value);
-    say(row, lm_piece(line.text), value, done);
+    say(row, lm_piece(line.text), value);
 }
 
 int loam_mallopt(int parameter, int value) {
@@ -230,7 +226,8 @@ int loam_mallopt(int parameter, int value) {
         const row_t *row = &rows[i];
         if (row->name == NULL || row->parameter != parameter) continue;
         if (parameter == M_MXFAST && (value < 0 || value > (int)MXFAST_MOST)) return 0;
-        say_once(row, value, act(row, value));
+        act(row, value);
+        say_once(row, value);
         return 1;
     }
     return 0;
