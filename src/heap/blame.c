@@ -47,11 +47,6 @@ bool lm_word_low_whole(const void *end) {
 /* Acquire: the block that has no word, and what its user wrote, comes after. */
 static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
-/* An object's address, of a block; NULL iff that is lost. */
-static const void *object_of(const lm_page_t *page, const char *block) {
-    return lm_is_offset(page) ? lm_offset_object(page, block) : block;
-}
-
 static bool is_free(const lm_page_t *page, const char *block) {
     if (lm_is_offset(page)) return lm_offset_freed(page, block) != NULL;
     return lm_link_intact((const lm_block_t *)(const void *)block);
@@ -61,7 +56,7 @@ const void *lm_run_behind(const void *end) {
     const lm_page_t *page = lm_page_of(end);
     size_t bytes, requested;
     if (page->kind == LM_KIND_NONE && lm_reuse_holds(end, &bytes, &requested)) return end;
-    if (page->kind == LM_KIND_LARGE) return lm_is_offset(page) ? lm_offset_object(page, end) : end;
+    if (page->kind == LM_KIND_LARGE) return lm_block_object(page, end);
     if (page->kind != LM_KIND_PAGE || is_raw(page) || lm_is_offset(page)) return NULL;
     const char *block = (const char *)end;
     const char *last = block + (size_t)lm_load_relaxed(&page->carved) * page->block_bytes;
@@ -76,7 +71,7 @@ static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
     if (lm_word_top_whole(hi)) return;
     if (hi < made) {
         if (!in_use(hi + bytes)) return;
-        run->under = object_of(page, hi);
+        run->under = lm_block_object(page, hi);
         run->behind = run->under == NULL;
     } else if (hi == span_end_of(page)) {
         run->under = lm_run_behind(hi);
@@ -104,17 +99,17 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     const char *made = start + (size_t)lm_load_relaxed(&page->carved) * bytes;
     *run = (lm_run_t){.page = page};
     if (is_raw(page)) {
-        run->over = object_of(page, lo - bytes);
+        run->over = lm_block_object(page, lo - bytes);
         run->before = run->behind = true;
         return;
     }
     while (lo - bytes > start && lm_word_broken(lo - bytes)) lo -= bytes;
     while (hi < made && lm_word_broken(hi + bytes)) hi += bytes;
     bool from_before = !lm_word_low_whole(lo);
-    run->first = object_of(page, lo - bytes);
-    run->next = hi < made ? object_of(page, hi) : NULL;
+    run->first = lm_block_object(page, lo - bytes);
+    run->next = hi < made ? lm_block_object(page, hi) : NULL;
     if (from_before && lo - bytes == start) run->before = locked || lm_run_span_before(page);
-    if (from_before && !is_free(page, lo - bytes)) run->over = object_of(page, lo - bytes);
+    if (from_before && !is_free(page, lo - bytes)) run->over = lm_block_object(page, lo - bytes);
     find_behind(page, hi, run);
 }
 

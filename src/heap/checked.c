@@ -24,7 +24,7 @@ lm_page_t *lm_page_foreign(const void *p, const char *function) {
 
 lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *function) {
     const char *start = lm_span_start(page);
-    const char *object = lm_is_offset(page) ? lm_offset_object(page, start) : start;
+    const char *object = lm_block_object(page, start);
     if (object == NULL) object = start;
 #if LOAM_DEBUG
     lm_sites_about(object);
@@ -72,19 +72,19 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
     }
     lm_run_t run = lm_run_unseen(lm_page_of(block), block);
     unsigned kinds = LM_MISTAKE_USE_AFTER_FREE;
-    lm_line_t or = {0};
+    lm_line_t others = {0};
     if (run.before) {
         kinds += LM_MISTAKE_OR(LM_MISTAKE_OVERFLOW);
-        lm_line_add(& or, ", or overflow of an object before %p", (const void *)block);
+        lm_line_add(&others, ", or overflow of an object before %p", (const void *)block);
     }
     if (run.behind) {
         kinds += run.before ? LM_MISTAKE_OR_ELSE(LM_MISTAKE_UNDERFLOW)
                             : LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW);
-        lm_line_add(& or, ", or underflow of an object behind %p", (const void *)block);
+        lm_line_add(&others, ", or underflow of an object behind %p", (const void *)block);
     }
     lm_wrong(LM_WRONG_INSIDE + kinds,
              "free list damaged at %p: written after free%s (size class %u B, ",
-             (const void *)block, or.text, lm_page_of(block)->block_bytes);
+             (const void *)block, others.text, lm_page_of(block)->block_bytes);
     return NULL;
 }
 
@@ -109,8 +109,8 @@ static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char
     char *first = lm_span_start(page);
     size_t index = (size_t)((const char *)p - first) / page->block_bytes;
     if (index < page->carved) {
-        const char *block = first + index * page->block_bytes, *object = block;
-        if (lm_is_offset(page)) object = lm_offset_object(page, block);
+        const char *block = first + index * page->block_bytes;
+        const char *object = lm_block_object(page, block);
         if (object == NULL) object = block;
         lm_sites_about(object);
         lm_wrong(LM_MISTAKE_MISALIGNED,

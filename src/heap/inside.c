@@ -55,7 +55,7 @@ static const char *object_in_page(const lm_page_t *page, const char *p) {
     const char *start = lm_span_start(page);
     size_t index = (size_t)(p - start) / bytes;
     if (index >= lm_peek(&page->carved)) return NULL;
-    return lm_is_offset(page) ? lm_offset_object(page, p) : start + index * bytes;
+    return lm_block_object(page, start + index * bytes);
 }
 
 static const char *object_in_large(const lm_page_t *page, const char *p) {

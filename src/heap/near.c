@@ -71,8 +71,8 @@ static bool broken(const char *block, size_t bytes) {
     return !lm_is_claimed(block, last) && !lm_has_canary(block, bytes, &slack);
 }
 
-/* A word's bytes by address: 0 to 4 and 7 are the canary's alone. An edge of EDGE bytes is whole: one
- * or two may be what the program wrote by chance. */
+/* A word's bytes by address: 0 to 4 and 7 are the canary's alone. An edge of EDGE bytes is whole:
+ * one or two may be what the program wrote by chance. */
 enum { EDGE = 3, LOW_BITS = 8 * EDGE, SLACK_LIKELY = 512 };
 
 static bool low_whole(const char *block, size_t bytes) {
@@ -111,7 +111,7 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     const char *made = start + (size_t)lm_load_relaxed(&page->carved) * bytes;
     *run = (lm_run_t){.page = page};
     if (is_raw(page) || lm_is_offset(page)) {
-        run->over = lm_is_offset(page) ? lm_offset_object(page, lo - bytes) : lo - bytes;
+        run->over = lm_block_object(page, lo - bytes);
         run->before = run->behind = true;
         return;
     }

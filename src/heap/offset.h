@@ -18,6 +18,11 @@ char *lm_offset_start(const lm_page_t *page, const void *p);
 bool lm_offset_is_object(const lm_page_t *page, const void *p);
 /* What was given for p's block; NULL iff it is free, or was never used. */
 const char *lm_offset_object(const lm_page_t *page, const void *p);
+/* The object of a block, or of a large object's span, that begins there, in any page; NULL iff it
+ * is at an offset that is not known. */
+LM_INLINE const char *lm_block_object(const lm_page_t *page, const char *block) {
+    return lm_is_offset(page) ? lm_offset_object(page, block) : block;
+}
 #if LM_GUARD_LINKS
 /* false, after a report, iff the bytes before the object p were overwritten. */
 bool lm_offset_before_intact(const lm_page_t *page, const void *p);

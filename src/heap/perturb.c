@@ -38,8 +38,8 @@ bool lm_perturb_filled(unsigned char byte) {
 
 void lm_perturb_set(int value) {
     unsigned char byte = (unsigned char)value;
-    /* Relaxed: whoever fills with the byte reads lm_perturb after this store, by the release below.
-     * */
+    /* Relaxed: whoever fills with the byte reads lm_perturb after this store, by the release
+     * below. */
     if (value != 0)
         (void)__atomic_fetch_or(&values[byte / 64], (uint64_t)1 << byte % 64, __ATOMIC_RELAXED);
     lm_store_release(&lm_perturb, value != 0 ? (uint32_t)LM_PERTURB_ON | byte : 0);

@@ -52,13 +52,6 @@ static bool collect(spans_t *spans) {
     }
 }
 
-/* The object of a block in use. */
-#if LM_GUARD_LINKS
-static const void *object_of(const lm_page_t *page, const char *block) {
-    return lm_is_offset(page) ? lm_offset_object(page, block) : block;
-}
-#endif
-
 #if LOAM_DEBUG
 
 /* Damage between two blocks is reported with the first: of the second, only its own end is looked
@@ -76,7 +69,7 @@ static void look_at_page(const lm_page_t *page) {
             damaged = !lm_reuse_intact(page, block);
             continue;
         }
-        const void *object = object_of(page, block);
+        const void *object = lm_block_object(page, block);
         if (object == NULL || (raw && state == LM_STATE_BROKEN)) continue;
         if (was_damaged && state == LM_STATE_USED && lm_fence_past(object, requested, end) == 0)
             continue;
@@ -86,7 +79,7 @@ static void look_at_page(const lm_page_t *page) {
 }
 
 static void look_at_large(const lm_page_t *page) {
-    const void *object = object_of(page, lm_span_start(page));
+    const void *object = lm_block_object(page, lm_span_start(page));
     if (object != NULL) (void)lm_intact(page, object, "check");
 }
 
@@ -98,7 +91,7 @@ static void look_at_page(const lm_page_t *page) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
         size_t slack;
         if (lm_is_offset(page)) {
-            const void *object = object_of(page, block);
+            const void *object = lm_block_object(page, block);
             if (object != NULL) (void)lm_intact(page, object, "check");
         } else if (lm_block_is_free(page, block)) {
             if (!raw) lm_secure_look_at_free(page, block);
