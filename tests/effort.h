@@ -3,8 +3,8 @@
  * A test that tries many of a kind (seeds, steps, refusals) takes its number from here, so that builds that run
  * slower try fewer, and all builds differ in one place:
  *
- *     effort::fewer(60000)   60000 in release and secure, a third with LOAM_DEBUG, an eighth under a sanitizer or
- *                            in an emulator, which runs the same C as the build for this processor
+ *     effort::fewer(60000)   60000 in release, a third in debug and secure, an eighth under a sanitizer, in an
+ *                            emulator, and by clang, which both run the same C as release
  *     EFFORT_ONE_THREAD      skips a long test of one thread under ThreadSanitizer, which cannot find a thing in it
  */
 #ifndef LOAM_TESTS_EFFORT_H
@@ -36,9 +36,9 @@
 namespace effort {
 
 /* LOAM_EMULATED: tests/CMakeLists.txt, where the build is for another processor. */
-#if defined(EFFORT_TSAN) || defined(EFFORT_ASAN) || defined(LOAM_EMULATED)
+#if defined(EFFORT_TSAN) || defined(EFFORT_ASAN) || defined(LOAM_EMULATED) || defined(__clang__)
 constexpr unsigned kSlowness = 8;
-#elif defined(LOAM_DEBUG) && LOAM_DEBUG
+#elif (defined(LOAM_DEBUG) && LOAM_DEBUG) || (defined(LOAM_SECURE) && LOAM_SECURE)
 constexpr unsigned kSlowness = 3;
 #else
 constexpr unsigned kSlowness = 1;

@@ -275,7 +275,7 @@ class Zeroed : public Contract {};
 INSTANTIATE(Zeroed, [](const Row &row) { return (row.kind->can & kZeroed) != 0; });
 
 TEST_P(Zeroed, NewBytesAreZero) {
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= effort::fewer(3); seed++) {
         Set set(GetParam(), nullptr);
         ASSERT_NE(set.a, nullptr);
         Model model(kind().align);

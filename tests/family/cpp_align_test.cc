@@ -324,12 +324,23 @@ template <size_t A, size_t N> void each_face() {
     with_allocators(each_allocator<A, N>);
 }
 
+/* With AddressSanitizer a type takes four times as long to compile, and alignments of a kind go the same way. */
+constexpr bool is_tried(size_t align) {
+#if defined(__SANITIZE_ADDRESS__)
+    return align == 1 || align == 8 || align == 16 || align == 64 || align == 4096;
+#else
+    return align != 0;
+#endif
+}
+
 /* A small size; one that needs 16 at times and 8 at others where A does not say; and one that is no
  * multiple. */
 template <size_t A> void each_size() {
-    each_face<A, 1>();
-    if constexpr (A <= 16) each_face<A, 24>();
-    each_face<A, 100>();
+    if constexpr (is_tried(A)) {
+        each_face<A, 1>();
+        if constexpr (A <= 16) each_face<A, 24>();
+        each_face<A, 100>();
+    }
 }
 
 TEST(CppAlign, UpToAWord) {

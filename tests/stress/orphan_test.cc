@@ -5,6 +5,7 @@
  * same page, chains of inheritance, and that memory does not grow with the number of threads that
  * ever lived (100,000 of them, the resident size after the first thousand being the measure).
  */
+#include "effort.h"
 #include "stress.h"
 
 #include <gtest/gtest.h>
@@ -143,8 +144,8 @@ size_t resident_at_rest(Shelf<4096> &shelf, size_t most) {
 
 /* What a thread's end costs must not add up: threads that allocate and free across each other. */
 TEST_F(Orphans, HundredThousandThreadsLeaveNothing) {
-    constexpr unsigned kThreads = 100000 / (STRESS_SANITIZED ? 50 : 1);
-    constexpr unsigned kFirst = kThreads / 100;
+    constexpr unsigned kThreads = STRESS_SANITIZED ? 2000 : effort::fewer(100000);
+    constexpr unsigned kFirst = STRESS_SANITIZED ? 20 : 1000;
     constexpr unsigned kAtOnce = 4;
     Shelf<4096> shelf;
     size_t after_first = 0;
