@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TENANTS = 4, BUCKETS = 4096, SOFT = 24 << 20, HARD = 32 << 20 };
+enum { TENANTS = 4, BUCKETS = 1 << 16, SOFT = 24 << 20, HARD = 32 << 20 };
 
 /* ---- Code that only knows an allocator by malloc's names ---- */
 

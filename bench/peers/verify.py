@@ -125,12 +125,12 @@ def _program(command: list[str], output: str) -> Callable[[Path], str]:
 
 
 def _compile(library: Path) -> str:
-    """gcc's driver, and cc1 below it, over a file with a few thousand functions."""
+    """gcc's driver, and cc1 below it, over a file with a few hundred functions."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "many.c")
         source.write_text("".join(
             f"int f{i}(int a, int b) {{ int c = a * {i}; while (b--) c += b ^ {i}; return c; }}\n"
-            for i in range(2000)
+            for i in range(500)
         ))  # fmt: skip
         command = ["gcc", "-O2", "-S", str(source), "-o", str(source.with_suffix(".s"))]
         done = _run(command, environment(library))
