@@ -9,9 +9,9 @@
     loam/*.hpp    C++17, 20, 23
 
 In the oldest standard of a language and the newest, each header is the only one of a source file,
-and is included twice there; in C++ each with exceptions and without (then without RTTI, too): two of
-these four by gcc, the others by clang, as both have the same library of C++, and so the same things
-that a header lacks. In every standard of C++ and in C17, without exceptions in the oldest and newest
+and is included twice there. In C++ gcc tries the oldest, with exceptions, and clang the newest,
+without exceptions and RTTI: both have the same library of C++, and so the same things that a header
+lacks. In every standard of C++ and in C17, without exceptions in the oldest and newest
 as well, and with LOAM_METER=2 and LOAM_CHECKED=1 in C11 and C++17, one source file has them all,
 in the order of their names and then backwards, so that what a header lacks is not always behind
 another that has it. These cases are tried by gcc and by clang. Every warning
@@ -102,10 +102,11 @@ def said_of(standard, flags):
 def cases_of(name, found):
     """(kind, command without a source, description) of each case of a header alone."""
     for language, standards in languages(name):
-        for number, (standard, flags) in enumerate(ends(language, standards)):
-            # Of C++ without and with exceptions, in the oldest standard and the newest: 0 and 3 by one, 1 and 2 by the other.
-            one = [found[number in (1, 2)]] if language == "c++" and len(found) == 2 else found
-            for kind, cc, cxx in one:
+        cases = [(found, case) for case in ends(language, standards)]
+        if language == "c++":
+            cases = [(found[:1], cases[0][1]), (found[-1:], cases[-1][1])]
+        for some, (standard, flags) in cases:
+            for kind, cc, cxx in some:
                 command = [cc if language == "c" else cxx, *warnings_of(kind), "-x", language]
                 yield kind, [*command, f"-std={standard}", *flags], said_of(standard, flags)
 
