@@ -12,7 +12,7 @@
  * prepares them, so that setting a pool of a million blocks up, or taking it down, costs what one of ten does.
  * A block's number is found without a division: its distance from the chunk's start, shifted right by the twos in
  * the stride and multiplied by the inverse of the odd rest modulo the word size, is below the number of blocks iff
- * the address is a block's. The pool itself has no part of what it hands out: its struct is some 600 bytes, of which
+ * the address is a block's. The pool itself has no part of what it hands out: its struct has 784 bytes, of which
  * the inline paths read the first 40.
  *
  * Invariant (loam_pool_check): every member of the list is a block below fresh, and none is there twice.
@@ -152,8 +152,8 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
  * with LOAM_FIXED at once. options may be NULL: all 0. 0; -EINVAL iff a size, alignment or flag is
  * not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a number of blocks;
  * LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
- * LOAM_POOL_HANDLES); -ENOMEM iff LOAM_FIXED and there is no memory. O(1). *pool must not move, and
- * source must outlive it. */
+ * LOAM_POOL_HANDLES); -ENOMEM iff there is no memory for LOAM_FIXED or LOAM_POOL_HANDLES. O(1).
+ * *pool must not move, and source must outlive it. */
 LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
                                               size_t block_bytes,
                                               const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -163,7 +163,7 @@ LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *sour
 
 /* The same over bytes of the caller's memory, of any alignment, which stays the caller's: LOAM_FIXED and contiguous,
  * in as many blocks as fit (and most_blocks allows). Without checks, exactly bytes / stride if it is aligned; a
- * checked block needs some 150 bytes more. -EINVAL as above; -ENOMEM iff not one fits. */
+ * checked block needs some 120 bytes more. -EINVAL as above; -ENOMEM iff not one fits. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_bytes,
                       const loam_pool_options *options) LOAM_NOEXCEPT {

@@ -55,7 +55,7 @@ typedef enum loam_growth {
 
 /* Zero in a member: its default. */
 typedef struct loam_region_options {
-    size_t first_bytes; /* of the first chunk, its header of 48 bytes included; 4096 */
+    size_t first_bytes; /* of the first chunk, its header of 64 bytes included; 4096 */
     size_t most_bytes;  /* of any chunk, but where one object needs more; 32 MiB */
     size_t
         large_bytes; /* objects above have a chunk of their own; 64 KiB, and 1024 at least. Never over a
