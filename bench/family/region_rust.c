@@ -29,7 +29,7 @@ static void *function(const char *name) {
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!library) {
             fprintf(stderr,
-                    "family: the Rust arenas are not built: they need cargo and crates.io\n");
+                    "family: the Rust arenas are not built: that needs cargo and crates.io\n");
             exit(77);
         }
     }
