@@ -179,7 +179,7 @@ static void *mark_here(lm_page_t *page, void *p, size_t bytes) {
 }
 
 /* A large object of `have` bytes has become one of `bytes`.
- * fresh: NULL iff nobody clears the rest. */
+ * fresh: NULL iff no caller clears the rest. */
 static void *grown(void *p, size_t have, size_t bytes, const size_t *fresh) {
     if (fresh == NULL && bytes > have) lm_perturb_new((char *)p + have, bytes - have);
     return lm_mark(p, bytes);

@@ -324,7 +324,8 @@ template <size_t A, size_t N> void each_face() {
     with_allocators(each_allocator<A, N>);
 }
 
-/* With AddressSanitizer a type takes four times as long to compile, and alignments of a kind go the same way. */
+/* With AddressSanitizer a type takes four times as long to compile, and similar alignments take the
+ * same way. */
 constexpr bool is_tried(size_t align) {
 #if defined(__SANITIZE_ADDRESS__)
     return align == 1 || align == 8 || align == 16 || align == 64 || align == 4096;
