@@ -3,8 +3,8 @@
  * A test that tries many of a kind (seeds, steps, refusals) takes its number from here, so that builds that run
  * slower try fewer, and all builds differ in one place:
  *
- *     effort::fewer(60000)   60000 in release, a third in debug and secure, an eighth under a sanitizer, in an
- *                            emulator, and by clang, which both run the same C as release
+ *     effort::fewer(60000)   60000 in release, a third in debug and secure, an eighth under a
+ *                            sanitizer, in an emulator and by clang, which run the C of release
  *     EFFORT_ONE_THREAD      skips a long test of one thread under ThreadSanitizer, which cannot find a thing in it
  */
 #ifndef LOAM_TESTS_EFFORT_H

@@ -12,8 +12,8 @@
  * prepares them, so that setting a pool of a million blocks up, or taking it down, costs what one of ten does.
  * A block's number is found without a division: its distance from the chunk's start, shifted right by the twos in
  * the stride and multiplied by the inverse of the odd rest modulo the word size, is below the number of blocks iff
- * the address is a block's. The pool itself has no part of what it hands out: its struct has 784 bytes, of which
- * the inline paths read the first 40.
+ * the address is a block's. The pool itself has no part of what it hands out: its struct has 784
+ * bytes, of which the inline paths read the first 40.
  *
  * Invariant (loam_pool_check): every member of the list is a block below fresh, and none is there twice.
  * After Kenwright, "Fast Efficient Fixed-Size Memory Pool", 2012: no loops, no overhead; pointers in place of

@@ -70,7 +70,8 @@ SNIPPETS.append(("every form of new", CLASSES + "\n".join(
 
 
 def command(compiler, include, *words):
-    return [compiler, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-error=unused", "-I", include, *words]
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-error=unused"]
+    return [compiler, "-std=c++17", *warnings, "-I", include, *words]
 
 
 def precompile(compiler, include, folder):
@@ -78,7 +79,8 @@ def precompile(compiler, include, folder):
     header = Path(folder) / "head.hpp"
     header.write_text(HEAD, encoding="utf-8")
     suffix = ".pch" if "clang" in Path(compiler).name else ".gch"
-    subprocess.run(command(compiler, include, "-x", "c++-header", header, "-o", f"{header}{suffix}"), check=True)
+    to = ["-o", f"{header}{suffix}"]
+    subprocess.run(command(compiler, include, "-x", "c++-header", header, *to), check=True)
     return header
 
 
@@ -86,8 +88,8 @@ def run(compiler, include, name, snippet, text, header):
     source = header.with_name("snippet.cc")
     source.write_text(snippet.removeprefix(HEAD) + "\n", encoding="utf-8")
     head = ["-include", header] if snippet.startswith(HEAD) else []
-    done = subprocess.run(command(compiler, include, *head, "-fsyntax-only", source), capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    done = subprocess.run(command(compiler, include, *head, "-fsyntax-only", source),
+                          capture_output=True, text=True, check=False)  # fmt: skip
     if text is None and done.returncode != 0:
         return f"{compiler}: {name}: must compile\n{done.stderr}"
     if text is not None and (done.returncode == 0 or text not in done.stderr):

@@ -325,16 +325,18 @@ def compilers(args):
 
 
 def headers(installed):
-    """What a header includes is installed, too. Whether it compiles alone is for tests/api/headers_alone.py."""
+    """What a header includes is installed, too. Whether it compiles alone: api/headers_alone.py."""
     include = installed.only("loam.h").parent.parent
     names = sorted(include.rglob("*.h")) + sorted(include.rglob("*.hpp"))
     names = [name for name in names if not name.name.startswith("names_")]  # parts of the others
     for language, standard, compiler in compilers(installed.args):
-        some = names if language == "c++" else [name for name in names if name.suffix == ".h"]
         if language == "c++":
-            some = [name for name in some if name.name != "override.h"]  # says that it is for C
-        run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", f"-I{include}",
-            "-x", language, *(word for name in some for word in ("-include", name)), "/dev/null")  # fmt: skip
+            some = [name for name in names if name.name != "override.h"]  # says that it is for C
+        else:
+            some = [name for name in names if name.suffix == ".h"]
+        run(compiler, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+            "-fsyntax-only", f"-I{include}", "-x", language,
+            *(word for name in some for word in ("-include", name)), "/dev/null")  # fmt: skip
     print(f"{len(names)} headers")
 
 
