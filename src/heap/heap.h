@@ -85,17 +85,17 @@ typedef struct LM_ALIGNED(64) lm_heap {
     lm_list_t partial[LM_CLASSES]; /* other pages of ours that have free blocks */
     lm_list_t full[LM_CLASSES];    /* pages of ours with none, or too few to be worth a look */
     lm_biased_t lock;
-    bool active;            /* atomic: a thread owns it */
-    uint32_t left_behind;   /* pages on which the worker found remote frees */
-    bool parked;            /* atomic: the worker took `*self` away: the owner slept */
-    unsigned rest;          /* times that the worker has collected since, or found it kept */
-    bool kept;              /* atomic: no thread owns it; current[] and head[] wait for the next */
-    lm_page_t *coming;      /* pages taken from `notified`, and not taken in yet */
-    unsigned vacant;        /* pages without a block in use that stay (page.c), at most */
-    unsigned tid;           /* the owner's number, 0: unknown */
-    uintptr_t stack_top;    /* of the owner */
-    struct lm_heap **self;  /* the owner's lm_heap_self */
-    size_t pages, trim_at;  /* pages owned; below trim_at the current ones are looked at */
+    bool active;           /* atomic: a thread owns it */
+    uint32_t left_behind;  /* pages on which the worker found remote frees */
+    bool parked;           /* atomic: the worker took `*self` away: the owner slept */
+    unsigned rest;         /* atomic: times that the worker has collected since, or found it kept */
+    bool kept;             /* atomic: no thread owns it; current[] and head[] wait for the next */
+    lm_page_t *coming;     /* pages taken from `notified`, and not taken in yet */
+    unsigned vacant;       /* pages without a block in use that stay (page.c), at most */
+    unsigned tid;          /* the owner's number, 0: unknown */
+    uintptr_t stack_top;   /* of the owner */
+    struct lm_heap **self; /* the owner's lm_heap_self */
+    size_t pages, trim_at; /* pages owned; below trim_at the current ones are looked at */
     size_t slow, slow_seen; /* slow paths taken, and the worker's note of it: shows who rests */
     lm_node_t link;         /* registry of heaps */
     struct lm_heap *next_idle;

@@ -285,7 +285,7 @@ static bool note(void) {
         lm_heap_t *heap = LM_CONTAINER(node, lm_heap_t, link);
         if (!lm_load_relaxed(&heap->active) || rests(heap)) continue;
         heap->slow_seen = lm_load_relaxed(&heap->slow);
-        heap->rest = 0;
+        lm_store_relaxed(&heap->rest, 0); /* its thread may be ending, which writes it, too */
         busy = true;
     }
     return busy;

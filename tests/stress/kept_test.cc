@@ -1,12 +1,17 @@
 /* kept_test.cc: threads come and go all the time, and find what the last one left.
  *
  * Covers: blocks that outlive their thread and are freed while its heap waits for the next, while that one takes
- * it over, and while the worker, which comes every 10 ms here, takes it back; heaps that wait in vain.
+ * it over, and while the worker, which comes every 10 ms here, takes it back; heaps that wait in vain;
+ * the end of a thread beside another thread's collection of all heaps.
  */
 #include "short_delay.h"
 #include "stress.h"
 
 #include <gtest/gtest.h>
+
+extern "C" {
+#include "heap/room.h"
+}
 
 namespace {
 
@@ -49,6 +54,27 @@ TEST_F(Kept, SuccessorsAndLateFrees) {
     });
     over.store(true);
     lives_on.join();
+    shelf.clear();
+}
+
+/* Threads end at any moment of another thread's collection of all heaps. */
+TEST_F(Kept, EndsBesideCollections) {
+    Shelf<512> shelf;
+    Clock clock;
+    std::atomic<bool> over{false};
+    std::thread collects([&] {
+        while (!over.load(std::memory_order_relaxed)) lm_idle_collect_now();
+    });
+    run_threads(2, [&](unsigned me) {
+        Random random(me + 1);
+        while (clock.running()) {
+            std::thread([&shelf, seed = random.next(), rounds = random.below(20)] {
+                for (uint64_t i = 0; i <= rounds; i++) errand(shelf, seed + i);
+            }).join();
+        }
+    });
+    over.store(true);
+    collects.join();
     shelf.clear();
 }
 
