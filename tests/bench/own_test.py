@@ -232,7 +232,7 @@ class Executables(InAFolder):
     def setUp(self):
         super().setUp()
         text = "int main(int n, char **v) { (void)v; "
-        text += "for (volatile int i = n < 2; i < 20000000 && n > 1; i++) {} return 0; }"
+        text += "for (volatile int i = n < 2; i < 200000000 && n > 1; i++) {} return 0; }"
         self.static = self.compiled("static", text, "-static")
         self.dynamic = self.compiled("dynamic", text)
         text = "#include <stdlib.h>\nvoid *malloc(size_t s) { (void)s; return 0; }\n"
