@@ -102,8 +102,8 @@ void lm_prctl_shuts_in(int option, intptr_t a, intptr_t b) {
     bool filter = option == SET_SECCOMP && a == MODE_FILTER;
     if (option != SET_NO_NEW_PRIVS && option != SET_SECCOMP) return;
     if (filter && b == 0) return;
-    lm_purge_shut_in();
     if (filter) lm_os_filter_seen((const void *)b);
+    lm_purge_shut_in();
 }
 
 LM_EXPORT int prctl(int option, ...);

@@ -48,8 +48,8 @@ static __attribute__((constructor)) void look_up(void) {
 /* A filter without a program does not count, as in doors.h. */
 static void seccomp_shuts_in(unsigned operation, intptr_t program) {
     if (operation > SET_MODE_FILTER || (operation == SET_MODE_FILTER && program == 0)) return;
-    lm_purge_shut_in();
     if (operation == SET_MODE_FILTER) lm_os_filter_seen((const void *)program);
+    lm_purge_shut_in();
 }
 
 LM_HIDDEN call_t lm_syscall_door;

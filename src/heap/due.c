@@ -38,17 +38,25 @@ static LM_AT_START struct {
     uint64_t ms;     /* the time of it */
 } vain;
 
+/* 0 where a clock may be forbidden. */
+static uint64_t now_ms(void) {
+    if (!lm_ask_begin()) return 0;
+    uint64_t ms = lm_os_ms();
+    lm_ask_end();
+    return ms;
+}
+
 static void note_vain(size_t bytes) {
     lm_store_relaxed(&vain.bytes, bytes);
     lm_store_relaxed(&vain.progress, lm_idle_progress());
-    lm_store_relaxed(&vain.ms, lm_os_ms());
+    lm_store_relaxed(&vain.ms, now_ms());
 }
 
 /* Whether to collect from other threads for such a request: not if that was in vain a moment ago for one that is no
  * larger, and no other thread has run a slow path since. */
 static bool worth_collecting(size_t bytes) {
     size_t refused = lm_load_relaxed(&vain.bytes);
-    return refused == 0 || bytes < refused || lm_os_ms() - lm_load_relaxed(&vain.ms) >= VAIN_MS ||
+    return refused == 0 || bytes < refused || now_ms() - lm_load_relaxed(&vain.ms) >= VAIN_MS ||
            lm_idle_progress() != lm_load_relaxed(&vain.progress);
 }
 

@@ -94,7 +94,10 @@ lm_heap_t *lm_heap_create(void) {
 static bool heap_ended(void *value, unsigned rounds);
 
 unsigned lm_heap_tid(void) {
-    return lm_purge_allowed() && !lm_os_filtered() ? lm_port_thread_id() : 0;
+    if (!lm_purge_allowed() || !lm_ask_begin()) return 0;
+    unsigned tid = lm_os_filtered() ? 0 : lm_port_thread_id();
+    lm_ask_end();
+    return tid;
 }
 
 void lm_heap_be_known(lm_heap_t *heap) {

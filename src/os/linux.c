@@ -59,8 +59,12 @@ static intptr_t map(void *at, size_t bytes, int protection, int flags) {
 
 /* Returns the answer to madvise, which is not asked where a filter kills for it. */
 static intptr_t advise(const void *at, size_t bytes, int advice) {
-    if (LM_UNLIKELY(lm_os_advice_kills(advice))) return -ENOSYS;
-    return lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, advice);
+    bool asks = lm_ask_begin(); /* if not, the filter is known by now */
+    intptr_t got = lm_os_advice_kills(advice)
+                       ? -ENOSYS
+                       : lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, advice);
+    if (asks) lm_ask_end();
+    return got;
 }
 
 /* ---- Memory ---- */
@@ -156,17 +160,9 @@ bool lm_os_populate(void *at, size_t bytes) {
     return !lm_linux_failed(advise(at, bytes, MADV_POPULATE_WRITE));
 }
 
-bool lm_os_resident(const void *at) {
-    unsigned char pages[1] = {0};
-    uintptr_t page = lm_align_down((uintptr_t)at, lm_os_page_bytes());
-    return !lm_linux_failed(lm_linux_call3(SYS_mincore, (intptr_t)page, 1, (intptr_t)pages)) &&
-           (pages[0] & 1) != 0;
-}
-
-size_t lm_os_resident_pages(const void *at, size_t bytes) {
+static size_t resident_pages(const void *at, size_t bytes) {
     unsigned char pages[512] = {0}; /* by the call; the worker's stack is small */
     size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
-    if (lm_os_filtered()) return SIZE_MAX;
     for (uintptr_t from = (uintptr_t)at; left > 0;) {
         size_t n = left < sizeof pages ? left : sizeof pages;
         if (lm_linux_failed(lm_linux_call3(SYS_mincore, (intptr_t)from, (intptr_t)(n * page_bytes),
@@ -177,6 +173,21 @@ size_t lm_os_resident_pages(const void *at, size_t bytes) {
         left -= n;
     }
     return count;
+}
+
+size_t lm_os_resident_pages(const void *at, size_t bytes) {
+    if (!lm_ask_begin()) return SIZE_MAX;
+    size_t count = lm_os_filtered() ? SIZE_MAX : resident_pages(at, bytes);
+    lm_ask_end();
+    return count;
+}
+
+bool lm_os_resident(const void *at) {
+    uintptr_t page = lm_align_down((uintptr_t)at, lm_os_page_bytes());
+    if (!lm_ask_begin()) return false;
+    bool resident = resident_pages((void *)page, lm_os_page_bytes()) == 1;
+    lm_ask_end();
+    return resident;
 }
 
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
@@ -255,9 +266,8 @@ static void move_back(char *from, size_t bytes, char *to) {
     __builtin_memcpy(from + done, to + done, bytes - done);
 }
 
-bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
+static bool move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
     bool moved = remap(from, old_bytes, to, new_bytes);
-    *hole = false;
     if (!moved) {
         /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of several mappings. */
         *hole = !fill_hole(to, new_bytes);
@@ -268,5 +278,13 @@ bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *
         if (!moved && done > 0) move_back((char *)from, done, (char *)to);
     }
     *hole = !(moved ? fill_hole(from, old_bytes) : fill_hole(to, new_bytes));
+    return moved;
+}
+
+bool PORT(move)(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
+    *hole = false;
+    if (!lm_ask_begin()) return false; /* mremap may be forbidden by now */
+    bool moved = move(from, old_bytes, to, new_bytes, hole);
+    lm_ask_end();
     return moved;
 }

@@ -27,4 +27,10 @@ static intptr_t ask(void) {
 
 void lm_os_filters_boot(void) { at_start = ask(); }
 
-bool lm_os_filtered(void) { return at_start == 0 && ask() != 0; }
+bool lm_os_filtered(void) {
+    if (at_start != 0) return false;
+    if (!lm_ask_begin()) return true; /* it has, or is about to */
+    bool filtered = ask() != 0;
+    lm_ask_end();
+    return filtered;
+}

@@ -157,13 +157,14 @@ static void write_unbroken(int file, const char *text, size_t bytes) {
 
 void lm_port_write_error(const char *text, size_t bytes) {
     bool breaks = false;
+    bool asks = lm_ask_begin();              /* if not, the file is known by now */
     int file = lm_load_relaxed(&shut_in_to); /* relaxed: a word by itself */
     if (file == 0) file = where_to(&breaks);
-    if (file == NOWHERE) return;
-    if (breaks)
+    if (file != NOWHERE && breaks)
         write_unbroken(file, text, bytes);
-    else
+    else if (file != NOWHERE)
         (void)write_all(file, text, bytes);
+    if (asks) lm_ask_end();
 }
 
 /* Not looked for again: that may be forbidden by now. Relaxed, all: as above. */

@@ -103,7 +103,9 @@ uint64_t PORT(nodes)(void) {
 
 unsigned PORT(node)(void) {
     unsigned processor = 0, node = 0;
+    if (!lm_ask_begin()) return 0;
     intptr_t got = call(SYS_getcpu, (intptr_t)&processor, (intptr_t)&node, 0, 0, 0, 0);
+    lm_ask_end();
     return failed(got) ? 0 : node;
 }
 

@@ -37,15 +37,21 @@ static bool is_limited(int resource, size_t *least) {
 
 unsigned lm_os_limits(size_t *least) {
     *least = SIZE_MAX;
-    if (lm_os_filtered()) return 0; /* the filter may kill for the question */
-    return (is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
-           (is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
+    if (!lm_ask_begin()) return 0;
+    unsigned limits = 0;
+    if (!lm_os_filtered()) /* the filter may kill for the question */
+        limits = (is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
+                 (is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
+    lm_ask_end();
+    return limits;
 }
 
 bool lm_os_promises(size_t bytes) {
+    if (!lm_ask_begin()) return true;
     intptr_t at =
         call(SYS_mmap, 0, (intptr_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     bool failed = (uintptr_t)at > (uintptr_t)-4096;
     if (!failed) (void)call(SYS_munmap, at, (intptr_t)bytes, 0, 0, 0);
+    lm_ask_end();
     return !failed || at != -ENOMEM;
 }

@@ -414,13 +414,15 @@ static bool add_from_file(lm_line_t *line, const image_t *image, const module_t 
 /* Of a module that is no longer loaded. */
 static void add_unloaded(lm_line_t *line, const module_t *module, uintptr_t offset) {
     bool same = false;
-    if (!lm_os_filtered()) { /* a sandbox may kill for it */
+    bool asks = lm_ask_begin();
+    if (asks && !lm_os_filtered()) { /* a sandbox may kill for it */
         intptr_t file = lm_linux_call(SYS_openat, AT_FDCWD, (intptr_t)module->name,
                                       O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0);
         const image_t image = {.read = read_file, .file = (int)file};
         same = !lm_linux_failed(file) && add_from_file(line, &image, module, offset);
         if (!lm_linux_failed(file)) (void)lm_linux_call1(SYS_close, file);
     }
+    if (asks) lm_ask_end();
     lm_line_add(line, "(%s+0x%lx", module->name, offset);
     if (!same && module->identity.length != 0) {
         lm_line_add(line, ", build ID ");

@@ -26,9 +26,8 @@ static void write_path(char *path, unsigned tid) {
     *path = '\0';
 }
 
-lm_thread_state_t lm_os_thread_state(unsigned tid) {
+static lm_thread_state_t thread_state(unsigned tid) {
     char path[48], text[16];
-    if (lm_os_filtered()) return LM_THREAD_UNKNOWN;
     write_path(path, tid);
     intptr_t file = lm_syscall(SYS_openat, AT_FDCWD, (intptr_t)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (failed(file)) return LM_THREAD_UNKNOWN;
@@ -44,6 +43,13 @@ lm_thread_state_t lm_os_thread_state(unsigned tid) {
     if (number == SYS_fork || number == SYS_vfork) return LM_THREAD_RUNS;
 #endif
     return LM_THREAD_WAITS;
+}
+
+lm_thread_state_t lm_os_thread_state(unsigned tid) {
+    if (!lm_ask_begin()) return LM_THREAD_UNKNOWN;
+    lm_thread_state_t state = lm_os_filtered() ? LM_THREAD_UNKNOWN : thread_state(tid);
+    lm_ask_end();
+    return state;
 }
 
 bool lm_os_shares_memory(unsigned process) {

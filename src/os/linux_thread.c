@@ -204,7 +204,7 @@ static void learn_restorer(uintptr_t address) {
         restorers.address[restorers.count++] = address;
 }
 
-bool lm_os_handlers_known(void) {
+static bool handlers_known(void) {
     struct {
         uintptr_t handler, flags, restorer;
         uint64_t mask;
@@ -222,6 +222,13 @@ bool lm_os_handlers_known(void) {
             restorers.unknown = true;
     }
     return !restorers.unknown && restorers.count == count;
+}
+
+bool lm_os_handlers_known(void) {
+    if (!lm_ask_begin()) return false;
+    bool known = handlers_known();
+    lm_ask_end();
+    return known;
 }
 
 /* Reads a stack by a system call, because not all below a thread's top need be its stack, or mapped: it
@@ -269,13 +276,16 @@ static const char *hexadecimal(const char *text, uintptr_t *value) {
 }
 
 bool lm_os_thread_gone(unsigned tid) {
-    return lm_linux_call3(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)tid, 0) == -ESRCH;
+    if (!lm_ask_begin()) return false;
+    intptr_t got = lm_linux_call3(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)tid, 0);
+    lm_ask_end();
+    return got == -ESRCH;
 }
 
 /* /proc/self/task/N/syscall says "running", or the number of the call (-1: none, a page fault), six
  * arguments, stack pointer and program counter. The kernel looks only at a thread that is off its
  * processor, so that whatever that thread did before is visible to us. */
-bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top) {
+static bool thread_sleeps(unsigned tid, uintptr_t stack_top) {
     char path[48] = "/proc/self/task/", text[256], digits[10];
     size_t end = 16, n = 0;
     do digits[n++] = (char)('0' + tid % 10);
@@ -302,4 +312,11 @@ bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top) {
     if (pc - (uintptr_t)__start_loam_calls <= (uintptr_t)(__stop_loam_calls - __start_loam_calls))
         return false;
     return no_signal_frame(sp, stack_top);
+}
+
+bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top) {
+    if (!lm_ask_begin()) return false;
+    bool sleeps = thread_sleeps(tid, stack_top);
+    lm_ask_end();
+    return sleeps;
 }

@@ -272,12 +272,25 @@ long lm_os_syscall(long number, const intptr_t arguments[6]);
 bool lm_os_filtered(void);
 void lm_os_filters_boot(void);
 
+/* ---- Questions (ask.c) ----
+ * For system calls that malloc can do without: a program that has shut itself in may not make them. */
+
+/* Returns whether the system may be asked. If so, no filter is set that loam is told of until this
+ * thread calls lm_ask_end, or has taken longer than 200 ms. May nest. */
+bool lm_ask_begin(void);
+void lm_ask_end(void);
+/* From now on lm_ask_begin returns false, or true again. */
+void lm_ask_forbid(bool forbid);
+/* Waits until nobody asks, at most 200 ms. The calling thread does not. */
+void lm_ask_await(void);
+void lm_ask_after_fork(void);
+
 /* To be called before a filter is set, with its program (struct sock_fprog). lm_os_advice_kills then
  * returns whether the filter kills for madvise with this advice (linux_filter_program.c). */
 void lm_os_filter_seen(const void *program);
 extern LM_HIDDEN uint32_t lm_os_kills; /* atomic: bit advice % 32; different for each of loam's */
 
-/* Relaxed: set before the filter holds, by the thread that sets it. Other threads are not killed. */
+/* Relaxed: set before other threads may no longer ask, and who may not has seen that. */
 LM_INLINE bool lm_os_advice_kills(int advice) {
     return (lm_load_relaxed(&lm_os_kills) >> (advice % 32) & 1) != 0;
 }

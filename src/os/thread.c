@@ -123,12 +123,17 @@ void lm_lock_let(lm_lock_t *lock) {
     if (paused) lm_fork_resume();
 }
 
+/* Returns false where it may not, and has not. */
+static bool yield(void) {
+    if (!lm_ask_begin()) return false;
+    lm_os_yield();
+    lm_ask_end();
+    return true;
+}
+
 void lm_os_nap(unsigned turn) {
     uint32_t never = 0;
-    if (turn < YIELDS)
-        lm_os_yield();
-    else
-        lm_os_wait(&never, 0, 1);
+    if (turn >= YIELDS || !yield()) lm_os_wait(&never, 0, 1);
 }
 
 /* ---- Biased locks ---- */
@@ -171,12 +176,13 @@ static void end_barriers(bool filtered) {
 void lm_biased_settle(void) {
     /* Acquire: what we look at next is not older than the last barrier. */
     if (!lm_load_acquire(&barrier_works)) return;
-    bool filtered = lm_os_filtered();
+    bool asks = lm_ask_begin(), filtered = !asks || lm_os_filtered();
     if (filtered || !lm_os_barrier()) end_barriers(filtered);
+    if (asks) lm_ask_end();
 }
 
 void lm_biased_wait(lm_biased_t *lock) {
-    for (int i = 0; i < SPINS && !lm_biased_outside(lock); i++) lm_os_yield();
+    for (int i = 0; i < SPINS && !lm_biased_outside(lock) && yield(); i++) {}
     /* Nobody wakes us: owners do not look who waits. To sleep, not to yield for ever: the owner may be
      * of a lower priority than we are. */
     while (!lm_biased_outside(lock)) lm_os_wait(&lock->inside, 1, 1);

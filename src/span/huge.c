@@ -77,10 +77,11 @@ bool lm_huge_back(lm_group_t group) {
     lm_space.busy++;
     lm_lock_give(&lm_space.lock);
     /* Clearing 2 MiB takes longer than anybody should wait for a lock. */
-    bool timed = !lm_load_relaxed(&lm_space.worker_forbidden);
+    bool timed = lm_ask_begin();
     uint64_t start = timed ? lm_os_thread_us() : 0;
     lm_os_back_huge((void *)(lm_arena.base + (first << LM_SLICE_SHIFT)));
     uint64_t end = timed ? lm_os_thread_us() : 0;
+    if (timed) lm_ask_end();
     lm_lock_take(&lm_space.lock);
     lm_space_not_busy();
     lm_huge_took(end - start);

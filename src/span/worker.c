@@ -67,6 +67,7 @@ static bool is_shut_in(void) {
     if (LM_LIKELY(!lm_os_filtered())) return false;
     lm_store_relaxed(&lm_space.worker_forbidden, true); /* relaxed: as in lm_purge_allowed */
     lm_biased_forbid();
+    lm_ask_forbid(true);
     return true;
 }
 
@@ -215,10 +216,10 @@ void lm_purge_poke(bool idle) {
         __atomic_store_n(&lm_space.called, true, __ATOMIC_SEQ_CST);
     /* A program that has shut itself in may not ask for the number of its process. */
     if (!lm_purge_allowed() || is_on()) return;
-    if (!is_shut_in() && is_ours())
-        start();
-    else if (!few)
-        purge_here();
+    bool asks = lm_ask_begin(), may = asks && !is_shut_in() && is_ours();
+    if (may) start();
+    if (asks) lm_ask_end();
+    if (!may && !few) purge_here();
 }
 
 void lm_purge_boot(void) {
@@ -282,6 +283,7 @@ void lm_purge_after_fork(void) {
     lm_store_relaxed(&lm_space.many, false);
     lm_store_relaxed(&lm_space.unfinished, true);
     lm_lock_reset(&lm_space.starting);
+    lm_ask_after_fork();
     lm_store_relaxed(&lm_space.process, lm_os_process());
     lm_os_worker_forget();
 }
@@ -312,9 +314,12 @@ void lm_purge_allow(bool allowed) {
     if (!allowed) {
         collect_in_its_place(); /* what came after the worker's last round */
         lm_biased_forbid();
-        if (!lm_load_relaxed(&lm_purge_never)) (void)lm_purge_all(); /* no other thread will */
     }
     lm_os_message_shut_in(!allowed);
+    lm_ask_forbid(!allowed);
+    if (!allowed) lm_ask_await();
+    /* No other thread will. Relaxed: as above. */
+    if (!allowed && !lm_load_relaxed(&lm_purge_never)) (void)lm_purge_all();
     lm_purge_resume();
     if (allowed) poke_again();
 }

@@ -4,7 +4,11 @@
 #include "heap_unit.h"
 #include "own_mapping.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace {
 
@@ -25,7 +29,13 @@ class Written {
 
     char *start() { return mapping_ + kWithin; }
     size_t pages() const { return whole() / lm_os_page_bytes(); }
-    size_t in_memory() { return lm_os_resident_pages(mapping_, whole()); }
+    /* Not by loam's own question, which some tests forbid. */
+    size_t in_memory() {
+        std::vector<unsigned char> each(pages());
+        if (mincore(mapping_, whole(), each.data()) != 0) return SIZE_MAX;
+        return static_cast<size_t>(
+            std::count_if(each.begin(), each.end(), [](unsigned char page) { return page & 1; }));
+    }
     /* How many pages are in memory once it was cleared. Whether it is zero is looked at last: that
      * may bring the rest there. */
     size_t cleared() {

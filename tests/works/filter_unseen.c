@@ -7,6 +7,7 @@
  *   filter_unseen instruction   by instruction: allows what glibc's malloc needs, prctl, and the clock
  *   filter_unseen before        by libc's syscall, under a filter that was there from the start
  *   filter_unseen probe         questions whether the kernel has filters leave loam as it was
+ *   filter_unseen amid          by libc's syscall, for all threads, at any moment of what others do
  *   filter_unseen number        unshare, setns and other calls by number work as ever
  *
  * Root needs no promise (PR_SET_NO_NEW_PRIVS) before a filter. Other users make it in the way in
@@ -94,7 +95,7 @@ typedef struct plan {
     bool late, all, two; /* the worker runs already; TSYNC; a second thread */
 } plan_t;
 
-static atomic_int there, stop;
+static atomic_int begun, there, stop;
 
 static void *other(void *unused) {
     static int never;
@@ -188,6 +189,67 @@ static void try_all(calls *call, const unsigned *allowed, size_t count) {
     }
 }
 
+/* ---- A filter for all threads at any moment ---- */
+
+static void wait_for_ever(void) { /* the C library's end of a thread makes calls of its own */
+    static int never;
+    while (never == 0) syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+/* Gives back what a worker has to start for, again and again. */
+static void *gives_back(void *unused) {
+    (void)unused;
+    atomic_fetch_add(&begun, 1);
+    for (unsigned i = 0; i < 64; i++) {
+        char *block = malloc(4 * WORKS_MIB);
+        works_touch(block, 4 * WORKS_MIB);
+        free(block);
+        free(calloc(1, 300 * WORKS_KIB));
+    }
+    atomic_fetch_add(&there, 1);
+    wait_for_ever();
+    return NULL;
+}
+
+/* Allocates for the first time after so many rounds of nothing. */
+static void *begins(void *rounds) {
+    atomic_fetch_add(&begun, 1);
+    for (uintptr_t i = (uintptr_t)rounds; i > 0; i--) atomic_load(&stop);
+    works_exercise((uintptr_t)rounds, 50);
+    atomic_fetch_add(&there, 1);
+    wait_for_ever();
+    return NULL;
+}
+
+enum { givers = 2, beginners = 6, trials = 150 };
+
+static void amid(uint64_t seed) {
+    works_limit(60);
+    pthread_t id;
+    for (int i = 0; i < givers; i++)
+        CHECK(pthread_create(&id, NULL, gives_back, NULL) == 0, "pthread_create");
+    for (int i = 0; i < beginners; i++) {
+        void *rounds = (void *)(uintptr_t)(works_random(&seed) % 2000000); /* NOLINT */
+        CHECK(pthread_create(&id, NULL, begins, rounds) == 0, "pthread_create");
+    }
+    while (atomic_load(&begun) < givers + beginners) continue; /* libc's calls at their start */
+    for (uint64_t i = works_random(&seed) % 2000000; i > 0; i--) atomic_load(&stop);
+    enter(syscall, of_libc, sizeof of_libc / sizeof of_libc[0], SECCOMP_FILTER_FLAG_TSYNC);
+    while (atomic_load(&there) < givers + beginners) free(big());
+    _exit(0);
+}
+
+static void amid_all(void) {
+    for (uint64_t seed = 1; seed <= trials; seed++) {
+        char what[60];
+        snprintf(what, sizeof what, "a filter amid calls, seed %d", (int)seed);
+        pid_t pid = fork();
+        CHECK(pid >= 0, "fork: %s", strerror(errno));
+        if (pid == 0) amid(seed);
+        works_expect_ok(works_wait(pid), what);
+    }
+}
+
 /* ---- Calls by number that are no filters ---- */
 
 static bool worker_seen(void) {
@@ -242,7 +304,8 @@ static void number(void) {
 int main(int count, char **arguments) {
     works_require_loam();
     works_limit(110);
-    CHECK(count == 2, "usage: filter_unseen libc|advice|instruction|before|within|probe|number");
+    CHECK(count == 2,
+          "usage: filter_unseen libc|advice|instruction|before|within|amid|probe|number");
     const char *way = arguments[1];
     size_t n = sizeof of_libc / sizeof of_libc[0];
     if (strcmp(way, "libc") == 0 || strcmp(way, "within") == 0) {
@@ -258,6 +321,8 @@ int main(int count, char **arguments) {
         enter(works_instruction, NULL, 0, 0);
         execl(works_self(), works_self(), "within", (char *)NULL);
         CHECK(false, "exec: %s", strerror(errno));
+    } else if (strcmp(way, "amid") == 0) {
+        amid_all();
     } else if (strcmp(way, "probe") == 0) {
         probe();
     } else {

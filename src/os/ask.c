@@ -1,0 +1,41 @@
+/* ask.c: which threads are asking the system something that malloc does not need to know.
+ *
+ * A program that sets a filter of system calls (seccomp) may be killed for such a question: what other
+ * threads do, how much memory there is, on which processor this is. So none is asked once the filter
+ * is about to be set (span/worker.c). A filter may hold for all threads at once, and then the thread
+ * that sets it must wait for those that have found that they may ask, and have not asked yet.
+ *
+ *     lm_ask_begin                   count, then look    ┐  one of the two sees the other: both are
+ *     lm_ask_forbid, lm_ask_await    forbid, then look   ┘  sequentially consistent
+ *
+ * It cannot wait for a thread that is stopped in between, nor for the question that a signal handler of
+ * the same thread has interrupted: it goes on after PATIENCE_MS. It knows nothing of filters that are
+ * set by instruction. Tested by unit/ask_test.cc and works/filter_unseen.c.
+ */
+#include "os/os.h"
+
+enum { PATIENCE_MS = 200 };
+
+static LM_AT_START bool forbidden; /* atomic */
+static LM_AT_START int32_t asking; /* atomic: calls of lm_ask_begin that have not ended */
+
+bool lm_ask_begin(void) {
+    (void)__atomic_fetch_add(&asking, 1, __ATOMIC_SEQ_CST);
+    if (LM_LIKELY(!__atomic_load_n(&forbidden, __ATOMIC_SEQ_CST))) return true;
+    lm_ask_end();
+    return false;
+}
+
+/* Release: who waits for us goes on after our question. */
+void lm_ask_end(void) { (void)lm_sub_release(&asking, 1); }
+
+void lm_ask_forbid(bool forbid) { __atomic_store_n(&forbidden, forbid, __ATOMIC_SEQ_CST); }
+
+void lm_ask_await(void) {
+    uint32_t never = 0;
+    for (int ms = 0; ms < PATIENCE_MS && __atomic_load_n(&asking, __ATOMIC_SEQ_CST) > 0; ms++)
+        lm_os_wait(&never, 0, 1);
+}
+
+/* Relaxed: there is one thread. In a handler that has interrupted a question, one end more will come. */
+void lm_ask_after_fork(void) { lm_store_relaxed(&asking, 0); }
