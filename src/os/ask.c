@@ -1,16 +1,17 @@
 /* ask.c: which threads are asking the system something that malloc does not need to know.
  *
- * A program that sets a filter of system calls (seccomp) may be killed for such a question: what other
- * threads do, how much memory there is, on which processor this is. So none is asked once the filter
- * is about to be set (span/worker.c). A filter may hold for all threads at once, and then the thread
- * that sets it must wait for those that have found that they may ask, and have not asked yet.
+ * A program that sets a filter of system calls (seccomp) may be killed for such a question: what
+ * other threads do, how much memory there is, on which processor this is. So none is asked once the
+ * filter is about to be set (span/worker.c). A filter may hold for all threads at once, and then
+ * the thread that sets it must wait for those that have found that they may ask, and have not asked
+ * yet.
  *
  *     lm_ask_begin                   count, then look    ┐  one of the two sees the other: both are
  *     lm_ask_forbid, lm_ask_await    forbid, then look   ┘  sequentially consistent
  *
- * It cannot wait for a thread that is stopped in between, nor for the question that a signal handler of
- * the same thread has interrupted: it goes on after PATIENCE_MS. It knows nothing of filters that are
- * set by instruction. Tested by unit/ask_test.cc and works/filter_unseen.c.
+ * It cannot wait for a thread that is stopped in between, nor for the question that a signal
+ * handler of the same thread has interrupted: it goes on after PATIENCE_MS. It knows nothing of
+ * filters that are set by instruction. Model: tests/protocol/ask.pml.
  */
 #include "os/os.h"
 
@@ -37,5 +38,6 @@ void lm_ask_await(void) {
         lm_os_wait(&never, 0, 1);
 }
 
-/* Relaxed: there is one thread. In a handler that has interrupted a question, one end more will come. */
+/* Relaxed: there is one thread. In a handler that has interrupted a question, one end more will
+ * come. */
 void lm_ask_after_fork(void) { lm_store_relaxed(&asking, 0); }

@@ -273,7 +273,8 @@ bool lm_os_filtered(void);
 void lm_os_filters_boot(void);
 
 /* ---- Questions (ask.c) ----
- * For system calls that malloc can do without: a program that has shut itself in may not make them. */
+ * For system calls that malloc can do without: a program that has shut itself in may not make
+ * them. */
 
 /* Returns whether the system may be asked. If so, no filter is set that loam is told of until this
  * thread calls lm_ask_end, or has taken longer than 200 ms. May nest. */

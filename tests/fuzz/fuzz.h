@@ -4,7 +4,7 @@
  *
  *   preset fuzz     libFuzzer's own main chooses the bytes, by what code they reach
  *                   (release's code, and as fuzz_heap_secure the secure build's heap)
- *   other presets   replay.cc's main takes the files of corpus/: ordinary quick tests
+ *   release, debug  replay.cc's main takes the files of corpus/: ordinary quick tests
  *
  * What is said on the way to the abort names the harness and what is wrong; libFuzzer then keeps the bytes, which any
  * build's replay program repeats: build/<preset>/tests/fuzz/fuzz_<harness>_replay <file>.

@@ -32,7 +32,7 @@ import time
 MEMORY_MIB = 2000
 DEPTH = 2_000_000
 SECONDS = 500
-FEW_STATES = ("call.pml", "fork.pml", "fifo.pml")  # less than 100,000
+FEW_STATES = ("ask.pml", "call.pml", "fork.pml", "fifo.pml")  # less than 100,000
 
 
 def run(command, folder):

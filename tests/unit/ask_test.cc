@@ -1,4 +1,4 @@
-/* ask_test.cc: a thread that forbids questions waits for those of other threads, and for no others. */
+/* ask_test.cc: once questions are forbidden and have been waited for, no thread asks any more. */
 #include <gtest/gtest.h>
 
 extern "C" {
