@@ -21,6 +21,9 @@ static LM_AT_START bool forbidden; /* atomic */
 static LM_AT_START int32_t asking; /* atomic: calls of lm_ask_begin that have not ended */
 
 bool lm_ask_begin(void) {
+    /* Acquire: what the filter kills for is seen with it (lm_os_advice_kills). That it is not
+     * forbidden yet is looked at again below. */
+    if (LM_UNLIKELY(lm_load_acquire(&forbidden))) return false;
     (void)__atomic_fetch_add(&asking, 1, __ATOMIC_SEQ_CST);
     if (LM_LIKELY(!__atomic_load_n(&forbidden, __ATOMIC_SEQ_CST))) return true;
     lm_ask_end();

@@ -37,11 +37,15 @@ inline begin(may) {
     :: else -> skip
     fi
 #else
-    asking++;
-    may = !forbidden;
     if
-    :: may -> skip
-    :: else -> asking--
+    :: forbidden -> may = 0
+    :: else ->
+       asking++;
+       may = !forbidden;
+       if
+       :: may -> skip
+       :: else -> asking--
+       fi
     fi
 #endif
 }

@@ -88,7 +88,7 @@ TEST_F(Ask, NobodyAsksAfterwards) {
             }
         });
     }
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         for (unsigned before = asked; asked == before;) std::this_thread::yield();
         forbid();
         forbidden = true;
