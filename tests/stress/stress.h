@@ -10,6 +10,8 @@
 #ifndef LOAM_TESTS_STRESS_H
 #define LOAM_TESTS_STRESS_H
 
+#include "effort.h"
+
 #include <gtest/gtest.h>
 #include <loam/loam.h>
 
@@ -38,8 +40,8 @@
 
 namespace stress {
 
-/* A protocol runs this long; a sanitizer makes each step slower, not the clock. */
-constexpr auto kDuration = std::chrono::milliseconds(STRESS_SANITIZED ? 1000 : 1500);
+/* A protocol runs this long; in builds that try less (effort.h), two thirds of it. */
+constexpr auto kDuration = std::chrono::milliseconds(effort::kSlowness > 1 ? 1000 : 1500);
 /* For counts instead of durations. */
 constexpr unsigned kSlowness = STRESS_SANITIZED ? 10 : 1;
 
