@@ -20,6 +20,7 @@
  *     seed       of everything else that is random
  *
  * It prints a line for each object (address, size, the thread and the function that allocated it),
+ * `freed ADDRESS` for each that is freed before the mistake, whose place churn_objects may use again,
  * then `truth ADDRESS FROM TO THREAD`: the object of the mistake, the bytes that are written, or
  * the pointer that is freed, and who does it. It cannot see whether a write changes a byte.
  */
@@ -102,6 +103,9 @@ static void make_objects() {
     if (is(drawn.neighbours, "freed")) {
         for (int side : {victim - 1, victim + 1}) {
             if (side < 0 || side >= count) continue;
+            char line[40];
+            snprintf(line, sizeof line, "freed 0x%lx\n", (unsigned long)(uintptr_t)objects[side]);
+            if (write(STDOUT_FILENO, line, strlen(line)) < 0) _exit(4);
             free(objects[side]);
             gone[side] = true;
         }
@@ -185,7 +189,8 @@ static void *mistake(void *) {
     return NULL;
 }
 
-static void churn() {
+/* Exported, so that reports can name it. */
+extern "C" __attribute__((noinline)) void churn_objects() {
     static char *others[256];
     int many = drawn.size <= 65536 ? 256 : drawn.size <= MIB ? 12 : 3;
     for (int i = 0; i < many; i++) {
@@ -222,10 +227,10 @@ EXTRA(mistake, "what REPORTED describes, which reports.py draws; a double free w
         in_another_thread(mistake, NULL);
     else
         mistake(NULL);
-    if (is(drawn.then, "churn")) churn();
+    if (is(drawn.then, "churn")) churn_objects();
     if (is(drawn.then, "collect") && loam_collect != NULL) (void)loam_collect();
     if (!is(drawn.found, "never")) free_all();
-    for (int i = 0; i < 3; i++) churn();
+    for (int i = 0; i < 3; i++) churn_objects();
     if (loam_collect != NULL) (void)loam_collect();
     judged(true);
 }

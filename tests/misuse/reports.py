@@ -80,6 +80,7 @@ KNOWN = (
     "underflow zeros 5 0 0 13 0 live shuffled other collect 753122992",
     "overflow zeros 4 0 0 15 0 unused higher same nothing 909475761",
     "overflow random 393 32 0 352 0 freed own other churn 436751302",
+    "far_overflow spoil 16 0 0 16 0 freed never other collect 225498105",
 )
 STRAY = ("far_overflow", "far_underflow")
 AT_ONCE = ("double_free", "inside", "wrong_size")
@@ -155,6 +156,7 @@ def drawn_of(text):
 @dataclasses.dataclass(frozen=True)
 class Truth:
     objects: dict  # address: (size, thread, function)
+    freed: set  # of these, whose place another object may have by now
     object: int
     start: int
     end: int
@@ -162,14 +164,16 @@ class Truth:
 
 
 def truth_of(stdout):
-    objects, said = {}, None
+    objects, freed, said = {}, set(), None
     for line in stdout.splitlines():
         words = line.split()
         if words[:1] == ["object"]:
             objects[int(words[1], 16)] = (int(words[2]), int(words[3]), words[4])
+        elif words[:1] == ["freed"]:
+            freed.add(int(words[1], 16))
         elif words[:1] == ["truth"]:
             said = [int(word, 16) for word in words[1:4]] + [int(words[4])]
-    return Truth(objects, *said) if said else None
+    return Truth(objects, freed, *said) if said else None
 
 
 # ---- what a line claims --------------------------------------------------------------------------
@@ -203,7 +207,7 @@ WAY_OUT = re.compile(r"; LOAM_IGNORE=([a-z+-]+) goes on$")
 SITE = re.compile(
     rf"^loam:   {P} was allocated by thread (\d+)\n((?:loam:     #\d+ .*\n)*)", re.MULTILINE
 )
-MAKER = re.compile(r"#\d+ (maker_\w+)\+")
+MAKER = re.compile(r"#\d+ (maker_\w+|churn_objects)\+")
 
 
 def claims_of(line):
@@ -306,6 +310,8 @@ def wrong_sites(truth, stderr):
         if known is None:
             continue  # of those that come and go: near a stray write
         named = MAKER.search(frames)  # the worker knows no names
+        if named and named[1] == "churn_objects" and int(address, 16) in truth.freed:
+            continue  # as above
         if int(thread) != known[1] or (named and named[1] != known[2]):
             return f"{address} was allocated by {known[2]}, thread {known[1]}"
     return None
