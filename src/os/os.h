@@ -276,13 +276,13 @@ void lm_os_filters_boot(void);
  * For system calls that malloc can do without: a program that has shut itself in may not make
  * them. */
 
-/* Returns whether the system may be asked. If so, no filter is set that loam is told of until this
- * thread calls lm_ask_end, or has taken longer than 200 ms. May nest. */
+/* Returns whether the system may be asked. If so, lm_ask_end must follow: until then, but at most
+ * for 200 ms, a thread that sets a filter through one of loam's doors waits. May nest. */
 bool lm_ask_begin(void);
 void lm_ask_end(void);
 /* From now on lm_ask_begin returns false, or true again. */
 void lm_ask_forbid(bool forbid);
-/* Waits until nobody asks, at most 200 ms. The calling thread does not. */
+/* Waits for the questions of other threads, at most 200 ms. The calling thread must have none. */
 void lm_ask_await(void);
 void lm_ask_after_fork(void);
 
@@ -291,7 +291,8 @@ void lm_ask_after_fork(void);
 void lm_os_filter_seen(const void *program);
 extern LM_HIDDEN uint32_t lm_os_kills; /* atomic: bit advice % 32; different for each of loam's */
 
-/* Relaxed: set before other threads may no longer ask, and who may not has seen that. */
+/* Relaxed: a bit is set before questions are forbidden, and lm_ask_begin returns false only to a
+ * thread that sees what was written before that. */
 LM_INLINE bool lm_os_advice_kills(int advice) {
     return (lm_load_relaxed(&lm_os_kills) >> (advice % 32) & 1) != 0;
 }

@@ -20,9 +20,10 @@
  *     seed       of everything else that is random
  *
  * It prints a line for each object (address, size, the thread and the function that allocated it),
- * `freed ADDRESS` for each that is freed before the mistake, whose place churn_objects may use again,
- * then `truth ADDRESS FROM TO THREAD`: the object of the mistake, the bytes that are written, or
- * the pointer that is freed, and who does it. It cannot see whether a write changes a byte.
+ * `freed ADDRESS` for each that is freed before the mistake, whose place churn_objects may use
+ * again, then `truth ADDRESS FROM TO THREAD`: the object of the mistake, the bytes that are
+ * written, or the pointer that is freed, and who does it. It cannot see whether a write changes a
+ * byte.
  */
 #include "misuse.h"
 
@@ -65,6 +66,11 @@ static char *allocate() {
     return hide(p);
 }
 
+/* Not by stdio, which would allocate. */
+static void tell(const char *line) {
+    if (write(STDOUT_FILENO, line, strlen(line)) < 0) _exit(4);
+}
+
 /* Two, so that reports can name the wrong one. */
 extern "C" __attribute__((noinline)) char *maker_one() {
     char *p = allocate();
@@ -83,7 +89,7 @@ static void make(int i) {
     memset(p, 0x11, drawn.size);
     snprintf(line, sizeof line, "object 0x%lx %zu %ld %s\n", (unsigned long)(uintptr_t)p,
              drawn.size, (long)syscall(SYS_gettid), one ? "maker_one" : "maker_two");
-    if (write(STDOUT_FILENO, line, strlen(line)) < 0) _exit(4);
+    tell(line);
 }
 
 static void *make_all(void *) {
@@ -105,7 +111,7 @@ static void make_objects() {
             if (side < 0 || side >= count) continue;
             char line[40];
             snprintf(line, sizeof line, "freed 0x%lx\n", (unsigned long)(uintptr_t)objects[side]);
-            if (write(STDOUT_FILENO, line, strlen(line)) < 0) _exit(4);
+            tell(line);
             free(objects[side]);
             gone[side] = true;
         }
@@ -151,7 +157,7 @@ static void truth(const char *from, const char *to) {
              (unsigned long)(uintptr_t)objects[victim], (unsigned long)(uintptr_t)from,
              (unsigned long)(uintptr_t)to, (long)syscall(SYS_gettid),
              (unsigned long)(uintptr_t)objects[victim]);
-    if (write(STDOUT_FILENO, line, strlen(line)) < 0) _exit(4);
+    tell(line);
 }
 
 static void written(char *from, char *to, bool downward) {

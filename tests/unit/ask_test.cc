@@ -33,6 +33,27 @@ Milliseconds time_of_forbid() {
     return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - start);
 }
 
+/* A thread that asks, from the end of the constructor to end(). */
+class Asker {
+  public:
+    Asker() {
+        while (!asks_) std::this_thread::yield();
+    }
+    void end() {
+        go_on_ = true;
+        thread_.join();
+    }
+
+  private:
+    std::atomic<bool> asks_{false}, go_on_{false};
+    std::thread thread_{[this] {
+        EXPECT_TRUE(lm_ask_begin());
+        asks_ = true;
+        while (!go_on_) std::this_thread::yield();
+        lm_ask_end();
+    }};
+};
+
 TEST_F(Ask, IsRefusedOnceForbidden) {
     ASSERT_TRUE(lm_ask_begin());
     lm_ask_end();
@@ -60,17 +81,9 @@ TEST_F(Ask, AnotherThreadSQuestionIsWaitedFor) {
 }
 
 TEST_F(Ask, AThreadThatIsStoppedIsNotWaitedForLong) {
-    std::atomic<bool> asks{false}, go_on{false};
-    std::thread other([&] {
-        ASSERT_TRUE(lm_ask_begin());
-        asks = true;
-        while (!go_on) std::this_thread::yield();
-        lm_ask_end();
-    });
-    while (!asks) std::this_thread::yield();
+    Asker other;
     EXPECT_GE(time_of_forbid(), Milliseconds(100));
-    go_on = true;
-    other.join();
+    other.end();
 }
 
 /* No question is asked after the forbidding call has returned. */
@@ -102,21 +115,13 @@ TEST_F(Ask, NobodyAsksAfterwards) {
 }
 
 TEST_F(Ask, TheChildOfAForkDoesNotWaitForOtherThreads) {
-    std::atomic<bool> asks{false}, go_on{false};
-    std::thread other([&] {
-        ASSERT_TRUE(lm_ask_begin());
-        asks = true;
-        while (!go_on) std::this_thread::yield();
-        lm_ask_end();
-    });
-    while (!asks) std::this_thread::yield();
+    Asker other;
     pid_t pid = fork();
     if (pid == 0) {
         lm_ask_after_fork();
         _exit(time_of_forbid() < Milliseconds(150) ? 0 : 1);
     }
-    go_on = true;
-    other.join();
+    other.end();
     int status = -1;
     ASSERT_EQ(pid, waitpid(pid, &status, 0));
     EXPECT_EQ(0, status);

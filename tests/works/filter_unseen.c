@@ -97,14 +97,17 @@ typedef struct plan {
 
 static atomic_int begun, there, stop;
 
-static void *other(void *unused) {
+static void wait_for_ever(void) { /* the C library's end of a thread makes calls of its own */
     static int never;
+    while (never == 0) syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+static void *other(void *unused) {
     for (uint64_t seed = 1; !atomic_load(&stop); seed++) {
         works_exercise(seed, 200);
         atomic_store(&there, 1);
     }
-    /* The C library's end of a thread makes calls of its own. */
-    while (never == 0) syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    wait_for_ever();
     return unused;
 }
 
@@ -190,11 +193,6 @@ static void try_all(calls *call, const unsigned *allowed, size_t count) {
 }
 
 /* ---- A filter for all threads at any moment ---- */
-
-static void wait_for_ever(void) { /* the C library's end of a thread makes calls of its own */
-    static int never;
-    while (never == 0) syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-}
 
 /* Gives back what a worker has to start for, again and again. */
 static void *gives_back(void *unused) {
