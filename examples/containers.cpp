@@ -1,17 +1,20 @@
-/* containers.cpp: an order book on std::map, std::list and strings: once on the global heap, once on blocks.
+/* containers.cpp: an order book on std::map, std::list and strings: once on the global heap, once
+ * on blocks.
  *
  *     containers [orders]
  *
- * Buyers and sellers post orders at a price; who agrees trades, the oldest order first; half of all orders are
- * cancelled. Each price is a node of a map, each order a node of a list with a string of its own, and an index by
- * number finds it: containers that allocate one small node at a time, which is what blocks are for. The book is the
- * same code twice, with another allocator; only where memory comes from differs:
+ * Buyers and sellers post orders at a price; who agrees trades, the oldest order first; half of all
+ * orders are cancelled. Each price is a node of a map, each order a node of a list with a string of
+ * its own, and an index by number finds it: containers that allocate one small node at a time,
+ * which is what blocks are for. The book is the same code twice, with another allocator; only where
+ * memory comes from differs:
  *
  *     Book<Heap> book{Heap()};                      operator new
  *     loam::blocks blocks(options);                 memory that ends with it, in one go
  *     Book<Blocks> book(blocks);
  *
- * The second run's block sizes are fitted to what the first one asked for (loam_blocks_record, loam_blocks_fit).
+ * The second run's block sizes are fitted to what the first one asked for (loam_blocks_record,
+ * loam_blocks_fit).
  */
 #include <loam/blocks.hpp>
 

@@ -5,9 +5,10 @@
  *                          └── cleanup: the file that is being sent        closed whatever happens
  *   log ───────── region ───── lines                                       ends with the connection
  *
- * Nothing is freed one by one: an error anywhere returns, and the reset takes care. After the first few requests a
- * connection asks the system for no more memory. The client is a child process on the loopback interface; the program
- * prints what it served, and exits with 0 iff all answers were right.
+ * Nothing is freed one by one: an error anywhere returns, and the reset takes care. After the first
+ * few requests a connection asks the system for no more memory. The client is a child process on
+ * the loopback interface; the program prints what it served, and exits with 0 iff all answers were
+ * right.
  */
 #include "loam/region.h"
 
@@ -63,8 +64,9 @@ static ssize_t read_some(connection_t *c, char *to, size_t most) {
     return bytes;
 }
 
-/* The head of a request, up to the empty line, as a string that grows in place: it is the region's last object.
- * NULL iff the client has gone (*status 0) or sends what we do not take (*status: what to answer). */
+/* The head of a request, up to the empty line, as a string that grows in place: it is the region's
+ * last object. NULL iff the client has gone (*status 0) or sends what we do not take (*status: what
+ * to answer). */
 static char *read_head(connection_t *c, int *status) {
     size_t room = READ_BYTES, used = 0;
     char *head = (char *)loam_region_alloc(c->region, room + 1);
@@ -184,7 +186,8 @@ static int answer(connection_t *c, int status, const char *text, size_t bytes, i
     return write_all(c->fd, text, bytes);
 }
 
-/* The sum of the numbers "a+b+..." in a query: the list of its parts is needed only here, so it is dropped here. */
+/* The sum of the numbers "a+b+..." in a query: the list of its parts is needed only here, so it is
+ * dropped here. */
 static long sum_of(loam_region *region, const char *query) {
     loam_region_mark mark = loam_region_mark_here(region);
     char *rest = loam_region_sprintf(region, "%s+", query), *part;

@@ -2,11 +2,11 @@
  *
  *     json [file] [--malloc | --stack] [--print]
  *
- * Without a file it makes a document of some megabytes; without a choice it does both and compares them.
- * The document lives in a frame: parsing it is a few hundred thousand additions, and forgetting it one pop.
- * Strings are taken at their full length and shrunk when their escapes are known, which is free for the
- * last object of a stack. The walk over all values has a scope at each level for the path that it builds.
- * What differs between the two is the class Memory.
+ * Without a file it makes a document of some megabytes; without a choice it does both and compares
+ * them. The document lives in a frame: parsing it is a few hundred thousand additions, and
+ * forgetting it one pop. Strings are taken at their full length and shrunk when their escapes are
+ * known, which is free for the last object of a stack. The walk over all values has a scope at each
+ * level for the path that it builds. What differs between the two is the class Memory.
  */
 #include <loam/stack.hpp>
 

@@ -1,11 +1,13 @@
-/* message_queue.cpp: a server that queues the messages of another process on a FIFO, and the same on malloc.
+/* message_queue.cpp: a server that queues the messages of another process on a FIFO, and the same
+ * on malloc.
  *
  *   client ══ socket ══> server: read ──> queue (one object a message) ──> handle ──> answer ══ socket ══> client
  *                                         loam_fifo_alloc                  loam_fifo_free
  *
- * Messages have 8 to 2000 bytes, come in bursts and are answered in the order they came in: what a FIFO is made for.
- * The server reads what there is, and handles when there is nothing to read or the queue is long; so the queue is now
- * empty and now some MiB. The client checks that every message is answered once, in order, with the right sum.
+ * Messages have 8 to 2000 bytes, come in bursts and are answered in the order they came in: what a
+ * FIFO is made for. The server reads what there is, and handles when there is nothing to read or
+ * the queue is long; so the queue is now empty and now some MiB. The client checks that every
+ * message is answered once, in order, with the right sum.
  *
  *     message_queue                 both, side by side: time, processor time, most memory
  *     message_queue fifo 1000000    one of them, a million messages; or malloc

@@ -1,14 +1,15 @@
 /* particles.c: a particle system on a fixed pool, and the same on malloc.
  *
- * Fountains throw particles up; gravity takes them down again, and each lives for as long as it was given. All of
- * them are on one list, which a step walks once: it moves the living and frees the dead. How many there may be at
- * once is decided at the start: the pool is a static array, and when it is full a fountain pauses.
+ * Fountains throw particles up; gravity takes them down again, and each lives for as long as it was
+ * given. All of them are on one list, which a step walks once: it moves the living and frees the
+ * dead. How many there may be at once is decided at the start: the pool is a static array, and when
+ * it is full a fountain pauses.
  *
  *   fountains ──> loam_pool_alloc ──> list ──> step ──> loam_pool_free
  *                 NULL: full          ^─────────┘
  *
- * Positions are whole numbers (1/256 of a pixel) and chance is a small generator, so that every run does the same:
- * the program compares what both ways come to, and prints what a step of each costs.
+ * Positions are whole numbers (1/256 of a pixel) and chance is a small generator, so that every run
+ * does the same: the program compares what both ways come to, and prints what a step of each costs.
  */
 #include "loam/pool.h"
 
@@ -70,8 +71,9 @@ static bool particle_step(particle_t *particle) {
 
 /* ---- Where particles live ---- */
 
-/* Room for as many as there may be at once. A checked build (LOAM_CHECK, or the library's debug build) puts guards
- * around each, and has room for fewer: fountains pause earlier then, and the sums differ. */
+/* Room for as many as there may be at once. A checked build (LOAM_CHECK, or the library's debug
+ * build) puts guards around each, and has room for fewer: fountains pause earlier then, and the
+ * sums differ. */
 static _Alignas(64) char memory[MOST * sizeof(particle_t)];
 static loam_pool pool;
 

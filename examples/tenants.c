@@ -1,9 +1,11 @@
-/* tenants.c: plugins of several tenants in one process, each with memory of its own, bounded and dropped as a whole.
+/* tenants.c: plugins of several tenants in one process, each with memory of its own, bounded and
+ * dropped as a whole.
  *
- * Each tenant's requests build an index of words in memory: nodes, strings, a table that grows. That is code which
- * knows malloc only (build_index), and so it runs with the tenant's heap as the thread's default. One tenant sends ever
- * more: it is warned at its soft limit, refused at its hard one, and the others never notice. Then each is thrown out,
- * with one call, and the time is compared with freeing every object.
+ * Each tenant's requests build an index of words in memory: nodes, strings, a table that grows.
+ * That is code which knows malloc only (build_index), and so it runs with the tenant's heap as the
+ * thread's default. One tenant sends ever more: it is warned at its soft limit, refused at its hard
+ * one, and the others never notice. Then each is thrown out, with one call, and the time is
+ * compared with freeing every object.
  *
  *     ./tenants [words]
  */

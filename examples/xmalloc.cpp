@@ -1,9 +1,11 @@
-/* xmalloc.cpp: a program that has been moved off the global heap by changing names (loam/xallocator.h): classes by one
- * macro in their base, strings and containers by another name, C's malloc and free by xmalloc and xfree.
+/* xmalloc.cpp: a program that has been moved off the global heap by changing names
+ * (loam/xallocator.h): classes by one macro in their base, strings and containers by another name,
+ * C's malloc and free by xmalloc and xfree.
  *
- * A small tree of widgets is built, printed into a stream and taken down, three times. From the second time on no
- * new block is made: each request gets one that was freed before. It prints what blocks there are, and exits 0 iff the
- * second and the third round came out as the first and took no memory.
+ * A small tree of widgets is built, printed into a stream and taken down, three times. From the
+ * second time on no new block is made: each request gets one that was freed before. It prints what
+ * blocks there are, and exits 0 iff the second and the third round came out as the first and took
+ * no memory.
  */
 #include <loam/xallocator.hpp>
 

@@ -1,4 +1,5 @@
-/* exports.c: what other modules may call: the region, the sources without a system, and the registry. */
+/* exports.c: what other modules may call: the region, the sources without a system, and the
+ * registry. */
 #include "module.h"
 
 #include "loam/region.h"

@@ -2,8 +2,9 @@
  *
  *   on each processor:   a task, a timer in softirq, a timer in hard interrupts
  *
- * Each takes and puts pages of the same caches, and marks those it holds: a page that two hold at once, or that
- * somebody writes to who has put it, is seen. Some pages go to another processor's task to be put there.
+ * Each takes and puts pages of the same caches, and marks those it holds: a page that two hold at
+ * once, or that somebody writes to who has put it, is seen. Some pages go to another processor's
+ * task to be put there.
  */
 #include "module.h"
 

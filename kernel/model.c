@@ -1,7 +1,9 @@
-/* model.c: random programs on a region, beside a plain record of what must be alive and what is in it.
+/* model.c: random programs on a region, beside a plain record of what must be alive and what is in
+ * it.
  *
- * Each object is full of a pattern of its own, so that two that overlap, one that moved without its bytes, or
- * one that ended too early are seen. Where the source refuses, NULL is an answer, and what was there stays.
+ * Each object is full of a pattern of its own, so that two that overlap, one that moved without its
+ * bytes, or one that ended too early are seen. Where the source refuses, NULL is an answer, and
+ * what was there stays.
  */
 #include "module.h"
 
@@ -116,7 +118,8 @@ static void add_cleanup(struct model *model) {
         model->cleanups_due[model->marks]++;
 }
 
-/* All that is newer than the first `marks` marks is gone, and its cleanups have run; `before` is how many had. */
+/* All that is newer than the first `marks` marks is gone, and its cleanups have run; `before` is
+ * how many had. */
 static void forget(struct model *model, unsigned marks, unsigned before) {
     unsigned due = 0;
     for (unsigned depth = marks; depth <= model->marks; depth++) {

@@ -23,7 +23,8 @@ unsigned long lm_pages_end(void);
 
 /* ---- Tests ---- */
 
-/* Faults for the tests of the test (parameter break): a page that is not put back; an object overwritten. */
+/* Faults for the tests of the test (parameter break): a page that is not put back; an object
+ * overwritten. */
 enum { LM_BREAK_NOTHING, LM_BREAK_LEAK, LM_BREAK_OBJECT };
 
 /* A failed one is a line of the log, and counted. */
@@ -33,7 +34,8 @@ void lm_expect(bool condition, const char *text, const char *file, int line);
 /* What was wrong, 0 at best. */
 unsigned lm_selftest(int broken);
 
-/* A random program of that seed on regions over the source, with these options. `broken`: see above. */
+/* A random program of that seed on regions over the source, with these options. `broken`: see
+ * above. */
 void lm_model_run(loam_source *source, const loam_region_options *options, u32 seed, bool broken);
 
 /* Processes, softirqs and hard interrupts in each other's way, on all processors. */

@@ -2,14 +2,15 @@
  *
  *   cache of a processor: busy │ count │ page[0] page[1] ... page[count-1] <── last in, first out
  *
- * Discipline: a cache is touched by its own processor only, with preemption off. All that can come in between are
- * interrupts of the same processor, which end before the interrupted goes on. `busy` tells them that
- * somebody is inside: then they take the way round, to the page allocator. Neither atomic instructions nor
- * disabled interrupts are needed. A processor that has gone is drained by another, after its last step; what
- * loam_kernel_pages_drain does runs on each processor, in a task.
+ * Discipline: a cache is touched by its own processor only, with preemption off. All that can come
+ * in between are interrupts of the same processor, which end before the interrupted goes on. `busy`
+ * tells them that somebody is inside: then they take the way round, to the page allocator. Neither
+ * atomic instructions nor disabled interrupts are needed. A processor that has gone is drained by
+ * another, after its last step; what loam_kernel_pages_drain does runs on each processor, in a
+ * task.
  *
- * Invariant: pages taken - returned == out + cached; the sums go over all possible processors, for a page may be
- * taken by one and returned by another.
+ * Invariant: pages taken - returned == out + cached; the sums go over all possible processors, for
+ * a page may be taken by one and returned by another.
  */
 #include "module.h"
 
@@ -45,8 +46,8 @@ static int hotplug_state;
 
 /* ---- The cache ---- */
 
-/* Between these two interrupts take the way round. An interrupt between the look and the mark has left again before
- * the mark is made. Preemption is off. */
+/* Between these two interrupts take the way round. An interrupt between the look and the mark has
+ * left again before the mark is made. Preemption is off. */
 static bool enter(struct cache *cache) {
     if (READ_ONCE(cache->busy)) {
         this_cpu_inc(caches->passed);
@@ -87,8 +88,8 @@ static bool push(void *page) {
     return pushed;
 }
 
-/* A page of another node would make the next one here slow, one of the emergency reserve would be kept from those
- * who have a right to it. */
+/* A page of another node would make the next one here slow, one of the emergency reserve would be
+ * kept from those who have a right to it. */
 static bool may_cache(const void *p) {
     const struct page *page = virt_to_page(p);
     return page_to_nid(page) == numa_mem_id() && !page_is_pfmemalloc(page);
@@ -114,7 +115,8 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
     if (bytes < align)
         bytes = align; /* a run is aligned to its size, rounded up to a power of two */
     if (bytes > RUN_MOST) return NULL;
-    /* Runs are often not to be had: regions try a smaller one then, and nobody needs to read of it. */
+    /* Runs are often not to be had: regions try a smaller one then, and nobody needs to read of
+     * it. */
     p = alloc_pages_exact(bytes, pages->gfp | __GFP_NOWARN);
     if (p == NULL) return NULL;
     *got = PAGE_ALIGN(bytes);
@@ -137,7 +139,8 @@ int loam_kernel_pages_init(loam_kernel_pages *pages, gfp_t gfp) {
                    .name = "kernel pages",
                    .flags = LOAM_SOURCE_THREADS | (gfp & __GFP_ZERO ? LOAM_SOURCE_ZEROED : 0)},
         .gfp = gfp,
-        /* Cached pages are anybody's: of the normal zone, of no node by right, charged to no group. */
+        /* Cached pages are anybody's: of the normal zone, of no node by right, charged to no
+         * group. */
         .cached = !(gfp & (GFP_ZONEMASK | __GFP_ACCOUNT | __GFP_THISNODE)),
     };
     return 0;

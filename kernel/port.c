@@ -1,7 +1,7 @@
 /* port.c: what the freestanding core asks of its surroundings (loam/port.h), by the kernel.
  *
- * Mistakes that a checked allocator finds are a line of the log, and the mistaken call does nothing; with the
- * module's parameter fatal=1 they are a BUG, as is a broken assertion.
+ * Mistakes that a checked allocator finds are a line of the log, and the mistaken call does
+ * nothing; with the module's parameter fatal=1 they are a BUG, as is a broken assertion.
  */
 #include "module.h"
 

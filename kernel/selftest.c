@@ -1,4 +1,5 @@
-/* selftest.c: the region's properties over the kernel's pages, tested as the module loads (selftest=1).
+/* selftest.c: the region's properties over the kernel's pages, tested as the module loads
+ * (selftest=1).
  *
  * One line for each test, one for each expectation that fails, and a verdict:
  *   loam_region: selftest: passed, N expectations        loam_region: selftest: FAILED, ...
@@ -135,7 +136,8 @@ static void frees_work_like_a_stack(void) {
     LM_EXPECT(loam_region_realloc(&region, second, 96, 16) == second);
     LM_EXPECT(loam_region_extend(&region, second, 16, 64));
     LM_EXPECT(!loam_region_extend(&region, first, 32, 64));
-    /* Fill the page, begin another, empty that: the one before is current again, where it was left. */
+    /* Fill the page, begin another, empty that: the one before is current again, where it was
+     * left. */
     bool new_page = false;
     u8 *last = NULL, *p = NULL;
     while (!new_page) {

@@ -7,10 +7,10 @@
  *
  * A library that is loaded with RTLD_DEEPBIND finds names in itself and in what it depends on, libc
  * among them, before it looks where all others look. So it calls libc's malloc and free, while the
- * rest of the program calls loam's, and the first object that passes from one side to the other ends
- * the program. PHP loads its extensions so. dlopen here clears the flag. The library then finds
- * names as every other library does: a program that relies on a second definition of some function,
- * in a library loaded so, finds the first.
+ * rest of the program calls loam's, and the first object that passes from one side to the other
+ * ends the program. PHP loads its extensions so. dlopen here clears the flag. The library then
+ * finds names as every other library does: a program that relies on a second definition of some
+ * function, in a library loaded so, finds the first.
  *
  * A library that is loaded later and asks for the next free behind itself (RTLD_NEXT), or for the
  * free of libc's own handle, finds libc's as well. dlsym here answers such questions about the
@@ -18,9 +18,10 @@
  *
  * LOAM_ALLOW_DEEPBIND=1 leaves the flag and the answers as libc has them.
  *
- * libc's functions look at their return address: the caller's RUNPATH, its $ORIGIN, its place in the
- * order of libraries and its namespace decide what is found. So these functions are no callers of
- * libc's. They put the arguments back and jump, which C cannot promise, and so they are in assembly.
+ * libc's functions look at their return address: the caller's RUNPATH, its $ORIGIN, its place in
+ * the order of libraries and its namespace decide what is found. So these functions are no callers
+ * of libc's. They put the arguments back and jump, which C cannot promise, and so they are in
+ * assembly.
  *
  * dlmopen has another namespace as a rule, with a libc of its own, and there loam is not malloc. In
  * the program's own namespace it is treated as dlopen.

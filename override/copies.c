@@ -1,21 +1,25 @@
-/* copies.c: memcpy and its family, with a look at the bounds of loam's objects first: libloam_copies.so.
+/* copies.c: memcpy and its family, with a look at the bounds of loam's objects first:
+ * libloam_copies.so.
  *
  *   program ── memcpy(to, from, n) ──> here ── loam_check_copy ──> report, abort: nothing is written yet
  *                                        └──── the C library's memcpy
  *
- * In the secure build it is part of libloam-secure.so, and calls lm_copy_fits, which is inline. There memcpy, memmove
- * and memset of fewer than LEAST bytes are not looked at: most calls are that short, and a look costs more than such a
- * copy. What a short copy damages is found when the object is freed.
+ * In the secure build it is part of libloam-secure.so, and calls lm_copy_fits, which is inline.
+ * There memcpy, memmove and memset of fewer than LEAST bytes are not looked at: most calls are that
+ * short, and a look costs more than such a copy. What a short copy damages is found when the object
+ * is freed.
  *
  * For other builds it is a library of its own, to be preloaded after libloam.so:
- * LD_PRELOAD=libloam.so:libloam_copies.so. Choose it to find overflows and overreads by library calls where they
- * happen, in a release build; not loaded, it costs nothing. All it knows of loam is loam_check_copy, which it looks for
- * when it is initialised. Until then, and in a process without libloam.so, it copies unchecked.
+ * LD_PRELOAD=libloam.so:libloam_copies.so. Choose it to find overflows and overreads by library
+ * calls where they happen, in a release build; not loaded, it costs nothing. All it knows of loam
+ * is loam_check_copy, which it looks for when it is initialised. Until then, and in a process
+ * without libloam.so, it copies unchecked.
  *
- * Before its constructor has run, it copies by plain loops, because other libraries' start-up code may call it. loam's
- * own calls, from within libloam.so, are not checked: it writes what lies around objects.
- * It cannot see copies that the compiler has made inline, nor those between functions of libc itself, nor what leaves
- * one object for another inside of a block (docs/guide/copies.md).
+ * Before its constructor has run, it copies by plain loops, because other libraries' start-up code
+ * may call it. loam's own calls, from within libloam.so, are not checked: it writes what lies
+ * around objects. It cannot see copies that the compiler has made inline, nor those between
+ * functions of libc itself, nor what leaves one object for another inside of a block
+ * (docs/guide/copies.md).
  * Invariant: a copy that is reported has written nothing.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, mempcpy and the like */
@@ -101,7 +105,8 @@ size_t lm_copies_room(const void *p, bool far, uintptr_t caller) {
 }
 #endif
 
-/* Defines a function and its fortified form, which knows `room`, the size of *to, and how many bytes are `needed`. */
+/* Defines a function and its fortified form, which knows `room`, the size of *to, and how many
+ * bytes are `needed`. */
 #define WITH_CHK(type, name, parameters, parameters_chk, arguments, needed) \
     LM_INLINE type name##_at parameters; \
     LM_EXPORT type name parameters; \

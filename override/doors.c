@@ -1,20 +1,23 @@
 /* doors.c: calls whose result depends on how many threads a process has, or that shut it in.
  *
- * loam's worker is a thread that the program does not know. unshare and setns refuse some namespaces to
- * processes of several threads. setuid and its family leave threads that libc does not know with their
- * old rights. A seccomp filter may kill a thread that starts another one. So each of these calls ends the worker first,
- * waits for it, and lets no other start before it has returned. Once prctl sets a filter, or the promise
- * that precedes one, there is no worker any more: memory is purged by the threads that free it.
- * syscall.c has the door of the same calls made by number.
+ * loam's worker is a thread that the program does not know. unshare and setns refuse some
+ * namespaces to processes of several threads. setuid and its family leave threads that libc does
+ * not know with their old rights. A seccomp filter may kill a thread that starts another one. So
+ * each of these calls ends the worker first, waits for it, and lets no other start before it has
+ * returned. Once prctl sets a filter, or the promise that precedes one, there is no worker any
+ * more: memory is purged by the threads that free it. syscall.c has the door of the same calls made
+ * by number.
  *
- * POSIX lets signal handlers call setuid and setgid, whatever they have interrupted: a door takes no lock that malloc
- * takes (span/worker.c), allocates nothing, and asks the dynamic linker for nothing. The next definitions of the
- * calls are looked up once, when this library is initialised. prctl, unshare and setns are system calls and no more.
- * The setuid family is libc's, which makes the call in each of its threads.
+ * POSIX lets signal handlers call setuid and setgid, whatever they have interrupted: a door takes
+ * no lock that malloc takes (span/worker.c), allocates nothing, and asks the dynamic linker for
+ * nothing. The next definitions of the calls are looked up once, when this library is initialised.
+ * prctl, unshare and setns are system calls and no more. The setuid family is libc's, which makes
+ * the call in each of its threads.
  *
- * Only in libloam.so: in a static program there is no next definition. It cannot see system calls that a program makes
- * by instruction: for those see span/worker.c. A call of the setuid family before this library is initialised, from the
- * initialiser of another one, does ask the dynamic linker, as there is no other way to libc's function.
+ * Only in libloam.so: in a static program there is no next definition. It cannot see system calls
+ * that a program makes by instruction: for those see span/worker.c. A call of the setuid family
+ * before this library is initialised, from the initialiser of another one, does ask the dynamic
+ * linker, as there is no other way to libc's function.
  */
 #define _GNU_SOURCE 1 /* setns and the like */
 #include "doors.h"

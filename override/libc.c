@@ -1,8 +1,8 @@
 /* libc.c: the C library's allocator, replaced: every name, with glibc's documented meaning.
  *
  * In libloam.so for LD_PRELOAD, and in loam-override.o for static linking. What calls malloc inside
- * libc comes here too, because libc calls it through the same symbols. It cannot serve namespaces made
- * by dlmopen: those have a libc of their own.
+ * libc comes here too, because libc calls it through the same symbols. It cannot serve namespaces
+ * made by dlmopen: those have a libc of their own.
  */
 #include "loam/libc.h"
 #include "api/api.h"

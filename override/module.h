@@ -26,8 +26,8 @@ typedef struct lm_tables {
 /* Finds the module of an address. Returns false iff there is none. */
 bool lm_module_of(uintptr_t address, lm_module_t *module);
 
-/* Finds the library of that name (its DT_SONAME) in the program's namespace. Returns false iff there
- * is none. Calls nothing. For libraries that are loaded with the program and stay. */
+/* Finds the library of that name (its DT_SONAME) in the program's namespace. Returns false iff
+ * there is none. Calls nothing. For libraries that are loaded with the program and stay. */
 bool lm_module_named(const char *name, lm_module_t *module);
 
 /* The module that dl_iterate_phdr describes. */

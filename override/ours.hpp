@@ -7,7 +7,8 @@
 
 #include "new.hpp"
 
-/* Compares two functions at run time. A compiler that sees two names may take them for two functions. */
+/* Compares two functions at run time. A compiler that sees two names may take them for two
+ * functions. */
 template <class Function> LM_INLINE bool lm_same_function(Function one, Function other) {
     __asm__("" : "+r"(one));
     return one == other;

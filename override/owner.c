@@ -11,11 +11,11 @@
  * which looks at the caller: if the caller's library has an operator delete (or a free) of its own,
  * that one gets the pointer.
  *
- * loam asks only where it would have reported a mistake, so other pointers lose no time. Not
- * handed over, but reported as ever: pointers from code without call
- * frame information, from a library that also imports libc's free (it may have meant that one), from
- * libc itself, and before glibc 2.35. realloc and malloc_usable_size of such a pointer cannot be
- * handed over, as C++ has no such operators.
+ * loam asks only where it would have reported a mistake, so other pointers lose no time. Not handed
+ * over, but reported as ever: pointers from code without call frame information, from a library
+ * that also imports libc's free (it may have meant that one), from libc itself, and before glibc
+ * 2.35. realloc and malloc_usable_size of such a pointer cannot be handed over, as C++ has no such
+ * operators.
  */
 #define _GNU_SOURCE 1 /* struct dl_phdr_info */
 #include "module.h"

@@ -1,9 +1,10 @@
 /* unlock.c: munlock and munlockall, which make memory purgeable again.
  *
- * The system does not take locked memory back, so that loam sets aside what it has freed of it and tries
- * again at growing intervals (span/give_back.c). These two definitions make the system call and then have
- * loam try at once. They are only in libloam.so; a program that is linked with libloam.a, or that makes the
- * system call itself, is served at the next interval. They cannot fail where libc's own do not.
+ * The system does not take locked memory back, so that loam sets aside what it has freed of it and
+ * tries again at growing intervals (span/give_back.c). These two definitions make the system call
+ * and then have loam try at once. They are only in libloam.so; a program that is linked with
+ * libloam.a, or that makes the system call itself, is served at the next interval. They cannot fail
+ * where libc's own do not.
  */
 #include "api/api.h"
 

@@ -1,5 +1,5 @@
-/* assertions.h: googletest's comparisons of the types that most tests compare, compiled once a build
- * (assertions.cc) and not in every test: an eighth of a test's time to compile. Part of the
+/* assertions.h: googletest's comparisons of the types that most tests compare, compiled once a
+ * build (assertions.cc) and not in every test: an eighth of a test's time to compile. Part of the
  * precompiled headers alone. */
 #ifndef LOAM_TESTS_ASSERTIONS_H
 #define LOAM_TESTS_ASSERTIONS_H

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstring>
 
-/* Returns where the first byte lies that is not `value`; `bytes` if there is none. If all are alike,
- * the memory equals itself one byte further on. */
+/* Returns where the first byte lies that is not `value`; `bytes` if there is none. If all are
+ * alike, the memory equals itself one byte further on. */
 inline size_t first_other(const void *memory, size_t bytes, unsigned char value) {
     auto *p = static_cast<const unsigned char *>(memory);
     if (bytes != 0 && *p == value && memcmp(p, p + 1, bytes - 1) == 0) return bytes;

@@ -1,7 +1,7 @@
 /* effort.h: how much a test tries where a step costs more than in a release build.
  *
- * A test that tries many of a kind (seeds, steps, refusals) takes its number from here, so that builds that run
- * slower try fewer, and all builds differ in one place:
+ * A test that tries many of a kind (seeds, steps, refusals) takes its number from here, so that
+ * builds that run slower try fewer, and all builds differ in one place:
  *
  *     effort::fewer(60000)   60000 in release, a third in debug and secure, an eighth under a
  *                            sanitizer, in an emulator and by clang, which run the C of release

@@ -89,8 +89,9 @@ class Intersec_new {
     mean mean_ = {0, 1};
 };
 
-// loam's rule (src/family/stack_block.c), without the memory: nobody counts a request that finds room, and one that
-// does not stands for as many of its size as would have filled the block. Blocks follow the mean, as they do there.
+// loam's rule (src/family/stack_block.c), without the memory: nobody counts a request that finds
+// room, and one that does not stands for as many of its size as would have filled the block. Blocks
+// follow the mean, as they do there.
 class Samples {
   public:
     __attribute__((noinline)) void update(std::size_t request) {

@@ -1,9 +1,9 @@
 // blocks_loam.cpp: loam's rows in the table `blocks`: loam/blocks.h over its pages.
 //
-// `loam` is an instance of one thread, `loam-threads` one with a cache for each thread, both with the default
-// classes; `loam-fitted` has classes of exactly the sizes that are asked for, so that the last line of a block is the
-// first of the next; `loam-fixed` is a heap pool: its memory is there before the first run, and the owner of a block is
-// looked up out of line.
+// `loam` is an instance of one thread, `loam-threads` one with a cache for each thread, both with
+// the default classes; `loam-fitted` has classes of exactly the sizes that are asked for, so that
+// the last line of a block is the first of the next; `loam-fixed` is a heap pool: its memory is
+// there before the first run, and the owner of a block is looked up out of line.
 #include "blocks_work.hpp"
 
 #include <loam/blocks.h>

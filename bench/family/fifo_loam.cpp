@@ -1,5 +1,6 @@
-// fifo_loam.cpp: loam's rows in the table `fifo`: loam/fifo.h over its pages, zeroed as the pools it stands
-// beside, `loam-raw` not zeroed, `loam-one-spare` with a single spare page, as the original has.
+// fifo_loam.cpp: loam's rows in the table `fifo`: loam/fifo.h over its pages, zeroed as the pools
+// it stands beside, `loam-raw` not zeroed, `loam-one-spare` with a single spare page, as the
+// original has.
 #include "fifo_work.hpp"
 
 #include <loam/fifo.h>

@@ -39,8 +39,9 @@ struct Slot {
     std::size_t size;
 };
 
-// The first and the last byte carry the slot's number, so that a block given twice is noticed. Always inline, here and
-// in take: whether the compiler calls them must not depend on the size of a row's own inline functions.
+// The first and the last byte carry the slot's number, so that a block given twice is noticed.
+// Always inline, here and in take: whether the compiler calls them must not depend on the size of a
+// row's own inline functions.
 template <class Row>
 [[gnu::always_inline]] inline void put(Row &row, Slot &slot, std::size_t size, unsigned char mark) {
     unsigned char *block = static_cast<unsigned char *>(family_need(row.alloc(size)));

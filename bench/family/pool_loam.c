@@ -1,5 +1,5 @@
-// pool_loam.c: table 003's rows of loam's pool: told how many objects there will be, as Kenwright's is; one
-// that grows; and with checks on.
+// pool_loam.c: table 003's rows of loam's pool: told how many objects there will be, as Kenwright's
+// is; one that grows; and with checks on.
 
 #include "pool.h"
 

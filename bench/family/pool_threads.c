@@ -4,9 +4,10 @@
 //   window-T    each keeps 200 objects and frees the oldest for each new one
 //   passed      one thread allocates, another frees what it is passed
 //
-// --n is how many objects a thread allocates. Rows: the pool of many threads, with magazines; one of a single
-// thread under a mutex, which is what the paper's reader would do; and its rules so. Processor time counts what
-// spins, and not who sleeps on a mutex: `wall_ns`, for each object of all threads together, does.
+// --n is how many objects a thread allocates. Rows: the pool of many threads, with magazines; one
+// of a single thread under a mutex, which is what the paper's reader would do; and its rules so.
+// Processor time counts what spins, and not who sleeps on a mutex: `wall_ns`, for each object of
+// all threads together, does.
 
 #include "family.h"
 #include "kenwright_rules.h"
@@ -33,7 +34,8 @@ const FamilyTable family_table = {"003", "Fixed pools of several threads", colum
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-// ---- work: one set of loops for each row ----------------------------------------------------------
+// ---- work: one set of loops for each row
+// ----------------------------------------------------------
 
 typedef struct {
     uint64_t n;
@@ -146,7 +148,8 @@ static void run(const FamilyRequest *asked, void *(*body)(void *), void *(*other
         {"passed", row##_passed},   FAMILY_END, \
     };
 
-// ---- rows -----------------------------------------------------------------------------------------
+// ---- rows
+// -----------------------------------------------------------------------------------------
 
 static KwPool rules;
 static void rules_begin(void) {

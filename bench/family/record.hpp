@@ -4,8 +4,8 @@
 // An entry for every 300 simple operations and for every long one (memory came from or went to the
 // system), with the memory in use and the memory held at that moment. Use it in columns of their
 // own, never in a column that is timed. The entries go as CSV to the file that the environment
-// variable FAMILY_RECORD names, in the format of loam's own meter (loam/meter.h; no times, which are
-// 0), so that meter_figures.py draws them as well; without it only the totals are kept, and
+// variable FAMILY_RECORD names, in the format of loam's own meter (loam/meter.h; no times, which
+// are 0), so that meter_figures.py draws them as well; without it only the totals are kept, and
 // printed with the phase:
 //
 //     {"phase":"memory",...,"entries":N,"held_most":B,"held_in_all":B,"held_in_all_at_2500":B}

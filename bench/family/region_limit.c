@@ -1,6 +1,6 @@
-// region_limit.c: table 000's row of no allocator: an addition in memory that was mapped before, with
-// nothing asked and nothing checked. What is left is the system that clears pages and the loop that
-// writes: the bulk columns cannot be done faster by anybody who takes fresh memory.
+// region_limit.c: table 000's row of no allocator: an addition in memory that was mapped before,
+// with nothing asked and nothing checked. What is left is the system that clears pages and the loop
+// that writes: the bulk columns cannot be done faster by anybody who takes fresh memory.
 
 #include "region.h"
 

@@ -1,5 +1,6 @@
-// region_loam.c: table 000's rows of loam's region: as it is used by default, and in TfwPool's own mode
-// (pages of 4096 bytes, no doubling). Objects hold a long: the other rows align them to 8, and so does this.
+// region_loam.c: table 000's rows of loam's region: as it is used by default, and in TfwPool's own
+// mode (pages of 4096 bytes, no doubling). Objects hold a long: the other rows align them to 8, and
+// so does this.
 
 #include "region.h"
 

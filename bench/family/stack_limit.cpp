@@ -1,6 +1,7 @@
-// stack_limit.cpp: table 002's row of no allocator: an addition in memory that is there already, with
-// nothing asked and nothing checked, and a frame that is one pointer of its caller's. What is left is the
-// loop, its random numbers and its writes: nobody can be faster than this by more than noise.
+// stack_limit.cpp: table 002's row of no allocator: an addition in memory that is there already,
+// with nothing asked and nothing checked, and a frame that is one pointer of its caller's. What is
+// left is the loop, its random numbers and its writes: nobody can be faster than this by more than
+// noise.
 #include "stack_work.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
-// stack_loam.cpp: loam's rows in the table `stack`: loam/stack.h over its pages, and over one reserved range of
-// addresses, where a block grows in place and nothing is searched.
+// stack_loam.cpp: loam's rows in the table `stack`: loam/stack.h over its pages, and over one
+// reserved range of addresses, where a block grows in place and nothing is searched.
 //
 // `loam-thread` is the calling thread's own stack, as LOAM_SCOPE uses it.
 #include "stack_work.hpp"

@@ -1,4 +1,5 @@
-/* calls.c: what the guard counts: small fixed programs, each the calls of one path through the heap.
+/* calls.c: what the guard counts: small fixed programs, each the calls of one path through the
+ * heap.
  *
  *     guard_calls --list      one line a workload: its name, a tab, what it walks through
  *     guard_calls NAME        runs it; nothing on standard output
@@ -243,8 +244,8 @@ static void thread_churn(void) {
     }
 }
 
-/* Threads that live side by side and take turns: each frees what its neighbour left, leaves its own.
- * They also end in turn: an ending thread's work beside another's would come in any order. */
+/* Threads that live side by side and take turns: each frees what its neighbour left, leaves its
+ * own. They also end in turn: an ending thread's work beside another's would come in any order. */
 enum { SEATS = 4, TURNS = 12, HANDED = 120 };
 
 static sem_t turn[SEATS], leave[SEATS], played;

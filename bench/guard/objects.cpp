@@ -1,10 +1,10 @@
-// objects.cpp: what the guard counts of C++: operators new and delete, and what libstdc++ makes of them.
-//
+// objects.cpp: what the guard counts of C++: operators new and delete, and what libstdc++ makes of
+// them.
 //     guard_objects --list    one line a workload: its name, a tab, what it walks through
 //     guard_objects NAME      runs it; nothing on standard output
 //
-// calls.c says what holds for workloads of the guard; this one adds that libstdc++ decides which sizes
-// its containers ask for, so its figures may move with another libstdc++.
+// calls.c says what holds for workloads of the guard; this one adds that libstdc++ decides which
+// sizes its containers ask for, so its figures may move with another libstdc++.
 #include <cstdio>
 #include <cstring>
 #include <map>

@@ -15,9 +15,8 @@
 //     ended STATUS USER_US SYS_US WALL_US MINOR MAJOR PEAK_KIB OPENED
 //
 // STATUS is wait4's; times and faults are those of the program and of the children it waited for,
-// PEAK_KIB that of the largest. OPENED is 1 if somebody opened the file LIBRARY meanwhile (inotify):
-// the one trace of a preload that a program of a few milliseconds cannot outrun.
-//
+// PEAK_KIB that of the largest. OPENED is 1 if somebody opened the file LIBRARY meanwhile
+// (inotify): the one trace of a preload that a program of a few milliseconds cannot outrun.
 // It times nothing out: who started it kills the group. If that one dies, so does the program.
 #include <errno.h>
 #include <fcntl.h>

@@ -11,14 +11,13 @@
 //     image PID PRELOADED SECURE DYNAMIC MAPPED NANOSECONDS PATH  one that has ended
 //     ended STATUS                                                wait4's, of the program
 //
-// An image is what a process runs from one exec to the next, or to its end. A process that is forked
-// and executes nothing counts with its parent's image. PRELOADED is 1 if LD_PRELOAD in the image's
-// first environment names LIBRARY. SECURE is 1 if the dynamic linker ignores LD_PRELOAD (AT_SECURE:
-// set-user-ID and the like). DYNAMIC is 1 if the image is a 64-bit program that asks for a dynamic
-// linker, 2 if it is a 32-bit one, 0 if it asks for none. MAPPED is 1 if LIBRARY was in the memory
-// map when a thread of the image ended, 0 if not, 2 if nobody could look, because the image ended by
-// an exec or by SIGKILL. NANOSECONDS is the processor time of its threads.
-//
+// An image is what a process runs from one exec to the next, or to its end. A process that is
+// forked and executes nothing counts with its parent's image. PRELOADED is 1 if LD_PRELOAD in the
+// image's first environment names LIBRARY. SECURE is 1 if the dynamic linker ignores LD_PRELOAD
+// (AT_SECURE: set-user-ID and the like). DYNAMIC is 1 if the image is a 64-bit program that asks
+// for a dynamic linker, 2 if it is a 32-bit one, 0 if it asks for none. MAPPED is 1 if LIBRARY was
+// in the memory map when a thread of the image ended, 0 if not, 2 if nobody could look, because the
+// image ended by an exec or by SIGKILL. NANOSECONDS is the processor time of its threads.
 // It does not see programs that a daemon starts on request: those are not the program's children.
 #include <elf.h>
 #include <errno.h>

@@ -4,12 +4,12 @@
  *   driver count LAYOUT.so              calls in windows for count.py, to be run under callgrind
  *   driver time ROUNDS CPU LAYOUT.so... paired rounds; a table of medians, then ratios
  *
- * time: each measurement is a fresh process pinned to one processor, so that every layout starts from
- * the same state. In each round all layouts run one after the other, the first one rotating, so that
- * what disturbs the machine hits all alike; ratios are taken within a round, then the median of them.
- * Within a process the workload runs three times and the shortest counts. CPU time of the process,
- * system time included; filling happens before the clock starts. The same random numbers everywhere.
- * It cannot see threads, and says nothing about memory.
+ * time: each measurement is a fresh process pinned to one processor, so that every layout starts
+ * from the same state. In each round all layouts run one after the other, the first one rotating,
+ * so that what disturbs the machine hits all alike; ratios are taken within a round, then the
+ * median of them. Within a process the workload runs three times and the shortest counts. CPU time
+ * of the process, system time included; filling happens before the clock starts. The same random
+ * numbers everywhere. It cannot see threads, and says nothing about memory.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -236,7 +236,8 @@ static int time_all(const layout_t *layouts, int count, int rounds, int cpu) {
     return 0;
 }
 
-/* ---- Correctness: every block is filled with a pattern of its own and looked at when freed ---- */
+/* ---- Correctness: every block is filled with a pattern of its own and looked at when freed
+ * ---- */
 
 static int check(const layout_t *with) {
     enum { OBJECTS = 3000, STEPS = 400000 };

@@ -5,7 +5,8 @@
  *
  * No load but the slot itself. NULL needs a test of its own, and a pointer into nothing of ours
  * faults; with SKETCH_FOREIGN=1 (layout A2) a byte table by p >> 28 answers both.
- * A slot describes one slice, so that objects in later slices of a longer page go to the second tier.
+ * A slot describes one slice, so that objects in later slices of a longer page go to the second
+ * tier.
  */
 #include "sketch.h"
 

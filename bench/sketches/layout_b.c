@@ -4,12 +4,12 @@
  *   slices   [ p0 ............ | p2 | ... ]   64 KiB each, from base upward
  *   slot     slots + ((p - base) >> 16) * 128, if that index is below the number of slices
  *
- * NULL and foreign pointers fail the bound, so that they need no test of their own. A slot describes one
- * slice: objects in later slices of a longer page go to the second tier.
+ * NULL and foreign pointers fail the bound, so that they need no test of their own. A slot
+ * describes one slice: objects in later slices of a longer page go to the second tier.
  *
- * SKETCH_FULL=1 (layout B-full): the array covers all 47 bits of address, 256 GiB of zero pages, so that
- * neither subtraction nor bound is needed. The lower bound of what arithmetic can do, and of no use where
- * address space is limited (ulimit -v, strict overcommit) or has more than 47 bits.
+ * SKETCH_FULL=1 (layout B-full): the array covers all 47 bits of address, 256 GiB of zero pages, so
+ * that neither subtraction nor bound is needed. The lower bound of what arithmetic can do, and of
+ * no use where address space is limited (ulimit -v, strict overcommit) or has more than 47 bits.
  */
 #include "sketch.h"
 

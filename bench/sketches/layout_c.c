@@ -5,8 +5,8 @@
  *   slices   [ p0 .... | unused | p3 | ... ]   64 KiB each, from base upward
  *   page     map[(p - base) >> 16], if that index is below the number of slices
  *
- * Every slice of a longer page names the same descriptor: no second tier. One load more than an array of
- * slots, from a table so dense (a cache line for 512 KiB) that it stays in cache.
+ * Every slice of a longer page names the same descriptor: no second tier. One load more than an
+ * array of slots, from a table so dense (a cache line for 512 KiB) that it stays in cache.
  *
  * SKETCH_LOW=1 (layout C-low): the arena starts at a low address and the map at address 0, so that
  * the subtraction goes. The map's part below base must be filled with nobody: 128 KiB of memory for

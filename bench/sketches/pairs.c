@@ -1,10 +1,12 @@
-/* pairs.c: what a malloc, one byte written and a free take, in ns, by the allocator that was preloaded.
+/* pairs.c: what a malloc, one byte written and a free take, in ns, by the allocator that was
+ * preloaded.
  *
  *   pairs LEAST MOST     bytes; sizes are drawn from there and come in the same order each time
  *
- * Prints three figures, each the best of 25: one pair after the other; 1000 mallocs and then their frees; and one of
- * 1000 objects, as chance will have it, freed and another made in its place. Single sizes (LEAST = MOST) show what the
- * instructions cost, mixed ones what branches on sizes cost. One thread, warm caches: programs differ.
+ * Prints three figures, each the best of 25: one pair after the other; 1000 mallocs and then their
+ * frees; and one of 1000 objects, as chance will have it, freed and another made in its place.
+ * Single sizes (LEAST = MOST) show what the instructions cost, mixed ones what branches on sizes
+ * cost. One thread, warm caches: programs differ.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdint.h>

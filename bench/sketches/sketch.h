@@ -1,7 +1,7 @@
 /* sketch.h: what the layout sketches share: size classes, descriptor, heap, list handling.
  *
- * A sketch answers one question: how does free() find the page of a pointer, and what does that cost?
- * Everything else is the same in all of them and is written here and in sketch_heap.h:
+ * A sketch answers one question: how does free() find the page of a pointer, and what does that
+ * cost? Everything else is the same in all of them and is written here and in sketch_heap.h:
  *
  *   malloc   heap->head[class] -- pop. Refill: the page's whole local list, then 4 KiB more of the page,
  *            then another page with free blocks, then a new page.
@@ -122,8 +122,8 @@ HIDDEN void sketch_slow(void *p, page_t *page);  /* p's owner word is not ours *
 HIDDEN void sketch_event(void *p, page_t *page); /* live reached 0 */
 HIDDEN void sketch_foreign(void *p);             /* NULL or not ours */
 
-/* The part of free() that all layouts have in common. p goes first in every call, so that it stays in
- * its register. */
+/* The part of free() that all layouts have in common. p goes first in every call, so that it stays
+ * in its register. */
 INLINE void free_into(page_t *page, void *p) {
     if (UNLIKELY(page->owner != thread_token())) {
         sketch_slow(p, page);

@@ -1,7 +1,7 @@
 /* sketch_heap.h: malloc, refill and the slow paths of free; included once, at the end of a layout.
  *
- * Invariant: live + bias == carved - length(free); the blocks in head[c] belong to current[c] and count
- * as live. No checker runs: the driver verifies contents instead (driver check).
+ * Invariant: live + bias == carved - length(free); the blocks in head[c] belong to current[c] and
+ * count as live. No checker runs: the driver verifies contents instead (driver check).
  */
 #include "sketch.h"
 
@@ -9,8 +9,8 @@ static heap_t heap_empty; /* all heads NULL: malloc needs no test for a thread w
 static heap_t heap_main;
 static __thread heap_t *heap_self INITIAL_EXEC = &heap_empty;
 
-/* The head of a class's list: in the heap, or in thread-local memory itself (SKETCH_TLS=1), which saves
- * the load of heap_self and costs a kilobyte of static TLS. */
+/* The head of a class's list: in the heap, or in thread-local memory itself (SKETCH_TLS=1), which
+ * saves the load of heap_self and costs a kilobyte of static TLS. */
 #if SKETCH_TLS
 static __thread block_t *heads[CLASSES] INITIAL_EXEC;
 #define HEAD(heap, size_class) (*((void)(heap), &heads[size_class]))
@@ -158,10 +158,10 @@ EXPORT void *sketch_malloc(size_t bytes) {
     heap_t *heap;
     size_t size_class;
     block_t *block;
-    /* The pop is written twice, and heap_self read in both halves. With one read before the test, gcc lets
-     * the halves share an end, and the jump back to it makes batches of 3000 B a third slower for the
-     * same number of instructions. The empty asm says that block is what we return, which gcc otherwise
-     * learns too late and copies it. */
+    /* The pop is written twice, and heap_self read in both halves. With one read before the test,
+     * gcc lets the halves share an end, and the jump back to it makes batches of 3000 B a third
+     * slower for the same number of instructions. The empty asm says that block is what we return,
+     * which gcc otherwise learns too late and copies it. */
     if (LIKELY(bytes <= SMALL_MOST)) {
         size_class = class_small(bytes);
         heap = heap_self;

@@ -9,9 +9,9 @@
 //   drop     all but a fiftieth of everything goes
 //   idle     nothing for --idle ms, twice, with a few calls between: some give memory back by a
 //            clock, some only when they are called
-// The runner samples the resident memory from outside; with --phases yes, each phase's end is a line
-// on stderr with the time and the memory. Time is not the point here: the CPU time is short, and the
-// wall time is mostly sleep. Cannot show many threads.
+// The runner samples the resident memory from outside; with --phases yes, each phase's end is a
+// line on stderr with the time and the memory. Time is not the point here: the CPU time is short,
+// and the wall time is mostly sleep. Cannot show many threads.
 #include "workload.h"
 
 #include <fcntl.h>

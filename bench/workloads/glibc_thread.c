@@ -1,9 +1,9 @@
 // glibc_thread.c: threads that replace blocks in small live sets of their own, sizes drawn before.
 //
-// Asks: how does an allocator scale when threads have nothing to do with each other? Sizes of 4 B to
-// 32 KiB, the small ones by far the most frequent (a size twice as large is a quarter as likely), as
-// in the threaded malloc benchmark of glibc's own test suite. The sizes and places are drawn ahead
-// of the loop, so that little is measured but the allocator.
+// Asks: how does an allocator scale when threads have nothing to do with each other? Sizes of 4 B
+// to 32 KiB, the small ones by far the most frequent (a size twice as large is a quarter as
+// likely), as in the threaded malloc benchmark of glibc's own test suite. The sizes and places are
+// drawn ahead of the loop, so that little is measured but the allocator.
 // Cannot show frees by other threads (shbench) or a large heap (alloc_test).
 #include "workload.h"
 

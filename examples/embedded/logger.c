@@ -1,8 +1,8 @@
 /* logger.c: the firmware of a sensor logger. It allocates all the time, and has no heap.
  *
- * Three sensors are measured at their own rates. Every 50 ticks the samples become a report: smallest, median
- * and largest value of each sensor, as text. Reports wait as messages until the radio has a link, which it
- * has half of the time; then one goes out each tick, and bad news first.
+ * Three sensors are measured at their own rates. Every 50 ticks the samples become a report:
+ * smallest, median and largest value of each sensor, as text. Reports wait as messages until the
+ * radio has a link, which it has half of the time; then one goes out each tick, and bad news first.
  *
  *   sensors ──> samples ──> report ──> message ──> radio
  *               a pool:     a region:  blocks:
@@ -10,9 +10,10 @@
  *               ended one   ended all  ended one by one,
  *               by one      at once    in any order
  *
- * All three stand on static arrays: what they can hold is decided here, by the linker's map, and when one is
- * full the firmware loses the oldest of what it has, and counts. Time and values are made up, so that every
- * run does the same, on the board and at the desk; the last lines are compared with what must come out.
+ * All three stand on static arrays: what they can hold is decided here, by the linker's map, and
+ * when one is full the firmware loses the oldest of what it has, and counts. Time and values are
+ * made up, so that every run does the same, on the board and at the desk; the last lines are
+ * compared with what must come out.
  */
 #include "board.h"
 
@@ -30,7 +31,8 @@ enum {
     MESSAGES_EACH = 6,
 };
 
-/* ---- Memory. A checked build has guards around each object: the same numbers of objects need more ---- */
+/* ---- Memory. A checked build has guards around each object: the same numbers of objects need more
+ * ---- */
 
 #if LOAM_CHECKED
 #define PER_OBJECT 192

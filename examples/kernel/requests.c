@@ -1,7 +1,9 @@
-/* requests.c: a module whose requests each live in a region, served in a task and where nothing may sleep.
+/* requests.c: a module whose requests each live in a region, served in a task and where nothing may
+ * sleep.
  *
  * A request, with all that belongs to it, begins in one page and ends by one call. Here it is lines
- * "name: value" cut into a list; the module serves a few as it loads, and says whether all were right.
+ * "name: value" cut into a list; the module serves a few as it loads, and says whether all were
+ * right.
  */
 #include "loam/kernel_pages.h"
 #include "loam/region.h"

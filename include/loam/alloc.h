@@ -9,21 +9,21 @@
  *     char *text = copy(alloc, "from a region: loam_region_as_alloc(&request)");
  *     if (text != NULL) loam_alloc_free(alloc, text, strlen(text) + 1, 1);
  *
- * Choose it at the borders of libraries, and for containers that are made once and used with different allocators. It
- * costs an indirect call: where the allocator is known, its own functions are inline. It cannot reset, rewind or end
- * what it points to; whoever made that does so.
+ * Choose it at the borders of libraries, and for containers that are made once and used with
+ * different allocators. It costs an indirect call: where the allocator is known, its own functions
+ * are inline. It cannot reset, rewind or end what it points to; whoever made that does so.
  *
  *   loam_alloc   │ functions ──> alloc, realloc, free       a table for each kind of allocator, constant
  *   (two words)  │ self ───────> region, pool, blocks, ...
  *
- * A handle is passed by value, and is good as long as its allocator. Objects are freed by a handle to the same
- * allocator, or by that itself, as its header says, with the size and alignment that they were asked for with.
- * Handles may be used by as many threads at a time as their allocators. {NULL, NULL} is a handle, too: to nothing, from
- * which every allocation fails.
+ * A handle is passed by value, and is good as long as its allocator. Objects are freed by a handle
+ * to the same allocator, or by that itself, as its header says, with the size and alignment that
+ * they were asked for with. Handles may be used by as many threads at a time as their allocators.
+ * {NULL, NULL} is a handle, too: to nothing, from which every allocation fails.
  *
- * To add an allocator: a table of three functions in src/family/alloc.c (src/hosted/alloc_hosted.c if it needs a
- * system), and a line here. After Berger, Zorn and McKinley, "Composing high-performance memory allocators" (2001), who
- * pay for this at compile time.
+ * To add an allocator: a table of three functions in src/family/alloc.c (src/hosted/alloc_hosted.c
+ * if it needs a system), and a line here. After Berger, Zorn and McKinley, "Composing
+ * high-performance memory allocators" (2001), who pay for this at compile time.
  */
 #ifndef LOAM_ALLOC_H
 #define LOAM_ALLOC_H
@@ -47,9 +47,9 @@ struct loam_ring;
 struct loam_shared_pool;
 struct loam_stack;
 
-/* What an allocator of your own has to fill in. bytes may be 0, align is any number: the first two return NULL iff
- * there is no memory or either is impossible, and realloc has changed nothing then. p is NULL or of this allocator,
- * with the size and alignment it was asked for with. */
+/* What an allocator of your own has to fill in. bytes may be 0, align is any number: the first two
+ * return NULL iff there is no memory or either is impossible, and realloc has changed nothing then.
+ * p is NULL or of this allocator, with the size and alignment it was asked for with. */
 typedef struct loam_alloc_functions {
     void *(*alloc)(void *self, size_t bytes, size_t align, const char *file, unsigned line);
     void *(*realloc)(void *self, void *p, size_t old_bytes, size_t bytes, size_t align,
@@ -93,8 +93,9 @@ LOAM_INLINE loam_alloc loam_blocks_as_alloc(struct loam_blocks *blocks) LOAM_NOE
 LOAM_INLINE loam_alloc loam_fifo_as_alloc(struct loam_fifo *fifo) LOAM_NOEXCEPT {
     return loam_alloc_make(&loam_alloc_of_fifo, fifo);
 }
-/* Any size, any alignment. Objects belong to the frame that is the newest when they are allocated, and end with it;
- * they are freed, and change their size, in it alone. So do not hand the handle to who keeps what it allocates. */
+/* Any size, any alignment. Objects belong to the frame that is the newest when they are allocated,
+ * and end with it; they are freed, and change their size, in it alone. So do not hand the handle to
+ * who keeps what it allocates. */
 LOAM_INLINE loam_alloc loam_stack_as_alloc(struct loam_stack *stack) LOAM_NOEXCEPT {
     return loam_alloc_make(&loam_alloc_of_stack, stack);
 }
@@ -122,9 +123,9 @@ LOAM_INLINE loam_alloc loam_heap_as_alloc(struct loam_heap *heap) LOAM_NOEXCEPT 
 LOAM_API LOAM_COLD void loam_alloc_free_from_none(void *p, const char *file,
                                                   unsigned line) LOAM_NOEXCEPT;
 
-/* At least `bytes` bytes, with any contents, at a multiple of align, a power of two: 0 bytes are an object too, to be
- * freed. NULL iff there is no memory, the allocator cannot have objects of that size or alignment, align is
- * no power of two, or the handle is to nothing. */
+/* At least `bytes` bytes, with any contents, at a multiple of align, a power of two: 0 bytes are an
+ * object too, to be freed. NULL iff there is no memory, the allocator cannot have objects of that
+ * size or alignment, align is no power of two, or the handle is to nothing. */
 LOAM_INLINE LOAM_NODISCARD void *loam_alloc_alloc_at(loam_alloc alloc, size_t bytes, size_t align,
                                                      const char *file,
                                                      unsigned line) LOAM_NOEXCEPT {
@@ -133,7 +134,8 @@ LOAM_INLINE LOAM_NODISCARD void *loam_alloc_alloc_at(loam_alloc alloc, size_t by
 }
 #define loam_alloc_alloc(alloc, bytes, align) loam_alloc_alloc_at(alloc, bytes, align, LOAM_HERE)
 
-/* The same for count objects of `bytes` bytes in a row, zeroed. NULL as well iff the product overflows. */
+/* The same for count objects of `bytes` bytes in a row, zeroed. NULL as well iff the product
+ * overflows. */
 LOAM_INLINE LOAM_NODISCARD void *loam_alloc_calloc_at(loam_alloc alloc, size_t count, size_t bytes,
                                                       size_t align, const char *file,
                                                       unsigned line) LOAM_NOEXCEPT {
@@ -145,9 +147,9 @@ LOAM_INLINE LOAM_NODISCARD void *loam_alloc_calloc_at(loam_alloc alloc, size_t c
 #define loam_alloc_calloc(alloc, count, bytes, align) \
     loam_alloc_calloc_at(alloc, count, bytes, align, LOAM_HERE)
 
-/* An object of old_bytes and align becomes one of `bytes`, which may be elsewhere; what both sizes hold stays. p NULL:
- * alloc. 0 bytes: an object of none, as alloc makes it. NULL as for alloc; the object is as it was then. A pool's
- * stays where it is. */
+/* An object of old_bytes and align becomes one of `bytes`, which may be elsewhere; what both sizes
+ * hold stays. p NULL: alloc. 0 bytes: an object of none, as alloc makes it. NULL as for alloc; the
+ * object is as it was then. A pool's stays where it is. */
 LOAM_INLINE LOAM_NODISCARD void *loam_alloc_realloc_at(loam_alloc alloc, void *p, size_t old_bytes,
                                                        size_t bytes, size_t align, const char *file,
                                                        unsigned line) LOAM_NOEXCEPT {
@@ -157,8 +159,8 @@ LOAM_INLINE LOAM_NODISCARD void *loam_alloc_realloc_at(loam_alloc alloc, void *p
 #define loam_alloc_realloc(alloc, p, old_bytes, bytes, align) \
     loam_alloc_realloc_at(alloc, p, old_bytes, bytes, align, LOAM_HERE)
 
-/* Takes back an object of that size and alignment; NULL is fine. A wrong size or alignment is a mistake, as for a
- * region: checked regions report it, the others do not need to know. */
+/* Takes back an object of that size and alignment; NULL is fine. A wrong size or alignment is a
+ * mistake, as for a region: checked regions report it, the others do not need to know. */
 LOAM_INLINE void loam_alloc_free_at(loam_alloc alloc, void *p, size_t bytes, size_t align,
                                     const char *file, unsigned line) LOAM_NOEXCEPT {
     if (LOAM_LIKELY(alloc.functions != NULL))

@@ -1,12 +1,14 @@
-/* loam/alloc.hpp: loam/alloc.h for C++: a handle as a memory resource, and as an allocator for containers.
+/* loam/alloc.hpp: loam/alloc.h for C++: a handle as a memory resource, and as an allocator for
+ * containers.
  *
  *     loam::alloc_resource resource(loam_heap_as_alloc(nullptr));  // or loam_region_as_alloc(r)
  *     std::pmr::vector<int> numbers(&resource);
  *     std::list<int, loam::alloc_allocator<int>> list(loam_heap_as_alloc(nullptr));
  *
- * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) where it is known which it is. Containers must
- * end before what the handle points to. Out of memory is std::bad_alloc; nothing else is thrown. Resources are equal if
- * they are the same resource, allocators if their handles are to the same allocator.
+ * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) where it is known which it
+ * is. Containers must end before what the handle points to. Out of memory is std::bad_alloc;
+ * nothing else is thrown. Resources are equal if they are the same resource, allocators if their
+ * handles are to the same allocator.
  */
 #ifndef LOAM_ALLOC_HPP
 #define LOAM_ALLOC_HPP

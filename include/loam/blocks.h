@@ -1,10 +1,10 @@
 /* loam/blocks.h: malloc and free for programs with few sizes: one free list for each size class.
  *
- * Choose it where objects of many sizes up to some KiB come and go, and their heap is to be fast, yours alone,
- * and never fragmented: a block that is freed serves the next request of its class, whatever happened between.
- * For one size take a pool, for memory that ends all at once a region. It cannot move memory from one class to
- * another but by loam_blocks_trim, and a request takes a whole block of its class: see loam_blocks_fit for
- * classes that suit a program.
+ * Choose it where objects of many sizes up to some KiB come and go, and their heap is to be fast,
+ * yours alone, and never fragmented: a block that is freed serves the next request of its class,
+ * whatever happened between. For one size take a pool, for memory that ends all at once a region.
+ * It cannot move memory from one class to another but by loam_blocks_trim, and a request takes a
+ * whole block of its class: see loam_blocks_fit for classes that suit a program.
  *
  * Three modes:
  *   heap blocks   grows by slabs of 64 KiB from its source, as blocks are needed
@@ -18,26 +18,26 @@
  *
  *   fixed: │ tables │ blocks of class 0 │ blocks of class 1 │ ... │   a byte for each stretch finds the class
  *
- * The owner of a block is found from its address: no word is hidden in front of it, every block is aligned to
- * 16 bytes (those of a class of 8 bytes to 8), and one of 128 bytes is two cache lines. Blocks of
- * whole KiB, from 2 KiB on, lie 64 bytes further apart, so that their first words do not meet in a
- * few sets of the processor's caches. Objects aligned to more than 128 bytes have classes of their
- * own, the powers of two from 256 bytes on. A large object (above the largest class) goes to the
- * source by itself; a fixed instance has none.
+ * The owner of a block is found from its address: no word is hidden in front of it, every block is
+ * aligned to 16 bytes (those of a class of 8 bytes to 8), and one of 128 bytes is two cache lines.
+ * Blocks of whole KiB, from 2 KiB on, lie 64 bytes further apart, so that their first words do not
+ * meet in a few sets of the processor's caches. Objects aligned to more than 128 bytes have classes
+ * of their own, the powers of two from 256 bytes on. A large object (above the largest class) goes
+ * to the source by itself; a fixed instance has none.
  *
- * Threads: an instance belongs to one thread at a time, unless it is LOAM_THREADS: then each thread has lists
- * of its own, and exchanges whole batches of blocks with the others under a lock; any thread may
- * free. The child of a fork has the instance, and the forking thread's lists, as they were. What
- * lay in the lists of other threads is lost to it: these blocks count as in use and are never
- * handed out, up to two batches (of 16 KiB, but 4 to 64 blocks) for each such thread and class.
- * loam_blocks_reset and loam_blocks_deinit give them back. A program whose children go on to
+ * Threads: an instance belongs to one thread at a time, unless it is LOAM_THREADS: then each thread
+ * has lists of its own, and exchanges whole batches of blocks with the others under a lock; any
+ * thread may free. The child of a fork has the instance, and the forking thread's lists, as they
+ * were. What lay in the lists of other threads is lost to it: these blocks count as in use and are
+ * never handed out, up to two batches (of 16 KiB, but 4 to 64 blocks) for each such thread and
+ * class. loam_blocks_reset and loam_blocks_deinit give them back. A program whose children go on to
  * allocate much lets the other threads call loam_blocks_trim before it forks, or forks before it
  * has threads.
  *
  * Invariant: each block of a slab is either handed out, or in exactly one list, or not yet carved;
- * loam_blocks_check walks it. Sources: the simple segregated storage of Wilson, Johnstone, Neely and Boles,
- * "Dynamic Storage Allocation" (1995); the exchange of batches after Bonwick and Adams, "Magazines and Vmem"
- * (2001).
+ * loam_blocks_check walks it. Sources: the simple segregated storage of Wilson, Johnstone, Neely
+ * and Boles, "Dynamic Storage Allocation" (1995); the exchange of batches after Bonwick and Adams,
+ * "Magazines and Vmem" (2001).
  */
 #ifndef LOAM_BLOCKS_H
 #define LOAM_BLOCKS_H
@@ -61,7 +61,8 @@ enum {
     LOAM_BLOCKS_FIRST = 128,            /* bytes before its first block */
 };
 
-/* The four functions that a port gives for locking, each called with context; NULL members do nothing. */
+/* The four functions that a port gives for locking, each called with context; NULL members do
+ * nothing. */
 typedef struct loam_blocks_locks {
     void (*init)(void *context);
     void (*get)(void *context);
@@ -86,16 +87,16 @@ typedef struct loam_blocks_options {
         *classes; /* block sizes in bytes, ascending; rounded up to 16, those up to 8 to 8, but with
                    * LOAM_THREADS to 16 as well; NULL: the default ones, from 16 on */
     unsigned class_count;
-    /* Fixed instances only: blocks of each class; NULL: blocks_each of every one; and where that is 0, as
-     * many of each as fit into memory. */
+    /* Fixed instances only: blocks of each class; NULL: blocks_each of every one; and where that is
+     * 0, as many of each as fit into memory. */
     const uint32_t *max_blocks;
     uint32_t blocks_each;
     unsigned flags; /* LOAM_CHECK, LOAM_THREADS, LOAM_FIXED */
     /* Allocations and deallocations are counted, and a block is carved when one is wanted, so that
      * block_count is the most that were ever in use at once: every call goes out of line. */
     bool counted;
-    /* LOAM_THREADS: every call is made under these. NULL: caches per thread, where there is an operating
-     * system, -EINVAL elsewhere. */
+    /* LOAM_THREADS: every call is made under these. NULL: caches per thread, where there is an
+     * operating system, -EINVAL elsewhere. */
     const loam_blocks_locks *locks;
     const char *name; /* for the registry; not copied; may be NULL */
 } loam_blocks_options;
@@ -117,9 +118,9 @@ typedef struct loam_blocks_slab {
     size_t got; /* bytes of the chunk, which begins here */
 } loam_blocks_slab;
 
-/* A thread's free blocks of one class. Each has two words: the block below it, and how many they are from it
- * down. So the length of the list is known without a word of its own, which every call would have to
- * write. loam_blocks_bottom lies below the last: the block that has none below it. */
+/* A thread's free blocks of one class. Each has two words: the block below it, and how many they
+ * are from it down. So the length of the list is known without a word of its own, which every call
+ * would have to write. loam_blocks_bottom lies below the last: the block that has none below it. */
 typedef struct loam_blocks_cached {
     struct loam_blocks_cached *below;
     uintptr_t depth;
@@ -188,10 +189,11 @@ extern LOAM_API __thread loam_blocks_cache **loam_blocks_caches LOAM_TLS;
 
 /* ---- Beginning and end ---- */
 
-/* Sets up *blocks, which may be anywhere and must not move. options may be NULL: all zero. One chunk of the
- * source is taken for tables (about 2 KiB), the rest as blocks are needed; of a fixed instance all.
- * 0; -EINVAL: classes that are none, not ascending, 0 or above LOAM_BLOCKS_LARGEST, or options that exclude
- * each other; -ENOMEM: the source has no memory, or the caller's is too small. Nothing is kept then. */
+/* Sets up *blocks, which may be anywhere and must not move. options may be NULL: all zero. One
+ * chunk of the source is taken for tables (about 2 KiB), the rest as blocks are needed; of a fixed
+ * instance all. 0; -EINVAL: classes that are none, not ascending, 0 or above LOAM_BLOCKS_LARGEST,
+ * or options that exclude each other; -ENOMEM: the source has no memory, or the caller's is too
+ * small. Nothing is kept then. */
 LOAM_INLINE LOAM_NODISCARD int loam_blocks_init(loam_blocks *blocks,
                                                 const loam_blocks_options *options) LOAM_NOEXCEPT {
     return loam_blocks_init_flags(blocks, options, LOAM_CHECKED ? LOAM_CHECK : 0);
@@ -210,7 +212,8 @@ LOAM_API void loam_blocks_deinit(loam_blocks *blocks) LOAM_NOEXCEPT;
  * they are not valid. For a size known to the compiler, LOAM_BLOCKS_BYTES. */
 LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_NOEXCEPT;
 
-/* The same or more: for classes whose sizes, rounded up to 16, sum up to sum_bytes, `each` blocks of each. */
+/* The same or more: for classes whose sizes, rounded up to 16, sum up to sum_bytes, `each` blocks
+ * of each. */
 #define LOAM_BLOCKS_BYTES(sum_bytes, class_count, largest_bytes, each) \
     LOAM_BLOCKS_BYTES_OF_((size_t)(sum_bytes) + (LOAM_CHECKED ? 16 * (class_count) : 0), \
                           class_count, largest_bytes, each)
@@ -225,7 +228,8 @@ LOAM_API size_t loam_blocks_pool_bytes(const loam_blocks_options *options) LOAM_
 /* The default classes: powers of two from 16 to 4096, 400 and 768. */
 #define LOAM_BLOCKS_DEFAULT_BYTES(each) LOAM_BLOCKS_BYTES(9344, 11, 4096, each)
 
-/* ---- Use. Cost: 11 to 13 instructions, inline, with LOAM_THREADS 20 to 25, unless a list is empty or full ---- */
+/* ---- Use. Cost: 11 to 13 instructions, inline, with LOAM_THREADS 20 to 25, unless a list is empty
+ * or full ---- */
 
 /* At least `bytes` bytes (0: a block of the smallest class), aligned to 16 (where there is a class
  * of 8 bytes, and no more are asked for, to 8), with any contents. NULL iff there is no memory: the
@@ -260,11 +264,12 @@ LOAM_INLINE LOAM_NODISCARD void *loam_blocks_alloc_at(loam_blocks *blocks, size_
 }
 #define loam_blocks_alloc(blocks, bytes) loam_blocks_alloc_at(blocks, bytes, LOAM_HERE)
 
-/* Takes back what an allocation of this instance gave; NULL allowed. LOAM_THREADS: by any thread. */
+/* Takes back what an allocation of this instance gave; NULL allowed. LOAM_THREADS: by any
+ * thread. */
 LOAM_INLINE void loam_blocks_free_at(loam_blocks *blocks, void *p, const char *file,
                                      unsigned line) LOAM_NOEXCEPT {
-    /* NULL and large objects are at the start of 64 KiB, blocks are not: one comparison for both, and for
-     * instances that have to go out of line. */
+    /* NULL and large objects are at the start of 64 KiB, blocks are not: one comparison for both,
+     * and for instances that have to go out of line. */
     uint32_t at = (uint32_t)((uintptr_t)p % LOAM_BLOCKS_SLAB_BYTES);
     if (LOAM_LIKELY(at > blocks->inline_edge)) {
         loam_blocks_slab *slab = (loam_blocks_slab *)(void *)((char *)p - at);
@@ -299,24 +304,25 @@ LOAM_API LOAM_NODISCARD void *loam_blocks_calloc_at(loam_blocks *blocks, size_t 
 #define loam_blocks_calloc(blocks, count, size) \
     loam_blocks_calloc_at(blocks, count, size, LOAM_HERE)
 
-/* At a multiple of align, a power of two up to 64 KiB: up to 128 from the first class whose blocks are so
- * aligned, above in a block of the next power of two, and where that is more than 32 KiB, or the
- * instance is checked, as a large object, which costs 64 KiB of addresses. NULL also iff align is
- * neither. */
+/* At a multiple of align, a power of two up to 64 KiB: up to 128 from the first class whose blocks
+ * are so aligned, above in a block of the next power of two, and where that is more than 32 KiB, or
+ * the instance is checked, as a large object, which costs 64 KiB of addresses. NULL also iff align
+ * is neither. */
 LOAM_API LOAM_NODISCARD void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes,
                                                            size_t align, const char *file,
                                                            unsigned line) LOAM_NOEXCEPT;
 #define loam_blocks_alloc_aligned(blocks, bytes, align) \
     loam_blocks_alloc_aligned_at(blocks, bytes, align, LOAM_HERE)
 
-/* p's contents in at least `bytes` bytes: in place where they fit into p's block and fill half of it or belong
- * to its class, else elsewhere, and p is gone then. p NULL allocates; bytes 0 frees and returns NULL. Alignment is 16.
- * NULL otherwise iff there is no memory: p is unchanged then. */
+/* p's contents in at least `bytes` bytes: in place where they fit into p's block and fill half of
+ * it or belong to its class, else elsewhere, and p is gone then. p NULL allocates; bytes 0 frees
+ * and returns NULL. Alignment is 16. NULL otherwise iff there is no memory: p is unchanged then. */
 LOAM_API LOAM_NODISCARD void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes,
                                                      const char *file, unsigned line) LOAM_NOEXCEPT;
 #define loam_blocks_realloc(blocks, p, bytes) loam_blocks_realloc_at(blocks, p, bytes, LOAM_HERE)
 
-/* Bytes that may be used at p: as many as its block has; of a checked instance, as were asked for. NULL: 0. */
+/* Bytes that may be used at p: as many as its block has; of a checked instance, as were asked for.
+ * NULL: 0. */
 LOAM_API size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) LOAM_NOEXCEPT;
 
 /* ---- Control. One thread at a time; those marked * also beside others, if LOAM_THREADS ---- */
@@ -331,13 +337,13 @@ LOAM_API size_t loam_blocks_trim(loam_blocks *blocks) LOAM_NOEXCEPT;
  * so does a request for which the source has no memory. */
 LOAM_API void loam_blocks_reset(loam_blocks *blocks) LOAM_NOEXCEPT;
 
-/* From now on each request's size is counted; NULL: no more. Requests go out of line meanwhile. The histogram
- * must live until then. Sizes are as they were asked for. */
+/* From now on each request's size is counted; NULL: no more. Requests go out of line meanwhile. The
+ * histogram must live until then. Sizes are as they were asked for. */
 LOAM_API void loam_blocks_record(loam_blocks *blocks, loam_histogram *histogram) LOAM_NOEXCEPT;
 
 /* * held_bytes: slabs, large objects and tables; used_bytes: blocks and large objects, rounding included;
- * objects: how many. What lies in the caches of other threads counts as handed out until they end. Cost: every
- * free block is visited. */
+ * objects: how many. What lies in the caches of other threads counts as handed out until they end.
+ * Cost: every free block is visited. */
 LOAM_API void loam_blocks_usage(const loam_blocks *blocks, loam_usage *usage) LOAM_NOEXCEPT;
 
 /* * Whether each free block lies where one of its class can be, lists end, and guards are whole. Reports what is
@@ -347,7 +353,8 @@ LOAM_API bool loam_blocks_check(const loam_blocks *blocks) LOAM_NOEXCEPT;
 typedef struct loam_blocks_class_info {
     size_t block_bytes;
     size_t
-        block_count; /* carved so far, in use or free; of options.counted: the most ever in use at once */
+        /* carved so far, in use or free; of options.counted: the most ever in use at once */
+        block_count;
     size_t blocks_in_use; /* handed out; as in loam_blocks_usage */
     size_t block_limit;   /* of a fixed instance; else 0 */
     size_t allocations;   /* calls; LOAM_UNKNOWN unless options.counted */
@@ -381,14 +388,14 @@ LOAM_API void loam_histogram_add(loam_histogram *histogram, size_t bytes,
 LOAM_API size_t loam_blocks_fit_bytes(const loam_histogram *histogram, unsigned class_count,
                                       unsigned granule) LOAM_NOEXCEPT;
 
-/* The class_count block sizes, multiples of granule (16 for classes of this allocator), with the least total slack
- * over what was recorded: no other set of so many wastes fewer bytes. The last covers the largest size
- * recorded; those beyond the histogram are not looked at. Requests of 0 bytes count as of 1. Dynamic
- * programming over the sizes that occur, each row by divide and conquer (the costs are concave Monge: Galil and
- * Park, 1992): O(class_count n log n).
- * work: loam_blocks_fit_bytes of them, aligned to 8. *slack_bytes, unless NULL: what is still wasted.
- * Returns how many classes there are, ascending, fewer than class_count if fewer sizes occur; -EINVAL: nothing
- * recorded, class_count or granule 0; -ENOMEM: work is too small. */
+/* The class_count block sizes, multiples of granule (16 for classes of this allocator), with the
+ * least total slack over what was recorded: no other set of so many wastes fewer bytes. The last
+ * covers the largest size recorded; those beyond the histogram are not looked at. Requests of 0
+ * bytes count as of 1. Dynamic programming over the sizes that occur, each row by divide and
+ * conquer (the costs are concave Monge: Galil and Park, 1992): O(class_count n log n).
+ * work: loam_blocks_fit_bytes of them, aligned to 8. *slack_bytes, unless NULL: what is still
+ * wasted. Returns how many classes there are, ascending, fewer than class_count if fewer sizes
+ * occur; -EINVAL: nothing recorded, class_count or granule 0; -ENOMEM: work is too small. */
 LOAM_API int loam_blocks_fit(const loam_histogram *histogram, unsigned class_count,
                              unsigned granule, void *work, size_t work_bytes, uint32_t *classes,
                              uint64_t *slack_bytes) LOAM_NOEXCEPT;
@@ -397,8 +404,8 @@ LOAM_API int loam_blocks_fit(const loam_histogram *histogram, unsigned class_cou
 LOAM_API uint64_t loam_blocks_slack(const loam_histogram *histogram, const uint32_t *classes,
                                     unsigned class_count) LOAM_NOEXCEPT;
 
-/* As C text to be pasted: "static const uint32_t <name>[] = {16, 48, ...};", or the sizes that occur with
- * their counts, "static const size_t <name>[][2] = {{24, 1000}, ...};". */
+/* As C text to be pasted: "static const uint32_t <name>[] = {16, 48, ...};", or the sizes that
+ * occur with their counts, "static const size_t <name>[][2] = {{24, 1000}, ...};". */
 LOAM_API void loam_blocks_fit_print(const uint32_t *classes, unsigned class_count, const char *name,
                                     loam_print *print, void *context) LOAM_NOEXCEPT;
 LOAM_API void loam_histogram_print(const loam_histogram *histogram, const char *name,

@@ -1,4 +1,5 @@
-/* loam/blocks.hpp: blocks for C++: an owner, a memory resource, an allocator for containers (loam/blocks.h).
+/* loam/blocks.hpp: blocks for C++: an owner, a memory resource, an allocator for containers
+ * (loam/blocks.h).
  *
  *     loam::blocks blocks;                        // ends with its scope, and all memory with it
  *     auto *text = blocks.make<std::string>(7, 'x');
@@ -7,8 +8,9 @@
  *     loam::blocks_resource resource;
  *     std::pmr::vector<int> numbers(&resource);
  *
- * Containers over blocks must end before them. One thread at a time, unless the options say LOAM_THREADS. Out of
- * memory is std::bad_alloc; nothing else is thrown but by constructors of objects.
+ * Containers over blocks must end before them. One thread at a time, unless the options say
+ * LOAM_THREADS. Out of memory is std::bad_alloc; nothing else is thrown but by constructors of
+ * objects.
  */
 #ifndef LOAM_BLOCKS_HPP
 #define LOAM_BLOCKS_HPP

@@ -1,9 +1,11 @@
-/* loam/fifo.h: objects of any size that are freed in about the order they came: queues, pipes, messages.
+/* loam/fifo.h: objects of any size that are freed in about the order they came: queues, pipes,
+ * messages.
  *
- * Choose it where the first to come is among the first to go. An allocation is an addition and a compare, a free
- * counts down one word; no object has a header, free is told no size, and memory comes zeroed. Choose region.h for
- * what is dropped all at once, pool.h for one size in any order. It cannot use the memory of a freed object
- * while others of the same page are alive: a few objects that stay keep a page each.
+ * Choose it where the first to come is among the first to go. An allocation is an addition and a
+ * compare, a free counts down one word; no object has a header, free is told no size, and memory
+ * comes zeroed. Choose region.h for what is dropped all at once, pool.h for one size in any order.
+ * It cannot use the memory of a freed object while others of the same page are alive: a few objects
+ * that stay keep a page each.
  *
  *   fifo ── current page                      the source's memory, each page at a multiple of page_bytes
  *     │     [ live │ gone │ object │ object │ zero ....... │ old bytes ]
@@ -11,18 +13,20 @@
  *     ├──── pages with objects: the same, full          go when their last object is freed
  *     └──── spares: empty pages for the next turn
  *
- * A page is found from an object's address by a mask. One whose last object is freed becomes a spare, or the
- * current one if that has less than an eighth of a page left, or goes back to the source. The current page stays when
- * its last object is freed, and is begun anew as soon as what was zeroed of it is used up. An object that does not fit
- * into a page has a page of its own.
+ * A page is found from an object's address by a mask. One whose last object is freed becomes a
+ * spare, or the current one if that has less than an eighth of a page left, or goes back to the
+ * source. The current page stays when its last object is freed, and is begun anew as soon as what
+ * was zeroed of it is used up. An object that does not fit into a page has a page of its own.
  *
- * Alignment: 16 by plain alloc; alloc_aligned takes any power of two, less than 16 as well: sizes are not rounded up,
- * so that objects of alignment 1 lie side by side. realloc must be told the same alignment.
+ * Alignment: 16 by plain alloc; alloc_aligned takes any power of two, less than 16 as well: sizes
+ * are not rounded up, so that objects of alignment 1 lie side by side. realloc must be told the
+ * same alignment.
  *
- * Invariants: at <= end, end is a multiple of 16, both are NULL where inline paths must not be taken (no page yet,
- * LOAM_CHECK, AddressSanitizer, destroyed); without LOAM_FIFO_RAW all bytes from at to end are zero; a page's `live`
- * is the number of its objects, of the current one 2^(bits-1) more and those it gave since less, so that it is never 0.
- * loam_fifo_check walks them. After Intersec's articles on their memory pools, part 6: the FIFO allocator.
+ * Invariants: at <= end, end is a multiple of 16, both are NULL where inline paths must not be
+ * taken (no page yet, LOAM_CHECK, AddressSanitizer, destroyed); without LOAM_FIFO_RAW all bytes
+ * from at to end are zero; a page's `live` is the number of its objects, of the current one
+ * 2^(bits-1) more and those it gave since less, so that it is never 0. loam_fifo_check walks them.
+ * After Intersec's articles on their memory pools, part 6: the FIFO allocator.
  *
  * Threads: one at a time; with LOAM_FIFO_REMOTE any thread may call loam_fifo_free_remote besides.
  */
@@ -48,7 +52,8 @@ typedef enum loam_fifo_flags {
 
 /* Zero in a member: its default. */
 typedef struct loam_fifo_options {
-    /* of each page, its head of 128 bytes (on devices less) included: a power of two from 512 on; 64 KiB */
+    /* of each page, its head of 128 bytes (on devices less) included: a power of two from 512 on;
+     * 64 KiB */
     size_t page_bytes;
     size_t spare_pages; /* empty pages kept at most, 4; over a contiguous source all are */
     unsigned flags;     /* LOAM_CHECK, loam_fifo_flags */
@@ -89,9 +94,9 @@ typedef struct loam_fifo {
 
 /* ---- Setting up ---- */
 
-/* In the caller's storage; the first page is taken with the first object. source NULL: loam_pages() (hosted
- * builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff page_bytes is no power of two or
- * less than 512. Does not allocate. */
+/* In the caller's storage; the first page is taken with the first object. source NULL: loam_pages()
+ * (hosted builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff
+ * page_bytes is no power of two or less than 512. Does not allocate. */
 LOAM_API LOAM_NODISCARD int loam_fifo_init_as(loam_fifo *fifo, loam_source *source,
                                               const loam_fifo_options *options,
                                               unsigned more_flags) LOAM_NOEXCEPT;
@@ -111,13 +116,15 @@ LOAM_API LOAM_NODISCARD loam_fifo *loam_fifo_create_as(loam_source *source,
 LOAM_INLINE loam_fifo *loam_fifo_create(loam_source *source, const loam_fifo_options *options) {
     return loam_fifo_create_as(source, options, LOAM_CHECKED ? LOAM_CHECK : 0);
 }
-/* Ends a FIFO of create. If objects are alive it lives on: it refuses allocations and moves (NULL), and goes back to
- * its source, which must live as long, with the last of them that is freed. NULL is fine. */
+/* Ends a FIFO of create. If objects are alive it lives on: it refuses allocations and moves (NULL),
+ * and goes back to its source, which must live as long, with the last of them that is freed. NULL
+ * is fine. */
 LOAM_API void loam_fifo_destroy(loam_fifo *fifo) LOAM_NOEXCEPT;
 
 /* ---- Out of line: what the inline functions below call when they cannot serve ---- */
 
-/* Also what room.at is then: the inline functions store it once more, so that all ways meet in one store. */
+/* Also what room.at is then: the inline functions store it once more, so that all ways meet in one
+ * store. */
 typedef struct loam_fifo_made {
     void *object;
     char *at;
@@ -136,11 +143,12 @@ LOAM_API void *loam_fifo_realloc_slow(loam_fifo *fifo, void *p, size_t old_bytes
 
 #define LOAM_FIFO_ALIGN 16
 
-/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline path),
- * zero without LOAM_FIFO_RAW. 0 bytes: an address that may be the next object's as well; it is to be freed, too. NULL
- * iff there is no memory, the FIFO is destroyed, bytes is more than PTRDIFF_MAX less 2 * align, a page and 4 KiB, or
- * align is no power of two. Ten instructions, eight for a constant size; each 8 KiB take a call that zeroes, each page
- * one that finds another. */
+/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into
+ * the inline path), zero without LOAM_FIFO_RAW. 0 bytes: an address that may be the next object's
+ * as well; it is to be freed, too. NULL iff there is no memory, the FIFO is destroyed, bytes is
+ * more than PTRDIFF_MAX less 2 * align, a page and 4 KiB, or align is no power of two. Ten
+ * instructions, eight for a constant size; each 8 KiB take a call that zeroes, each page one that
+ * finds another. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo *fifo, size_t bytes,
                                                                       size_t align,
                                                                       const char *file,
@@ -149,8 +157,8 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo 
     bool fits = false;
     if (__builtin_constant_p(align) && align <= LOAM_FIFO_ALIGN && (align & (align - 1)) == 0 &&
         align != 0) {
-        /* end is a multiple of align: aligning cannot pass it. An exact fit is served out of line, so that
-         * nothing fits between NULL and NULL. */
+        /* end is a multiple of align: aligning cannot pass it. An exact fit is served out of line,
+         * so that nothing fits between NULL and NULL. */
         p = ((uintptr_t)fifo->room.at + align - 1) & ~(uintptr_t)(align - 1);
         if (__builtin_constant_p(bytes) && bytes < LOAM_SOURCE_TOP) {
             next = p + bytes;
@@ -182,8 +190,8 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_at(loam_fifo *fifo, s
 }
 #define loam_fifo_alloc(fifo, bytes) loam_fifo_alloc_at(fifo, bytes, LOAM_HERE)
 
-/* Zeroed, with LOAM_FIFO_RAW as well: count objects of so many bytes, at a multiple of 16. NULL as well iff the
- * product overflows. */
+/* Zeroed, with LOAM_FIFO_RAW as well: count objects of so many bytes, at a multiple of 16. NULL as
+ * well iff the product overflows. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_fifo_calloc_at(loam_fifo *fifo, size_t count,
                                                                    size_t bytes, const char *file,
                                                                    unsigned line) {
@@ -198,8 +206,8 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_fifo_calloc_at(loam_fifo *fi
 #define LOAM_FIFO_NEW(fifo, T) \
     ((T *)loam_fifo_alloc_aligned_at(fifo, sizeof(T), __alignof__(T), LOAM_HERE))
 
-/* Gives an object back, of any size and alignment. NULL is fine. Six instructions, but for a page's last object. After
- * destroy as before; the last one ends the FIFO. */
+/* Gives an object back, of any size and alignment. NULL is fine. Six instructions, but for a page's
+ * last object. After destroy as before; the last one ends the FIFO. */
 LOAM_INLINE void loam_fifo_free_at(loam_fifo *fifo, void *p, const char *file, unsigned line) {
     if (LOAM_UNLIKELY((uintptr_t)p <= fifo->floor)) {
         loam_fifo_free_slow(fifo, p, file, line);
@@ -211,26 +219,29 @@ LOAM_INLINE void loam_fifo_free_at(loam_fifo *fifo, void *p, const char *file, u
 }
 #define loam_fifo_free(fifo, p) loam_fifo_free_at(fifo, p, LOAM_HERE)
 
-/* The same by any thread, of a FIFO with LOAM_FIFO_REMOTE; another one reports it, checked or not, and does nothing.
- * The memory is used again after the owner's next turn to another page or step of it, or loam_fifo_collect. Lock-free:
- * one atomic addition, and a compare-and-swap for the first object of a page since the owner looked. After destroy as
- * well: the thread that frees the last object ends the FIFO, and so the source has to be one of LOAM_SOURCE_THREADS
- * then. */
+/* The same by any thread, of a FIFO with LOAM_FIFO_REMOTE; another one reports it, checked or not,
+ * and does nothing. The memory is used again after the owner's next turn to another page or step of
+ * it, or loam_fifo_collect. Lock-free: one atomic addition, and a compare-and-swap for the first
+ * object of a page since the owner looked. After destroy as well: the thread that frees the last
+ * object ends the FIFO, and so the source has to be one of LOAM_SOURCE_THREADS then. */
 LOAM_API void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file,
                                        unsigned line) LOAM_NOEXCEPT;
 #define loam_fifo_free_remote(fifo, p) loam_fifo_free_remote_at(fifo, p, LOAM_HERE)
 
-/* What other threads have freed is free now. By the owner; constant time for each page concerned. */
+/* What other threads have freed is free now. By the owner; constant time for each page
+ * concerned. */
 LOAM_API void loam_fifo_collect(loam_fifo *fifo) LOAM_NOEXCEPT;
 
-/* A checked FIFO belongs to the thread that set it up, or allocated last, and reports frees by others. Says that the
- * calling thread uses it from now on; needed only where that frees before it allocates. */
+/* A checked FIFO belongs to the thread that set it up, or allocated last, and reports frees by
+ * others. Says that the calling thread uses it from now on; needed only where that frees before it
+ * allocates. */
 LOAM_API void loam_fifo_adopt(loam_fifo *fifo) LOAM_NOEXCEPT;
 
-/* Changes an object's size; new bytes are zero without LOAM_FIFO_RAW, also where the object had been longer before. In
- * place iff it gets smaller, or is the last one and fits, or has a page of its own with room (not where checks or a
- * tool watch: these move it); moved otherwise, and the old place is freed. align is what it was allocated with. p NULL:
- * alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc; then the object is as it was. */
+/* Changes an object's size; new bytes are zero without LOAM_FIFO_RAW, also where the object had
+ * been longer before. In place iff it gets smaller, or is the last one and fits, or has a page of
+ * its own with room (not where checks or a tool watch: these move it); moved otherwise, and the old
+ * place is freed. align is what it was allocated with. p NULL: alloc. 0 bytes leave an object
+ * without any, as alloc makes them. NULL as for alloc; then the object is as it was. */
 LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_aligned_at(loam_fifo *fifo, void *p,
                                                               size_t old_bytes, size_t bytes,
                                                               size_t align, const char *file,
@@ -255,14 +266,16 @@ LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_at(loam_fifo *fifo, void *p, 
 
 /* ---- Memory, and asking ---- */
 
-/* Gives back all pages without objects, the current one included. Returns their bytes. Takes time by how many. */
+/* Gives back all pages without objects, the current one included. Returns their bytes. Takes time
+ * by how many. */
 LOAM_API size_t loam_fifo_trim(loam_fifo *fifo) LOAM_NOEXCEPT;
 
-/* A snapshot. used_bytes counts what was freed as used until its page is empty. Takes time by the number of pages. */
+/* A snapshot. used_bytes counts what was freed as used until its page is empty. Takes time by the
+ * number of pages. */
 LOAM_API void loam_fifo_usage(const loam_fifo *fifo, loam_usage *usage) LOAM_NOEXCEPT;
 
-/* Walks all invariants, and a checked FIFO's guards; false after a report. Takes time by pages, and the bytes that are
- * ready in the current one; in a checked FIFO by all objects. */
+/* Walks all invariants, and a checked FIFO's guards; false after a report. Takes time by pages, and
+ * the bytes that are ready in the current one; in a checked FIFO by all objects. */
 LOAM_API bool loam_fifo_check(const loam_fifo *fifo) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -1,4 +1,5 @@
-/* loam/fifo.hpp: FIFOs for C++: an owner, a memory resource and an allocator for containers (loam/fifo.h).
+/* loam/fifo.hpp: FIFOs for C++: an owner, a memory resource and an allocator for containers
+ * (loam/fifo.h).
  *
  *     loam::fifo queue;                          // ends with its last object
  *     auto *message = queue.make<std::string>(7, 'x');
@@ -7,9 +8,10 @@
  *     std::pmr::deque<int> messages(&resource);
  *     std::deque<int, loam::fifo_allocator<int>> numbers(queue);
  *
- * Choose it as fifo.h says: containers that give back in about the order they took, as std::deque does as a queue. It
- * cannot run destructors of objects that nobody destroys; one thread at a time uses a FIFO. A container that ends
- * after the FIFO's owner gives its memory back all the same, but gets none.
+ * Choose it as fifo.h says: containers that give back in about the order they took, as std::deque
+ * does as a queue. It cannot run destructors of objects that nobody destroys; one thread at a time
+ * uses a FIFO. A container that ends after the FIFO's owner gives its memory back all the same, but
+ * gets none.
  *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
  */
@@ -41,8 +43,8 @@ namespace detail {
 
 } // namespace detail
 
-/* A FIFO of its own. It can be moved: the FIFO itself stays where it is, and lives on after its owner until its last
- * object is freed. */
+/* A FIFO of its own. It can be moved: the FIFO itself stays where it is, and lives on after its
+ * owner until its last object is freed. */
 class fifo {
   public:
     explicit fifo(const loam_fifo_options &options = {}, loam_source *source = nullptr,

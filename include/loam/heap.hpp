@@ -1,5 +1,5 @@
-/* loam/heap.hpp: first-class heaps for C++: an owner, a scope for malloc, a memory resource and an allocator for
- * containers (loam/heap.h).
+/* loam/heap.hpp: first-class heaps for C++: an owner, a scope for malloc, a memory resource and an
+ * allocator for containers (loam/heap.h).
  *
  *     loam::heap document;                          // everything below ends with it, in one go
  *     document.limit(64 << 20);                     // or std::bad_alloc
@@ -11,8 +11,8 @@
  *         loam_free(loam_malloc(100));
  *     }
  *
- * Choose it as heap.h says. It calls no destructors: containers must end before the heap that they live in, or be of
- * no consequence. Any thread may use these; who ends a heap is alone with it.
+ * Choose it as heap.h says. It calls no destructors: containers must end before the heap that they
+ * live in, or be of no consequence. Any thread may use these; who ends a heap is alone with it.
  *
  * Out of memory, and past the hard limit, is std::bad_alloc; nothing else is thrown.
  */
@@ -87,8 +87,8 @@ class heap {
     loam_heap *heap_;
 };
 
-/* Until the scope's end the calling thread's malloc allocates from the heap. Scopes nest, and end in the thread that
- * began them. */
+/* Until the scope's end the calling thread's malloc allocates from the heap. Scopes nest, and end
+ * in the thread that began them. */
 class heap_scope {
   public:
     explicit heap_scope(loam_heap *heap) {

@@ -1,14 +1,17 @@
-/* loam/libc.h: what the C library offers beside malloc and its kin, about the heap as a whole, under loam's names.
+/* loam/libc.h: what the C library offers beside malloc and its kin, about the heap as a whole,
+ * under loam's names.
  *
- * Choose it for code that was written for these functions; loam/stats.h, limits.h and options.h say and do more. It
- * cannot be included where there is no <malloc.h>. What allocates and frees: loam/malloc.h.
+ * Choose it for code that was written for these functions; loam/stats.h, limits.h and options.h say
+ * and do more. It cannot be included where there is no <malloc.h>. What allocates and frees:
+ * loam/malloc.h.
  *
  *     loam_mallinfo2, loam_malloc_info, loam_malloc_stats ──> numbers of loam's heap, whoever is malloc
  *     loam_malloc_trim ──> loam_collect                        loam_mallopt ──> docs/guide/glibc.md
  *
- * Each keeps the meaning that the C library documents, as far as loam has what it is about. In libloam.so and
- * loam-override.o, malloc_info and the others are these. Any thread may call them, at any time, but not in a signal
- * handler. Invariant: each has a test in tests/api/override.c. Source: src/api/libc.c.
+ * Each keeps the meaning that the C library documents, as far as loam has what it is about. In
+ * libloam.so and loam-override.o, malloc_info and the others are these. Any thread may call them,
+ * at any time, but not in a signal handler. Invariant: each has a test in tests/api/override.c.
+ * Source: src/api/libc.c.
  */
 #ifndef LOAM_LIBC_H
 #define LOAM_LIBC_H
@@ -39,15 +42,16 @@ LOAM_API struct mallinfo2 loam_mallinfo2(void) LOAM_NOEXCEPT;
 #endif
 #endif
 
-/* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or the stream
- * failed. */
+/* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or
+ * the stream failed. */
 LOAM_API int loam_malloc_info(int options, FILE *stream) LOAM_NOEXCEPT LOAM_NONNULL(2);
 
-/* Prints what loam_stats_print does, and below it the five lines with which glibc's malloc_stats ends. */
+/* Prints what loam_stats_print does, and below it the five lines with which glibc's malloc_stats
+ * ends. */
 LOAM_API void loam_malloc_stats(void) LOAM_NOEXCEPT;
 
-/* loam_collect(): whether anything was given back. pad, the bytes to keep, has no meaning where free memory is not at
- * the end of anything. */
+/* loam_collect(): whether anything was given back. pad, the bytes to keep, has no meaning where
+ * free memory is not at the end of anything. */
 LOAM_API int loam_malloc_trim(size_t pad) LOAM_NOEXCEPT;
 
 /* As mallopt(3). M_PERTURB fills memory: new objects with the complement of the value's lowest

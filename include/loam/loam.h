@@ -18,8 +18,8 @@
  *   limits.h     how much memory loam may hold for the process
  *   meter.h      what they are asked, what it costs, and what they hold meanwhile
  *
- * Not in here: what changes a program that includes it, or needs a device, or the C library's <malloc.h>:
- * xallocator.h, override.h, port.h, libc.h; and the C++ headers.
+ * Not in here: what changes a program that includes it, or needs a device, or the C library's
+ * <malloc.h>: xallocator.h, override.h, port.h, libc.h; and the C++ headers.
  */
 #ifndef LOAM_LOAM_H
 #define LOAM_LOAM_H

@@ -1,20 +1,21 @@
-/* loam/malloc.hpp: the general-purpose heap for C++: memory as operator new gives it, an allocator for containers,
- * and a memory resource (loam/malloc.h).
+/* loam/malloc.hpp: the general-purpose heap for C++: memory as operator new gives it, an allocator
+ * for containers, and a memory resource (loam/malloc.h).
  *
  *     std::vector<int, loam::allocator<int>> numbers;        // any container, from any thread
  *     std::pmr::string text(loam::malloc_resource::get());   // std::pmr, too
  *     void *p = loam::heap_new(100);                         // asks the new handler, or throws
  *     loam_free(p);
  *
- * Choose it for parts of a program whose operators new and delete stay as they are; to replace these, new_delete.hpp.
- * It knows no pools: containers of nodes that one thread uses are smaller and faster with pool.hpp. What it gave may
- * be freed in any thread, by loam_free too.
+ * Choose it for parts of a program whose operators new and delete stay as they are; to replace
+ * these, new_delete.hpp. It knows no pools: containers of nodes that one thread uses are smaller
+ * and faster with pool.hpp. What it gave may be freed in any thread, by loam_free too.
  *
  *     container ─> allocator, malloc_resource ─> heap_new ─> loam_malloc ─ NULL ─> new handler ─> again, bad_alloc
  *
- * Invariant: all allocators and the one resource are equal, so that containers may take each other's memory; checked
- * by tests/api/cpp_test.cc. Out of memory is std::bad_alloc, once the new handler gives up; without exceptions the
- * program ends. Nothing else is thrown but what the handler throws. Cost: as loam_malloc.
+ * Invariant: all allocators and the one resource are equal, so that containers may take each
+ * other's memory; checked by tests/api/cpp_test.cc. Out of memory is std::bad_alloc, once the new
+ * handler gives up; without exceptions the program ends. Nothing else is thrown but what the
+ * handler throws. Cost: as loam_malloc.
  */
 #ifndef LOAM_MALLOC_HPP
 #define LOAM_MALLOC_HPP
@@ -46,8 +47,9 @@ inline void *heap_try(std::size_t bytes, std::size_t align) noexcept {
 
 } // namespace detail
 
-/* bytes bytes as operator new gives them; never nullptr. To be freed by loam_free or its kin. Sizes that no object
- * can have, and alignments that are no power of two, are no memory to be had: the handler is asked, too. */
+/* bytes bytes as operator new gives them; never nullptr. To be freed by loam_free or its kin. Sizes
+ * that no object can have, and alignments that are no power of two, are no memory to be had: the
+ * handler is asked, too. */
 [[nodiscard]] inline void *heap_new(std::size_t bytes) {
     void *p = loam_malloc(bytes);
     return LOAM_LIKELY(p != nullptr) ? p : detail::heap_again(bytes, detail::kHeapAlign);
@@ -105,7 +107,8 @@ template <typename T> class allocator {
     }
 };
 
-/* The heap for std::pmr. There is one, which never ends: containers with static storage may use it to their own end. */
+/* The heap for std::pmr. There is one, which never ends: containers with static storage may use it
+ * to their own end. */
 class malloc_resource final : public std::pmr::memory_resource {
   public:
     static malloc_resource *get() noexcept {

@@ -28,7 +28,8 @@ LOAM_BEGIN
 /* ---- Objects with the size that was got ----
  *
  * Each of these sets *usable to the number of bytes that may be used, and to 0 where it returns
- * NULL. usable may be NULL. In debug and secure builds that number is the size that was requested. */
+ * NULL. usable may be NULL. In debug and secure builds that number is the size that was
+ * requested. */
 
 LOAM_API void *loam_umalloc(size_t size, size_t *usable) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
 /* Zeroed, up to *usable. */

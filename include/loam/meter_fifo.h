@@ -1,9 +1,9 @@
-/* loam/meter_fifo.h: the metered forms of fifo.h's inline functions; fifo.h includes it where LOAM_METER is above 0,
- * and no one else. loam/meter_region.h says how this works.
+/* loam/meter_fifo.h: the metered forms of fifo.h's inline functions; fifo.h includes it where
+ * LOAM_METER is above 0, and no one else. loam/meter_region.h says how this works.
  *
- * A free is told no size: what is in use leaves `used` page by page. Frees by other threads are counted by the library,
- * for whoever frees the last object of a destroyed FIFO has nothing left to count in; for the same reason those after
- * destroy are not counted.
+ * A free is told no size: what is in use leaves `used` page by page. Frees by other threads are
+ * counted by the library, for whoever frees the last object of a destroyed FIFO has nothing left to
+ * count in; for the same reason those after destroy are not counted.
  */
 #ifndef LOAM_METER_FIFO_H
 #define LOAM_METER_FIFO_H

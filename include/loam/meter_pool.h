@@ -1,5 +1,6 @@
-/* loam/meter_pool.h: the metered forms of pool.h's functions; pool.h includes it where LOAM_METER is above 0, and no
- * one else. loam/meter_region.h says how this works. A pool of a loam_pool_set is metered, its fallback is not.
+/* loam/meter_pool.h: the metered forms of pool.h's functions; pool.h includes it where LOAM_METER
+ * is above 0, and no one else. loam/meter_region.h says how this works. A pool of a loam_pool_set
+ * is metered, its fallback is not.
  */
 #ifndef LOAM_METER_POOL_H
 #define LOAM_METER_POOL_H

@@ -1,5 +1,5 @@
-/* loam/meter_region.h: the metered forms of region.h's inline functions; region.h includes it where LOAM_METER is
- * above 0, and no one else.
+/* loam/meter_region.h: the metered forms of region.h's inline functions; region.h includes it where
+ * LOAM_METER is above 0, and no one else.
  *
  * How an allocator joins, by this example. In its header, last of all:
  *
@@ -7,11 +7,12 @@
  *     #include "loam/meter_<noun>.h"
  *     #endif
  *
- * and there, for each function that allocates, frees or changes a size, a form of the same arguments, with
- * LOAM_METER_BEGIN before the call and LOAM_METER_ALLOCATED, _FREED or _REALLOCATED behind it, and then a #define
- * of the function's name: what is compiled from then on, macros and C++ headers included, calls the metered
- * form, while functions of the header above call each other as before, so that nothing counts twice. Inline push and
- * pop of frames get forms, too, which call loam_meter_push(&x->entry) and loam_meter_pop(&x->entry).
+ * and there, for each function that allocates, frees or changes a size, a form of the same
+ * arguments, with LOAM_METER_BEGIN before the call and LOAM_METER_ALLOCATED, _FREED or _REALLOCATED
+ * behind it, and then a #define of the function's name: what is compiled from then on, macros and
+ * C++ headers included, calls the metered form, while functions of the header above call each other
+ * as before, so that nothing counts twice. Inline push and pop of frames get forms, too, which call
+ * loam_meter_push(&x->entry) and loam_meter_pop(&x->entry).
  *
  * In its sources (family/family.h, "The meter"), where x->entry is its loam_entry:
  *
@@ -27,8 +28,9 @@
  *     LM_METER(less(&x->entry, bytes))             where objects end of whose sizes only a sum is known: of a FIFO's
  *                                                  page, a ring's frame, which its metered forms add up
  *
- * A kind that several threads may use at once has a `hold` (loam_kind): its counters are atomic then. Functions of the
- * library that allocate for the program, by the inline functions, are in files that begin as hosted/scratch.c does.
+ * A kind that several threads may use at once has a `hold` (loam_kind): its counters are atomic
+ * then. Functions of the library that allocate for the program, by the inline functions, are in
+ * files that begin as hosted/scratch.c does.
  */
 #ifndef LOAM_METER_REGION_H
 #define LOAM_METER_REGION_H

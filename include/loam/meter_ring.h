@@ -1,5 +1,6 @@
-/* loam/meter_ring.h: the metered forms of ring.h's functions; ring.h includes it where LOAM_METER is above 0, and no
- * one else. loam/meter_region.h says how this works. Each frame knows what of `used` ends with it.
+/* loam/meter_ring.h: the metered forms of ring.h's functions; ring.h includes it where LOAM_METER
+ * is above 0, and no one else. loam/meter_region.h says how this works. Each frame knows what of
+ * `used` ends with it.
  */
 #ifndef LOAM_METER_RING_H
 #define LOAM_METER_RING_H

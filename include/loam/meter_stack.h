@@ -1,5 +1,5 @@
-/* loam/meter_stack.h: the metered forms of stack.h's functions; stack.h includes it where LOAM_METER is above 0, and no
- * one else. loam/meter_region.h says how this works.
+/* loam/meter_stack.h: the metered forms of stack.h's functions; stack.h includes it where
+ * LOAM_METER is above 0, and no one else. loam/meter_region.h says how this works.
  */
 #ifndef LOAM_METER_STACK_H
 #define LOAM_METER_STACK_H

@@ -1,8 +1,9 @@
 /* loam/options.h: what can be chosen of loam without building it anew, and how a program does so.
  *
- * The options are listed in docs/guide/options.md and the man page loam(7); what the debug build finds, and its
- * LOAM_RECORD_SITES and LOAM_SHOW_LEAKS, are in docs/guide/debug.md. A user chooses by the environment, the
- * program's author by a string in the program, the program itself by the calls below:
+ * The options are listed in docs/guide/options.md and the man page loam(7); what the debug build
+ * finds, and its LOAM_RECORD_SITES and LOAM_SHOW_LEAKS, are in docs/guide/debug.md. A user chooses
+ * by the environment, the program's author by a string in the program, the program itself by the
+ * calls below:
  *
  *     default  <  loam_config of the program  <  LOAM_NAME=value of the environment  <  loam_option_set
  *                 loam_option_set_default
@@ -25,8 +26,8 @@
  * docs/guide/limits.md. Nothing here allocates. It cannot undo what an option has done already:
  * memory that went back stays away.
  *
- * Invariant: loam_option_set takes what loam_option_get gives by the same name, and nothing changes by it. Source:
- * src/api/options.def, src/api/options.c.
+ * Invariant: loam_option_set takes what loam_option_get gives by the same name, and nothing changes
+ * by it. Source: src/api/options.def, src/api/options.c.
  */
 #ifndef LOAM_OPTIONS_H
 #define LOAM_OPTIONS_H
@@ -41,10 +42,11 @@ LOAM_BEGIN
  *
  *     const char *loam_config = "purge_delay=1s,show_stats=1";
  *
- * Pairs of name and value with commas between, spaces allowed around them; NULL or "" are as without it. Read before
- * main. Where libloam.so is linked, or loam statically, that is all; a program that is to be found by a preloaded
- * libloam.so must export the name (cc -rdynamic, or -Wl,--export-dynamic-symbol=loam_config with newer linkers). A file
- * that does without this header may define an array, const char loam_config[] = "...", as well. */
+ * Pairs of name and value with commas between, spaces allowed around them; NULL or "" are as
+ * without it. Read before main. Where libloam.so is linked, or loam statically, that is all; a
+ * program that is to be found by a preloaded libloam.so must export the name (cc -rdynamic, or
+ * -Wl,--export-dynamic-symbol=loam_config with newer linkers). A file that does without this header
+ * may define an array, const char loam_config[] = "...", as well. */
 LOAM_API extern const char *loam_config;
 
 /* Sets an option. 0, or -EINVAL iff there is no such option, the value is none for it, or it
@@ -66,27 +68,31 @@ LOAM_API int loam_option_set_default(const char *name, const char *value) LOAM_N
 /* loam_option_set of a number in the least unit, milliseconds or bytes; 0 or 1 for a switch. */
 LOAM_API int loam_option_set_number(const char *name, size_t number) LOAM_NOEXCEPT;
 
-/* The option's value as a number that loam_option_set_number takes. 0, or -EINVAL iff there is no such option, or its
- * value is no whole number by this name, but a word or a path: number stays as it is then. */
+/* The option's value as a number that loam_option_set_number takes. 0, or -EINVAL iff there is no
+ * such option, or its value is no whole number by this name, but a word or a path: number stays as
+ * it is then. */
 LOAM_API int loam_option_get_number(const char *name, size_t *number) LOAM_NOEXCEPT;
 
 /* Returns the number that loam_option_get_number gives, limited to least ... most.
  * Returns least iff there is no such number. */
 LOAM_API size_t loam_option_get_clamp(const char *name, size_t least, size_t most) LOAM_NOEXCEPT;
 
-/* Where the option's value comes from: "default", "program" (loam_config, or loam_option_set_default), "environment"
- * or "call". A constant text; NULL iff there is no such option. */
+/* Where the option's value comes from: "default", "program" (loam_config, or
+ * loam_option_set_default), "environment" or "call". A constant text; NULL iff there is no such
+ * option. */
 LOAM_API const char *loam_option_source(const char *name) LOAM_NOEXCEPT;
 
-/* Writes the option's value as a text with a 0 behind it, in at most bytes bytes. The text's length, 0 for an empty
- * one; -EINVAL iff there is no such option, -ENOSPC iff it does not fit: nothing is written then. 32 bytes hold
- * every value but METER's, a path of at most 1023 bytes. */
+/* Writes the option's value as a text with a 0 behind it, in at most bytes bytes. The text's
+ * length, 0 for an empty one; -EINVAL iff there is no such option, -ENOSPC iff it does not fit:
+ * nothing is written then. 32 bytes hold every value but METER's, a path of at most 1023 bytes. */
 LOAM_API int loam_option_get(const char *name, char *value, size_t bytes) LOAM_NOEXCEPT;
 
-/* The names of all options, index 0, 1, ...; NULL iff there are no more. Other names for the same are left out. */
+/* The names of all options, index 0, 1, ...; NULL iff there are no more. Other names for the same
+ * are left out. */
 LOAM_API const char *loam_option_name(size_t index) LOAM_NOEXCEPT;
 
-/* A line for each option: value, where it came from, what it does. To the output handler (loam/handlers.h). */
+/* A line for each option: value, where it came from, what it does. To the output handler
+ * (loam/handlers.h). */
 LOAM_API void loam_options_print(void) LOAM_NOEXCEPT;
 
 LOAM_END

@@ -4,20 +4,22 @@
  *     char *copy = strdup("loam");         // an object of loam's heap
  *     free(copy);                          // and back
  *
- * Choose it where all sources of a program are under one's control, and linking or preloading the library in malloc's
- * place is not possible. It cannot reach code that is compiled without it: memory that the C library or others
- * allocate for the caller (getline, asprintf, open_memstream, scandir, getcwd(NULL, 0), ...) must not go to free
- * here, nor what is allocated here to code that frees it: loam reports such a free, where it is the one to see it. C
- * only: in C++ the macros would rename members of classes; there is loam/new_delete.hpp.
+ * Choose it where all sources of a program are under one's control, and linking or preloading the
+ * library in malloc's place is not possible. It cannot reach code that is compiled without it:
+ * memory that the C library or others allocate for the caller (getline, asprintf, open_memstream,
+ * scandir, getcwd(NULL, 0), ...) must not go to free here, nor what is allocated here to code that
+ * frees it: loam reports such a free, where it is the one to see it. C only: in C++ the macros
+ * would rename members of classes; there is loam/new_delete.hpp.
  *
  *     malloc(n) ─> loam_malloc(n)       &free ─> &loam_free       names are replaced, called or not
  *                                                     mallinfo and mallinfo2 where they are called
  *
- * Each name keeps the meaning and the order of arguments that the C library documents. A struct's member that is
- * called free or malloc is renamed as well, in all sources alike: so include it first. Threads, errors and cost are
- * those of loam/malloc.h. What asks about the heap (malloc_info, mallinfo, ...) and trims it means loam's as well:
- * loam/libc.h. Invariant: no name that override/libc.c replaces is left to the C library, checked by tests/api:
- * override.c and compile.py.
+ * Each name keeps the meaning and the order of arguments that the C library documents. A struct's
+ * member that is called free or malloc is renamed as well, in all sources alike: so include it
+ * first. Threads, errors and cost are those of loam/malloc.h. What asks about the heap
+ * (malloc_info, mallinfo, ...) and trims it means loam's as well: loam/libc.h. Invariant: no name
+ * that override/libc.c replaces is left to the C library, checked by tests/api: override.c and
+ * compile.py.
  */
 #ifndef LOAM_OVERRIDE_H
 #define LOAM_OVERRIDE_H

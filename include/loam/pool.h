@@ -1,23 +1,26 @@
 /* loam/pool.h: blocks of one size, each allocated and freed in a few instructions.
  *
- * Choose it for many objects of one size (particles, packets, nodes): no header, no search, no fragmentation, and
- * the block freed last, which is still in the cache, comes back first. It cannot serve other sizes (loam/blocks.h;
- * or a loam_pool_set of several pools), and one thread at a time uses it: for many, loam_shared_pool below.
+ * Choose it for many objects of one size (particles, packets, nodes): no header, no search, no
+ * fragmentation, and the block freed last, which is still in the cache, comes back first. It cannot
+ * serve other sizes (loam/blocks.h; or a loam_pool_set of several pools), and one thread at a time
+ * uses it: for many, loam_shared_pool below.
  *
  *   chunk  │ block │ block │ block │ block │░░░░░░░░░░░░░░░░░░│
  *            used    free ──> free ──> NULL
  *   pool   free ───────┘             fresh ┘             end ┘
  *
- * Free blocks are a list through their first words. Blocks behind `fresh` have never been touched: nothing
- * prepares them, so that setting a pool of a million blocks up, or taking it down, costs what one of ten does.
- * A block's number is found without a division: its distance from the chunk's start, shifted right by the twos in
- * the stride and multiplied by the inverse of the odd rest modulo the word size, is below the number of blocks iff
- * the address is a block's. The pool itself has no part of what it hands out: its struct has 784
- * bytes, of which the inline paths read the first 40.
+ * Free blocks are a list through their first words. Blocks behind `fresh` have never been touched:
+ * nothing prepares them, so that setting a pool of a million blocks up, or taking it down, costs
+ * what one of ten does. A block's number is found without a division: its distance from the chunk's
+ * start, shifted right by the twos in the stride and multiplied by the inverse of the odd rest
+ * modulo the word size, is below the number of blocks iff the address is a block's. The pool itself
+ * has no part of what it hands out: its struct has 784 bytes, of which the inline paths read the
+ * first 40.
  *
- * Invariant (loam_pool_check): every member of the list is a block below fresh, and none is there twice.
- * After Kenwright, "Fast Efficient Fixed-Size Memory Pool", 2012: no loops, no overhead; pointers in place of
- * numbers, so that nothing divides, and fresh blocks cut one by one in place of appended.
+ * Invariant (loam_pool_check): every member of the list is a block below fresh, and none is there
+ * twice. After Kenwright, "Fast Efficient Fixed-Size Memory Pool", 2012: no loops, no overhead;
+ * pointers in place of numbers, so that nothing divides, and fresh blocks cut one by one in place
+ * of appended.
  */
 #ifndef LOAM_POOL_H
 #define LOAM_POOL_H
@@ -43,12 +46,13 @@ typedef enum loam_pool_flags {
 } loam_pool_flags;
 
 typedef struct loam_pool_options {
-    /* Of blocks, in bytes, a power of two. 0: the largest that divides the block's size, at most 16, at least that
-     * of a pointer. */
+    /* Of blocks, in bytes, a power of two. 0: the largest that divides the block's size, at most
+     * 16, at least that of a pointer. */
     size_t align;
     size_t first_blocks; /* of the first chunk, at least; 0: 8, or what 4 KiB hold */
     size_t
-        most_blocks; /* in all; 0: no limit. With LOAM_FIXED, what is got at once (or first_blocks) */
+        /* in all; 0: no limit. With LOAM_FIXED, what is got at once (or first_blocks) */
+        most_blocks;
     size_t most_chunk_bytes; /* chunks double up to this; 0: 16 MiB */
     unsigned flags;          /* LOAM_CHECK, LOAM_HARDEN, LOAM_FIXED, loam_pool_flags */
     const char *name;        /* for the registry; not copied */
@@ -114,7 +118,8 @@ typedef struct loam_pool {
     loam_pool_chunk first; /* of a contiguous pool, or one within its chunk */
     loam_pool_run runs[LOAM_POOL_RUNS];
     char *
-        gone; /* of a checked pool: where blocks end that a reset took, in the chunk of that order */
+        /* of a checked pool: where blocks end that a reset took, in the chunk of that order */
+        gone;
     unsigned gone_order;
     unsigned ranges_count;
     loam_pool_range ranges[LOAM_POOL_RANGES]; /* of handles, ascending */
@@ -144,14 +149,14 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
 #endif
 }
 
-/* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks of block_bytes:
- * from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with LOAM_POOL_NARROW:
- * to 4). Blocks of a multiple of 1 KiB lie 64 bytes further apart, unless memory is the caller's,
- * they are aligned to more than 64, or LOAM_POOL_DENSE: at their own distance their first words
- * would meet in a few sets of the processor's caches. Memory is asked for when the first block is,
- * with LOAM_FIXED at once. options may be NULL: all 0. 0; -EINVAL iff a size, alignment or flag is
- * not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a number of blocks;
- * LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
+/* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks
+ * of block_bytes: from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with
+ * LOAM_POOL_NARROW: to 4). Blocks of a multiple of 1 KiB lie 64 bytes further apart, unless memory
+ * is the caller's, they are aligned to more than 64, or LOAM_POOL_DENSE: at their own distance
+ * their first words would meet in a few sets of the processor's caches. Memory is asked for when
+ * the first block is, with LOAM_FIXED at once. options may be NULL: all 0. 0; -EINVAL iff a size,
+ * alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a number
+ * of blocks; LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
  * LOAM_POOL_HANDLES); -ENOMEM iff there is no memory for LOAM_FIXED or LOAM_POOL_HANDLES. O(1).
  * *pool must not move, and source must outlive it. */
 LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
@@ -161,9 +166,10 @@ LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *sour
                              LOAM_POOL_EXTRA_);
 }
 
-/* The same over bytes of the caller's memory, of any alignment, which stays the caller's: LOAM_FIXED and contiguous,
- * in as many blocks as fit (and most_blocks allows). Without checks, exactly bytes / stride if it is aligned; a
- * checked block needs some 120 bytes more. -EINVAL as above; -ENOMEM iff not one fits. */
+/* The same over bytes of the caller's memory, of any alignment, which stays the caller's:
+ * LOAM_FIXED and contiguous, in as many blocks as fit (and most_blocks allows). Without checks,
+ * exactly bytes / stride if it is aligned; a checked block needs some 120 bytes more. -EINVAL as
+ * above; -ENOMEM iff not one fits. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_bytes,
                       const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -197,8 +203,9 @@ LOAM_API LOAM_COLD void *loam_pool_alloc_slow(loam_pool *pool, const char *file,
 LOAM_API LOAM_COLD void *loam_pool_free_slow(loam_pool *pool, void *block, const char *file,
                                              unsigned line) LOAM_NOEXCEPT;
 
-/* A block, its bytes undefined: the one freed last, else a fresh one. NULL iff the source has no memory, or the
- * pool is at its limit; nothing has changed then. Five instructions, nine for a fresh one, but for a new chunk. */
+/* A block, its bytes undefined: the one freed last, else a fresh one. NULL iff the source has no
+ * memory, or the pool is at its limit; nothing has changed then. Five instructions, nine for a
+ * fresh one, but for a new chunk. */
 LOAM_INLINE LOAM_MALLOC void *loam_pool_alloc_at(loam_pool *pool, const char *file,
                                                  unsigned line) LOAM_NOEXCEPT {
     void *block = pool->hot.free;
@@ -212,10 +219,12 @@ LOAM_INLINE LOAM_MALLOC void *loam_pool_alloc_at(loam_pool *pool, const char *fi
     return fresh;
 }
 
-/* Takes back a block of this pool, or NULL. What it held is lost, its first word at once. Five instructions. */
+/* Takes back a block of this pool, or NULL. What it held is lost, its first word at once. Five
+ * instructions. */
 LOAM_INLINE void loam_pool_free_at(loam_pool *pool, void *block, const char *file,
                                    unsigned line) LOAM_NOEXCEPT {
-    /* Written so that in a loop the list's head stays in a register, whatever the slow path does. */
+    /* Written so that in a loop the list's head stays in a register, whatever the slow path
+     * does. */
     void *head = pool->hot.free;
     /* NULL and every mode that checks, by one comparison. */
     if (LOAM_UNLIKELY((uintptr_t)block <= pool->floor))
@@ -228,8 +237,9 @@ LOAM_INLINE void loam_pool_free_at(loam_pool *pool, void *block, const char *fil
 #define loam_pool_alloc(pool) loam_pool_alloc_at((pool), LOAM_HERE)
 #define loam_pool_free(pool, block) loam_pool_free_at((pool), (block), LOAM_HERE)
 
-/* Whether p is the address of a block of this pool, in use or free, that has been handed out since the last reset.
- * (Of a checked pool: where the object of one would be.) p may be anything. O(log chunks). */
+/* Whether p is the address of a block of this pool, in use or free, that has been handed out since
+ * the last reset. (Of a checked pool: where the object of one would be.) p may be anything. O(log
+ * chunks). */
 LOAM_API bool loam_pool_owns(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
 
 /* Bytes that may be used of each block: block_bytes as given. */
@@ -254,7 +264,8 @@ typedef uint64_t loam_handle;
 /* 0 iff there is no memory. O(1). */
 LOAM_API LOAM_NODISCARD loam_handle loam_pool_alloc_handle_at(loam_pool *pool, const char *file,
                                                               unsigned line) LOAM_NOEXCEPT;
-/* Its block; NULL iff it has been freed, by whatever means, or is no handle of this pool. O(1), no division. */
+/* Its block; NULL iff it has been freed, by whatever means, or is no handle of this pool. O(1), no
+ * division. */
 LOAM_API void *loam_pool_get(const loam_pool *pool, loam_handle handle) LOAM_NOEXCEPT;
 /* The handle of a block in use; 0 iff p is none. */
 LOAM_API loam_handle loam_pool_handle(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
@@ -267,23 +278,26 @@ LOAM_API bool loam_pool_free_handle_at(loam_pool *pool, loam_handle handle, cons
 
 /* ---- The pool as a whole ---- */
 
-/* All blocks are free at once, and as if never used; memory stays. O(1) (with checks: a step for each block in use;
- * with handles: one for each block, once in a billion reuses of one). Handles of before give NULL. */
+/* All blocks are free at once, and as if never used; memory stays. O(1) (with checks: a step for
+ * each block in use; with handles: one for each block, once in a billion reuses of one). Handles of
+ * before give NULL. */
 LOAM_API void loam_pool_reset(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* A contiguous pool grows by bytes that follow its memory: the caller's, who promises that they do, or got from its
- * source. Less than a block is kept for the next time. O(1). 0; -EINVAL iff it is not contiguous; -ENOMEM iff the
- * source has none, or not there, or the pool has grown by too many different sizes (LOAM_POOL_RUNS in a row) to
- * know how to give them back. Lifts most_blocks of a caller's buffer. */
+/* A contiguous pool grows by bytes that follow its memory: the caller's, who promises that they do,
+ * or got from its source. Less than a block is kept for the next time. O(1). 0; -EINVAL iff it is
+ * not contiguous; -ENOMEM iff the source has none, or not there, or the pool has grown by too many
+ * different sizes (LOAM_POOL_RUNS in a row) to know how to give them back. Lifts most_blocks of a
+ * caller's buffer. */
 LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM_NOEXCEPT;
 
-/* Gives back what lies behind the last block ever handed out (since the last reset): of a caller's buffer all bytes
- * behind it, of a source whole pieces and chunks. Returns how many bytes these were. Blocks behind it are never
- * touched, not by this either. O(pieces given back). */
+/* Gives back what lies behind the last block ever handed out (since the last reset): of a caller's
+ * buffer all bytes behind it, of a source whole pieces and chunks. Returns how many bytes these
+ * were. Blocks behind it are never touched, not by this either. O(pieces given back). */
 LOAM_API size_t loam_pool_shrink(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* Gives back every chunk without a block in use, uncut ones as well; of a contiguous pool all or what shrink does,
- * of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times log chunks). */
+/* Gives back every chunk without a block in use, uncut ones as well; of a contiguous pool all or
+ * what shrink does, of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times log
+ * chunks). */
 LOAM_API size_t loam_pool_trim(loam_pool *pool) LOAM_NOEXCEPT;
 
 /* Calls visit(object, context) for every object in use, in no particular order, until it returns
@@ -302,9 +316,9 @@ LOAM_API void loam_pool_usage(const loam_pool *pool, loam_usage *usage) LOAM_NOE
 
 /* ---- Several pools, a request to the best fitting ---- */
 
-/* Stands in for a general allocator: operators new of a class hierarchy, a library's hooks. A request goes to the
- * smallest block that is large enough, if it is not too large either, and to a fallback otherwise. Members are
- * private. One thread at a time. */
+/* Stands in for a general allocator: operators new of a class hierarchy, a library's hooks. A
+ * request goes to the smallest block that is large enough, if it is not too large either, and to a
+ * fallback otherwise. Members are private. One thread at a time. */
 typedef struct loam_pool_set {
     loam_pool *pools; /* the caller's, block sizes rising */
     size_t count;
@@ -320,12 +334,12 @@ loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_
                       loam_source *source, const loam_pool_options *options, unsigned tolerance,
                       loam_source *fallback, unsigned extra) LOAM_NOEXCEPT;
 
-/* Sets up count pools in the caller's array, over source and with options alike, of the block sizes given, which must
- * rise. A block may be larger than a request by tolerance per cent of the request; what fits none, or finds its pools
- * at their limits, goes to the fallback (NULL: loam_pages(); a freestanding build has no default).
- * With LOAM_CHECK what the fallback gives has guards as well, and the set is in the registry as a
- * "pool set". 0; or as loam_pool_init, -EINVAL also iff sizes do not rise or there is none; nothing
- * is set up then. */
+/* Sets up count pools in the caller's array, over source and with options alike, of the block sizes
+ * given, which must rise. A block may be larger than a request by tolerance per cent of the
+ * request; what fits none, or finds its pools at their limits, goes to the fallback (NULL:
+ * loam_pages(); a freestanding build has no default). With LOAM_CHECK what the fallback gives has
+ * guards as well, and the set is in the registry as a "pool set". 0; or as loam_pool_init, -EINVAL
+ * also iff sizes do not rise or there is none; nothing is set up then. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
                    loam_source *source, const loam_pool_options *options, unsigned tolerance,
@@ -337,8 +351,8 @@ loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_byt
  * loam_registry_leaks. */
 LOAM_API void loam_pool_set_deinit(loam_pool_set *set) LOAM_NOEXCEPT;
 
-/* bytes (0 counts as 1) at a multiple of 16, or of what the pool's blocks are aligned to if that is less than 16.
- * NULL iff neither a pool nor the fallback has memory. O(pools). */
+/* bytes (0 counts as 1) at a multiple of 16, or of what the pool's blocks are aligned to if that is
+ * less than 16. NULL iff neither a pool nor the fallback has memory. O(pools). */
 LOAM_API LOAM_MALLOC void *loam_pool_set_alloc_at(loam_pool_set *set, size_t bytes,
                                                   const char *file, unsigned line) LOAM_NOEXCEPT;
 /* Finds out where p came from; NULL allowed. O(pools times their chunks). */
@@ -352,11 +366,11 @@ LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p)
 
 /* ---- A pool for many threads: not in a freestanding build ----
  *
- * The paper leaves open how a pool is to be used by many processors at once. The answer here: each thread has a
- * magazine of every pool it uses, of two batches of blocks (16 KiB, but 4 to 64 blocks, each), and takes and gives
- * blocks there without a lock or an atomic instruction. Whole batches are exchanged with the pool under its lock, in
- * a few steps whatever their size: at most one lock in a batch of operations, whichever threads free what others have
- * allocated.
+ * The paper leaves open how a pool is to be used by many processors at once. The answer here: each
+ * thread has a magazine of every pool it uses, of two batches of blocks (16 KiB, but 4 to 64
+ * blocks, each), and takes and gives blocks there without a lock or an atomic instruction. Whole
+ * batches are exchanged with the pool under its lock, in a few steps whatever their size: at most
+ * one lock in a batch of operations, whichever threads free what others have allocated.
  *
  *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
  *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool
@@ -368,8 +382,9 @@ LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p)
  * lets the other threads call loam_shared_pool_trim before it forks, or forks before it has
  * threads.
  *
- * A thread that ends returns its magazines. A pool may end while other threads still have magazines of it: serial
- * numbers tell them that these are void. A checked, hardened or watched one has no magazines: all is under its lock. */
+ * A thread that ends returns its magazines. A pool may end while other threads still have magazines
+ * of it: serial numbers tell them that these are void. A checked, hardened or watched one has no
+ * magazines: all is under its lock. */
 typedef struct loam_shared_pool {
     uint64_t serial; /* no other pool of the process ever had it; UINT64_MAX: without magazines */
     unsigned slot;   /* in the threads' tables */
@@ -387,8 +402,8 @@ LOAM_API LOAM_NODISCARD int loam_shared_pool_init_as(loam_shared_pool *pool, loa
                                                      const loam_pool_options *options,
                                                      unsigned extra) LOAM_NOEXCEPT;
 
-/* As loam_pool_init, but with LOAM_THREADS (which may be said) and without LOAM_POOL_HANDLES; the source is used under
- * the pool's lock. -ENOMEM also iff there is no memory for a slot. */
+/* As loam_pool_init, but with LOAM_THREADS (which may be said) and without LOAM_POOL_HANDLES; the
+ * source is used under the pool's lock. -ENOMEM also iff there is no memory for a slot. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_bytes,
                       const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -398,8 +413,8 @@ loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_
 /* All memory goes back. No thread may use the pool any more; they may have magazines of it. */
 LOAM_API void loam_shared_pool_deinit(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
-/* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks in magazines of
- * other threads (two batches each, and up to one of fresh blocks). */
+/* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks
+ * in magazines of other threads (two batches each, and up to one of fresh blocks). */
 LOAM_API LOAM_MALLOC void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file,
                                                      unsigned line) LOAM_NOEXCEPT;
 /* Takes back a block of this pool, or NULL, of whichever thread. */
@@ -409,7 +424,8 @@ LOAM_API void loam_shared_pool_free_at(loam_shared_pool *pool, void *block, cons
 #define loam_shared_pool_alloc(pool) loam_shared_pool_alloc_at((pool), LOAM_HERE)
 #define loam_shared_pool_free(pool, block) loam_shared_pool_free_at((pool), (block), LOAM_HERE)
 
-/* As of a pool. Threads may use the pool meanwhile: what is in their magazines counts as free, and is not walked. */
+/* As of a pool. Threads may use the pool meanwhile: what is in their magazines counts as free, and
+ * is not walked. */
 LOAM_API bool loam_shared_pool_owns(loam_shared_pool *pool, const void *p) LOAM_NOEXCEPT;
 LOAM_API void loam_shared_pool_usage(loam_shared_pool *pool, loam_usage *usage) LOAM_NOEXCEPT;
 LOAM_API bool loam_shared_pool_check(loam_shared_pool *pool) LOAM_NOEXCEPT;

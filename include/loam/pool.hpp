@@ -41,7 +41,8 @@
 
 namespace loam {
 
-/* Blocks of one size. Cannot be copied or moved: loam_pool stays where it is. One thread at a time. */
+/* Blocks of one size. Cannot be copied or moved: loam_pool stays where it is. One thread at a
+ * time. */
 class pool {
   public:
     /* std::bad_alloc iff loam_pool_init fails, for whatever reason. */
@@ -351,14 +352,14 @@ class node_pools {
 
 } // namespace detail
 
-/* For containers that allocate nodes one by one (list, map, set, forward_list, shared_ptr's control block):
- * single objects of up to 256 bytes from pools, one for each 16 bytes of size, arrays (buckets) from operator new.
- * Copies of an allocator share their pools, which end with the last of them; so does a copy of a
- * container. Each container that is made without an allocator has pools of its own: a map with 3
- * nodes holds about 1 KiB. As with std::pmr, a container keeps its allocator for life: assignment
- * copies or moves the elements, and containers may be swapped only if their allocators are equal.
- * One thread at a time uses all containers that share pools. Checks is for LOAM_CHECKED: it is
- * another type in a file with it. */
+/* For containers that allocate nodes one by one (list, map, set, forward_list, shared_ptr's control
+ * block): single objects of up to 256 bytes from pools, one for each 16 bytes of size, arrays
+ * (buckets) from operator new. Copies of an allocator share their pools, which end with the last of
+ * them; so does a copy of a container. Each container that is made without an allocator has pools
+ * of its own: a map with 3 nodes holds about 1 KiB. As with std::pmr, a container keeps its
+ * allocator for life: assignment copies or moves the elements, and containers may be swapped only
+ * if their allocators are equal. One thread at a time uses all containers that share pools. Checks
+ * is for LOAM_CHECKED: it is another type in a file with it. */
 template <typename T, typename Checks = detail::checks_of_file> class pool_allocator {
   public:
     using value_type = T;

@@ -1,38 +1,38 @@
 /* loam/region.h: many objects of any size, taken one behind the other and dropped all at once.
  *
  * Choose it for what lives and dies together: a request, a frame, a parse, a pass of a compiler. An
- * allocation is an addition and a compare; freeing thousands of objects is one call. Choose pool.h for
- * objects of one size that come and go one by one, and malloc for objects whose lifetimes have nothing to do
- * with each other. It cannot give single objects from its middle back to the source, only reuse their
- * memory, and it serves one thread at a time.
+ * allocation is an addition and a compare; freeing thousands of objects is one call. Choose pool.h
+ * for objects of one size that come and go one by one, and malloc for objects whose lifetimes have
+ * nothing to do with each other. It cannot give single objects from its middle back to the source,
+ * only reuse their memory, and it serves one thread at a time.
  *
  *   region ── chunk ──> older chunk ──> ...            the source's memory, by doubling (or fixed) sizes
  *              │
  *     [ header │ object │ object │ object │ free ...... ]
  *              ^ floor                    ^ at          ^ end
  *
- * It works like a stack where it can: freeing the last object moves `at` back, growing the last one moves
- * it on, and a chunk that became empty goes back, with the one before it current again where it was left.
- * Everything else that is freed is kept in lists by size and serves later requests before another
- * chunk is taken; neighbours are joined from time to time, and chunks of which all is free go back.
- * So a region whose objects come and go holds at most about twice what is live, and a chunk,
- * whatever their order and sizes (docs/decisions/0047). What it cannot use again: the gap that
- * alignment leaves before an object, and, until it is rewound, memory older than a mark. Objects of
- * more than large_bytes have a chunk of their own and go back to the source as soon as they are
- * freed.
+ * It works like a stack where it can: freeing the last object moves `at` back, growing the last one
+ * moves it on, and a chunk that became empty goes back, with the one before it current again where
+ * it was left. Everything else that is freed is kept in lists by size and serves later requests
+ * before another chunk is taken; neighbours are joined from time to time, and chunks of which all
+ * is free go back. So a region whose objects come and go holds at most about twice what is live,
+ * and a chunk, whatever their order and sizes (docs/decisions/0047). What it cannot use again: the
+ * gap that alignment leaves before an object, and, until it is rewound, memory older than a mark.
+ * Objects of more than large_bytes have a chunk of their own and go back to the source as soon as
+ * they are freed.
  *
- * Alignment: an object is aligned, and its size rounded up, to the alignment it is asked for with: 16 by
- * plain alloc. free, realloc and extend must be told the same size and alignment (the plain ones: 16), as
- * with C++'s sized delete. A plain free of an object of another alignment is a mistake that only a checked
- * region reports.
+ * Alignment: an object is aligned, and its size rounded up, to the alignment it is asked for with:
+ * 16 by plain alloc. free, realloc and extend must be told the same size and alignment (the plain
+ * ones: 16), as with C++'s sized delete. A plain free of an object of another alignment is a
+ * mistake that only a checked region reports.
  *
- * Invariants: floor <= at <= end, end is a multiple of 16, and all three are NULL where inline paths must
- * not be taken (no chunk yet, LOAM_CHECK, AddressSanitizer): then nothing fits and nothing is last.
- * loam_region_check walks them. After Hanson, "Fast allocation and deallocation of memory based on object
- * lifetimes" (1990), and the rules of TfwPool, nginx's pools and Boost's.
+ * Invariants: floor <= at <= end, end is a multiple of 16, and all three are NULL where inline
+ * paths must not be taken (no chunk yet, LOAM_CHECK, AddressSanitizer): then nothing fits and
+ * nothing is last. loam_region_check walks them. After Hanson, "Fast allocation and deallocation of
+ * memory based on object lifetimes" (1990), and the rules of TfwPool, nginx's pools and Boost's.
  *
- * Threads: one at a time, for a region and its children; different regions are independent, also over one
- * source that is LOAM_SOURCE_THREADS.
+ * Threads: one at a time, for a region and its children; different regions are independent, also
+ * over one source that is LOAM_SOURCE_THREADS.
  */
 #ifndef LOAM_REGION_H
 #define LOAM_REGION_H
@@ -50,7 +50,8 @@ LOAM_BEGIN
 
 typedef enum loam_growth {
     LOAM_GROWTH_DOUBLE, /* each chunk twice the one before, up to most_bytes */
-    LOAM_GROWTH_FIXED, /* each chunk first_bytes, or a power of two of them for an object that needs it */
+    /* each chunk first_bytes, or a power of two of them for an object that needs it */
+    LOAM_GROWTH_FIXED,
 } loam_growth;
 
 /* Zero in a member: its default. */
@@ -67,8 +68,8 @@ typedef struct loam_region_options {
     const char *name; /* for the registry and reports; not copied; NULL: none */
 } loam_region_options;
 
-/* TfwPool's own mode: pages of 4096 bytes at multiples of 4096, no doubling, the next power of two of pages
- * for an object that needs more. */
+/* TfwPool's own mode: pages of 4096 bytes at multiples of 4096, no doubling, the next power of two
+ * of pages for an object that needs more. */
 #define LOAM_REGION_TFW \
     { 4096, 4096, SIZE_MAX, 0, 4096, LOAM_GROWTH_FIXED, 0, NULL }
 
@@ -97,7 +98,8 @@ struct loam_region {
     struct loam_region_chunk *spares;
     loam_region_room hidden; /* the room, where inline paths must miss */
     char *
-        own; /* first byte behind the region itself in its first chunk; NULL iff it lives elsewhere */
+        /* first byte behind the region itself in its first chunk; NULL iff it lives elsewhere */
+        own;
     size_t first_bytes, most_bytes, keep_bytes, chunk_align;
     size_t serial; /* of large objects and cleanups, so that marks can tell newer ones */
     size_t held_bytes, peak_bytes, spare_bytes, round_bytes, average_bytes;
@@ -121,9 +123,10 @@ typedef struct loam_region_mark {
 
 /* ---- Setting up ---- */
 
-/* In the caller's storage; the first chunk is taken with the first object. source NULL: loam_pages() (hosted
- * builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff first_bytes is less than
- * 256, large_bytes less than 1024 or chunk_align no power of two. Does not allocate. */
+/* In the caller's storage; the first chunk is taken with the first object. source NULL:
+ * loam_pages() (hosted builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL
+ * iff first_bytes is less than 256, large_bytes less than 1024 or chunk_align no power of two. Does
+ * not allocate. */
 LOAM_API LOAM_NODISCARD int loam_region_init_as(loam_region *region, loam_source *source,
                                                 const loam_region_options *options,
                                                 unsigned more_flags) LOAM_NOEXCEPT;
@@ -134,7 +137,8 @@ LOAM_INLINE int loam_region_init(loam_region *region, loam_source *source,
 /* Runs the cleanups, newest first, and gives everything back. The region may be set up again. */
 LOAM_API void loam_region_deinit(loam_region *region) LOAM_NOEXCEPT;
 
-/* A region that lives in its own first chunk. NULL iff there is no memory or options are bad as above. */
+/* A region that lives in its own first chunk. NULL iff there is no memory or options are bad as
+ * above. */
 LOAM_API LOAM_NODISCARD loam_region *loam_region_create_as(loam_source *source,
                                                            const loam_region_options *options,
                                                            unsigned more_flags) LOAM_NOEXCEPT;
@@ -145,8 +149,9 @@ LOAM_INLINE loam_region *loam_region_create(loam_source *source,
 /* As deinit, for a region of create, create_child or create_object. NULL is fine. */
 LOAM_API void loam_region_destroy(loam_region *region) LOAM_NOEXCEPT;
 
-/* An object of so many bytes, aligned to 16 and zero, that lives inside its own region: *region is for what
- * else belongs to it, and destroying that ends both. NULL iff there is no memory or options are bad. */
+/* An object of so many bytes, aligned to 16 and zero, that lives inside its own region: *region is
+ * for what else belongs to it, and destroying that ends both. NULL iff there is no memory or
+ * options are bad. */
 LOAM_API LOAM_NODISCARD void *loam_region_create_object_as(loam_source *source,
                                                            const loam_region_options *options,
                                                            size_t bytes, loam_region **region,
@@ -157,8 +162,8 @@ LOAM_INLINE void *loam_region_create_object(loam_source *source, const loam_regi
                                         LOAM_CHECKED ? LOAM_CHECK : 0);
 }
 
-/* A region of its own over the parent's source, that is destroyed with the parent (or when the parent is reset or
- * rewound to before this), unless it was before. NULL as for create. */
+/* A region of its own over the parent's source, that is destroyed with the parent (or when the
+ * parent is reset or rewound to before this), unless it was before. NULL as for create. */
 LOAM_API LOAM_NODISCARD loam_region *
 loam_region_create_child(loam_region *parent, const loam_region_options *options) LOAM_NOEXCEPT;
 
@@ -173,8 +178,9 @@ LOAM_API LOAM_NODISCARD int loam_region_set_parent(loam_region *child,
 
 /* ---- Out of line: what the inline functions below call when they cannot serve ---- */
 
-/* Also what room.at is then: the inline functions store it once more, so that all ways meet in one store. In a loop
- * compilers keep `at` in a register then, and no allocation waits for the store of the one before it. */
+/* Also what room.at is then: the inline functions store it once more, so that all ways meet in one
+ * store. In a loop compilers keep `at` in a register then, and no allocation waits for the store of
+ * the one before it. */
 typedef struct loam_region_made {
     void *object;
     char *at;
@@ -208,19 +214,20 @@ LOAM_INLINE bool loam_region_is_small(const loam_region *region, size_t bytes) {
            bytes <= region->large_bytes;
 }
 
-/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the inline
- * path). 0 bytes: an address that may be the next object's as well. NULL iff there is no memory, or bytes
- * is more than PTRDIFF_MAX, or align is no power of two. Eight instructions for a constant size up to 1 KiB, 13 for
- * any, but for a new chunk. */
+/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into
+ * the inline path). 0 bytes: an address that may be the next object's as well. NULL iff there is no
+ * memory, or bytes is more than PTRDIFF_MAX, or align is no power of two. Eight instructions for a
+ * constant size up to 1 KiB, 13 for any, but for a new chunk. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_region *region,
                                                                         size_t bytes, size_t align,
                                                                         const char *file,
                                                                         unsigned line) {
     if (__builtin_constant_p(align) && align <= LOAM_REGION_ALIGN && (align & (align - 1)) == 0 &&
         align != 0) {
-        /* end is a multiple of align, so that aligning cannot pass it, and less than what is left is no more
-         * than that after rounding either. A constant size is added before, not after: the next allocation
-         * waits for two instructions, and the object's address is for who needs it. */
+        /* end is a multiple of align, so that aligning cannot pass it, and less than what is left
+         * is no more than that after rounding either. A constant size is added before, not after:
+         * the next allocation waits for two instructions, and the object's address is for who needs
+         * it. */
         uintptr_t p, next = (uintptr_t)region->room.at;
         bool fits = loam_region_is_small(region, bytes); /* else in a chunk of its own */
         if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
@@ -260,7 +267,8 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_at(loam_region *reg
 #define loam_region_alloc_packed(region, bytes) \
     loam_region_alloc_aligned_at(region, bytes, 1, LOAM_HERE)
 
-/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product overflows. */
+/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product
+ * overflows. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_calloc_at(loam_region *region,
                                                                      size_t count, size_t bytes,
                                                                      const char *file,
@@ -289,10 +297,10 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_region_array_at(loam_region 
 #define LOAM_REGION_ARRAY(region, T, count) \
     ((T *)loam_region_array_at(region, count, sizeof(T), __alignof__(T), LOAM_HERE))
 
-/* Gives back an object of that size and alignment. The last one not yet freed makes room at once; one with a
- * chunk of its own goes back to the source; the memory of another serves later requests of any
- * size, once the room is used up or most of the region is free. (Less than a pointer's size is lost
- * until reset.) NULL is fine. Six to eight instructions for the last one. */
+/* Gives back an object of that size and alignment. The last one not yet freed makes room at once;
+ * one with a chunk of its own goes back to the source; the memory of another serves later requests
+ * of any size, once the room is used up or most of the region is free. (Less than a pointer's size
+ * is lost until reset.) NULL is fine. Six to eight instructions for the last one. */
 LOAM_INLINE void loam_region_free_aligned_at(loam_region *region, void *p, size_t bytes,
                                              size_t align, const char *file, unsigned line) {
     char *at = (char *)p;
@@ -321,10 +329,10 @@ LOAM_INLINE void loam_region_free_at(loam_region *region, void *p, size_t bytes,
 #define loam_region_free_n(region, p, count, bytes) \
     loam_region_free_at(region, p, (count) * (bytes), LOAM_HERE)
 
-/* Changes an object's size. In place iff it is the last one and fits, or gets smaller, or has room from an
- * earlier move (arrays that grow get twice the room when they move); moved otherwise, and the old place is
- * freed. p NULL: alloc. 0 bytes leave an object without any, as alloc makes them. NULL as for alloc; then the
- * object is as it was. */
+/* Changes an object's size. In place iff it is the last one and fits, or gets smaller, or has room
+ * from an earlier move (arrays that grow get twice the room when they move); moved otherwise, and
+ * the old place is freed. p NULL: alloc. 0 bytes leave an object without any, as alloc makes them.
+ * NULL as for alloc; then the object is as it was. */
 LOAM_INLINE LOAM_NODISCARD void *loam_region_realloc_aligned_at(loam_region *region, void *p,
                                                                 size_t old_bytes, size_t bytes,
                                                                 size_t align, const char *file,
@@ -370,7 +378,8 @@ LOAM_INLINE LOAM_NODISCARD bool loam_region_extend_at(loam_region *region, void 
 #define loam_region_extend(region, p, old_bytes, bytes) \
     loam_region_extend_at(region, p, old_bytes, bytes, LOAM_HERE)
 
-/* As alloc, and tells whether another chunk had to become the current one (or the current one to grow). */
+/* As alloc, and tells whether another chunk had to become the current one (or the current one to
+ * grow). */
 LOAM_INLINE LOAM_MALLOC void *loam_region_alloc_told_at(loam_region *region, size_t bytes,
                                                         bool *new_chunk, const char *file,
                                                         unsigned line) {
@@ -382,8 +391,8 @@ LOAM_INLINE LOAM_MALLOC void *loam_region_alloc_told_at(loam_region *region, siz
 #define loam_region_alloc_told(region, bytes, new_chunk) \
     loam_region_alloc_told_at(region, bytes, new_chunk, LOAM_HERE)
 
-/* Copies: of bytes, aligned to 16; of a string, and of at most so many characters of one, with a zero behind, not
- * aligned. NULL iff there is no memory. */
+/* Copies: of bytes, aligned to 16; of a string, and of at most so many characters of one, with a
+ * zero behind, not aligned. NULL iff there is no memory. */
 LOAM_API LOAM_NODISCARD void *loam_region_memdup_at(loam_region *region, const void *from,
                                                     size_t bytes, const char *file,
                                                     unsigned line) LOAM_NOEXCEPT;
@@ -400,20 +409,22 @@ LOAM_API LOAM_NODISCARD char *loam_region_strndup_at(loam_region *region, const 
 
 /* ---- Everything since, and everything ---- */
 
-/* Where the region stands. Constant time; nothing is allocated. Until it is rewound to or kept, objects older
- * than the mark do not make room when they are freed. Marks end as brackets close; to use one that has ended (by
- * reset, too) is a mistake that a checked region reports, and does nothing. */
+/* Where the region stands. Constant time; nothing is allocated. Until it is rewound to or kept,
+ * objects older than the mark do not make room when they are freed. Marks end as brackets close; to
+ * use one that has ended (by reset, too) is a mistake that a checked region reports, and does
+ * nothing. */
 LOAM_API loam_region_mark loam_region_mark_here(loam_region *region) LOAM_NOEXCEPT;
-/* Drops what was allocated since the mark: runs newer cleanups, newest first, gives back newer chunks and large
- * objects. An older object that was moved since by realloc is new, and so is one of 0 bytes that grew. The mark is used
- * up, and so are newer ones. Takes time by the chunks, large objects and cleanups that go; in a checked region by all
- * objects. */
+/* Drops what was allocated since the mark: runs newer cleanups, newest first, gives back newer
+ * chunks and large objects. An older object that was moved since by realloc is new, and so is one
+ * of 0 bytes that grew. The mark is used up, and so are newer ones. Takes time by the chunks, large
+ * objects and cleanups that go; in a checked region by all objects. */
 LOAM_API void loam_region_rewind(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 /* Forgets the newest mark and keeps all that came since. */
 LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 
-/* Drops everything, ends all marks and runs all cleanups, but keeps as many chunks as the last rounds needed (a
- * decaying average: three quarters of the one before, or this round's if more), or keep_bytes if more. */
+/* Drops everything, ends all marks and runs all cleanups, but keeps as many chunks as the last
+ * rounds needed (a decaying average: three quarters of the one before, or this round's if more), or
+ * keep_bytes if more. */
 LOAM_API void loam_region_reset(loam_region *region) LOAM_NOEXCEPT;
 
 /* Gives back chunks that hold no object. Returns their bytes. Takes time by the number of chunks
@@ -422,8 +433,8 @@ LOAM_API size_t loam_region_trim(loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Cleanups ---- */
 
-/* run(argument) is called by reset, deinit and destroy, and by rewind to an older mark; the newest first. It may
- * use the region's objects, but not allocate. NULL iff there is no memory. */
+/* run(argument) is called by reset, deinit and destroy, and by rewind to an older mark; the newest
+ * first. It may use the region's objects, but not allocate. NULL iff there is no memory. */
 LOAM_API LOAM_NODISCARD loam_region_cleanup *loam_region_add_cleanup(loam_region *region,
                                                                      void (*run)(void *argument),
                                                                      void *argument) LOAM_NOEXCEPT;
@@ -433,8 +444,8 @@ LOAM_API void loam_region_remove_cleanup(loam_region *region, loam_region_cleanu
 
 /* ---- Asking ---- */
 
-/* Whether p points into an object of this region, or to where one was freed. Takes time by the number of chunks
- * and large objects. */
+/* Whether p points into an object of this region, or to where one was freed. Takes time by the
+ * number of chunks and large objects. */
 LOAM_API bool loam_region_contains(const loam_region *region, const void *p) LOAM_NOEXCEPT;
 /* The older name. */
 LOAM_INLINE bool loam_region_is_from(const loam_region *region, const void *p) LOAM_NOEXCEPT {
@@ -445,15 +456,16 @@ LOAM_INLINE bool loam_region_is_from(const loam_region *region, const void *p) L
  * time by the number of chunks and large objects, of a checked region by that of all objects. */
 LOAM_API void loam_region_usage(const loam_region *region, loam_usage *usage) LOAM_NOEXCEPT;
 
-/* Walks all invariants, and a checked region's guards; false after a report. Takes time by chunks, large objects and
- * freed arrays; in a checked region by all objects. */
+/* Walks all invariants, and a checked region's guards; false after a report. Takes time by chunks,
+ * large objects and freed arrays; in a checked region by all objects. */
 LOAM_API bool loam_region_check(const loam_region *region) LOAM_NOEXCEPT;
 
 /* ---- Hosted builds ---- */
 
-/* One of the calling thread's two scratch regions, marked: the one that is not `conflict` (NULL: either), which
- * the caller was handed for its results. Ended in reverse order. Freed when the thread ends; what is left of
- * it at that time must not be used by destructors that run later. region is NULL iff there is no memory. */
+/* One of the calling thread's two scratch regions, marked: the one that is not `conflict` (NULL:
+ * either), which the caller was handed for its results. Ended in reverse order. Freed when the
+ * thread ends; what is left of it at that time must not be used by destructors that run later.
+ * region is NULL iff there is no memory. */
 typedef struct loam_scratch {
     loam_region *region;
     loam_region_mark mark;

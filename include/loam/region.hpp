@@ -1,5 +1,5 @@
-/* loam/region.hpp: regions for C++: an owner, objects that are destroyed with their region, scopes, a memory resource
- * and an allocator for containers (loam/region.h).
+/* loam/region.hpp: regions for C++: an owner, objects that are destroyed with their region, scopes,
+ * a memory resource and an allocator for containers (loam/region.h).
  *
  *     loam::region request;                         // everything below ends with it
  *     auto *name = request.make<std::string>("its destructor runs then");
@@ -11,8 +11,9 @@
  *     std::pmr::vector<int> numbers(&resource);
  *     std::vector<int, loam::region_allocator<int>> others(request);
  *
- * Choose it as region.h says. It cannot hold arrays of a type whose destructor does something (containers do that), and
- * one thread at a time uses a region; containers must end before the region that they live in.
+ * Choose it as region.h says. It cannot hold arrays of a type whose destructor does something
+ * (containers do that), and one thread at a time uses a region; containers must end before the
+ * region that they live in.
  *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
  */
@@ -154,8 +155,8 @@ class region {
               const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) noexcept {
         loam_region_free_aligned_at(region_, p, bytes, align, file, line);
     }
-    /* A region over the same source. Its owner must be gone before this one ends, is reset or rewound; who has none
-     * uses loam_region_create_child. */
+    /* A region over the same source. Its owner must be gone before this one ends, is reset or
+     * rewound; who has none uses loam_region_create_child. */
     [[nodiscard]] region child(const loam_region_options &options = {}) {
         loam_region *made = loam_region_create_child(region_, &options);
         if (made == nullptr) detail::no_memory();
@@ -201,7 +202,8 @@ class region_scope {
     loam_region_mark mark_;
 };
 
-/* One of this thread's scratch regions until the scope ends: not the one that the caller's results are in. */
+/* One of this thread's scratch regions until the scope ends: not the one that the caller's results
+ * are in. */
 class scratch {
   public:
     explicit scratch(const loam_region *conflict = nullptr)

@@ -1,9 +1,11 @@
-/* loam/registry.h: what every allocator of the family can tell about itself, and the list of those alive.
+/* loam/registry.h: what every allocator of the family can tell about itself, and the list of those
+ * alive.
  *
- * An allocator that was given a name, or is checked (LOAM_CHECK), stands in one list of the process, from
- * where a live dump, a check of everything and a report of leaks are made. One without a name that is not
- * checked is not in the list, and pays nothing for it. All functions may be called by any thread; those that
- * look into allocators need that nobody uses these meanwhile, unless they are LOAM_THREADS ones.
+ * An allocator that was given a name, or is checked (LOAM_CHECK), stands in one list of the
+ * process, from where a live dump, a check of everything and a report of leaks are made. One
+ * without a name that is not checked is not in the list, and pays nothing for it. All functions may
+ * be called by any thread; those that look into allocators need that nobody uses these meanwhile,
+ * unless they are LOAM_THREADS ones.
  */
 #ifndef LOAM_REGISTRY_H
 #define LOAM_REGISTRY_H
@@ -46,8 +48,8 @@ LOAM_API void loam_registry_visit(void (*visit)(const loam_usage *usage, void *c
 /* One line for each on standard error. */
 LOAM_API void loam_registry_print(void) LOAM_NOEXCEPT;
 
-/* Walks the invariants of each; one line on what is broken, then abort (or, by LOAM_ON_ERROR=ignore, on).
- * Returns how many were found broken. */
+/* Walks the invariants of each; one line on what is broken, then abort (or, by
+ * LOAM_ON_ERROR=ignore, on). Returns how many were found broken. */
 LOAM_API size_t loam_registry_check(void) LOAM_NOEXCEPT;
 
 /* One line on standard error for each live object of each checked allocator, with the place of its

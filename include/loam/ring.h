@@ -1,22 +1,25 @@
-/* loam/ring.h: objects that live as long as the frame they were allocated in, where frames end in any order.
+/* loam/ring.h: objects that live as long as the frame they were allocated in, where frames end in
+ * any order.
  *
- * Choose it for what passes through: messages, requests, rows, which come in one order and are done with in
- * about the same. Allocation is an addition and a compare as on a stack (stack.h), and a frame ends at
- * once, whenever its owner says so; its memory serves again as soon as all older frames have ended as well.
- * Choose stack.h where frames end in reverse order, region.h where one must not wait for another. One old
- * frame that stays keeps the memory of all that came after it. It serves one thread at a time.
+ * Choose it for what passes through: messages, requests, rows, which come in one order and are done
+ * with in about the same. Allocation is an addition and a compare as on a stack (stack.h), and a
+ * frame ends at once, whenever its owner says so; its memory serves again as soon as all older
+ * frames have ended as well. Choose stack.h where frames end in reverse order, region.h where one
+ * must not wait for another. One old frame that stays keeps the memory of all that came after it.
+ * It serves one thread at a time.
  *
  *        oldest frame         newest frame
  *   block [....F.....] ──> block [..F...F....] at ──> free block ──┐        released frames between the two wait
  *     ^────────────────────────────────────────────────────────────┘
  *
- * Blocks form a ring: in use from the oldest frame's to the current one, free from there on. The next block
- * is taken if it is free and large enough; free ones that are too small, or four times as large as needed,
- * go back to the source; over a contiguous one, which could not use them again, they stay.
+ * Blocks form a ring: in use from the oldest frame's to the current one, free from there on. The
+ * next block is taken if it is free and large enough; free ones that are too small, or four times
+ * as large as needed, go back to the source; over a contiguous one, which could not use them again,
+ * they stay.
  *
- * Objects belong to the newest frame. Invariants: at <= end, end is a multiple of 16, both NULL where
- * inline paths must miss: while no frame is open, with LOAM_CHECK, under AddressSanitizer. loam_ring_check
- * walks them. After Intersec's ring pools.
+ * Objects belong to the newest frame. Invariants: at <= end, end is a multiple of 16, both NULL
+ * where inline paths must miss: while no frame is open, with LOAM_CHECK, under AddressSanitizer.
+ * loam_ring_check walks them. After Intersec's ring pools.
  */
 #ifndef LOAM_RING_H
 #define LOAM_RING_H
@@ -55,9 +58,9 @@ typedef struct loam_ring {
     loam_entry entry;
 } loam_ring;
 
-/* In the caller's storage; memory is taken with the first frame. source NULL: loam_pages() (hosted builds;
- * -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff block_bytes is less than 256 or
- * more than PTRDIFF_MAX. */
+/* In the caller's storage; memory is taken with the first frame. source NULL: loam_pages() (hosted
+ * builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff block_bytes is
+ * less than 256 or more than PTRDIFF_MAX. */
 LOAM_API LOAM_NODISCARD int loam_ring_init_as(loam_ring *ring, loam_source *source,
                                               const loam_ring_options *options,
                                               unsigned more_flags) LOAM_NOEXCEPT;
@@ -68,15 +71,16 @@ LOAM_INLINE int loam_ring_init(loam_ring *ring, loam_source *source,
 /* Ends all frames and gives everything back. The ring may be set up again. */
 LOAM_API void loam_ring_deinit(loam_ring *ring) LOAM_NOEXCEPT;
 
-/* A new frame: what is allocated from now on is in it, until the next is opened or this one is released.
- * NULL iff there is no memory; then all is as it was. Constant time, but for a new block. */
+/* A new frame: what is allocated from now on is in it, until the next is opened or this one is
+ * released. NULL iff there is no memory; then all is as it was. Constant time, but for a new
+ * block. */
 LOAM_API LOAM_NODISCARD loam_ring_frame *loam_ring_open_at(loam_ring *ring, const char *file,
                                                            unsigned line) LOAM_NOEXCEPT;
 #define loam_ring_open(ring) loam_ring_open_at(ring, LOAM_HERE)
 
-/* Ends a frame, and all objects in it. Constant time but for the frames whose memory becomes free; in a
- * checked ring by all objects. To release one twice is a mistake that every ring reports as long as it can
- * tell. NULL is fine. */
+/* Ends a frame, and all objects in it. Constant time but for the frames whose memory becomes free;
+ * in a checked ring by all objects. To release one twice is a mistake that every ring reports as
+ * long as it can tell. NULL is fine. */
 LOAM_API void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *file,
                                    unsigned line) LOAM_NOEXCEPT;
 #define loam_ring_release(ring, frame) loam_ring_release_at(ring, frame, LOAM_HERE)
@@ -94,10 +98,10 @@ LOAM_API LOAM_COLD loam_ring_made loam_ring_alloc_slow(loam_ring *ring, size_t b
                                                        const char *file,
                                                        unsigned line) LOAM_NOEXCEPT;
 
-/* bytes at a multiple of align, a power of two (a constant, preferably), in the newest frame. 0 bytes: an
- * address that may be the next object's as well. NULL iff there is no memory, or bytes is more than
- * PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or no frame is open: a mistake, which every ring
- * reports. */
+/* bytes at a multiple of align, a power of two (a constant, preferably), in the newest frame. 0
+ * bytes: an address that may be the next object's as well. NULL iff there is no memory, or bytes is
+ * more than PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or no frame is
+ * open: a mistake, which every ring reports. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_ring_alloc_aligned_at(loam_ring *ring, size_t bytes,
                                                                       size_t align,
                                                                       const char *file,
@@ -129,7 +133,8 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_ring_alloc_at(loam_ring *ring, s
 }
 #define loam_ring_alloc(ring, bytes) loam_ring_alloc_at(ring, bytes, LOAM_HERE)
 
-/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product overflows. */
+/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product
+ * overflows. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_ring_calloc_at(loam_ring *ring, size_t count,
                                                                    size_t bytes, const char *file,
                                                                    unsigned line) {
@@ -144,18 +149,18 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_ring_calloc_at(loam_ring *ri
 #define LOAM_RING_NEW(ring, T) \
     ((T *)loam_ring_alloc_aligned_at(ring, sizeof(T), __alignof__(T), LOAM_HERE))
 
-/* Changes the size of an object of the newest frame: in place iff it is the last one and fits (in a checked ring it
- * moves), or gets smaller; moved otherwise. p NULL: alloc. NULL as for alloc; then the object is as it was. An object
- * of another frame: a checked ring reports it, and returns NULL; another one moves it into the newest frame if it
- * grows. */
+/* Changes the size of an object of the newest frame: in place iff it is the last one and fits (in a
+ * checked ring it moves), or gets smaller; moved otherwise. p NULL: alloc. NULL as for alloc; then
+ * the object is as it was. An object of another frame: a checked ring reports it, and returns NULL;
+ * another one moves it into the newest frame if it grows. */
 LOAM_API LOAM_NODISCARD void *loam_ring_realloc_at(loam_ring *ring, void *p, size_t old_bytes,
                                                    size_t bytes, const char *file,
                                                    unsigned line) LOAM_NOEXCEPT;
 #define loam_ring_realloc(ring, p, old_bytes, bytes) \
     loam_ring_realloc_at(ring, p, old_bytes, bytes, LOAM_HERE)
 
-/* Gives back an object: the last one of the newest frame makes room at once, another when its frame ends.
- * NULL is fine. */
+/* Gives back an object: the last one of the newest frame makes room at once, another when its frame
+ * ends. NULL is fine. */
 LOAM_API void loam_ring_free_at(loam_ring *ring, void *p, size_t bytes, const char *file,
                                 unsigned line) LOAM_NOEXCEPT;
 #define loam_ring_free(ring, p, bytes) loam_ring_free_at(ring, p, bytes, LOAM_HERE)
@@ -164,8 +169,8 @@ LOAM_API void loam_ring_free_at(loam_ring *ring, void *p, size_t bytes, const ch
 
 /* Gives back free blocks; all of them if no frame holds memory. Returns their bytes. */
 LOAM_API size_t loam_ring_trim(loam_ring *ring) LOAM_NOEXCEPT;
-/* A snapshot; used_bytes counts released frames that wait for older ones. Takes time by the number of
- * blocks, of a checked ring by that of all objects. */
+/* A snapshot; used_bytes counts released frames that wait for older ones. Takes time by the number
+ * of blocks, of a checked ring by that of all objects. */
 LOAM_API void loam_ring_usage(const loam_ring *ring, loam_usage *usage) LOAM_NOEXCEPT;
 /* Walks all invariants, and a checked ring's guards; false after a report. */
 LOAM_API bool loam_ring_check(const loam_ring *ring) LOAM_NOEXCEPT;

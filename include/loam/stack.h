@@ -1,29 +1,30 @@
 /* loam/stack.h: objects of any size that live as long as the frame they were allocated in.
  *
- * Choose it for what a function needs until it returns: push a frame, allocate, pop it. An allocation is an
- * addition and a compare, and so is a pop, however many objects it ends. Each thread has a stack of its
- * own, and LOAM_SCOPE makes a frame that ends with the block it stands in. Choose region.h for what is
- * passed on, and ring.h for frames that do not end in reverse order. It cannot give back single objects but
- * the last one, and serves one thread at a time.
+ * Choose it for what a function needs until it returns: push a frame, allocate, pop it. An
+ * allocation is an addition and a compare, and so is a pop, however many objects it ends. Each
+ * thread has a stack of its own, and LOAM_SCOPE makes a frame that ends with the block it stands
+ * in. Choose region.h for what is passed on, and ring.h for frames that do not end in reverse
+ * order. It cannot give back single objects but the last one, and serves one thread at a time.
  *
  *   first ──> block ──> current block ──> free ──> free        by 64 KiB at least, and 64 requests of mean size
  *                       │
  *     [ header │ object │ frame │ object │ object │ free ....... ]
  *                         │ older frame            ^ at         ^ end
  *
- * A frame is two words in the stack itself. All blocks up to the current one are in use, all behind it are
- * free and serve again. Who needs another block moves on to it for good: the current frame remembers it
- * after inner frames ended (so that the next of these finds it there), and so do older frames that have no
- * room left for a request of mean size. A search destroys free blocks that are too small, but no more bytes
- * of them than the request has. When the outermost frame ends, what recent rounds did not need goes back to
- * the source.
+ * A frame is two words in the stack itself. All blocks up to the current one are in use, all behind
+ * it are free and serve again. Who needs another block moves on to it for good: the current frame
+ * remembers it after inner frames ended (so that the next of these finds it there), and so do older
+ * frames that have no room left for a request of mean size. A search destroys free blocks that are
+ * too small, but no more bytes of them than the request has. When the outermost frame ends, what
+ * recent rounds did not need goes back to the source.
  *
- * Alignment is that of an object's address alone; its size is not rounded. realloc and free are told the size.
+ * Alignment is that of an object's address alone; its size is not rounded. realloc and free are
+ * told the size.
  *
- * Invariants: at <= end, end is a multiple of 16, and both are NULL where inline paths must not be taken:
- * before the first block, in a sealed frame, with LOAM_CHECK, under AddressSanitizer, and where the base is
- * empty but not all free memory has gone back. What a frame remembers lies in a block that is in use.
- * loam_stack_check walks them. After Intersec's articles on their allocators.
+ * Invariants: at <= end, end is a multiple of 16, and both are NULL where inline paths must not be
+ * taken: before the first block, in a sealed frame, with LOAM_CHECK, under AddressSanitizer, and
+ * where the base is empty but not all free memory has gone back. What a frame remembers lies in a
+ * block that is in use. loam_stack_check walks them. After Intersec's articles on their allocators.
  *
  * Threads: one at a time. A fork's child has its thread's stacks as they were.
  */
@@ -41,8 +42,9 @@
 
 LOAM_BEGIN
 
-/* Zero in a member: its default. Over a contiguous source (loam_reserve, loam_buffer) the block grows in
- * place, as long as nobody else takes from the source: then there is one block and nothing to search. */
+/* Zero in a member: its default. Over a contiguous source (loam_reserve, loam_buffer) the block
+ * grows in place, as long as nobody else takes from the source: then there is one block and nothing
+ * to search. */
 typedef struct loam_stack_options {
     size_t block_bytes; /* of a block, its header included, at least; 64 KiB */
     size_t keep_bytes;  /* the end of the outermost frame keeps at least so many, if there are; 0 */
@@ -94,9 +96,9 @@ typedef struct loam_stack_mark {
 
 /* ---- Setting up ---- */
 
-/* In the caller's storage; memory is taken with the first frame or object. source NULL: loam_pages()
- * (hosted builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL iff block_bytes is
- * less than 256 or more than PTRDIFF_MAX. */
+/* In the caller's storage; memory is taken with the first frame or object. source NULL:
+ * loam_pages() (hosted builds; -EINVAL in freestanding ones). options NULL: defaults. 0, or -EINVAL
+ * iff block_bytes is less than 256 or more than PTRDIFF_MAX. */
 LOAM_API LOAM_NODISCARD int loam_stack_init_as(loam_stack *stack, loam_source *source,
                                                const loam_stack_options *options,
                                                unsigned more_flags) LOAM_NOEXCEPT;
@@ -109,8 +111,9 @@ LOAM_API void loam_stack_deinit(loam_stack *stack) LOAM_NOEXCEPT;
 
 /* ---- Out of line: what the inline functions below call when they cannot serve ---- */
 
-/* Also what room.at and newest are then: the inline functions store them once more, so that all ways meet
- * in one store and loops keep them in registers (docs/decisions/0017-loops-keep-the-position.md). */
+/* Also what room.at and newest are then: the inline functions store them once more, so that all
+ * ways meet in one store and loops keep them in registers
+ * (docs/decisions/0017-loops-keep-the-position.md). */
 typedef struct loam_stack_made {
     void *object;
     char *at;
@@ -149,9 +152,10 @@ LOAM_INLINE uintptr_t loam_stack_round(uintptr_t x, size_t align) {
     return (x + align - 1) & ~(uintptr_t)(align - 1);
 }
 
-/* A new frame: what is allocated from now on ends with its pop. Where there is no memory for one, objects
- * belong to the frame below, and the pop does nothing: loam_stack_pushed_it tells. Some ten instructions; a
- * call where a block is full, and for the outermost frame while there are free blocks. */
+/* A new frame: what is allocated from now on ends with its pop. Where there is no memory for one,
+ * objects belong to the frame below, and the pop does nothing: loam_stack_pushed_it tells. Some ten
+ * instructions; a call where a block is full, and for the outermost frame while there are free
+ * blocks. */
 LOAM_INLINE LOAM_NODISCARD loam_stack_frame loam_stack_push_at(loam_stack *stack, const char *file,
                                                                unsigned line) {
     char *at = stack->room.at, *end = stack->room.end;
@@ -181,9 +185,10 @@ LOAM_INLINE bool loam_stack_pushed_it(const loam_stack_frame *frame) {
     return frame->record != NULL;
 }
 
-/* Ends the newest frame, and all objects in it. Popping another one is a mistake that every stack reports (but a stale
- * copy, where a new frame stands in the same place); it does nothing then. Some eight instructions; a call where the
- * frame took another block. Takes time by the objects that end in a checked stack only. */
+/* Ends the newest frame, and all objects in it. Popping another one is a mistake that every stack
+ * reports (but a stale copy, where a new frame stands in the same place); it does nothing then.
+ * Some eight instructions; a call where the frame took another block. Takes time by the objects
+ * that end in a checked stack only. */
 LOAM_INLINE void loam_stack_pop_at(loam_stack *stack, loam_stack_frame frame, const char *file,
                                    unsigned line) {
     char *at = frame.at;
@@ -199,22 +204,23 @@ LOAM_INLINE void loam_stack_pop_at(loam_stack *stack, loam_stack_frame frame, co
 }
 #define loam_stack_pop(stack, frame) loam_stack_pop_at(stack, frame, LOAM_HERE)
 
-/* Ends all frames that are newer than this one, which goes on, also if there was no memory for it: for where longjmp
- * leads, past pops that will not come. To unwind to a frame that has ended is a mistake that every stack reports; it
- * does nothing then. Takes time by the frames that end. */
+/* Ends all frames that are newer than this one, which goes on, also if there was no memory for it:
+ * for where longjmp leads, past pops that will not come. To unwind to a frame that has ended is a
+ * mistake that every stack reports; it does nothing then. Takes time by the frames that end. */
 LOAM_API void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame,
                                    const char *file, unsigned line) LOAM_NOEXCEPT;
 #define loam_stack_unwind(stack, frame) loam_stack_unwind_at(stack, frame, LOAM_HERE)
 
-/* From now on an allocation in the newest frame (or in the base) is a mistake, which every stack reports: NULL.
- * Frames on top of it are not concerned. Until unseal, or the frame's pop. Harmless twice. */
+/* From now on an allocation in the newest frame (or in the base) is a mistake, which every stack
+ * reports: NULL. Frames on top of it are not concerned. Until unseal, or the frame's pop. Harmless
+ * twice. */
 LOAM_API void loam_stack_seal(loam_stack *stack) LOAM_NOEXCEPT;
 LOAM_API void loam_stack_unseal(loam_stack *stack) LOAM_NOEXCEPT;
 
-/* Where the newest frame stands. Constant time. rewind drops what was allocated in it since; the mark may
- * be used again. To use one in another frame, with newer frames alive, or after a rewind to an older one,
- * is a mistake that every stack reports where it can tell, and does nothing. Takes time by the blocks that
- * go, and in a checked stack by the objects. */
+/* Where the newest frame stands. Constant time. rewind drops what was allocated in it since; the
+ * mark may be used again. To use one in another frame, with newer frames alive, or after a rewind
+ * to an older one, is a mistake that every stack reports where it can tell, and does nothing. Takes
+ * time by the blocks that go, and in a checked stack by the objects. */
 LOAM_API loam_stack_mark loam_stack_mark_here(loam_stack *stack) LOAM_NOEXCEPT;
 LOAM_API void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const char *file,
                                    unsigned line) LOAM_NOEXCEPT;
@@ -222,19 +228,20 @@ LOAM_API void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mar
 
 /* ---- Objects ---- */
 
-/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into the
- * inline path), in the newest frame, or in the base, which lives until reset and deinit. 0 bytes: an
- * address that may be the next object's as well. NULL iff there is no memory, or bytes is more than
- * PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or the frame is sealed. Eight instructions for a
- * constant size, but for a new block. */
+/* bytes at a multiple of align, a power of two (a constant, preferably: of up to 16 it folds into
+ * the inline path), in the newest frame, or in the base, which lives until reset and deinit. 0
+ * bytes: an address that may be the next object's as well. NULL iff there is no memory, or bytes is
+ * more than PTRDIFF_MAX less 16 KiB and 2 * align, or align is no power of two, or the frame is
+ * sealed. Eight instructions for a constant size, but for a new block. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_stack_alloc_aligned_at(loam_stack *stack,
                                                                        size_t bytes, size_t align,
                                                                        const char *file,
                                                                        unsigned line) {
     if (__builtin_constant_p(align) && align <= LOAM_STACK_ALIGN && (align & (align - 1)) == 0 &&
         align != 0) {
-        /* end is a multiple of align, so that aligning cannot pass it. Where size and alignment agree the next
-         * allocation waits for two instructions: the object's address is for who needs it. */
+        /* end is a multiple of align, so that aligning cannot pass it. Where size and alignment
+         * agree the next allocation waits for two instructions: the object's address is for who
+         * needs it. */
         uintptr_t p, next = (uintptr_t)stack->room.at;
         bool fits;
         if (__builtin_constant_p(bytes) && bytes < LOAM_SOURCE_TOP - LOAM_STACK_ALIGN) {
@@ -274,7 +281,8 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_stack_alloc_at(loam_stack *stack
 }
 #define loam_stack_alloc(stack, bytes) loam_stack_alloc_at(stack, bytes, LOAM_HERE)
 
-/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product overflows. */
+/* Zeroed, count objects of so many bytes, at a multiple of 16. NULL as well iff the product
+ * overflows. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_stack_calloc_at(loam_stack *stack, size_t count,
                                                                     size_t bytes, const char *file,
                                                                     unsigned line) {
@@ -301,10 +309,11 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZES(2, 3) void *loam_stack_array_at(loam_stack *s
 #define LOAM_STACK_ARRAY(stack, T, count) \
     ((T *)loam_stack_array_at(stack, count, sizeof(T), __alignof__(T), LOAM_HERE))
 
-/* Changes the size of an object of the newest frame; align is what it was allocated with. In place iff it
- * is the last one and fits, or gets smaller; moved otherwise, and the old place is lost until the frame
- * ends. p NULL: alloc. NULL as for alloc; then the object is as it was. An object of an older frame: a
- * checked stack reports it, and returns NULL; another one moves it into the newest frame if it grows. */
+/* Changes the size of an object of the newest frame; align is what it was allocated with. In place
+ * iff it is the last one and fits, or gets smaller; moved otherwise, and the old place is lost
+ * until the frame ends. p NULL: alloc. NULL as for alloc; then the object is as it was. An object
+ * of an older frame: a checked stack reports it, and returns NULL; another one moves it into the
+ * newest frame if it grows. */
 LOAM_INLINE LOAM_NODISCARD void *loam_stack_realloc_aligned_at(loam_stack *stack, void *p,
                                                                size_t old_bytes, size_t bytes,
                                                                size_t align, const char *file,
@@ -332,8 +341,8 @@ LOAM_INLINE LOAM_NODISCARD void *loam_stack_realloc_at(loam_stack *stack, void *
 #define loam_stack_realloc(stack, p, old_bytes, bytes) \
     loam_stack_realloc_at(stack, p, old_bytes, bytes, LOAM_HERE)
 
-/* Gives back an object of the newest frame: the last one makes room at once, another is lost until the
- * frame ends. NULL is fine. */
+/* Gives back an object of the newest frame: the last one makes room at once, another is lost until
+ * the frame ends. NULL is fine. */
 LOAM_INLINE void loam_stack_free_at(loam_stack *stack, void *p, size_t bytes, const char *file,
                                     unsigned line) {
     char *at = (char *)p;
@@ -343,8 +352,8 @@ LOAM_INLINE void loam_stack_free_at(loam_stack *stack, void *p, size_t bytes, co
 }
 #define loam_stack_free(stack, p, bytes) loam_stack_free_at(stack, p, bytes, LOAM_HERE)
 
-/* Copies: of bytes, aligned to 16; of a string, and of at most so many characters of one, with a zero
- * behind, not aligned. NULL as for alloc. */
+/* Copies: of bytes, aligned to 16; of a string, and of at most so many characters of one, with a
+ * zero behind, not aligned. NULL as for alloc. */
 LOAM_API LOAM_NODISCARD void *loam_stack_memdup_at(loam_stack *stack, const void *from,
                                                    size_t bytes, const char *file,
                                                    unsigned line) LOAM_NOEXCEPT;
@@ -359,9 +368,9 @@ LOAM_API LOAM_NODISCARD char *loam_stack_strndup_at(loam_stack *stack, const cha
 
 /* ---- All of it ---- */
 
-/* Ends all frames and the base's objects, and keeps as much memory as recent rounds needed (a decaying
- * average: three quarters of the one before, or this round's if more), or keep_bytes if more. The same
- * happens when the outermost frame ends and nothing was allocated in the base. */
+/* Ends all frames and the base's objects, and keeps as much memory as recent rounds needed (a
+ * decaying average: three quarters of the one before, or this round's if more), or keep_bytes if
+ * more. The same happens when the outermost frame ends and nothing was allocated in the base. */
 LOAM_API void loam_stack_reset(loam_stack *stack) LOAM_NOEXCEPT;
 /* Gives back free blocks; all of them if there is no frame and no object. Returns their bytes. */
 LOAM_API size_t loam_stack_trim(loam_stack *stack) LOAM_NOEXCEPT;
@@ -372,11 +381,11 @@ LOAM_API bool loam_stack_contains(const loam_stack *stack, const void *p) LOAM_N
 LOAM_INLINE bool loam_stack_is_from(const loam_stack *stack, const void *p) LOAM_NOEXCEPT {
     return loam_stack_contains(stack, p);
 }
-/* A snapshot; used_bytes counts frames, and what alignment took. Takes time by the number of blocks, of a
- * checked stack by that of all objects. */
+/* A snapshot; used_bytes counts frames, and what alignment took. Takes time by the number of
+ * blocks, of a checked stack by that of all objects. */
 LOAM_API void loam_stack_usage(const loam_stack *stack, loam_usage *usage) LOAM_NOEXCEPT;
-/* Walks all invariants, and a checked stack's guards; false after a report. Takes time by blocks and
- * frames; in a checked stack by all objects. */
+/* Walks all invariants, and a checked stack's guards; false after a report. Takes time by blocks
+ * and frames; in a checked stack by all objects. */
 LOAM_API bool loam_stack_check(const loam_stack *stack) LOAM_NOEXCEPT;
 
 #if __STDC_HOSTED__
@@ -386,12 +395,12 @@ LOAM_API bool loam_stack_check(const loam_stack *stack) LOAM_NOEXCEPT;
 /* Private: loam_thread_stack() returns its address. */
 extern LOAM_API __thread loam_stack loam_own_stack LOAM_TLS;
 
-/* The calling thread's own: over loam_pages(), set up with its first use, freed when the thread ends; what
- * is left in it at that time must not be used by destructors that run later. Checked in loam's debug build,
- * or by loam_thread_stack_init. */
+/* The calling thread's own: over loam_pages(), set up with its first use, freed when the thread
+ * ends; what is left in it at that time must not be used by destructors that run later. Checked in
+ * loam's debug build, or by loam_thread_stack_init. */
 LOAM_INLINE loam_stack *loam_thread_stack(void) { return &loam_own_stack; }
-/* Sets it up before its first use in this thread, with other options. As loam_stack_init; -EBUSY iff it is
- * in use. */
+/* Sets it up before its first use in this thread, with other options. As loam_stack_init; -EBUSY
+ * iff it is in use. */
 LOAM_API LOAM_NODISCARD int loam_thread_stack_init_as(loam_source *source,
                                                       const loam_stack_options *options,
                                                       unsigned more_flags) LOAM_NOEXCEPT;
@@ -421,9 +430,9 @@ LOAM_INLINE void loam_stack_scope_end(loam_stack_scope *scope) {
     loam_stack_pop_at(scope->stack, scope->frame, NULL, 0);
 }
 
-/* A statement: until the end of the block it stands in there is a frame, of this thread's stack or of that
- * one. It ends however the block is left, by return, break, goto, and in C++ by an exception; not by
- * longjmp (loam_stack_unwind). */
+/* A statement: until the end of the block it stands in there is a frame, of this thread's stack or
+ * of that one. It ends however the block is left, by return, break, goto, and in C++ by an
+ * exception; not by longjmp (loam_stack_unwind). */
 #define LOAM_SCOPE LOAM_STACK_SCOPE(loam_thread_stack())
 #define LOAM_SCOPE_JOIN_(a, b) a##b
 #define LOAM_SCOPE_NAME_(line) LOAM_SCOPE_JOIN_(loam_scope_, line)

@@ -1,5 +1,5 @@
-/* loam/stack.hpp: frame stacks for C++: an owner, frames that end with a block, a memory resource and an
- * allocator for containers (loam/stack.h).
+/* loam/stack.hpp: frame stacks for C++: an owner, frames that end with a block, a memory resource
+ * and an allocator for containers (loam/stack.h).
  *
  *     loam::scope scope;                            // a frame of this thread's stack, to its end
  *     int *number = scope.make<int>(7);             // of a type whose destructor does nothing
@@ -7,9 +7,9 @@
  *     std::pmr::vector<int> numbers(&resource);
  *     std::vector<int, loam::stack_allocator<int>> others;
  *
- * Choose it as stack.h says. Containers must end before the frame in which they allocated does, and may not
- * grow while a newer frame is alive: what they would take then ends with that one. A checked stack reports
- * this when they give back what they had.
+ * Choose it as stack.h says. Containers must end before the frame in which they allocated does, and
+ * may not grow while a newer frame is alive: what they would take then ends with that one. A
+ * checked stack reports this when they give back what they had.
  *
  * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
  */
@@ -65,8 +65,8 @@ class stack {
     loam_stack stack_;
 };
 
-/* A frame for as long as it lives: of this thread's stack, or of another. Scopes of one stack nest. Its
- * destructor is inlined on every way, so that it lives in registers. */
+/* A frame for as long as it lives: of this thread's stack, or of another. Scopes of one stack nest.
+ * Its destructor is inlined on every way, so that it lives in registers. */
 class scope {
   public:
     explicit scope(loam_stack *stack = loam_thread_stack(), const char *file = __builtin_FILE(),
@@ -124,8 +124,8 @@ class scope {
     loam_stack_frame frame_;
 };
 
-/* A stack, somebody else's, as a memory resource: from the frame that is the newest at the time. Memory
- * that is given back serves again if it was the last; the rest waits for the frame's end. */
+/* A stack, somebody else's, as a memory resource: from the frame that is the newest at the time.
+ * Memory that is given back serves again if it was the last; the rest waits for the frame's end. */
 class stack_resource final : public std::pmr::memory_resource {
   public:
     explicit stack_resource(loam_stack *stack = loam_thread_stack(),

@@ -3,8 +3,9 @@
  *     LOAM_SHOW_STATS=1 program            the text at exit; =json: one object in place of it
  *     loam_stats_get(&stats, sizeof stats)      numbers on demand
  *
- * Always there, in every build, and free where it matters: malloc and free count nothing. What they hand out is counted
- * where lists of objects change hands, a list at a time; the rest is found by a walk when somebody asks. So:
+ * Always there, in every build, and free where it matters: malloc and free count nothing. What they
+ * hand out is counted where lists of objects change hands, a list at a time; the rest is found by a
+ * walk when somebody asks. So:
  *
  *   exact     total, freed and current, once other threads rest. What a running thread holds ready for its next
  *             allocations counts as current, but for the calling thread's own; so do objects of a process that has
@@ -15,15 +16,16 @@
  *
  *   not told  of a heap that is destroyed, which objects were in use: what it had ready counts as allocated and freed.
  *
- * Objects are counted wherever they lie. Memory (committed, reserved, segments, metadata, dirty) is what loam has of
- * the system: what a program lends by loam_manage_memory is not the heap's and counts in arenas_bytes alone; what loam
- * reserves (loam_reserve_memory and its like) is committed and reserved as a whole, touched or not, and counts in
- * arenas_bytes as well.
+ * Objects are counted wherever they lie. Memory (committed, reserved, segments, metadata, dirty) is
+ * what loam has of the system: what a program lends by loam_manage_memory is not the heap's and
+ * counts in arenas_bytes alone; what loam reserves (loam_reserve_memory and its like) is committed
+ * and reserved as a whole, touched or not, and counts in arenas_bytes as well.
  *
- * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since the start, or the
- * last loam_stats_reset. It cannot tell requested bytes from usable ones, except in the debug build (loam/meter.h
- * can in any build), nor who allocated what.
- * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing here allocates.
+ * total - freed == current and current <= peak hold in each row of one snapshot. Numbers are since
+ * the start, or the last loam_stats_reset. It cannot tell requested bytes from usable ones, except
+ * in the debug build (loam/meter.h can in any build), nor who allocated what.
+ * Cost of a snapshot: some microseconds and about 50 ns for each page and large object. Nothing
+ * here allocates.
  */
 #ifndef LOAM_STATS_H
 #define LOAM_STATS_H
@@ -44,7 +46,8 @@ typedef struct loam_stats_count {
     uint64_t total, freed, current, peak;
 } loam_stats_count;
 
-/* Objects of one size class; objects with an offset, and those in a hole of a larger class, are their block's. */
+/* Objects of one size class; objects with an offset, and those in a hole of a larger class, are
+ * their block's. */
 typedef struct loam_stats_class {
     uint64_t object_bytes; /* usable, of each; a debug build keeps 16 of them for itself */
     loam_stats_count objects;
@@ -52,8 +55,8 @@ typedef struct loam_stats_class {
     uint64_t capacity; /* objects that fit into them */
 } loam_stats_class;
 
-/* The first two members are for programs that were compiled with another version of this header: members are only ever
- * added at the end. */
+/* The first two members are for programs that were compiled with another version of this header:
+ * members are only ever added at the end. */
 typedef struct loam_stats_t {
     uint32_t bytes;   /* of this struct that were filled in */
     uint32_t version; /* LOAM_STATS_VERSION of the library */
@@ -91,39 +94,43 @@ typedef struct loam_stats_t {
     uint64_t resident_bytes, resident_peak; /* of the process; 0: the system does not say */
 
     loam_stats_count
-        segments; /* slices of 64 KiB that `reserved` is made of, and pages and large objects cut from */
+        /* slices of 64 KiB that `reserved` is made of, and pages and large objects cut from */
+        segments;
     loam_stats_count sampled_objects,
         sampled_bytes; /* of loam/sampling.h, of any size class; in bytes_in_all, too */
 
-    /* Sum of the sizes that the program asked for, in bytes; an object that grows in place adds what it grows by. The
-     * debug build counts it, at every allocation; 0 in other builds. */
+    /* Sum of the sizes that the program asked for, in bytes; an object that grows in place adds
+     * what it grows by. The debug build counts it, at every allocation; 0 in other builds. */
     uint64_t requested_bytes;
 } loam_stats_t;
 
-/* Fills in the first `bytes` bytes of *stats, sizeof(loam_stats_t) as the caller knows it. 0, or -EINVAL iff stats is
- * NULL or bytes holds not even the first two members. By any thread; not in a signal handler. */
+/* Fills in the first `bytes` bytes of *stats, sizeof(loam_stats_t) as the caller knows it. 0, or
+ * -EINVAL iff stats is NULL or bytes holds not even the first two members. By any thread; not in a
+ * signal handler. */
 LOAM_API int loam_stats_get(loam_stats_t *stats, size_t bytes) LOAM_NOEXCEPT;
 
-/* The same of one heap: classes, sums of objects, committed (its pages and large objects; no total), pages, held_bytes;
- * peak is known of committed only. All else is 0. As loam_heap_visit: no other thread may be allocating from it or
- * freeing to it. Not changed by resets. 0, or -EINVAL as above and iff heap is NULL, or -ENOMEM iff there is no memory
- * for a list of its pages. */
+/* The same of one heap: classes, sums of objects, committed (its pages and large objects; no
+ * total), pages, held_bytes; peak is known of committed only. All else is 0. As loam_heap_visit: no
+ * other thread may be allocating from it or freeing to it. Not changed by resets. 0, or -EINVAL as
+ * above and iff heap is NULL, or -ENOMEM iff there is no memory for a list of its pages. */
 LOAM_API int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) LOAM_NOEXCEPT;
 
-/* Writes the process's as a table of 79 columns at most, classes that were never used left out, in lines to the output
- * handler (loam/handlers.h) or standard error. */
+/* Writes the process's as a table of 79 columns at most, classes that were never used left out, in
+ * lines to the output handler (loam/handlers.h) or standard error. */
 LOAM_API void loam_stats_print(void) LOAM_NOEXCEPT;
 
-/* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it does not fit. Returns
- * the length of the whole text without that 0, as snprintf does: 32 KiB hold it always. buffer may be NULL where bytes
- * is 0, otherwise that is -EINVAL. Names are those of the struct; classes are a list of objects, those never used left
- * out; "library" and "build" (release, debug, secure) say whose numbers they are; "verdict" is "ok"
- * if no object is in use, else "not freed". */
+/* Writes them as one JSON object with a 0 behind it into at most `bytes` bytes, cut off where it
+ * does not fit. Returns the length of the whole text without that 0, as snprintf does: 32 KiB hold
+ * it always. buffer may be NULL where bytes is 0, otherwise that is -EINVAL. Names are those of the
+ * struct; classes are a list of objects, those never used left out; "library" and "build" (release,
+ * debug, secure) say whose numbers they are; "verdict" is "ok" if no object is in use, else "not
+ * freed". */
 LOAM_API int loam_stats_json(char *buffer, size_t bytes) LOAM_NOEXCEPT;
 
-/* loam_stats_print and loam_stats_json of numbers that the caller has taken: of one heap (loam_heap_stats), or earlier.
- * Returns as those do. stats->bytes must be sizeof(loam_stats_t) as the library knows it; else nothing is printed, and
- * loam_stats_json_of returns -EINVAL. Of one heap, what is known of the process only is 0. */
+/* loam_stats_print and loam_stats_json of numbers that the caller has taken: of one heap
+ * (loam_heap_stats), or earlier. Returns as those do. stats->bytes must be sizeof(loam_stats_t) as
+ * the library knows it; else nothing is printed, and loam_stats_json_of returns -EINVAL. Of one
+ * heap, what is known of the process only is 0. */
 LOAM_API void loam_stats_print_of(const loam_stats_t *stats) LOAM_NOEXCEPT;
 LOAM_API int loam_stats_json_of(const loam_stats_t *stats, char *buffer,
                                 size_t bytes) LOAM_NOEXCEPT;
@@ -151,8 +158,8 @@ LOAM_API int loam_stats_json_of(const loam_stats_t *stats, char *buffer,
  * the process calls it, they test one word. By any thread; not in a signal handler. */
 LOAM_API int loam_thread_bytes(uint64_t *allocated, uint64_t *freed) LOAM_NOEXCEPT;
 
-/* From now on totals are what is in use and what is allocated after this, freed is 0, and peaks are looked for anew.
- * What the system counts stays. */
+/* From now on totals are what is in use and what is allocated after this, freed is 0, and peaks are
+ * looked for anew. What the system counts stays. */
 LOAM_API void loam_stats_reset(void) LOAM_NOEXCEPT;
 
 LOAM_END

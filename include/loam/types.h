@@ -43,9 +43,9 @@
 #define LOAM_SIZES(a, b) __attribute__((__alloc_size__(a, b)))
 #endif
 #define LOAM_ALIGN(arg) __attribute__((__alloc_align__(arg)))
-/* The pointer comes from a function whose results `release` takes as its first argument: gcc warns where another one
- * gets it (-Wmismatched-dealloc), and where it is used afterwards (-Wuse-after-free). _SECOND: as its second argument.
- * clang knows nothing like it. */
+/* The pointer comes from a function whose results `release` takes as its first argument: gcc warns
+ * where another one gets it (-Wmismatched-dealloc), and where it is used afterwards
+ * (-Wuse-after-free). _SECOND: as its second argument. clang knows nothing like it. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define LOAM_FREED_BY(release) __attribute__((__malloc__(release, 1)))
 #define LOAM_FREED_BY_SECOND(release) __attribute__((__malloc__(release, 2)))
@@ -70,9 +70,10 @@
 #define LOAM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LOAM_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Where a call stands in the program: functions whose name ends in _at take it as two arguments, and macros
- * without that ending fill it in. It reaches cold paths only, for reports and leaks. Devices that cannot
- * spare the strings, and builds that must not name source files, define LOAM_LOCATIONS as 0. */
+/* Where a call stands in the program: functions whose name ends in _at take it as two arguments,
+ * and macros without that ending fill it in. It reaches cold paths only, for reports and leaks.
+ * Devices that cannot spare the strings, and builds that must not name source files, define
+ * LOAM_LOCATIONS as 0. */
 #ifndef LOAM_LOCATIONS
 #define LOAM_LOCATIONS __STDC_HOSTED__
 #endif
@@ -82,15 +83,19 @@
 #define LOAM_HERE NULL, 0
 #endif
 
-/* 1: allocators that this file of the program sets up are checked ones (LOAM_CHECK), whoever uses them then. */
+/* 1: allocators that this file of the program sets up are checked ones (LOAM_CHECK), whoever uses
+ * them then. */
 #ifndef LOAM_CHECKED
 #define LOAM_CHECKED 0
 #endif
 
-/* What an allocator of the family is asked to be, or'ed together; each header says which of them it knows. */
+/* What an allocator of the family is asked to be, or'ed together; each header says which of them it
+ * knows. */
 typedef enum loam_flags {
     LOAM_CHECK =
-        1, /* guards, live list with places, double free, wrong owner: memory and time, no mistake lost */
+        /* guards, live list with places, double free, wrong owner: memory and time, no mistake lost
+         * */
+        1,
     LOAM_HARDEN = 2,  /* free links encoded and verified; slower, same layout */
     LOAM_THREADS = 4, /* may be used by several threads at once */
     LOAM_FIXED = 8,   /* never asks its source for more than it was set up with */

@@ -1,9 +1,10 @@
-/* loam/xallocator.h: xmalloc and xfree: one set of blocks for the whole program (loam/blocks.h), under the names
- * that programs for Lafreniere's xallocator use.
+/* loam/xallocator.h: xmalloc and xfree: one set of blocks for the whole program (loam/blocks.h),
+ * under the names that programs for Lafreniere's xallocator use.
  *
- * Choose it to move a program off the global heap by changing names: malloc to xmalloc, a class by one macro, STL
- * containers by loam/xallocator.hpp. A program that can pass an allocator around takes loam_blocks itself. It
- * cannot tell the program's parts from each other: all share the same lists.
+ * Choose it to move a program off the global heap by changing names: malloc to xmalloc, a class by
+ * one macro, STL containers by loam/xallocator.hpp. A program that can pass an allocator around
+ * takes loam_blocks itself. It cannot tell the program's parts from each other: all share the same
+ * lists.
  *
  *   xmalloc(100) ──> class of 128: a block freed before, or a new one      any thread, any time, before main too
  *
@@ -21,15 +22,15 @@
  * give them to the compiler. With STATIC_POOLS all files of a program share one array. (A program
  * that clang compiles from C and C++ files has two, one for each language.)
  *
- * Classes are the powers of two from 16 to 4096, 400 (its 396, rounded up to 16) and 768; every block is aligned
- * to 16 and starts where its memory does, without a word in front. Larger requests go to the source one by one,
- * with STATIC_POOLS they are NULL.
+ * Classes are the powers of two from 16 to 4096, 400 (its 396, rounded up to 16) and 768; every
+ * block is aligned to 16 and starts where its memory does, without a word in front. Larger requests
+ * go to the source one by one, with STATIC_POOLS they are NULL.
  *
- * In C++ each file that includes this has a static object of one byte, before the file's own static objects. The
- * first of all such to be made starts the allocator. Used earlier than that, it starts by itself.
- * The last to go gives unused memory back, and ends nothing: the file may be a plugin's, and the
- * program that closes the plugin may have blocks, and threads that use them. Only xalloc_destroy
- * ends the allocator.
+ * In C++ each file that includes this has a static object of one byte, before the file's own static
+ * objects. The first of all such to be made starts the allocator. Used earlier than that, it starts
+ * by itself. The last to go gives unused memory back, and ends nothing: the file may be a plugin's,
+ * and the program that closes the plugin may have blocks, and threads that use them. Only
+ * xalloc_destroy ends the allocator.
  *
  * Fork: the child has all blocks in use. Free blocks in the lists of other threads are lost to it,
  * at most two batches for each thread and class, unless these threads have called
@@ -57,12 +58,14 @@ LOAM_BEGIN
 
 /* ---- What the names below stand for ---- */
 
-/* What the program's blocks are made of; asked once, when they are started. The library has a weak default: heap
- * blocks over loam_pages(), a cache per thread; on a device nothing, so that xmalloc is NULL until the program
- * defines STATIC_POOLS, or this function. The four locks of a port are its member `locks`, with LOAM_THREADS. */
+/* What the program's blocks are made of; asked once, when they are started. The library has a weak
+ * default: heap blocks over loam_pages(), a cache per thread; on a device nothing, so that xmalloc
+ * is NULL until the program defines STATIC_POOLS, or this function. The four locks of a port are
+ * its member `locks`, with LOAM_THREADS. */
 LOAM_API const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT;
 
-/* The blocks, started if they are not: for usage, trim, record, check. NULL iff they cannot be. Any thread. */
+/* The blocks, started if they are not: for usage, trim, record, check. NULL iff they cannot be. Any
+ * thread. */
 LOAM_API loam_blocks *loam_xalloc_blocks(void) LOAM_NOEXCEPT;
 
 LOAM_API LOAM_NODISCARD void *loam_xmalloc_at(size_t bytes, const char *file,
@@ -88,18 +91,20 @@ LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
 
 #ifndef XALLOCATOR_NO_SHORT_NAMES
 
-/* At least `size` bytes (0: the smallest block), aligned to 16. NULL iff there is no memory; of static pools also
- * when the size's class is exhausted, or it is above the largest. Any thread. */
+/* At least `size` bytes (0: the smallest block), aligned to 16. NULL iff there is no memory; of
+ * static pools also when the size's class is exhausted, or it is above the largest. Any thread. */
 LOAM_NODISCARD static inline void *xmalloc(size_t size) { return loam_xmalloc_at(size, NULL, 0); }
-/* What xmalloc or xrealloc gave; NULL allowed. After xalloc_destroy it does nothing: the memory has gone. */
+/* What xmalloc or xrealloc gave; NULL allowed. After xalloc_destroy it does nothing: the memory has
+ * gone. */
 static inline void xfree(void *p) { loam_xfree_at(p, NULL, 0); }
-/* As realloc: contents are kept as far as both sizes go; p NULL allocates; size 0 frees, and gives NULL. NULL
- * otherwise iff there is no memory: p is as it was. */
+/* As realloc: contents are kept as far as both sizes go; p NULL allocates; size 0 frees, and gives
+ * NULL. NULL otherwise iff there is no memory: p is as it was. */
 LOAM_NODISCARD static inline void *xrealloc(void *p, size_t size) {
     return loam_xrealloc_at(p, size, NULL, 0);
 }
 
-/* With LOAM_CHECKED, reports name the caller's file and line. As functions, without: (xmalloc)(10). */
+/* With LOAM_CHECKED, reports name the caller's file and line. As functions, without:
+ * (xmalloc)(10). */
 #if LOAM_CHECKED
 #define xmalloc(size) loam_xmalloc_at((size), LOAM_HERE)
 #define xfree(p) loam_xfree_at((p), LOAM_HERE)
@@ -120,11 +125,12 @@ static inline void loam_xalloc_to_stdout_(const char *line, void *context) {
 }
 #endif
 /* A line for each class that was ever used, on standard output (loam_port_write, on a device):
- * "xallocator Block Size: 128 Block Count: 10001 Blocks In Use: 1". Blocks are made some at a time. */
+ * "xallocator Block Size: 128 Block Count: 10001 Blocks In Use: 1". Blocks are made some at a
+ * time. */
 static inline void xalloc_stats(void) { loam_xalloc_stats(loam_xalloc_to_stdout_, NULL); }
 
-/* Starts it, unless it is started: before there are threads, in C. Not needed but where memory has to be there
- * from the first, or locks want their init. */
+/* Starts it, unless it is started: before there are threads, in C. Not needed but where memory has
+ * to be there from the first, or locks want their init. */
 static inline void xalloc_init(void) { loam_xalloc_init(); }
 /* Gives all memory back, objects in use too. No other thread may be using it, nor a plugin. xmalloc
  * starts it anew. */
@@ -421,12 +427,12 @@ struct class_allocator_end {
 #define LOAM_CLASS_END_(number) LOAM_CLASS_END_OF_(number)
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
-/* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in one file:
- * objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the class is.
- * A class derived from it that is larger needs its own: new is std::bad_alloc otherwise, and new
- * (std::nothrow) nullptr. Where there is no memory, new asks the program's new handler first, again
- * and again, as the global one. Arrays use the global operators. One thread at a time. Members that
- * follow the macro are private. */
+/* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in
+ * one file: objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the
+ * class is. A class derived from it that is larger needs its own: new is std::bad_alloc otherwise,
+ * and new (std::nothrow) nullptr. Where there is no memory, new asks the program's new handler
+ * first, again and again, as the global one. Arrays use the global operators. One thread at a time.
+ * Members that follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \

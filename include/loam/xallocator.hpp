@@ -7,9 +7,10 @@
  *     assert(out.str() == loam::xstring("5"));
  *     std::vector<int, loam::xalloc_allocator<int>> any;
  *
- * Choose it where containers cannot be given an allocator object of their own; where they can, loam/blocks.hpp
- * keeps each group of them in blocks of their own. All allocators are equal: contents may be swapped, moved and
- * spliced between any two containers, by any threads. Out of memory is std::bad_alloc; nothing else is thrown.
+ * Choose it where containers cannot be given an allocator object of their own; where they can,
+ * loam/blocks.hpp keeps each group of them in blocks of their own. All allocators are equal:
+ * contents may be swapped, moved and spliced between any two containers, by any threads. Out of
+ * memory is std::bad_alloc; nothing else is thrown.
  */
 #ifndef LOAM_XALLOCATOR_HPP
 #define LOAM_XALLOCATOR_HPP

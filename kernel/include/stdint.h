@@ -1,4 +1,5 @@
-/* stdint.h: the kernel's types have these names already; it lacks a few limits, and one type in older ones. */
+/* stdint.h: the kernel's types have these names already; it lacks a few limits, and one type in
+ * older ones. */
 #ifndef LOAM_KERNEL_STDINT_H
 #define LOAM_KERNEL_STDINT_H
 

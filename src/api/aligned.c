@@ -1,4 +1,5 @@
-/* aligned.c: the aligned half of loam/malloc.h; each function at a plain alignment is the one at an offset of 0. */
+/* aligned.c: the aligned half of loam/malloc.h; each function at a plain alignment is the one at an
+ * offset of 0. */
 #define LM_API_ITSELF
 #include "api/api.h"
 #include "api/metered.h"

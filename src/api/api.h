@@ -21,14 +21,16 @@
 /* loam_calloc, but for what is beyond the bytes asked for: that stays as it is. */
 void *lm_libc_calloc(size_t count, size_t size);
 
-/* The text of a program's loam_config, given where that lies: of a pointer to a text what it points to, and of an array
- * of characters, which nothing but the header keeps programs from defining, the array. May be NULL. */
+/* The text of a program's loam_config, given where that lies: of a pointer to a text what it points
+ * to, and of an array of characters, which nothing but the header keeps programs from defining, the
+ * array. May be NULL. */
 const char *lm_options_text(const void *config);
 
 /* That of this program; NULL iff it has none. Its modules are relocated. */
 const char *lm_program_options(void);
 
-/* NULL with errno ENOMEM, told to an error handler: count objects of size bytes each are more than there can be. */
+/* NULL with errno ENOMEM, told to an error handler: count objects of size bytes each are more than
+ * there can be. */
 void *lm_array_refused(size_t count, size_t size);
 
 /* NULL, for that reason. */
@@ -44,7 +46,8 @@ void lm_options_read(const char *config, char **environment);
  * what became of it. */
 void lm_glibc_read(char **environment, bool aloud);
 
-/* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set then. */
+/* Sets LIMIT_SOFT and LIMIT_HARD, in bytes, 0: none. false iff they are no values: nothing is set
+ * then. */
 bool lm_options_limit(size_t soft, size_t hard);
 
 /* What the source that has set an option calls it, for messages: "LOAM_PURGE_DELAY", "loam_config:

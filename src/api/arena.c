@@ -1,4 +1,5 @@
-/* arena.c: arenas by their public names (loam/arena.h), and those that options ask for at the start. */
+/* arena.c: arenas by their public names (loam/arena.h), and those that options ask for at the
+ * start. */
 #define LM_API_ITSELF
 #include "loam/arena.h"
 #include "api/api.h"

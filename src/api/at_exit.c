@@ -17,12 +17,13 @@
  * The handler belongs to no module (its handle is NULL): exit would run it with the module's
  * destructors.
  *
- * glibc keeps handlers in blocks of 32, the first of them static, and frees a block once its handlers
- * have run. So 2 and 3 find blocks in use that are freed later, where libraries have registered more
- * than 32 handlers; and what on_exit's handlers of libraries' constructors free later.
+ * glibc keeps handlers in blocks of 32, the first of them static, and frees a block once its
+ * handlers have run. So 2 and 3 find blocks in use that are freed later, where libraries have
+ * registered more than 32 handlers; and what on_exit's handlers of libraries' constructors free
+ * later.
  *
- * Without glibc loam's destructor prints. quick_exit runs no destructors: there the oldest of its own
- * handlers prints. _exit and signals print nothing.
+ * Without glibc loam's destructor prints. quick_exit runs no destructors: there the oldest of its
+ * own handlers prints. _exit and signals print nothing.
  */
 #include "api/api.h"
 #include "api/option_table.h"
@@ -35,7 +36,8 @@
 lm_at_exit_t __cxa_atexit;
 #endif
 
-/* Written by one thread at a time: exit runs handlers one by one. Atomic: any thread sets options. */
+/* Written by one thread at a time: exit runs handlers one by one. Atomic: any thread sets
+ * options. */
 static bool wanted; /* handlers are registered */
 static bool waits;  /* the handler of exit has not run */
 static bool ended;  /* loam's destructor has run */

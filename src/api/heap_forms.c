@@ -1,5 +1,5 @@
-/* heap_forms.c: the other forms of loam/heap.h: each is the one of loam/malloc.h, for a heap that is named. The plain
- * ones, and heaps themselves: heap.c.
+/* heap_forms.c: the other forms of loam/heap.h: each is the one of loam/malloc.h, for a heap that
+ * is named. The plain ones, and heaps themselves: heap.c.
  */
 #define LM_API_ITSELF
 #define _GNU_SOURCE 1 /* realpath */

@@ -1,5 +1,6 @@
-/* libc.c: the C library's names of the heap beside malloc's own: other orders of arguments, other errors, numbers; what
- * each does is said in loam/malloc.h and loam/libc.h. override/libc.c gives them the C library's own names.
+/* libc.c: the C library's names of the heap beside malloc's own: other orders of arguments, other
+ * errors, numbers; what each does is said in loam/malloc.h and loam/libc.h. override/libc.c gives
+ * them the C library's own names.
  */
 #include "loam/libc.h"
 #include "api/api.h"
@@ -9,7 +10,8 @@
 
 /* ---- Aligned ---- */
 
-/* As glibc from 2.38 on, and C17: a bad alignment is an error, a size that is no multiple is not. */
+/* As glibc from 2.38 on, and C17: a bad alignment is an error, a size that is no multiple is
+ * not. */
 void *loam_aligned_alloc(size_t align, size_t size) { return loam_malloc_aligned(size, align); }
 
 /* glibc's takes any alignment, too. */
@@ -57,7 +59,8 @@ int loam_malloc_trim(size_t pad) {
     return loam_collect() > 0;
 }
 
-/* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a thread's malloc. */
+/* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a
+ * thread's malloc. */
 static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end) {
     size_t blocks = 0;
     for (unsigned c = first; c < end; c++) blocks += stats->of_class[c].freed;
@@ -67,8 +70,8 @@ static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned
 struct mallinfo2 loam_mallinfo2(void) {
     lm_stats_t stats;
     lm_stats_take(&stats);
-    /* Memory that the program has lent is not loam's of the system, but objects are objects wherever they lie. What
-     * others do between the two looks must not make it negative. */
+    /* Memory that the program has lent is not loam's of the system, but objects are objects
+     * wherever they lie. What others do between the two looks must not make it negative. */
     size_t pages = stats.heap.pages * sizeof(lm_page_t), arena = stats.span.arena_bytes + pages,
            large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
     return (struct mallinfo2){

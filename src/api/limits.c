@@ -1,4 +1,5 @@
-/* limits.c: limits by their public names; what each does is said in loam/limits.h. The option's side: options.c. */
+/* limits.c: limits by their public names; what each does is said in loam/limits.h. The option's
+ * side: options.c. */
 #include "loam/limits.h"
 #include "api/api.h"
 

@@ -1,4 +1,5 @@
-/* malloc.c: loam's own names for the heap; what each does is said in loam/malloc.h. Aligned ones: aligned.c. */
+/* malloc.c: loam's own names for the heap; what each does is said in loam/malloc.h. Aligned ones:
+ * aligned.c. */
 #define LM_API_ITSELF
 #include "api/api.h"
 #include "api/metered.h"
@@ -16,8 +17,8 @@ extern __attribute__((weak)) const char *loam_config;
 const char *lm_program_options(void) { return lm_options_text(&loam_config); }
 
 /* Before main and before other constructors, which may start threads or fork. Here, so that whoever
- * links one of the functions below links this. glibc passes main's arguments to constructors; environ
- * may not be set yet. */
+ * links one of the functions below links this. glibc passes main's arguments to constructors;
+ * environ may not be set yet. */
 __attribute__((constructor(101))) static void boot(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
     lm_stats_begin();
@@ -36,7 +37,8 @@ void *lm_array_refused(size_t count, size_t size) {
 
 void loam_free(void *p) { FREE(p); }
 
-/* The block knows its size class: the caller's word is not needed, and not trusted, but compared in secure builds. */
+/* The block knows its size class: the caller's word is not needed, and not trusted, but compared in
+ * secure builds. */
 void loam_free_sized(void *p, size_t size) { FREE_AS(p, lm_free_sized(p, size)); }
 
 void loam_free_aligned_sized(void *p, size_t align, size_t size) {
@@ -59,7 +61,8 @@ void *loam_calloc(size_t count, size_t size) {
     ALLOCATE(bytes, lm_zalloc(bytes));
 }
 
-/* Programs read what malloc_usable_size reports of a calloc's object and expect zeroes, as bionic's tests do. */
+/* Programs read what malloc_usable_size reports of a calloc's object and expect zeroes, as bionic's
+ * tests do. */
 void *lm_libc_calloc(size_t count, size_t size) {
     size_t bytes;
     if (!lm_mul(count, size, &bytes)) return lm_array_refused(count, size);

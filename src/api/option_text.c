@@ -1,11 +1,13 @@
-/* option_text.c: numbers with units, words, switches and paths of options.def, from texts and into them.
+/* option_text.c: numbers with units, words, switches and paths of options.def, from texts and into
+ * them.
  *
  *   "2s"  "512MiB"  "512M"  "on"  "ignore"   ── lm_option_parse ──>   a number   ── lm_option_text ──>   "2000ms"  ...
  *
  * It allocates nothing, and knows no option's present value. It cannot take fractions, and does not
  * know how much memory a share of it is.
  *
- * Invariant: lm_option_parse makes of lm_option_text's text the number that it was made of (Options.EachRow).
+ * Invariant: lm_option_parse makes of lm_option_text's text the number that it was made of
+ * (Options.EachRow).
  */
 #include "api/option_text.h"
 
@@ -85,7 +87,8 @@ static void add_number(lm_line_t *line, lm_unit_t unit, size_t number) {
     lm_line_add(line, "%zu%s", number / suffix->factor, suffix->text);
 }
 
-/* Of bytes also "M" and "MB" for "MiB", and "B": people write limits as other programs take them. */
+/* Of bytes also "M" and "MB" for "MiB", and "B": people write limits as other programs take
+ * them. */
 static bool is_suffix(lm_piece_t piece, lm_unit_t unit, const suffix_t *suffix) {
     if (lm_piece_same(piece, suffix->text, true)) return true;
     if (unit != LM_UNIT_BYTES) return false;
@@ -96,8 +99,8 @@ static bool is_suffix(lm_piece_t piece, lm_unit_t unit, const suffix_t *suffix) 
     return lm_piece_same(piece, shorter, true);
 }
 
-/* Whole numbers with a suffix of their unit, or, without, of `plain` each. false iff it is none, or too large for a
- * word. */
+/* Whole numbers with a suffix of their unit, or, without, of `plain` each. false iff it is none, or
+ * too large for a word. */
 static bool parse_number(lm_piece_t piece, lm_unit_t unit, size_t plain, size_t *number) {
     size_t i = 0, value = 0;
     for (; i < piece.length && piece.text[i] >= '0' && piece.text[i] <= '9'; i++) {

@@ -33,8 +33,8 @@ bool lm_piece_same(lm_piece_t piece, const char *name, bool any_case);
 
 bool lm_option_blank(char c);
 
-/* Takes the next pair off a program's string. Returns false iff there is none left. value.text is NULL
- * where it has no =: name is all of it then, and may be empty. */
+/* Takes the next pair off a program's string. Returns false iff there is none left. value.text is
+ * NULL where it has no =: name is all of it then, and may be empty. */
 bool lm_option_pair(const char **config, lm_piece_t *name, lm_piece_t *value);
 
 /* As it may be shown: short, and nothing that moves a terminal's cursor. */
@@ -62,8 +62,8 @@ bool lm_option_share(lm_piece_t piece, lm_share_t *share);
 /* Value `number` of an option that is no path, as lm_option_parse takes it by the same name. */
 lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number);
 
-/* Writes the value as a number by itself. Returns false iff it has none: it is a word, a set of words or a path, or no
- * multiple of the factor. */
+/* Writes the value as a number by itself. Returns false iff it has none: it is a word, a set of
+ * words or a path, or no multiple of the factor. */
 bool lm_option_number(const lm_option_t *option, size_t factor, size_t value, size_t *number);
 
 /* What would have been a value in place of the piece: "0 or 1", "a time from 0ms to 5ms". */

@@ -3,12 +3,13 @@
  *   default  <  loam_config of the program  <  LOAM_NAME of the environment  <  loam_option_set
  *                    └───── lm_options_read, before main ─────┘                  any thread, any time
  *
- * What is not understood costs one clear line on standard error and nothing else. A process with more rights
- * than its caller (AT_SECURE) reads no environment. No allocation, no lock, no libc call that could do either:
- * this runs before the program does. It cannot hold values but numbers, and one path.
+ * What is not understood costs one clear line on standard error and nothing else. A process with
+ * more rights than its caller (AT_SECURE) reads no environment. No allocation, no lock, no libc
+ * call that could do either: this runs before the program does. It cannot hold values but numbers,
+ * and one path.
  *
- * Invariant: when nobody sets an option, what the layers below go by is what values[] says (apply); they start with
- * the table's defaults by themselves.
+ * Invariant: when nobody sets an option, what the layers below go by is what values[] says (apply);
+ * they start with the table's defaults by themselves.
  */
 #include "loam/options.h"
 #include "api/option_table.h"
@@ -85,7 +86,8 @@ static size_t values[OPTION_COUNT] = {
 };
 static LM_AT_START uint8_t sources[OPTION_COUNT]; /* atomic */
 
-/* Programs that are linked statically and use nothing else of loam's malloc have options as well. */
+/* Programs that are linked statically and use nothing else of loam's malloc have options as
+ * well. */
 __attribute__((used)) static const char *const boots = &lm_boots;
 
 /* The one that is a text; changed before main only. */
@@ -101,9 +103,9 @@ lm_line_t lm_option_value_text(option_name_t name, size_t factor, size_t number)
 
 /* ---- What a value does ---- */
 
-/* A store, and a look whether it is still wanted: of two threads that set an option at once, whoever stores last has
- * looked after the other's value came. Sequentially consistent, with the store in set: no order of these
- * may be lost. */
+/* A store, and a look whether it is still wanted: of two threads that set an option at once,
+ * whoever stores last has looked after the other's value came. Sequentially consistent, with the
+ * store in set: no order of these may be lost. */
 #define PUT(place, convert) \
     do { \
         value = __atomic_load_n(&values[option], __ATOMIC_SEQ_CST); \

@@ -3,8 +3,9 @@
  *   copy of n bytes ── room(to) < n ──> a report: an overflow, before it has happened
  *                   └─ room(from) < n ─> the same: an overread
  *
- * For libloam_copies.so, and for programs with copies of their own. What is no object of loam's has all the room there
- * is; so have, seen from deep inside, objects of more than some MiB (heap/inside.c).
+ * For libloam_copies.so, and for programs with copies of their own. What is no object of loam's has
+ * all the room there is; so have, seen from deep inside, objects of more than some MiB
+ * (heap/inside.c).
  */
 #include "api/api.h"
 

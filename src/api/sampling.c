@@ -1,4 +1,5 @@
-/* sampling.c: loam/sampling.h over the heap's sampler; the rate is an option, which both ways set. */
+/* sampling.c: loam/sampling.h over the heap's sampler; the rate is an option, which both ways
+ * set. */
 #include "loam/sampling.h"
 #include "api/api.h"
 #include "loam/options.h"

@@ -14,7 +14,8 @@
 
 #if LOAM_DEBUG
 
-/* What a source says of an option, if it says it rightly. Of several the first counts, as later on. */
+/* What a source says of an option, if it says it rightly. Of several the first counts, as later
+ * on. */
 typedef struct early {
     option_name_t option;
     bool given;

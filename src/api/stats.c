@@ -1,10 +1,11 @@
-/* stats.c: numbers of the process and of a heap, as loam/stats.h has them, and the document of malloc_info.
+/* stats.c: numbers of the process and of a heap, as loam/stats.h has them, and the document of
+ * malloc_info.
  *
  *   heap/count.h, span, os ──> take ──> less what was at the last reset ──> loam_stats_t ──> text (stats_text.c)
  *                                                                                       └──> JSON (stats_json.c)
  *
- * malloc and free keep no statistics; what other threads do while the numbers are read may be in one and not yet
- * in another. Each row is made to add up.
+ * malloc and free keep no statistics; what other threads do while the numbers are read may be in
+ * one and not yet in another. Each row is made to add up.
  */
 #include "api/api.h"
 
@@ -26,7 +27,8 @@ void lm_stats_take(lm_stats_t *stats) {
 
 /* ---- The last reset ---- */
 
-/* What had been freed then, of each row of the struct that is one of counts; behind it what is only counted up. */
+/* What had been freed then, of each row of the struct that is one of counts; behind it what is only
+ * counted up. */
 enum { ROWS_MOST = LOAM_STATS_CLASSES + 16 };
 static struct {
     uint64_t
@@ -141,8 +143,8 @@ static LM_NOINLINE void take_on_stack(loam_stats_t *stats) {
     take_into(stats, &now);
 }
 
-/* Since the start. A stack of 16 KiB has no room for both structs. The lock is only tried for: in the child of a fork
- * it may stay taken. */
+/* Since the start. A stack of 16 KiB has no room for both structs. The lock is only tried for: in
+ * the child of a fork it may stay taken. */
 static void take_all(loam_stats_t *stats) {
     static lm_lock_t lock;
     static lm_stats_t now;

@@ -1,8 +1,10 @@
-/* stats_json.c: loam_stats_t as one JSON object, a row a line, into a buffer or to the output handler.
+/* stats_json.c: loam_stats_t as one JSON object, a row a line, into a buffer or to the output
+ * handler.
  *
  *   { "build": "release", "classes": [ {"object_bytes": 16, "total": ... }, ... ], "small_objects": {...}, ... }
  *
- * Every line is less than LM_LINE_BYTES: a class has eight numbers of 20 digits at most. No allocation, no printf.
+ * Every line is less than LM_LINE_BYTES: a class has eight numbers of 20 digits at most. No
+ * allocation, no printf.
  */
 #include "api/api.h"
 

@@ -3,8 +3,8 @@
  *    size class      peak     total     freed   current  unit      count
  *             1   8.0 KiB  12.1 MiB  12.1 MiB     0   B    16    792,101 ok
  *
- * A row of objects ends with its verdict: "ok" if none is in use, else "not freed". Nothing here allocates or calls
- * printf.
+ * A row of objects ends with its verdict: "ok" if none is in use, else "not freed". Nothing here
+ * allocates or calls printf.
  */
 #include "api/api.h"
 
@@ -20,7 +20,8 @@ static void add_right(lm_line_t *line, const lm_line_t *text, size_t width) {
     lm_line_add(line, "%s", text->text);
 }
 
-/* Adds n in units of `one`, rounded to a tenth: "12.3"; without the tenth from 1000 on, to fit a column. */
+/* Adds n in units of `one`, rounded to a tenth: "12.3"; without the tenth from 1000 on, to fit a
+ * column. */
 static void add_tenths(lm_line_t *line, uint64_t n, uint64_t one) {
     uint64_t whole = n / one, tenth = (n % one * 10 + one / 2) / one;
     if (tenth == 10) {

@@ -19,7 +19,8 @@
 #define lm_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define lm_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 
-/* Compare-and-swap: *expected is updated on failure. Weak forms may fail for no reason: loops only. */
+/* Compare-and-swap: *expected is updated on failure. Weak forms may fail for no reason: loops
+ * only. */
 #define lm_cas_weak_relaxed(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define lm_cas_weak_acquire(p, expected, v) \
@@ -33,8 +34,8 @@
 #define lm_cas_acquire(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 
-/* Orders what the worker writes for a copy of the process, or a look for another thread's store after an own one.
- * ThreadSanitizer knows no fences; there is no worker under it. */
+/* Orders what the worker writes for a copy of the process, or a look for another thread's store
+ * after an own one. ThreadSanitizer knows no fences; there is no worker under it. */
 LM_INLINE void lm_fence_release(void) {
 #if !LM_TSAN
     __atomic_thread_fence(__ATOMIC_RELEASE);

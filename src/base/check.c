@@ -1,7 +1,7 @@
 /* check.c: one line about what went wrong, written without allocating.
  *
- * A formatter of its own, because printf may allocate and may be what failed. It knows
- * %s %c %d %u %zu %lu %lx %p and %%, cuts long lines (LM_LINE_BYTES), and cannot do widths or floats.
+ * A formatter of its own, because printf may allocate and may be what failed. It knows %s %c %d %u
+ * %zu %lu %lx %p and %%, cuts long lines (LM_LINE_BYTES), and cannot do widths or floats.
  */
 #include "base/base.h"
 
@@ -16,7 +16,8 @@ static void line_text(lm_line_t *line, const char *text) {
     for (; *text != '\0'; text++) line_char(line, *text);
 }
 
-/* uintptr_t holds every number that a format asks for, and is divided by one instruction everywhere. */
+/* uintptr_t holds every number that a format asks for, and is divided by one instruction
+ * everywhere. */
 static void line_number(lm_line_t *line, uintptr_t value, unsigned base) {
     char digits[20];
     unsigned n = 0;
@@ -91,7 +92,8 @@ void lm_print(const char *format, ...) {
 }
 #endif
 
-/* The numbers of the mistakes that a report is about, one in each LM_MISTAKE_BITS: the first, and others until 0. */
+/* The numbers of the mistakes that a report is about, one in each LM_MISTAKE_BITS: the first, and
+ * others until 0. */
 static unsigned mistakes_of(lm_wrong_t wrong) { return wrong >> LM_MISTAKE_SHIFT; }
 static unsigned first_of(unsigned mistakes) { return mistakes & ((1u << LM_MISTAKE_BITS) - 1); }
 

@@ -6,10 +6,10 @@
  *   lm_print    one line that was asked for (statistics, options), to where the program wants such lines
  *
  * A mistake of the program under us (double free, foreign pointer, ...) is reported through
- * lm_misuse: one line, then abort, or, where the user chose LOAM_ON_ERROR=ignore, or LOAM_IGNORE with the kind of
- * that mistake, back to the caller. A line before an abort ends with what would make the program go on.
- * A program may take the last two itself (loam/handlers.h, os/handlers.c); what is reported in the middle of
- * loam's own work (LM_WRONG_INSIDE, lm_report) it may not.
+ * lm_misuse: one line, then abort, or, where the user chose LOAM_ON_ERROR=ignore, or LOAM_IGNORE
+ * with the kind of that mistake, back to the caller. A line before an abort ends with what would
+ * make the program go on. A program may take the last two itself (loam/handlers.h, os/handlers.c);
+ * what is reported in the middle of loam's own work (LM_WRONG_INSIDE, lm_report) it may not.
  */
 #ifndef LM_BASE_CHECK_H
 #define LM_BASE_CHECK_H
@@ -38,7 +38,8 @@
 #define LOAM_POISON 0
 #endif
 #define LM_TOOLS (LOAM_VALGRIND || LOAM_POISON)
-/* Blocks as heap/secure.h has them, large objects with guards; the debug build has fences instead. */
+/* Blocks as heap/secure.h has them, large objects with guards; the debug build has fences
+ * instead. */
 #define LM_SECURE (LOAM_SECURE && !LOAM_DEBUG)
 
 #if LOAM_DEBUG
@@ -55,20 +56,23 @@ typedef struct lm_misuse_policy {
 
 extern lm_misuse_policy_t lm_misuse_policy;
 
-/* The longest line, its end included: two places in a program fit, with paths as build machines have them. */
+/* The longest line, its end included: two places in a program fit, with paths as build machines
+ * have them. */
 enum { LM_LINE_BYTES = LM_HOSTED ? 512 : 256 };
 
-/* Formats at most LM_LINE_BYTES - 1 bytes (%s %d %u %zu %p %lx), adds a line end and writes them at once.
- * Never allocates, keeps errno. */
+/* Formats at most LM_LINE_BYTES - 1 bytes (%s %d %u %zu %p %lx), adds a line end and writes them at
+ * once. Never allocates, keeps errno. */
 void lm_report(const char *format, ...) LM_PRINTF(1, 2);
 
-/* The same, to the program's output handler where it has one. Not under locks. Hosted builds only. */
+/* The same, to the program's output handler where it has one. Not under locks. Hosted builds
+ * only. */
 void lm_print(const char *format, ...) LM_PRINTF(1, 2);
 
-/* What a report is about: one of LM_WRONG_*, plus one of LM_MISTAKE_*, plus LM_MISTAKE_OR and LM_MISTAKE_OR_ELSE of
- * two others where the damage does not tell which of them it was. The program goes on if it goes on after any. An
- * error handler gets EINVAL for LM_WRONG_CALL and EFAULT for LM_WRONG_DAMAGE. LM_WRONG_INSIDE never reaches a
- * handler: such a report is made where locks are held, or lists are half changed. */
+/* What a report is about: one of LM_WRONG_*, plus one of LM_MISTAKE_*, plus LM_MISTAKE_OR and
+ * LM_MISTAKE_OR_ELSE of two others where the damage does not tell which of them it was. The program
+ * goes on if it goes on after any. An error handler gets EINVAL for LM_WRONG_CALL and EFAULT for
+ * LM_WRONG_DAMAGE. LM_WRONG_INSIDE never reaches a handler: such a report is made where locks are
+ * held, or lists are half changed. */
 typedef unsigned lm_wrong_t;
 enum {
     LM_WRONG_CALL, /* a pointer that is not ours, freed twice, misaligned; nothing is changed yet */
@@ -77,8 +81,8 @@ enum {
     LM_WRONG_HOW = 3 /* mask of the three above */
 };
 
-/* Mistake number k, shifted by LM_MISTAKE_SHIFT, has word k + 1 of the option LOAM_IGNORE (options.def), whose first
- * word is `none`, and word k of lm_mistake_word. */
+/* Mistake number k, shifted by LM_MISTAKE_SHIFT, has word k + 1 of the option LOAM_IGNORE
+ * (options.def), whose first word is `none`, and word k of lm_mistake_word. */
 enum { LM_MISTAKE_SHIFT = 2 };
 enum {
     LM_MISTAKE_OTHER,
@@ -101,7 +105,8 @@ enum {
 /* "loam: " + the formatted text + "thread N)", then abort unless the policy says otherwise: the
  * caller's text ends inside the bracket, as "... (" or "... (size class 48 B, ". */
 void lm_misuse(const char *format, ...) LM_PRINTF(1, 2);
-/* lm_misuse of the kind `wrong`; lm_misuse itself is LM_WRONG_CALL + LM_MISTAKE_OTHER. Hosted builds only. */
+/* lm_misuse of the kind `wrong`; lm_misuse itself is LM_WRONG_CALL + LM_MISTAKE_OTHER. Hosted
+ * builds only. */
 void lm_wrong(lm_wrong_t wrong, const char *format, ...) LM_PRINTF(2, 3);
 
 /* Number of mistakes that were found, whether reported or not. Atomic. */
@@ -110,8 +115,8 @@ extern size_t lm_wrong_count;
 /* Whether the user chose that the program goes on after such a mistake. */
 bool lm_wrong_goes_on(lm_wrong_t wrong);
 
-/* lm_misuse in two parts: a text as far as it goes, then the rest of the line and the end of it. For callers
- * that put words of their own in front of, and behind, what they were told. */
+/* lm_misuse in two parts: a text as far as it goes, then the rest of the line and the end of it.
+ * For callers that put words of their own in front of, and behind, what they were told. */
 typedef struct lm_line {
     size_t used;
     char text[LM_LINE_BYTES];
@@ -131,29 +136,30 @@ void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong);
 
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 
-/* Atomic: NULL, or what writes more lines after that of a mistake, before the program ends (heap/sites.c). Called for
- * each; written: the line was, else these must not be, either. */
+/* Atomic: NULL, or what writes more lines after that of a mistake, before the program ends
+ * (heap/sites.c). Called for each; written: the line was, else these must not be, either. */
 extern void (*lm_misuse_more)(bool written);
 
 /* What the port under us provides (os/): declared here because base stands below it. */
 void lm_port_write_error(const char *text, size_t bytes);
 void lm_port_abort(void) LM_NORETURN;
 #if LM_HOSTED
-/* Whether a handler of the program's has taken the line (os/handlers.c); LATER: it will, and what the policy says is
- * done then. */
+/* Whether a handler of the program's has taken the line (os/handlers.c); LATER: it will, and what
+ * the policy says is done then. */
 bool lm_port_print(const lm_line_t *line);
 typedef enum lm_told { LM_TOLD_NOBODY, LM_TOLD, LM_TOLD_LATER } lm_told_t;
 lm_told_t lm_port_tell(lm_wrong_t wrong, const lm_line_t *line);
 #endif
 unsigned lm_port_thread_id(void);
 #if LM_HOSTED
-/* Around lines that belong together, so that those of other threads do not come between: waits for these, at most a
- * second. They nest; for signal handlers, and under any lock. */
+/* Around lines that belong together, so that those of other threads do not come between: waits for
+ * these, at most a second. They nest; for signal handlers, and under any lock. */
 void lm_port_report_begin(void);
 void lm_port_report_end(void);
 #endif
-/* Locks of the whole process. WALK is held as long as all allocators are looked into: who takes it holds no other
- * lock. LIST is held for some instructions, in which nobody takes another: it may be taken inside any lock. */
+/* Locks of the whole process. WALK is held as long as all allocators are looked into: who takes it
+ * holds no other lock. LIST is held for some instructions, in which nobody takes another: it may be
+ * taken inside any lock. */
 typedef enum lm_port_lock { LM_PORT_WALK, LM_PORT_LIST, LM_PORT_LOCKS } lm_port_lock_t;
 void lm_port_lock(lm_port_lock_t lock);
 void lm_port_unlock(lm_port_lock_t lock);

@@ -15,8 +15,9 @@
 #error "loam needs gcc 12 or clang 16, or newer"
 #endif
 
-/* Whether there is an operating system with a C library. Without one only base and family are built, for
- * whatever processor: what is said in machine code below needs porting to hosted ones only. */
+/* Whether there is an operating system with a C library. Without one only base and family are
+ * built, for whatever processor: what is said in machine code below needs porting to hosted ones
+ * only. */
 #define LM_HOSTED __STDC_HOSTED__
 
 #define LM_INLINE static inline __attribute__((always_inline))
@@ -26,10 +27,11 @@
 #define LM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define LM_NORETURN __attribute__((noreturn))
 #define LM_EXPORT __attribute__((visibility("default")))
-/* For declarations of variables of ours: addressed directly, not through the global offset table. */
+/* For declarations of variables of ours: addressed directly, not through the global offset
+ * table. */
 #define LM_HIDDEN __attribute__((visibility("hidden")))
-/* For variables that every process writes or reads as it starts. Side by side in the page of .data that is
- * copied anyway, and not scattered over .bss, where each page costs a fault and stays. */
+/* For variables that every process writes or reads as it starts. Side by side in the page of .data
+ * that is copied anyway, and not scattered over .bss, where each page costs a fault and stays. */
 #define LM_AT_START __attribute__((section(".data")))
 #define LM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LM_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -57,8 +59,9 @@
 #define LM_TSAN 0
 #endif
 
-/* Reads a word that another thread may write at this moment, where any of its values will do. A plain
- * load: compilers fold it into the instruction that needs it, which they refuse to do with atomics. */
+/* Reads a word that another thread may write at this moment, where any of its values will do. A
+ * plain load: compilers fold it into the instruction that needs it, which they refuse to do with
+ * atomics. */
 #if LM_TSAN
 #define lm_peek(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #else
@@ -136,8 +139,9 @@ LM_INLINE bool lm_thread_has_token(void) {
 /* A function that the dynamic linker finds out by calling `resolver` as it relocates. */
 #define LM_RESOLVED_BY(resolver) __attribute__((ifunc(resolver)))
 
-/* Functions in assembly that jump to another one, which then sees their caller as its own. Each asks
- * asks(a, b, c), by its three arguments, for two words in registers: the function to jump to, and
+/* Functions in assembly that jump to another one, which then sees their caller as its own. Each
+ * asks asks(a, b, c), by its three arguments, for two words in registers: the function to jump to,
+ * and
  *   LM_JUMP_WITH_SECOND(name, asks)   its second argument
  *   LM_JUMP_WITH_THIRD(name, asks)    its third argument
  *   LM_ANSWER_OR_JUMP(name, asks)     what is returned without a jump, if that is not 0
@@ -147,7 +151,8 @@ LM_INLINE bool lm_thread_has_token(void) {
 #define LM_JUMP_END(name) ".cfi_endproc\n.size " name ", . - " name "\n"
 #if defined(__x86_64__)
 #define LM_HAS_JUMPS 1
-/* The stack is aligned to 16 at the call. The words are in rax and rdx, the third argument's place. */
+/* The stack is aligned to 16 at the call. The words are in rax and rdx, the third argument's
+ * place. */
 #define LM_JUMP(name, asks, then) \
     __asm__(LM_JUMP_BEGIN( \
         name) "endbr64\n" \
@@ -177,8 +182,8 @@ LM_INLINE bool lm_thread_has_token(void) {
 #define LM_HAS_JUMPS 0
 #endif
 
-/* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit call.
- * The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
+/* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit
+ * call. The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
 LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags,
                                  void *stack_top, uint32_t *tid, void *tls, void (*entry)(void)) {
 #if defined(__x86_64__)
@@ -244,10 +249,10 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #define LM_CALL_SETNS 268
 #endif
 
-/* Defines a global function `name` in assembly, outside of any function. If its first argument, an int, is one of four
- * numbers, it jumps to the function `door`, otherwise to where the variable `next` points. Its arguments and its
- * return address stay where they are, so that it is not seen by what it jumps to, which C cannot promise. Both names
- * are hidden ones. */
+/* Defines a global function `name` in assembly, outside of any function. If its first argument, an
+ * int, is one of four numbers, it jumps to the function `door`, otherwise to where the variable
+ * `next` points. Its arguments and its return address stay where they are, so that it is not seen
+ * by what it jumps to, which C cannot promise. Both names are hidden ones. */
 #define LM_AS_TEXT(number) LM_AS_TEXT_AGAIN(number)
 #define LM_AS_TEXT_AGAIN(number) #number
 /* clang-format off */
@@ -313,8 +318,9 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 #define LM_SIGNAL_RESTORER 0
 #endif
 
-/* Registers in call frame information; an address of code without a signature in its upper bits; and what a signal
- * handler's context (a ucontext_t) says of the thread: -1: not whether the access was a write. */
+/* Registers in call frame information; an address of code without a signature in its upper bits;
+ * and what a signal handler's context (a ucontext_t) says of the thread: -1: not whether the access
+ * was a write. */
 #if defined(__x86_64__)
 enum { LM_REGISTER_FP = 6, LM_REGISTER_SP = 7 };
 #define lm_code_address(address) (address)
@@ -334,8 +340,8 @@ enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
 #define LM_CONTEXT_WRITES(c) (-1)
 #endif
 
-/* Asks for the pointer p to live in the register that functions return in: compilers move it there at
- * the end otherwise, one instruction on a path of twelve. */
+/* Asks for the pointer p to live in the register that functions return in: compilers move it there
+ * at the end otherwise, one instruction on a path of twelve. */
 #if defined(__x86_64__)
 #define LM_IN_RETURN_REGISTER(p) __asm__("" : "+a"(p))
 #else
@@ -354,8 +360,8 @@ enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
  * it. Each has a name of its own: the text of an assembly comment. */
 #define LM_KEEP_APART(name) __asm__ volatile("/* " name " */")
 
-/* A counter that runs evenly, and is read in some 10 ns or less, where the processor has one that programs may read;
- * how fast it runs must be measured. LM_TICKS: whether there is one. */
+/* A counter that runs evenly, and is read in some 10 ns or less, where the processor has one that
+ * programs may read; how fast it runs must be measured. LM_TICKS: whether there is one. */
 #if defined(__x86_64__) || defined(__aarch64__)
 #define LM_TICKS 1
 #else
@@ -375,9 +381,9 @@ LM_INLINE uint64_t lm_ticks(void) {
 
 /* ---- Copies in large pieces ---- */
 
-/* LM_WIDE_CODE: a function with it may use vectors of 32 bytes in machine code, and may be called iff
- * lm_cpu_has_wide(). lm_string_copy and lm_string_fill are single instructions of the processor, which are
- * fast iff lm_cpu_has_strings(). */
+/* LM_WIDE_CODE: a function with it may use vectors of 32 bytes in machine code, and may be called
+ * iff lm_cpu_has_wide(). lm_string_copy and lm_string_fill are single instructions of the
+ * processor, which are fast iff lm_cpu_has_strings(). */
 #if defined(__x86_64__)
 #define LM_WIDE_CODE __attribute__((target("avx")))
 

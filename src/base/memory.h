@@ -1,7 +1,7 @@
 /* memory.h: memcpy and memset, all that loam's freestanding part asks of a C library.
  *
- * A compiler for bare metal comes without <string.h>, but calls these two by itself and has every program
- * provide them: so they are declared here, and family includes no header of a C library.
+ * A compiler for bare metal comes without <string.h>, but calls these two by itself and has every
+ * program provide them: so they are declared here, and family includes no header of a C library.
  */
 #ifndef LM_BASE_MEMORY_H
 #define LM_BASE_MEMORY_H

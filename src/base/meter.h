@@ -1,7 +1,8 @@
-/* meter.h: what a library built to be measured (LOAM_METER above 0) says of its slow paths; otherwise nothing.
+/* meter.h: what a library built to be measured (LOAM_METER above 0) says of its slow paths;
+ * otherwise nothing.
  *
- * Slow paths of all layers say LM_METER(slow()); the allocators' own words (got, put, ...) are in family/family.h.
- * At level 0 LM_METER(...) is empty, and none of what is declared here exists.
+ * Slow paths of all layers say LM_METER(slow()); the allocators' own words (got, put, ...) are in
+ * family/family.h. At level 0 LM_METER(...) is empty, and none of what is declared here exists.
  */
 #ifndef LM_BASE_METER_H
 #define LM_BASE_METER_H

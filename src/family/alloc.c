@@ -1,7 +1,8 @@
-/* alloc.c: the tables of functions behind handles (loam/alloc.h), for allocators that need no operating system.
+/* alloc.c: the tables of functions behind handles (loam/alloc.h), for allocators that need no
+ * operating system.
  *
- * Each is the allocator's own function, with the handle's rules where these differ: alignments are any number here, and
- * no bytes are an object.
+ * Each is the allocator's own function, with the handle's rules where these differ: alignments are
+ * any number here, and no bytes are an object.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS

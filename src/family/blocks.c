@@ -15,7 +15,8 @@ LM_STATIC_ASSERT(offsetof(loam_blocks, slot) + sizeof(void *) <= 64,
 
 /* ---- Beginning and end ---- */
 
-/* Reads the classes: how many there are once merged, and the largest. false iff they are not valid. */
+/* Reads the classes: how many there are once merged, and the largest. false iff they are not
+ * valid. */
 static bool classes_valid(const loam_blocks_options *options, unsigned *count, uint32_t *largest) {
     if (options->classes != NULL) {
         if (options->class_count == 0 || options->class_count > LOAM_BLOCKS_CLASSES) return false;

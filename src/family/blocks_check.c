@@ -1,4 +1,5 @@
-/* blocks_check.c: what a set of blocks tells about itself: usage, invariants, its lines of statistics. */
+/* blocks_check.c: what a set of blocks tells about itself: usage, invariants, its lines of
+ * statistics. */
 #include "family/blocks_room.h"
 
 /* ---- Usage ---- */

@@ -1,14 +1,16 @@
-/* blocks_fit.c: how often each size is asked for, and the classes that waste least on it (loam/blocks.h).
+/* blocks_fit.c: how often each size is asked for, and the classes that waste least on it
+ * (loam/blocks.h).
  *
- * A class covers the sizes between the class below it and itself. With the sizes that occur in groups, one for
- * each multiple of the granule, sorted, and for group j
+ * A class covers the sizes between the class below it and itself. With the sizes that occur in
+ * groups, one for each multiple of the granule, sorted, and for group j
  *
  *   C[j]  requests in groups 1..j          S[j]  bytes asked for in groups 1..j          s[j]  its class size
  *   waste(i, j) = s[j] * (C[j] - C[i]) - (S[j] - S[i])          of one class s[j] over groups i+1..j
  *
- * the least waste of k classes over groups 1..j is W[k][j] = min over i of W[k-1][i] + waste(i, j). waste satisfies
- * waste(a, c) + waste(b, d) <= waste(a, d) + waste(b, c) for a <= b <= c <= d, so that the best i never falls as j
- * rises: the middle j of a range is solved first and bounds both halves.
+ * the least waste of k classes over groups 1..j is W[k][j] = min over i of W[k-1][i] + waste(i, j).
+ * waste satisfies waste(a, c) + waste(b, d) <= waste(a, d) + waste(b, c) for a <= b <= c <= d, so
+ * that the best i never falls as j rises: the middle j of a range is solved first and bounds both
+ * halves.
  */
 #include "family/blocks_room.h"
 
@@ -82,7 +84,8 @@ static uint64_t waste(const group_t *from, const group_t *to) {
     return to->class_bytes * (to->requests - from->requests) - (to->bytes - from->bytes);
 }
 
-/* One row of W for groups first..last, whose best i lie in low..high. The halves recurse: as deep as log2. */
+/* One row of W for groups first..last, whose best i lie in low..high. The halves recurse: as deep
+ * as log2. */
 static void solve(const fit_t *fit, uint32_t *from, size_t first, size_t last, size_t low,
                   size_t high) {
     while (first <= last) {

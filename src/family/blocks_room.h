@@ -129,7 +129,8 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got);
 
 /* ---- blocks_static.c ---- */
 
-/* Walks the class sizes of the options, rounded up and merged: false at the end. *at begins as 0. */
+/* Walks the class sizes of the options, rounded up and merged: false at the end. *at begins as
+ * 0. */
 bool lm_blocks_next_class(const loam_blocks_options *options, unsigned *at, uint32_t *block_bytes,
                           size_t *most);
 /* Bytes of the tables that every instance has, classes and heads first. */
@@ -148,8 +149,8 @@ size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bo
 LM_INLINE size_t usable_of(const loam_blocks *blocks, const loam_blocks_class *class) {
     return class->block_bytes - blocks->guard_bytes;
 }
-/* The class that p lies in; NULL after a report: it lies in none or, if checked, is no block, or not handed
- * out. */
+/* The class that p lies in; NULL after a report: it lies in none or, if checked, is no block, or
+ * not handed out. */
 loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *p,
                                          const char *doing, const char *file, unsigned line);
 /* If checked: marks the block as handed out for an object of so many bytes, and as free. */

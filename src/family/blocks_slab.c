@@ -4,8 +4,8 @@
  *   chains       ──> batch ──> batch          whole batches that threads have brought back
  *   slab         │ header │ handed out or in a list ... fresh │ not yet carved ... end │
  *
- * A slab is carved a few blocks at a time, so that memory is touched as it is needed. No block ever moves to
- * another class, only whole slabs, through the source (trim).
+ * A slab is carved a few blocks at a time, so that memory is touched as it is needed. No block ever
+ * moves to another class, only whole slabs, through the source (trim).
  */
 #include "family/blocks_room.h"
 

@@ -1,10 +1,11 @@
-/* blocks_static.c: fixed instances: everything in one range, taken once; the owner of a block by its address.
+/* blocks_static.c: fixed instances: everything in one range, taken once; the owner of a block by
+ * its address.
  *
  *   │ classes │ heads │ class_of │ map │ live bits │ class 0: block, block, ... │ class 1: ... │
  *                                                  base                                    end
  *
- * map has a byte for each stretch of 2^map_shift bytes from base on: the class that its first byte belongs to.
- * Small classes may share a stretch; then a few comparisons find the one.
+ * map has a byte for each stretch of 2^map_shift bytes from base on: the class that its first byte
+ * belongs to. Small classes may share a stretch; then a few comparisons find the one.
  *
  *   checked   │ object │ 0xE7 ... │ note: 4 bytes │        the note: the object's size, mixed with its place
  *
@@ -116,7 +117,8 @@ typedef struct layout {
     unsigned map_shift;
 } layout_t;
 
-/* each: instead of the options' counts, unless 0. false iff it overflows, or a class has no block. */
+/* each: instead of the options' counts, unless 0. false iff it overflows, or a class has no
+ * block. */
 static bool lay_out(const loam_blocks_options *options, size_t each, bool checked, care_t care,
                     layout_t *layout) {
     *layout = (layout_t){0};

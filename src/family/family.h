@@ -1,16 +1,18 @@
-/* family.h: what the special-purpose allocators share; the one header of this folder that outsiders include.
+/* family.h: what the special-purpose allocators share; the one header of this folder that outsiders
+ * include.
  *
  *   pool.c blocks.c region.c stack.c  allocators
  *   guard.c                           objects of checked allocators: tag, guards, live list
  *   registry.c                        the list of named and checked allocators
  *   source.c                          buffer, limit, count
  *
- * Everything here is freestanding: memory comes from a loam_source, errors go out by base's reports, and
- * memcpy and memset are all of libc that is called. src/hosted/ adds what needs an operating system.
+ * Everything here is freestanding: memory comes from a loam_source, errors go out by base's
+ * reports, and memcpy and memset are all of libc that is called. src/hosted/ adds what needs an
+ * operating system.
  *
- * One rule makes checks free where they are off: the inline paths in the public headers compare with hot
- * words (a region's end, a pool's free list) that are set so in a checked allocator that they always miss,
- * and the out-of-line path does the rest.
+ * One rule makes checks free where they are off: the inline paths in the public headers compare
+ * with hot words (a region's end, a pool's free list) that are set so in a checked allocator that
+ * they always miss, and the out-of-line path does the rest.
  */
 #ifndef LM_FAMILY_H
 #define LM_FAMILY_H
@@ -29,13 +31,15 @@ typedef struct loam_kind {
     const char *name;
     void (*usage)(const struct loam_entry *entry, loam_usage *usage); /* all but kind and name */
     bool (*check)(const struct loam_entry *entry);                    /* false after a report */
-    /* Its objects stay as they are from hold(entry, true) to hold(entry, false). NULL: one thread at a time uses it. */
+    /* Its objects stay as they are from hold(entry, true) to hold(entry, false). NULL: one thread
+     * at a time uses it. */
     void (*hold)(const struct loam_entry *entry, bool held);
 } loam_kind;
 
 /* ---- Registry ---- */
 
-/* Sets *entry up, and puts it into the list iff it has a name or `checked`. name may be NULL; it is not copied. */
+/* Sets *entry up, and puts it into the list iff it has a name or `checked`. name may be NULL; it is
+ * not copied. */
 void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, bool checked);
 void lm_entry_deinit(loam_entry *entry);
 /* Ends a checked allocator that leaves a tombstone: its kind and name stay for reports. The name is
@@ -48,8 +52,8 @@ bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const vo
                    size_t bytes);
 /* Reports a call of an allocator that has ended; file may be NULL. Returns true. */
 bool lm_entry_ended(const loam_entry *entry, const char *doing, const char *file, unsigned line);
-/* Whether it is in the list, for its own allocator. Relaxed: neighbours write the link under LIST, and never make it
- * NULL or cease to. */
+/* Whether it is in the list, for its own allocator. Relaxed: neighbours write the link under LIST,
+ * and never make it NULL or cease to. */
 LM_INLINE bool lm_entry_linked(const loam_entry *entry) {
     return lm_load_relaxed(&entry->link) != NULL;
 }
@@ -78,8 +82,8 @@ LM_INLINE loam_source *lm_default_source(void) {
  * believed, but for contiguous ones, which are tried. */
 bool lm_source_may(loam_source *source, size_t bytes, size_t align);
 
-/* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL where there was no
- * memory. */
+/* What copies of memory and text have in common, whatever they are allocated from: `copy` is NULL
+ * where there was no memory. */
 LM_INLINE void *lm_copy(void *copy, const void *from, size_t bytes) {
     return copy != NULL && bytes != 0 ? memcpy(copy, from, bytes) : copy;
 }
@@ -96,7 +100,8 @@ LM_INLINE char *lm_copy_text(void *copy, const char *from, size_t length) {
     return text;
 }
 
-/* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug build. */
+/* Whether an allocator with these flags is to be a checked one: asked for, or loam's own debug
+ * build. */
 LM_INLINE bool lm_is_checked(unsigned flags) { return LOAM_DEBUG || (flags & LOAM_CHECK) != 0; }
 
 /* Whether that memory's end is no address: such a size is a mistake. */
@@ -104,26 +109,30 @@ LM_INLINE bool lm_passes_the_end(const void *memory, size_t bytes) {
     return bytes > UINTPTR_MAX - (uintptr_t)memory;
 }
 
-/* ---- The meter (loam/meter.h): what an allocator's slow functions say, as LM_METER(got(...)); base/meter.h ----
+/* ---- The meter (loam/meter.h): what an allocator's slow functions say, as LM_METER(got(...));
+ * base/meter.h ----
  *
- * At level 0 nothing of this is compiled. Calls for an entry that has no kind yet, or whose life is over, count
- * nothing, so that sources may be asked before an entry begins, and given back to after it has ended. */
+ * At level 0 nothing of this is compiled. Calls for an entry that has no kind yet, or whose life is
+ * over, count nothing, so that sources may be asked before an entry begins, and given back to after
+ * it has ended. */
 #if LOAM_METER
 /* After set-up: what it holds already, in so many requests. Not needed where these are 0. */
 void lm_meter_began(const loam_entry *entry, size_t held_bytes, size_t requests);
-/* The source gave a chunk, or took one back: the call is a slow one. (For other long work: slow().) */
+/* The source gave a chunk, or took one back: the call is a slow one. (For other long work:
+ * slow().) */
 void lm_meter_got(const loam_entry *entry, size_t bytes);
 void lm_meter_put(const loam_entry *entry, size_t bytes);
 /* Mark number `depth` (0: the oldest) was made; was rewound to. */
 void lm_meter_mark(const loam_entry *entry, size_t depth);
 void lm_meter_rewind(const loam_entry *entry, size_t depth);
-/* The same of an allocator that pushes frames, by loam_meter_push, and has no numbers for its marks: their places. */
+/* The same of an allocator that pushes frames, by loam_meter_push, and has no numbers for its
+ * marks: their places. */
 void lm_meter_mark_at(const loam_entry *entry, const void *place);
 void lm_meter_rewind_to(const loam_entry *entry, const void *place);
 /* A frame has ended otherwise than by a pop that says so. */
 #define lm_meter_pop loam_meter_pop
-/* Of what is told no size when it is freed: so many bytes of objects are gone together; so many objects were freed by
- * threads that could not count them, with `bytes` as above. */
+/* Of what is told no size when it is freed: so many bytes of objects are gone together; so many
+ * objects were freed by threads that could not count them, with `bytes` as above. */
 void lm_meter_less(const loam_entry *entry, size_t bytes);
 void lm_meter_freed(const loam_entry *entry, size_t objects);
 /* All objects are gone; the allocator is. lm_entry_deinit says the second. */
@@ -152,8 +161,9 @@ void lm_tool_show_now(const void *p, size_t bytes);
 void lm_tool_pause_now(void);
 void lm_tool_resume_now(void);
 
-/* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is. Nothing happens
- * where no tool watches. A chunk is shown as a whole before it goes back to its source: others live there next. */
+/* [p, p+bytes) must not be touched by the program; may be, and is undefined; may be, as it is.
+ * Nothing happens where no tool watches. A chunk is shown as a whole before it goes back to its
+ * source: others live there next. */
 LM_INLINE void lm_tool_hide(const void *p, size_t bytes) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_hide_now(p, bytes);
 }
@@ -178,8 +188,9 @@ LM_INLINE void lm_tool_take(const void *p, size_t bytes) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) != LM_TOOL_NONE)) lm_tool_take_now(p, bytes);
 }
 
-/* Between these the calling thread may touch what is hidden, links of free objects: Memcheck watches the library as
- * it does the program. (AddressSanitizer watches what was compiled with it: LM_READS_ANYTHING.) They nest. */
+/* Between these the calling thread may touch what is hidden, links of free objects: Memcheck
+ * watches the library as it does the program. (AddressSanitizer watches what was compiled with it:
+ * LM_READS_ANYTHING.) They nest. */
 LM_INLINE void lm_tool_pause(void) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_tool_state) == LM_TOOL_SOME)) lm_tool_pause_now();
 }
@@ -214,21 +225,22 @@ typedef struct loam_tag {
     LM_ALIGNED(16) unsigned char guard[LM_GUARD_BYTES];
 } loam_tag;
 
-/* Bytes in front of an object of that alignment, from a raw block of alignment max(align, 16); and all that
- * one of so many bytes needs. 0 iff that overflows. */
+/* Bytes in front of an object of that alignment, from a raw block of alignment max(align, 16); and
+ * all that one of so many bytes needs. 0 iff that overflows. */
 size_t lm_guard_head(size_t align);
 size_t lm_guard_whole(size_t bytes, size_t align);
 
-/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5 (its first 64 KiB),
- * and returns it. */
+/* Makes the raw block (lm_guard_whole bytes or more, raw_bytes) an object, filled with 0xA5 (its
+ * first 64 KiB), and returns it. */
 void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes, size_t align,
                     const char *file, unsigned line);
 
-/* A live object changes its size in place; raw_bytes must hold its head, bytes, and LM_GUARD_BYTES behind. */
+/* A live object changes its size in place; raw_bytes must hold its head, bytes, and LM_GUARD_BYTES
+ * behind. */
 void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t bytes);
 
-/* The tag of a live object of `owner` whose guards are whole; NULL after a report: foreign pointer, double
- * free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
+/* The tag of a live object of `owner` whose guards are whole; NULL after a report: foreign pointer,
+ * double free, another allocator's object, overflow, underflow. doing: "free", "realloc", ... */
 loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char *doing,
                         const char *file, unsigned line);
 /* Finds the tag as lm_guard_find does, and returns it after a report on broken guards as well: for
@@ -236,8 +248,8 @@ loam_tag *lm_guard_find(const loam_entry *owner, const void *object, const char 
 loam_tag *lm_guard_find_broken(const loam_entry *owner, const void *object, const char *doing,
                                const char *file, unsigned line);
 
-/* A live object of that tag is freed: off the live list, its bytes (the first 64 KiB) poisoned with 0xDD. Returns
- * the raw block. */
+/* A live object of that tag is freed: off the live list, its bytes (the first 64 KiB) poisoned with
+ * 0xDD. Returns the raw block. */
 void *lm_guard_close(loam_entry *owner, loam_tag *tag, const char *file, unsigned line);
 
 /* Live objects are listed from the newest on. The oldest one; NULL iff there is none. The next
@@ -256,8 +268,8 @@ enum { LM_LEAKS_MOST = 100 }; /* at an allocator's end */
 /* Guards of every live object. false after a report. */
 bool lm_guard_check(const loam_entry *owner);
 
-/* Whether a freed object, as lm_guard_close left it, has not been written to; false after a report. For allocators
- * that keep freed objects for a while, tag and all. */
+/* Whether a freed object, as lm_guard_close left it, has not been written to; false after a report.
+ * For allocators that keep freed objects for a while, tag and all. */
 bool lm_guard_check_freed(const loam_entry *owner, const loam_tag *tag);
 
 /* ---- Memory whose objects ended together: by reset, rewind, pop or release ----
@@ -281,8 +293,8 @@ char *lm_gone_cut(char *from, char *to, char *gone);
 
 /* ---- Blocks with a cache for each thread: hosted/shared_blocks.c does what blocks.c cannot ----
  *
- * A chain is blocks linked by their first words; at its end is NULL, or lm_blocks_bottom, whose link is NULL. The
- * instance's lock is to be held where nothing else is said. */
+ * A chain is blocks linked by their first words; at its end is NULL, or lm_blocks_bottom, whose
+ * link is NULL. The instance's lock is to be held where nothing else is said. */
 
 struct loam_blocks;
 
@@ -291,8 +303,8 @@ extern LM_HIDDEN void *lm_blocks_bottom[2];
 
 /* Blocks that are exchanged at a time, for that class. */
 uint32_t lm_blocks_batch(const struct loam_blocks *blocks, unsigned class_index);
-/* A chain as lm_blocks_give_batch got it, but for the second word of its first block, *count is 0 then; or one of
- * 1 to a batch of blocks, *count of them. NULL iff there is no memory. */
+/* A chain as lm_blocks_give_batch got it, but for the second word of its first block, *count is 0
+ * then; or one of 1 to a batch of blocks, *count of them. NULL iff there is no memory. */
 void *lm_blocks_take_chain(struct loam_blocks *blocks, unsigned class_index, uint32_t *count);
 /* A chain of a whole batch; a chain of any length. */
 void lm_blocks_give_batch(struct loam_blocks *blocks, unsigned class_index, void *chain);
@@ -309,7 +321,8 @@ void lm_blocks_threads_end(struct loam_blocks *blocks);
 /* From and to the calling thread's cache, without the lock. */
 void *lm_blocks_threads_alloc(struct loam_blocks *blocks, unsigned class_index);
 void lm_blocks_threads_free(struct loam_blocks *blocks, unsigned class_index, void *block);
-/* Blocks of the calling thread's cache go back, without the lock; those of all threads are forgotten. */
+/* Blocks of the calling thread's cache go back, without the lock; those of all threads are
+ * forgotten. */
 void lm_blocks_threads_flush(struct loam_blocks *blocks);
 void lm_blocks_threads_forget(struct loam_blocks *blocks);
 /* Blocks of that class in the calling thread's cache. */

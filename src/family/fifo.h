@@ -18,7 +18,8 @@ typedef enum lm_fifo_mode {
     LM_FIFO_ENDED,   /* the tombstone of a checked one */
 } lm_fifo_mode_t;
 
-/* One thing that another thread has freed, or more: a page of some objects, or in a checked FIFO an object. */
+/* One thing that another thread has freed, or more: a page of some objects, or in a checked FIFO an
+ * object. */
 typedef struct lm_notice {
     struct lm_notice *next;
 } lm_notice_t;
@@ -100,7 +101,8 @@ LM_INLINE lm_fifo_record_t *lm_fifo_record(const loam_tag *tag) {
 
 /* ---- fifo.c ---- */
 
-/* The object of a checked FIFO is freed. Returns its page; one object less is to be counted there. */
+/* The object of a checked FIFO is freed. Returns its page; one object less is to be counted
+ * there. */
 lm_fifo_page_t *lm_fifo_close(loam_fifo *fifo, loam_tag *tag, const char *file, unsigned line);
 /* The tag of a live object of a checked FIFO that is to be freed; NULL after a report. */
 loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigned line);
@@ -111,8 +113,8 @@ void lm_fifo_hide(const void *p);
 
 /* ---- fifo_page.c ---- */
 
-/* bytes at a multiple of align, with `lead` more in front, zero in a plain FIFO that zeroes; counted by who calls. NULL
- * iff there is no memory, or the FIFO is dead. */
+/* bytes at a multiple of align, with `lead` more in front, zero in a plain FIFO that zeroes;
+ * counted by who calls. NULL iff there is no memory, or the FIFO is dead. */
 void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align);
 /* What ends at the room's `at` grows in place by so many bytes; false iff its page is too small. */
 bool lm_fifo_stretch(loam_fifo *fifo, size_t more);
@@ -131,7 +133,8 @@ bool lm_fifo_check_freed(const loam_fifo *fifo, const lm_fifo_page_t *page);
 
 /* ---- fifo_remote.c, fifo_check.c ---- */
 
-/* A dead FIFO with objects has no owner any more: the next thread that frees one is. It may be gone on return. */
+/* A dead FIFO with objects has no owner any more: the next thread that frees one is. It may be gone
+ * on return. */
 void lm_fifo_leave(loam_fifo *fifo);
 extern const loam_kind lm_fifo_kind;
 

@@ -5,7 +5,8 @@ static const loam_fifo_room *room_of(const loam_fifo *fifo) {
     return fifo->mode == LM_FIFO_PLAIN ? &fifo->room : &fifo->hidden;
 }
 
-/* Objects of a page that is not current. Those that others freed are not alive, counted or not; relaxed: a snapshot. */
+/* Objects of a page that is not current. Those that others freed are not alive, counted or not;
+ * relaxed: a snapshot. */
 static size_t objects_of(const lm_fifo_page_t *page) {
     return page->head.live - lm_load_relaxed(&page->remote);
 }

@@ -1,16 +1,17 @@
-/* fifo_page.c: pages of a FIFO (loam/fifo.h): the current one, full ones, spares, those of one object.
+/* fifo_page.c: pages of a FIFO (loam/fifo.h): the current one, full ones, spares, those of one
+ * object.
  *
  *   current   [ head │ objects ── at ── zero ── end ── old bytes ── dirty ── zero ]   live: BIAS - freed
  *   busy      [ head │ objects ── at ....................................... ]        live: objects
  *   spare     the same, without objects
  *   own       [ head │ (gap) one object ─────────────────────────────── at ] any length
  *
- * Memory is zeroed a step ahead of the objects, not a page at a time: what is handed out next is in the nearest
- * cache then. Where the current page turns out to have no live object at a step's end it is begun anew, so
- * that a queue that is often empty stays within a few steps.
+ * Memory is zeroed a step ahead of the objects, not a page at a time: what is handed out next is in
+ * the nearest cache then. Where the current page turns out to have no live object at a step's end
+ * it is begun anew, so that a queue that is often empty stays within a few steps.
  *
- * Spares have a hysteresis: up to spare_most pages stay, and those that nobody needed in WINDOW turns go, half
- * of them at a time. Invariant: busy pages have live objects, spares have none.
+ * Spares have a hysteresis: up to spare_most pages stay, and those that nobody needed in WINDOW
+ * turns go, half of them at a time. Invariant: busy pages have live objects, spares have none.
  */
 #include "family/fifo.h"
 
@@ -263,7 +264,8 @@ void lm_fifo_retire(loam_fifo *fifo) {
 
 /* ---- Pages of one object ---- */
 
-/* The first that is large enough and not too large, but over a contiguous source, which has no other. */
+/* The first that is large enough and not too large, but over a contiguous source, which has no
+ * other. */
 static lm_fifo_page_t *find_large(loam_fifo *fifo, size_t need) {
     lm_fifo_page_t **link = &fifo->large_spares;
     for (lm_fifo_page_t *page = *link; page != NULL; link = &page->next, page = *link) {
@@ -308,8 +310,8 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
     return p;
 }
 
-/* An emptied one: of two the larger stays, but for huge ones; over a contiguous source, which could not use it
- * again, each. */
+/* An emptied one: of two the larger stays, but for huge ones; over a contiguous source, which could
+ * not use it again, each. */
 static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
     lm_fifo_page_t *spare = fifo->large_spares;
     if (!lm_fifo_contiguous(fifo)) {

@@ -3,14 +3,15 @@
  *   notices ──> page ──> page ──> NULL        pushed by any thread, taken as a whole by the owner
  *               │ remote: 3
  *
- * A free by another thread touches no object: it counts in the page, and only who counts from 0 to 1 pushes the page.
- * Such an object is alive for the owner until that has taken the count; so no page is given back while a thread is
- * between its count and its push, or while it is in the list. In a checked FIFO the notices are objects, by a record in
- * front of each, because the list of live objects is the owner's.
+ * A free by another thread touches no object: it counts in the page, and only who counts from 0 to
+ * 1 pushes the page. Such an object is alive for the owner until that has taken the count; so no
+ * page is given back while a thread is between its count and its push, or while it is in the list.
+ * In a checked FIFO the notices are objects, by a record in front of each, because the list of live
+ * objects is the owner's.
  *
- * When the owner has destroyed the FIFO nobody would come to take: it leaves LEFT in the list. Who finds that when
- * it has to push becomes the owner, counts, takes what others push meanwhile, and leaves in turn, or ends the FIFO. The
- * protocol is tests/protocol/fifo.pml.
+ * When the owner has destroyed the FIFO nobody would come to take: it leaves LEFT in the list. Who
+ * finds that when it has to push becomes the owner, counts, takes what others push meanwhile, and
+ * leaves in turn, or ends the FIFO. The protocol is tests/protocol/fifo.pml.
  */
 #include "family/fifo.h"
 
@@ -25,8 +26,8 @@ static bool take(loam_fifo *fifo, lm_notice_t *notice) {
         return lm_fifo_less(fifo, lm_fifo_close(fifo, record->tag, record->file, record->line), 1);
     }
     lm_fifo_page_t *page = LM_CONTAINER(notice, lm_fifo_page_t, notice);
-    /* Acquire: what threads did to the objects comes before their reuse. Release: we have read notice->next before
-     * who counts from 0 again writes it. */
+    /* Acquire: what threads did to the objects comes before their reuse. Release: we have read
+     * notice->next before who counts from 0 again writes it. */
     size_t objects = lm_exchange_acq_rel(&page->remote, 0);
     if (!fifo->dead) LM_METER(freed(&fifo->entry, objects));
     return lm_fifo_less(fifo, page, objects);
@@ -98,8 +99,8 @@ void loam_fifo_free_remote_at(loam_fifo *fifo, void *p, const char *file, unsign
     }
     if (fifo->mode == LM_FIFO_WATCHED) lm_fifo_hide(p);
     lm_fifo_page_t *page = lm_fifo_page_of(fifo, p);
-    /* Release: what we did to the object comes before its reuse; for all that count until the owner takes, as each
-     * count goes on from the one before. Acquire: the owner has read the link. */
+    /* Release: what we did to the object comes before its reuse; for all that count until the owner
+     * takes, as each count goes on from the one before. Acquire: the owner has read the link. */
     if (lm_add_acq_rel(&page->remote, 1) == 0) push(fifo, &page->notice);
 }
 

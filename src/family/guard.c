@@ -2,8 +2,8 @@
  *
  *   raw ... │ loam_tag, its last 16 bytes 0xE7 │ object │ 16 or more bytes 0xE7
  *
- * A tag's state word is a magic number mixed with its own address, so that neither a copy nor memory that was
- * never an object passes for one.
+ * A tag's state word is a magic number mixed with its own address, so that neither a copy nor
+ * memory that was never an object passes for one.
  * Invariant: what is on the live list is in state LIVE; lm_guard_check walks it.
  * An entry knows between which addresses its objects have been: a pointer that is in nobody's range
  * is reported without a look at the memory around it, which may not be there.
@@ -16,8 +16,8 @@
 #define LIVE ((uintptr_t)0x10A3A11F)
 #define FREED ((uintptr_t)0x10A3DEAD)
 enum { GUARD = LM_GUARD_BYTE, FRESH = LM_FRESH_BYTE, DEAD = LM_DEAD_BYTE };
-/* Of an object, and of what rounding left behind it, so much is filled and compared: large ones must not cost
- * a walk through memory that the program may never touch. Tools watch all of it. */
+/* Of an object, and of what rounding left behind it, so much is filled and compared: large ones
+ * must not cost a walk through memory that the program may never touch. Tools watch all of it. */
 enum { FILL_MOST = 64 * 1024, TAIL_MOST = 1024 };
 
 static uintptr_t state_of(const loam_tag *tag, uintptr_t magic) { return (uintptr_t)tag ^ magic; }
@@ -47,8 +47,9 @@ LM_READS_ANYTHING static size_t filled_bytes(const loam_tag *tag) {
     return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
 }
 
-/* At least LM_GUARD_BYTES. In pieces of constant size, but for what is rare: for a size that it knows to be small
- * the compiler takes an instruction that needs longer than all the rest of an allocation. */
+/* At least LM_GUARD_BYTES. In pieces of constant size, but for what is rare: for a size that it
+ * knows to be small the compiler takes an instruction that needs longer than all the rest of an
+ * allocation. */
 static void tail_fill(const loam_tag *tag) {
     unsigned char *tail = tail_of(tag);
     size_t bytes = tail_bytes(tag);

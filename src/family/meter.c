@@ -1,12 +1,13 @@
-/* meter.c: the meters of all allocators (loam/meter.h): who has which, and what is counted. Empty at level 0.
+/* meter.c: the meters of all allocators (loam/meter.h): who has which, and what is counted. Empty
+ * at level 0.
  *
  *   owners[]   heap │ entry │ entry │ GONE │ entry │ ... │ (others)      a meter each, in meters[]
  *
- * Whose a meter is, is said by the address of the allocator's entry. The calling thread remembers a few; otherwise the
- * owners are walked, and whoever is not there gets a meter under the port's LIST: that of one of the same kind and name
- * that is GONE, else a new one. Only who uses an allocator looks for it, so that its meter can neither come nor go
- * meanwhile. Invariant: an address is in owners[] once at most; kind, name and shared never change once a meter is
- * used.
+ * Whose a meter is, is said by the address of the allocator's entry. The calling thread remembers a
+ * few; otherwise the owners are walked, and whoever is not there gets a meter under the port's
+ * LIST: that of one of the same kind and name that is GONE, else a new one. Only who uses an
+ * allocator looks for it, so that its meter can neither come nor go meanwhile. Invariant: an
+ * address is in owners[] once at most; kind, name and shared never change once a meter is used.
  */
 #include "family/family.h"
 

@@ -1,4 +1,5 @@
-/* meter.h: meters as meter.c keeps them and hosted/meter_rows.c shows them. Only where LOAM_METER is above 0.
+/* meter.h: meters as meter.c keeps them and hosted/meter_rows.c shows them. Only where LOAM_METER
+ * is above 0.
  *
  * Included by family/family.h.
  */
@@ -13,7 +14,8 @@
 /* Meter 0 is the heap's, the last is that of all beyond LOAM_METER_MOST. */
 enum { LM_METERS = LOAM_METER_MOST + 2, LM_METER_OTHERS = LM_METERS - 1, LM_METER_NAME = 48 };
 
-/* All that is counted is read and written by relaxed atomics: numbers to be shown, which order nothing. */
+/* All that is counted is read and written by relaxed atomics: numbers to be shown, which order
+ * nothing. */
 typedef struct lm_meter {
     const char *kind;         /* NULL: not in use so far */
     char name[LM_METER_NAME]; /* "" without; whatever would disturb a CSV is '_' */

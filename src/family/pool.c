@@ -7,8 +7,9 @@
  *             narrow     │ object │                         its link has 4 bytes: the next block's distance from the
  *                                                           chunk's start in fours, plus one
  *
- * A pool of which an inline path may know nothing has its list in `cold`, and `hot` and `floor` such that every
- * call comes here. Hardened links: each is mixed with a key of the pool and its own place, and must lead to a block.
+ * A pool of which an inline path may know nothing has its list in `cold`, and `hot` and `floor`
+ * such that every call comes here. Hardened links: each is mixed with a key of the pool and its own
+ * place, and must lead to a block.
  */
 #include "family/pool.h"
 
@@ -60,7 +61,8 @@ static unsigned char mode_of(unsigned flags) {
     return (unsigned char)mode;
 }
 
-/* Sets all but chunks. false iff something is not allowed. exact: the memory is no more than was asked for. */
+/* Sets all but chunks. false iff something is not allowed. exact: the memory is no more than was
+ * asked for. */
 static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_options *options,
                         unsigned extra, bool exact, bool buffer) {
     static const loam_pool_options none = {0};

@@ -37,7 +37,8 @@ LM_INLINE const loam_pool_cut *lm_pool_cut_of(const loam_pool *pool) {
     return pool->mode == 0 ? &pool->hot : &pool->cold;
 }
 
-/* Blocks before `end` of a chunk; for end, any block's boundary of it. No division: see lm_pool_number. */
+/* Blocks before `end` of a chunk; for end, any block's boundary of it. No division: see
+ * lm_pool_number. */
 LM_INLINE size_t lm_pool_blocks(const loam_pool *pool, const loam_pool_chunk *chunk,
                                 const char *end) {
     return ((size_t)(end - chunk->start) >> pool->shift) * pool->inverse;
@@ -49,7 +50,8 @@ LM_INLINE const char *lm_pool_high(const loam_pool *pool, const loam_pool_chunk 
     return chunk->order < pool->current->order ? chunk->end : chunk->start;
 }
 
-/* The chunk of a block (not object) that has been cut, and its number in there; NULL iff p is none. */
+/* The chunk of a block (not object) that has been cut, and its number in there; NULL iff p is
+ * none. */
 const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number);
 
 /* A free block joins the list. */
@@ -73,7 +75,8 @@ bool lm_pool_check_gone(const loam_pool *pool);
 
 /* ---- pool_chunk.c ---- */
 
-/* Fresh blocks where there are none: in a chunk kept, in place, or in a new chunk. false iff there is no memory. */
+/* Fresh blocks where there are none: in a chunk kept, in place, or in a new chunk. false iff there
+ * is no memory. */
 bool lm_pool_next(loam_pool *pool);
 /* A new chunk, or a contiguous pool's first piece or one more. false iff there is no memory. */
 bool lm_pool_grow(loam_pool *pool);
@@ -82,11 +85,13 @@ void lm_pool_tree_add(loam_pool *pool, loam_pool_chunk *chunk);
 void lm_pool_tree_take(loam_pool *pool, loam_pool_chunk *chunk);
 /* A chunk with start and limit set becomes the last of the list, and current if there is none. */
 void lm_pool_add(loam_pool *pool, loam_pool_chunk *chunk);
-/* Gives a chunk's memory back, taking it from the list, where *link leads to it. Returns its bytes. */
+/* Gives a chunk's memory back, taking it from the list, where *link leads to it. Returns its
+ * bytes. */
 size_t lm_pool_chunk_put(loam_pool *pool, loam_pool_chunk **link);
 /* One more piece of bytes for a contiguous pool. */
 bool lm_pool_piece_get(loam_pool *pool, size_t bytes);
-/* Gives back the last piece but not the first. Returns its bytes; 0 iff there is none that lies above `high`. */
+/* Gives back the last piece but not the first. Returns its bytes; 0 iff there is none that lies
+ * above `high`. */
 size_t lm_pool_piece_put(loam_pool *pool, const char *high);
 /* Sets a chunk's end by its limit. */
 void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk);
@@ -96,8 +101,8 @@ loam_pool *lm_pool_get_home(const loam_pool *made);
 bool lm_pool_table_get(loam_pool *pool);
 void lm_pool_table_put(loam_pool *pool);
 
-/* ---- pool_handle.c: the word behind an object that says how often its block changed hands: odd while in use.
- * Nothing happens in a pool without. ---- */
+/* ---- pool_handle.c: the word behind an object that says how often its block changed hands: odd
+ * while in use. Nothing happens in a pool without. ---- */
 
 enum { LM_POOL_CHUNK_BITS = 6, LM_POOL_NUMBER_BITS = 32 - LM_POOL_CHUNK_BITS };
 
@@ -108,8 +113,8 @@ void lm_pool_generation_begin(const loam_pool *pool, void *block, bool used);
 /* false iff the block is not to be used again. */
 bool lm_pool_generation_end(loam_pool *pool, void *block);
 bool lm_pool_generation_live(const loam_pool *pool, const void *block);
-/* All blocks end; those cut from now on begin above. false iff the numbers are so high that blocks have to go
- * on from where they are: all of them are free in the list then. */
+/* All blocks end; those cut from now on begin above. false iff the numbers are so high that blocks
+ * have to go on from where they are: all of them are free in the list then. */
 bool lm_pool_generation_end_all(loam_pool *pool);
 /* Whether a chunk can go: who comes after it begins above all. */
 bool lm_pool_generation_may_trim(loam_pool *pool);

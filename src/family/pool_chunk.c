@@ -25,7 +25,8 @@ static bool is_contiguous(const loam_pool *pool) {
     return (pool->flags & LOAM_POOL_CONTIGUOUS) != 0;
 }
 
-/* Where blocks begin behind head bytes: at their alignment, and in a cache line of their own if that is free. */
+/* Where blocks begin behind head bytes: at their alignment, and in a cache line of their own if
+ * that is free. */
 static size_t start_align(const loam_pool *pool) {
     size_t natural = pool->stride & (0 - pool->stride);
     if (natural > LINE_BYTES) natural = LINE_BYTES;
@@ -33,8 +34,8 @@ static size_t start_align(const loam_pool *pool) {
     return free && natural > pool->align ? natural : pool->align;
 }
 
-/* Blocks of 128, 256, 512 bytes meet in an eighth of a cache's sets, if all begin at a multiple of that: each chunk
- * begins a line further than the one before. */
+/* Blocks of 128, 256, 512 bytes meet in an eighth of a cache's sets, if all begin at a multiple of
+ * that: each chunk begins a line further than the one before. */
 static size_t colour(const loam_pool *pool, unsigned order) {
     size_t natural = pool->stride & (0 - pool->stride);
     if (natural <= LINE_BYTES || pool->align > LINE_BYTES || (pool->flags & LOAM_POOL_DENSE) != 0)
@@ -152,8 +153,8 @@ bool lm_pool_next(loam_pool *pool) {
 
 /* ---- Memory ---- */
 
-/* Head and blocks, as many as next_blocks; half as many as long as there is no memory, unless all is asked for at
- * once. NULL iff there is none for a single block; *got is set otherwise. */
+/* Head and blocks, as many as next_blocks; half as many as long as there is no memory, unless all
+ * is asked for at once. NULL iff there is none for a single block; *got is set otherwise. */
 static void *memory_get(loam_pool *pool, size_t head, size_t align, size_t *got) {
     size_t blocks = pool->next_blocks;
     if (blocks > pool->left_blocks) blocks = pool->left_blocks;
@@ -224,8 +225,9 @@ static loam_pool_run *last_run(loam_pool *pool) {
     return i < 0 ? NULL : &pool->runs[i];
 }
 
-/* A piece in place. Sizes are remembered in a few runs: the first ones double, the others leave it at that; and where
- * there is not so much, an eighth of it is tried, and so on to a single block, so that all of a source is used. */
+/* A piece in place. Sizes are remembered in a few runs: the first ones double, the others leave it
+ * at that; and where there is not so much, an eighth of it is tried, and so on to a single block,
+ * so that all of a source is used. */
 static bool pieces_grow(loam_pool *pool) {
     const loam_pool_run *last = last_run(pool), *full = pool->runs + LOAM_POOL_RUNS - 1;
     size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;

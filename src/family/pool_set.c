@@ -3,8 +3,8 @@
  *   of the fallback   │ bytes got │ mark │ object        16 bytes in front on a 64-bit machine
  *            checked    │ tag │ object │ guard             as in a checked pool
  *
- * Where an object came from is found by its address: no header for those of pools. The mark is mixed with the
- * address, so that a pointer that is nobody's is told from one of the fallback.
+ * Where an object came from is found by its address: no header for those of pools. The mark is
+ * mixed with the address, so that a pointer that is nobody's is told from one of the fallback.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS

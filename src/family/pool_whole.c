@@ -1,5 +1,5 @@
-/* pool_whole.c: what is done to a pool as a whole (loam/pool.h): reset, extend, shrink, trim, the end; what is told
- * of it, and its check. Whatever walks blocks is here, but for handles.
+/* pool_whole.c: what is done to a pool as a whole (loam/pool.h): reset, extend, shrink, trim, the
+ * end; what is told of it, and its check. Whatever walks blocks is here, but for handles.
  */
 #include "family/pool.h"
 
@@ -174,7 +174,8 @@ static void filter_free(loam_pool *pool) {
         lm_pool_link_set(pool, last, NULL);
 }
 
-/* The chunk that is cut goes: none is until the next block is wanted, which takes up the one behind it. */
+/* The chunk that is cut goes: none is until the next block is wanted, which takes up the one behind
+ * it. */
 static void leave_current(loam_pool *pool, loam_pool_chunk *before) {
     loam_pool_cut *cut = lm_pool_cut(pool);
     pool->current = before != NULL ? before : pool->chunks;

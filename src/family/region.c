@@ -3,8 +3,8 @@
  *   chunk ──> before ──> before ──> NULL      the first is current: its at and start are in the room
  *   spares ──> before ──> NULL                empty, smallest first after a reset
  *
- * Invariant: what a chunk that is not current knows of its position is right from the moment when another
- * becomes current, until it is current again.
+ * Invariant: what a chunk that is not current knows of its position is right from the moment when
+ * another becomes current, until it is current again.
  */
 #include "family/region.h"
 
@@ -52,10 +52,10 @@ void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk) {
  *
  *   chunk [ objects ... at ... end ] not touched so far ]
  *
- * A system gives memory page by page as it is touched, and a fault costs more than the page: many at once are
- * half the price. So in a region that has become large, the room ends where memory is ready, and the slow path
- * lets the source get the next step ready: a part of what there is, so that a region never holds much more
- * than it used. (docs/decisions/0015-regions-touch-ahead.md) */
+ * A system gives memory page by page as it is touched, and a fault costs more than the page: many
+ * at once are half the price. So in a region that has become large, the room ends where memory is
+ * ready, and the slow path lets the source get the next step ready: a part of what there is, so
+ * that a region never holds much more than it used. (docs/decisions/0015-regions-touch-ahead.md) */
 
 enum { READY_FROM = 256 * 1024, READY_LEAST = 64 * 1024, READY_MOST = 256 * 1024 };
 
@@ -120,8 +120,8 @@ static bool possible_options(const loam_region_options *options) {
            align <= PTRDIFF_MAX / 2 && (large == 0 || large >= LOAM_REGION_SMALL);
 }
 
-/* What the defaults make of a region that has nothing yet. It is copied: a region that lives for a microsecond has no
- * time for decisions. */
+/* What the defaults make of a region that has nothing yet. It is copied: a region that lives for a
+ * microsecond has no time for decisions. */
 static const loam_region fresh = {.large_bytes = LARGE_BYTES,
                                   .first_bytes = FIRST_BYTES,
                                   .most_bytes = MOST_BYTES,
@@ -278,8 +278,9 @@ LM_INLINE void make_current(loam_region *region, lm_chunk_t *chunk, char *first)
     if (used > region->round_bytes) region->round_bytes = used;
 }
 
-/* The chunk in which the region itself lives becomes current, with room for objects from `own` on. Nothing of the
- * region is read: it was copied a moment ago, and a read would wait until that is done. */
+/* The chunk in which the region itself lives becomes current, with room for objects from `own` on.
+ * Nothing of the region is read: it was copied a moment ago, and a read would wait until that is
+ * done. */
 LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, char *own,
                           bool plain) {
     char *end = chunk->end > own ? chunk->end : own;

@@ -65,8 +65,9 @@ typedef struct lm_freed {
     size_t bytes;
 } __attribute__((packed, may_alias)) lm_freed_t;
 
-/* An array that was moved with room to grow: objects at p may have capacity bytes, and lm_region_spoil more
- * lie behind these, so that inline paths never take it for the last object. p NULL: an empty slot. */
+/* An array that was moved with room to grow: objects at p may have capacity bytes, and
+ * lm_region_spoil more lie behind these, so that inline paths never take it for the last object. p
+ * NULL: an empty slot. */
 typedef struct lm_grown {
     char *p;
     size_t capacity;
@@ -161,7 +162,8 @@ void *lm_region_alloc(loam_region *region, size_t bytes, size_t align, const cha
                       unsigned line);
 void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, const char *file,
                     unsigned line);
-/* bytes at a multiple of align, of the current chunk or another; no guards, no redzone. NULL iff no memory. */
+/* bytes at a multiple of align, of the current chunk or another; no guards, no redzone. NULL iff no
+ * memory. */
 void *lm_region_carve(loam_region *region, size_t bytes, size_t align);
 /* The tag of a live object of that size and alignment, in a checked region; NULL after a report. */
 loam_tag *lm_region_find(const loam_region *region, const void *p, size_t bytes, size_t align,
@@ -174,12 +176,13 @@ LM_INLINE bool lm_region_over(const loam_region *region, const char *doing, cons
 }
 /* Whether what objects have left is as they left it, in a checked region; false after a report. */
 bool lm_region_check_gone(const loam_region *region);
-/* Whether [p, p+bytes) is what was allocated last in the current chunk, and not older than a mark. */
+/* Whether [p, p+bytes) is what was allocated last in the current chunk, and not older than a
+ * mark. */
 bool lm_region_is_last(loam_region *region, const char *p, size_t bytes);
 /* Takes [p, p+bytes) back: by moving `at` iff it is the last; by the lists otherwise. */
 void lm_region_release(loam_region *region, char *p, size_t bytes);
-/* Moves the room's end on within the current chunk, so far that such an object fits that did not: what is next to be
- * used is made ready. false iff it does not fit into the chunk. */
+/* Moves the room's end on within the current chunk, so far that such an object fits that did not:
+ * what is next to be used is made ready. false iff it does not fit into the chunk. */
 bool lm_region_ready(loam_region *region, size_t bytes, size_t align);
 void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk);
 void *lm_region_get(loam_region *region, size_t bytes, size_t align, size_t *got);
@@ -201,7 +204,8 @@ void lm_region_give_tails(loam_region *region);
 void lm_region_merge(loam_region *region, lm_freed_set_t *older);
 void lm_region_collect(loam_region *region, char *p, size_t bytes);
 void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes);
-/* The room that an array at p has; `bytes` iff nothing else is known. forget: and it is known no longer. */
+/* The room that an array at p has; `bytes` iff nothing else is known. forget: and it is known no
+ * longer. */
 size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool forget);
 void *lm_region_large_alloc(loam_region *region, size_t bytes, size_t align);
 void lm_region_large_free(loam_region *region, void *p);

@@ -13,10 +13,11 @@
  * small objects from holes as they do from chunks. Extents know nothing of their neighbours;
  * lm_region_sort (region_sort.c) joins them from time to time.
  *
- * An array that moves to grow gets twice the room, so that adding elements one by one copies each less than
- * once on average, whatever is allocated between. Only the address tells that it has this room: free and
- * realloc look it up. Behind it lie SPOIL bytes that are nobody's: with them `at` never equals the end of
- * what its user knows of, so that the inline paths, which know of no capacity, leave it to us.
+ * An array that moves to grow gets twice the room, so that adding elements one by one copies each
+ * less than once on average, whatever is allocated between. Only the address tells that it has this
+ * room: free and realloc look it up. Behind it lie SPOIL bytes that are nobody's: with them `at`
+ * never equals the end of what its user knows of, so that the inline paths, which know of no
+ * capacity, leave it to us.
  */
 #include "family/region.h"
 
@@ -313,8 +314,8 @@ static void show(const loam_region *region, char *p, size_t old_bytes, size_t by
     }
 }
 
-/* The last object of the current chunk, of old_all bytes in all, becomes one of all: false iff it is not the last or
- * there is no room. */
+/* The last object of the current chunk, of old_all bytes in all, becomes one of all: false iff it
+ * is not the last or there is no room. */
 static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all) {
     loam_region_room *room = lm_region_room(region);
     if (!lm_region_is_last(region, p, old_all)) return false;

@@ -1,4 +1,5 @@
-/* region_check.c: what a region tells about itself (loam/region.h): usage, origin of addresses, invariants. */
+/* region_check.c: what a region tells about itself (loam/region.h): usage, origin of addresses,
+ * invariants. */
 #include "family/region.h"
 
 static const loam_region_room *room_of(const loam_region *region) {

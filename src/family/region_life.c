@@ -4,10 +4,10 @@
  *   serial    1   2   3   4   5   6        of large objects and cleanups, as they were made
  *   mark              ^                    rewinding ends those above its own
  *
- * A mark sets the freed lists aside and begins new ones, which lie in memory newer than the mark: so rewinding to
- * it drops them with that memory, and finds the old ones as they were, however objects were reused meanwhile.
- * Invariant: everything that a mark remembers is still there when it is rewound to, because objects older
- * than it do not make room when they are freed.
+ * A mark sets the freed lists aside and begins new ones, which lie in memory newer than the mark:
+ * so rewinding to it drops them with that memory, and finds the old ones as they were, however
+ * objects were reused meanwhile. Invariant: everything that a mark remembers is still there when it
+ * is rewound to, because objects older than it do not make room when they are freed.
  */
 #include "family/region.h"
 
@@ -169,7 +169,8 @@ static bool is_newer(const loam_region *region, const loam_region_mark *mark, co
     return false;
 }
 
-/* Newer ones come first in the live list. What was written outside of one is reported now or never. */
+/* Newer ones come first in the live list. What was written outside of one is reported now or
+ * never. */
 static void close_newer(loam_region *region, const loam_region_mark *mark) {
     loam_tag *tag, *next;
     for (tag = region->entry.live; tag != NULL && is_newer(region, mark, tag); tag = next) {
@@ -296,7 +297,8 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
                              region->dead, region->serial, region->marks++};
     if (room->at != NULL) {
         room->floor = room->at - 1;
-        /* Behind an object of one byte that is the chunk's first, this would say that its free empties the chunk. */
+        /* Behind an object of one byte that is the chunk's first, this would say that its free
+         * empties the chunk. */
         if (room->floor == lm_chunk_first(region, region->chunk)) room->floor++;
     }
     region->freed = NULL;
@@ -304,7 +306,8 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
     return mark;
 }
 
-/* Marks end as brackets close. Only a checked region looks: what stands behind an ended mark may be anything. */
+/* Marks end as brackets close. Only a checked region looks: what stands behind an ended mark may be
+ * anything. */
 static bool may_end(const loam_region *region, const loam_region_mark *mark, const char *doing,
                     bool newest) {
     if (region->mode != LM_REGION_CHECKED)

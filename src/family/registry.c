@@ -2,9 +2,10 @@
  *
  *   first ──> entry ──> entry ──> NULL        newest first; each knows the link that leads to it
  *
- * Two of the port's locks: LIST, for some instructions, around every look at the links, and WALK around all that looks
- * into allocators, and around the end of one, so that a walk always finds the next. Allocators lock themselves inside
- * WALK; what they report inside their own locks asks for LIST alone.
+ * Two of the port's locks: LIST, for some instructions, around every look at the links, and WALK
+ * around all that looks into allocators, and around the end of one, so that a walk always finds the
+ * next. Allocators lock themselves inside WALK; what they report inside their own locks asks for
+ * LIST alone.
  *
  * A fork may copy the process while a thread that passes LIST (os/fork.c) changes the list. Even
  * then the list leads from first to NULL. The next change in the child sets every link again.

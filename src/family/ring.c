@@ -5,9 +5,9 @@
  *   block ──> free ──> free ──> oldest's block ──> ... ──> block       the ring; in use from the oldest's
  *                                                                      to the current one
  *
- * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither the
- * oldest nor the newest frame is a released one; without frames all blocks are free, the current one from
- * its begin on.
+ * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither
+ * the oldest nor the newest frame is a released one; without frames all blocks are free, the
+ * current one from its begin on.
  */
 #include "family/ring.h"
 
@@ -20,7 +20,8 @@ static void hide(const loam_ring *ring, const char *from, const char *to) {
     if (ring->mode != LM_RING_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
 }
 
-/* Opens the inline paths or closes them: there must be a newest frame that is alive, and nobody who watches. */
+/* Opens the inline paths or closes them: there must be a newest frame that is alive, and nobody who
+ * watches. */
 static void set_open(loam_ring *ring) {
     bool open = ring->mode == LM_RING_PLAIN && ring->newest != NULL;
     if (open == (ring->open != 0)) return;
@@ -116,8 +117,8 @@ static bool next_is_free(const loam_ring *ring) {
     return next != ring->block && (ring->oldest == NULL || next != ring->oldest->block);
 }
 
-/* Over a contiguous source, which could not use again what it took back: the smallest free block that is large enough
- * is the next. NULL iff there is none. */
+/* Over a contiguous source, which could not use again what it took back: the smallest free block
+ * that is large enough is the next. NULL iff there is none. */
 static lm_ring_block_t *best_free(const loam_ring *ring, size_t need) {
     const lm_ring_block_t *used = lm_ring_first_used(ring);
     lm_ring_block_t *best = NULL, *at = ring->block;

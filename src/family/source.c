@@ -3,8 +3,9 @@
  *   buffer   start [ chunk ][ gap ][ chunk ][ chunk ] at ──> free ──> end
  *   limit    used ≤ most ──> inner          count   counters ──> inner
  *
- * Invariants: start <= at <= end, and at == start when nothing is out; used_bytes <= most_bytes at any time,
- * and what limit has out of inner is never more than used_bytes, but for a chunk that is being refused.
+ * Invariants: start <= at <= end, and at == start when nothing is out; used_bytes <= most_bytes at
+ * any time, and what limit has out of inner is never more than used_bytes, but for a chunk that is
+ * being refused.
  */
 #include "family/family.h"
 
@@ -30,7 +31,8 @@ static void buffer_put(loam_source *source, void *chunk, size_t got) {
 }
 
 void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) {
-    /* Inline paths add constants to addresses in chunks (loam/region.h): the sum must be an address. */
+    /* Inline paths add constants to addresses in chunks (loam/region.h): the sum must be an
+     * address. */
     size_t most = UINTPTR_MAX - (uintptr_t)memory;
     most = most > LOAM_SOURCE_TOP ? most - LOAM_SOURCE_TOP : 0;
     if (bytes > most) bytes = most;
@@ -97,7 +99,8 @@ void loam_limit_init(loam_limit *limit, loam_source *inner, size_t most_bytes) {
 
 /* ---- Count ---- */
 
-/* Relaxed throughout: the counters order nothing, and agree with each other when nobody is in a call. */
+/* Relaxed throughout: the counters order nothing, and agree with each other when nobody is in a
+ * call. */
 static void *count_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     loam_count *count = (loam_count *)source;
     void *chunk = loam_source_get(count->inner, bytes, align, got);

@@ -1,12 +1,13 @@
-/* stack.c: frame stacks (loam/stack.h): setting up, frames, marks, and objects where the inline paths miss.
+/* stack.c: frame stacks (loam/stack.h): setting up, frames, marks, and objects where the inline
+ * paths miss.
  *
  *   newest ──> record ──> record ──> NULL      each where its frame begins; a pop goes back to that place, or to
  *                                              where the frame below was moved meanwhile
  *
- * The program's loam_stack_frame remembers what a pop needs while the block is the same, so that inline
- * pops read nothing of the record but its address. Where the current block is another one by then, room.end
- * is, too, and the pop comes here. So it does for the outermost frame where free blocks came to be
- * meanwhile: then the first block's end is 16 bytes earlier.
+ * The program's loam_stack_frame remembers what a pop needs while the block is the same, so that
+ * inline pops read nothing of the record but its address. Where the current block is another one by
+ * then, room.end is, too, and the pop comes here. So it does for the outermost frame where free
+ * blocks came to be meanwhile: then the first block's end is 16 bytes earlier.
  * Invariant: room and newest are the hot ones iff `open` (room), iff the mode is plain (newest).
  */
 #include "family/stack.h"
@@ -95,7 +96,8 @@ static bool is_empty(const loam_stack *stack) {
 }
 
 void lm_stack_open(loam_stack *stack) {
-    /* Where free memory waits to be given back, an outermost frame is to begin and end out of line. */
+    /* Where free memory waits to be given back, an outermost frame is to begin and end out of
+     * line. */
     bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed &&
                 !(is_empty(stack) && lm_stack_has_spare(stack));
     if (open == (stack->open != 0)) return;
@@ -289,8 +291,8 @@ void loam_stack_unseal(loam_stack *stack) {
 
 /* ---- Marks ---- */
 
-/* Frames below the newest that were to go on in a block that is free now go on where they were. What they remember
- * is no newer than what those above them do. */
+/* Frames below the newest that were to go on in a block that is free now go on where they were.
+ * What they remember is no newer than what those above them do. */
 static void forget_moves(const loam_stack *stack) {
     for (loam_stack_record *record = lm_stack_newest(stack);
          record != NULL && lm_record_is(record, LM_RECORD_MOVED) &&

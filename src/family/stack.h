@@ -59,7 +59,8 @@ LM_INLINE void lm_record_mark(loam_stack_record *record, uintptr_t mark) {
 LM_INLINE void lm_record_unmark(loam_stack_record *record, uintptr_t mark) {
     record->older = (loam_stack_record *)((uintptr_t)record->older & ~mark);
 }
-/* Where the frame below goes on, by the record alone: alignment may have taken some bytes before it. */
+/* Where the frame below goes on, by the record alone: alignment may have taken some bytes before
+ * it. */
 LM_INLINE char *lm_record_at(const loam_stack_record *record) {
     return lm_record_is(record, LM_RECORD_MOVED) ? record->moved : (char *)(uintptr_t)record;
 }
@@ -114,20 +115,23 @@ lm_block_head_t *lm_stack_block_of(const loam_stack *stack, const char *p);
 
 /* ---- stack_block.c ---- */
 
-/* A request of so many bytes found no room in a block: it stands for as many of its size as fit into that. */
+/* A request of so many bytes found no room in a block: it stands for as many of its size as fit
+ * into that. */
 void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes);
 size_t lm_stack_mean(const loam_stack *stack);
-/* Over a contiguous source: the current block's end moves on to `to` at least. false iff it cannot. */
+/* Over a contiguous source: the current block's end moves on to `to` at least. false iff it
+ * cannot. */
 bool lm_stack_extend(loam_stack *stack, char *to);
-/* Moves the newest frame on to room for so many bytes at that alignment, and older ones that are full with
- * it. false iff there is no memory; nothing has changed then, but that free blocks may be gone. */
+/* Moves the newest frame on to room for so many bytes at that alignment, and older ones that are
+ * full with it. false iff there is no memory; nothing has changed then, but that free blocks may be
+ * gone. */
 bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align);
 /* Whether there is free memory that the end of the outermost frame may give back. */
 bool lm_stack_has_spare(const loam_stack *stack);
 /* The block that `at` lies in is current again, there. */
 void lm_stack_go_back(loam_stack *stack, char *at);
-/* The outermost frame ends. Over a contiguous source there is one block, and this tells how much of it was
- * used. */
+/* The outermost frame ends. Over a contiguous source there is one block, and this tells how much of
+ * it was used. */
 void lm_stack_note_end(loam_stack *stack);
 /* It has ended: back to the first block's begin, and what rounds did not need goes back. */
 void lm_stack_end_round(loam_stack *stack);
@@ -135,8 +139,8 @@ void lm_stack_end_round(loam_stack *stack);
 void lm_stack_leave(loam_stack *stack);
 /* Gives back free blocks, but for `most` bytes in all. */
 void lm_stack_drop_free(loam_stack *stack, size_t most);
-/* Gives back what a contiguous source gave behind the current block's position, but for `most` bytes of the
- * block. */
+/* Gives back what a contiguous source gave behind the current block's position, but for `most`
+ * bytes of the block. */
 void lm_stack_shrink(loam_stack *stack, size_t most);
 void lm_stack_put_block(loam_stack *stack, lm_block_head_t *block);
 

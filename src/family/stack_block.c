@@ -1,15 +1,16 @@
-/* stack_block.c: a stack's blocks (loam/stack.h): how large they are, which one is next, when they go back.
+/* stack_block.c: a stack's blocks (loam/stack.h): how large they are, which one is next, when they
+ * go back.
  *
  *   first ──> ... ──> block ──> newer ──> last          all up to `block` in use, all behind it free
  *
- * Size. A block holds 64 requests of mean size at least. Nobody counts requests: one that finds no room is
- * drawn from all with a chance in proportion to its size, so it stands for as many as fit into a block. sum
- * and count of these samples, which begin as if 64 requests had filled a block, are both divided by four
- * when the count reaches 65,535. The first block is of plain size: the base goes back to it, and what is
- * more is free then and seen when it is needed.
+ * Size. A block holds 64 requests of mean size at least. Nobody counts requests: one that finds no
+ * room is drawn from all with a chance in proportion to its size, so it stands for as many as fit
+ * into a block. sum and count of these samples, which begin as if 64 requests had filled a block,
+ * are both divided by four when the count reaches 65,535. The first block is of plain size: the
+ * base goes back to it, and what is more is free then and seen when it is needed.
  *
- * Invariants: used_bytes is that of the blocks up to the current one; what a record remembers lies in one
- * of these.
+ * Invariants: used_bytes is that of the blocks up to the current one; what a record remembers lies
+ * in one of these.
  */
 #include "family/stack.h"
 
@@ -86,8 +87,8 @@ static bool is_oversize(const loam_stack *stack, lm_block_head_t *block) {
     return bytes / 4 > stack->block_bytes;
 }
 
-/* Behind `after`, with so many bytes for objects. Where the source has not as much as wanted, half of it,
- * and so on, will do. */
+/* Behind `after`, with so many bytes for objects. Where the source has not as much as wanted, half
+ * of it, and so on, will do. */
 static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, size_t need) {
     size_t got = 0, least = lm_align_up(need + lm_stack_head(stack), 16);
     size_t bytes = after != NULL ? usual_bytes(stack) : stack->block_bytes;
@@ -115,8 +116,8 @@ static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, siz
     return block;
 }
 
-/* What is too small is destroyed, as far as it is not more than the request, but one block at least: so
- * what is free stays bounded, and one large request does not end them all. */
+/* What is too small is destroyed, as far as it is not more than the request, but one block at
+ * least: so what is free stays bounded, and one large request does not end them all. */
 static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, size_t need) {
     size_t destroyed = 0;
     lm_block_head_t *block = after != NULL ? after->newer : stack->first;
@@ -180,8 +181,8 @@ bool lm_stack_extend(loam_stack *stack, char *to) {
     return true;
 }
 
-/* Frames below the newest that stand in the same block, with no room for a usual request: they go where
- * that one goes. */
+/* Frames below the newest that stand in the same block, with no room for a usual request: they go
+ * where that one goes. */
 static void move_older(const loam_stack *stack, const lm_block_head_t *full, char *first) {
     size_t usual = lm_stack_mean(stack);
     const char *end = lm_stack_end(full);
@@ -307,7 +308,8 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
     }
 }
 
-/* No block is current: all are free. Over a contiguous source none is left: it would not be the first again. */
+/* No block is current: all are free. Over a contiguous source none is left: it would not be the
+ * first again. */
 void lm_stack_leave(loam_stack *stack) {
     *lm_stack_room(stack) = (loam_stack_room){0};
     stack->block = NULL;

@@ -1,4 +1,5 @@
-/* stack_check.c: what a stack tells about itself (loam/stack.h): usage, origin of addresses, invariants. */
+/* stack_check.c: what a stack tells about itself (loam/stack.h): usage, origin of addresses,
+ * invariants. */
 #include "family/stack.h"
 
 /* Where a block's objects end. */
@@ -92,7 +93,8 @@ static bool check_room(const loam_stack *stack) {
     return true;
 }
 
-/* From the newest on each lies before the one that came after it, and remembers a place that is in use. */
+/* From the newest on each lies before the one that came after it, and remembers a place that is in
+ * use. */
 static bool check_frames(const loam_stack *stack) {
     const char *after = lm_stack_room_of(stack)->at;
     const lm_block_head_t *block = stack->block;

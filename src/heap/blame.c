@@ -1,12 +1,14 @@
-/* blame.c: which object's overflow or underflow it was, as far as the damaged bytes tell (blame.h has the drawing).
+/* blame.c: which object's overflow or underflow it was, as far as the damaged bytes tell (blame.h
+ * has the drawing).
  *
- * An overflow or underflow of one piece changes all bytes from the object's edge on. So it breaks the words of a row
- * of blocks. The first of the row may have been overflowed: not if its fence is whole some bytes before its word, nor
- * if it is free. The one behind the row may have been underflowed: not if the last bytes of the word before it are as
- * they were, nor if it is free, because a free looks at the word before and reports it. If both remain, the report
- * names both, and both kinds. An edge is whole if three bytes of it are. It cannot tell where a stray write came
- * from, which begins at no edge: a report of such damage says where it is. Pages with blocks of loam's own, which
- * have no words (`raw`), have no rows.
+ * An overflow or underflow of one piece changes all bytes from the object's edge on. So it breaks
+ * the words of a row of blocks. The first of the row may have been overflowed: not if its fence is
+ * whole some bytes before its word, nor if it is free. The one behind the row may have been
+ * underflowed: not if the last bytes of the word before it are as they were, nor if it is free,
+ * because a free looks at the word before and reports it. If both remain, the report names both,
+ * and both kinds. An edge is whole if three bytes of it are. It cannot tell where a stray write
+ * came from, which begins at no edge: a report of such damage says where it is. Pages with blocks
+ * of loam's own, which have no words (`raw`), have no rows.
  * Invariant: a word that was broken stays so until it was reported.
  */
 #include "heap/blame.h"
@@ -118,7 +120,8 @@ bool lm_run_end_broken(const lm_page_t *page) {
     return !is_raw(page) && lm_word_broken(end) && !lm_word_top_whole(end);
 }
 
-/* In the gap behind the last block nothing comes from before, unless that block's word is broken. */
+/* In the gap behind the last block nothing comes from before, unless that block's word is
+ * broken. */
 bool lm_run_end_from_behind(const lm_page_t *page) {
     const char *end = span_end_of(page), *start = lm_span_start(page);
     size_t blocks = lm_load_relaxed(&page->carved), bytes = page->block_bytes;

@@ -6,13 +6,15 @@
  *   retired    no whole, main; in the thread's list of these: it will part with its pages
  *   spare      neither; in spare_branches, perhaps with pages that wait for a free on its way
  *
- * States change under the registry's lock. Branches are never unmapped: whoever needs one takes a spare one.
+ * States change under the registry's lock. Branches are never unmapped: whoever needs one takes a
+ * spare one.
  *
  *   own->buckets[hash of the heap] ── branch ── branch       all of a thread's branches in use: its index
  *
- * The owner reads its index without a lock, while who ends a heap takes branches out of it. It may then be led into
- * another thread's chain, and miss what it looks for; it looks again under the lock before it makes a branch. What it
- * finds is right: nobody but itself makes a branch its own, and nobody ends the heap that it allocates from.
+ * The owner reads its index without a lock, while who ends a heap takes branches out of it. It may
+ * then be led into another thread's chain, and miss what it looks for; it looks again under the
+ * lock before it makes a branch. What it finds is right: nobody but itself makes a branch its own,
+ * and nobody ends the heap that it allocates from.
  */
 #include "heap/branch.h"
 #include "heap/room.h"
@@ -201,7 +203,8 @@ static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
 }
 
 static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
-    /* Relaxed: what comes this moment is for the next time. Who uses heaps by name alone comes nowhere else. */
+    /* Relaxed: what comes this moment is for the next time. Who uses heaps by name alone comes
+     * nowhere else. */
     if (lm_load_relaxed(&own->special) == LM_HAS_RETIRED) lm_whole_part_with_retired(own);
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *branch = find(own, whole);
@@ -224,7 +227,8 @@ lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own) {
     if (LM_UNLIKELY(branch == NULL)) branch = new_branch(whole, own);
     if (branch == NULL) return NULL;
     lm_heap_t *front =
-        own->front; /* not lm_heap_self: the worker may have hidden it, and that one is everybody's */
+        /* not lm_heap_self: the worker may have hidden it, and that one is everybody's */
+        own->front;
     front->branch = branch;
     lm_store_relaxed(&front->of, whole);
     return branch;

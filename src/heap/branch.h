@@ -1,5 +1,6 @@
-/* branch.h: first-class heaps, as the rest of the heap sees them: what they count and take (whole.c, whole_alloc.c),
- * and the parts of them that threads own (branch.c). The drawing is in whole.h, which is for the layer above.
+/* branch.h: first-class heaps, as the rest of the heap sees them: what they count and take
+ * (whole.c, whole_alloc.c), and the parts of them that threads own (branch.c). The drawing is in
+ * whole.h, which is for the layer above.
  */
 #ifndef LM_HEAP_BRANCH_H
 #define LM_HEAP_BRANCH_H
@@ -17,8 +18,9 @@ void lm_whole_room_to_count(struct loam_heap *whole);
 
 /* A large object leaves its heap, and what that has counted. No lock held. */
 void lm_whole_lose(lm_page_t *page);
-/* change, within the heap's limits: p, the object of that page, gets so many usable bytes, in its place or elsewhere.
- * roomy: more may be taken than these. NULL iff it cannot be, and nothing has changed. */
+/* change, within the heap's limits: p, the object of that page, gets so many usable bytes, in its
+ * place or elsewhere. roomy: more may be taken than these. NULL iff it cannot be, and nothing has
+ * changed. */
 typedef void *lm_large_change_t(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh);
 void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, size_t bytes,
                             size_t *fresh, lm_large_change_t *change);
@@ -35,8 +37,8 @@ lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size
 
 /* ---- branch.c ---- */
 
-/* The calling thread's branch of that heap, made if need be; that of threads that have ended. NULL iff there is no
- * memory. No lock held. */
+/* The calling thread's branch of that heap, made if need be; that of threads that have ended. NULL
+ * iff there is no memory. No lock held. */
 lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own);
 lm_heap_t *lm_branch_late(struct loam_heap *whole);
 
@@ -49,7 +51,8 @@ void lm_branch_retire(lm_heap_t *branch);
 /* The thread has no branches any more: they have been seen to. */
 void lm_branch_forget_all(lm_heap_t *own);
 
-/* Calls visit for each of a thread's branches, by that thread. No lock held; visit is called under the registry's. */
+/* Calls visit for each of a thread's branches, by that thread. No lock held; visit is called under
+ * the registry's. */
 void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context), void *context);
 
 /* Calls visit for each page, which may leave its list meanwhile. Heap lock held. */
@@ -59,7 +62,8 @@ void lm_branch_each_page(lm_heap_t *branch, void (*visit)(lm_page_t *page, void 
 /* A block of that class from the calling thread's branch. */
 void *lm_branch_alloc(lm_heap_t *branch, unsigned size_class);
 
-/* The thread's branches of heaps that were deleted become what its other pages are. No lock held. */
+/* The thread's branches of heaps that were deleted become what its other pages are. No lock
+ * held. */
 void lm_whole_part_with_retired(lm_heap_t *own);
 
 /* The branches of a thread that ends stay with their heaps, for another thread. No lock held. */

@@ -4,9 +4,10 @@
  *   secure    + pointers into a block, damaged free lists, and what secure.c finds
  *   debug     + the same, and what fence.c finds
  *
- * In debug and secure builds links of free lists are xored with a key of the process and of their slice: an
- * overwritten one leads out of the arena and is reported. In debug builds 16 bits of a sum stand above the address, so
- * that one of which a byte was written is, too, which may lead anywhere.
+ * In debug and secure builds links of free lists are xored with a key of the process and of their
+ * slice: an overwritten one leads out of the arena and is reported. In debug builds 16 bits of a
+ * sum stand above the address, so that one of which a byte was written is, too, which may lead
+ * anywhere.
  */
 #include "heap/blame.h"
 #include "heap/canary.h"

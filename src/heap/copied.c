@@ -1,13 +1,14 @@
-/* copied.c: copies of which the inline path (copied.h) could not say that they fit into their object.
+/* copied.c: copies of which the inline path (copied.h) could not say that they fit into their
+ * object.
  *
  *   lm_copy_fits ──> page of blocks, canary as it should be, n small enough ──> fits
  *                └─> lm_copy_looks: large object ─── its end is found in the map
  *                                   sampled, at an offset, damaged ─── lm_room_inside (inside.c)
  *                                   last word is zero ─── the block is free
  *
- * Choose it through libloam-secure.so, which has memcpy and its kin (override/copies.c). It cannot judge blocks that
- * loam itself holds (`raw` pages), memory outside of the arena, or a copy that begins many slices behind the start of
- * a large object and is short. It takes no lock.
+ * Choose it through libloam-secure.so, which has memcpy and its kin (override/copies.c). It cannot
+ * judge blocks that loam itself holds (`raw` pages), memory outside of the arena, or a copy that
+ * begins many slices behind the start of a large object and is short. It takes no lock.
  * Invariant: a copy that a correct program makes always fits.
  */
 #include "heap/copied.h"
@@ -36,8 +37,8 @@ static bool in_free_block(const lm_page_t *page, const void *p) {
     return *lm_last_word(lm_span_start(page) + at / bytes * bytes, bytes) == 0;
 }
 
-/* Whether the user named that mistake to be passed over: then the copy is made, and so is a report at
- * the free. Relaxed: a word by itself. */
+/* Whether the user named that mistake to be passed over: then the copy is made, and so is a report
+ * at the free. Relaxed: a word by itself. */
 static bool passed_over(lm_wrong_t mistake) {
     return (lm_load_relaxed(&lm_misuse_policy.tolerated) >> (mistake >> LM_MISTAKE_SHIFT) & 1) != 0;
 }

@@ -1,12 +1,13 @@
-/* copied.h: whether what a program is about to write fits into its object, and the last word of a block, which says how
- * many bytes the object has. Secure build only; heap.h includes it.
+/* copied.h: whether what a program is about to write fits into its object, and the last word of a
+ * block, which says how many bytes the object has. Secure build only; heap.h includes it.
  *
  *   memcpy(to, from, n)     block [ ... to ───────── n bytes ─────────> | slack | canary ]
  *                                        └──────── room of the object ─┘
  *
- * lm_copy_fits is the inline path of memcpy and its kin (override/copies.c). It takes no lock, allocates nothing and
- * writes nothing. What it cannot decide goes to lm_copy_looks (copied.c). Memory that is not the arena's fits always.
- * Invariant: the last word of a block in use is its canary, which contains the length of the slack.
+ * lm_copy_fits is the inline path of memcpy and its kin (override/copies.c). It takes no lock,
+ * allocates nothing and writes nothing. What it cannot decide goes to lm_copy_looks (copied.c).
+ * Memory that is not the arena's fits always. Invariant: the last word of a block in use is its
+ * canary, which contains the length of the slack.
  */
 #ifndef LM_HEAP_COPIED_H
 #define LM_HEAP_COPIED_H
@@ -18,13 +19,14 @@
 /* ---- The last word of a block ---- */
 
 enum { LM_SLACK_SHIFT = 40 };
-/* Where the slack's length is: between bytes of the canary, so that a program chooses neither the first byte behind an
- * object nor the last byte before one. */
+/* Where the slack's length is: between bytes of the canary, so that a program chooses neither the
+ * first byte behind an object nor the last byte before one. */
 #define LM_SLACK_MASK ((uint64_t)0xffff << LM_SLACK_SHIFT)
 
 typedef uint64_t __attribute__((may_alias)) lm_word_t;
 
-/* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a string. */
+/* Its lowest bit is set: no freed block looks like that, nor does the first byte match the end of a
+ * string. */
 LM_INLINE uint64_t lm_canary_of(const void *p) {
     return ((lm_load_relaxed(&lm_secret) ^ (uintptr_t)p) * 0x9e3779b97f4a7c15u) | 1;
 }
@@ -41,8 +43,8 @@ enum { LM_INDEX_SHIFT = 40 }; /* for offsets in a page below 2^23, and blocks be
  * block there. Written when the first page of the class is made. */
 extern LM_HIDDEN uint64_t lm_index_factor[LM_CLASSES];
 
-/* Whether n bytes at p fit into the object there, or p is outside of the arena. false: they may not, and lm_copy_looks
- * decides. */
+/* Whether n bytes at p fit into the object there, or p is outside of the arena. false: they may
+ * not, and lm_copy_looks decides. */
 LM_INLINE bool lm_copy_fits(const void *p, size_t n) {
     size_t slice = lm_slice_of(p);
     if (slice >= lm_peek(&lm_arena.slices)) return true;

@@ -4,8 +4,8 @@
  *                                v
  *   lm_span_counts.of_class[].handed     of the process; and of a first-class heap: whole->handed
  *
- * Asked for by lm_heap_stats (survey.c) and lm_whole_count_all. It cannot say what another running thread has ready
- * in its lists: nobody may follow these but that thread.
+ * Asked for by lm_heap_stats (survey.c) and lm_whole_count_all. It cannot say what another running
+ * thread has ready in its lists: nobody may follow these but that thread.
  */
 #include "heap/branch.h"
 #include "heap/room.h"

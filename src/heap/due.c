@@ -1,4 +1,5 @@
-/* due.c: what a slow path of malloc does besides: heartbeats, deferred frees, the soft limit, room where memory ends.
+/* due.c: what a slow path of malloc does besides: heartbeats, deferred frees, the soft limit, room
+ * where memory ends.
  *
  *   slow path   lm_beating? ──> count, call the program's deferred free
  *               allocate
@@ -7,9 +8,10 @@
  *               the soft one; what waits in checked builds
  *               out-of-memory handler, again and again ──> NULL
  *
- * All of it without a lock of the heap's, so that what is called may allocate and free. Two words that are read once a
- * slow path are all that a program pays that wants nothing of this. It cannot hear of what the family's allocators
- * take from their sources: they come to the arena without a malloc.
+ * All of it without a lock of the heap's, so that what is called may allocate and free. Two words
+ * that are read once a slow path are all that a program pays that wants nothing of this. It cannot
+ * hear of what the family's allocators take from their sources: they come to the arena without a
+ * malloc.
  */
 #include "heap/room.h"
 #include "heap/secure.h"
@@ -30,8 +32,9 @@ LM_COLD void lm_limit_answer(void) {
     if (lm_limit_still_crossed(&held, &soft)) lm_limit_told(held, soft);
 }
 
-/* The last collection from other threads after which a request was refused all the same. Atomic words by
- * themselves: what a thread misreads makes it collect once too often, or once too little for VAIN_MS. */
+/* The last collection from other threads after which a request was refused all the same. Atomic
+ * words by themselves: what a thread misreads makes it collect once too often, or once too little
+ * for VAIN_MS. */
 static LM_AT_START struct {
     size_t bytes;    /* of the request that was refused; 0: none was */
     size_t progress; /* lm_idle_progress at that moment */
@@ -52,16 +55,16 @@ static void note_vain(size_t bytes) {
     lm_store_relaxed(&vain.ms, now_ms());
 }
 
-/* Whether to collect from other threads for such a request: not if that was in vain a moment ago for one that is no
- * larger, and no other thread has run a slow path since. */
+/* Whether to collect from other threads for such a request: not if that was in vain a moment ago
+ * for one that is no larger, and no other thread has run a slow path since. */
 static bool worth_collecting(size_t bytes) {
     size_t refused = lm_load_relaxed(&vain.bytes);
     return refused == 0 || bytes < refused || now_ms() - lm_load_relaxed(&vain.ms) >= VAIN_MS ||
            lm_idle_progress() != lm_load_relaxed(&vain.progress);
 }
 
-/* Makes room without the program's help. others: also from what other threads keep. Returns false iff there was nothing
- * to do. */
+/* Makes room without the program's help. others: also from what other threads keep. Returns false
+ * iff there was nothing to do. */
 static bool collect(bool others) {
     if (!lm_told_may()) return false;
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
@@ -80,8 +83,8 @@ LM_COLD bool lm_room_found(size_t bytes, unsigned *tries) {
     if ((*tries & COLLECTED) == 0) {
         bool others = lm_purge_allowed() && worth_collecting(bytes);
         *tries |= others ? COLLECTED : COLLECTED | NOTED;
-        /* A request that the empty arena could not hold is refused at once: programs that probe for limits make
-         * millions of such requests. */
+        /* A request that the empty arena could not hold is refused at once: programs that probe for
+         * limits make millions of such requests. */
         if (lm_span_could_hold(bytes) && collect(others)) return true;
     } else if ((*tries & NOTED) == 0) {
         *tries |= NOTED;

@@ -1,15 +1,18 @@
-/* fence.c: what the debug build writes around each block, and reads again when it is freed or resized.
+/* fence.c: what the debug build writes around each block, and reads again when it is freed or
+ * resized.
  *
  *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
  *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
  *
- * The word at the end says in use or freed, mixed with its address and the size, and is xored with bytes of its place;
- * every block that was ever made has one (reuse.c), but for those that loam itself holds without a request
- * (lm_block_alloc). So it finds overflows to the byte, underflows that reach the block before, at the latest when that
- * one is freed, double frees while the block is free, and a wrong size at a sized delete. A large object has a second
- * such word where its span ends, and a page one where no block ends, which an underflow of the next span meets. It
- * cannot find what jumps over fence and word, nor an underflow of a span behind one that is free. Invariant: a word is
- * either valid or was overwritten; it is read and written whole, because who frees a block looks at the one before.
+ * The word at the end says in use or freed, mixed with its address and the size, and is xored with
+ * bytes of its place; every block that was ever made has one (reuse.c), but for those that loam
+ * itself holds without a request (lm_block_alloc). So it finds overflows to the byte, underflows
+ * that reach the block before, at the latest when that one is freed, double frees while the block
+ * is free, and a wrong size at a sized delete. A large object has a second such word where its span
+ * ends, and a page one where no block ends, which an underflow of the next span meets. It cannot
+ * find what jumps over fence and word, nor an underflow of a span behind one that is free.
+ * Invariant: a word is either valid or was overwritten; it is read and written whole, because who
+ * frees a block looks at the one before.
  */
 #include "heap/blame.h"
 #include "heap/perturb.h"
@@ -35,8 +38,9 @@ static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
     return (both * 0x9e3779b97f4a7c15u >> 48) ^ tag;
 }
 
-/* What a word is xored with: each byte is 0x80 to 0xbf, by the place and the process. A size has zeroes above, and so
- * none of the bytes before an object is one that programs often write (0, 1, 0xff, text), nor the same everywhere. */
+/* What a word is xored with: each byte is 0x80 to 0xbf, by the place and the process. A size has
+ * zeroes above, and so none of the bytes before an object is one that programs often write (0, 1,
+ * 0xff, text), nor the same everywhere. */
 static uint64_t mask_of(const void *end) {
     lm_secret_make(); /* a large object may come before the first page */
     uint64_t bits = ((uintptr_t)end >> 4 ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
@@ -200,8 +204,8 @@ static bool word_overwritten(const lm_page_t *page, const void *p) {
     return lm_run_report(&run, LM_WRONG_DAMAGE, end);
 }
 
-/* The block before the one in use at p was in use as well, or free, when p was given: its word was whole. So was that
- * at the end of a page before p's span. */
+/* The block before the one in use at p was in use as well, or free, when p was given: its word was
+ * whole. So was that at the end of a page before p's span. */
 static bool intact_before(const lm_page_t *page, const void *p, size_t requested) {
     if (lm_is_offset(page)) return lm_offset_before_intact(page, p);
     if (p == lm_span_start(page)) {
@@ -241,8 +245,8 @@ size_t lm_fence_past(const void *p, size_t requested, const void *end) {
     return last != NULL ? (size_t)(last - fence) + 1 : 0;
 }
 
-/* Of a fence before a whole word: an overflow of p, or one that came over all of p from before. What does not begin
- * where the object ends is neither, if the program did not leave bytes out. */
+/* Of a fence before a whole word: an overflow of p, or one that came over all of p from before.
+ * What does not begin where the object ends is neither, if the program did not leave bytes out. */
 static bool fence_overwritten(const lm_page_t *page, const void *p, size_t requested, size_t past) {
     bool begins = ((const unsigned char *)p)[requested] != FENCE;
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page) && begins &&
@@ -276,9 +280,10 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 
 #define ANY_SIZE SIZE_MAX
 
-/* Before a free that says what it frees: reports p if it is an object that was requested with another size, or that
- * does not lie at a multiple of align. If the user lets the program go on, the free then goes on as well: the object
- * itself is sound. All other mistakes are left to lm_free. */
+/* Before a free that says what it frees: reports p if it is an object that was requested with
+ * another size, or that does not lie at a multiple of align. If the user lets the program go on,
+ * the free then goes on as well: the object itself is sound. All other mistakes are left to
+ * lm_free. */
 static void check_size(const void *p, size_t bytes, size_t align) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;

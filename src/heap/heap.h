@@ -1,4 +1,5 @@
-/* heap.h: malloc and free as a thread runs them; the one header of this folder that outsiders include.
+/* heap.h: malloc and free as a thread runs them; the one header of this folder that outsiders
+ * include.
  *
  *   malloc   heap->head[class] ── pop ──> block            13 instructions to 1 KiB, 17 above
  *               │ empty
@@ -8,12 +9,14 @@
  *               └──> remote.c, large.c            └──> the page is empty, or full no more (page.c)
  *
  * A heap belongs to one thread; only its owner runs the two fast paths, without lock or atomic
- * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which is biased
- * to the owner, and which the worker may take as well, to collect what others freed while it sleeps.
+ * read-modify-write. Everything else about a heap's pages happens under the heap's lock, which is
+ * biased to the owner, and which the worker may take as well, to collect what others freed while it
+ * sleeps.
  *
- * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only, or, handed out, of any
- * pages of that class or a larger one; a page's blocks are on `free`, on `remote`, in a heap's head, on another
- * heap's `foreign`, in the transfer cache, in use, or not carved yet; live + bias == carved - length(free).
+ * Invariants (lm_heap_check): the list in head[c] holds blocks of current[c] only, or, handed out,
+ * of any pages of that class or a larger one; a page's blocks are on `free`, on `remote`, in a
+ * heap's head, on another heap's `foreign`, in the transfer cache, in use, or not carved yet; live
+ * + bias == carved - length(free).
  */
 #ifndef LM_HEAP_H
 #define LM_HEAP_H
@@ -26,8 +29,8 @@
 /* Largest request, as in the C library: larger ones are errors of arithmetic. */
 #define LM_REQUEST_MOST ((size_t)PTRDIFF_MAX)
 
-/* Blocks of one class, of other threads' pages, that this thread has freed: its next mallocs take them, or
- * they go back (remote.c). */
+/* Blocks of one class, of other threads' pages, that this thread has freed: its next mallocs take
+ * them, or they go back (remote.c). */
 typedef struct lm_foreign {
     lm_block_t *first;
     uint16_t room;       /* blocks that may still come */
@@ -37,9 +40,9 @@ typedef struct lm_foreign {
 } lm_foreign_t;
 
 #if LM_SECURE
-/* Freed blocks of one small class, or of all others, that wait before they are used again (later.c). All of it is the
- * owner's alone, without the lock, but see lm_later_return; `taken` and later_left[], atomic, are read by who asks
- * for statistics. */
+/* Freed blocks of one small class, or of all others, that wait before they are used again
+ * (later.c). All of it is the owner's alone, without the lock, but see lm_later_return; `taken` and
+ * later_left[], atomic, are read by who asks for statistics. */
 enum {
     LM_LATER_OTHERS = LM_SMALL_CLASSES,
     LM_LATER_RINGS,
@@ -107,7 +110,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
     struct lm_heap *front; /* what lm_heap_self is while the thread is awake: itself, or a branch */
     struct lm_heap *main;  /* this thread's own heap; atomic, of a branch */
     struct lm_heap *next_branch; /* atomic: of a chain (branch.c); or among those to spare */
-    /* A thread's own heap: its branches in use, by their heap. Changed under the registry's lock. */
+    /* A thread's own heap: its branches in use, by their heap. Changed under the registry's
+     * lock. */
     struct lm_heap **buckets; /* 1 << bucket_bits, each atomic; NULL: none yet */
     struct lm_heap *few_branches[LM_BRANCHES_FEW]; /* the first buckets */
     lm_page_t *bucket_memory;                      /* of more than these */
@@ -149,8 +153,8 @@ typedef struct LM_ALIGNED(64) lm_heap {
     size_t bytes_allocated, bytes_freed;
 } lm_heap_t;
 
-/* The calling thread's heap; an empty one until it first allocates, while it is parked and after it has
- * ended, so that the fast path needs no test for any of these. */
+/* The calling thread's heap; an empty one until it first allocates, while it is parked and after it
+ * has ended, so that the fast path needs no test for any of these. */
 /* Nobody's handle, so that not even NULL is taken for one that was used lately. */
 #define LM_OF_NONE ((struct loam_heap *)1)
 
@@ -170,8 +174,8 @@ LM_INLINE bool lm_page_virgin(const lm_heap_t *heap, const lm_page_t *page) {
 /* Of the process; 0 until the first page is made. */
 extern LM_HIDDEN uintptr_t lm_secret;
 
-/* Encoded with a key for each slice; reading one that was overwritten, in debug builds, or that leads out of the arena,
- * ends the program with a line. */
+/* Encoded with a key for each slice; reading one that was overwritten, in debug builds, or that
+ * leads out of the arena, ends the program with a line. */
 LM_INLINE uintptr_t lm_link_key(const void *place) {
     return lm_load_relaxed(&lm_secret) ^
            ((uintptr_t)place >> LM_SLICE_SHIFT) * (uintptr_t)0x9e3779b97f4a7c15;
@@ -205,7 +209,8 @@ LM_INLINE bool lm_link_leads(const lm_block_t *next) {
 
 #if LOAM_DEBUG
 #define LM_LINK_ADDRESS (((uintptr_t)1 << 48) - 1)
-/* Above the address, which has 48 bits: by which loam knows what it has written to that place itself. */
+/* Above the address, which has 48 bits: by which loam knows what it has written to that place
+ * itself. */
 LM_INLINE uintptr_t lm_link_sum(const void *place, uintptr_t next) {
     uintptr_t both = ((uintptr_t)place >> 4) * (uintptr_t)0xd6e8feb86659fd93 + next;
     both = (both ^ both >> 29) * (uintptr_t)0x9e3779b97f4a7c15;
@@ -242,7 +247,8 @@ LM_INLINE lm_block_t *lm_link_get(const lm_block_t *block) { return block->next;
 LM_INLINE void lm_link_set(lm_block_t *block, lm_block_t *next) { block->next = next; }
 #endif
 
-/* ---- What the debug build does with a block that is taken from a list, or about to be put into one (reuse.c) ---- */
+/* ---- What the debug build does with a block that is taken from a list, or about to be put into
+ * one (reuse.c) ---- */
 
 #if LOAM_DEBUG
 void *lm_taken(void *block);
@@ -337,10 +343,12 @@ LM_INLINE void lm_block_free(void *p) {
 /* align is a power of two. */
 void *lm_malloc_aligned(size_t bytes, size_t align);
 
-/* As lm_block_alloc, for what must not end with a first-class heap that the thread's malloc uses: from its own. */
+/* As lm_block_alloc, for what must not end with a first-class heap that the thread's malloc uses:
+ * from its own. */
 void *lm_block_alloc_lasting(size_t bytes, size_t align);
 
-/* lm_block_alloc's block at a multiple of align, a power of two. Takes back either, whatever was written there. */
+/* lm_block_alloc's block at a multiple of align, a power of two. Takes back either, whatever was
+ * written there. */
 #if LM_GUARD_LINKS
 void *lm_block_alloc_aligned(size_t bytes, size_t align);
 void lm_block_give_back(void *p);
@@ -356,15 +364,17 @@ LM_INLINE void lm_block_give_back(void *p) { lm_block_free(p); }
 /* Bytes of p's block that may be used; 0 after a report iff p is not ours. */
 size_t lm_usable_size(const void *p);
 
-/* Bytes from p, which may point into an object, to that object's end, and where it begins; SIZE_MAX iff p lies in none
- * that is found by looking at the map of p's slice and `back` before it. Any pointer, no lock, no report (inside.c). */
+/* Bytes from p, which may point into an object, to that object's end, and where it begins; SIZE_MAX
+ * iff p lies in none that is found by looking at the map of p's slice and `back` before it. Any
+ * pointer, no lock, no report (inside.c). */
 size_t lm_room_inside(const void *p, size_t back, const char **object);
 /* Reports a copy that would leave that object. */
 void lm_copy_misuse(const char *object, const char *function, size_t bytes, const char *way,
                     const void *p, size_t room);
 
 #if LOAM_METER
-/* For the meter: the same without the exact number of a debug build, and without a word: 0 of what is no block. */
+/* For the meter: the same without the exact number of a debug build, and without a word: 0 of what
+ * is no block. */
 size_t lm_meter_bytes(const void *p);
 #endif
 
@@ -380,29 +390,31 @@ void *lm_malloc_aligned_offset(size_t bytes, size_t align, size_t offset);
 /* The same, zeroed as by lm_zalloc. */
 void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset);
 
-/* p's contents in a block of at least bytes; p is gone then. NULL also, after a report, iff p is not
- * ours; p stays wherever NULL comes back. Neither p nor bytes is 0. */
+/* p's contents in a block of at least bytes; p is gone then. NULL also, after a report, iff p is
+ * not ours; p stays wherever NULL comes back. Neither p nor bytes is 0. */
 void *lm_realloc(void *p, size_t bytes);
 /* The same with (result + offset) % align == 0. */
 void *lm_realloc_aligned_offset(void *p, size_t bytes, size_t align, size_t offset);
 /* The same; for p from a function that zeroes, what is beyond its old size is zero again. */
 void *lm_recalloc(void *p, size_t bytes, size_t align, size_t offset);
 
-/* Makes p an object of bytes where it is; false, p as before, iff it cannot be (errno ENOMEM) or is not ours. */
+/* Makes p an object of bytes where it is; false, p as before, iff it cannot be (errno ENOMEM) or is
+ * not ours. */
 bool lm_expand(void *p, size_t bytes);
 
 /* What malloc(bytes) would really offer, at least. */
 size_t lm_good_size(size_t bytes);
 
-/* Collects and tells the program, after memory was taken that may have crossed the soft limit. No lock held. */
+/* Collects and tells the program, after memory was taken that may have crossed the soft limit. No
+ * lock held. */
 void lm_limit_answer(void);
 LM_INLINE void lm_limit_answer_if_crossed(void) {
     if (LM_UNLIKELY(lm_load_relaxed(&lm_limit_crossed)))
         lm_limit_answer(); /* relaxed: from the next one on will do */
 }
 
-/* The calling thread gives back what it holds ready, and what ended threads have left; other threads are not
- * touched. */
+/* The calling thread gives back what it holds ready, and what ended threads have left; other
+ * threads are not touched. */
 void lm_heap_collect(void);
 
 typedef struct lm_heap_stats {
@@ -425,8 +437,8 @@ typedef struct lm_heap_stats {
     lm_tally_t sampled, sampled_bytes;
 } lm_heap_stats_t;
 
-/* What the calling thread has ready is not in use, nor what threads have in lists of others' blocks; what other
- * running threads have ready is. See count.h. */
+/* What the calling thread has ready is not in use, nor what threads have in lists of others'
+ * blocks; what other running threads have ready is. See count.h. */
 void lm_heap_stats(lm_heap_stats_t *stats);
 
 /* Bytes of blocks that the calling thread has allocated and freed since its first call of this.
@@ -435,7 +447,8 @@ bool lm_thread_bytes(uint64_t *allocated, uint64_t *freed);
 
 /* From now on the most of each is looked for anew. */
 void lm_heap_forget_peaks(void);
-/* Returns the sum of the sizes that the program asked for, in bytes; 0 in builds that do not count it. */
+/* Returns the sum of the sizes that the program asked for, in bytes; 0 in builds that do not count
+ * it. */
 #if LOAM_DEBUG
 uint64_t lm_requested_in_all(void);
 #else
@@ -453,15 +466,16 @@ void lm_heap_check(void);
 /* Starts what must be ready before threads and forks: called by the library's constructor. */
 void lm_heap_boot(void);
 
-/* Whether the calling thread holds a lock of the heap: it runs a signal handler that has interrupted
- * loam. What waits for such a lock would wait without end. */
+/* Whether the calling thread holds a lock of the heap: it runs a signal handler that has
+ * interrupted loam. What waits for such a lock would wait without end. */
 bool lm_heap_is_inside(void);
 
 /* Makes malloc usable in the calling thread before its thread-local storage is initialised, while
  * all of it is zero. Writes one word, and calls nothing. */
 void lm_heap_before_start(void);
 
-/* malloc and free themselves: the two above, and in checked builds what fence.c or secure.c adds. */
+/* malloc and free themselves: the two above, and in checked builds what fence.c or secure.c
+ * adds. */
 #if LM_GUARD_LINKS
 void *lm_malloc(size_t bytes);
 /* For at most LM_SMALL_MOST: checked builds report more, and give NULL. */
@@ -473,8 +487,8 @@ LM_INLINE void *lm_malloc_small(size_t bytes) { return lm_block_alloc_small(byte
 LM_INLINE void lm_free(void *p) { lm_block_free(p); }
 #endif
 
-/* The same for an object that was made for so many bytes, or at a multiple of align, a power of two: checked
- * builds look whether it was. */
+/* The same for an object that was made for so many bytes, or at a multiple of align, a power of
+ * two: checked builds look whether it was. */
 #if LM_GUARD_LINKS
 void lm_free_sized(void *p, size_t size);
 void lm_free_aligned(void *p, size_t align);
@@ -515,8 +529,8 @@ typedef struct lm_sampling {
 
 extern LM_HIDDEN lm_sampling_t lm_sampling;
 
-/* Makes the slots, unless there are some, and takes the signals of bad accesses (lm_os_judge_faults). Else the first
- * sample does. false iff there is no memory. */
+/* Makes the slots, unless there are some, and takes the signals of bad accesses
+ * (lm_os_judge_faults). Else the first sample does. false iff there is no memory. */
 bool lm_sampling_start(void);
 
 typedef struct lm_sampling_numbers {
@@ -525,8 +539,8 @@ typedef struct lm_sampling_numbers {
 void lm_sampling_numbers(lm_sampling_numbers_t *numbers);
 /* Whether p is a sampled object in use. */
 bool lm_sampling_holds(const void *p);
-/* The trace of the object that p points into or near, or that was there last: of its free, or of its allocation. 0 iff
- * there is none. */
+/* The trace of the object that p points into or near, or that was there last: of its free, or of
+ * its allocation. 0 iff there is none. */
 size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most);
 
 /* From now on new objects are filled with the complement of the value's lowest byte, and freed ones
@@ -534,13 +548,14 @@ size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t 
 void lm_perturb_set(int value);
 
 #if LOAM_DEBUG
-/* From now on the last `depth` callers (0: none; 16 at most) of each allocation and free are kept, and follow the
- * report of a mistake with the object (sites.c). */
+/* From now on the last `depth` callers (0: none; 16 at most) of each allocation and free are kept,
+ * and follow the report of a mistake with the object (sites.c). */
 void lm_sites_record(unsigned depth);
 /* Unless lm_sites_record was called before: it is not going to be. */
 void lm_sites_settle(void);
-/* What lm_sites_record will be called with before main, 0 if it will not: api/options.c answers that, for
- * constructors that allocate before loam's own runs. false iff options cannot be read yet. Allocates nothing. */
+/* What lm_sites_record will be called with before main, 0 if it will not: api/options.c answers
+ * that, for constructors that allocate before loam's own runs. false iff options cannot be read
+ * yet. Allocates nothing. */
 bool lm_sites_expected(unsigned *depth);
 /* Prints what is in use, by size and, where kept, call site (leaks.c). */
 void lm_leaks_print(void);

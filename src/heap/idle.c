@@ -1,22 +1,23 @@
 /* idle.c: what sleeping threads hold and own, collected by the worker.
  *
- * A thread that waits in a system call takes nothing in and gives nothing back. Once it has run no slow
- * path for a tick, the worker does it in its place, under its heap's lock. How much depends on what
- * the owner might do at any moment:
+ * A thread that waits in a system call takes nothing in and gives nothing back. Once it has run no
+ * slow path for a tick, the worker does it in its place, under its heap's lock. How much depends on
+ * what the owner might do at any moment:
  *
  *   without the lock, the owner     so the worker may
  *   frees blocks in use             release pages without any: all outside blocks are on `remote`
  *   takes blocks from head[c]       nothing more, unless the heap is parked
  *
- * Parking: the worker points the owner's lm_heap_self at the empty heap, then asks the kernel whether the
- * owner sleeps in a call of the program's, and in no signal handler. If so, it is not in the middle of
- * malloc or free, and its next malloc meets an empty list and waits for the lock (unpark in thread.c): so
- * the worker may take lists from head[c] of pages without blocks in use, and send home the blocks of other
- * threads' pages, listed or handed out. If not, the pointer is put back. Nothing on the fast paths pays for
- * it. Where /proc is missing, all this stays until the owner comes back.
- * Who is short of memory waits for no tick, and does all that in the worker's place, for all heaps at once (due.c).
- * Heaps without a thread that were left with something (thread.c) give it up here after KEEP_TICKS.
- * Runs in the worker: no thread-local storage here.
+ * Parking: the worker points the owner's lm_heap_self at the empty heap, then asks the kernel
+ * whether the owner sleeps in a call of the program's, and in no signal handler. If so, it is not
+ * in the middle of malloc or free, and its next malloc meets an empty list and waits for the lock
+ * (unpark in thread.c): so the worker may take lists from head[c] of pages without blocks in use,
+ * and send home the blocks of other threads' pages, listed or handed out. If not, the pointer is
+ * put back. Nothing on the fast paths pays for it. Where /proc is missing, all this stays until the
+ * owner comes back.
+ * Who is short of memory waits for no tick, and does all that in the worker's place, for all heaps
+ * at once (due.c). Heaps without a thread that were left with something (thread.c) give it up here
+ * after KEEP_TICKS. Runs in the worker: no thread-local storage here.
  */
 #include "heap/room.h"
 #include "heap/thread_bytes.h"
@@ -26,8 +27,8 @@ enum {
     KEEP_TICKS = 2,
 };
 
-/* Gives a page back that has no block outside but those on `remote`, in its owner's place: nobody has a
- * block left to free or to push. */
+/* Gives a page back that has no block outside but those on `remote`, in its owner's place: nobody
+ * has a block left to free or to push. */
 static void take_away(lm_heap_t *heap, lm_page_t *page) {
     lm_store_relaxed(&page->remote, 0);
     lm_page_unlink(heap, page);
@@ -68,8 +69,8 @@ static void collect_notified(lm_heap_t *heap) {
     collect_pages(heap, page);
 }
 
-/* Pages that are empty without anybody having noticed: the owner freed their last block while others
- * were on `remote`. Heap lock held. */
+/* Pages that are empty without anybody having noticed: the owner freed their last block while
+ * others were on `remote`. Heap lock held. */
 static void sweep(lm_heap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
@@ -84,8 +85,8 @@ static void sweep(lm_heap_t *heap, lm_list_t *list) {
 static void collect(lm_heap_t *heap) {
     collect_notified(heap);
     if (!heap->parked) return;
-    /* Again and again: between two sleeps the owner may have freed without a slow path. Going through
-     * all its pages takes longer, and waits. */
+    /* Again and again: between two sleeps the owner may have freed without a slow path. Going
+     * through all its pages takes longer, and waits. */
     lm_page_trim(heap);
     if (heap->rest++ % SWEEP_EVERY != 0) return;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -94,7 +95,8 @@ static void collect(lm_heap_t *heap) {
     }
 }
 
-/* Whether to look into the heap, without its lock: what is misread now is read right at the next tick. */
+/* Whether to look into the heap, without its lock: what is misread now is read right at the next
+ * tick. */
 static bool rests(const lm_heap_t *heap) { return lm_load_relaxed(&heap->slow) == heap->slow_seen; }
 
 enum { AT_ONCE = 32 }; /* heaps for one barrier */
@@ -146,8 +148,8 @@ static void show(lm_heap_t *heap) {
     let(heap);
 }
 
-/* Several at a time: to look whether there are new signal handlers, which must come last, takes as long as to look
- * after ten threads. Returns whether some may fall asleep later. */
+/* Several at a time: to look whether there are new signal handlers, which must come last, takes as
+ * long as to look after ten threads. Returns whether some may fall asleep later. */
 static bool park_each(lm_heap_t **heaps, unsigned n) {
     bool more = false, looked = false;
     lm_biased_settle();
@@ -186,7 +188,8 @@ static bool park_each(lm_heap_t **heaps, unsigned n) {
 
 /* ---- Passes ---- */
 
-/* One over all heaps that are chosen. Returns whether some thread had something but did not sleep. */
+/* One over all heaps that are chosen. Returns whether some thread had something but did not
+ * sleep. */
 static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heaps, unsigned n)) {
     lm_heap_t *heaps[AT_ONCE];
     unsigned n = 0;
@@ -205,7 +208,8 @@ static bool pass(bool (*choose)(lm_heap_t *heap), bool (*visit)(lm_heap_t **heap
     return more;
 }
 
-/* The heap of the thread that collects, which does not sleep; NULL: the worker collects. Registry's lock held. */
+/* The heap of the thread that collects, which does not sleep; NULL: the worker collects. Registry's
+ * lock held. */
 static LM_AT_START const lm_heap_t *collectors;
 
 static bool at_rest_awake(lm_heap_t *heap) {
@@ -237,7 +241,8 @@ static bool kept_in_vain(lm_heap_t *heap) {
     return ticks >= KEEP_TICKS;
 }
 
-/* A page that was about to be told of a free when its thread ended waits with that thread's heap, for the news. */
+/* A page that was about to be told of a free when its thread ended waits with that thread's heap,
+ * for the news. */
 static bool kept_or_told(lm_heap_t *heap) {
     /* Relaxed: what comes this moment is taken the next time. */
     return kept(heap) ||
@@ -253,7 +258,8 @@ static void unkeep(lm_heap_t *heap) {
 
 static bool unkeep_each(lm_heap_t **heaps, unsigned n) { return visit_each(heaps, n, unkeep); }
 
-/* How many heaps are being walked, whose pages must stay where they are: in all, and by this thread. */
+/* How many heaps are being walked, whose pages must stay where they are: in all, and by this
+ * thread. */
 static unsigned walks; /* atomic */
 static LM_TLS unsigned walks_here;
 
@@ -291,7 +297,8 @@ static bool note(void) {
     return busy;
 }
 
-/* Registry's lock held. First everybody hands over what belongs to others, then everybody takes in. */
+/* Registry's lock held. First everybody hands over what belongs to others, then everybody takes
+ * in. */
 static bool collect_all(bool last) {
     bool more = lm_transfer_empty(last);
     more |= pass(at_rest_awake, park_each);
@@ -310,8 +317,8 @@ bool lm_idle_collect_alone(bool last) {
 }
 
 bool lm_idle_collect(bool last) {
-    /* So that no fork finds us with blocks in our hands. The worker ends here rather than wait for a thread that waits
-     * for its end. */
+    /* So that no fork finds us with blocks in our hands. The worker ends here rather than wait for
+     * a thread that waits for its end. */
     if (lm_os_worker_self()) {
         for (uint32_t never = 0; !lm_lock_try(&lm_registry_lock); lm_os_wait(&never, 0, 1))
             lm_purge_stop_here();

@@ -1,20 +1,23 @@
-/* inside.c: from a pointer into an object to that object's end, without a lock: how much room is left there.
+/* inside.c: from a pointer into an object to that object's end, without a lock: how much room is
+ * left there.
  *
  *   block   [ object ......... | trailer ]      large   [ slice | slice | slice ... ]
  *             ^ start     ^ p  ^ end                      ^ in the map    ^ p: the map is walked back to here
  *                         |room|
  *
- * For who is about to write there and asks first (loam_check_copy, loam_room). Any pointer may be asked; the answer
- * means nothing only where another thread frees that very memory meanwhile. The end is that of what was asked for where
- * this build knows it (debug, secure, sampled objects), else that of the block or of the large object's usable bytes.
- * It cannot tell a free block from one in use in a release build, and does not find a large object that begins more
- * slices before p than the caller lets it walk. It never reports, takes no lock and changes nothing.
+ * For who is about to write there and asks first (loam_check_copy, loam_room). Any pointer may be
+ * asked; the answer means nothing only where another thread frees that very memory meanwhile. The
+ * end is that of what was asked for where this build knows it (debug, secure, sampled objects),
+ * else that of the block or of the large object's usable bytes. It cannot tell a free block from
+ * one in use in a release build, and does not find a large object that begins more slices before p
+ * than the caller lets it walk. It never reports, takes no lock and changes nothing.
  */
 #include "heap/room.h"
 #include "heap/sampled.h"
 #include "heap/secure.h"
 
-/* The page, or large object, whose slice p lies in, or one of at most `back` slices before it; lm_nobody: none. */
+/* The page, or large object, whose slice p lies in, or one of at most `back` slices before it;
+ * lm_nobody: none. */
 static lm_page_t *page_around(const char *p, size_t back) {
     size_t slice = lm_slice_of(p);
     if (slice < lm_peek(&lm_arena.slices)) {

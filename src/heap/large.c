@@ -22,7 +22,8 @@ enum {
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
 #endif
 
-/* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind them, is exact. */
+/* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind
+ * them, is exact. */
 static size_t usable_of(size_t bytes) {
     size_t least = bytes == 0 ? 1 : bytes;
     return LM_SECURE ? least : lm_align_up(least, UNIT);
@@ -105,7 +106,8 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     /* The word that an object left there, which ended with its heap, is not this one's. */
     lm_word_set((const char *)p + usable, 0, LM_STATE_FREED);
 #endif
-    /* What is to be zero is often a table that is touched here and there; all else is filled as a rule. */
+    /* What is to be zero is often a table that is touched here and there; all else is filled as a
+     * rule. */
     if (zero == NULL) {
         lm_span_fill(page, 0, usable);
         lm_perturb_new(p, usable);

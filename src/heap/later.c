@@ -1,25 +1,28 @@
-/* later.c: freed blocks of the secure build wait, in random order, before malloc may have them again.
+/* later.c: freed blocks of the secure build wait, in random order, before malloc may have them
+ * again.
  *
  *               taken            ready           ready + mask + 1
  *   malloc <────── [ block | block | block | block |   | block ] <── free: where one of the youngest was, which moves
  *                  └── malloc may ──┘ └── must wait, 8 ──┘           to the end; no room: the ready ones leave,
  *                                                                    to page, other thread's page, ...
  *
- * The thread's heap has a ring for each small class, and one for all others. So an address that was just freed does not
- * come back at once, and which comes back when nobody can foretell; but only the youngest four change places, because
- * what a program frees together it uses together, and where blocks of the class are many none do (secure_page.c,
- * lm_order). What waits is wiped already, so that a double free and a write
- * meanwhile are seen. Malloc takes the next small one that has waited from here, before it looks into lists of pages:
- * most blocks never go back to theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any
- * thread wait here; those of first-class heaps do not, which may be destroyed.
- * It holds back at most LM_LATER_MOST blocks of a small class or BYTES, but LEAST, and BYTES_ALL in all for a thread
- * (those of LEAST apart); OTHERS of the larger ones; less where threads are many. To its page a block that waits is in
- * use: more of them would keep more pages. How long one waits is chance: one free of its ring at least, as many as must
- * wait on average. While somebody counts allocations (lm_quiet_most) malloc takes none.
- * Emptied by the owner when it ends or collects, by the worker when it sleeps, and in the child of a fork. Blocks that
- * are between their places and their pages while another thread forks are lost to the child.
- * Invariant: ready - taken <= most, most + mask + 1 == places; those from `taken` to the end hold free blocks of the
- * classes, or NULL, and no block is in two of them.
+ * The thread's heap has a ring for each small class, and one for all others. So an address that was
+ * just freed does not come back at once, and which comes back when nobody can foretell; but only
+ * the youngest four change places, because what a program frees together it uses together, and
+ * where blocks of the class are many none do (secure_page.c, lm_order). What waits is wiped
+ * already, so that a double free and a write meanwhile are seen. Malloc takes the next small one
+ * that has waited from here, before it looks into lists of pages: most blocks never go back to
+ * theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any thread
+ * wait here; those of first-class heaps do not, which may be destroyed.
+ * It holds back at most LM_LATER_MOST blocks of a small class or BYTES, but LEAST, and BYTES_ALL in
+ * all for a thread (those of LEAST apart); OTHERS of the larger ones; less where threads are many.
+ * To its page a block that waits is in use: more of them would keep more pages. How long one waits
+ * is chance: one free of its ring at least, as many as must wait on average. While somebody counts
+ * allocations (lm_quiet_most) malloc takes none. Emptied by the owner when it ends or collects, by
+ * the worker when it sleeps, and in the child of a fork. Blocks that are between their places and
+ * their pages while another thread forks are lost to the child. Invariant: ready - taken <= most,
+ * most + mask + 1 == places; those from `taken` to the end hold free blocks of the classes, or
+ * NULL, and no block is in two of them.
  */
 #include "heap/count.h"
 #include "heap/room.h"
@@ -101,8 +104,8 @@ static void grant(lm_heap_t *heap, unsigned ring) {
     lm_store_release(&later->most, (uint8_t)(places - wait));
 }
 
-/* The first n places are empty, whatever they say. Before anything in them is freed: the child of a fork must not find
- * it in two places. Returns the number of the first. */
+/* The first n places are empty, whatever they say. Before anything in them is freed: the child of a
+ * fork must not find it in two places. Returns the number of the first. */
 LM_INLINE size_t take(lm_heap_t *heap, unsigned ring, size_t n) {
     lm_later_t *later = &heap->later[ring];
     size_t taken = later->taken;

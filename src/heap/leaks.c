@@ -1,12 +1,14 @@
-/* leaks.c: what is in use, in groups: same size and, where call sites are kept, allocated at the same place.
+/* leaks.c: what is in use, in groups: same size and, where call sites are kept, allocated at the
+ * same place.
  *
  *   every span ──> blocks whose word says "in use" ──┬──> list in memory of its own ──> groups ──> the largest, printed
  *   slots of sampled objects that are in use ────────┘
  *
- * The debug build's words say so by themselves: no list of free blocks is walked, of whichever thread. Other threads
- * may go on meanwhile; what they do is seen or not. Objects whose end is overwritten are told as well; where the word
- * is, too, they are not told from what loam holds for pools and the like (lm_block_alloc). It cannot tell whether
- * anything still points to an object, so that what a program keeps on purpose to its end is listed, too.
+ * The debug build's words say so by themselves: no list of free blocks is walked, of whichever
+ * thread. Other threads may go on meanwhile; what they do is seen or not. Objects whose end is
+ * overwritten are told as well; where the word is, too, they are not told from what loam holds for
+ * pools and the like (lm_block_alloc). It cannot tell whether anything still points to an object,
+ * so that what a program keeps on purpose to its end is listed, too.
  */
 #include "heap/perturb.h"
 #include "heap/sampled.h"

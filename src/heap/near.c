@@ -2,14 +2,16 @@
  *
  *   free(p)     [ block before: in use: canary? free: last 32 bytes zero? ][ p ... canary? ]
  *
- * An underflow of p damages what lies before p, and so does an overflow of the block there that is never freed. Either
- * is found when p is freed or resized: check_before in secure.c looks, and what it finds comes here.
+ * An underflow of p damages what lies before p, and so does an overflow of the block there that is
+ * never freed. Either is found when p is freed or resized: check_before in secure.c looks, and what
+ * it finds comes here.
  *
- * Another thread may take, resize or free the block before p meanwhile. It writes the last word before it hands the
- * block out, and clears the block after it took it back: so damage is reported only if the last word has not changed
- * after the look. It cannot tell an underflow of p from an overflow of the block before or a write after its free, nor
- * see an underflow into the object of a block in use that leaves its canary alone. Pages with blocks that loam itself
- * holds (`raw`) are left out: such blocks have no canary. So are pages with damage that was reported once, if the
+ * Another thread may take, resize or free the block before p meanwhile. It writes the last word
+ * before it hands the block out, and clears the block after it took it back: so damage is reported
+ * only if the last word has not changed after the look. It cannot tell an underflow of p from an
+ * overflow of the block before or a write after its free, nor see an underflow into the object of a
+ * block in use that leaves its canary alone. Pages with blocks that loam itself holds (`raw`) are
+ * left out: such blocks have no canary. So are pages with damage that was reported once, if the
  * program goes on.
  */
 #include "heap/blame.h"
@@ -43,8 +45,8 @@ bool lm_near_link_is_right(const lm_block_t *block) {
            ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL);
 }
 
-/* Whether a block is damaged that nobody has changed meanwhile. near: how many of a free block's last bytes to look
- * at. */
+/* Whether a block is damaged that nobody has changed meanwhile. near: how many of a free block's
+ * last bytes to look at. */
 static bool damaged(const void *block, size_t bytes, size_t near) {
     const char *end = (const char *)block + bytes;
     uint64_t last = word_again(block, bytes);
@@ -63,7 +65,8 @@ static bool damaged(const void *block, size_t bytes, size_t near) {
 
 /* ---- Whose mistake it was ---- */
 
-/* Whether the last word of an in-use or free block is neither a canary nor zero, or zero and the block is not free. */
+/* Whether the last word of an in-use or free block is neither a canary nor zero, or zero and the
+ * block is not free. */
 static bool broken(const char *block, size_t bytes) {
     uint64_t last = *lm_last_word(block, bytes);
     size_t slack;

@@ -61,8 +61,8 @@ static uint64_t *given_in(lm_page_t *page, const void *p) {
 #define SUM_MASK ((uint64_t)0xffffffff << 31)
 #define OVERWRITTEN (FREED - 1)
 
-/* Of a shift, with FREED or not: by which it is known whether it was overwritten, as it lies at the start of the block,
- * within the program's reach. */
+/* Of a shift, with FREED or not: by which it is known whether it was overwritten, as it lies at the
+ * start of the block, within the program's reach. */
 static uint64_t sum_of(const lm_page_t *page, const void *p, uint64_t shift) {
 #if LM_GUARD_LINKS
     if (page->kind != LM_KIND_PAGE) return 0;
@@ -232,8 +232,9 @@ static size_t shift_at(uintptr_t start, size_t align, size_t offset) {
     return lm_align_up(start + SHIFT_LEAST + offset, align) - offset - start;
 }
 
-/* The smallest class of which every block will do, 0 iff there is none: one whose blocks are aligned themselves,
- * which have all the same shift, or one that is large enough wherever it begins, at a multiple of 16. */
+/* The smallest class of which every block will do, 0 iff there is none: one whose blocks are
+ * aligned themselves, which have all the same shift, or one that is large enough wherever it
+ * begins, at a multiple of 16. */
 static unsigned class_for(size_t whole, size_t align, size_t offset) {
     size_t beyond = offset % (align < 16 ? align : 16);
     size_t loose = SHIFT_LEAST + align - (beyond == 0 ? 16 : beyond) + whole;

@@ -26,8 +26,8 @@ LM_INLINE const char *lm_block_object(const lm_page_t *page, const char *block) 
 #if LM_GUARD_LINKS
 /* false, after a report, iff the bytes before the object p were overwritten. */
 bool lm_offset_before_intact(const lm_page_t *page, const void *p);
-/* p is not what was given for its block: true, after a report, iff p is in use and what says where it lies was
- * overwritten. */
+/* p is not what was given for its block: true, after a report, iff p is in use and what says where
+ * it lies was overwritten. */
 bool lm_offset_front_damaged(const lm_page_t *page, const void *p);
 #endif
 #if LOAM_DEBUG

@@ -1,13 +1,14 @@
 /* orphan.c: pages whose thread has ended, and who takes them.
  *
- * Two ways out of being an orphan: a thread that frees one of its blocks becomes its owner (it knows
- * the page, and its next frees are local), and a thread that runs out of blocks of that class takes one
- * that has free blocks. Both, and the way in, happen under one lock; a page comes here once in its
- * owner's life, so that the lock is rarely wanted.
+ * Two ways out of being an orphan: a thread that frees one of its blocks becomes its owner (it
+ * knows the page, and its next frees are local), and a thread that runs out of blocks of that class
+ * takes one that has free blocks. Both, and the way in, happen under one lock; a page comes here
+ * once in its owner's life, so that the lock is rarely wanted.
  *
  *   orphans[class] ──> pages with free blocks; full ones are in no list, only marked
  *
- * A block freed by a thread that has no heap any more goes on the page's own list, still under the lock.
+ * A block freed by a thread that has no heap any more goes on the page's own list, still under the
+ * lock.
  */
 #include "heap/room.h"
 #include "heap/thread_bytes.h"
@@ -43,8 +44,8 @@ bool lm_orphan_add(lm_page_t *page) {
     lm_lock_take(&lock);
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     uint64_t none = 0;
-    /* Release: who finds the mark finds all of the above. Fails iff somebody pushed meanwhile: he is
-     * about to tell page->heap, which therefore stays written there. */
+    /* Release: who finds the mark finds all of the above. Fails iff somebody pushed meanwhile: he
+     * is about to tell page->heap, which therefore stays written there. */
     bool added = __atomic_compare_exchange_n(&page->remote, &none, LM_REMOTE_ORPHAN, false,
                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     if (added) {

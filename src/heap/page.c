@@ -10,9 +10,10 @@
  * every few of them. Vacant pages go when the heap has given a quarter of its pages back, and while
  * its thread sleeps.
  *
- * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that low
- * and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty". So a refill
- * finds several blocks, not one. Before memory is taken anew, it looks for fewer (awake_early).
+ * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that
+ * low and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty".
+ * So a refill finds several blocks, not one. Before memory is taken anew, it looks for fewer
+ * (awake_early).
  *
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */
@@ -104,7 +105,8 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
                                           : create_counted(heap, size_class);
 }
 
-/* As many as there are already: a thread that wants three blocks does not pay for a page of them. */
+/* As many as there are already: a thread that wants three blocks does not pay for a page of
+ * them. */
 LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
     size_t bytes = page->block_bytes, more = page->carved * bytes;
     if (more < CARVE_LEAST) more = CARVE_LEAST;
@@ -254,8 +256,8 @@ static void release_vacant(lm_heap_t *heap, unsigned size_class) {
     if (lm_page_outside(page) == 0) lm_page_release(heap, page);
 }
 
-/* Whether all blocks outside the current page are in the heap's head or on `remote`: then nobody can
- * free one, and nobody but malloc can touch the page. */
+/* Whether all blocks outside the current page are in the heap's head or on `remote`: then nobody
+ * can free one, and nobody but malloc can touch the page. */
 static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
     uint32_t outside = lm_page_outside(page),
              remote = lm_remote_count(lm_load_acquire(&page->remote));
@@ -285,7 +287,8 @@ void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = lm_heap_get();
     if (heap == NULL) return; /* cannot be: we own the page */
     if (LM_UNLIKELY(lm_load_relaxed(&page->heap) != heap)) {
-        /* Another of ours; or, if the worker has taken the page away, anybody's. Heaps are never unmapped. */
+        /* Another of ours; or, if the worker has taken the page away, anybody's. Heaps are never
+         * unmapped. */
         heap = lm_load_relaxed(&page->heap);
         if (lm_load_relaxed(&heap->token) != lm_thread_token()) return;
     }

@@ -1,9 +1,10 @@
 /* refill.c: malloc when the list of the class is empty.
  *
- * The order decides how much memory a program occupies: first what has been used before, of the current
- * page, of another page of ours (the fullest of a few, so that the emptier ones can drain), of others, of
- * larger classes; then what has not: the rest of the current page, a page set aside with such a rest; then
- * what is worth less: a sleeping page, an orphan, and only then a new page (dirty before clean: span/arena.c).
+ * The order decides how much memory a program occupies: first what has been used before, of the
+ * current page, of another page of ours (the fullest of a few, so that the emptier ones can drain),
+ * of others, of larger classes; then what has not: the rest of the current page, a page set aside
+ * with such a rest; then what is worth less: a sleeping page, an orphan, and only then a new page
+ * (dirty before clean: span/arena.c).
  */
 #include "heap/branch.h"
 #include "heap/perturb.h"
@@ -80,8 +81,8 @@ static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
     return NULL;
 }
 
-/* Before memory is taken anew: a full page that has got a block back, though too few to wake it. Looks at
- * up to LOOK_FULL pages, and begins behind them the next time. */
+/* Before memory is taken anew: a full page that has got a block back, though too few to wake it.
+ * Looks at up to LOOK_FULL pages, and begins behind them the next time. */
 static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->full[size_class];
     lm_node_t *begin = list->first;
@@ -134,9 +135,9 @@ static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
-/* Takes n blocks of a page's list that is not empty. Returns them as a list. A list of at most n blocks is
- * taken whole, without a look at it. Of a longer one only the first CUT_MOST are taken, because finding the
- * end of what is taken reads each block. */
+/* Takes n blocks of a page's list that is not empty. Returns them as a list. A list of at most n
+ * blocks is taken whole, without a look at it. Of a longer one only the first CUT_MOST are taken,
+ * because finding the end of what is taken reads each block. */
 static lm_block_t *cut(lm_page_t *page, uint32_t n) {
     page->fresh = false; /* from now on some blocks are in another class's list */
     if (page->carved - page->live <= n) return lm_page_take(page);
@@ -152,8 +153,8 @@ static lm_block_t *cut(lm_page_t *page, uint32_t n) {
     return list;
 }
 
-/* Freed blocks of a class that is not much larger: the peak stays lower than with new memory, and what is
- * large is cheaper so than what the system must clear first. As many as would be carved. */
+/* Freed blocks of a class that is not much larger: the peak stays lower than with new memory, and
+ * what is large is cheaper so than what the system must clear first. As many as would be carved. */
 static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class), align = bytes & -bytes;
     for (unsigned c = size_class + 1; c < LM_CLASSES && 4 * lm_class_bytes(c) <= 5 * bytes; c++) {
@@ -180,8 +181,9 @@ static lm_block_t *of_others(lm_heap_t *heap, unsigned size_class) {
     return list;
 }
 
-/* Whether to look further for memory that has been used before: a search that found nothing is repeated
- * later, and later still, so that a heap that only grows is not searched for each block. */
+/* Whether to look further for memory that has been used before: a search that found nothing is
+ * repeated later, and later still, so that a heap that only grows is not searched for each
+ * block. */
 static bool worth_searching(lm_foreign_t *class) {
     if (class->skip == 0) return true;
     class->skip--;
@@ -195,15 +197,15 @@ static void searched(lm_foreign_t *class, bool found) {
     class->skip = class->pause;
 }
 
-/* Begins to load the descriptors that a search may read. A program with a large heap has none of them in its
- * caches, and each load would wait for the one before. */
+/* Begins to load the descriptors that a search may read. A program with a large heap has none of
+ * them in its caches, and each load would wait for the one before. */
 LM_INLINE void read_ahead(const lm_heap_t *heap, unsigned size_class) {
     LM_PREFETCH(heap->partial[size_class].first);
     LM_PREFETCH(heap->full[size_class].first);
 }
 
-/* Begins to load the first block of a page that is about to become current, and its descriptor's second
- * line. */
+/* Begins to load the first block of a page that is about to become current, and its descriptor's
+ * second line. */
 LM_INLINE void read_ahead_page(const lm_page_t *page) {
     LM_PREFETCH(page->free);
     LM_PREFETCH(&page->remote);
@@ -285,7 +287,8 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
 LM_INLINE void *from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
-    /* Relaxed: who deletes a heap may set it at any time; what it says of a branch, never changes. */
+    /* Relaxed: who deletes a heap may set it at any time; what it says of a branch, never
+     * changes. */
     unsigned special = lm_load_relaxed(&heap->special);
     if (LM_UNLIKELY(special != 0)) {
         if (special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);

@@ -10,15 +10,15 @@
  *                                                                                 │
  *   thread A: slow path ── drain: chain joins page->free, the page wakes up <─────┘
  *
- * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else does:
- * so they go home only when nobody wants them. What a thread holds so is at most FOREIGN_BYTES of a class,
- * or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from who sleeps (idle.c).
- * A stack is taken as a whole, but malloc takes in one page in a call: what another processor has
- * written costs a miss or two a page, and the slowest calls wait for them. The rest waits in
- * `coming`.
- * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever looks.
- * A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned before it was
- * taken from there, so that the pusher may touch it after its compare-and-swap.
+ * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else
+ * does: so they go home only when nobody wants them. What a thread holds so is at most
+ * FOREIGN_BYTES of a class, or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from
+ * who sleeps (idle.c). A stack is taken as a whole, but malloc takes in one page in a call: what
+ * another processor has written costs a miss or two a page, and the slowest calls wait for them.
+ * The rest waits in `coming`.
+ * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever
+ * looks. A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned
+ * before it was taken from there, so that the pusher may touch it after its compare-and-swap.
  * Model: tests/protocol/. Stress: tests/stress/.
  */
 #include "heap/perturb.h"
@@ -177,7 +177,8 @@ void lm_foreign_return_all(lm_heap_t *heap) {
     no_room(heap);
 }
 
-/* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on them. */
+/* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on
+ * them. */
 void lm_foreign_return_sleeper(lm_heap_t *heap) {
     lm_later_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -196,7 +197,8 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
 
 lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
-    /* A few are not worth the way here; and small ones share cache lines with what other threads use. */
+    /* A few are not worth the way here; and small ones share cache lines with what other threads
+     * use. */
     size_t bytes = held(foreign) * lm_class_bytes(size_class);
     if (held(foreign) < FEW && bytes < FEW_BYTES) return NULL;
     lm_count_others(size_class, held(foreign));
@@ -340,8 +342,8 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
 
 void lm_block_free_slow(void *p, lm_page_t *page) {
     lm_foreign_t *foreign = &lm_heap_self->foreign[lm_load_relaxed(&page->foreign_class)];
-    /* There is no room in an empty heap, nor in class 0, which lm_nobody has and first-class heaps' pages. Large
-     * objects have no owner. */
+    /* There is no room in an empty heap, nor in class 0, which lm_nobody has and first-class heaps'
+     * pages. Large objects have no owner. */
     if (LM_LIKELY(foreign->room > 0) && LM_LIKELY(lm_peek(&page->owner) > LM_OWNER_OFFSET))
         enlist(foreign, (lm_block_t *)p);
     else

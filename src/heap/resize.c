@@ -1,9 +1,10 @@
 /* resize.c: what builds on malloc and free: realloc, calloc, aligned allocation, sizes.
  *
- * Aligned objects are ordinary blocks of a class whose size is a multiple of the alignment (pages start
- * at multiples of 64 KiB), or spans: nothing is allocated beyond what the class gives, and free needs no
- * second look. Objects at an offset are in offset.c. calloc does not clear memory that has never been used. zalloc
- * clears all that may be used, so that recalloc finds zeroes beyond what was asked for without knowing what that was.
+ * Aligned objects are ordinary blocks of a class whose size is a multiple of the alignment (pages
+ * start at multiples of 64 KiB), or spans: nothing is allocated beyond what the class gives, and
+ * free needs no second look. Objects at an offset are in offset.c. calloc does not clear memory
+ * that has never been used. zalloc clears all that may be used, so that recalloc finds zeroes
+ * beyond what was asked for without knowing what that was.
  */
 #include "heap/branch.h"
 #include "heap/perturb.h"
@@ -162,8 +163,9 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
 static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
                              struct loam_heap *into, size_t *fresh);
 
-/* Whether the block p becomes one of so many bytes where it is. With a trailer it is known what was requested: a block
- * that grows within its class stays in any case, or what realloc leaves to grow into would be lost. */
+/* Whether the block p becomes one of so many bytes where it is. With a trailer it is known what was
+ * requested: a block that grows within its class stays in any case, or what realloc leaves to grow
+ * into would be lost. */
 static bool stays(const lm_page_t *page, const void *p, size_t bytes) {
     size_t have = page->block_bytes, whole = bytes + LM_TRAILER;
     return page->kind == LM_KIND_PAGE &&
@@ -185,7 +187,8 @@ static void *grown(void *p, size_t have, size_t bytes, const size_t *fresh) {
     return lm_mark(p, bytes);
 }
 
-/* into: where a copy goes; NULL: wherever the thread's malloc allocates. fresh: as for lm_large_resize_fresh. */
+/* into: where a copy goes; NULL: wherever the thread's malloc allocates. fresh: as for
+ * lm_large_resize_fresh. */
 LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                        size_t *fresh) {
     if (LM_UNLIKELY(lm_is_offset(page)) && into == NULL)
@@ -193,7 +196,8 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
         size_t need = lm_large_need(whole);
-        /* Moved by pages it would stay its heap's. Relaxed: an object in use changes it only while its heap ends. */
+        /* Moved by pages it would stay its heap's. Relaxed: an object in use changes it only while
+         * its heap ends. */
         bool moves = lm_load_relaxed(&page->whole) == (into != NULL ? into : lm_whole_chosen());
         void *there = moves ? lm_large_resize_fresh(page, p, need, fresh) : NULL;
         if (there != NULL) return grown(there, have, bytes, fresh);
@@ -269,7 +273,8 @@ static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     return true;
 }
 
-/* realloc moves large objects in a tool's build, so that the tool sees who uses the old place; this does not. */
+/* realloc moves large objects in a tool's build, so that the tool sees who uses the old place; this
+ * does not. */
 static bool expands(lm_page_t *page, const void *p, size_t whole) {
 #if LM_TOOLS
     if (page->kind == LM_KIND_LARGE) {
@@ -349,7 +354,8 @@ static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct
     char *there = (char *)(align == 1 ? realloc_fresh(page, p, bytes, into, &fresh)
                                       : realloc_aligned(p, bytes, align, offset, into, &fresh));
     if (there == NULL) return NULL;
-    /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it is. */
+    /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it
+     * is. */
     size_t now = lm_requested(lm_page_of(there), there), end = now < fresh ? now : fresh;
     if (end > kept) lm_clear_large(there + kept, end - kept);
     return there;

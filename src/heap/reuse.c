@@ -3,12 +3,12 @@
  *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     link: guarded by itself (heap.h)
  *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 8 before its span goes back
  *
- * A block is looked at when it is handed out again, or when its page goes back; a large object when it leaves
- * the ring. Every block that is made of untouched memory starts like this, too, so that there is no other kind.
- * It cannot see what is written to a page after that has gone back, or to an object of more than 2 MiB: those
- * go back at once, because a fill would touch memory that the program never did. While M_PERTURB
- * has a value (perturb.c), that stands for 0xdf; memory that is full of such a byte, set now or
- * earlier, is whole.
+ * A block is looked at when it is handed out again, or when its page goes back; a large object when
+ * it leaves the ring. Every block that is made of untouched memory starts like this, too, so that
+ * there is no other kind. It cannot see what is written to a page after that has gone back, or to
+ * an object of more than 2 MiB: those go back at once, because a fill would touch memory that the
+ * program never did. While M_PERTURB has a value (perturb.c), that stands for 0xdf; memory that is
+ * full of such a byte, set now or earlier, is whole.
  */
 #include "heap/blame.h"
 #include "heap/branch.h"
@@ -163,7 +163,8 @@ void *lm_taken(void *block) {
     return block;
 }
 
-/* An object that goes with its heap. One whose word is not whole may be loam's own, which has none. */
+/* An object that goes with its heap. One whose word is not whole may be loam's own, which has
+ * none. */
 static void look_at_dropped(const lm_page_t *page, const void *p, const void *end) {
     size_t requested, past;
     if (lm_word_get(end, &requested) != LM_STATE_USED) return;
@@ -179,8 +180,8 @@ static bool interrupted; /* atomic */
 
 void lm_reuse_interrupted(void) { lm_store_relaxed(&interrupted, true); }
 
-/* In the child of a fork another thread may have stopped between word and fence or pattern. Relaxed: there is one
- * thread when it is set. */
+/* In the child of a fork another thread may have stopped between word and fence or pattern.
+ * Relaxed: there is one thread when it is set. */
 static void look_at_any(const lm_page_t *page, const void *block) {
     size_t requested;
     if (lm_load_relaxed(&interrupted)) return;
@@ -213,7 +214,8 @@ void lm_reuse_check_large(const lm_page_t *page) {
     if (!lm_load_relaxed(&interrupted)) look_at_dropped(page, start, start + page->bytes);
 }
 
-/* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds nothing half done. */
+/* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds
+ * nothing half done. */
 static lm_page_t *ring[RING];
 static uint32_t turn; /* atomic */
 

@@ -1,7 +1,8 @@
 /* room.h: what the files of the heap share; nobody else includes it.
  *
- * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an offset, sampled objects,
- * orphans, freed large objects (secure builds), call sites (debug builds), arena.
+ * Order of locks: registry, common heap, heap, first-class heap, transfer cache, objects at an
+ * offset, sampled objects, orphans, freed large objects (secure builds), call sites (debug builds),
+ * arena.
  * Each is a leaf for those before it.
  */
 #ifndef LM_HEAP_ROOM_H
@@ -29,7 +30,8 @@ void *lm_too_large_at(size_t bytes, size_t align);
 
 /* ---- page.c: heap lock held ---- */
 
-/* A fresh page of that class, owned by the heap, in none of its lists. NULL iff there is no memory. */
+/* A fresh page of that class, owned by the heap, in none of its lists. NULL iff there is no
+ * memory. */
 lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class);
 
 /* Makes the next untouched blocks into a list, NULL iff there are none. */
@@ -42,7 +44,8 @@ LM_INLINE lm_block_t *lm_page_take(lm_page_t *page) {
     uint32_t carved = page->carved;
     lm_count_again(page, carved - page->live);
     page->free = NULL;
-    /* Release: the list is gone from here before it is anywhere else, should the process fork now. */
+    /* Release: the list is gone from here before it is anywhere else, should the process fork
+     * now. */
     lm_store_release(&page->live, carved);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return list;
@@ -55,8 +58,8 @@ void lm_page_unlink(lm_heap_t *heap, lm_page_t *page);
 /* Puts n blocks, head..tail, back on page->free. */
 void lm_page_put(lm_page_t *page, lm_block_t *head, lm_block_t *tail, uint32_t n);
 
-/* Gives the page of the heap, with no block outside, back to the arena, unless a remote free is still
- * on its way to tell us of it: then it stays until that has arrived. */
+/* Gives the page of the heap, with no block outside, back to the arena, unless a remote free is
+ * still on its way to tell us of it: then it stays until that has arrived. */
 void lm_page_release(lm_heap_t *heap, lm_page_t *page);
 
 /* Takes a page that is going back out of the map. */
@@ -85,9 +88,9 @@ LM_INLINE lm_block_t *lm_remote_at(const lm_page_t *page, uint64_t offset16) {
     return (lm_block_t *)(void *)(lm_span_start(page) + (offset16 & 0xffff) * 16);
 }
 
-/* Hands a chain of n blocks to a page that is not the heap's (any more), or whose owner sleeps. heap, the
- * one of the thread that frees, becomes the owner of an orphan; NULL: nobody does. No lock held; with NULL, a heap's
- * may be. */
+/* Hands a chain of n blocks to a page that is not the heap's (any more), or whose owner sleeps.
+ * heap, the one of the thread that frees, becomes the owner of an orphan; NULL: nobody does. No
+ * lock held; with NULL, a heap's may be. */
 void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block_t *tail,
                     uint32_t n);
 
@@ -114,7 +117,8 @@ void lm_foreign_send(lm_heap_t *heap, lm_block_t *list);
 /* The same for one that was counted as handed out. */
 void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list);
 
-/* Blocks of others for malloc, of a list that is not empty, if there are enough of them; NULL otherwise. */
+/* Blocks of others for malloc, of a list that is not empty, if there are enough of them; NULL
+ * otherwise. */
 lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class);
 
 /* Takes in what others freed; heap lock held. An inactive heap's pages become orphans. */
@@ -159,11 +163,12 @@ void lm_transfer_after_torn_fork(void); /* drops lists that another thread was c
 
 /* ---- orphan.c ---- */
 
-/* Makes a page of the heap, unlinked and drained, nobody's. false iff a remote free is on its way: the
- * page must stay with the heap until that has arrived. Heap lock held. */
+/* Makes a page of the heap, unlinked and drained, nobody's. false iff a remote free is on its way:
+ * the page must stay with the heap until that has arrived. Heap lock held. */
 bool lm_orphan_add(lm_page_t *page);
 
-/* Takes an orphan of that class with free blocks; unlinked, owned by the heap. NULL iff there is none. */
+/* Takes an orphan of that class with free blocks; unlinked, owned by the heap. NULL iff there is
+ * none. */
 lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class);
 
 /* Frees a chain of blocks of an orphan: the calling thread becomes its owner, if it has a heap.
@@ -179,14 +184,15 @@ void lm_orphan_forget(void); /* empties the lists, without a look at the pages *
 
 /* ---- large.c ---- */
 
-/* Of the first-class heap that the thread's malloc uses, if any; of nobody, in memory for that heap (NULL: any). */
+/* Of the first-class heap that the thread's malloc uses, if any; of nobody, in memory for that heap
+ * (NULL: any). */
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero);
 void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *zero);
 void lm_large_free(lm_page_t *page, void *p);
 void lm_large_discard(lm_page_t *page); /* the same, without a look at what it belongs to */
-/* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it was then. fresh, here
- * and below: NULL, or, for who clears what an object grows by, made the byte from which on that is zero as it is, where
- * there is one. */
+/* Makes the object's span one of so many usable bytes, in place; false iff it cannot: it is as it
+ * was then. fresh, here and below: NULL, or, for who clears what an object grows by, made the byte
+ * from which on that is zero as it is, where there is one. */
 bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh);
 #if LM_TOOLS
 /* The same for the object p; lm_large_fit does nothing in such a build. lm_mark has to follow. */
@@ -201,24 +207,27 @@ LM_INLINE void *lm_large_resize(lm_page_t *page, void *p, size_t bytes) {
 /* ---- secure_large.c: guards, canaries and delayed reuse of large objects ---- */
 
 #if LM_SECURE
-/* A span for an object of so many bytes, with a guard behind it; *zero (may be NULL): it reads as zero. whole: the
- * first-class heap that it is for, or NULL. NULL iff there is no more memory. No lock held. */
+/* A span for an object of so many bytes, with a guard behind it; *zero (may be NULL): it reads as
+ * zero. whole: the first-class heap that it is for, or NULL. NULL iff there is no more memory. No
+ * lock held. */
 lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
                          bool *zero);
 /* The object is one of so many bytes from now on: what lies behind them shows an overflow. */
 void lm_large_mark(lm_page_t *page, size_t bytes);
-/* Has the memory behind an object without a guard purged after the purge delay, if it may be resident. Called by the
- * object's user after each lm_large_mark. */
+/* Has the memory behind an object without a guard purged after the purge delay, if it may be
+ * resident. Called by the object's user after each lm_large_mark. */
 void lm_large_tail(lm_page_t *page);
 /* false, after a report, iff it was overrun. */
 bool lm_large_intact(const lm_page_t *page, const char *function);
-/* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock may be held. */
+/* Takes one that is out of the map, for later. touch: its memory may be written to. Registry's lock
+ * may be held. */
 void lm_large_keep(lm_page_t *page, bool touch);
-/* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them; roomy: and more. */
+/* For large.c: p with so many bytes, in place, or NULL; by moving pages, a span with room for them;
+ * roomy: and more. */
 void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh);
 lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy);
-/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but the registry's
- * held. */
+/* Gives back those that were freed some ticks ago, or all. Returns whether some stay. No lock but
+ * the registry's held. */
 bool lm_large_let_go(bool all);
 /* Slices that may be used. */
 size_t lm_large_slices(const lm_page_t *page);
@@ -232,13 +241,16 @@ LM_INLINE size_t lm_large_slices(const lm_page_t *page) { return page->slices; }
 
 /* ---- sampled.c, sample_turns.c, sampled_report.c ---- */
 
-/* With sampling on, malloc's slow path for a request of `bytes` in that class: a sampled object, or a block. */
+/* With sampling on, malloc's slow path for a request of `bytes` in that class: a sampled object, or
+ * a block. */
 void *lm_sampled_slow(size_t bytes, unsigned size_class);
 
-/* The rest of the slow path, where the current page has no list: a block, or NULL with errno ENOMEM. */
+/* The rest of the slow path, where the current page has no list: a block, or NULL with errno
+ * ENOMEM. */
 void *lm_block_refill(unsigned size_class);
 
-/* A heap was refilled with that list: cuts it before the block that a sample is due for. Heap lock held. */
+/* A heap was refilled with that list: cuts it before the block that a sample is due for. Heap lock
+ * held. */
 void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list);
 
 void lm_sampled_free(lm_page_t *page, void *p);
@@ -246,7 +258,8 @@ void lm_sampled_free(lm_page_t *page, void *p);
 lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function);
 /* Says what was really requested of an object that has room for more. */
 void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
-/* The same for one that is new, and moved to where it ends with its page, at a multiple of align: where it is now. */
+/* The same for one that is new, and moved to where it ends with its page, at a multiple of align:
+ * where it is now. */
 void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align);
 /* Makes one in use that small where it is; false iff it is smaller already. */
 bool lm_sampled_shrink(lm_page_t *page, size_t bytes);
@@ -265,7 +278,8 @@ void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes);
 void lm_sampled_forget_peaks(void);
 
 void lm_sampled_lock(void);
-/* For signal handlers, whose thread may have it itself. false iff it could not be had for a while. */
+/* For signal handlers, whose thread may have it itself. false iff it could not be had for a
+ * while. */
 bool lm_sampled_lock_soon(void);
 void lm_sampled_unlock(void);
 lm_lock_t *lm_sampled_fork_lock(void);
@@ -275,8 +289,8 @@ lm_lock_t *lm_sampled_fork_lock(void);
 /* Reports a pointer that is none of ours; NULL. */
 lm_page_t *lm_page_foreign(const void *p, const char *function);
 
-/* The page of a block in use; NULL, after a report that names the function, iff p is no such block, as
- * far as this build can tell. */
+/* The page of a block in use; NULL, after a report that names the function, iff p is no such block,
+ * as far as this build can tell. */
 #if LM_GUARD_LINKS
 lm_page_t *lm_page_checked(const void *p, const char *function);
 #else
@@ -289,7 +303,8 @@ LM_INLINE lm_page_t *lm_page_checked(const void *p, const char *function) {
 #endif
 
 #if LM_GUARD_LINKS
-/* For these checks (fence.c, secure.c): false, after a report, iff the block is not in use or was overrun. */
+/* For these checks (fence.c, secure.c): false, after a report, iff the block is not in use or was
+ * overrun. */
 bool lm_intact(const lm_page_t *page, const void *p, const char *function);
 /* Reports one; NULL. */
 lm_page_t *lm_double_free(const lm_page_t *page, const void *p, const char *function);
@@ -342,17 +357,18 @@ LM_INLINE size_t lm_to_clear(const lm_page_t *page, const void *p, size_t bytes,
     return trailer > 0 || !all ? bytes : lm_block_room(page, p);
 }
 
-/* Whether realloc leaves a block of `have` bytes where it is: if at least half of it is used, and of what is not used
- * at most LM_SPARE_MOST bytes or an eighth. A move of a small block would cost more than it saves (decision 0032). */
+/* Whether realloc leaves a block of `have` bytes where it is: if at least half of it is used, and
+ * of what is not used at most LM_SPARE_MOST bytes or an eighth. A move of a small block would cost
+ * more than it saves (decision 0032). */
 enum { LM_SPARE_MOST = 512 };
 LM_INLINE bool lm_worth_staying(size_t have, size_t bytes) {
     return bytes <= have && bytes >= have / 2 &&
            (have - bytes <= LM_SPARE_MOST || have - bytes <= have / 8);
 }
 
-/* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will grow
- * again: an eighth more than it has, so that the copies add up to a multiple of the last size, not to its
- * square. Who grows by more than that has room of its own, and gets what it asks for. */
+/* What to ask for in place of `bytes`. A block that grows by little is being appended to, and will
+ * grow again: an eighth more than it has, so that the copies add up to a multiple of the last size,
+ * not to its square. Who grows by more than that has room of its own, and gets what it asks for. */
 LM_INLINE size_t lm_with_room(size_t have, size_t bytes) {
     size_t roomy = have + have / 8;
     return bytes > have && bytes < roomy && roomy <= LM_BLOCK_MOST - LM_TRAILER ? roomy : bytes;
@@ -366,8 +382,8 @@ void lm_word_set(const void *end, size_t requested, lm_state_t state);
 /* The word as it lies there, and what it is xored with. */
 uint64_t lm_word_raw(const void *end);
 uint64_t lm_word_mask(const void *end);
-/* Before a page is in the map: the end of its span shows an underflow of what lies behind. Reports one, when the page
- * goes back. */
+/* Before a page is in the map: the end of its span shows an underflow of what lies behind. Reports
+ * one, when the page goes back. */
 void lm_fence_page(const lm_page_t *page);
 void lm_fence_check_page(const lm_page_t *page);
 /* How many bytes past an object's request were written to, up to the word, which is whole. */
@@ -375,7 +391,8 @@ size_t lm_fence_past(const void *p, size_t requested, const void *end);
 /* For reports: "size class 64 B, " and, unless it is 0, "40 requested, ". */
 const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested);
 
-/* reuse.c: what free memory is filled with; blocks that were just made; of a page that goes back. Heap lock held. */
+/* reuse.c: what free memory is filled with; blocks that were just made; of a page that goes back.
+ * Heap lock held. */
 enum { LM_FILL_FREED = 0xdf, LM_FILL_FENCE = 0xfb };
 void lm_carved(const lm_page_t *page, char *first, size_t blocks);
 /* A block at whose start no object is (offset.c) was freed. */
@@ -384,24 +401,28 @@ void lm_given_at(const lm_page_t *page, void *block);
  * */
 bool lm_reuse_intact(const lm_page_t *page, const void *block);
 void lm_reuse_check_page(const lm_page_t *page);
-/* A large object waits before its span goes back; false iff it may not. Those that wait go now: whether there are any.
- * No lock held. */
+/* A large object waits before its span goes back; false iff it may not. Those that wait go now:
+ * whether there are any. No lock held. */
 bool lm_reuse_keep(lm_page_t *page, void *p);
 bool lm_reuse_unkeep(void);
 /* Whether p is one of those: how large it was, and what had been requested. */
 bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested);
-/* Before one of a first-class heap that is destroyed goes: reports what was written past its end. */
+/* Before one of a first-class heap that is destroyed goes: reports what was written past its
+ * end. */
 void lm_reuse_check_large(const lm_page_t *page);
 /* In the child of a fork, where other threads were in the parent. */
 void lm_reuse_interrupted(void);
-/* For the worker, once a tick: those that wait go, if none came since the last tick. Whether some may be left. */
+/* For the worker, once a tick: those that wait go, if none came since the last tick. Whether some
+ * may be left. */
 bool lm_reuse_rest(bool all);
 
-/* sites.c: an object was allocated, is about to be freed; the next report of this thread is about it. */
+/* sites.c: an object was allocated, is about to be freed; the next report of this thread is about
+ * it. */
 void lm_sites_allocated(const void *p);
 void lm_sites_freed(const void *p);
 void lm_sites_about(const void *p);
-/* The trace of an object's allocation, 0: unknown; that of these callers; its lines, on standard error. */
+/* The trace of an object's allocation, 0: unknown; that of these callers; its lines, on standard
+ * error. */
 uint32_t lm_sites_of(const void *p);
 uint32_t lm_sites_number(const lm_site_t *places, size_t depth);
 void lm_sites_report(uint32_t trace);
@@ -428,8 +449,8 @@ LM_INLINE lm_lock_t *lm_sites_fork_lock(void) { return NULL; }
 LM_INLINE size_t lm_large_need(size_t whole) { return whole - (LM_TRAILER - LM_TRAILER_LARGE); }
 
 #if LM_GUARD_LINKS
-/* The same for one that is new: debug builds fill it with what nobody may rely on, secure ones look whether it is still
- * zero. */
+/* The same for one that is new: debug builds fill it with what nobody may rely on, secure ones look
+ * whether it is still zero. */
 void *lm_mark_new(void *p, size_t bytes);
 #else
 LM_INLINE void *lm_mark_new(void *p, size_t bytes) { return lm_mark(p, bytes); }
@@ -450,9 +471,9 @@ lm_heap_t *lm_common_heap(void); /* the same, made if need be; no lock held */
 void *lm_common_alloc(unsigned size_class);
 void lm_common_trim(void); /* for the worker: takes in what came back, gives back what rests */
 
-/* Heaps in use. With many of them, a page for each class that each thread touches adds up: the first blocks
- * of a class then come from the common heap, as its head, unless this heap has had its share. For the owner,
- * with the head empty and no current page. */
+/* Heaps in use. With many of them, a page for each class that each thread touches adds up: the
+ * first blocks of a class then come from the common heap, as its head, unless this heap has had its
+ * share. For the owner, with the head empty and no current page. */
 extern uint32_t lm_heaps_active, lm_heaps_many;
 void lm_common_share(lm_heap_t *heap, unsigned size_class);
 
@@ -461,14 +482,15 @@ extern uint32_t lm_heaps_kept;
 /* Ends that: pages to the arena, or orphans. Heap lock held. */
 void lm_heap_unkeep(lm_heap_t *heap);
 
-/* What the calling thread's malloc allocates from, made if need be: its heap, or the branch that it chose; NULL iff
- * it has ended or there is no memory. */
+/* What the calling thread's malloc allocates from, made if need be: its heap, or the branch that it
+ * chose; NULL iff it has ended or there is no memory. */
 lm_heap_t *lm_heap_get(void);
 
 /* The calling thread's own heap; NULL iff it has none (yet, or any more). */
 lm_heap_t *lm_heap_mine(void);
 
-/* The first-class heap that its malloc uses; NULL: none. Whether any thread has ever had one (atomic). */
+/* The first-class heap that its malloc uses; NULL: none. Whether any thread has ever had one
+ * (atomic). */
 struct loam_heap *lm_heap_chosen(void);
 extern bool lm_heaps_chosen;
 
@@ -479,27 +501,27 @@ void lm_heap_face(lm_heap_t *front);
 void *lm_heap_room(size_t bytes);
 lm_heap_t *lm_heap_create(void);
 
-/* Empty pages go to the arena, the others become orphans; but for those on which a free is on its way: they are
- * nobody's, and follow when it has arrived. Heap lock held, in place of the owner. */
+/* Empty pages go to the arena, the others become orphans; but for those on which a free is on its
+ * way: they are nobody's, and follow when it has arrived. Heap lock held, in place of the owner. */
 void lm_heap_part_with_all(lm_heap_t *heap);
 
 /* A block of that class from a given heap; heap lock not held. */
 void *lm_heap_refill(lm_heap_t *heap, unsigned size_class);
 
-/* Takes in what others freed, on all pages: those too that the worker was told of while the owner slept, and could not
- * take. Heap lock held. */
+/* Takes in what others freed, on all pages: those too that the worker was told of while the owner
+ * slept, and could not take. Heap lock held. */
 void lm_heap_take_in(lm_heap_t *heap);
 
-/* Puts the list in head[] back into its page; every list of blocks of other pages than the current one, which would
- * keep those from being empty. Heap lock held. */
+/* Puts the list in head[] back into its page; every list of blocks of other pages than the current
+ * one, which would keep those from being empty. Heap lock held. */
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class);
 void lm_heap_return_handed_out(lm_heap_t *heap);
 
 /* Makes the calling thread's next malloc take the slow path, as after parking. No lock needed. */
 void lm_heap_hide_mine(void);
 
-/* For unseen.c: ends the heap of a thread that is gone. Its token is the calling thread's, which has no
- * heap of its own. No lock held. */
+/* For unseen.c: ends the heap of a thread that is gone. Its token is the calling thread's, which
+ * has no heap of its own. No lock held. */
 void lm_heap_end_in_place_of(lm_heap_t *heap);
 
 /* ---- unseen.c: threads whose end nobody reports ---- */
@@ -513,13 +535,14 @@ LM_INLINE void lm_unseen_end(void) {
     /* Relaxed: a heap that comes at this moment is looked at by the next thread. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_unseen) != NULL)) lm_unseen_end_some();
 }
-/* In the child of a fork: only the calling thread's heap, if it is one, is left. Registry's lock held. */
+/* In the child of a fork: only the calling thread's heap, if it is one, is left. Registry's lock
+ * held. */
 void lm_unseen_after_fork(lm_heap_t *own_heap);
 
 /* ---- clear.c ---- */
 
-/* Makes [p, p + bytes) zero, which may be a part of a large object, and returns p. Memory of which little is
- * resident goes back to the system instead of being written to. */
+/* Makes [p, p + bytes) zero, which may be a part of a large object, and returns p. Memory of which
+ * little is resident goes back to the system instead of being written to. */
 void *lm_clear_large(void *p, size_t bytes);
 
 /* ---- due.c: no lock held ---- */
@@ -546,19 +569,22 @@ bool lm_idle_collect(bool last);
 /* The part of it that is done while the program has one thread (decision 0029). */
 bool lm_idle_collect_alone(bool last);
 
-/* The same for who is short of memory: from all threads at once, also those that have run a slow path a moment ago. No
- * lock held, and not by who is inside fork. */
+/* The same for who is short of memory: from all threads at once, also those that have run a slow
+ * path a moment ago. No lock held, and not by who is inside fork. */
 void lm_idle_collect_now(void);
 
-/* Returns a number that grows with each slow path of another thread, and with each new heap. No lock held. */
+/* Returns a number that grows with each slow path of another thread, and with each new heap. No
+ * lock held. */
 size_t lm_idle_progress(void);
 
-/* Around a walk: until then neither of the two that come before and after here takes pages from anybody. */
+/* Around a walk: until then neither of the two that come before and after here takes pages from
+ * anybody. */
 void lm_idle_hold(void);
 void lm_idle_let(void);
 void lm_idle_after_fork(void);
 
-/* Takes what the heaps of ended threads were left with for the next ones, or for frees on their way. No lock held. */
+/* Takes what the heaps of ended threads were left with for the next ones, or for frees on their
+ * way. No lock held. */
 void lm_idle_unkeep(void);
 
 extern lm_lock_t lm_registry_lock;

@@ -4,15 +4,17 @@
  *           [ ------- | ----------- [object]| ------- | ----------- [object]| ------- ]      64 KiB each
  *                                   ^ the slice's last page, or pages; all else, and this once freed, is closed
  *
- * Choose it (LOAM_GUARD_SAMPLING, loam/sampling.h) where a debug build is too slow: in production. An object ends where
- * its last page does, or begins where its first does, by chance, so that one byte too far is a fault (the
- * rest of the page has a pattern that free looks at); a free closes its pages, and the slot waits in a queue as long
- * as there are others. What was recorded is told by sampled_report.c.
+ * Choose it (LOAM_GUARD_SAMPLING, loam/sampling.h) where a debug build is too slow: in production.
+ * An object ends where its last page does, or begins where its first does, by chance, so that one
+ * byte too far is a fault (the rest of the page has a pattern that free looks at); a free closes
+ * its pages, and the slot waits in a queue as long as there are others. What was recorded is told
+ * by sampled_report.c.
  *
  * It costs the fast path of free nothing: free meets an owner that is no thread. It cannot sample
  * objects above 64 KiB. Which allocations are sampled: sample_turns.c.
- * Invariant: a slot is in the queue iff no object in use lies in it; pages are open only of slots in use, and
- * of those that are opened on purpose (LOAM_ON_ERROR=ignore) until their next use. Checker: lm_sampled_check.
+ * Invariant: a slot is in the queue iff no object in use lies in it; pages are open only of slots
+ * in use, and of those that are opened on purpose (LOAM_ON_ERROR=ignore) until their next use.
+ * Checker: lm_sampled_check.
  */
 #include "heap/sampled.h"
 #include "heap/thread_bytes.h"
@@ -148,13 +150,15 @@ ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes) {
     return low - p;
 }
 
-/* What every object is aligned to; with LOAM_GUARD_SAMPLING_EXACT only what one of just that size can need. */
+/* What every object is aligned to; with LOAM_GUARD_SAMPLING_EXACT only what one of just that size
+ * can need. */
 static size_t least_align(size_t bytes) {
     size_t exact = bytes == 0 ? 1 : (bytes | 16) & (0 - (bytes | 16));
     return lm_load_relaxed(&lm_sampling.exact) ? exact : 16; /* relaxed: a word by itself */
 }
 
-/* Where an object of bytes lies in pages that end there: at their end, or, if left, at a page's begin. */
+/* Where an object of bytes lies in pages that end there: at their end, or, if left, at a page's
+ * begin. */
 static char *place(char *end, size_t bytes, size_t align, bool left) {
     size_t room = bytes == 0 ? 1 : bytes;
     if (left) {

@@ -52,7 +52,8 @@ uint32_t lm_sampled_random(lm_heap_t *heap);
 /* Whose p is, or the guard that it lies in; NULL iff it is neither. No lock needed. */
 lm_page_t *lm_sampled_near(const void *p, uint32_t *index);
 
-/* How many bytes past the end of an object of that size were written, or, negative, before its start. */
+/* How many bytes past the end of an object of that size were written, or, negative, before its
+ * start. */
 ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes);
 
 /* The sites of the allocation of the object that p points into or near. Returns how many. */

@@ -5,10 +5,11 @@
  *   loam:   allocated by thread 12:
  *   loam:   freed by thread 9:
  *
- * The first line is what an error handler gets (loam/handlers.h); the others then stay unsaid, and can be asked for
- * by loam_sampling_trace. Everything here may run in a signal handler: no allocation, and the slots' lock is asked
- * for, not waited for, because another thread may be gone with it. What is read without it can be another object's, if
- * the slot is taken anew at this very moment. Names of functions are left to addr2line: to find them takes locks.
+ * The first line is what an error handler gets (loam/handlers.h); the others then stay unsaid, and
+ * can be asked for by loam_sampling_trace. Everything here may run in a signal handler: no
+ * allocation, and the slots' lock is asked for, not waited for, because another thread may be gone
+ * with it. What is read without it can be another object's, if the slot is taken anew at this very
+ * moment. Names of functions are left to addr2line: to find them takes locks.
  */
 #include "heap/sampled.h"
 
@@ -101,7 +102,8 @@ static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, siz
     static const char *const ways[] = {"access", "read", "write"};
     uintptr_t object = (uintptr_t)slot->object, at = access->address;
     bool freed = slot->state == LM_SLOT_FREED, below = at < object, above = at >= object + bytes;
-    /* In an object in use: somebody else's use of it has ended this moment, or it was opened meanwhile. */
+    /* In an object in use: somebody else's use of it has ended this moment, or it was opened
+     * meanwhile. */
     if (slot->state == LM_SLOT_FRESH) return false;
     lm_line_t line = {0};
     lm_line_add(&line, "loam: %s: %s at %p, ",

@@ -1,15 +1,17 @@
-/* secure.c: malloc and free of the secure build (preset secure): what they look at, and what they leave.
+/* secure.c: malloc and free of the secure build (preset secure): what they look at, and what they
+ * leave.
  *
  *   malloc   later.c, or pop ──> is all of it zero? ──> canary        no: written after free, damaged list
  *   free     block's begin? ──> canary? ──> slack zero? ──> wipe ──> later.c ──> lm_block_free
  *               │ no                │ zero: double free; else overflow, or underflow of the next
  *               └──> checked.c
  *
- * For programs that run with data or code that nobody trusts: it costs five to ten nanoseconds a call. Blocks come
- * zeroed, so calloc has nothing to clear. Objects at an offset have the canary, too; large ones are large.c's.
- * It cannot see an overflow that jumps over the canary, nor one before it is looked at: at free or realloc of the block
- * or of the one behind it (near.c). Objects of 0 bytes have no block (zero.c). Of blocks above EACH_WORD it looks for
- * writes after free in both ends only, unless they are for calloc. Whoever can read canaries can forge them.
+ * For programs that run with data or code that nobody trusts: it costs five to ten nanoseconds a
+ * call. Blocks come zeroed, so calloc has nothing to clear. Objects at an offset have the canary,
+ * too; large ones are large.c's. It cannot see an overflow that jumps over the canary, nor one
+ * before it is looked at: at free or realloc of the block or of the one behind it (near.c). Objects
+ * of 0 bytes have no block (zero.c). Of blocks above EACH_WORD it looks for writes after free in
+ * both ends only, unless they are for calloc. Whoever can read canaries can forge them.
  */
 #include "heap/blame.h"
 #include "heap/canary.h"
@@ -90,7 +92,8 @@ LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
     return block;
 }
 
-/* moves: a sampled object is to be put where it ends with its page; one that is aligned has been (resize.c). */
+/* moves: a sampled object is to be put where it ends with its page; one that is aligned has been
+ * (resize.c). */
 static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
@@ -116,7 +119,8 @@ static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
     return p;
 }
 
-/* The next that has waited, if there is one and nobody counts allocations: then all come from lists of pages. */
+/* The next that has waited, if there is one and nobody counts allocations: then all come from lists
+ * of pages. */
 LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
     lm_heap_t *heap = lm_heap_self;
     lm_later_t *later = &heap->later[size_class];
@@ -153,8 +157,8 @@ LM_INLINE void *malloc_here(size_t bytes, bool all) {
     return malloc_slow(bytes, all);
 }
 
-/* An object of 0 bytes. Where objects are sampled, or a first-class heap was chosen, it is as any other. all: as for
- * malloc_here. */
+/* An object of 0 bytes. Where objects are sampled, or a first-class heap was chosen, it is as any
+ * other. all: as for malloc_here. */
 static LM_NOINLINE void *malloc_nothing(bool all) {
     bool any = lm_load_relaxed(&lm_sampling.rate) != 0 || lm_whole_chosen() != NULL;
     void *p = any ? NULL : lm_zero_alloc();
@@ -247,8 +251,9 @@ LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
     return *lm_last_word(end, 0) == 0 && *lm_last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
 }
 
-/* The same of at most 15 bytes before the canary, without a branch; reads 16 there, as two words, because programs have
- * often just written one: a load of both would wait until it is in the cache. */
+/* The same of at most 15 bytes before the canary, without a branch; reads 16 there, as two words,
+ * because programs have often just written one: a load of both would wait until it is in the
+ * cache. */
 LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
     static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
         [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
@@ -371,7 +376,8 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     }
 }
 
-/* Spans that are no pages have no carved blocks; objects at an offset do not begin where one does. */
+/* Spans that are no pages have no carved blocks; objects at an offset do not begin where one
+ * does. */
 LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
     uint32_t at = (uint32_t)((const char *)p - lm_span_start(page));
     return lm_block_index(page, at) < lm_peek(&page->carved);
@@ -384,9 +390,9 @@ LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
         lm_later_make_room(page, p);
 }
 
-/* The page of p, a block in use, whose slack may be damaged; NULL iff it is none, or its canary is. Where a block
- * begins is looked at only if one at p could leave the slice, or reach into a guard: elsewhere there is no canary of
- * that address. */
+/* The page of p, a block in use, whose slack may be damaged; NULL iff it is none, or its canary is.
+ * Where a block begins is looked at only if one at p could leave the slice, or reach into a guard:
+ * elsewhere there is no canary of that address. */
 LM_INLINE const lm_page_t *page_in_use(const void *p, size_t *slack) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
@@ -409,9 +415,9 @@ static LM_NOINLINE void free_unlike(void *p, size_t size) {
         free_other(p, size);
 }
 
-/* Reports damage before p, a block of that page, not its first: the canary of the block there, or, if that block is
- * free, what is not zero of its last 32 bytes. Other threads may change it meanwhile: near.c looks again before it
- * reports. */
+/* Reports damage before p, a block of that page, not its first: the canary of the block there, or,
+ * if that block is free, what is not zero of its last 32 bytes. Other threads may change it
+ * meanwhile: near.c looks again before it reports. */
 LM_INLINE void check_before(const lm_page_t *page, const void *p) {
     size_t bytes = page->block_bytes;
     uint64_t last = *lm_last_word(p, 0);
@@ -441,9 +447,9 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
     set_aside(page, p, false);
 }
 
-/* The page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves: zero, if all is to be looked
- * at. NULL iff it is none. No look at where blocks begin: elsewhere there is no canary of that address. All bytes that
- * are looked at are of one slice, and of no guard. */
+/* The page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves: zero, if
+ * all is to be looked at. NULL iff it is none. No look at where blocks begin: elsewhere there is no
+ * canary of that address. All bytes that are looked at are of one slice, and of no guard. */
 LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;

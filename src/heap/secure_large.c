@@ -7,10 +7,10 @@
  * An overflow meets the guard (span/guard.c) or is seen in the canary when the object is freed or
  * resized. An underflow meets the guard of the object before. A freed object is cleared, so that no
  * later owner reads what it held, and waits with its guard until others were freed after it. Then
- * an object of nearly its size may have it as it is. Unless a program frees thousands a second, they
- * are shut while they wait: an access ends the program. The others cost no system call; if a byte of
- * one is not zero any more, it was written after the free. That is seen when the span is used again,
- * or leaves for the arena.
+ * an object of nearly its size may have it as it is. Unless a program frees thousands a second,
+ * they are shut while they wait: an access ends the program. The others cost no system call; if a
+ * byte of one is not zero any more, it was written after the free. That is seen when the span is
+ * used again, or leaves for the arena.
  *
  * The cost of clearing follows what the program has touched:
  *   all    objects to 1 MiB that were touched: memset; where next to nothing is in memory, the
@@ -34,8 +34,8 @@
  *
  * It cannot find an overflow that jumps over canary and guard. Once its budgets are spent it cannot
  * find all writes to the middle of a page of a freed object, nor writes past the head of one above
- * 1 MiB; and the next owner of the memory can read what objects above 1 MiB held past their head, and
- * what an object that seemed untouched held between the probes. Objects above 8 MiB do not wait
+ * 1 MiB; and the next owner of the memory can read what objects above 1 MiB held past their head,
+ * and what an object that seemed untouched held between the probes. Objects above 8 MiB do not wait
  * unless their memory was given back.
  * Invariant: what was cleared of a held span reads as zero, unless it was written after its free.
  * What was not cleared is never taken for a write after free.
@@ -77,7 +77,8 @@ enum {
     SHUT = 4,      /* a bit beside one of these: nobody can have written there since */
 };
 
-/* Atomic, relaxed, all three: bytes of each budget that are left; each tick of the worker adds some. */
+/* Atomic, relaxed, all three: bytes of each budget that are left; each tick of the worker adds
+ * some. */
 static int64_t budget = BUDGET, refaults = REFAULTS, clears = CLEARS;
 
 static bool afford(size_t bytes) {
@@ -123,8 +124,8 @@ static uint64_t canary_at(const char *end) {
     return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0: strings end in one */
 }
 
-/* Without a guard, what is resident behind an object goes back after the purge delay (span/tails.c). With one it went
- * when the guard was made. */
+/* Without a guard, what is resident behind an object goes back after the purge delay
+ * (span/tails.c). With one it went when the guard was made. */
 void lm_large_tail(lm_page_t *page) {
     if (page->bias == 0) lm_span_tail(page, page->bytes, page->in_memory);
 }
@@ -447,8 +448,8 @@ lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t ali
     return page != NULL ? page : take_new(whole, room, align_slices, zero);
 }
 
-/* What an object held that becomes shorter: as much of it as of a freed one. Both are multiples of a
- * system's page. */
+/* What an object held that becomes shorter: as much of it as of a freed one. Both are multiples of
+ * a system's page. */
 static void clear_tail(lm_page_t *page, size_t from, size_t to) {
     if (from >= to) return;
     char *at = lm_span_start(page) + from;

@@ -1,12 +1,14 @@
-/* sites.c: who allocated an object, and who freed it: for the debug build's reports, and only if asked for.
+/* sites.c: who allocated an object, and who freed it: for the debug build's reports, and only if
+ * asked for.
  *
  *   pointer ── hash ──> bucket of 8 [ pointer | trace of malloc, thread | trace of free, thread ]
  *                                              │                         │
  *                                              └──> traces, each once <──┘        [ depth | sites ]
  *
- * Both tables are loam's own memory, out of the objects' reach. A bucket that is full reuses the entries of objects
- * that are free, and only then another table of buckets is made, up to TABLES_MOST of them: then objects go without.
- * One lock for all, before the arena's. Names of places take libc's locks: they are asked for outside it.
+ * Both tables are loam's own memory, out of the objects' reach. A bucket that is full reuses the
+ * entries of objects that are free, and only then another table of buckets is made, up to
+ * TABLES_MOST of them: then objects go without. One lock for all, before the arena's. Names of
+ * places take libc's locks: they are asked for outside it.
  */
 #include "heap/room.h"
 
@@ -137,7 +139,8 @@ static entry_t *spare(const void *p) {
     return tables[count] != NULL ? bucket_of(count++, p) : NULL;
 }
 
-/* Options are read by a constructor. Constructors of other libraries may come before it, and call malloc. */
+/* Options are read by a constructor. Constructors of other libraries may come before it, and call
+ * malloc. */
 static LM_COLD bool settle(void) {
     unsigned depth;
     inside = true; /* a preloaded tool's strncmp may allocate */

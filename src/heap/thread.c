@@ -6,9 +6,10 @@
  *                   others become orphans
  *   no next thread  the worker takes the current pages as well (idle.c)
  *
- * Heaps are never unmapped, so that a thread that still holds a page of a retired heap may notify that heap. A
- * thread that goes on after its heap was retired (destructors of other keys, libc's own cleanup) allocates from the
- * common heap. No thread has the common heap's token, so that all its frees are remote frees.
+ * Heaps are never unmapped, so that a thread that still holds a page of a retired heap may notify
+ * that heap. A thread that goes on after its heap was retired (destructors of other keys, libc's
+ * own cleanup) allocates from the common heap. No thread has the common heap's token, so that all
+ * its frees are remote frees.
  *
  * What a fork does to heaps is in fork.c.
  * Invariant: a heap is active, or in the list of idle heaps, or being handed over by the one thread
@@ -138,7 +139,8 @@ void lm_heap_before_start(void) {
 /* Gives the calling thread, which has no heap, the one that it has forgotten. Returns NULL if it
  * has forgotten none. */
 static lm_heap_t *remember(void) {
-    /* Acquire: the heap was made before. Relaxed: what another thread writes there is not our token. */
+    /* Acquire: the heap was made before. Relaxed: what another thread writes there is not our
+     * token. */
     lm_heap_t *heap = lm_load_acquire(&early);
     if (heap == NULL || !lm_load_relaxed(&heap->active)) return NULL;
     if (lm_load_relaxed(&heap->token) != lm_thread_token()) return NULL;
@@ -162,7 +164,8 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
         heap = lm_heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
-    /* Relaxed: others only compare it. Before the lock: so a signal handler that forks finds whose it is. */
+    /* Relaxed: others only compare it. Before the lock: so a signal handler that forks finds whose
+     * it is. */
     lm_store_relaxed(&heap->token, lm_thread_token());
     lm_biased_enter(&heap->lock);
     lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
@@ -173,8 +176,8 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
-    /* Relaxed: of several threads any may be the first, and what comes after boot is never asked for.
-     * Release: the heap is complete. */
+    /* Relaxed: of several threads any may be the first, and what comes after boot is never asked
+     * for. Release: the heap is complete. */
     if (!lm_load_relaxed(&booted) && lm_load_relaxed(&early) == NULL)
         lm_store_release(&early, heap);
     /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the
@@ -300,8 +303,8 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
 
 /* ---- End ---- */
 
-/* Empty: into the chain of what goes back to the arena. Otherwise an orphan, or, with a free on its way,
- * ours for a while yet. */
+/* Empty: into the chain of what goes back to the arena. Otherwise an orphan, or, with a free on its
+ * way, ours for a while yet. */
 static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     lm_block_t *head, *tail;
     uint32_t n = lm_remote_take(page, &head, &tail);
@@ -325,8 +328,9 @@ static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     }
 }
 
-/* A thread that comes soon may do the same: the page stays in its place, and its blocks in head[], because to count
- * them would be to read each. Who frees one of the others meanwhile tells the heap. */
+/* A thread that comes soon may do the same: the page stays in its place, and its blocks in head[],
+ * because to count them would be to read each. Who frees one of the others meanwhile tells the
+ * heap. */
 static void keep(lm_heap_t *heap, lm_page_t *page) {
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_store_relaxed(&heap->kept, true);
@@ -432,7 +436,8 @@ static void end_mine(lm_heap_t *heap) {
  * thread that first allocates in a destructor comes here less often than there are rounds, and is
  * not told which one is the last. Where it goes on to allocate, it gets a heap again. */
 static bool heap_ended(void *value, unsigned rounds) {
-    /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values together. */
+    /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values
+     * together. */
     (void)value;
     if (mine == ended || ++end_calls == 1) return mine != ended;
     if (mine != NULL) end_mine(mine);
@@ -462,8 +467,9 @@ void lm_heap_collect(void) {
     (void)lm_transfer_empty(true);
     lm_heap_return_handed_out(heap);
     lm_biased_leave(&heap->lock);
-    /* In this order: the heaps of ended threads take in what was sent home above, and send home what is ours. The
-     * worker has the registry's lock while it sends: what it had in its hands has arrived, too. */
+    /* In this order: the heaps of ended threads take in what was sent home above, and send home
+     * what is ours. The worker has the registry's lock while it sends: what it had in its hands has
+     * arrived, too. */
     lm_idle_unkeep();
     lm_biased_enter(&heap->lock);
     lm_heap_take_in(heap);

@@ -3,10 +3,11 @@
  *   block    [ object ....... | fence, word ]        free block   [ link | 0xdf ...... | word ]
  *              shown            hidden                              all hidden
  *
- * A build for tools (LOAM_VALGRIND, LOAM_POISON) is a debug build, which knows each object's exact size and comes by
- * here whenever a block changes hands; its fences are the redzones. What loam itself reads and writes of hidden memory
- * is done with Memcheck's reports paused, by functions that AddressSanitizer leaves alone (LM_READS_ANYTHING). Where
- * no tool runs, nothing happens. Spans that go back are hidden for a while (tools_kept.c).
+ * A build for tools (LOAM_VALGRIND, LOAM_POISON) is a debug build, which knows each object's exact
+ * size and comes by here whenever a block changes hands; its fences are the redzones. What loam
+ * itself reads and writes of hidden memory is done with Memcheck's reports paused, by functions
+ * that AddressSanitizer leaves alone (LM_READS_ANYTHING). Where no tool runs, nothing happens.
+ * Spans that go back are hidden for a while (tools_kept.c).
  */
 #include "heap/room.h"
 

@@ -2,8 +2,8 @@
  *
  *   object ── lm_tools_freed ──> hidden ── span goes back ──> lm_tools_give: kept hidden for a while
  *
- * In a debug build with LOAM_VALGRIND or LOAM_POISON; in all others the functions are empty, but for
- * lm_tools_forget. They change no memory. Invariant: what is hidden belongs to no object.
+ * In a debug build with LOAM_VALGRIND or LOAM_POISON; in all others the functions are empty, but
+ * for lm_tools_forget. They change no memory. Invariant: what is hidden belongs to no object.
  */
 #ifndef LM_HEAP_TOOLS_H
 #define LM_HEAP_TOOLS_H

@@ -3,10 +3,10 @@
  *   put ──>  [ list | list | list |   ...   ]  <── take      a stack of lists for each class
  *            oldest: what nobody took for a tick goes home, by the worker
  *
- * A list goes over whole, under one lock, however many pages its blocks belong to: a producer gets back
- * from a consumer what it hands out next, and neither touches a page for it. What lies here counts as in
- * use for its pages, so it must not lie long: lists that were not wanted for a tick are sorted by pages and
- * sent there. Without a worker there is no such cache.
+ * A list goes over whole, under one lock, however many pages its blocks belong to: a producer gets
+ * back from a consumer what it hands out next, and neither touches a page for it. What lies here
+ * counts as in use for its pages, so it must not lie long: lists that were not wanted for a tick
+ * are sorted by pages and sent there. Without a worker there is no such cache.
  *
  * Invariant: low <= count, low being the least count since the worker last looked.
  */
@@ -57,7 +57,8 @@ lm_block_t *lm_transfer_take_one(unsigned size_class) {
     return list;
 }
 
-/* Sends the oldest home, as many as nobody wanted since the last time, or all. Returns how many stay. */
+/* Sends the oldest home, as many as nobody wanted since the last time, or all. Returns how many
+ * stay. */
 static unsigned send_home(unsigned size_class, bool all) {
     transfer_t *transfer = &transfers[size_class];
     lm_block_t *list[SLOTS];

@@ -1,20 +1,23 @@
 /* unseen.c: heaps of threads whose end nobody reports.
  *
- * A thread's heap becomes idle in a destructor of a pthread key (os/thread.c). A process has 1,024 keys. Where
- * the program has taken all of them, a heap would stay with a thread that is gone, and each new thread would
- * make another. So such heaps wait in a list, and each thread that needs a heap first looks at a few of them:
+ * A thread's heap becomes idle in a destructor of a pthread key (os/thread.c). A process has 1,024
+ * keys. Where the program has taken all of them, a heap would stay with a thread that is gone, and
+ * each new thread would make another. So such heaps wait in a list, and each thread that needs a
+ * heap first looks at a few of them:
  *
  *   same token        the thread that owned it is gone: its control block is the calling thread's now
  *   no such thread    the same: the kernel does not know its number any more
  *   otherwise         it goes to the end of the list
  *
- * Then the calling thread takes the heap's pages over, word by word where the token differs, and ends the heap
- * as its owner would have. A new thread that looks at four heaps and adds one keeps the list at a third more
- * than what lives. No lock of the loader or of libc is taken (docs/decisions/0031).
+ * Then the calling thread takes the heap's pages over, word by word where the token differs, and
+ * ends the heap as its owner would have. A new thread that looks at four heaps and adds one keeps
+ * the list at a third more than what lives. No lock of the loader or of libc is taken
+ * (docs/decisions/0031).
  *
- * It cannot end the heaps of the last threads of a program that starts no more. Nor can it tell that a thread
- * is gone if its number belongs to another thread of the process that has no heap; it looks again later.
- * Invariant: the heaps in the list are active, and no thread but their owner, if it lives, allocates from them.
+ * It cannot end the heaps of the last threads of a program that starts no more. Nor can it tell
+ * that a thread is gone if its number belongs to another thread of the process that has no heap; it
+ * looks again later. Invariant: the heaps in the list are active, and no thread but their owner, if
+ * it lives, allocates from them.
  */
 #include "heap/perturb.h"
 #include "heap/room.h"
@@ -48,7 +51,8 @@ static void own_list(const lm_list_t *list, uintptr_t token) {
         lm_store_relaxed(&LM_CONTAINER(n, lm_page_t, link)->owner, token);
 }
 
-/* Makes the pages of one heap the calling thread's. Relaxed: no thread but this one has the token. */
+/* Makes the pages of one heap the calling thread's. Relaxed: no thread but this one has the
+ * token. */
 static void own(lm_heap_t *heap, uintptr_t token) {
     lm_biased_ask(&heap->lock);
     lm_biased_settle();

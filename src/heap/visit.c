@@ -2,10 +2,11 @@
  *
  *   pages of its branches ──> list of spans (in memory of its own) ──> for each: who is free? ──> area, blocks
  *
- * A block is in use iff it was carved and is on no list: the page's own, that of others' frees, or one of the
- * branch's heads, where blocks of a larger class may lie as well. That costs a walk of these lists for each page.
- * The worker pauses meanwhile, so that nothing moves if nobody uses the heap. Blocks of a thread's own heap that other
- * threads have freed and still hold count as in use; a first-class heap has none of these.
+ * A block is in use iff it was carved and is on no list: the page's own, that of others' frees, or
+ * one of the branch's heads, where blocks of a larger class may lie as well. That costs a walk of
+ * these lists for each page. The worker pauses meanwhile, so that nothing moves if nobody uses the
+ * heap. Blocks of a thread's own heap that other threads have freed and still hold count as in use;
+ * a first-class heap has none of these.
  */
 #include "heap/room.h"
 #include "heap/secure.h"
@@ -168,7 +169,8 @@ bool lm_whole_holds(const struct loam_heap *whole, const void *p) {
     if (span == NULL) return false;
     if (span->kind == LM_KIND_LARGE)
         return whole != NULL && lm_load_relaxed(&span->whole) == whole; /* they are no thread's */
-    /* Relaxed: as for walks. An orphan's heap is the last it had, which may be another one's part by now. */
+    /* Relaxed: as for walks. An orphan's heap is the last it had, which may be another one's part
+     * by now. */
     if (span->kind != LM_KIND_PAGE || (lm_load_relaxed(&span->remote) & LM_REMOTE_ORPHAN) != 0)
         return false;
     const lm_heap_t *heap = lm_load_relaxed(&span->heap);

@@ -1,9 +1,9 @@
 /* whole.c: the beginning and the end of first-class heaps (whole.h has the picture).
  *
- * Both happen under the registry's lock, and so without the worker and without a fork. Who changes another thread's
- * branch asks for its lock as the worker does; branches of the calling thread alone, which is what most heaps have,
- * cost no barrier. What another thread may still take for the branch of a heap that has ended is made NONE in its
- * place.
+ * Both happen under the registry's lock, and so without the worker and without a fork. Who changes
+ * another thread's branch asks for its lock as the worker does; branches of the calling thread
+ * alone, which is what most heaps have, cost no barrier. What another thread may still take for the
+ * branch of a heap that has ended is made NONE in its place.
  */
 #include "heap/branch.h"
 #include "heap/room.h"
@@ -119,8 +119,8 @@ void lm_whole_collect(struct loam_heap *whole) {
 
 /* ---- End ---- */
 
-/* Registry's lock held: the worker and fork are not about. own: the calling thread's, whose branches need no
- * asking. */
+/* Registry's lock held: the worker and fork are not about. own: the calling thread's, whose
+ * branches need no asking. */
 static void enter(struct loam_heap *whole, const lm_heap_t *own) {
     bool others = false;
     for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
@@ -147,7 +147,8 @@ static void leave(lm_heap_t *branch, const lm_heap_t *own) {
         lm_biased_let(&branch->lock);
 }
 
-/* No thread takes it for the heap's any more. Its thread may be writing the same fields: NONE is always right. */
+/* No thread takes it for the heap's any more. Its thread may be writing the same fields: NONE is
+ * always right. */
 static void unlink_branch(lm_heap_t *branch, struct loam_heap *whole) {
     lm_heap_t *main = branch->main;
     if (main != NULL && main != &lm_heap_common) {
@@ -173,8 +174,8 @@ static void make_ordinary(lm_page_t *page, void *context) {
     lm_store_relaxed(&page->foreign_class, page->size_class);
 }
 
-/* All its pages at once, whatever is in them: so what it has ready stays counted as handed out, and counts as freed.
- * Heap lock held. */
+/* All its pages at once, whatever is in them: so what it has ready stays counted as handed out, and
+ * counts as freed. Heap lock held. */
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
     lm_bytes_branch(branch, true);
@@ -233,8 +234,8 @@ static bool is_of_others(const struct loam_heap *whole, const lm_heap_t *own) {
     return false;
 }
 
-/* Takes the registry's lock, and the heap from the calling thread's malloc; false, after a report, with neither iff it
- * cannot end. */
+/* Takes the registry's lock, and the heap from the calling thread's malloc; false, after a report,
+ * with neither iff it cannot end. */
 static bool begin_end(struct loam_heap *whole, const char *function, lm_heap_t **own) {
     if (!lm_whole_alive(whole, function)) return false;
     *own = lm_heap_get() != NULL ? lm_heap_mine() : NULL;
@@ -288,7 +289,8 @@ void lm_whole_delete(struct loam_heap *whole) {
     for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
         lm_heap_t *main = branch->main;
         bool of_others = main != NULL && main != own && main != &lm_heap_common;
-        /* Nothing is taken in: another thread may be freeing on its pages at this moment, without a lock. */
+        /* Nothing is taken in: another thread may be freeing on its pages at this moment, without a
+         * lock. */
         lm_branch_each_page(branch, make_ordinary, NULL);
         unlink_branch(branch, whole);
         if (of_others)

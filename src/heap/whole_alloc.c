@@ -4,8 +4,8 @@
  *                           │ no
  *                           └── its branch: of this thread; else one without a thread; else a new one (branch.c)
  *
- * Limits are looked at where a page or a large object is taken from the arena, and nowhere else: they are about
- * slices, not blocks.
+ * Limits are looked at where a page or a large object is taken from the arena, and nowhere else:
+ * they are about slices, not blocks.
  */
 #include "heap/branch.h"
 #include "heap/room.h"
@@ -17,8 +17,8 @@
 
 /* Relaxed, all of these: numbers, with nothing behind them. */
 
-/* The hard limit alone: what is asked for beyond what is needed tells nobody, though others may meanwhile see it as
- * used (lm_whole_count), and so as a peak. */
+/* The hard limit alone: what is asked for beyond what is needed tells nobody, though others may
+ * meanwhile see it as used (lm_whole_count), and so as a peak. */
 static bool reserve(struct loam_heap *whole, size_t slices, size_t *now) {
     size_t bytes = slices << LM_SLICE_SHIFT, used = lm_load_relaxed(&whole->used);
     do {
@@ -52,8 +52,8 @@ static void tell(struct loam_heap *whole) {
     if (whole->told != NULL) whole->told(whole, lm_load_relaxed(&whole->used), whole->context);
 }
 
-/* Into its list; counted slices of it are counted already, and `before` were before it was asked for. Heap's lock
- * held. */
+/* Into its list; counted slices of it are counted already, and `before` were before it was asked
+ * for. Heap's lock held. */
 static void gain(struct loam_heap *whole, lm_page_t *page, size_t counted, size_t before) {
     size_t slices = lm_large_slices(page), more = (slices - counted) << LM_SLICE_SHIFT;
     size_t used = lm_add_relaxed(&whole->used, more) + more;

@@ -1,5 +1,5 @@
-/* whole_forms.c: what the other forms of first-class heaps' functions stand on: zeroed and aligned objects, whose an
- * object is. Their resizing: resize.c, which has that of all objects.
+/* whole_forms.c: what the other forms of first-class heaps' functions stand on: zeroed and aligned
+ * objects, whose an object is. Their resizing: resize.c, which has that of all objects.
  */
 #include "heap/branch.h"
 #include "heap/room.h"

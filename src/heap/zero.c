@@ -2,15 +2,18 @@
  *
  *   chunk    [ 65,536 slots of 16 bytes, no access | bitmap: slots in use, 8 KiB | no access ]
  *
- * The standard lets malloc(0) return a unique pointer, through which nothing may be accessed. Here a read or a write
- * through it ends the program by SIGSEGV at once, before and after its free, and malloc_usable_size of it is 0. A slot
- * comes back only after all others of its chunk had their turn. A program that is known to write to such objects runs
- * with LOAM_IGNORE=overflow: then they are ordinary blocks.
+ * The standard lets malloc(0) return a unique pointer, through which nothing may be accessed. Here
+ * a read or a write through it ends the program by SIGSEGV at once, before and after its free, and
+ * malloc_usable_size of it is 0. A slot comes back only after all others of its chunk had their
+ * turn. A program that is known to write to such objects runs with LOAM_IGNORE=overflow: then they
+ * are ordinary blocks.
  *
- * It serves malloc, calloc and operator new; aligned objects and those of first-class heaps are ordinary blocks of 0
- * requested bytes. When CHUNKS_MOST are full, or where no chunk can be had, ordinary blocks serve as well.
+ * It serves malloc, calloc and operator new; aligned objects and those of first-class heaps are
+ * ordinary blocks of 0 requested bytes. When CHUNKS_MOST are full, or where no chunk can be had,
+ * ordinary blocks serve as well.
  *
- * All is lock-free, so that a fork at any moment leaves nothing locked. Invariant: a set bit is an object in use.
+ * All is lock-free, so that a fork at any moment leaves nothing locked. Invariant: a set bit is an
+ * object in use.
  */
 #include "heap/canary.h"
 
@@ -50,7 +53,8 @@ static bool make(chunk_t *chunk) {
         return false;
     }
     uint64_t *none = NULL;
-    /* Release: who sees the bitmap sees it zeroed. Acquire, on failure: the other thread's is used then. */
+    /* Release: who sees the bitmap sees it zeroed. Acquire, on failure: the other thread's is used
+     * then. */
     if (!__atomic_compare_exchange_n(&chunk->used, &none, (uint64_t *)(void *)(at + CHUNK_BYTES),
                                      false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         lm_os_release(at, bytes, false);

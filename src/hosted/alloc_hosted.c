@@ -1,5 +1,5 @@
-/* alloc_hosted.c: the tables of functions behind handles (loam/alloc.h), for allocators that need an operating system:
- * shared pools; malloc and first-class heaps by their public names.
+/* alloc_hosted.c: the tables of functions behind handles (loam/alloc.h), for allocators that need
+ * an operating system: shared pools; malloc and first-class heaps by their public names.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS

@@ -1,11 +1,12 @@
-/* meter_rows.c: what meters need of an operating system (loam/meter.h): time, rows of a CSV, the table. Empty at
- * level 0.
+/* meter_rows.c: what meters need of an operating system (loam/meter.h): time, rows of a CSV, the
+ * table. Empty at level 0.
  *
  *   call ──> ticks of the processor ──> ns ──> histogram
  *        └─> every 300 operations, or slow ──> row ──> text[64 KiB] ──> write(2), as it fills and at the end
  *
- * Rows are written under a lock that nothing else is called in. A process that is not the one that started the rows
- * (a fork's child, a vfork's) finds so before it looks at the lock, and leaves all of it alone.
+ * Rows are written under a lock that nothing else is called in. A process that is not the one that
+ * started the rows (a fork's child, a vfork's) finds so before it looks at the lock, and leaves all
+ * of it alone.
  */
 #include "heap/heap.h"
 
@@ -30,7 +31,8 @@ static uint64_t now_ns(void) {
 #if LM_TICKS
 enum { CALIBRATE_NS = 200 * 1000 };
 
-/* ns for 2^32 ticks; 0: not known yet. Every thread that measures it gets the same but for some millionths. */
+/* ns for 2^32 ticks; 0: not known yet. Every thread that measures it gets the same but for some
+ * millionths. */
 static uint64_t tick_scale;
 
 /* A tick count and the time at which it was that: of a few tries the one that took least. */

@@ -1,12 +1,12 @@
 /* pages.c: the sources `pages` and `heap` (loam/source.h), both loam's own heap.
  *
- * Every multiple of 4 KiB up to 64 KiB is a size class, whose blocks lie at multiples of the largest power of two
- * that divides it (lm_class_aligned): so a chunk of that size is a block without waste, the calling thread's lists
- * are the page cache per thread, a chunk that another thread puts goes by the heap's remote frees, and unused
- * memory is purged with the rest. A chunk above that is a large object: huge pages where they pay. In checked
- * builds chunks of `pages` are blocks without the trailer of malloc's objects: the allocators over them have
- * checks of their own. While a tool watches, what both took back is in quarantine first
- * (quarantine.c).
+ * Every multiple of 4 KiB up to 64 KiB is a size class, whose blocks lie at multiples of the
+ * largest power of two that divides it (lm_class_aligned): so a chunk of that size is a block
+ * without waste, the calling thread's lists are the page cache per thread, a chunk that another
+ * thread puts goes by the heap's remote frees, and unused memory is purged with the rest. A chunk
+ * above that is a large object: huge pages where they pay. In checked builds chunks of `pages` are
+ * blocks without the trailer of malloc's objects: the allocators over them have checks of their
+ * own. While a tool watches, what both took back is in quarantine first (quarantine.c).
  */
 #include "heap/heap.h"
 #include "hosted/quarantine.h"
@@ -22,9 +22,10 @@
  *
  *   last[i]   4 KiB << i: chunk ──> chunk ──> NULL, by their first words; 64 KiB of each at most
  *
- * A heap's lists hand out a page's blocks in turn, so that allocators that live for microseconds would have
- * another chunk each time, and find none of it in the processor's nearest cache. What was put last is got
- * first here. Given to the heap when the thread ends. Debug builds do without: the heap sees more mistakes. */
+ * A heap's lists hand out a page's blocks in turn, so that allocators that live for microseconds
+ * would have another chunk each time, and find none of it in the processor's nearest cache. What
+ * was put last is got first here. Given to the heap when the thread ends. Debug builds do without:
+ * the heap sees more mistakes. */
 
 enum { LAST_SIZES = 5, LAST_BYTES = 64 * 1024 };
 
@@ -49,8 +50,8 @@ static bool thread_ended(void *value, unsigned rounds) {
     return false;
 }
 
-/* Whether what is put from now on is found when this thread ends. Not by one without a heap: what it gave to the heap
- * then would make it one, too late for that to end as others do. */
+/* Whether what is put from now on is found when this thread ends. Not by one without a heap: what
+ * it gave to the heap then would make it one, too late for that to end as others do. */
 static LM_NOINLINE bool begin_last(void) {
     if (lm_heap_self == &lm_heap_empty) return false;
     if (!lm_thread_on_exit(thread_ended, &last)) return false;
@@ -79,7 +80,8 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
     /* Huge pages from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
-    /* Those that end stay with the thread (pages_put), and must not go with a heap that its malloc uses now. */
+    /* Those that end stay with the thread (pages_put), and must not go with a heap that its malloc
+     * uses now. */
     void *chunk;
     do {
         chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
@@ -142,9 +144,9 @@ static void pages_put(loam_source *source, void *chunk, size_t got) {
     last.room[i]--;
 }
 
-/* Whole pages that are ready around [at, at+bytes). Where the next one is in memory as well, though nobody asked for
- * it, they are parts of a huge page, and all of that is ready. Without the call (Linux before 5.14) there is
- * nothing to gain. */
+/* Whole pages that are ready around [at, at+bytes). Where the next one is in memory as well, though
+ * nobody asked for it, they are parts of a huge page, and all of that is ready. Without the call
+ * (Linux before 5.14) there is nothing to gain. */
 static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
     (void)source;
     size_t page = lm_os_page_bytes();
@@ -175,8 +177,8 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
     return chunk;
 }
 
-/* By its public name: so that whoever links this file has the constructor next to that, which reads the
- * options and starts the heap. */
+/* By its public name: so that whoever links this file has the constructor next to that, which reads
+ * the options and starts the heap. */
 static void give_to_heap(void *chunk, size_t got) {
     will_be_read(chunk, got);
     loam_free(chunk);

@@ -2,9 +2,10 @@
  *
  *   start [ chunks ] at ... idle ... committed ── mapped without access ── end
  *
- * Invariant: start <= at <= committed <= end, all but `at` multiples of LM_OS_UNIT. Commits run ahead of
- * use and releases behind it, by parts of what is used, so that the number of system calls is logarithmic in the
- * distance that `at` moves one way, and none while it moves to and fro. It cannot release holes between chunks.
+ * Invariant: start <= at <= committed <= end, all but `at` multiples of LM_OS_UNIT. Commits run
+ * ahead of use and releases behind it, by parts of what is used, so that the number of system calls
+ * is logarithmic in the distance that `at` moves one way, and none while it moves to and fro. It
+ * cannot release holes between chunks.
  */
 #include "os/os.h"
 

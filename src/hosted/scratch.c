@@ -1,10 +1,10 @@
-/* scratch.c: what regions have only where there is an operating system: two scratch regions for each thread,
- * file descriptors as cleanups, and formatted strings (loam/region.h).
+/* scratch.c: what regions have only where there is an operating system: two scratch regions for
+ * each thread, file descriptors as cleanups, and formatted strings (loam/region.h).
  *
  *   pair ── region 0, region 1        made with the thread's first use, ended with the thread
  *
- * Two are enough, however deep calls nest: a function that has temporary objects of its own and puts its
- * result into a region of its caller's needs one that is not this, and never a third.
+ * Two are enough, however deep calls nest: a function that has temporary objects of its own and
+ * puts its result into a region of its caller's needs one that is not this, and never a third.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS

@@ -5,20 +5,22 @@
  *                               v     of each class: head (up to a batch), spare (a batch, or none)
  *                             cache ──> cache of another thread ──> ...  all of the instance
  *
- * A thread allocates from head and frees onto it. When head has become a whole batch it turns into the spare, and
- * the spare that was there goes to the instance, in one piece; when head is empty the spare becomes head again, or a
- * batch of the instance's does. So a batch is exchanged for each batch of calls, at most, under one lock, and
- * no list is walked.
+ * A thread allocates from head and frees onto it. When head has become a whole batch it turns into
+ * the spare, and the spare that was there goes to the instance, in one piece; when head is empty
+ * the spare becomes head again, or a batch of the instance's does. So a batch is exchanged for each
+ * batch of calls, at most, under one lock, and no list is walked.
  *
- * An instance has a place in all tables. Only 64 at a time have one; those after them take their lock at each
- * call. A thread that ends gives its caches back, and has none from then on: later calls of it take the lock.
- * An instance that ends takes the caches of all threads out of their tables, so that no thread can find one of
- * an instance that is gone, whatever is at its address.
+ * An instance has a place in all tables. Only 64 at a time have one; those after them take their
+ * lock at each call. A thread that ends gives its caches back, and has none from then on: later
+ * calls of it take the lock. An instance that ends takes the caches of all threads out of their
+ * tables, so that no thread can find one of an instance that is gone, whatever is at its address.
  *
- * In the child of a fork, the caches of threads that are not there stay as they are: their blocks are lost.
+ * In the child of a fork, the caches of threads that are not there stay as they are: their blocks
+ * are lost.
  *
- * Locks: first the port's WALK (registry), then that of all tables, then the instance's. Invariant of each list: each
- * block's depth is that of the one below it and one more, the bottom's is 0, and head's is less than a batch.
+ * Locks: first the port's WALK (registry), then that of all tables, then the instance's. Invariant
+ * of each list: each block's depth is that of the one below it and one more, the bottom's is 0, and
+ * head's is less than a batch.
  */
 #include "hosted/fork.h"
 
@@ -184,8 +186,8 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
 
 /* ---- Slow paths ---- */
 
-/* The chain becomes a list. A whole batch comes as it left a cache, but for the depth of its first block, which is
- * handed out at once; any other chain has plain links. */
+/* The chain becomes a list. A whole batch comes as it left a cache, but for the depth of its first
+ * block, which is handed out at once; any other chain has plain links. */
 static loam_blocks_cached *list_made(void *chain, uintptr_t count) {
     loam_blocks_cached *first = (loam_blocks_cached *)chain;
     if (count == 0) return first;

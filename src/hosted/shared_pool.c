@@ -1,15 +1,16 @@
-/* shared_pool.c: the pool of many threads: a loam_pool under a lock, and magazines in front of it (loam/pool.h).
+/* shared_pool.c: the pool of many threads: a loam_pool under a lock, and magazines in front of it
+ * (loam/pool.h).
  *
  *   thread-local   mine ──> table │ magazine of slot 0 │ of slot 1 │ ...
  *   directory      slots ──> pool of slot 0, pool of slot 1, ...       tables of all threads, in a list
  *
- * A magazine is valid iff it has the serial of the pool that asks; one of a pool that has ended is overwritten by
- * the next pool of its slot, and means nothing until then. Only its thread writes it; count and the fresh range
- * are read by others who want to know how many blocks are in use.
+ * A magazine is valid iff it has the serial of the pool that asks; one of a pool that has ended is
+ * overwritten by the next pool of its slot, and means nothing until then. Only its thread writes
+ * it; count and the fresh range are read by others who want to know how many blocks are in use.
  * Locks: directory, then a pool's, then what its source takes.
  *
- * In the child of a fork, the blocks in the magazines of the threads that are not there are lost: a fork may have
- * met these threads in the middle of a free.
+ * In the child of a fork, the blocks in the magazines of the threads that are not there are lost: a
+ * fork may have met these threads in the middle of a free.
  */
 #include "hosted/fork.h"
 
@@ -167,7 +168,8 @@ static bool thread_ended(void *value, unsigned rounds) {
     return false;
 }
 
-/* A table of this thread with room for the slot; NULL iff there is no memory, or no way to return it at the end. */
+/* A table of this thread with room for the slot; NULL iff there is no memory, or no way to return
+ * it at the end. */
 static magazines_t *table_grow(unsigned slot) {
     magazines_t *old = mine;
     unsigned count = FIRST_SLOTS;
@@ -418,7 +420,8 @@ static loam_shared_pool *shared_of(const loam_entry *entry) {
     return (loam_shared_pool *)((uintptr_t)entry - offsetof(loam_shared_pool, pool.entry));
 }
 
-/* Its thread may be changing it: each word is one that it had, and the sum at most what a magazine holds. */
+/* Its thread may be changing it: each word is one that it had, and the sum at most what a magazine
+ * holds. */
 static size_t in_magazine(const magazine_t *magazine, size_t stride) {
     uintptr_t fresh = (uintptr_t)lm_load_relaxed(&magazine->cut.fresh);
     uintptr_t end = (uintptr_t)lm_load_relaxed(&magazine->cut.end);

@@ -1,8 +1,8 @@
-/* thread_stack.c: what frame stacks have only where there is an operating system: one for each thread, and
- * formatted strings (loam/stack.h).
+/* thread_stack.c: what frame stacks have only where there is an operating system: one for each
+ * thread, and formatted strings (loam/stack.h).
  *
- * A thread's stack has no source before its first use, and no room, so that every inline path misses and
- * the slow one sets it up: nobody else asks. It ends with its thread.
+ * A thread's stack has no source before its first use, and no room, so that every inline path
+ * misses and the slow one sets it up: nobody else asks. It ends with its thread.
  */
 /* What is asked of the allocators below is the program's doing: to be metered. */
 #undef LOAM_METER_HOOKS

@@ -3,9 +3,9 @@
  *   span/ ── lm_os_commit ──> faulty.c ── lm_linux_commit ──> linux.c      (built with LOAM_OS_FAULTY)
  *                                └── the script says no: false, and nothing was done
  *
- * It also holds the callers to what os.h asks of them: addresses and sizes in whole units. It takes the
- * calls that can fail; those that cannot go to the port directly. Only a purge can fail in the middle, at memory
- * that counts as locked.
+ * It also holds the callers to what os.h asks of them: addresses and sizes in whole units. It takes
+ * the calls that can fail; those that cannot go to the port directly. Only a purge can fail in the
+ * middle, at memory that counts as locked.
  */
 #include "os/faulty.h"
 

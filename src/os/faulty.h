@@ -29,15 +29,17 @@ typedef enum lm_fault {
 
 #define LM_FAULT_ALWAYS ((size_t)-1)
 
-/* From now on the calls number first .. first + count - 1 of that kind fail; the first call is 1. */
+/* From now on the calls number first .. first + count - 1 of that kind fail; the first call is
+ * 1. */
 void lm_faulty_fail(lm_fault_t kind, size_t first, size_t count);
 
 /* From now on nothing fails; counts start at 0. */
 void lm_faulty_clear(void);
 
-/* From now on the system refuses to take [at, at + bytes) back, whole pages, as if they were locked; a
- * purge that meets them gives back what lies before them and then fails. At most LM_FAULTY_LOCKS ranges;
- * 0 bytes end all of them. A purge that fails so counts as one that failed. */
+/* From now on the system refuses to take [at, at + bytes) back, whole pages, as if they were
+ * locked; a purge that meets them gives back what lies before them and then fails. At most
+ * LM_FAULTY_LOCKS ranges; 0 bytes end all of them. A purge that fails so counts as one that
+ * failed. */
 enum { LM_FAULTY_LOCKS = 4096 };
 void lm_faulty_lock(const void *at, size_t bytes);
 
@@ -45,8 +47,9 @@ void lm_faulty_lock(const void *at, size_t bytes);
 size_t lm_faulty_calls(lm_fault_t kind);
 size_t lm_faulty_failures(lm_fault_t kind);
 
-/* Another machine: nodes by bits (0: the real ones), on one of which every thread runs; binding to them does nothing
- * but count. A pool with so many pages of 2 MiB and of 1 GiB, which are ordinary memory here; each takes ms to come. */
+/* Another machine: nodes by bits (0: the real ones), on one of which every thread runs; binding to
+ * them does nothing but count. A pool with so many pages of 2 MiB and of 1 GiB, which are ordinary
+ * memory here; each takes ms to come. */
 typedef struct lm_faulty_machine {
     uint64_t nodes;
     unsigned node;

@@ -1,7 +1,8 @@
-/* freestanding.c: the port where there is no operating system: loam/port.h, with a default for each function.
+/* freestanding.c: the port where there is no operating system: loam/port.h, with a default for each
+ * function.
  *
- * Left out of hosted builds, where linux.c provides the same lm_port functions. It has no state of its own, and asks
- * nothing of a C library.
+ * Left out of hosted builds, where linux.c provides the same lm_port functions. It has no state of
+ * its own, and asks nothing of a C library.
  */
 #include "loam/port.h"
 

@@ -1,14 +1,16 @@
-/* handlers.c: what a program has said it will take: lines, reports, the end of memory (loam/handlers.h).
+/* handlers.c: what a program has said it will take: lines, reports, the end of memory
+ * (loam/handlers.h).
  *
  *   lm_print, lm_misuse, a refusal  ──  is there a handler, and may this thread call it now?
  *        │ no                             │ yes                         │ under a lock of the family's
  *        └──> standard error, as ever     └──> call, errno kept         └──> called when that is given
  *
- * A handler and its argument are two words that must be read as a pair, by threads that may not wait, in
- * children of forks too: a sequence lock, whose writers hold the port's LIST lock, which no fork finds held.
- * What is the thread's own, that it is inside of a handler, is thread-local: the worker, which has nothing
- * of that kind, never gets there. Heartbeats are counted here, too: they are the thread's own as well. It cannot take
- * back a handler that another thread is about to call.
+ * A handler and its argument are two words that must be read as a pair, by threads that may not
+ * wait, in children of forks too: a sequence lock, whose writers hold the port's LIST lock, which
+ * no fork finds held. What is the thread's own, that it is inside of a handler, is thread-local:
+ * the worker, which has nothing of that kind, never gets there. Heartbeats are counted here, too:
+ * they are the thread's own as well. It cannot take back a handler that another thread is about to
+ * call.
  */
 #include "os/os.h"
 
@@ -32,8 +34,8 @@ typedef struct handler {
 
 static handler_t handlers[KINDS];
 
-/* A report that waits for its thread to give a lock. Few, and not in each thread's memory: who finds none says its line
- * on standard error. */
+/* A report that waits for its thread to give a lock. Few, and not in each thread's memory: who
+ * finds none says its line on standard error. */
 typedef struct later {
     bool taken; /* atomic */
     lm_wrong_t wrong;
@@ -77,7 +79,8 @@ static handler_t handler_get(kind_t kind) {
     return got;
 }
 
-/* The same, for a call that follows: none for the worker, nor for who runs such a handler already. */
+/* The same, for a call that follows: none for the worker, nor for who runs such a handler
+ * already. */
 static handler_t handler_for_call(kind_t kind) {
     /* Relaxed: most programs have none, and one that comes now is as good as late. */
     if (lm_load_relaxed(&handlers[kind].function) == NULL || lm_os_worker_self() ||
@@ -235,7 +238,8 @@ LM_AT_START bool lm_refused_aborts;
 /* Relaxed: a word by itself, which counts from the next failure on. */
 static bool ends_program(void) { return lm_load_relaxed(&lm_refused_aborts); }
 
-/* Tells the program's error handler that an allocation fails; ends the program if LOAM_ABORT_ON_OOM says so. */
+/* Tells the program's error handler that an allocation fails; ends the program if LOAM_ABORT_ON_OOM
+ * says so. */
 static LM_COLD void refuse(bool overflow, const char *format, ...) {
     handler_t handler = handler_for_call(ERROR);
     bool told = handler.function != NULL && mine.held == 0;

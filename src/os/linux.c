@@ -1,4 +1,5 @@
-/* linux.c: the promises of os.h about memory kept by Linux (x86-64 and aarch64, kernel 4.17 or newer).
+/* linux.c: the promises of os.h about memory kept by Linux (x86-64 and aarch64, kernel 4.17 or
+ * newer).
  *
  * With the other linux_*.c the only file of the project that knows Linux. Every system call is made
  * by instruction, not by libc (see lm_syscall), and most of them by lm_linux_call (linux.h). Once
@@ -69,10 +70,10 @@ static intptr_t advise(const void *at, size_t bytes, int advice) {
 
 /* ---- Memory ---- */
 
-/* The kernel puts programs, libraries and maps at the ends of the address space, and leaves its middle
- * empty: an arena there can grow in place without having reserved anything, so that RLIMIT_AS, strict
- * overcommit, mlockall and the eye of who reads VSZ see only what is in use. The main stack shows how
- * large the space is: 47 bits on x86-64, 39 to 48 on aarch64. */
+/* The kernel puts programs, libraries and maps at the ends of the address space, and leaves its
+ * middle empty: an arena there can grow in place without having reserved anything, so that
+ * RLIMIT_AS, strict overcommit, mlockall and the eye of who reads VSZ see only what is in use. The
+ * main stack shows how large the space is: 47 bits on x86-64, 39 to 48 on aarch64. */
 static uintptr_t place_in_the_middle(size_t *bytes) {
     uintptr_t on_main_stack = lm_os_main_top();
     size_t quarter = (size_t)1 << (lm_log2(on_main_stack | 4) - 1);
@@ -87,8 +88,8 @@ uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
     /* This also shows whether the system lets us in at all (an emulator or a tool may not). */
     if (place != 0 && PORT(commit)((void *)place, LM_OS_UNIT, false) == LM_COMMIT_DONE)
         return place;
-    /* Otherwise the largest range that the system will reserve; ThreadSanitizer knows where libc's maps
-     * lie, and those are no larger than this. */
+    /* Otherwise the largest range that the system will reserve; ThreadSanitizer knows where libc's
+     * maps lie, and those are no larger than this. */
     if (LM_TSAN && *bytes > 64 * LM_GIB) *bytes = 64 * LM_GIB;
     for (; *bytes >= 64 * LM_MIB; *bytes /= 2) {
         intptr_t at = map(NULL, *bytes + 2 * LM_MIB, PROT_NONE, 0);
@@ -124,9 +125,9 @@ lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
     return LM_COMMIT_TAKEN;
 }
 
-/* Where a sandbox forbids madvise, with whatever error it was told to give, the kernel does not even take
- * an empty range. Then new memory replaces the old one. That costs more: the lock of the process's map is
- * taken alone, and page tables are built anew. */
+/* Where a sandbox forbids madvise, with whatever error it was told to give, the kernel does not
+ * even take an empty range. Then new memory replaces the old one. That costs more: the lock of the
+ * process's map is taken alone, and page tables are built anew. */
 bool PORT(purge)(void *at, size_t bytes) {
     if (advise(at, bytes, MADV_DONTNEED) == 0) return true;
     if (advise(at, 0, MADV_DONTNEED) == 0) return false; /* locked */
@@ -144,7 +145,8 @@ bool PORT(protect)(void *at, size_t bytes, bool allow) {
     return lm_linux_call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
 }
 
-/* Memory of different advice is not joined; and this advice means nothing for memory that is no file's. */
+/* Memory of different advice is not joined; and this advice means nothing for memory that is no
+ * file's. */
 void lm_os_keep_apart(void *at, size_t bytes) { (void)advise(at, bytes, MADV_RANDOM); }
 
 /* Fails where the kernel has no huge pages: all the better. */
@@ -192,7 +194,8 @@ bool lm_os_resident(const void *at) {
 
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
     if (shut_in) {
-        /* A sandbox that answers instead of killing may allow mprotect. Without memory there is no answer. */
+        /* A sandbox that answers instead of killing may allow mprotect. Without memory there is no
+         * answer. */
         intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
         if (!lm_linux_failed(got) || got == -ENOMEM) return !lm_linux_failed(got);
     }
@@ -233,9 +236,10 @@ static bool remap(void *from, size_t old_bytes, void *to, size_t new_bytes) {
 
 enum { REFUSALS_MOST = 64 };
 
-/* Piece by piece, where the source lies in several of the kernel's maps: memory that was moved here and what it grew
- * into are never joined. Kernels from 6.17 on take that at once; for others the borders are found by halving. The
- * pieces of one map become one again. Returns the bytes moved, from the start. */
+/* Piece by piece, where the source lies in several of the kernel's maps: memory that was moved here
+ * and what it grew into are never joined. Kernels from 6.17 on take that at once; for others the
+ * borders are found by halving. The pieces of one map become one again. Returns the bytes moved,
+ * from the start. */
 static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusals) {
     intptr_t got = lm_linux_call(SYS_mremap, (intptr_t)from, (intptr_t)bytes, (intptr_t)bytes,
                                  MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
@@ -247,8 +251,9 @@ static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusal
     return half + remap_pieces(from + half, bytes - half, to + half, refusals);
 }
 
-/* Maps what a move has left, or may have left, without memory. A sandbox may refuse to replace mappings, and
- * yet allow new ones; then a range that is taken was never unmapped. Returns false iff it is a hole still. */
+/* Maps what a move has left, or may have left, without memory. A sandbox may refuse to replace
+ * mappings, and yet allow new ones; then a range that is taken was never unmapped. Returns false
+ * iff it is a hole still. */
 static bool fill_hole(void *at, size_t bytes) {
     if (!lm_linux_failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
     intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
@@ -269,7 +274,8 @@ static void move_back(char *from, size_t bytes, char *to) {
 static bool move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
     bool moved = remap(from, old_bytes, to, new_bytes);
     if (!moved) {
-        /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of several mappings. */
+        /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of
+         * several mappings. */
         *hole = !fill_hole(to, new_bytes);
         if (*hole) return false;
         unsigned refusals = 0;

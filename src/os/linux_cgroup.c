@@ -1,4 +1,5 @@
-/* linux_cgroup.c: how full the control groups are that limit this process's memory (cgroups, version 1 and 2).
+/* linux_cgroup.c: how full the control groups are that limit this process's memory (cgroups,
+ * version 1 and 2).
  *
  *   /proc/self/cgroup     0::/app/worker             which group, in the hierarchy that has the controller "memory"
  *   /proc/self/mountinfo  ... / /sys/fs/cgroup ...   where that hierarchy is seen, and from which group on
@@ -80,7 +81,8 @@ static bool lines_read(void) {
     return true;
 }
 
-/* The next line, with a 0 for its end; NULL iff there are no more. Lines that do not fit are left out. */
+/* The next line, with a 0 for its end; NULL iff there are no more. Lines that do not fit are left
+ * out. */
 static char *lines_next(void) {
     bool whole = true;
     for (size_t at = lines.from;; at++) {
@@ -106,8 +108,9 @@ static char *lines_next(void) {
 
 /* ---- Texts ---- */
 
-/* The worker runs this file, and must not call a function of libc's: libc has no thread-local data for it, and a
- * preloaded tool that wraps strlen may use some. Volatile: or compilers make the loop a call of strlen. */
+/* The worker runs this file, and must not call a function of libc's: libc has no thread-local data
+ * for it, and a preloaded tool that wraps strlen may use some. Volatile: or compilers make the loop
+ * a call of strlen. */
 static size_t length_of(const char *text) {
     const volatile char *at = text;
     size_t length = 0;
@@ -164,7 +167,8 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-/* Whether the path leads out of itself: a group beside the root of the process's cgroup namespace. */
+/* Whether the path leads out of itself: a group beside the root of the process's cgroup
+ * namespace. */
 static bool leads_out(const char *path) {
     for (; *path != '\0'; path++) {
         if (path[0] == '/' && path[1] == '.' && path[2] == '.' &&
@@ -174,7 +178,8 @@ static bool leads_out(const char *path) {
     return false;
 }
 
-/* A number, and nothing behind it but the end or a blank; "max" and what is too large: SIZE_MAX. false iff none. */
+/* A number, and nothing behind it but the end or a blank; "max" and what is too large: SIZE_MAX.
+ * false iff none. */
 static bool number(const char *text, size_t *value) {
     *value = 0;
     if (same(text, "max")) *value = SIZE_MAX;
@@ -241,7 +246,8 @@ static const char *within(const char *root) {
     return same(end, "/") ? "" : end;
 }
 
-/* Puts the path of the group into groups.path. Returns how much of it is the mount, 0: it is no such mount. */
+/* Puts the path of the group into groups.path. Returns how much of it is the mount, 0: it is no
+ * such mount. */
 static size_t take_mount(char *line, bool any) {
     char *root = NULL, *point = NULL, *field = line;
     for (int i = 0; i < 3 && field != NULL; i++) field = cut(field, ' ');

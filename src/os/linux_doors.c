@@ -1,8 +1,9 @@
 /* linux_doors.c: the system calls behind prctl, unshare, setns and syscall, for override/doors.c.
  *
- * libc's functions of these names make the system call and set errno, and no more. To ask the dynamic
- * linker for them would take its lock, which a signal handler or a library's constructor must not wait
- * for. It cannot replace setuid and its family: libc makes these calls in each of its threads.
+ * libc's functions of these names make the system call and set errno, and no more. To ask the
+ * dynamic linker for them would take its lock, which a signal handler or a library's constructor
+ * must not wait for. It cannot replace setuid and its family: libc makes these calls in each of its
+ * threads.
  */
 #define _GNU_SOURCE 1
 #include "os/os.h"

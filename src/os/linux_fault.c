@@ -6,12 +6,13 @@
  *
  *   installed anew over a handler H that knows us:    system ──> level 1 ──> H ──> level 0 ──> what was before H
  *
- * Installed only when somebody wants to judge (heap/sampled.c). It calls nothing that could take a lock, and passes on
- * nearly as if it had not been there: the same signal mask, the same arguments, the alternate stack only where the
- * handler before asks for it (or where there is none). It does not see who installs a handler later: then that one is
- * called, and this one is not, unless it is passed on to. Who installs one later has the address of ours, and may call
- * it, or put it back. So each installation is a function of its own, a level, which passes on to what was
- * before it and to nothing newer. Signals sent by kill are none of its business, and passed on.
+ * Installed only when somebody wants to judge (heap/sampled.c). It calls nothing that could take a
+ * lock, and passes on nearly as if it had not been there: the same signal mask, the same arguments,
+ * the alternate stack only where the handler before asks for it (or where there is none). It does
+ * not see who installs a handler later: then that one is called, and this one is not, unless it is
+ * passed on to. Who installs one later has the address of ours, and may call it, or put it back. So
+ * each installation is a function of its own, a level, which passes on to what was before it and to
+ * nothing newer. Signals sent by kill are none of its business, and passed on.
  */
 #define _GNU_SOURCE 1 /* names of registers */
 #include "os/os.h"
@@ -71,13 +72,15 @@ static void end(int number, const siginfo_t *info, bool ignored) {
                          number, 0, 0, 0);
 }
 
-/* To what was before the level; we stay installed, for the next access, if the handler returns or jumps. */
+/* To what was before the level; we stay installed, for the next access, if the handler returns or
+ * jumps. */
 static void pass_on(int number, int level, bool told, siginfo_t *info, void *context) {
     int kind = number == SIGBUS;
     const struct sigaction *old = level >= 0 ? &levels[kind][level].before : NULL;
     bool function = old != NULL && is_function(old);
     if (function && (old->sa_flags & (int)SA_RESETHAND) != 0)
-        /* Relaxed: a word by itself; who finds it set finds the system's way, as if it had been put back. */
+        /* Relaxed: a word by itself; who finds it set finds the system's way, as if it had been put
+         * back. */
         function = !__atomic_exchange_n(&levels[kind][level].spent, true, __ATOMIC_RELAXED);
     if (!function && told) lm_port_report_begin(); /* as lm_port_abort does */
     if (!function)
@@ -88,8 +91,9 @@ static void pass_on(int number, int level, bool told, siginfo_t *info, void *con
         old->sa_handler(number);
 }
 
-/* Whether the handler that this thread passes the same signal on to has called back, and did not leave by a jump: a
- * new signal, even if its context lies where that one's did, comes in where that one did, not below. */
+/* Whether the handler that this thread passes the same signal on to has called back, and did not
+ * leave by a jump: a new signal, even if its context lies where that one's did, comes in where that
+ * one did, not below. */
 static bool is_nested(const void *context, uintptr_t frame) {
     return context == NULL || (mine.passing.context == context && frame < mine.passing.frame);
 }
@@ -155,7 +159,8 @@ static void take(int kind) {
     struct sigaction old;
     if (sigaction(signals[kind], NULL, &old) != 0 || is_ours(&old)) return;
     int level = used[kind] - 1;
-    /* The same handler again: its level will do, and is_nested knows if it has taken our address anew. */
+    /* The same handler again: its level will do, and is_nested knows if it has taken our address
+     * anew. */
     if (level < 0 || levels[kind][level].before.sa_handler != old.sa_handler) level++;
     if (level == LEVELS) return;
     used[kind] = level + 1;
@@ -163,14 +168,15 @@ static void take(int kind) {
     lm_store_relaxed(&levels[kind][level].spent, false); /* relaxed: nobody is called yet */
     struct sigaction ours = {.sa_sigaction = functions[level]};
     ours.sa_mask = old.sa_mask;
-    /* Where there is no handler it is only ours that runs: on the alternate stack, if there is one, because the
-     * thread's own may be small. Else the program's runs where it would without us. */
+    /* Where there is no handler it is only ours that runs: on the alternate stack, if there is one,
+     * because the thread's own may be small. Else the program's runs where it would without us. */
     int kept = SA_NODEFER | SA_RESTART | SA_ONSTACK;
     ours.sa_flags = SA_SIGINFO | (is_function(&old) ? old.sa_flags & kept : SA_ONSTACK);
     (void)sigaction(signals[kind], &ours, NULL);
 }
 
-/* Ends the work if no call has come since *seen calls were counted. Returns whether it has ended. */
+/* Ends the work if no call has come since *seen calls were counted. Returns whether it has
+ * ended. */
 static bool settled(uint32_t *seen) {
     return __atomic_compare_exchange_n(&requests, seen, 0, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_SEQ_CST);
@@ -181,7 +187,8 @@ static bool settled(uint32_t *seen) {
 void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access)) {
     int error = errno;
     lm_store_relaxed(&judge, function); /* relaxed: it is never changed back */
-    /* Sequentially consistent, both: either the first caller sees the request, or this call does the work. */
+    /* Sequentially consistent, both: either the first caller sees the request, or this call does
+     * the work. */
     if (__atomic_fetch_add(&requests, 1, __ATOMIC_SEQ_CST) == 0) {
         uint32_t seen = 1;
         do {

@@ -1,12 +1,13 @@
 /* linux_filter_program.c: which advice (madvise) a filter of system calls will kill for.
  *
  * glibc's malloc works without madvise, so filters are written that kill for it. The program of a
- * filter is at hand when it is set (override/doors.c, syscall.c). It is run here for each advice that
- * loam gives, as the kernel would run it. What it kills for is not asked afterwards: freed memory goes
- * back by new mappings over it, and huge pages are left to the kernel.
+ * filter is at hand when it is set (override/doors.c, syscall.c). It is run here for each advice
+ * that loam gives, as the kernel would run it. What it kills for is not asked afterwards: freed
+ * memory goes back by new mappings over it, and huge pages are left to the kernel.
  *
- * Only the first filter is looked at, because reading it safely takes a system call that the first one
- * may forbid. It cannot help a program that is started under such a filter, or sets it by instruction.
+ * Only the first filter is looked at, because reading it safely takes a system call that the first
+ * one may forbid. It cannot help a program that is started under such a filter, or sets it by
+ * instruction.
  */
 #define _GNU_SOURCE 1 /* madvise's numbers */
 #include "os/os.h"
@@ -50,7 +51,8 @@ static bool holds(unsigned operation, uint32_t a, uint32_t b) {
     }
 }
 
-/* Returns what the filter says of a system call; of a program that the kernel will refuse, anything. */
+/* Returns what the filter says of a system call; of a program that the kernel will refuse,
+ * anything. */
 static uint32_t verdict(const struct sock_filter *code, unsigned length,
                         const struct seccomp_data *call) {
     uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};

@@ -5,14 +5,16 @@
  *                  else the duplicate, if it still is; else nowhere
  *   shut in        where a line would have gone when the program forbade itself system calls: without a look, by write
  *
- * Programs close descriptor 2, and the next file that they open has its number: a report must not end in their data.
- * And many close their streams at exit, before loam's destructor says what was asked of it. A pipe that nobody reads
- * ends no process by SIGPIPE here: loam's policy says what ends it.
+ * Programs close descriptor 2, and the next file that they open has its number: a report must not
+ * end in their data. And many close their streams at exit, before loam's destructor says what was
+ * asked of it. A pipe that nobody reads ends no process by SIGPIPE here: loam's policy says what
+ * ends it.
  *
  * It cannot save a line that a full pipe which does not block refuses.
  *
- * Part of the port, beside linux.c, with its rules. Lines of a report that belong together have a lock of their own,
- * which may be asked for in signal handlers, under any other lock, and is not waited for without end.
+ * Part of the port, beside linux.c, with its rules. Lines of a report that belong together have a
+ * lock of their own, which may be asked for in signal handlers, under any other lock, and is not
+ * waited for without end.
  */
 #define _GNU_SOURCE 1 /* F_DUPFD_CLOEXEC */
 #include "os/os.h"
@@ -51,7 +53,8 @@ static LM_AT_START struct {
 } began = {.seen = -EAGAIN};
 static int kept; /* atomic: a duplicate; 0: none */
 static int
-    shut_in_to; /* atomic: a descriptor, or NOWHERE, to which lines go without a look; 0: they do not */
+    /* atomic: a descriptor, or NOWHERE, to which lines go without a look; 0: they do not */
+    shut_in_to;
 
 static intptr_t look(int file, struct stat *now) {
     *now = (struct stat){0}; /* for who reads this and does not know what the system writes */
@@ -84,7 +87,8 @@ void lm_os_message_keep(void) {
 
 /* ---- Where to ---- */
 
-/* The file of the start is open elsewhere: who put another one in its place meant to. /dev/null tells nothing. */
+/* The file of the start is open elsewhere: who put another one in its place meant to. /dev/null
+ * tells nothing. */
 static bool is_put_aside(void) {
     if (!was_open() || (S_ISCHR(began.file.st_mode) && major(began.file.st_rdev) == 1))
         return false;
@@ -95,9 +99,10 @@ static bool is_put_aside(void) {
     return false;
 }
 
-/* Whether what descriptor 2 is now is there to be read, and not a file that happens to have its number: a terminal or
- * another character device, a pipe, a file that is opened for appending or for writing alone, as freopen does (a
- * program's data are mostly read as well), what standard output is, or anything if the former one was put aside. */
+/* Whether what descriptor 2 is now is there to be read, and not a file that happens to have its
+ * number: a terminal or another character device, a pipe, a file that is opened for appending or
+ * for writing alone, as freopen does (a program's data are mostly read as well), what standard
+ * output is, or anything if the former one was put aside. */
 static bool may_take(const struct stat *now) {
     if (S_ISCHR(now->st_mode) || S_ISFIFO(now->st_mode)) return true;
     intptr_t flags = S_ISREG(now->st_mode) ? call(SYS_fcntl, ERROR, F_GETFL, 0, 0) : O_RDWR;
@@ -139,7 +144,8 @@ static bool write_all(int file, const char *text, size_t bytes) {
     return true;
 }
 
-/* The signal comes to the thread that writes: it is held back, and taken, unless one waited already. */
+/* The signal comes to the thread that writes: it is held back, and taken, unless one waited
+ * already. */
 static void write_unbroken(int file, const char *text, size_t bytes) {
     uint64_t pipe = (uint64_t)1 << (SIGPIPE - 1), before = 0, pending = 0;
     struct timespec none = {0, 0};
@@ -189,7 +195,8 @@ void lm_port_report_begin(void) {
         report.depth++;
         return;
     }
-    /* Acquire: the depth that the last one left. Waits are counted, because a clock may be forbidden. */
+    /* Acquire: the depth that the last one left. Waits are counted, because a clock may be
+     * forbidden. */
     for (int waited = 0; !lm_cas_acquire(&report.thread, &nobody, self); waited++) {
         if (waited == PATIENCE_MS) { /* it may be gone: from now on it is ours */
             lm_store_relaxed(&report.thread, self);

@@ -1,4 +1,5 @@
-/* linux_numa.c: NUMA nodes, huge pages of the pool, and memory that the program brings (os.h), by Linux.
+/* linux_numa.c: NUMA nodes, huge pages of the pool, and memory that the program brings (os.h), by
+ * Linux.
  *
  *   a range    msync, which does nothing by MS_ASYNC, tells what is not mapped; FUTEX_WAKE_OP adds 0 to a word, and
  *              says so where that cannot be read and written. Neither changes what lies there
@@ -6,8 +7,9 @@
  *   binding    mbind, as a preference: a node without memory is no reason to fail
  *   the pool   /proc/sys/vm/nr_hugepages and its like: mmap with MAP_HUGETLB
  *
- * Part of the port, beside linux.c, with its rules: every system call by instruction, and none of libc's. Nothing in
- * here is asked unless the program, or an option, wants memory of a node or pages of the pool.
+ * Part of the port, beside linux.c, with its rules: every system call by instruction, and none of
+ * libc's. Nothing in here is asked unless the program, or an option, wants memory of a node or
+ * pages of the pool.
  */
 #include "os/os.h"
 

@@ -1,14 +1,17 @@
-/* linux_rlimit.c: what the system would refuse: limits of the process, and more memory than the machine has.
+/* linux_rlimit.c: what the system would refuse: limits of the process, and more memory than the
+ * machine has.
  *
- * RLIMIT_AS (ulimit -v) counts mapped addresses, RLIMIT_DATA (ulimit -d) private mappings that may be written. Memory
- * that was purged counts for both until it is unmapped, so that loam unmaps more where either is set (span/gone.c).
- * A limit may be set at any time, and no call tells loam: it is read each time.
+ * RLIMIT_AS (ulimit -v) counts mapped addresses, RLIMIT_DATA (ulimit -d) private mappings that may
+ * be written. Memory that was purged counts for both until it is unmapped, so that loam unmaps more
+ * where either is set (span/gone.c). A limit may be set at any time, and no call tells loam: it is
+ * read each time.
  *
- * By default Linux refuses mappings larger than all memory and swap (vm.overcommit_memory 0), except those made with
- * MAP_NORESERVE, as loam's are. So the system is asked about a large one by a mapping without that flag.
+ * By default Linux refuses mappings larger than all memory and swap (vm.overcommit_memory 0),
+ * except those made with MAP_NORESERVE, as loam's are. So the system is asked about a large one by
+ * a mapping without that flag.
  *
- * It cannot see a control group's limit. A program that has shut itself in must not come here. Where
- * loam was not told, no limit is found.
+ * It cannot see a control group's limit. A program that has shut itself in must not come here.
+ * Where loam was not told, no limit is found.
  */
 #define _GNU_SOURCE 1 /* MAP_ANONYMOUS */
 #include "os/os.h"

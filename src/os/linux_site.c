@@ -270,7 +270,8 @@ static LM_READS_ANYTHING bool identify_object(const struct dl_find_object *objec
 /* The module whose build ID is known to stand there, 0 iff it is another one's. */
 static LM_READS_ANYTHING uint32_t hinted(uintptr_t start, const char *name) {
     size_t i = (start >> 12) % HINTS;
-    /* Relaxed: only a pair that belongs together is taken for one. Acquire: the record is complete. */
+    /* Relaxed: only a pair that belongs together is taken for one. Acquire: the record is
+     * complete. */
     uint64_t value = lm_load_relaxed(&hints[i].value), key = lm_load_acquire(&hints[i].key);
     if ((key ^ value) != start) return 0;
     const module_t *module = &modules[value >> 32];

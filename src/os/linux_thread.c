@@ -75,8 +75,8 @@ static struct {
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Maps the page of worker.here, which the kernel fills with zeros in every copy of the process. Returns
- * false iff the system has no such page. */
+/* Maps the page of worker.here, which the kernel fills with zeros in every copy of the process.
+ * Returns false iff the system has no such page. */
 static bool mark_process(void) {
     uint32_t *here =
         lm_load_relaxed(&worker.here); /* relaxed: set once, by one starter at a time */
@@ -116,8 +116,8 @@ void lm_os_signals_restore(uint64_t before) {
 
 bool PORT(worker_start)(void (*entry)(void)) {
     if (LM_TSAN) return false; /* the sanitizer must know every thread */
-    /* The process's signals must not be delivered to a thread without libc's structures; and no handler of
-     * this thread finds tid set where there is no thread yet. */
+    /* The process's signals must not be delivered to a thread without libc's structures; and no
+     * handler of this thread finds tid set where there is no thread yet. */
     uint64_t before = lm_os_signals_block();
     LM_ASSERT(worker.tid == 0);
     bool marked = mark_process();
@@ -156,8 +156,8 @@ bool lm_os_worker_await(uint32_t timeout_ms) {
 
 void lm_os_worker_join(void) {
     while (!lm_os_worker_await(1000)) {}
-    /* The kernel counts it among the process's threads for a moment longer, and unshare counts them. Not for ever:
-     * its number may be another thread's by now. */
+    /* The kernel counts it among the process's threads for a moment longer, and unshare counts
+     * them. Not for ever: its number may be another thread's by now. */
     uint32_t number = lm_load_relaxed(&worker.number);
     for (int i = 0; i < GONE_MOST && number != 0; i++) {
         if (lm_linux_failed(
@@ -182,12 +182,13 @@ bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.con
 
 /* ---- Whether a thread sleeps ---- */
 
-/* A thread in a signal handler may have been interrupted anywhere, in malloc too. The kernel writes the
- * handler's way back, the restorer that libc installed with it, into each signal frame: so a stack that
- * does not hold that address holds no signal frame. */
+/* A thread in a signal handler may have been interrupted anywhere, in malloc too. The kernel writes
+ * the handler's way back, the restorer that libc installed with it, into each signal frame: so a
+ * stack that does not hold that address holds no signal frame. */
 enum { SIGNALS = 64, STACK_MOST = 256 * 1024, STACK_PART = 4096 /* bytes read at a time */ };
 
-/* Of all handlers ever seen: one that is no longer installed may still be running. Only the worker looks. */
+/* Of all handlers ever seen: one that is no longer installed may still be running. Only the worker
+ * looks. */
 static struct {
     uintptr_t address[4];
     size_t count;
@@ -231,9 +232,9 @@ bool lm_os_handlers_known(void) {
     return known;
 }
 
-/* Reads a stack by a system call, because not all below a thread's top need be its stack, or mapped: it
- * may run a coroutine, behind whose stack lies a guard, or memory that another thread unmaps meanwhile.
- * Returns false iff some of it cannot be read, or the system forbids the call. */
+/* Reads a stack by a system call, because not all below a thread's top need be its stack, or
+ * mapped: it may run a coroutine, behind whose stack lies a guard, or memory that another thread
+ * unmaps meanwhile. Returns false iff some of it cannot be read, or the system forbids the call. */
 static bool read_stack(uintptr_t at, uintptr_t *words, size_t bytes) {
     struct iovec to = {words, bytes}, from = {(void *)at, bytes};
     intptr_t got = lm_syscall(SYS_process_vm_readv, (intptr_t)lm_os_process(), (intptr_t)&to, 1,
@@ -263,7 +264,8 @@ static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
 
 uintptr_t lm_os_stack_top(void) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0), main_top = lm_os_main_top();
-    /* libc keeps a thread's control block at the top of its stack; the main thread's lies elsewhere. */
+    /* libc keeps a thread's control block at the top of its stack; the main thread's lies
+     * elsewhere. */
     return main_top > here && main_top - here < STACK_MOST ? main_top : lm_thread_token();
 }
 

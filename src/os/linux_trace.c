@@ -1,18 +1,21 @@
-/* linux_trace.c: where a thread is: return addresses, read from the stack by call frame information.
+/* linux_trace.c: where a thread is: return addresses, read from the stack by call frame
+ * information.
  *
  *   pc ──> row in the table of rows ──────────────────────> sp', fp', way back ──> pc' ──> ...
  *            │ not there                                     (a few loads and additions)
  *            └── _dl_find_object ── .eh_frame_hdr ── .eh_frame: the function's program, run up to pc
  *
- * Programs are compiled without frame pointers, and the compiler's own unwinder runs through these tables at every
- * frame. All that a trace needs of a pc is where its frame's end is (from sp or fp), and where fp and the way back were
- * saved: 8 bytes, which never change while the code is there. They are kept in a table without locks: of two words, one
- * is xored with the other, so that a half-written pair is no entry (as in chess programs' transposition tables).
+ * Programs are compiled without frame pointers, and the compiler's own unwinder runs through these
+ * tables at every frame. All that a trace needs of a pc is where its frame's end is (from sp or
+ * fp), and where fp and the way back were saved: 8 bytes, which never change while the code is
+ * there. They are kept in a table without locks: of two words, one is xored with the other, so that
+ * a half-written pair is no entry (as in chess programs' transposition tables).
  *
- * It takes no lock and allocates nothing, so that malloc may call it wherever it is itself called: glibc's
- * _dl_find_object promises that since 2.35. Without it a trace has one address. It stops at code without such
- * information (made at run time, say), in frames of a form that compilers do not use, at signal frames. It assumes
- * that tables for the dynamic loader have entries of 4 bytes, relative to the table, as linkers write them.
+ * It takes no lock and allocates nothing, so that malloc may call it wherever it is itself called:
+ * glibc's _dl_find_object promises that since 2.35. Without it a trace has one address. It stops at
+ * code without such information (made at run time, say), in frames of a form that compilers do not
+ * use, at signal frames. It assumes that tables for the dynamic loader have entries of 4 bytes,
+ * relative to the table, as linkers write them.
  */
 #define _GNU_SOURCE 1 /* struct dl_find_object */
 #include "os/linux_site.h"
@@ -121,7 +124,8 @@ static void set_rule(state_t *state, const program_t *program, uint64_t reg, int
     if (rule != NULL) *rule = (rule_t){how, at};
 }
 
-/* register + number, then a load: what compilers write where they align the stack, and the system in signal frames. */
+/* register + number, then a load: what compilers write where they align the stack, and the system
+ * in signal frames. */
 static void cfa_expression(state_t *state, reader_t inner) {
     uint64_t first = fixed(&inner, 1);
     state->cfa = CFA_UNKNOWN;
@@ -267,7 +271,8 @@ static bool read_common(const uint8_t *at, program_t *p) {
 
 /* The record of the function that `to` lies in; NULL iff there is none. */
 static const uint8_t *find_record(const uint8_t *header, uintptr_t to) {
-    /* version 1; 4 bytes, relative to here; count of 4 bytes; table of 4 bytes each, relative to the header */
+    /* version 1; 4 bytes, relative to here; count of 4 bytes; table of 4 bytes each, relative to
+     * the header */
     if (header[0] != 1 || header[2] != 0x03 || header[3] != 0x3b) return NULL;
     uint32_t count;
     memcpy(&count, header + 8, sizeof count);

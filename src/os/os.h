@@ -1,9 +1,10 @@
 /* os.h: everything that loam asks of an operating system, stated once.
  *
- * A port is the files (linux*.c) that keep these promises; thread.c adds what POSIX gives everywhere.
- * faulty.c stands in front of a port in tests and fails the n-th call on purpose.
- * All functions keep errno, take no lock of libc's, allocate nothing and are no cancellation points,
- * unless said otherwise. Addresses and sizes given to the memory calls are multiples of LM_OS_UNIT.
+ * A port is the files (linux*.c) that keep these promises; thread.c adds what POSIX gives
+ * everywhere. faulty.c stands in front of a port in tests and fails the n-th call on purpose.
+ * All functions keep errno, take no lock of libc's, allocate nothing and are no cancellation
+ * points, unless said otherwise. Addresses and sizes given to the memory calls are multiples of
+ * LM_OS_UNIT.
  */
 #ifndef LM_OS_H
 #define LM_OS_H
@@ -17,15 +18,16 @@
 
 /* ---- Memory ---- */
 
-/* Finds *bytes of empty address space, or, where there is less, lowers *bytes. *reserved tells whether
- * they are ours already (mapped without access) or merely empty at present. The first LM_OS_UNIT of them is
- * committed. Returns the address, a multiple of 2 MiB, or 0 iff not even 64 MiB were found. */
+/* Finds *bytes of empty address space, or, where there is less, lowers *bytes. *reserved tells
+ * whether they are ours already (mapped without access) or merely empty at present. The first
+ * LM_OS_UNIT of them is committed. Returns the address, a multiple of 2 MiB, or 0 iff not even 64
+ * MiB were found. */
 uintptr_t lm_os_place(size_t *bytes, bool *reserved);
 
-/* Reserves a range of addresses that nobody else gets, of `bytes` (a multiple of LM_OS_UNIT), mapped without
- * access: lm_os_commit and lm_os_release with reserved make parts of it usable and take that back, and
- * lm_os_release without it gives it up. At a multiple of 2 MiB where it is that large, else of LM_OS_UNIT.
- * NULL iff the system has none. */
+/* Reserves a range of addresses that nobody else gets, of `bytes` (a multiple of LM_OS_UNIT),
+ * mapped without access: lm_os_commit and lm_os_release with reserved make parts of it usable and
+ * take that back, and lm_os_release without it gives it up. At a multiple of 2 MiB where it is that
+ * large, else of LM_OS_UNIT. NULL iff the system has none. */
 void *lm_os_reserve(size_t bytes);
 
 typedef enum lm_commit {
@@ -34,62 +36,66 @@ typedef enum lm_commit {
     LM_COMMIT_TAKEN,     /* somebody lives there */
 } lm_commit_t;
 
-/* Makes [at, at+bytes) readable, writable and zero. reserved: the range is ours already and whatever
- * it holds is replaced; otherwise nothing may be mapped there. Nothing has changed unless DONE. */
+/* Makes [at, at+bytes) readable, writable and zero. reserved: the range is ours already and
+ * whatever it holds is replaced; otherwise nothing may be mapped there. Nothing has changed unless
+ * DONE. */
 lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved);
 
-/* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero. Both
- * need to be multiples of lm_os_page_bytes() only. Returns false iff the system kept a part of it;
- * the other parts may read as zero then. */
+/* Gives the memory behind [at, at+bytes) back at once; the range stays usable and reads as zero.
+ * Both need to be multiples of lm_os_page_bytes() only. Returns false iff the system kept a part of
+ * it; the other parts may read as zero then. */
 bool lm_os_purge(void *at, size_t bytes);
 
-/* Ends that pages in [at, at+bytes), or all of the process's, are locked in memory. Returns 0 or a negative errno. */
+/* Ends that pages in [at, at+bytes), or all of the process's, are locked in memory. Returns 0 or a
+ * negative errno. */
 int lm_os_unlock(const void *at, size_t bytes);
 int lm_os_unlock_all(void);
 
-/* Asks for pages of the system's own size in [at, at+bytes), whatever it prefers: a huge page under a
- * few objects is memory lost. */
+/* Asks for pages of the system's own size in [at, at+bytes), whatever it prefers: a huge page under
+ * a few objects is memory lost. */
 void lm_os_no_huge_pages(void *at, size_t bytes);
 
 /* The opposite, until then: huge pages as [at, at+bytes) is touched. */
 void lm_os_huge_pages(void *at, size_t bytes);
 
-/* Backs [at, at+bytes), committed, multiples of lm_os_page_bytes(), as if it were written to page by page, at
- * half the price; what it holds stays. false iff the system cannot, or has no memory; a part may be backed then. */
+/* Backs [at, at+bytes), committed, multiples of lm_os_page_bytes(), as if it were written to page
+ * by page, at half the price; what it holds stays. false iff the system cannot, or has no memory; a
+ * part may be backed then. */
 bool lm_os_populate(void *at, size_t bytes);
 
 /* Whether the page at `at` is in memory. false as well where the system does not say. */
 bool lm_os_resident(const void *at);
 
-/* Returns how many pages of [at, at+bytes) are in memory; SIZE_MAX if the system does not say, or may kill for
- * the question (lm_os_filtered). */
+/* Returns how many pages of [at, at+bytes) are in memory; SIZE_MAX if the system does not say, or
+ * may kill for the question (lm_os_filtered). */
 size_t lm_os_resident_pages(const void *at, size_t bytes);
 
-/* Allows every access to what lm_os_protect forbade. shut_in: by mmap, and by mprotect only if a sandbox
- * refuses that; then what it held may be gone. */
+/* Allows every access to what lm_os_protect forbade. shut_in: by mmap, and by mprotect only if a
+ * sandbox refuses that; then what it held may be gone. */
 bool lm_os_unguard(void *at, size_t bytes, bool shut_in);
 
-/* From now on who reads or writes in [at, at+bytes) of private memory, multiples of lm_os_page_bytes(), ends the
- * program; what it holds is gone. lm_os_purge leaves it so. No entry in the system's map, unlike lm_os_protect. false
- * iff the system cannot: Linux before 6.13, locked memory. */
+/* From now on who reads or writes in [at, at+bytes) of private memory, multiples of
+ * lm_os_page_bytes(), ends the program; what it holds is gone. lm_os_purge leaves it so. No entry
+ * in the system's map, unlike lm_os_protect. false iff the system cannot: Linux before 6.13, locked
+ * memory. */
 bool lm_os_mark(void *at, size_t bytes);
 
 /* Ends that for all in [at, at+bytes); the rest of it is left as it is. */
 bool lm_os_unmark(void *at, size_t bytes);
 
-/* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at once,
- * if the system has one at hand. Later it makes no other there. */
+/* Backs the 2 MiB at `at` (a multiple of 2 MiB, committed and never touched) with a huge page at
+ * once, if the system has one at hand. Later it makes no other there. */
 void lm_os_back_huge(void *at);
 
-/* Microseconds of processor time that the calling thread has used: what others used meanwhile does not count.
- * A system call: not for a program that has shut itself in. */
+/* Microseconds of processor time that the calling thread has used: what others used meanwhile does
+ * not count. A system call: not for a program that has shut itself in. */
 uint64_t lm_os_thread_us(void);
 
 /* Processors that the main thread may run on, 1 at least. System calls: as above. */
 unsigned lm_os_processors(void);
 
-/* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched. Returns
- * false iff the system refused; nothing has changed then. */
+/* Gives [at, at+bytes) back with its addresses; it must be committed anew before it is touched.
+ * Returns false iff the system refused; nothing has changed then. */
 bool lm_os_release(void *at, size_t bytes, bool reserved);
 
 /* Returns which of the process's limits are set, as bits: RLIMIT_AS, RLIMIT_DATA. *least: the lower
@@ -97,14 +103,15 @@ bool lm_os_release(void *at, size_t bytes, bool reserved);
 enum { LM_OS_ADDRESSES_LIMITED = 1, LM_OS_DATA_LIMITED = 2 };
 unsigned lm_os_limits(size_t *least);
 
-/* Returns whether the system would promise so many more bytes, by its own policy of overcommitment. Makes two system
- * calls. */
+/* Returns whether the system would promise so many more bytes, by its own policy of overcommitment.
+ * Makes two system calls. */
 bool lm_os_promises(size_t bytes);
 
-/* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving pages
- * instead of bytes; the rest of the target is zero, the source is committed and zero again. Returns false
- * iff not possible; the source is unchanged then. *hole: the other one of the two, the source of a move or the
- * target of none, has lost its memory and its addresses, because the system gave no new mapping there. */
+/* Moves the contents of [from, from+old_bytes) to [to, to+new_bytes), both committed, by moving
+ * pages instead of bytes; the rest of the target is zero, the source is committed and zero again.
+ * Returns false iff not possible; the source is unchanged then. *hole: the other one of the two,
+ * the source of a move or the target of none, has lost its memory and its addresses, because the
+ * system gave no new mapping there. */
 bool lm_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole);
 
 /* Bytes of one system page: 4096 to 65536. */
@@ -112,41 +119,43 @@ size_t lm_os_page_bytes(void);
 
 /* ---- The program's memory, nodes, and the system's pool of huge pages (linux_numa.c) ---- */
 
-/* Whether [at, at+bytes), multiples of lm_os_page_bytes(), is mapped, and its first and last word can be read and
- * written, which stay as they are; where the system does not say, they can. shut_in: only those two are asked about,
- * by futex. */
+/* Whether [at, at+bytes), multiples of lm_os_page_bytes(), is mapped, and its first and last word
+ * can be read and written, which stay as they are; where the system does not say, they can.
+ * shut_in: only those two are asked about, by futex. */
 bool lm_os_writable(void *at, size_t bytes, bool shut_in);
 
-/* Which NUMA nodes there are, by bits; 1 iff the system does not say. Nodes from 64 on are left out. */
+/* Which NUMA nodes there are, by bits; 1 iff the system does not say. Nodes from 64 on are left
+ * out. */
 uint64_t lm_os_nodes(void);
 
 /* That of the processor that the caller runs on; 0 iff unknown. */
 unsigned lm_os_node(void);
 
-/* Prefers the node for pages of [at, at+bytes), multiples of lm_os_page_bytes(), which come from now on. false iff
- * refused. */
+/* Prefers the node for pages of [at, at+bytes), multiples of lm_os_page_bytes(), which come from
+ * now on. false iff refused. */
 bool lm_os_bind(void *at, size_t bytes, unsigned node);
 
-/* Replaces [at, at+bytes), committed, a multiple of page_bytes (2 MiB or 1 GiB) as `at` is, by pages of the pool, of
- * the node if it is not negative and has some; resident and zero. false iff there are too few: the range is committed,
- * zero and ordinary then. */
+/* Replaces [at, at+bytes), committed, a multiple of page_bytes (2 MiB or 1 GiB) as `at` is, by
+ * pages of the pool, of the node if it is not negative and has some; resident and zero. false iff
+ * there are too few: the range is committed, zero and ordinary then. */
 bool lm_os_pool_pages(void *at, size_t bytes, size_t page_bytes, int node);
 
 /* Milliseconds of a clock that only goes forward. */
 uint64_t lm_os_ms(void);
 
-/* Allows every access to [at, at+bytes), or none; multiples of lm_os_page_bytes(). What it holds stays. false iff
- * the system refused: nothing has changed then. */
+/* Allows every access to [at, at+bytes), or none; multiples of lm_os_page_bytes(). What it holds
+ * stays. false iff the system refused: nothing has changed then. */
 bool lm_os_protect(void *at, size_t bytes, bool allow);
 
-/* Keeps [at, at+bytes) an entry of its own in the system's map, whatever its neighbours are: what is closed and opened
- * again and again is not joined and split each time, which is two thirds of the price. */
+/* Keeps [at, at+bytes) an entry of its own in the system's map, whatever its neighbours are: what
+ * is closed and opened again and again is not joined and split each time, which is two thirds of
+ * the price. */
 void lm_os_keep_apart(void *at, size_t bytes);
 
 /* ---- Messages (linux_message.c; lines go through lm_port_write_error, base/check.h) ---- */
 
-/* Remembers which file standard error is: from now on lines go there, and to no file that comes to have its number by
- * chance. At the start, before there are other threads. */
+/* Remembers which file standard error is: from now on lines go there, and to no file that comes to
+ * have its number by chance. At the start, before there are other threads. */
 void lm_os_message_begin(void);
 /* Keeps a way there that is not closed with it: lines at exit are due. */
 void lm_os_message_keep(void);
@@ -178,16 +187,17 @@ typedef enum lm_verdict {
     LM_VERDICT_END,   /* told: likewise, and the same access is not judged again */
 } lm_verdict_t;
 
-/* From now on judge is called for each access to memory that may not be accessed, in the thread that made it, in a
- * signal handler. Who installs a handler for these signals later takes them away; another call takes them back, from
- * eight different handlers at most, and passes on to that handler: which may pass on to who was there before it. */
+/* From now on judge is called for each access to memory that may not be accessed, in the thread
+ * that made it, in a signal handler. Who installs a handler for these signals later takes them
+ * away; another call takes them back, from eight different handlers at most, and passes on to that
+ * handler: which may pass on to who was there before it. */
 void lm_os_judge_faults(lm_verdict_t (*judge)(const lm_bad_access_t *access));
 /* In the child of a fork. */
 void lm_os_judge_after_fork(void);
 
-/* A return address as a place in a module: the module's number in the upper 16 bits, and the offset from where the
- * module is loaded. It stays true when the module is unloaded (linux_site.c). Number 0: an address in no known
- * module. */
+/* A return address as a place in a module: the module's number in the upper 16 bits, and the offset
+ * from where the module is loaded. It stays true when the module is unloaded (linux_site.c). Number
+ * 0: an address in no known module. */
 typedef uint64_t lm_site_t;
 
 /* Before the first trace; may allocate. Without it a trace has one address. */
@@ -195,16 +205,17 @@ void lm_os_trace_prepare(void);
 /* The same for who knows glibc's _dl_find_object: asks the dynamic linker for nothing. */
 void lm_os_trace_by(void *finder);
 
-/* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of loam's own shared
- * library are left out. Either array may be NULL. Reads the program's call frame information, and remembers what it
- * read: no lock, no allocation, may be called in signal handlers. Ends where that information does. Returns how
- * many. */
+/* Return addresses of the calling thread, the caller's caller's first, at most `most`; those of
+ * loam's own shared library are left out. Either array may be NULL. Reads the program's call frame
+ * information, and remembers what it read: no lock, no allocation, may be called in signal
+ * handlers. Ends where that information does. Returns how many. */
 size_t lm_os_trace(uintptr_t *frames, lm_site_t *sites, size_t most);
-/* The same of a thread that was interrupted there: its place comes first, plus one, as if it were a return address too:
- * of each of them the byte before belongs to the instruction that is meant. */
+/* The same of a thread that was interrupted there: its place comes first, plus one, as if it were a
+ * return address too: of each of them the byte before belongs to the instruction that is meant. */
 size_t lm_os_trace_from(const lm_place_t *place, lm_site_t *sites, size_t most);
-/* Adds what the call before a site is called: "function+0x12 (file+0x1234)". Of a module that is unloaded it reads the
- * file, if that is still the same; else it adds the build ID. Takes libc's locks: not for handlers of signals. */
+/* Adds what the call before a site is called: "function+0x12 (file+0x1234)". Of a module that is
+ * unloaded it reads the file, if that is still the same; else it adds the build ID. Takes libc's
+ * locks: not for handlers of signals. */
 void lm_os_site_name(lm_line_t *line, lm_site_t site);
 /* The same without the function: "file+0x1234". Takes no lock. */
 void lm_os_site_where(lm_line_t *line, lm_site_t site);
@@ -215,30 +226,32 @@ void lm_os_site_where(lm_line_t *line, lm_site_t site);
 void lm_os_wait(uint32_t *word, uint32_t value, uint32_t timeout_ms);
 void lm_os_wake(uint32_t *word);
 
-/* Runs a full memory barrier on every thread of the process that is running. false iff the system cannot;
- * to be prepared for once. */
+/* Runs a full memory barrier on every thread of the process that is running. false iff the system
+ * cannot; to be prepared for once. */
 bool lm_os_barrier(void);
 bool lm_os_barrier_prepare(void);
 
 /* Lets other threads of the same or a higher priority run. */
 void lm_os_yield(void);
 
-/* A turn of a loop that waits for another thread, the first one being turn 0. Early turns yield. Later ones
- * sleep for a millisecond, because a thread of lower priority does not run while a real-time thread yields. */
+/* A turn of a loop that waits for another thread, the first one being turn 0. Early turns yield.
+ * Later ones sleep for a millisecond, because a thread of lower priority does not run while a
+ * real-time thread yields. */
 void lm_os_nap(unsigned turn);
 
 /* ---- The worker: a thread that the program never sees ---- */
 
-/* Runs entry() on a small stack of its own, with every signal blocked, unknown to libc: it must touch
- * no thread-local variable, call nothing of libc and return soon after being told to.
- * false iff no thread could be made. At most one at a time: call only when not running. */
+/* Runs entry() on a small stack of its own, with every signal blocked, unknown to libc: it must
+ * touch no thread-local variable, call nothing of libc and return soon after being told to. false
+ * iff no thread could be made. At most one at a time: call only when not running. */
 bool lm_os_worker_start(void (*entry)(void));
 
-/* Returns whether the last worker started is still on the processor or its stack, and in this process. */
+/* Returns whether the last worker started is still on the processor or its stack, and in this
+ * process. */
 bool lm_os_worker_running(void);
 
-/* Returns whether this process is a copy of one that had a worker, and lm_os_worker_forget has not been
- * called since: by fork, clone or any other call. A vfork child is no copy. Costs one load. */
+/* Returns whether this process is a copy of one that had a worker, and lm_os_worker_forget has not
+ * been called since: by fork, clone or any other call. A vfork child is no copy. Costs one load. */
 bool lm_os_worker_lost(void);
 
 /* Waits until the worker is gone, at most timeout_ms. Returns whether it is gone. */
@@ -286,8 +299,8 @@ void lm_ask_forbid(bool forbid);
 void lm_ask_await(void);
 void lm_ask_after_fork(void);
 
-/* To be called before a filter is set, with its program (struct sock_fprog). lm_os_advice_kills then
- * returns whether the filter kills for madvise with this advice (linux_filter_program.c). */
+/* To be called before a filter is set, with its program (struct sock_fprog). lm_os_advice_kills
+ * then returns whether the filter kills for madvise with this advice (linux_filter_program.c). */
 void lm_os_filter_seen(const void *program);
 extern LM_HIDDEN uint32_t lm_os_kills; /* atomic: bit advice % 32; different for each of loam's */
 
@@ -297,14 +310,16 @@ LM_INLINE bool lm_os_advice_kills(int advice) {
     return (lm_load_relaxed(&lm_os_kills) >> (advice % 32) & 1) != 0;
 }
 
-/* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be trusted. */
+/* Whether it runs with more rights than its caller (AT_SECURE): the environment is not to be
+ * trusted. */
 bool lm_os_secure(void);
 
-/* The environment; NULL before libc's own constructor, which runs when every module is relocated, and before other
- * constructors. */
+/* The environment; NULL before libc's own constructor, which runs when every module is relocated,
+ * and before other constructors. */
 char **lm_os_environment(void);
 
-/* Returns an address at the end of the main thread's stack, above all frames; 0 if it is not known. */
+/* Returns an address at the end of the main thread's stack, above all frames; 0 if it is not
+ * known. */
 uintptr_t lm_os_main_top(void);
 
 /* Returns the name that the program was started by; NULL if it is not known. */
@@ -313,13 +328,15 @@ const char *lm_os_program(void);
 /* false iff there is certainly nothing at this address. Keeps errno. */
 bool lm_os_mapped(const void *address);
 
-/* 64 random bits, good enough to place memory with: the same whenever, and by whichever thread, they are asked for. */
+/* 64 random bits, good enough to place memory with: the same whenever, and by whichever thread,
+ * they are asked for. */
 uint64_t lm_os_random(void);
 
-/* Whether a thread of this process sleeps in a system call that the program made, not loam, and is in no
- * signal handler. false iff it runs, sleeps elsewhere, or this cannot be told. Stores made before this
- * call are visible to the thread once it wakes up; what it stored before is visible here. The thread must
- * not be able to end meanwhile. What it says of signal handlers holds if lm_os_handlers_known says so later. */
+/* Whether a thread of this process sleeps in a system call that the program made, not loam, and is
+ * in no signal handler. false iff it runs, sleeps elsewhere, or this cannot be told. Stores made
+ * before this call are visible to the thread once it wakes up; what it stored before is visible
+ * here. The thread must not be able to end meanwhile. What it says of signal handlers holds if
+ * lm_os_handlers_known says so later. */
 bool lm_os_thread_sleeps(unsigned tid, uintptr_t stack_top);
 
 /* What a thread of this process does, as far as the system tells. */
@@ -333,33 +350,37 @@ typedef enum lm_thread_state {
  * where no filter has come (lm_os_filtered). */
 lm_thread_state_t lm_os_thread_state(unsigned tid);
 
-/* Whether the process has no thread of that number any more. A system call: not for a program that has
- * shut itself in. */
+/* Whether the process has no thread of that number any more. A system call: not for a program that
+ * has shut itself in. */
 bool lm_os_thread_gone(unsigned tid);
 
-/* Looks which signal handlers the program has installed, 64 system calls; false iff there are some, seen now for
- * the first time, that lm_os_thread_sleeps could not have recognised since the last look, or ever. */
+/* Looks which signal handlers the program has installed, 64 system calls; false iff there are some,
+ * seen now for the first time, that lm_os_thread_sleeps could not have recognised since the last
+ * look, or ever. */
 bool lm_os_handlers_known(void);
 
 /* Where the calling thread's stack begins, from above; for lm_os_thread_sleeps. */
 uintptr_t lm_os_stack_top(void);
 
-/* Whether the program has never had a second thread, as far as libc knows. false where libc does not say. */
+/* Whether the program has never had a second thread, as far as libc knows. false where libc does
+ * not say. */
 bool lm_os_single_thread(void);
 
 /* The process's number. A vfork child has another, and the same memory. */
 unsigned lm_os_process(void);
 
-/* Returns whether the process of that number is another one with this memory: then the caller is its vfork child, or
- * the reverse. false if the system does not tell. */
+/* Returns whether the process of that number is another one with this memory: then the caller is
+ * its vfork child, or the reverse. false if the system does not tell. */
 bool lm_os_shares_memory(unsigned process);
 
 #if LOAM_METER
-/* Writes to a file, as much as it takes at once. 0 or less, a negative errno, iff nothing was written. */
+/* Writes to a file, as much as it takes at once. 0 or less, a negative errno, iff nothing was
+ * written. */
 intptr_t lm_os_write(int file, const char *text, size_t bytes);
 #endif
 
-/* System calls of loam's own since the start; of these, some by their names. Atomic, relaxed: numbers. */
+/* System calls of loam's own since the start; of these, some by their names. Atomic, relaxed:
+ * numbers. */
 typedef struct lm_os_counts {
     size_t calls;   /* all of these and others */
     size_t maps;    /* mmap */
@@ -370,8 +391,9 @@ typedef struct lm_os_counts {
 
 extern lm_os_counts_t lm_os_counts;
 
-/* What the process has used since it began, as the system counts it: microseconds of its processors, page faults with
- * and without a disk, the most bytes that were resident. All 0 iff the system does not say. */
+/* What the process has used since it began, as the system counts it: microseconds of its
+ * processors, page faults with and without a disk, the most bytes that were resident. All 0 iff the
+ * system does not say. */
 typedef struct lm_os_usage {
     uint64_t user_us, system_us, faults, disk_faults, resident_most;
 } lm_os_usage_t;
@@ -396,11 +418,13 @@ typedef struct lm_cgroup {
     size_t used, limit, least;
 } lm_cgroup_t;
 
-/* Finds the groups that limit the process's memory. false iff there are none, or the system does not say. Reads files:
- * not for a program that has shut itself in; for one thread at a time, both. */
+/* Finds the groups that limit the process's memory. false iff there are none, or the system does
+ * not say. Reads files: not for a program that has shut itself in; for one thread at a time,
+ * both. */
 bool lm_os_cgroup_find(void);
 
-/* Reads how full they are; limits: what they may hold as well, which is kept otherwise. false iff none can be read. */
+/* Reads how full they are; limits: what they may hold as well, which is kept otherwise. false iff
+ * none can be read. */
 bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest);
 
 /* Whether the calling thread is the worker. */
@@ -408,32 +432,36 @@ bool lm_os_worker_self(void);
 
 /* ---- The program's handlers (handlers.c, loam/handlers.h) ---- */
 
-/* Between the two the calling thread holds a lock of the family's, under which mistakes of the program's are found: a
- * handler is told of them at the last lm_told_let. They nest. Not for the worker. */
+/* Between the two the calling thread holds a lock of the family's, under which mistakes of the
+ * program's are found: a handler is told of them at the last lm_told_let. They nest. Not for the
+ * worker. */
 void lm_told_hold(void);
 void lm_told_let(void);
 /* In the child of a fork, where locks are reset, not given. */
 void lm_told_after_fork(void);
 
-/* Memory for a request of that size is refused: whether to try again, because the program's handler says that it has
- * made room. *tries: 0 at first. Without locks, in a thread of the program's; keeps errno. */
+/* Memory for a request of that size is refused: whether to try again, because the program's handler
+ * says that it has made room. *tries: 0 at first. Without locks, in a thread of the program's;
+ * keeps errno. */
 bool lm_room_made(size_t bytes, unsigned *tries);
 
 /* Whether slow paths of malloc are counted, and some of them interrupted: atomic. */
 extern LM_HIDDEN bool lm_beating;
 
-/* The same as a size, for malloc, which looks at that anyway: blocks of more bytes are large, or to be counted, or
- * sampled (heap/sampled.c). 0, or that; atomic. */
+/* The same as a size, for malloc, which looks at that anyway: blocks of more bytes are large, or to
+ * be counted, or sampled (heap/sampled.c). 0, or that; atomic. */
 enum { LM_QUIET_MOST = 65536 };
 extern LM_HIDDEN size_t lm_quiet_most;
 /* From now on it is 0. */
 void lm_quiet_end(void);
 
-/* Counts a slow path of the calling thread's, and calls the deferred free of the program's, if there is one. force:
- * does not count. Without locks, in a thread of the program's; keeps errno. Whether it was called. */
+/* Counts a slow path of the calling thread's, and calls the deferred free of the program's, if
+ * there is one. force: does not count. Without locks, in a thread of the program's; keeps errno.
+ * Whether it was called. */
 bool lm_deferred_free(bool force);
 
-/* Whether the calling thread is in a place where what it holds may be collected: no lock of the family's, no fork. */
+/* Whether the calling thread is in a place where what it holds may be collected: no lock of the
+ * family's, no fork. */
 bool lm_told_may(void);
 
 /* Tells the program that so much is held, more than the soft limit. As above. */
@@ -442,8 +470,8 @@ void lm_limit_told(size_t held, size_t soft);
 /* Atomic: whether a refused request ends the program (LOAM_ABORT_ON_OOM=1). */
 extern LM_HIDDEN bool lm_refused_aborts;
 
-/* Tells an error handler, if there is one: a request is refused for good (overflow: it could never be served). Then
- * ends the program, if the option says so. */
+/* Tells an error handler, if there is one: a request is refused for good (overflow: it could never
+ * be served). Then ends the program, if the option says so. */
 void lm_refused(size_t bytes, bool overflow);
 /* The same of an object at a multiple of align. */
 void lm_refused_aligned(size_t bytes, size_t align, bool overflow);
@@ -452,17 +480,19 @@ void lm_refused_array(size_t count, size_t size);
 
 /* ---- Threads (thread.c, fork.c) ---- */
 
-/* Arranges that at_exit(value, rounds) runs when the calling thread ends, and again as long as it returns
- * true, at most `rounds` times in all: other destructors may allocate after it. Each at_exit is a hook of its
- * own, eight in the process at most, with a value for each thread; value is not NULL. Hooks run in rounds, all
- * of them in each: the heap's stays to the last, so that what returns false in its first round is gone before.
- * false iff there is no key left. Calls libc, which may allocate. */
+/* Arranges that at_exit(value, rounds) runs when the calling thread ends, and again as long as it
+ * returns true, at most `rounds` times in all: other destructors may allocate after it. Each
+ * at_exit is a hook of its own, eight in the process at most, with a value for each thread; value
+ * is not NULL. Hooks run in rounds, all of them in each: the heap's stays to the last, so that what
+ * returns false in its first round is gone before. false iff there is no key left. Calls libc,
+ * which may allocate. */
 bool lm_thread_on_exit(bool (*at_exit)(void *, unsigned), void *value);
 
-/* For code that takes locks before a fork: holds the port's WALK (base/check.h), which comes before all other locks,
- * and gives it after them, in the parent or the child. lm_port_before_fork may be called again meanwhile. Returns
- * whether WALK is held: a signal handler may have interrupted its holder. The port's LIST comes after the locks of all
- * code whose handlers were registered after a call of lm_port_watch. */
+/* For code that takes locks before a fork: holds the port's WALK (base/check.h), which comes before
+ * all other locks, and gives it after them, in the parent or the child. lm_port_before_fork may be
+ * called again meanwhile. Returns whether WALK is held: a signal handler may have interrupted its
+ * holder. The port's LIST comes after the locks of all code whose handlers were registered after a
+ * call of lm_port_watch. */
 bool lm_port_before_fork(void);
 void lm_port_after_fork(bool child);
 void lm_port_watch(void);

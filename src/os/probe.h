@@ -2,8 +2,8 @@
  *
  *   LM_PROBE2(page_create, start, bytes)   one nop in the code, and a note of it in .note.stapsdt
  *
- * Built with LOAM_PROBES, which needs systemtap-sdt-dev; otherwise nothing is there at all. docs/guide/tools.md has
- * the list. Arguments are words.
+ * Built with LOAM_PROBES, which needs systemtap-sdt-dev; otherwise nothing is there at all.
+ * docs/guide/tools.md has the list. Arguments are words.
  */
 #ifndef LM_OS_PROBE_H
 #define LM_OS_PROBE_H

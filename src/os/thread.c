@@ -1,10 +1,10 @@
 /* thread.c: the slow halves of locks, and the end of threads.
  *
- * The lock is a futex mutex (Drepper, "Futexes are tricky", 2011) whose word names the holder. A thread spins a
- * little, because loam's critical sections are short, then sleeps. The lock is not fair and not recursive. A thread
- * may pass a lock that a fork holds (fork.c).
- * It does not lend the waiter's priority to the holder (decision 0033): a holder of low priority that
- * was interrupted by a thread between the two keeps both waiting.
+ * The lock is a futex mutex (Drepper, "Futexes are tricky", 2011) whose word names the holder. A
+ * thread spins a little, because loam's critical sections are short, then sleeps. The lock is not
+ * fair and not recursive. A thread may pass a lock that a fork holds (fork.c).
+ * It does not lend the waiter's priority to the holder (decision 0033): a holder of low priority
+ * that was interrupted by a thread between the two keeps both waiting.
  * Invariant: LM_LOCK_WAITED is set in the word whenever a thread sleeps on it.
  */
 #define _GNU_SOURCE 1
@@ -58,7 +58,8 @@ void lm_lock_take_contended(lm_lock_t *lock) {
                 lm_fork_passed();
                 continue;
             }
-            /* Relaxed: for a copy of the process, which sees this thread's writes in their order. */
+            /* Relaxed: for a copy of the process, which sees this thread's writes in their
+             * order. */
             (void)__atomic_fetch_or(&lock->word, LM_LOCK_PASSED, __ATOMIC_RELAXED);
             return;
         }
@@ -162,10 +163,10 @@ void lm_biased_enter_contended(lm_biased_t *lock) {
     } while (__atomic_load_n(&lock->asked, __ATOMIC_SEQ_CST) != 0);
 }
 
-/* From now on owners order by themselves. An owner that has not seen it has stored before that it is
- * inside: the last barrier makes the store visible. Where the system refuses a barrier, or may kill for
- * it (filtered), time has to do: a store becomes visible within microseconds, though no processor
- * promises when. */
+/* From now on owners order by themselves. An owner that has not seen it has stored before that it
+ * is inside: the last barrier makes the store visible. Where the system refuses a barrier, or may
+ * kill for it (filtered), time has to do: a store becomes visible within microseconds, though no
+ * processor promises when. */
 static void end_barriers(bool filtered) {
     uint32_t never = 0;
     lm_store_relaxed(&lm_biased_fenced, true);
@@ -183,8 +184,8 @@ void lm_biased_settle(void) {
 
 void lm_biased_wait(lm_biased_t *lock) {
     for (int i = 0; i < SPINS && !lm_biased_outside(lock) && yield(); i++) {}
-    /* Nobody wakes us: owners do not look who waits. To sleep, not to yield for ever: the owner may be
-     * of a lower priority than we are. */
+    /* Nobody wakes us: owners do not look who waits. To sleep, not to yield for ever: the owner may
+     * be of a lower priority than we are. */
     while (!lm_biased_outside(lock)) lm_os_wait(&lock->inside, 1, 1);
 }
 
@@ -219,8 +220,9 @@ void lm_biased_forbid(void) {
 
 /* ---- Thread exit ---- */
 
-/* A key for each hook: the system calls a destructor with the value alone, so each has a function of its own
- * to tell them apart. A slot is taken by the first call that names its function, and never given back. */
+/* A key for each hook: the system calls a destructor with the value alone, so each has a function
+ * of its own to tell them apart. A slot is taken by the first call that names its function, and
+ * never given back. */
 enum { HOOKS = 8 };
 
 typedef struct exit_hook {
@@ -237,9 +239,11 @@ void (*const lm_thread_pinned_by)(void) = lm_module_pin; /* so that it is linked
 static LM_AT_START exit_hook_t hooks[HOOKS];
 static LM_AT_START lm_lock_t hook_lock;
 
-/* POSIX runs destructors in rounds while any key has a value: ours asks for another round by having one. */
+/* POSIX runs destructors in rounds while any key has a value: ours asks for another round by having
+ * one. */
 static void hook_run(const exit_hook_t *hook, void *value) {
-    /* ThreadSanitizer says goodbye to the thread in the last round, and must not see it after that. */
+    /* ThreadSanitizer says goodbye to the thread in the last round, and must not see it after
+     * that. */
     unsigned most = PTHREAD_DESTRUCTOR_ITERATIONS - LM_TSAN;
     if (hook->run(value, most)) (void)pthread_setspecific(hook->key, value);
 }

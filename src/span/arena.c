@@ -33,7 +33,8 @@ enum { LOOK_IN_BIN = 24 }; /* spans of different sizes looked at in one bin */
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
-    /* In this order and after what was written before: a copy of the process can be made at any moment (repair.c). */
+    /* In this order and after what was written before: a copy of the process can be made at any
+     * moment (repair.c). */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     tail->slices = (uint32_t)slices;
     tail->kind = (uint8_t)kind;
@@ -156,7 +157,8 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
-    /* From the end on: the slots in a row from the first of each span say what is there, at any moment. */
+    /* From the end on: the slots in a row from the first of each span say what is there, at any
+     * moment. */
     size_t end = first + slices;
     if (end < start + length) lm_space_add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
@@ -246,7 +248,8 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
     lm_store_relaxed(&lm_space.scarce, true);
-    /* What is clean at the arena's end makes room for more there. What is dirty does not, until it is purged. */
+    /* What is clean at the arena's end makes room for more there. What is dirty does not, until it
+     * is purged. */
     size_t unused = lm_space.dirty_slices + lm_space.clean_slices;
     if (lm_space_busy() == 0 && unused < wanted && !lm_space_could_grow(wanted - unused))
         return NULL;

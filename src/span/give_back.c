@@ -1,23 +1,23 @@
 /* give_back.c: gives the memory of one dirty span back to the system, around the parts that the
  * system keeps.
  *
- * Linux refuses to take pages back that are locked in memory (mlock, mlockall, MAP_LOCKED). One such
- * page makes a whole call fail, although the call has given back what lies before that page. So a
- * refused span is searched: halving finds its first refused slice, single calls find where the
+ * Linux refuses to take pages back that are locked in memory (mlock, mlockall, MAP_LOCKED). One
+ * such page makes a whole call fail, although the call has given back what lies before that page.
+ * So a refused span is searched: halving finds its first refused slice, single calls find where the
  * refusals end.
  *
  *   before   [ ..................... dirty ...................... ]
  *   calls      refused; halves: goes, refused, goes, ...; 1, 1, 1: refused, refused, goes
  *   after    [ clean ............ | refused | dirty: the next call continues here ]
  *
- * Refused spans are free memory like other dirty spans and serve the next allocations, but the purge
- * passes over them. They are tried again after 1 turn, then 2, 4, up to 512: a turn is a tick of the
- * worker, or without a worker a span that a thread gives back. An explicit request (malloc_trim) tries
- * all of them at once.
+ * Refused spans are free memory like other dirty spans and serve the next allocations, but the
+ * purge passes over them. They are tried again after 1 turn, then 2, 4, up to 512: a turn is a tick
+ * of the worker, or without a worker a span that a thread gives back. An explicit request
+ * (malloc_trim) tries all of them at once.
  *
- * One search makes at most a few thousand system calls. It cannot see an accessible slice among refused
- * ones if it lies more than NEAR slices behind the first: such a slice waits for a later attempt.
- * Runs in the worker, too: nothing here may use thread-local storage.
+ * One search makes at most a few thousand system calls. It cannot see an accessible slice among
+ * refused ones if it lies more than NEAR slices behind the first: such a slice waits for a later
+ * attempt. Runs in the worker, too: nothing here may use thread-local storage.
  * Invariant (lm_span_check): spans of kind DIRTY are in the list `aged`, those of kind REFUSED in
  * `refused`; the two kinds share their bins and do not merge.
  */

@@ -26,9 +26,9 @@
  * Each gap takes an entry in the system's map, of which a process has 65,530: at most SPANS_MOST
  * spans are gone. It cannot give back what a page in use keeps, and does nothing where a sandbox
  * forbids munmap.
- * Invariant (lm_span_check): spans of kind GONE tile the arena as others do; neighbours of one group are merged;
- * gone_slices counts them. A span is labelled GONE before it is unmapped: so a copy of the process (repair.c) never
- * takes memory for clean that is not there.
+ * Invariant (lm_span_check): spans of kind GONE tile the arena as others do; neighbours of one
+ * group are merged; gone_slices counts them. A span is labelled GONE before it is unmapped: so a
+ * copy of the process (repair.c) never takes memory for clean that is not there.
  */
 #include "span/room.h"
 
@@ -63,8 +63,8 @@ static void look_at_limits(void) {
     lm_space.near_at = refused_at != 0 && refused_at < near_at ? refused_at : near_at;
 }
 
-/* The worker looks each time. Other threads rely on what was seen last: they may have a filter that nobody announced,
- * and purge where malloc would make no other call than mmap and madvise. */
+/* The worker looks each time. Other threads rely on what was seen last: they may have a filter that
+ * nobody announced, and purge where malloc would make no other call than mmap and madvise. */
 static bool is_limited(void) {
     if (lm_os_worker_self()) look_at_limits();
     return limits != 0 && lm_span_at_large();
@@ -88,11 +88,13 @@ static bool unmap(size_t first, size_t slices) {
     return lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
 }
 
-/* Gives the addresses of slices in no list back. Lock held. Returns false iff the system refused. */
+/* Gives the addresses of slices in no list back. Lock held. Returns false iff the system
+ * refused. */
 static bool go(size_t first, size_t slices, lm_group_t group) {
     if (lm_space.gone_spans >= SPANS_MOST) return false;
     lm_space_label(first, slices, LM_KIND_GONE);
-    lm_fence_release(); /* for a copy of the process, which has the worker's writes in their order */
+    /* for a copy of the process, which has the worker's writes in their order */
+    lm_fence_release();
     if (!unmap(first, slices)) return false;
 #if LM_SECURE
     for (size_t i = first; i < first + slices; i++) {
@@ -166,8 +168,8 @@ void lm_gone_lower_end(void) {
 
 /* ---- Back ---- */
 
-/* Makes the first slices of a gone span accessible: as many as are worth a call, `least` if the system gives no more.
- * Returns how many; *got says how that went. */
+/* Makes the first slices of a gone span accessible: as many as are worth a call, `least` if the
+ * system gives no more. Returns how many; *got says how that went. */
 static size_t open_part(lm_page_t *span, size_t least, lm_commit_t *got) {
     size_t slices = lm_gone_near() ? 0 : lm_arena.slices / OPEN_PART;
     if (slices < OPEN_LEAST) slices = OPEN_LEAST;

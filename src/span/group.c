@@ -12,7 +12,8 @@
  * Its addresses do not go back to the system, not even at the arena's end, except where the
  * program's addresses are limited or the system refuses memory (gone.c). A group cannot keep its
  * memory where even that does not help. Then it takes what large objects have freed, and at last
- * what all groups have purged belongs to no group again. In other builds all memory is of one group.
+ * what all groups have purged belongs to no group again. In other builds all memory is of one
+ * group.
  *
  * Memory that one group has freed is of no use to another. Without care, a program that goes from
  * one size to another would hold both until the purge delay is over. So a thread that is about to

@@ -5,28 +5,32 @@
  *   pages of blocks  [ block | block | ..... | block |.|guard][ block | block ...
  *                                                        4 KiB
  *
- * A large span's guard is its end, a system's page at least: the rest of the last slice behind the object, or more
- * slices; as the caller draws their number, objects lie at distances that nobody can foretell. It is made by one system
- * call and stays while the span goes from object to object; the descriptor counts its bytes (`bias`). Each takes an
- * entry or two in the kernel's list of maps, of which a process has 65,530: so there are 16,384 guards at most, and
- * what comes after these has canaries only (heap/secure_large.c). Nor are more than 512 made in a tick of the worker
- * (50 ms): a program that replaces filled objects of many sizes all the time would spend a third of its time on
- * guards, and its threads would wait for each other in the kernel.
+ * A large span's guard is its end, a system's page at least: the rest of the last slice behind the
+ * object, or more slices; as the caller draws their number, objects lie at distances that nobody
+ * can foretell. It is made by one system call and stays while the span goes from object to object;
+ * the descriptor counts its bytes (`bias`). Each takes an entry or two in the kernel's list of
+ * maps, of which a process has 65,530: so there are 16,384 guards at most, and what comes after
+ * these has canaries only (heap/secure_large.c). Nor are more than 512 made in a tick of the worker
+ * (50 ms): a program that replaces filled objects of many sizes all the time would spend a third of
+ * its time on guards, and its threads would wait for each other in the kernel.
  *
- * A page's guard is a mark in the system's page table, not an entry in its map: Linux has that from 6.13 on. One call
- * makes it, a twentieth of what the page's faults cost. It outlives the page, until the memory is purged: pages that
- * come and go on the same slices make no call. Where a page ends elsewhere than those before it, what they left in its
- * middle goes. Where the system has none, or refuses one, pages have none from then on, and their blocks go to the end.
- * A guard splits a huge page. So where one backs slices (huge.c: once there is much memory in blocks), pages have none.
+ * A page's guard is a mark in the system's page table, not an entry in its map: Linux has that from
+ * 6.13 on. One call makes it, a twentieth of what the page's faults cost. It outlives the page,
+ * until the memory is purged: pages that come and go on the same slices make no call. Where a page
+ * ends elsewhere than those before it, what they left in its middle goes. Where the system has
+ * none, or refuses one, pages have none from then on, and their blocks go to the end. A guard
+ * splits a huge page. So where one backs slices (huge.c: once there is much memory in blocks),
+ * pages have none.
  *
- * A freed large object that waits (held.c) may be shut: no access to all of it, up to its guard. Each costs two calls,
- * which all threads wait for. So at most 256 are shut in a row, and 16 a tick after that. An object without a guard is
- * never shut: with one it needs no further entry in the list of maps.
+ * A freed large object that waits (held.c) may be shut: no access to all of it, up to its guard.
+ * Each costs two calls, which all threads wait for. So at most 256 are shut in a row, and 16 a tick
+ * after that. An object without a guard is never shut: with one it needs no further entry in the
+ * list of maps.
  *
  * It cannot put guards between the blocks of a page.
- * Invariant: dirty spans are accessible but for the last LM_MARK_BYTES of slices that are `marked`, pages but for that
- * of their last slice, large spans but for their guard; clean spans and what is loam's own are so throughout. Slices
- * that are `backed` are never marked.
+ * Invariant: dirty spans are accessible but for the last LM_MARK_BYTES of slices that are `marked`,
+ * pages but for that of their last slice, large spans but for their guard; clean spans and what is
+ * loam's own are so throughout. Slices that are `backed` are never marked.
  */
 #include "span/room.h"
 

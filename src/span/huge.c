@@ -1,25 +1,29 @@
 /* huge.c: huge pages, once a program is large enough to fill them.
  *
- * A page fault costs a microsecond and a half for each 4 KiB, and an eighth of that within a huge page,
- * whose entry in the processor's address cache also reaches 512 times as far. But a huge page under a
- * few objects is memory lost, and the kernel's habit of making huge pages out of what was purged loses
- * it again later. So the system is told not to (grow.c), and huge pages are made here, by decision:
+ * A page fault costs a microsecond and a half for each 4 KiB, and an eighth of that within a huge
+ * page, whose entry in the processor's address cache also reaches 512 times as far. But a huge page
+ * under a few objects is memory lost, and the kernel's habit of making huge pages out of what was
+ * purged loses it again later. So the system is told not to (grow.c), and huge pages are made here,
+ * by decision:
  *
  *   clean, 2 MiB, aligned  ── backed at once, without the lock ──>  dirty: resident and free
  *
- * when a page is wanted because the others of its class are full, none is dirty, and pages occupy so much
- * already that the 2 MiB are an eighth of it at most. What is not used soon is purged like all that is
- * dirty. The first page of a class may stay nearly empty: a thousand threads have many of those.
+ * when a page is wanted because the others of its class are full, none is dirty, and pages occupy
+ * so much already that the 2 MiB are an eighth of it at most. What is not used soon is purged like
+ * all that is dirty. The first page of a class may stay nearly empty: a thousand threads have many
+ * of those.
  *
  * A large object that is likely to be filled is only marked. The system then makes each huge page
  * when the program touches it. At most 16 marked objects may be empty at a time: each byte that a
  * program touches in such an object makes 2 MiB resident.
  *
- * A huge page may cost thirty times what it should: the system moves memory about to make room for it, or
- * is a virtual machine whose host has taken its free memory back, page by page. So each is timed, and after
- * one that took longer than 512 small pages would, the program does without for a while.
+ * A huge page may cost thirty times what it should: the system moves memory about to make room for
+ * it, or is a virtual machine whose host has taken its free memory back, page by page. So each is
+ * timed, and after one that took longer than 512 small pages would, the program does without for a
+ * while.
  *
- * All of that is by default: a program's user may want huge pages wherever one fits, or none (lm_huge_policy).
+ * All of that is by default: a program's user may want huge pages wherever one fits, or none
+ * (lm_huge_policy).
  *
  * It cannot know whether the system had a huge page at hand; without one, 4 KiB of it are resident.
  */

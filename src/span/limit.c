@@ -7,19 +7,21 @@
  *   cgroup  ─ the worker reads how full the fullest of the process's control groups is:
  *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
  *
- * Looked at where clean slices are taken, once a page or large object, under the arena's lock, and when a limit is set:
- * nothing is counted anywhere, because clean and dirty slices are already. A control group's limit refuses nothing: the
- * system does.
+ * Looked at where clean slices are taken, once a page or large object, under the arena's lock, and
+ * when a limit is set: nothing is counted anywhere, because clean and dirty slices are already. A
+ * control group's limit refuses nothing: the system does.
  *
- * It cannot see what allocators of the family reserve for themselves, nor metadata (0.21% of the arena). Nobody tells
- * it that the group fills while there is no worker, but then nothing is free either. Checked by lm_span_check.
+ * It cannot see what allocators of the family reserve for themselves, nor metadata (0.21% of the
+ * arena). Nobody tells it that the group fills while there is no worker, but then nothing is free
+ * either. Checked by lm_span_check.
  */
 #include "span/room.h"
 
 enum {
     BELOW = 8, /* part of the soft limit: so much less is held before crossing it counts again */
     FIND_EVERY =
-        256, /* ticks until the control group is looked for again: the process may have been moved */
+        /* ticks until the control group is looked for again: the process may have been moved */
+        256,
     RETRY_EVERY = 64,  /* the same while there is none */
     LIMITS_EVERY = 16, /* ticks until its limits are read again */
     MAP_PART = 16,     /* part of the memory that the map of the arena may take */
@@ -104,7 +106,8 @@ bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
     *held_bytes = held() << LM_SLICE_SHIFT;
     *soft_bytes = lm_load_relaxed(&lm_limit_policy.soft); /* it may be changed at any time */
     bool still = *held_bytes > *soft_bytes;
-    /* Otherwise it would have to fall by an eighth first, and nobody be told if it rises instead. */
+    /* Otherwise it would have to fall by an eighth first, and nobody be told if it rises
+     * instead. */
     if (!still && lm_space.above) {
         lm_store_relaxed(&lm_space.above, false);
         lm_space.crossings--;
@@ -207,8 +210,8 @@ size_t lm_limit_share(unsigned percent, bool of_group) {
 
 /* ---- Addresses ---- */
 
-/* Each slice has an entry of 8 bytes in the arena's map, which is resident whether the slice is or not. Programs that
- * allocate until they get NULL would fill a small machine with it. */
+/* Each slice has an entry of 8 bytes in the arena's map, which is resident whether the slice is or
+ * not. Programs that allocate until they get NULL would fill a small machine with it. */
 void lm_limit_addresses(void) {
     lm_space.slices_cheap = SIZE_MAX;
     if (!lm_purge_allowed()) return; /* shut in: the system must not be asked */

@@ -3,10 +3,10 @@
  *   lm_nodes_most   0: every node is one; n: node i counts as i % n, everywhere, and memory of such a node is of the
  *                   lowest that there is of those; 1: there is one, and nothing is asked
  *
- * The system is asked which nodes there are once, when a range of a node is made, and where a thread runs once for each
- * page that is taken from such ranges. A program that has shut itself in is not asked any more: then, or where there is
- * one node, every thread runs on node 0. Memory that is in no range lies where the kernel puts it: on the node of the
- * thread that touches it first.
+ * The system is asked which nodes there are once, when a range of a node is made, and where a
+ * thread runs once for each page that is taken from such ranges. A program that has shut itself in
+ * is not asked any more: then, or where there is one node, every thread runs on node 0. Memory that
+ * is in no range lies where the kernel puts it: on the node of the thread that touches it first.
  */
 #include "span/room.h"
 

@@ -1,28 +1,30 @@
 /* purge.c: dirty memory goes back to the system, later, in bulk, and never in free().
  *
- * A dirty span waits for the purge delay: a program that takes again what it has just freed must not
- * pay for the page faults. Who then gives it back, if the program sleeps? A worker: a thread of loam's
- * own that is started once half a megabyte is dirty, looks twenty times a second, purges what is old enough, and
- * ends when nothing is left. It is no thread of libc's, blocks all signals, lives about half a second
- * after the last large free, and is gone before any call of the program whose result depends on being
- * the only thread (override/doors.c).
+ * A dirty span waits for the purge delay: a program that takes again what it has just freed must
+ * not pay for the page faults. Who then gives it back, if the program sleeps? A worker: a thread of
+ * loam's own that is started once half a megabyte is dirty, looks twenty times a second, purges
+ * what is old enough, and ends when nothing is left. It is no thread of libc's, blocks all signals,
+ * lives about half a second after the last large free, and is gone before any call of the program
+ * whose result depends on being the only thread (override/doors.c).
  *
  *   give -> dirty, stamped -> [tick .. tick + delay] -> busy: madvise without the lock -> clean
  *
- * A program that works in bursts takes soon what was just purged, and pays for it in page faults. Then spans
- * wait twice as long, until a purge is not regretted again.
+ * A program that works in bursts takes soon what was just purged, and pays for it in page faults.
+ * Then spans wait twice as long, until a purge is not regretted again.
  *
- * Near a limit of the process's or of its control group's, spans wait shorter, or not at all (limit.c).
+ * Near a limit of the process's or of its control group's, spans wait shorter, or not at all
+ * (limit.c).
  *
- * Where memory is in groups (secure builds), memory that one group has freed is of no use to another. There a thread
- * that takes clean memory purges spans of other groups itself where too much would be resident (group.c).
+ * Where memory is in groups (secure builds), memory that one group has freed is of no use to
+ * another. There a thread that takes clean memory purges spans of other groups itself where too
+ * much would be resident (group.c).
  *
  * By option nothing is purged (lm_purge_never), unless it is asked for: for programs that end soon.
  *
- * Where no worker may be, or the system gives no thread, a thread that frees purges everything once the
- * dirty exceeds 4 MiB and an eighth of what is in use. In the second case it tries to start a worker again
- * after a growing number of frees. The worker runs on a tiny stack without thread-local storage: nothing that
- * it calls may use any.
+ * Where no worker may be, or the system gives no thread, a thread that frees purges everything once
+ * the dirty exceeds 4 MiB and an eighth of what is in use. In the second case it tries to start a
+ * worker again after a growing number of frees. The worker runs on a tiny stack without
+ * thread-local storage: nothing that it calls may use any.
  */
 #include "span/room.h"
 
@@ -37,7 +39,8 @@ lm_purge_policy_t lm_purge_policy = {.delay_ms = 300, .worker = true};
 LM_AT_START bool lm_purge_never;
 LM_AT_START bool (*lm_purge_collect_idle)(bool last);
 
-/* Relaxed, here and for the rest of the policy: words by themselves, which count from the next look on. */
+/* Relaxed, here and for the rest of the policy: words by themselves, which count from the next look
+ * on. */
 static uint32_t delay_ms(void) {
     static const uint32_t part[] = {[LM_PRESSURE_NONE] = 1, [LM_PRESSURE_SOME] = 4};
     lm_pressure_t pressure = lm_limit_pressure();
@@ -100,7 +103,8 @@ bool lm_purge_tick(void) {
 
 static void entered(void) {
     lm_store_relaxed(&lm_space.worker_inside, true);
-    /* What follows is written after it: a copy of the process sees the worker's writes in their order. */
+    /* What follows is written after it: a copy of the process sees the worker's writes in their
+     * order. */
     lm_fence_release();
 }
 

@@ -1,11 +1,12 @@
 /* range.c: spans in ranges of memory that are not the arena's own (range.h has the picture).
  *
- * Spare spans carry their length at both ends and lie in bins by the logarithm of their size, as the arena's do
- * (boundary tags). Best fit within the first bin that has one. One kind of free memory: it is never purged, so that
- * there is no clean and dirty; how far it has ever been used (`touched`) tells what reads as zero.
+ * Spare spans carry their length at both ends and lie in bins by the logarithm of their size, as
+ * the arena's do (boundary tags). Best fit within the first bin that has one. One kind of free
+ * memory: it is never purged, so that there is no clean and dirty; how far it has ever been used
+ * (`touched`) tells what reads as zero.
  *
- * It takes the arena's lock. It cannot find much room in a hurry: a bin is walked to its end where its first spans are
- * all too short.
+ * It takes the arena's lock. It cannot find much room in a hurry: a bin is walked to its end where
+ * its first spans are all too short.
  */
 #include "span/room.h"
 
@@ -43,8 +44,8 @@ lm_page_t **lm_range_map_of(const lm_page_t *span) {
 
 struct loam_arena *lm_range_around(const void *p) {
     FOR_EACH_RANGE(range) {
-        /* Acquire: the map behind it. One word, so that nobody sees the start of one range with the length of
-         * another. */
+        /* Acquire: the map behind it. One word, so that nobody sees the start of one range with the
+         * length of another. */
         uint64_t bounds = lm_load_acquire(&range->bounds);
         uint64_t slice = ((uint64_t)(uintptr_t)p >> LM_SLICE_SHIFT) - (bounds >> 32);
         if (slice < (uint32_t)bounds) return range;
@@ -368,8 +369,8 @@ int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct lo
     return entry != NULL ? 0 : -ENOSPC;
 }
 
-/* Empty; lock held. Makes it what it was before: a META span, whose memory is plain. NULL: that of an outside one is
- * the user's, and the META span is that of its map. */
+/* Empty; lock held. Makes it what it was before: a META span, whose memory is plain. NULL: that of
+ * an outside one is the user's, and the META span is that of its map. */
 static lm_page_t *take_apart(struct loam_arena *range) {
     size_t slices = lm_range_slices(range);
     lm_page_t *span = range->memory != NULL ? range->memory : range->pages;

@@ -1,20 +1,22 @@
 /* repair.c: free spans in a copy of the process whose worker was in the middle of its work.
  *
- * clone, _Fork and other calls that run no handlers copy the memory at any moment of the worker's, which does not
- * come along. The copy holds all that the worker had written up to one moment, in the order in which it wrote: the
- * kernel's copy-on-write sees to that. While the program has one thread, the worker changes nothing but free spans and
- * their counts. What the copy then does at the first lock that it finds taken, or when it next wants a worker:
+ * clone, _Fork and other calls that run no handlers copy the memory at any moment of the worker's,
+ * which does not come along. The copy holds all that the worker had written up to one moment, in
+ * the order in which it wrote: the kernel's copy-on-write sees to that. While the program has one
+ * thread, the worker changes nothing but free spans and their counts. What the copy then does at
+ * the first lock that it finds taken, or when it next wants a worker:
  *
  *   the worker held lm_space.lock    its lists may be half changed: they are made anew from the descriptors. Of these,
  *                                    the first of each span has its length at any moment (lm_space_label)
  *   the worker was purging a span    the next worker, or a thread that waits for busy spans, takes it as dirty
  *   otherwise                        nothing is to be repaired
  *
- * It cannot repair what another thread of the program had half changed: such a program must not allocate in the copy,
- * as POSIX says. There the worker's locks are freed all the same, so that no copy waits for a thread that is not there.
- * fork, which does run handlers, stops other threads where it can. Where it could not (decision 0038), the child calls
- * lm_span_after_torn_fork, which makes the lists anew if another thread was changing them.
- * Invariant afterwards: lm_span_check holds (tests/works/children.c).
+ * It cannot repair what another thread of the program had half changed: such a program must not
+ * allocate in the copy, as POSIX says. There the worker's locks are freed all the same, so that no
+ * copy waits for a thread that is not there. fork, which does run handlers, stops other threads
+ * where it can. Where it could not (decision 0038), the child calls lm_span_after_torn_fork, which
+ * makes the lists anew if another thread was changing them. Invariant afterwards: lm_span_check
+ * holds (tests/works/children.c).
  */
 #include "span/room.h"
 

@@ -1,14 +1,16 @@
-/* reserved.c: ranges that loam reserves itself: ordinary memory, or huge pages of the system's pool (range.h).
+/* reserved.c: ranges that loam reserves itself: ordinary memory, or huge pages of the system's pool
+ * (range.h).
  *
  *   pages of 1 GiB  ── pool has none left ──>  of 2 MiB  ── none left ──>  ordinary memory that may have
  *                                                                          transparent huge pages as it is touched
  *
- * A piece of the arena is taken as a whole, at a multiple of the page's size, and then replaced page by page, without
- * the lock: a page of 1 GiB takes the system a tenth of a second and more, to find and to clear. Nodes have their pages
- * in turn, one each, so that all have about as many where time runs out; what has not been replaced then goes back to
- * the arena. So does, where only pages of the pool are wanted (pool_only: options at the start), what the pool has none
- * for: as a range it would be ordinary memory that never goes back. Who asked by a call gets a range of the size that
- * was asked for; one without any page of the pool may be purged.
+ * A piece of the arena is taken as a whole, at a multiple of the page's size, and then replaced
+ * page by page, without the lock: a page of 1 GiB takes the system a tenth of a second and more, to
+ * find and to clear. Nodes have their pages in turn, one each, so that all have about as many where
+ * time runs out; what has not been replaced then goes back to the arena. So does, where only pages
+ * of the pool are wanted (pool_only: options at the start), what the pool has none for: as a range
+ * it would be ordinary memory that never goes back. Who asked by a call gets a range of the size
+ * that was asked for; one without any page of the pool may be purged.
  *
  * Whatever is not as it was wanted is told in one line.
  */
@@ -91,7 +93,8 @@ static void tell(const lm_reserve_t *want, const tally_t *tally) {
         want->pool_only ? "not reserved" : "in the system's own", tally->missing / mib);
 }
 
-/* Before [0, bytes) of the span become a range: the rest is the arena's again, and clean: nobody has used it. */
+/* Before [0, bytes) of the span become a range: the rest is the arena's again, and clean: nobody
+ * has used it. */
 static void give_rest(lm_page_t *span, size_t bytes) {
     size_t first = lm_span_slice(span), had = span->slices, slices = bytes >> LM_SLICE_SHIFT;
     if (slices == had) return;

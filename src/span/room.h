@@ -173,21 +173,23 @@ LM_INLINE bool lm_space_is_free_as(size_t slice, lm_kind_t kind, lm_group_t grou
     return end->kind == kind && lm_space_group(end) == group;
 }
 
-/* Makes [first, first+slices) a free span of that kind, of the group that the first slot says, merged with its
- * neighbours. stamp is for dirty
- * ones; the larger part's stamp wins, so that churn at its edge keeps no large span from ageing.
- * Returns what it became. */
+/* Makes [first, first+slices) a free span of that kind, of the group that the first slot says,
+ * merged with its neighbours. stamp is for dirty ones; the larger part's stamp wins, so that churn
+ * at its edge keeps no large span from ageing. Returns what it became. */
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp);
 
-/* Dirty slices that a purge may give back: all except the refused ones. No lock needed for a guess. */
+/* Dirty slices that a purge may give back: all except the refused ones. No lock needed for a
+ * guess. */
 LM_INLINE size_t lm_space_loose(void) {
-    /* Relaxed: without the lock both are guesses, and the difference may be taken a moment apart. */
+    /* Relaxed: without the lock both are guesses, and the difference may be taken a moment
+     * apart. */
     size_t dirty = lm_load_relaxed(&lm_space.dirty_slices),
            refused = lm_load_relaxed(&lm_space.refused_slices);
     return dirty > refused ? dirty - refused : 0;
 }
 
-/* Returns the worker's work in slices: those, and one for each dirty tail (tails.c). No lock needed for a guess. */
+/* Returns the worker's work in slices: those, and one for each dirty tail (tails.c). No lock needed
+ * for a guess. */
 LM_INLINE size_t lm_space_due(void) {
     return lm_space_loose() + lm_load_relaxed(&lm_space.tails_listed); /* relaxed: as above */
 }
@@ -208,8 +210,8 @@ LM_INLINE void lm_space_cleaned(size_t slices) {
 /* Takes a free span out of its lists. */
 void lm_space_remove(lm_page_t *span);
 
-/* After a purge, with the clean span that it is part of now: gives the end of the arena back, and the
- * memory of descriptors that say nothing. */
+/* After a purge, with the clean span that it is part of now: gives the end of the arena back, and
+ * the memory of descriptors that say nothing. */
 void lm_space_settle(lm_page_t *span);
 
 /* The arena ends at that slice from now on: what lies behind it has been given back. */
@@ -221,51 +223,57 @@ void lm_space_label(size_t first, size_t slices, lm_kind_t kind);
 /* Cuts [first, first+slices) out of the free span, which covers it. */
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind);
 
-/* grow.c: makes the arena end in a clean span of at least so many slices that belongs to no group. Returns false
- * iff there is no memory. */
+/* grow.c: makes the arena end in a clean span of at least so many slices that belongs to no group.
+ * Returns false iff there is no memory. */
 bool lm_space_grow(size_t slices);
 
 /* grow.c: whether the system could give so many slices more than the arena has. */
 bool lm_space_could_grow(size_t slices);
 
-/* arena.c: returns a clean span of at least so many slices that belongs to no group, from a longer arena if need be;
- * NULL iff there is no memory. */
+/* arena.c: returns a clean span of at least so many slices that belongs to no group, from a longer
+ * arena if need be; NULL iff there is no memory. */
 lm_page_t *lm_space_clean(size_t slices);
 
 #if LM_SECURE
-/* group.c: makes some of the memory that is nobody's the group's: a clean span of at least so many slices, NULL iff
- * there is no memory; the free span as a whole, as a part of what is returned. */
+/* group.c: makes some of the memory that is nobody's the group's: a clean span of at least so many
+ * slices, NULL iff there is no memory; the free span as a whole, as a part of what is returned. */
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices);
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span);
-/* guard.c: no slice of a busy span, or of the caller's own, ends in a guard any longer. false iff the system refused.
- * No lock needed. */
+/* guard.c: no slice of a busy span, or of the caller's own, ends in a guard any longer. false iff
+ * the system refused. No lock needed. */
 bool lm_space_unmark(size_t first, size_t slices);
 /* The same, once they were purged: they may have guards again. */
 bool lm_space_purged(size_t first, size_t slices);
-/* group.c: the group is about to take so many slices; dirty ones, or clean ones. Purges dirty spans of other groups
- * where clearly more would be resident than the program has ever used at once. Returns whether it gave the lock up
- * meanwhile. The caller calls lm_purge_poke once it has given the lock. */
+/* group.c: the group is about to take so many slices; dirty ones, or clean ones. Purges dirty spans
+ * of other groups where clearly more would be resident than the program has ever used at once.
+ * Returns whether it gave the lock up meanwhile. The caller calls lm_purge_poke once it has given
+ * the lock. */
 bool lm_group_hurry(lm_group_t group, size_t slices, bool dirty);
-/* arena.c: returns a clean span of the group with at least so many slices, NULL iff there is none. */
+/* arena.c: returns a clean span of the group with at least so many slices, NULL iff there is
+ * none. */
 lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices);
-/* group.c: a huge page backs these clean slices of the group's, or of no group's. They are the group's now. */
+/* group.c: a huge page backs these clean slices of the group's, or of no group's. They are the
+ * group's now. */
 void lm_group_backed(lm_group_t group, size_t first, size_t slices);
-/* Where there is no more memory: what any group has purged is nobody's. false iff there was none. */
+/* Where there is no more memory: what any group has purged is nobody's. false iff there was
+ * none. */
 bool lm_group_forget(void);
-/* gone.c: gives a span that was held back with its addresses: its guard cannot be made accessible. Takes the lock. */
+/* gone.c: gives a span that was held back with its addresses: its guard cannot be made accessible.
+ * Takes the lock. */
 void lm_gone_drop(lm_page_t *span);
 #endif
 
-/* arena.c: the best span of kind GONE and that group with at least so many slices, NULL iff there is none. */
+/* arena.c: the best span of kind GONE and that group with at least so many slices, NULL iff there
+ * is none. */
 lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices);
-/* gone.c: makes a part of such a span accessible: returns a clean span of at least so many slices and of that group,
- * NULL iff there is none or the system gives no memory. */
+/* gone.c: makes a part of such a span accessible: returns a clean span of at least so many slices
+ * and of that group, NULL iff there is none or the system gives no memory. */
 lm_page_t *lm_gone_open(lm_group_t group, size_t slices);
-/* gone.c: gives the addresses of a clean span back where the program's addresses are limited. Returns false iff
- * nothing has changed; otherwise the span is no longer one. */
+/* gone.c: gives the addresses of a clean span back where the program's addresses are limited.
+ * Returns false iff nothing has changed; otherwise the span is no longer one. */
 bool lm_gone_settle(lm_page_t *span);
-/* gone.c: gives the addresses of clean spans of at least so many slices back, the longest first. Returns whether any
- * went. */
+/* gone.c: gives the addresses of clean spans of at least so many slices back, the longest first.
+ * Returns whether any went. */
 bool lm_gone_all(size_t least);
 /* gone.c: on request, the same for what is worth it, where the program's addresses are limited. */
 void lm_gone_trim(void);
@@ -317,7 +325,8 @@ void lm_space_large_goes(const lm_page_t *span);
 void lm_space_page_goes(lm_page_t *page);
 #endif
 
-/* The calling thread has done with a busy span. The child of a fork from a signal handler may have forgotten it. */
+/* The calling thread has done with a busy span. The child of a fork from a signal handler may have
+ * forgotten it. */
 LM_INLINE void lm_space_not_busy(void) {
     if (lm_space.busy > 0) lm_space.busy--;
 }
@@ -335,14 +344,15 @@ void lm_space_rest(void);
 void lm_space_enter(void);
 void lm_space_leave(void);
 
-/* As lm_space_enter, but the worker waits for the lock in any case: it has something in its hands that must not be
- * lost. */
+/* As lm_space_enter, but the worker waits for the lock in any case: it has something in its hands
+ * that must not be lost. */
 void lm_space_enter_to_give(void);
 
 /* give_back.c: puts the span that an ended worker was purging among the dirty ones. Lock held. */
 void lm_space_take_hand(void);
 
-/* arena.c: puts [first, first+slices) among the free spans as it is, without a look at its neighbours. */
+/* arena.c: puts [first, first+slices) among the free spans as it is, without a look at its
+ * neighbours. */
 void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group, uint32_t stamp);
 
 /* repair.c: frees what the worker of another process held when this process was copied from it. */
@@ -353,15 +363,15 @@ void lm_space_list_anew(void);
 /* huge.c: slices in which 2 MiB lie that are a multiple of 2 MiB, wherever it starts. */
 enum { LM_HUGE_SLICES = 32, LM_HUGE_SPAN = 2 * LM_HUGE_SLICES - 1 };
 
-/* huge.c: whether a huge page should be made for a page of so many slices, of which none is free. crowded: the
- * others of its class are full. */
+/* huge.c: whether a huge page should be made for a page of so many slices, of which none is free.
+ * crowded: the others of its class are full. */
 bool lm_huge_due(size_t slices, bool crowded);
 
 /* huge.c: notes how long one took: after a slow one, none is due for a while. */
 void lm_huge_took(uint64_t us);
 
-/* huge.c: makes 2 MiB of clean memory resident, as a dirty span of the group. false iff there are none. Gives the
- * lock up meanwhile. */
+/* huge.c: makes 2 MiB of clean memory resident, as a dirty span of the group. false iff there are
+ * none. Gives the lock up meanwhile. */
 bool lm_huge_back(lm_group_t group);
 
 /* range.c: gives a range's span back. */
@@ -371,7 +381,8 @@ void lm_range_give(lm_page_t *span);
 bool lm_range_extend(lm_page_t *span, size_t slices);
 void lm_range_shrink(lm_page_t *span, size_t slices);
 
-/* range.c: calls visit for spans in use of ranges that lie outside the arena; the one that p lies in. */
+/* range.c: calls visit for spans in use of ranges that lie outside the arena; the one that p lies
+ * in. */
 void lm_range_visit(void (*visit)(lm_page_t *span, void *context), void *context);
 lm_page_t *lm_range_holding(const void *p);
 
@@ -389,8 +400,8 @@ uint32_t lm_purge_ticks(void);
 uint32_t lm_purge_ticks_rested(void);
 
 #if LM_SECURE
-/* give_back.c: purges the start of a dirty span, up to the first multiple of 2 MiB. Returns the slices
- * that went back. The lock is held before and after, but not between. */
+/* give_back.c: purges the start of a dirty span, up to the first multiple of 2 MiB. Returns the
+ * slices that went back. The lock is held before and after, but not between. */
 size_t lm_purge_part(lm_page_t *span);
 #endif
 
@@ -408,8 +419,9 @@ LM_INLINE bool lm_tail_worth(const lm_page_t *span, size_t bytes) {
     return bytes < end && end - bytes >= bytes / LM_TAIL_PART;
 }
 
-/* Puts a large object, whose `bytes` are set, into the list of dirty tails. Returns true where so many are listed that
- * the caller shall call lm_purge_poke(true) once it has given the lock. Lock held. */
+/* Puts a large object, whose `bytes` are set, into the list of dirty tails. Returns true where so
+ * many are listed that the caller shall call lm_purge_poke(true) once it has given the lock. Lock
+ * held. */
 LM_INLINE bool lm_tail_list(lm_page_t *span) {
     enum { EACH = 16 }; /* one call in so many: they are half a slice each on average, 512 KiB */
     size_t listed = lm_space.tails_listed + 1;
@@ -428,8 +440,9 @@ LM_INLINE void lm_tail_drop(lm_page_t *span) {
     lm_store_relaxed(&lm_space.tails_listed, lm_space.tails_listed - 1);
 }
 
-/* tails.c: purges the tails that have been listed for at least so many ticks. Returns the bytes that went back.
- * The lock is held before and after, but not all the time between; the worker ends in here when it must stop. */
+/* tails.c: purges the tails that have been listed for at least so many ticks. Returns the bytes
+ * that went back. The lock is held before and after, but not all the time between; the worker ends
+ * in here when it must stop. */
 size_t lm_tails_purge(uint32_t ticks, size_t most);
 
 /* tails.c: in a copy of a process whose worker was changing the list: makes it anew. Lock held. */
@@ -438,14 +451,16 @@ void lm_tails_list_anew(void);
 /* tails.c: its part of the invariant. Lock held. */
 void lm_tails_check(void);
 
-/* give_back.c: begins a turn, where spans are refused. If it is time to, some of them count as plain dirty
- * ones again, which the next purge tries; the time between attempts doubles. Lock held. */
+/* give_back.c: begins a turn, where spans are refused. If it is time to, some of them count as
+ * plain dirty ones again, which the next purge tries; the time between attempts doubles. Lock
+ * held. */
 void lm_refused_turn(void);
 
 /* give_back.c: all refused spans count as plain dirty ones again. Lock held. */
 void lm_refused_retry(void);
 
-/* purge.c: one round of the worker's. Lock held, but not all the time. Returns whether there is more to purge. */
+/* purge.c: one round of the worker's. Lock held, but not all the time. Returns whether there is
+ * more to purge. */
 bool lm_purge_tick(void);
 
 /* purge.c: milliseconds of a tick. */
@@ -454,12 +469,12 @@ uint32_t lm_purge_tick_ms(void);
 /* purge.c: notes that so many slices were purged, to learn whether that is regretted. Lock held. */
 void lm_purge_remember(size_t slices);
 
-/* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon. Purges, and gives the
- * lock up meanwhile, where a limit is near. */
+/* limit.c: whether so many clean slices may be taken, of which `spared` others become clean soon.
+ * Purges, and gives the lock up meanwhile, where a limit is near. */
 bool lm_limit_admits(size_t slices, size_t spared);
 
-/* limit.c: lowers lm_space.slices_most to what the machine's memory has room to describe. It is called once,
- * when the arena is about to have more than slices_cheap slices. Lock held. */
+/* limit.c: lowers lm_space.slices_most to what the machine's memory has room to describe. It is
+ * called once, when the arena is about to have more than slices_cheap slices. Lock held. */
 void lm_limit_addresses(void);
 
 /* limit.c: whether so many may become dirty without anybody's need. */
@@ -482,7 +497,8 @@ void lm_limit_after_fork(void);
 void lm_limit_repair(void);
 void lm_limit_after_torn_fork(void);
 
-/* worker.c: in a copy of a process there is no worker, and of the calls that wanted none only the caller's. */
+/* worker.c: in a copy of a process there is no worker, and of the calls that wanted none only the
+ * caller's. */
 void lm_purge_after_fork(void);
 
 /* worker.c: ends the calling worker. Returns only in a thread of the program. */

@@ -2,9 +2,9 @@
  *
  *   come: now++                     go: most = max(most, now), now--, gone++
  *
- * What there is grows until something goes: so its most is looked at there, and when somebody asks, and coming costs
- * one instruction. All that there have been are those that there are and those that have gone.
- * For slow paths, under the lock of whoever keeps it.
+ * What there is grows until something goes: so its most is looked at there, and when somebody asks,
+ * and coming costs one instruction. All that there have been are those that there are and those
+ * that have gone. For slow paths, under the lock of whoever keeps it.
  */
 #ifndef LM_SPAN_TALLY_H
 #define LM_SPAN_TALLY_H
@@ -30,15 +30,16 @@ LM_INLINE void lm_tally_sub(lm_tally_t *tally, size_t n) {
 /* From now on the most is looked for anew. */
 LM_INLINE void lm_tally_forget(lm_tally_t *tally) { tally->most = tally->now; }
 
-/* The greater of the two becomes *most; by any thread at any time. Relaxed, here and below: numbers, with nothing
- * behind them. */
+/* The greater of the two becomes *most; by any thread at any time. Relaxed, here and below:
+ * numbers, with nothing behind them. */
 LM_INLINE void lm_most(size_t *most, size_t now) {
     size_t seen = lm_load_relaxed(most);
     while (LM_UNLIKELY(now > seen) && !lm_cas_weak_relaxed(most, &seen, now)) {}
 }
 
-/* Pages of blocks and large objects: what their descriptors say is added up as they go. Under the arena's lock, but
- * for what is called atomic, which others add to. By class as the layer above numbers them; 0 is none. */
+/* Pages of blocks and large objects: what their descriptors say is added up as they go. Under the
+ * arena's lock, but for what is called atomic, which others add to. By class as the layer above
+ * numbers them; 0 is none. */
 typedef struct lm_span_counts {
     size_t pages, pages_gone, pages_most; /* ever, atomic; given back; at a time */
     size_t large, large_gone, large_most; /* objects: ever; freed; at a time */

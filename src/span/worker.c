@@ -5,23 +5,25 @@
  *   pause     a call that wants no worker counts itself in lm_space.stop, wakes the worker and waits for its end
  *   resume    the last of such calls starts a worker if the former one was not done
  *
- * Signal handlers may pause and resume, whatever they have interrupted: POSIX allows setuid there. So neither takes a
- * lock that an interrupted malloc may hold. The lock `starting` is held with all signals blocked, so that no handler
- * interrupts its holder. The worker waits for lm_space.lock only while it may go on; then it ends where it is.
- * While it collects, it waits for lm_space.lock and for the locks of the layer above in any case.
- * If the thread that pauses may hold such a lock, which shows by the worker waiting without any
- * progress for PATIENCE_MS, pause returns and the worker ends as soon as it gets the lock.
+ * Signal handlers may pause and resume, whatever they have interrupted: POSIX allows setuid there.
+ * So neither takes a lock that an interrupted malloc may hold. The lock `starting` is held with all
+ * signals blocked, so that no handler interrupts its holder. The worker waits for lm_space.lock
+ * only while it may go on; then it ends where it is. While it collects, it waits for lm_space.lock
+ * and for the locks of the layer above in any case. If the thread that pauses may hold such a lock,
+ * which shows by the worker waiting without any progress for PATIENCE_MS, pause returns and the
+ * worker ends as soon as it gets the lock.
  *
- * A copy of the process made without fork's handlers (clone, _Fork) has no worker, and may have copied one in the
- * middle of its work. While the program has one thread, the worker therefore changes free spans and nothing else, and
- * repair.c can restore these. Decision 0029.
+ * A copy of the process made without fork's handlers (clone, _Fork) has no worker, and may have
+ * copied one in the middle of its work. While the program has one thread, the worker therefore
+ * changes free spans and nothing else, and repair.c can restore these. Decision 0029.
  *
- * A filter of system calls (seccomp) may kill a thread that starts another one. A program that sets one by libc is seen
- * by override/doors.c. Otherwise a thread that wants a worker asks the kernel, and so does the worker at each tick,
- * because a filter may come to all threads at once. After that there is no worker any more. Decision 0031.
+ * A filter of system calls (seccomp) may kill a thread that starts another one. A program that sets
+ * one by libc is seen by override/doors.c. Otherwise a thread that wants a worker asks the kernel,
+ * and so does the worker at each tick, because a filter may come to all threads at once. After that
+ * there is no worker any more. Decision 0031.
  *
- * Invariant: a worker exists only between the start under `starting` and the kernel's clearing of its thread number,
- * and none is started while lm_space.stop is not 0.
+ * Invariant: a worker exists only between the start under `starting` and the kernel's clearing of
+ * its thread number, and none is started while lm_space.stop is not 0.
  */
 #include "span/room.h"
 
@@ -39,7 +41,8 @@ bool (*lm_purge_collect_alone)(bool last);
 LM_ENDS_WORKER void lm_worker_leave(void) {
     if (!lm_os_worker_self()) return;
     lm_store_relaxed(&lm_space.unfinished, true); /* relaxed: read after the worker's end */
-    /* Sequentially consistent: a thread that finds the worker on has been seen by it, or finds it ended. */
+    /* Sequentially consistent: a thread that finds the worker on has been seen by it, or finds it
+     * ended. */
     __atomic_store_n(&lm_space.worker, LM_WORKER_OFF, __ATOMIC_SEQ_CST);
     LM_PROBE(worker_stop);
     lm_os_worker_exit();
@@ -51,7 +54,8 @@ static bool must_stop(void) { return lm_load_relaxed(&lm_space.stop) != 0; }
 /* Asks the layer above to collect. Returns whether some thread had something but did not sleep. */
 static bool collect(bool hurry) {
     if (lm_purge_collect_idle == NULL) return false;
-    /* While the program has one thread, nothing is changed that a copy of the process could not repair. */
+    /* While the program has one thread, nothing is changed that a copy of the process could not
+     * repair. */
     if (lm_purge_collect_alone != NULL && lm_purge_alone()) return lm_purge_collect_alone(hurry);
     /* Sequentially consistent: fork takes no locks as long as it does not see this. */
     __atomic_store_n(&lm_space.many, true, __ATOMIC_SEQ_CST);
@@ -94,7 +98,8 @@ static void work(void) {
         if (must_stop()) lm_worker_leave();
         if (is_shut_in()) leave_for_good();
         bool last = lingered >= LINGER_TICKS;
-        /* Sequentially consistent, here and below: a later call is seen below, or sees that the worker ends. */
+        /* Sequentially consistent, here and below: a later call is seen below, or sees that the
+         * worker ends. */
         __atomic_store_n(&lm_space.called, false, __ATOMIC_SEQ_CST);
         lm_limit_tick();
         bool awake = collect(last || lm_limit_pressure() == LM_PRESSURE_HIGH);
@@ -125,9 +130,9 @@ bool lm_purge_alone(void) {
 
 /* ---- Start ---- */
 
-/* Returns whether this process may have a worker. A copy of a process becomes one that may. In a vfork child, whose
- * threads end when it calls exec, and in a copy of a process that never had a worker, which looks the same, memory is
- * purged by the thread that frees it. */
+/* Returns whether this process may have a worker. A copy of a process becomes one that may. In a
+ * vfork child, whose threads end when it calls exec, and in a copy of a process that never had a
+ * worker, which looks the same, memory is purged by the thread that frees it. */
 static bool is_ours(void) {
     if (lm_os_worker_lost()) lm_space_repair();
     unsigned process = lm_load_relaxed(&lm_space.process); /* relaxed: a word by itself */
@@ -150,16 +155,17 @@ bool lm_purge_may_work(void) {
     return lm_purge_allowed() && !lm_load_relaxed(&lm_space.worker_missing); /* relaxed: as above */
 }
 
-/* Returns whether this call makes no attempt, because the last ones failed: the system gives no thread
- * (RLIMIT_NPROC, a control group's pids.max). lm_space.starting is held. */
+/* Returns whether this call makes no attempt, because the last ones failed: the system gives no
+ * thread (RLIMIT_NPROC, a control group's pids.max). lm_space.starting is held. */
 static bool skipped(void) {
     if (lm_space.worker_skips == 0) return false;
     lm_space.worker_skips--;
     return true;
 }
 
-/* After a failure the next attempt waits for 1 call of lm_purge_poke, then 2, 4, up to 1024: an attempt
- * takes about as long as a purge of a small span. lm_space.starting is held, or the worker is forbidden. */
+/* After a failure the next attempt waits for 1 call of lm_purge_poke, then 2, 4, up to 1024: an
+ * attempt takes about as long as a purge of a small span. lm_space.starting is held, or the worker
+ * is forbidden. */
 static void attempted(bool started) {
     uint32_t failures = started ? 0 : lm_space.worker_failures + 1;
     lm_space.worker_failures = failures;
@@ -230,8 +236,8 @@ void lm_purge_boot(void) {
 
 /* ---- Pause ---- */
 
-/* Calls of this thread among those that lm_space.stop counts: in a copy of the process, which other threads do not
- * reach, these are all. */
+/* Calls of this thread among those that lm_space.stop counts: in a copy of the process, which other
+ * threads do not reach, these are all. */
 static LM_TLS unsigned paused_here;
 
 /* Waits until no worker is there or about to be. lm_space.stop is not 0. */
@@ -252,13 +258,14 @@ static void wait_for_end(void) {
 }
 
 void lm_purge_pause(void) {
-    /* A vfork child, or a copy of a process, has no worker. A program that has shut itself in has none
-     * either, and may not ask for its number. Relaxed, both: words by themselves. */
+    /* A vfork child, or a copy of a process, has no worker. A program that has shut itself in has
+     * none either, and may not ask for its number. Relaxed, both: words by themselves. */
     unsigned process = lm_load_relaxed(&lm_space.process);
     if (lm_load_relaxed(&lm_space.worker_forbidden) || (process != 0 && process != lm_os_process()))
         return;
     paused_here++;
-    /* Sequentially consistent: a thread that starts a worker sees this, or is seen to be starting one. */
+    /* Sequentially consistent: a thread that starts a worker sees this, or is seen to be starting
+     * one. */
     (void)__atomic_fetch_add(&lm_space.stop, 1, __ATOMIC_SEQ_CST);
     lm_os_wake(&lm_space.stop);
     wait_for_end();
@@ -297,8 +304,8 @@ static void collect_in_its_place(void) {
     lm_store_relaxed(&lm_space.unfinished, false);
 }
 
-/* Returns whether the calling process is a vfork child, which shares the memory of the process that has the worker, and
- * changes its own rights alone. */
+/* Returns whether the calling process is a vfork child, which shares the memory of the process that
+ * has the worker, and changes its own rights alone. */
 static bool is_borrowed(void) {
     unsigned process = lm_load_relaxed(&lm_space.process); /* relaxed: a word by itself */
     return process != 0 && process != lm_os_process() && !lm_os_worker_lost() &&
@@ -325,7 +332,8 @@ void lm_purge_allow(bool allowed) {
 }
 
 void lm_purge_shut_in(void) {
-    /* Relaxed: a word by itself. A second filter must not make us ask for what the first forbids. */
+    /* Relaxed: a word by itself. A second filter must not make us ask for what the first
+     * forbids. */
     if (!lm_load_relaxed(&lm_space.worker_forbidden)) lm_purge_allow(false);
 }
 

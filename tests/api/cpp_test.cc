@@ -1,4 +1,5 @@
-/* cpp_test.cc: loam/malloc.hpp: the allocator, the memory resource, and memory as operator new gives it. */
+/* cpp_test.cc: loam/malloc.hpp: the allocator, the memory resource, and memory as operator new
+ * gives it. */
 #include <gtest/gtest.h>
 #include <loam/malloc.hpp>
 

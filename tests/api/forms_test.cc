@@ -1,8 +1,9 @@
-/* forms_test.cc: each function of loam/malloc.h at its edges: what it returns, errno, and what stays as it was.
+/* forms_test.cc: each function of loam/malloc.h at its edges: what it returns, errno, and what
+ * stays as it was.
  *
- * Sizes that no object can have, products that overflow, alignments that are none, offsets of any size, NULL and 0,
- * in every form that takes them; what happens when the system refuses memory is in faulty/. Contents at random:
- * model_test.cc.
+ * Sizes that no object can have, products that overflow, alignments that are none, offsets of any
+ * size, NULL and 0, in every form that takes them; what happens when the system refuses memory is
+ * in faulty/. Contents at random: model_test.cc.
  */
 #include "effort.h"
 
@@ -153,7 +154,8 @@ TEST(Forms, ProductsThatOverflowAreNoMemory) {
 TEST(Forms, BadAlignmentsAreEinvalAndChangeNothing) {
     Witness witness;
     void *p = witness.get();
-    /* p's own 100 bytes would fit: it must not even be looked at. The same with nothing, 0 bytes, too many. */
+    /* p's own 100 bytes would fit: it must not even be looked at. The same with nothing, 0 bytes,
+     * too many. */
     for (size_t align : kNotAligns) {
         SCOPED_TRACE(align);
         for (size_t size : {size_t{0}, size_t{50}, SIZE_MAX}) {

@@ -1,6 +1,6 @@
-/* fresh_test.cc: what an object of many MiB grows by is zero without being written, where it is memory that nobody has
- * used: recalloc and its kin leave it to the system, as zalloc does. That it is zero, dirty memory too, is shown for
- * all sizes by forms_test.cc and model_test.cc.
+/* fresh_test.cc: what an object of many MiB grows by is zero without being written, where it is
+ * memory that nobody has used: recalloc and its kin leave it to the system, as zalloc does. That it
+ * is zero, dirty memory too, is shown for all sizes by forms_test.cc and model_test.cc.
  */
 #include "bytes.h"
 

@@ -1,11 +1,13 @@
-/* model_test.cc: random programs of every function of loam/malloc.h against a shadow (model/twin.h).
+/* model_test.cc: random programs of every function of loam/malloc.h against a shadow
+ * (model/twin.h).
  *
- * Each thread allocates in every form, resizes in every form, expands, frees in every form, and hands objects to the
- * next thread. After each step the shadow knows what must hold: contents, alignment at the offset, zeroes in what
- * a zeroed object grew by, usable sizes, that expand did not move, that no two objects overlap. A failing program
- * prints its seed; MODEL_SEED=<number> in the environment runs that one alone. Some of the objects are a first-class
- * heap's that all threads share, from every form of loam/heap.h; any function resizes and frees them, and theirs any
- * other object. It cannot see memory that is lost: forms_test.cc.
+ * Each thread allocates in every form, resizes in every form, expands, frees in every form, and
+ * hands objects to the next thread. After each step the shadow knows what must hold: contents,
+ * alignment at the offset, zeroes in what a zeroed object grew by, usable sizes, that expand did
+ * not move, that no two objects overlap. A failing program prints its seed; MODEL_SEED=<number> in
+ * the environment runs that one alone. Some of the objects are a first-class heap's that all
+ * threads share, from every form of loam/heap.h; any function resizes and frees them, and theirs
+ * any other object. It cannot see memory that is lost: forms_test.cc.
  */
 #include "effort.h"
 #include "model/twin.h"

@@ -1,8 +1,9 @@
-/* new_delete_test.cc: a program whose operators new and delete are loam's by loam/new_delete.hpp alone.
+/* new_delete_test.cc: a program whose operators new and delete are loam's by loam/new_delete.hpp
+ * alone.
  *
- * Linked with libloam.a, so that malloc is the C library's: where an object is, tells whose operator made it. Every
- * form of new with every form of delete; that a missing form would fall back on the C++ library's is what it finds
- * out.
+ * Linked with libloam.a, so that malloc is the C library's: where an object is, tells whose
+ * operator made it. Every form of new with every form of delete; that a missing form would fall
+ * back on the C++ library's is what it finds out.
  */
 #include <loam/new_delete.hpp>
 

@@ -1,5 +1,5 @@
-/* override.c: a program whose malloc is loam's by loam/override.h alone; compile.py looks at what its object asks
- * for. */
+/* override.c: a program whose malloc is loam's by loam/override.h alone; compile.py looks at what
+ * its object asks for. */
 #include <loam/override.h>
 
 #include <loam/loam.h>

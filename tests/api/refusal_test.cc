@@ -1,5 +1,6 @@
-/* refusal_test.cc: what no memory could serve is told to an error handler by every form that can be asked for it: once,
- * as EOVERFLOW, in words that say what was asked for (loam/handlers.h). What the system refuses: tests/faulty.
+/* refusal_test.cc: what no memory could serve is told to an error handler by every form that can be
+ * asked for it: once, as EOVERFLOW, in words that say what was asked for (loam/handlers.h). What
+ * the system refuses: tests/faulty.
  */
 #include <gtest/gtest.h>
 #include <loam/handlers.h>

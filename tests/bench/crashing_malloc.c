@@ -1,8 +1,9 @@
-/*
+/* 
  * crashing_malloc: an allocator that passes 20,000 blocks through from glibc and then aborts.
  *
- * Preloaded in loam's place by run_test.py, which checks that the demo reports the crash and goes on. It counts
- * without atomics: one more or less does not matter, and it is used on programs of one thread.
+ * Preloaded in loam's place by run_test.py, which checks that the demo reports the crash and goes
+ * on. It counts without atomics: one more or less does not matter, and it is used on programs of
+ * one thread.
  */
 #include <stddef.h>
 #include <stdlib.h>

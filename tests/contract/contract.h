@@ -1,4 +1,5 @@
-/* contract.h: what the contract suite runs over: sources that keep books, and one face for all allocators.
+/* contract.h: what the contract suite runs over: sources that keep books, and one face for all
+ * allocators.
  *
  * The contract. Every allocator of the family, over every source, checked, hardened or neither:
  *   1. Objects are aligned as promised, do not overlap, and keep what they hold until they are freed.
@@ -17,10 +18,11 @@
  *
  *   allocator (adapter) ──> loam_count ──> buffer | heap | pages | reserve | limit over heap | strict
  *
- * Every source is counted, so that whatever an allocator says of itself can be held against what really went
- * through. `strict` is a source of the tests' own, as nasty as loam/source.h allows: its chunks are aligned to what
- * was asked for and no more, hold garbage, are larger than asked for by odd numbers of bytes, come from anywhere;
- * it checks what is put back, and fails the n-th get on command.
+ * Every source is counted, so that whatever an allocator says of itself can be held against what
+ * really went through. `strict` is a source of the tests' own, as nasty as loam/source.h allows:
+ * its chunks are aligned to what was asked for and no more, hold garbage, are larger than asked for
+ * by odd numbers of bytes, come from anywhere; it checks what is put back, and fails the n-th get
+ * on command.
  */
 #ifndef LOAM_TESTS_CONTRACT_H
 #define LOAM_TESTS_CONTRACT_H

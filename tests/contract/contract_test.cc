@@ -1,5 +1,5 @@
-// contract_test.cc: what holds for every allocator of the family, over every source, checked or not; contract.h says
-// what that is.
+// contract_test.cc: what holds for every allocator of the family, over every source, checked or
+// not; contract.h says what that is.
 #include "effort.h"
 #include "program.h"
 
@@ -91,7 +91,8 @@ TEST_P(Ends, ExhaustedIsNullAndNothingIsLost) {
         expect_books(set, model);
         EXPECT_EQ(set.a->alloc(bytes), nullptr);
         model.expect_all_whole();
-        /* The last ones: what every allocator can use again; but for those whose pages have to be empty. */
+        /* The last ones: what every allocator can use again; but for those whose pages have to be
+         * empty. */
         for (size_t i = can(kPages) ? model.objects.size() : 20; i > 0; i--) {
             Object object = model.take(model.objects.size() - 1);
             set.a->free(object.at, object.bytes);
@@ -164,7 +165,8 @@ TEST_P(AnySize, NoBytesAreAnObject) {
     EXPECT_TRUE(set.a->check());
 }
 
-/* Those that have no bytes may share an address, with each other and with the next that has some. */
+/* Those that have no bytes may share an address, with each other and with the next that has
+ * some. */
 TEST_P(AnySize, NoBytesStayOutOfTheWayOfOthers) {
     Set set(GetParam(), nullptr);
     ASSERT_NE(set.a, nullptr);

@@ -15,7 +15,8 @@ namespace {
 /* What is left when a source's own rounding, and its chunks' heads, are gone. */
 size_t most_of(size_t bytes) { return bytes / 8 * 7; }
 
-/* A caller's memory, for those that want none of a source: of the source all the same, so that books are kept. */
+/* A caller's memory, for those that want none of a source: of the source all the same, so that
+ * books are kept. */
 class Given {
   public:
     bool get(loam_source *source, size_t bytes) {

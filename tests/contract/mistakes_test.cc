@@ -1,4 +1,5 @@
-// mistakes_test.cc: one table of mistakes, and what is said of each: by every checked allocator, in the same words.
+// mistakes_test.cc: one table of mistakes, and what is said of each: by every checked allocator, in
+// the same words.
 #include "rows.h"
 
 #include "unit/stderr_of.h"
@@ -47,7 +48,8 @@ std::string line_of(const Kind &kind, const char *name, const std::string &words
 
 /* ---- The table ---- */
 
-/* What a mistake has to work with: two objects alive, one freed, another allocator with one alive. */
+/* What a mistake has to work with: two objects alive, one freed, another allocator with one
+ * alive. */
 struct Scene {
     const Kind *kind;
     Allocator *a;
@@ -274,7 +276,8 @@ TEST_P(MistakesDeathTest, EndTheProgram) {
     }
 }
 
-/* Mistakes of those that are not checked, but hardened: the free list is whole or said to be damaged. */
+/* Mistakes of those that are not checked, but hardened: the free list is whole or said to be
+ * damaged. */
 class Hardened : public PerRow {};
 INSTANTIATE(Hardened, [](const Row &row) { return row.mode == Mode::Harden; });
 

@@ -1,5 +1,5 @@
-/* program.h: a program of calls to one row's allocator, against the model: of a seed (contract_test.cc), or of a
- * fuzzer's bytes (tests/fuzz/family_fuzz.cc).
+/* program.h: a program of calls to one row's allocator, against the model: of a seed
+ * (contract_test.cc), or of a fuzzer's bytes (tests/fuzz/family_fuzz.cc).
  */
 #ifndef LOAM_TESTS_CONTRACT_PROGRAM_H
 #define LOAM_TESTS_CONTRACT_PROGRAM_H

@@ -1,5 +1,5 @@
-/* rows.h: every allocator, over every source that makes sense, plain, checked and hardened: a row each, and what the
- * suite's tests of a row have in common.
+/* rows.h: every allocator, over every source that makes sense, plain, checked and hardened: a row
+ * each, and what the suite's tests of a row have in common.
  */
 #ifndef LOAM_TESTS_CONTRACT_ROWS_H
 #define LOAM_TESTS_CONTRACT_ROWS_H

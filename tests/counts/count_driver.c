@@ -119,7 +119,8 @@ static uint32_t drawn(uint32_t *state) {
     return *state = x;
 }
 
-/* Lists of numbers that are written, read once, kept for a while and replaced by others: mostly short ones. */
+/* Lists of numbers that are written, read once, kept for a while and replaced by others: mostly
+ * short ones. */
 __attribute__((noinline)) static void work(uint32_t seed) {
     for (int i = 0; i < STEPS; i++) {
         unsigned place = drawn(&seed) % KEPT, length = drawn(&seed) % LONGEST;

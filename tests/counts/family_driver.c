@@ -1,8 +1,10 @@
-/* family_driver.c: the inline paths of the family, each in a function of its own, for family_counts.py.
+/* family_driver.c: the inline paths of the family, each in a function of its own, for
+ * family_counts.py.
  *
- * Compiled with -O2. As in count_driver.c, callgrind clears its counters where a window opens and writes
- * them to a file where it closes; one line a window goes to standard output: the function, and what is
- * to be seen in it. The setting is each path's common case: room in the chunk, a block in the list.
+ * Compiled with -O2. As in count_driver.c, callgrind clears its counters where a window opens and
+ * writes them to a file where it closes; one line a window goes to standard output: the function,
+ * and what is to be seen in it. The setting is each path's common case: room in the chunk, a block
+ * in the list.
  *
  *   family_driver        every path, WINDOWS times
  */

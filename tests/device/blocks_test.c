@@ -87,7 +87,8 @@ TEST(realloc_keeps_what_is_there) {
     loam_blocks_deinit(&blocks);
 }
 
-/* Static pools keep their capacity when they are checked: no guards, so that overflows pass unseen. */
+/* Static pools keep their capacity when they are checked: no guards, so that overflows pass
+ * unseen. */
 TEST(mistakes_are_found) {
     CHECK_EQUAL(begin(LOAM_CHECK, "messages"), 0);
     char *p = loam_blocks_alloc(&blocks, 40);

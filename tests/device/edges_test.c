@@ -1,5 +1,6 @@
-/* edges_test.c: memory as programs of a device have it: a few bytes, at any address, or wrongly described. Of each
- * piece that an allocator was given, it must use as much as it says and nothing around it. */
+/* edges_test.c: memory as programs of a device have it: a few bytes, at any address, or wrongly
+ * described. Of each piece that an allocator was given, it must use as much as it says and nothing
+ * around it. */
 #include "harness.h"
 
 #include "loam/blocks.h"
@@ -24,7 +25,8 @@ static bool whole_around(const unsigned char *memory, size_t bytes) {
     return true;
 }
 
-/* The objects lie in the piece, at their alignment, and keep what is written to them: no two overlap. */
+/* The objects lie in the piece, at their alignment, and keep what is written to them: no two
+ * overlap. */
 static bool good_objects(size_t count, size_t object_bytes, size_t align,
                          const unsigned char *memory, size_t bytes) {
     for (size_t i = 0; i < count; i++) {

@@ -1,10 +1,11 @@
-/* harness.h: a test framework that fits into a device: no heap, no printf, no setjmp.h, no C library.
+/* harness.h: a test framework that fits into a device: no heap, no printf, no setjmp.h, no C
+ * library.
  *
  *     TEST(buffer_gives_all) { CHECK(loam_source_get(...) != NULL); }
  *
- * Each file is a program; every TEST of it runs, a failed CHECK is printed and the run goes on. The exit
- * status is 0, or 1 if a CHECK failed. The same programs run on the host, on the library compiled there
- * with -ffreestanding. Names of tests are C names.
+ * Each file is a program; every TEST of it runs, a failed CHECK is printed and the run goes on. The
+ * exit status is 0, or 1 if a CHECK failed. The same programs run on the host, on the library
+ * compiled there with -ffreestanding. Names of tests are C names.
  */
 #ifndef DEVICE_HARNESS_H
 #define DEVICE_HARNESS_H
@@ -36,7 +37,8 @@ struct device_test {
 #define CHECK_EQUAL(a, b) \
     device_check_equal((uintptr_t)(a), (uintptr_t)(b), #a " == " #b, __FILE__, __LINE__)
 
-/* The statement must end in a report that contains this text, and in loam_port_abort, which comes back here. */
+/* The statement must end in a report that contains this text, and in loam_port_abort, which comes
+ * back here. */
 #define CHECK_ABORTS(statement, text) \
     do { \
         if (__builtin_setjmp(device_jump) == 0) { \

@@ -1,5 +1,6 @@
-/* twin.h: a random program of allocations and frees on any allocator, beside a slow and obvious record of what
- * is alive. It finds objects that overlap, that are not aligned, or whose bytes change while they live. */
+/* twin.h: a random program of allocations and frees on any allocator, beside a slow and obvious
+ * record of what is alive. It finds objects that overlap, that are not aligned, or whose bytes
+ * change while they live. */
 #ifndef DEVICE_TWIN_H
 #define DEVICE_TWIN_H
 

@@ -1,5 +1,5 @@
-/* xallocator_test.c: xmalloc in static pools, in C and without an operating system: started and ended by hand, as a
- * port does it.
+/* xallocator_test.c: xmalloc in static pools, in C and without an operating system: started and
+ * ended by hand, as a port does it.
  */
 #define STATIC_POOLS
 #define MAX_BLOCKS 6

@@ -1,5 +1,5 @@
-/* alloc_test.cc: handles to allocators (loam/alloc.h) where these differ from the allocators' own functions; what they
- * have in common is in contract/, whose suite runs over handles as well. */
+/* alloc_test.cc: handles to allocators (loam/alloc.h) where these differ from the allocators' own
+ * functions; what they have in common is in contract/, whose suite runs over handles as well. */
 #include "loam/alloc.hpp"
 #include "loam/loam.h"
 

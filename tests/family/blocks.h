@@ -1,4 +1,5 @@
-// blocks.h: what the tests of blocks share: an instance with its end, sources that are scarce, static pools.
+// blocks.h: what the tests of blocks share: an instance with its end, sources that are scarce,
+// static pools.
 #ifndef LOAM_TESTS_FAMILY_BLOCKS_H
 #define LOAM_TESTS_FAMILY_BLOCKS_H
 

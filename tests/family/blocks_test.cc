@@ -286,10 +286,12 @@ INSTANTIATE_TEST_SUITE_P(Blocks, Modes,
                          testing::Values(0u, unsigned{LOAM_THREADS}, unsigned{LOAM_CHECK},
                                          unsigned{LOAM_CHECK | LOAM_THREADS}));
 
-// ---- What differs by mode ------------------------------------------------------------------------
+// ---- What differs by mode
+// ------------------------------------------------------------------------
 
 TEST(Blocks, KnownWeakPointsOfOthers) {
-    // Each size is a class of its own, far more than fifteen; none is misaligned, and none hides a word.
+    // Each size is a class of its own, far more than fifteen; none is misaligned, and none hides a
+    // word.
     std::vector<uint32_t> classes;
     for (uint32_t bytes = 16; bytes <= 2048; bytes += 16) classes.push_back(bytes);
     loam_blocks_options options{};

@@ -1,4 +1,5 @@
-// fifo_life_test.cc: FIFOs: objects that change their size, the life of a destroyed one, frees from elsewhere.
+// fifo_life_test.cc: FIFOs: objects that change their size, the life of a destroyed one, frees from
+// elsewhere.
 #include "family/fifo_tester.h"
 
 namespace {
@@ -49,7 +50,8 @@ TEST(Fifo, ASmallerOneStaysAndShowsNothingWhenItGrowsAgain) {
     EXPECT_EQ(fifo.usage().objects, 0u);
 }
 
-/* One that was followed by others becomes smaller, then those go, to no bytes: it must not see its own old bytes. */
+/* One that was followed by others becomes smaller, then those go, to no bytes: it must not see its
+ * own old bytes. */
 TEST(Fifo, ASmallerOneBeforeOthersShowsNothingEither) {
     Fifo fifo;
     for (size_t bytes : {size_t{47}, size_t{40}, size_t{33}, size_t{32}, size_t{16}, size_t{1}}) {

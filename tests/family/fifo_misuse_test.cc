@@ -1,6 +1,6 @@
-// fifo_misuse_test.cc: mistakes that only a FIFO can be used with, word by word: another thread's free, a wrong size of
-// realloc, frees from elsewhere; and what its walk finds. The mistakes that all allocators report are in
-// contract/mistakes_test.cc.
+// fifo_misuse_test.cc: mistakes that only a FIFO can be used with, word by word: another thread's
+// free, a wrong size of realloc, frees from elsewhere; and what its walk finds. The mistakes that
+// all allocators report are in contract/mistakes_test.cc.
 #include "loam/fifo.h"
 
 #include "unit/stderr_of.h"

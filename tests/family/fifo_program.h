@@ -1,5 +1,6 @@
-/* fifo_program.h: a program of calls to a FIFO, against an obvious twin: every object's contents, what is zero, what
- * is counted; with frees from elsewhere, sources that refuse, and the end at any time. */
+/* fifo_program.h: a program of calls to a FIFO, against an obvious twin: every object's contents,
+ * what is zero, what is counted; with frees from elsewhere, sources that refuse, and the end at any
+ * time. */
 #ifndef LOAM_TESTS_FAMILY_FIFO_PROGRAM_H
 #define LOAM_TESTS_FAMILY_FIFO_PROGRAM_H
 

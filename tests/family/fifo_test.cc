@@ -268,7 +268,8 @@ TEST(Fifo, AnEmptiedPageReplacesACurrentOneThatIsNearlyFull) {
     }
 }
 
-/* The one that is replaced goes back at once if it is empty itself, and with its last object otherwise. */
+/* The one that is replaced goes back at once if it is empty itself, and with its last object
+ * otherwise. */
 TEST(Fifo, AReplacedPageGoesWithItsLastObject) {
     SKIP_UNLESS_PLAIN();
     for (bool empty : {false, true}) {
@@ -400,7 +401,8 @@ TEST(Fifo, ABufferServesAQueueForEver) {
     for (char *p : queue) fifo.free(p);
 }
 
-/* A buffer cannot use again what is put back out of order: large pages stay, too, and serve any large object. */
+/* A buffer cannot use again what is put back out of order: large pages stay, too, and serve any
+ * large object. */
 TEST(Fifo, ABuffersLargePagesAreUsedAgain) {
     constexpr size_t kPages = 24;
     std::unique_ptr<char[]> memory(new char[kPages * kPage]);

@@ -23,7 +23,8 @@ constexpr bool kDebug = true;
 constexpr bool kDebug = false;
 #endif
 
-/* Where addresses are told exactly: FIFOs that are neither checked (a debug build) nor watched by a tool. */
+/* Where addresses are told exactly: FIFOs that are neither checked (a debug build) nor watched by a
+ * tool. */
 #define SKIP_UNLESS_PLAIN() \
     if (kDebug || kWatched) GTEST_SKIP() << "objects have guards here"
 

@@ -1,5 +1,6 @@
-// fork_order_test.cc: the registry's handlers of fork are older than the heap's: a program may set up a named allocator
-// before loam's own constructor runs. The child still finds the list whole, and so does the parent.
+// fork_order_test.cc: the registry's handlers of fork are older than the heap's: a program may set
+// up a named allocator before loam's own constructor runs. The child still finds the list whole,
+// and so does the parent.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// guard_test.cc: objects of checked allocators, with an allocator made up for it: every object a block of malloc.
+// guard_test.cc: objects of checked allocators, with an allocator made up for it: every object a
+// block of malloc.
 #include "unit/stderr_of.h"
 
 #include "loam/registry.h"

@@ -1,4 +1,5 @@
-// pool_hpp_test.cc: the pool for C++: owners, objects, memory resource, allocator, operators new and delete of classes.
+// pool_hpp_test.cc: the pool for C++: owners, objects, memory resource, allocator, operators new
+// and delete of classes.
 #include "loam/heap.hpp"
 #include "loam/pool.hpp"
 
@@ -335,7 +336,8 @@ TEST(PoolHpp, ClassesUseAPoolOfTheirOwn) {
     placed->~Shape();
 }
 
-/* A hierarchy: blocks as large as its largest, for whatever needs at least half of one, 20 of them. */
+/* A hierarchy: blocks as large as its largest, for whatever needs at least half of one, 20 of
+ * them. */
 class Message {
     LOAM_POOLED_BLOCKS(Message, 96, 100, 20)
     virtual ~Message() = default;

@@ -1,4 +1,5 @@
-// pool_misuse_test.cc: what pools say of a program's mistakes: checked ones of all, hardened ones of damaged links.
+// pool_misuse_test.cc: what pools say of a program's mistakes: checked ones of all, hardened ones
+// of damaged links.
 #include "unit/stderr_of.h"
 
 #include "loam/pool.h"

@@ -100,7 +100,8 @@ TEST(PoolModel, OfFixedSize) {
     EXPECT_GT(refusals, 0u);
 }
 
-/* 160 blocks of 64 MiB: numbers times sizes are beyond 32 bits, as are distances. Only first words are touched. */
+/* 160 blocks of 64 MiB: numbers times sizes are beyond 32 bits, as are distances. Only first words
+ * are touched. */
 TEST(PoolModel, SizesTimesNumbersBeyond32Bits) {
     constexpr size_t kBlock = size_t{64} << 20, kBlocks = 160;
     if (sizeof(void *) < 8) GTEST_SKIP() << "no such memory";

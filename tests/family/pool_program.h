@@ -17,8 +17,8 @@ namespace pool_model {
 
 using model::Choices;
 
-/* What a pool promises: the block freed last comes first; then, after a reset, the blocks in the order in which they
- * were first handed out; then new ones. Live ones keep what was written. */
+/* What a pool promises: the block freed last comes first; then, after a reset, the blocks in the
+ * order in which they were first handed out; then new ones. Live ones keep what was written. */
 class Twin {
   public:
     Twin(loam_pool *pool, size_t bytes, size_t align) : pool_(pool), bytes_(bytes), align_(align) {}

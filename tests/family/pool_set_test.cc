@@ -1,4 +1,5 @@
-// pool_set_test.cc: several pools, a request to the block that fits it best, and to a fallback where none does.
+// pool_set_test.cc: several pools, a request to the block that fits it best, and to a fallback
+// where none does.
 #include "unit/stderr_of.h"
 
 #include "loam/pool.h"

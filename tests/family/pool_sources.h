@@ -1,4 +1,5 @@
-/* pool_sources.h: a source for the pools' tests: counts what another one gives, and ends where it is told to. */
+/* pool_sources.h: a source for the pools' tests: counts what another one gives, and ends where it
+ * is told to. */
 #ifndef LOAM_TESTS_POOL_SOURCES_H
 #define LOAM_TESTS_POOL_SOURCES_H
 

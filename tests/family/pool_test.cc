@@ -1,4 +1,5 @@
-// pool_test.cc: the fixed pool: blocks, alignment, limits, growth in chunks and in place, reset, shrink, trim, numbers.
+// pool_test.cc: the fixed pool: blocks, alignment, limits, growth in chunks and in place, reset,
+// shrink, trim, numbers.
 #include "loam/pool.h"
 
 #include "family/pool_sources.h"
@@ -12,7 +13,8 @@
 
 namespace {
 
-// Plain pools are checked ones in a debug build, hardened in a secure one, watched under a sanitizer.
+// Plain pools are checked ones in a debug build, hardened in a secure one, watched under a
+// sanitizer.
 bool plain(const loam_pool &pool) { return pool.mode == 0; }
 constexpr size_t kRoom = 512; // what guards may add to a block
 

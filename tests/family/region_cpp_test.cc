@@ -1,4 +1,5 @@
-// region_cpp_test.cc: loam/region.hpp: destructors, scopes, memory resource, allocator, and what throws.
+// region_cpp_test.cc: loam/region.hpp: destructors, scopes, memory resource, allocator, and what
+// throws.
 #include "loam/region.hpp"
 
 #include <gtest/gtest.h>

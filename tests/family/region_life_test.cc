@@ -1,4 +1,5 @@
-// region_life_test.cc: the ends of a region's objects: marks, reset, trim, cleanups, children, scratch.
+// region_life_test.cc: the ends of a region's objects: marks, reset, trim, cleanups, children,
+// scratch.
 #include "loam/region.h"
 
 #include "family/pool_sources.h"
@@ -131,7 +132,8 @@ TEST(RegionLife, AMarkBehindAnObjectOfOneByteThatIsTheFirst) {
     EXPECT_TRUE(loam_region_check(r.region));
 }
 
-/* Pieces of odd sizes end anywhere: what is left ends at a multiple of 16 that is not in front of `at`. */
+/* Pieces of odd sizes end anywhere: what is left ends at a multiple of 16 that is not in front of
+ * `at`. */
 TEST(RegionLife, TrimmingLeavesAnEndBehindPackedObjects) {
     std::vector<char> memory(1 << 16);
     for (size_t last = 0; last < 32; last++) {

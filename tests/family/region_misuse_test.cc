@@ -1,4 +1,5 @@
-// region_misuse_test.cc: mistakes that a checked region reports, word by word, and what it does then.
+// region_misuse_test.cc: mistakes that a checked region reports, word by word, and what it does
+// then.
 #include "loam/region.h"
 
 #include "unit/stderr_of.h"

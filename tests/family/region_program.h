@@ -1,4 +1,5 @@
-/* region_program.h: a program of everything a region can do, against a list of what must be there. */
+/* region_program.h: a program of everything a region can do, against a list of what must be
+ * there. */
 #ifndef LOAM_TESTS_FAMILY_REGION_PROGRAM_H
 #define LOAM_TESTS_FAMILY_REGION_PROGRAM_H
 

@@ -1,5 +1,5 @@
-// region_test.cc: regions: objects, their alignment and order, chunks, growth, arrays, numbers; and, one by one, what
-// the first of this kind of allocator got wrong.
+// region_test.cc: regions: objects, their alignment and order, chunks, growth, arrays, numbers;
+// and, one by one, what the first of this kind of allocator got wrong.
 #include "loam/region.h"
 
 #include "family/pool_sources.h"
@@ -25,7 +25,8 @@ loam_usage usage_of(const loam_region *region) {
     return usage;
 }
 
-/* Where addresses are told exactly: regions that are neither checked (a debug build) nor watched by a tool. */
+/* Where addresses are told exactly: regions that are neither checked (a debug build) nor watched by
+ * a tool. */
 #define SKIP_UNLESS_PLAIN() \
     if (LOAM_DEBUG_BUILD || kWatched) GTEST_SKIP() << "objects have guards here"
 #if LOAM_DEBUG
@@ -245,7 +246,8 @@ TEST(Region, ReallocKeepsAlignmentAndContents) {
     }
 }
 
-/* The end of a chunk is no multiple of a large alignment, to which the object's bytes are rounded. */
+/* The end of a chunk is no multiple of a large alignment, to which the object's bytes are
+ * rounded. */
 TEST(Region, AnAlignedObjectThatGrowsStaysWithinItsChunk) {
     for (size_t align = 32; align <= 65536; align *= 2) {
         Region region(nullptr, with_first(4096 + 48));

@@ -137,7 +137,8 @@ TEST(Registry, ThreadsComeAndGoWhileItIsVisited) {
     EXPECT_LE(visits, 2000u * 12);
 }
 
-/* A child must find the list free, whoever was in it at the fork: the other thread hardly ever leaves it. */
+/* A child must find the list free, whoever was in it at the fork: the other thread hardly ever
+ * leaves it. */
 TEST(Registry, LivesThroughFork) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork of many threads";
@@ -176,7 +177,8 @@ TEST(Registry, LivesThroughFork) {
 TEST(Registry, ForkHandlersMayUseIt) {
     static loam_entry of_handler;
     static bool armed = false;
-    /* Registered first, so that it runs after loam's before a fork; loam registers with the first use. */
+    /* Registered first, so that it runs after loam's before a fork; loam registers with the first
+     * use. */
     pthread_atfork(
         [] {
             if (armed) lm_entry_init(&of_handler, &kSound, "handler", false);

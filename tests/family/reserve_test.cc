@@ -186,8 +186,9 @@ TEST(Reserve, TheAddressesAreFreeAfterTheEnd) {
     EXPECT_EQ(loam_source_get(&reserve.source, 1, 1, &got), nullptr);
     EXPECT_FALSE(writable(chunk));
     loam_reserve_deinit(&reserve);
-    /* Two hundred tebibytes, one after the other, more than there are: nothing stays behind. Few of them under tools,
-     * which leave less room, and where an emulator may walk each page of a range. */
+    /* Two hundred tebibytes, one after the other, more than there are: nothing stays behind. Few of
+     * them under tools, which leave less room, and where an emulator may walk each page of a
+     * range. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__aarch64__)
     const size_t each = kGib, count = 20;
 #else

@@ -1,5 +1,5 @@
-/* ring_program.h: a ring for the tests, and a program of frames that end in any order, against a list of what must be
- * there.
+/* ring_program.h: a ring for the tests, and a program of frames that end in any order, against a
+ * list of what must be there.
  */
 #ifndef LOAM_TESTS_FAMILY_RING_PROGRAM_H
 #define LOAM_TESTS_FAMILY_RING_PROGRAM_H
@@ -75,7 +75,8 @@ inline void run(Ring &r, Choices random, int steps) {
             size_t index = random.below(2) == 0 ? 0 : random.below(frames.size());
             for (const Object &object : frames[index].objects) expect_whole(object, object.bytes);
             r.release(frames[index].frame);
-            /* Who is the newest now allocates: the last that is alive, if none behind it is waiting. */
+            /* Who is the newest now allocates: the last that is alive, if none behind it is
+             * waiting. */
             frames.erase(frames.begin() + static_cast<long>(index));
         } else if (!frames.empty() && frames.back().frame == r.ring.newest) {
             std::vector<Object> &objects = frames.back().objects;

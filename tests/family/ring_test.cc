@@ -1,4 +1,5 @@
-// ring_test.cc: frames that end in any order: objects, what a release frees, blocks, mistakes, and a model.
+// ring_test.cc: frames that end in any order: objects, what a release frees, blocks, mistakes, and
+// a model.
 #include "ring_program.h"
 
 #include "stack_sources.h"

@@ -19,7 +19,8 @@ constexpr size_t kKib = 1024;
 
 bool is_aligned(const void *p, size_t align) { return reinterpret_cast<uintptr_t>(p) % align == 0; }
 
-/* Gives chunks of exactly `fixed` bytes more than asked for, from the heap, and knows how many are out. */
+/* Gives chunks of exactly `fixed` bytes more than asked for, from the heap, and knows how many are
+ * out. */
 struct Generous {
     loam_source source;
     size_t more, out, puts;

@@ -1,5 +1,5 @@
-// stack_block_test.cc: a stack's blocks, rule by rule: how large a new one is, who moves to it, what a
-// search destroys.
+// stack_block_test.cc: a stack's blocks, rule by rule: how large a new one is, who moves to it,
+// what a search destroys.
 #include "stack_sources.h"
 
 extern "C" {
@@ -256,8 +256,8 @@ TEST(StackBlocks, ALargeRequestDestroysNoMoreThanItself) {
     held.s.pop(inner);
 }
 
-/* At least one goes with each search, so that there are no more of them after it; and the base gives back
- * what is left. */
+/* At least one goes with each search, so that there are no more of them after it; and the base
+ * gives back what is left. */
 TEST(StackBlocks, WhatIsAlwaysTooSmallDoesNotAccumulate) {
     SKIP_UNLESS_PLAIN();
     Held held;
@@ -276,7 +276,8 @@ TEST(StackBlocks, WhatIsAlwaysTooSmallDoesNotAccumulate) {
     held.frame = held.s.push();
 }
 
-/* The case that the rule is for: small objects in a frame, one large one outside of it, again and again. */
+/* The case that the rule is for: small objects in a frame, one large one outside of it, again and
+ * again. */
 TEST(StackBlocks, TheWorstCaseTakesSevenAndAHalfMebibytesInAll) {
     SKIP_UNLESS_PLAIN();
     struct Summed {

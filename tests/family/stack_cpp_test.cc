@@ -1,4 +1,5 @@
-// stack_cpp_test.cc: loam/stack.hpp: an owner, scopes, a memory resource, an allocator for containers.
+// stack_cpp_test.cc: loam/stack.hpp: an owner, scopes, a memory resource, an allocator for
+// containers.
 #include "loam/stack.hpp"
 
 #include "stack_sources.h"

@@ -1,5 +1,5 @@
-// stack_life_test.cc: what a stack keeps and gives back, and what it does at the end of memory: exhausted
-// sources, a million frames, gigabytes, reserved ranges.
+// stack_life_test.cc: what a stack keeps and gives back, and what it does at the end of memory:
+// exhausted sources, a million frames, gigabytes, reserved ranges.
 #include "stack_sources.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// stack_misuse_test.cc: mistakes with stacks: what every one of them reports, what only a checked one can,
-// word by word, and what happens then.
+// stack_misuse_test.cc: mistakes with stacks: what every one of them reports, what only a checked
+// one can, word by word, and what happens then.
 #include "stack_sources.h"
 
 #include <cstring>
@@ -165,7 +165,8 @@ TEST_P(CheckedStack, AnObjectOfAFrameThatEndedIsNoObject) {
     pop(outer);
 }
 
-/* What was freed since, be it older or newer than the mark, is looked at as long as it is not used again. */
+/* What was freed since, be it older or newer than the mark, is looked at as long as it is not used
+ * again. */
 TEST_P(CheckedStack, RewindForgetsFreedObjectsThatWereNewer) {
     loam_stack_frame frame = push();
     char *older = alloc(40);

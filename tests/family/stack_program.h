@@ -127,8 +127,8 @@ class Program {
         memset(at, ++stamp_, bytes);
         frames_.back().objects.push_back({at, bytes, stamp_});
     }
-    /* One of the newest frame, and not older than its newest mark: what becomes of the others is tested
-     * elsewhere. */
+    /* One of the newest frame, and not older than its newest mark: what becomes of the others is
+     * tested elsewhere. */
     size_t pick() {
         const Frame &top = frames_.back();
         size_t first = top.marks.empty() ? 0 : top.marks.back().second, count = top.objects.size();

@@ -23,7 +23,8 @@ constexpr bool kWatched = true;
 constexpr bool kWatched = false;
 #endif
 
-/* Where addresses are told exactly: stacks that are neither checked (a debug build) nor watched by a tool. */
+/* Where addresses are told exactly: stacks that are neither checked (a debug build) nor watched by
+ * a tool. */
 #define SKIP_UNLESS_PLAIN() \
     if (LOAM_DEBUG || kWatched) GTEST_SKIP() << "objects have guards here"
 

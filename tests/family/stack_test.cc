@@ -1,5 +1,5 @@
-// stack_test.cc: frame stacks: frames, objects and their alignment, the last object, seals, marks, a
-// thread's own.
+// stack_test.cc: frame stacks: frames, objects and their alignment, the last object, seals, marks,
+// a thread's own.
 #include "stack_sources.h"
 
 #include "loam/blocks.h"

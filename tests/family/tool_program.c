@@ -1,12 +1,14 @@
-/* tool_program.c: makes one mistake with an object of one allocator, or none; tool_test.cc runs it under memory tools.
+/* tool_program.c: makes one mistake with an object of one allocator, or none; tool_test.cc runs it
+ * under memory tools.
  *
  *     tool_program guard|pool|handles|buffer|shared|blocks|threads|static|large|region|big|child|fifo|own|
  *                  remote|stack|frame|ring none|MISTAKE
  *     tool_program heaps none
  *     MISTAKE: unset, past, before, freed, reset, ended; all of them, each behind a line with its name; foreign
  *
- * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business. Prints whether loam
- * takes itself for watched. All but guard are not checked: a tool sees their objects all the same.
+ * Exits 0 after no mistake of its own; what a tool makes of the others is the tool's business.
+ * Prints whether loam takes itself for watched. All but guard are not checked: a tool sees their
+ * objects all the same.
  */
 #include "family/family.h"
 #include "loam/blocks.h"
@@ -215,7 +217,8 @@ int main(int argc, char **argv) {
     int result = 0;
     if (makes("unset") && p[8] == 1) puts("one");
     for (size_t i = 0; i < bytes; i++) p[i] = next[i] = 1;
-    /* With what is there in a guard, and in a freed object: mistakes that loam itself cannot see. */
+    /* With what is there in a guard, and in a freed object: mistakes that loam itself cannot
+     * see. */
     if (makes("past")) p[bytes] = (char)0xE7;
     if (makes("before")) p[-1] = (char)0xE7;
     if (makes("end of use")) {}

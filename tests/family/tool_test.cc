@@ -1,4 +1,5 @@
-// tool_test.cc: Valgrind, and AddressSanitizer in the program alone, see objects where loam hands out chunks.
+// tool_test.cc: Valgrind, and AddressSanitizer in the program alone, see objects where loam hands
+// out chunks.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -79,7 +80,8 @@ class Valgrind : public testing::TestWithParam<const char *> {
     void SetUp() override {
         if (outcome_of("valgrind --version").status != 0) GTEST_SKIP() << "valgrind is not there";
     }
-    /* The output of one run with all mistakes, in parts: behind [name] what the mistake made Valgrind say. */
+    /* The output of one run with all mistakes, in parts: behind [name] what the mistake made
+     * Valgrind say. */
     static std::string part(const Outcome &outcome, const std::string &name) {
         size_t at = outcome.text.find("[" + name + "]\n");
         if (at == std::string::npos) return "nothing";

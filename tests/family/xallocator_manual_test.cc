@@ -1,5 +1,5 @@
-// xallocator_manual_test.cc: loam/xallocator.h where the program has all in hand: no start by itself, options, classes
-// and locks of its own, and a class that is called Allocator.
+// xallocator_manual_test.cc: loam/xallocator.h where the program has all in hand: no start by
+// itself, options, classes and locks of its own, and a class that is called Allocator.
 #define XALLOCATOR_MANUAL
 #define XALLOCATOR_OWN_OPTIONS
 #define XALLOCATOR_IN_NAMESPACE

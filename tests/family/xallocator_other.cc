@@ -1,4 +1,5 @@
-// xallocator_other.cc: part of xallocator_test: a second file with static objects, and one that is older than all.
+// xallocator_other.cc: part of xallocator_test: a second file with static objects, and one that is
+// older than all.
 #include "family/xallocator_statics.h"
 
 #include <loam/xallocator.h>

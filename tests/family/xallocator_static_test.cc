@@ -1,5 +1,5 @@
-// xallocator_static_test.cc: loam/xallocator.h with STATIC_POOLS: an array, MAX_BLOCKS of each of MAX_ALLOCATORS
-// classes, and no heap.
+// xallocator_static_test.cc: loam/xallocator.h with STATIC_POOLS: an array, MAX_BLOCKS of each of
+// MAX_ALLOCATORS classes, and no heap.
 #define STATIC_POOLS
 #define MAX_BLOCKS 9
 #define MAX_ALLOCATORS 8

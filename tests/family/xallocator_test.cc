@@ -1,5 +1,5 @@
-// xallocator_test.cc: loam/xallocator.h and .hpp: the six calls, classes with new and delete of their own, Allocator
-// in its three modes, containers, static objects of several files.
+// xallocator_test.cc: loam/xallocator.h and .hpp: the six calls, classes with new and delete of
+// their own, Allocator in its three modes, containers, static objects of several files.
 #include "family/xallocator_statics.h"
 
 #include <loam/xallocator.hpp>
@@ -60,7 +60,8 @@ size_t usable(const void *p) { return loam_blocks_usable_size(loam_xalloc_blocks
 
 } // namespace
 
-// ---- The six calls ---------------------------------------------------------------------------------
+// ---- The six calls
+// ---------------------------------------------------------------------------------
 
 TEST(Xallocator, GivesEverySizeAlignedAndWhole) {
     Balance balance;
@@ -233,7 +234,8 @@ TEST(Xallocator, RandomProgramsAgainstATwin) {
     }
 }
 
-// ---- Classes ---------------------------------------------------------------------------------------
+// ---- Classes
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -339,7 +341,8 @@ TEST(XallocatorClass, PoolsHaveTheirNumberOfObjects) {
     if (!checked) exhaust<In_static>(5);
 }
 
-// ---- Allocator -------------------------------------------------------------------------------------
+// ---- Allocator
+// -------------------------------------------------------------------------------------
 
 TEST(XallocatorAllocator, ThreeModes) {
     alignas(16) static char memory[20 * 400];
@@ -392,7 +395,8 @@ TEST(XallocatorAllocator, PoolsWithMemoryOfTheirOwn) {
     }
 }
 
-// ---- Containers ------------------------------------------------------------------------------------
+// ---- Containers
+// ------------------------------------------------------------------------------------
 
 TEST(XallocatorContainers, AllOfThem) {
     Balance balance;

@@ -1,8 +1,9 @@
 /* api_test.cc: the forms of loam/malloc.h while the system refuses memory.
  *
- * Each form is asked, in a process of its own, with every call of the system refused from the first on, the second on,
- * and so on, until it succeeds: it may come back NULL, with ENOMEM, and then what was there is as it was; but for
- * loam_reallocf, which has freed it. Nothing is left behind in either case.
+ * Each form is asked, in a process of its own, with every call of the system refused from the first
+ * on, the second on, and so on, until it succeeds: it may come back NULL, with ENOMEM, and then
+ * what was there is as it was; but for loam_reallocf, which has freed it. Nothing is left behind in
+ * either case.
  */
 #include "child.h"
 

@@ -1,7 +1,9 @@
-/* arena_test.cc: arenas on a machine with several nodes and a pool of huge pages, and on one that refuses everything.
+/* arena_test.cc: arenas on a machine with several nodes and a pool of huge pages, and on one that
+ * refuses everything.
  *
- * The machine is faulty.c's: threads run on the node that the test names, binding to a node is counted and does
- * nothing, pages of the pool are ordinary memory, and each takes the time that the test says.
+ * The machine is faulty.c's: threads run on the node that the test names, binding to a node is
+ * counted and does nothing, pages of the pool are ordinary memory, and each takes the time that the
+ * test says.
  */
 #include <gtest/gtest.h>
 #include <loam/loam.h>
@@ -171,7 +173,8 @@ TEST_F(Machine, CountsNodesAsItIsTold) {
     });
 }
 
-/* Of nodes 0, 3, 4 and 5 that are told apart by 2: those that are there count, and memory is of one that is. */
+/* Of nodes 0, 3, 4 and 5 that are told apart by 2: those that are there count, and memory is of one
+ * that is. */
 TEST_F(Machine, CountsNodesThatAreNotInARow) {
     lm_nodes_most = 2;
     is({.nodes = 0x39, .node = 5, .has_pool = true, .pages_2m = 100, .pages_1g = 0, .ms = 0});
@@ -284,7 +287,8 @@ TEST_F(Machine, StopsForAllNodesAtOnce) {
     lm_span_check();
 }
 
-/* As options at the start ask: what the pool has not stays malloc's, and goes back when it is free. */
+/* As options at the start ask: what the pool has not stays malloc's, and goes back when it is
+ * free. */
 TEST_F(Machine, ReservesAtTheStartWhatThePoolHas) {
     lm_span_stats_t before, after;
     lm_heap_collect();

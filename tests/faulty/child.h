@@ -1,9 +1,9 @@
 /* child.h: runs a test's body in a process of its own.
  *
- * Loam places its arena once a process: what happens when that, or the first heap, is refused can be
- * seen only where nobody has allocated before. The child's failed expectations are printed by it and
- * fail the parent's test. The parent must not have called loam. A child that hangs is ended by the
- * test's time limit, not here.
+ * Loam places its arena once a process: what happens when that, or the first heap, is refused can
+ * be seen only where nobody has allocated before. The child's failed expectations are printed by it
+ * and fail the parent's test. The parent must not have called loam. A child that hangs is ended by
+ * the test's time limit, not here.
  */
 #ifndef LOAM_TESTS_FAULTY_CHILD_H
 #define LOAM_TESTS_FAULTY_CHILD_H

@@ -1,11 +1,11 @@
 /* enomem_test.cc: memory is refused at every single call of the operating system in turn.
  *
  * A workload of every kind of allocation runs once in peace, to count its calls of the system; then
- * once for each of them, with that call refused, and once with a whole row refused from there on. Each
- * run is a process of its own. An allocation may come back NULL only when the system refused something
- * meanwhile, with errno ENOMEM; it is then asked for again until it succeeds, and goes on. What was
- * there before stays as it was, the invariants hold after each refusal, and at the end nothing is
- * missing. It does not test refusals at random moments of several running threads.
+ * once for each of them, with that call refused, and once with a whole row refused from there on.
+ * Each run is a process of its own. An allocation may come back NULL only when the system refused
+ * something meanwhile, with errno ENOMEM; it is then asked for again until it succeeds, and goes
+ * on. What was there before stays as it was, the invariants hold after each refusal, and at the end
+ * nothing is missing. It does not test refusals at random moments of several running threads.
  */
 #include "child.h"
 #include "effort.h"
@@ -39,8 +39,8 @@ struct Object {
     unsigned seed;
 };
 
-/* Every so many bytes, and the last, are written: so that large objects cost little. A word that was changed shows,
- * in all but those. */
+/* Every so many bytes, and the last, are written: so that large objects cost little. A word that
+ * was changed shows, in all but those. */
 size_t stride(size_t bytes) {
     return bytes < 256 ? 1 : bytes < 4096 ? 7 : bytes < (1u << 20) ? 509 : 65537;
 }
@@ -161,9 +161,10 @@ class Workload {
         }
     }
 
-    /* Whether something in use begins behind it, so that it cannot grow where it is: right there, or after single
-     * slices, which large objects cannot fill (a dirty and a clean one do not merge). Objects; in the secure build also
-     * what waits there after its free, and memory of another group. */
+    /* Whether something in use begins behind it, so that it cannot grow where it is: right there,
+     * or after single slices, which large objects cannot fill (a dirty and a clean one do not
+     * merge). Objects; in the secure build also what waits there after its free, and memory of
+     * another group. */
     static bool shut_in(const Object &object) {
         const lm_page_t *page = lm_page_of(object.p), *end = lm_arena.pages + lm_arena.slices;
         const lm_page_t *behind = page + page->slices;
@@ -302,7 +303,8 @@ Found run_with(lm_fault_t kind, size_t first, size_t count, bool worker) {
     });
 }
 
-/* The workload with each call of that kind refused in turn (in an emulator fewer), `row` calls at once. */
+/* The workload with each call of that kind refused in turn (in an emulator fewer), `row` calls at
+ * once. */
 void each_in_turn(lm_fault_t kind, size_t row) {
     Found peace = run_with(kind, 1, 0, false);
     ASSERT_FALSE(testing::Test::HasFailure()) << "broken without any refusal";
@@ -354,7 +356,8 @@ TEST(Enomem, NoGuardAtAll) {
     EXPECT_EQ(0u, found.refused);
 }
 
-/* A guard that cannot be taken away stays, and its span with it; the object is copied where it grows. */
+/* A guard that cannot be taken away stays, and its span with it; the object is copied where it
+ * grows. */
 TEST(Enomem, GuardsThatStay) {
     for (size_t first : {2u, 5u, 10u, 20u}) {
         Found seen = in_child([=](Found &found) {
@@ -377,7 +380,8 @@ TEST(Enomem, GuardsThatStay) {
 TEST(Enomem, NoPlaceForTheArena) {
     Found found = run_with(LM_FAULT_PLACE, 1, 7, false);
     EXPECT_EQ(7u, found.failures);
-    /* A thread without a heap asks twice: for a heap, then for a block of the heap of those without. */
+    /* A thread without a heap asks twice: for a heap, then for a block of the heap of those
+     * without. */
     EXPECT_GE(found.refused, 3u);
 }
 
@@ -388,7 +392,8 @@ TEST(Enomem, WithAWorker) {
     }
 }
 
-/* A machine that has run out for good says so, call after call, and loses nothing by being asked. */
+/* A machine that has run out for good says so, call after call, and loses nothing by being
+ * asked. */
 TEST(Enomem, ForEverThenNoMore) {
     in_child([](Found &) {
         void *first = loam_malloc(100);

@@ -1,4 +1,5 @@
-/* limits_test.cc: limits and the deferred free on a system that refuses memory, or takes none back, by script. */
+/* limits_test.cc: limits and the deferred free on a system that refuses memory, or takes none back,
+ * by script. */
 #include "child.h"
 
 #include <gtest/gtest.h>

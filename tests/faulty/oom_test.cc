@@ -1,5 +1,6 @@
-/* oom_test.cc: the program's out-of-memory handler, on a system that refuses memory by script: the handler makes room,
- * or gives up, or says that it has made room and has not. Each case is a process of its own. */
+/* oom_test.cc: the program's out-of-memory handler, on a system that refuses memory by script: the
+ * handler makes room, or gives up, or says that it has made room and has not. Each case is a
+ * process of its own. */
 #include "child.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,8 @@ bool system_recovers(size_t, void *argument) {
     return true;
 }
 
-/* No memory comes from the system any more, and none is left in the arena: what is free is used up. */
+/* No memory comes from the system any more, and none is left in the arena: what is free is used
+ * up. */
 void refuse_all(std::vector<void *> &all, size_t bytes) {
     lm_faulty_fail(LM_FAULT_COMMIT, 1, LM_FAULT_ALWAYS);
     while (void *p = loam_malloc(bytes)) all.push_back(p);

@@ -1,4 +1,5 @@
-/* page_guards_test.cc: the secure build where the system has no guards for pages of blocks, or refuses one. */
+/* page_guards_test.cc: the secure build where the system has no guards for pages of blocks, or
+ * refuses one. */
 #include "child.h"
 
 extern "C" {
@@ -16,7 +17,8 @@ namespace {
 
 using faulty::Found;
 
-/* Writes all of each block of so many KiB in blocks, gives them back, and returns how many pages had a guard. */
+/* Writes all of each block of so many KiB in blocks, gives them back, and returns how many pages
+ * had a guard. */
 size_t guarded(size_t bytes, size_t kib) {
     std::vector<void *> taken;
     std::map<lm_page_t *, size_t> of_page;

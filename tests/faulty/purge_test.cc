@@ -1,8 +1,9 @@
 /* purge_test.cc: the system takes no memory back, or gives no thread to do it.
  *
- * Neither is an error that a program may notice: memory stays usable, reads as zero where calloc says
- * so, and goes back as soon as the system lets it. Memory that the system keeps, because it is locked,
- * keeps nothing else. Without a worker, threads that free keep the dirty memory below a bound.
+ * Neither is an error that a program may notice: memory stays usable, reads as zero where calloc
+ * says so, and goes back as soon as the system lets it. Memory that the system keeps, because it is
+ * locked, keeps nothing else. Without a worker, threads that free keep the dirty memory below a
+ * bound.
  */
 #include "bytes.h"
 #include "child.h"
@@ -44,8 +45,8 @@ template <typename Condition> bool soon(Condition condition) {
     return false;
 }
 
-/* Allocates, writes and frees so many MiB, one by one; the last freed first, so that none merges with
- * the untouched end before the others are there. */
+/* Allocates, writes and frees so many MiB, one by one; the last freed first, so that none merges
+ * with the untouched end before the others are there. */
 void make_dirty(size_t mib) {
     std::vector<void *> blocks;
     for (size_t i = 0; i < mib; i++) {

@@ -1,6 +1,7 @@
 /* reserve_test.cc: the system has no addresses, or no memory behind them, for a loam_reserve.
  *
- * A get that is refused leaves everything as it was, and a later one finds memory where it is there again.
+ * A get that is refused leaves everything as it was, and a later one finds memory where it is there
+ * again.
  */
 #include <gtest/gtest.h>
 #include <loam/source.h>

@@ -1,5 +1,5 @@
-/* sampling_test.cc: the system protects no pages, or has no memory for slots: allocations go unsampled, and nothing
- * else. */
+/* sampling_test.cc: the system protects no pages, or has no memory for slots: allocations go
+ * unsampled, and nothing else. */
 #include "child.h"
 
 #include <loam/loam.h>
@@ -73,7 +73,8 @@ TEST(SamplingRefused, ASlotDoesNotOpen) {
     });
 }
 
-/* Each second call fails: an object that cannot be closed is freed all the same, and its slot is used again. */
+/* Each second call fails: an object that cannot be closed is freed all the same, and its slot is
+ * used again. */
 TEST(SamplingRefused, ASlotDoesNotClose) {
     faulty::in_child([](Found &) {
         ASSERT_EQ(loam_sampling_set(1), 0);

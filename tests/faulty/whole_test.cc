@@ -1,7 +1,9 @@
-/* whole_test.cc: memory is refused to first-class heaps, at every single call of the operating system in turn.
+/* whole_test.cc: memory is refused to first-class heaps, at every single call of the operating
+ * system in turn.
  *
- * As enomem_test.cc does it: once in peace, to count the calls; then once for each, refused alone, and once with a row
- * of them refused from there on. What comes back NULL or -ENOMEM is asked for again; what was there stays as it was.
+ * As enomem_test.cc does it: once in peace, to count the calls; then once for each, refused alone,
+ * and once with a row of them refused from there on. What comes back NULL or -ENOMEM is asked for
+ * again; what was there stays as it was.
  */
 #include "child.h"
 #include "effort.h"
@@ -133,7 +135,8 @@ TEST(WholeRefused, EveryCallInTurn) {
         if (HasFailure()) FAIL() << "with call " << n << " of " << calls << " refused";
     }
     printf("%zu calls, %zu allocations refused\n", calls, refused);
-    /* An object that is refused a guard has none, and one refusal alone may be made good (span/arena.c). */
+    /* An object that is refused a guard has none, and one refusal alone may be made good
+     * (span/arena.c). */
     EXPECT_GT(refused, calls / (LM_SECURE ? 16 : 4));
 }
 

@@ -6,8 +6,9 @@
  *                   (release's code, and as fuzz_heap_secure the secure build's heap)
  *   release, debug  replay.cc's main takes the files of corpus/: ordinary quick tests
  *
- * What is said on the way to the abort names the harness and what is wrong; libFuzzer then keeps the bytes, which any
- * build's replay program repeats: build/<preset>/tests/fuzz/fuzz_<harness>_replay <file>.
+ * What is said on the way to the abort names the harness and what is wrong; libFuzzer then keeps
+ * the bytes, which any build's replay program repeats:
+ * build/<preset>/tests/fuzz/fuzz_<harness>_replay <file>.
  */
 #ifndef LOAM_TESTS_FUZZ_H
 #define LOAM_TESTS_FUZZ_H
@@ -30,7 +31,8 @@ inline void expect(const std::string &wrong) {
     abort();
 }
 
-/* For oracles that are written as tests: what googletest would count as a failure ends the run at once. */
+/* For oracles that are written as tests: what googletest would count as a failure ends the run at
+ * once. */
 class Abort : public testing::EmptyTestEventListener {
   public:
     void OnTestPartResult(const testing::TestPartResult &result) override {

@@ -1,17 +1,19 @@
-/* heap_fuzz.cc: bytes as a program of calls to the heap, by up to four threads, against the twin of tests/model.
+/* heap_fuzz.cc: bytes as a program of calls to the heap, by up to four threads, against the twin of
+ * tests/model.
  *
  *   byte 0      whether there may be a worker, whose ticks are the program's own, and whether threads count as many,
  *               and share the common heap
  *   each step   what [operands]: see step
  *
- * One object list for all: whoever's turn it is frees what anybody has allocated. Threads pass a baton, so that one
- * input is one interleaving. The operating system refuses on command (os/faulty.h), and only then a call may fail.
- * Now and then the statistics are held against the twin's numbers.
- * After every program nothing may be left: every block is freed, threads end, and the heap says that nothing is in use
- * and gives all memory back.
+ * One object list for all: whoever's turn it is frees what anybody has allocated. Threads pass a
+ * baton, so that one input is one interleaving. The operating system refuses on command
+ * (os/faulty.h), and only then a call may fail. Now and then the statistics are held against the
+ * twin's numbers.
+ * After every program nothing may be left: every block is freed, threads end, and the heap says
+ * that nothing is in use and gives all memory back.
  *
- * It cannot see races, and what a run finds may depend on what earlier runs have left of policy (how soon a list is
- * full, whether purges were regretted): the heap of a process is one.
+ * It cannot see races, and what a run finds may depend on what earlier runs have left of policy
+ * (how soon a list is full, whether purges were regretted): the heap of a process is one.
  */
 #include "fuzz.h"
 
@@ -92,7 +94,8 @@ class Program {
         thread->tell(code);
     }
 
-    /* All operands are read here, before anything is done: a program reads the same whatever the heap answers. */
+    /* All operands are read here, before anything is done: a program reads the same whatever the
+     * heap answers. */
     void step() {
         size_t what = choices_.below(32);
         switch (what) {

@@ -1,13 +1,15 @@
-/* options_fuzz.cc: bytes as an environment and a program's string, read by lm_options_read, and as calls after that.
+/* options_fuzz.cc: bytes as an environment and a program's string, read by lm_options_read, and as
+ * calls after that.
  *
  *   entry \0 entry \0 ...     run.py gives libFuzzer the options' names and words, from src/api/options.def
  *   @name=value, ...          the program's string, the first that there is
  *   !name=value               loam_option_set
  *
- * The oracle: it comes back; each line that it says is at most 383 bytes long, printable and loam's; what is complained
- * of has the default, as if neither it nor what stood before it under the same name were there; and the same entries
- * read twice say and set the same. What is set is what loam_option_get says of each option, and the policies that
- * options.c fills have to be that and nothing else.
+ * The oracle: it comes back; each line that it says is at most 383 bytes long, printable and
+ * loam's; what is complained of has the default, as if neither it nor what stood before it under
+ * the same name were there; and the same entries read twice say and set the same. What is set is
+ * what loam_option_get says of each option, and the policies that options.c fills have to be that
+ * and nothing else.
  *
  * With a program's string, what the environment sets is as if there were none, and all else as if
  * there were no environment; with environment=0 in it, all is as if there were none. Of the two
@@ -16,7 +18,8 @@
  * to what the environment would have made of the same text, and takes what loam_option_get then
  * gives by the same name, which changes nothing. What it refuses, the environment complains of.
  *
- * It cannot see whether a value means what it says, but for these two ways being of one opinion: unit/options_test.cc.
+ * It cannot see whether a value means what it says, but for these two ways being of one opinion:
+ * unit/options_test.cc.
  */
 #include "fuzz.h"
 
@@ -245,7 +248,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     expect_lines(said);
     if (settings != read(entries, &again) || said != again) fuzz::expect("not the same twice");
 
-    /* The first of a name counts, good or bad: what is said of the others is not about their values. */
+    /* The first of a name counts, good or bad: what is said of the others is not about their
+     * values. */
     bool twice = said.find("more than once") != std::string::npos ||
                  said.find("is given as well") != std::string::npos;
     std::vector<std::string> good;

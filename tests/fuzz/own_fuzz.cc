@@ -1,14 +1,15 @@
-/* own_fuzz.cc: bytes as a program of calls to loam/malloc.h and loam/heap.h, by up to three threads, against the twin.
+/* own_fuzz.cc: bytes as a program of calls to loam/malloc.h and loam/heap.h, by up to three
+ * threads, against the twin.
  *
  *   objects of   malloc ─┐                          each list a user of tests/model/user.h, all with one twin;
  *                zalloc ─┤ the thread's own heap,   any thread frees what any has made, and threads pass a baton
  *                        │ or the one it has chosen
  *                heaps ──┴ up to three, that come and go; the last lies in an arena, and spills
  *
- * What heap_fuzz.cc leaves out: heaps that are made, chosen, limited, deleted and destroyed; growth in place, zeroed
- * growth, alignment at an offset, copies, arenas, sampled objects, a soft limit that is crossed. The oracle knows of
- * each object in which heap it has to be, and of each heap how many objects a walk has to find. After every program
- * nothing may be left.
+ * What heap_fuzz.cc leaves out: heaps that are made, chosen, limited, deleted and destroyed; growth
+ * in place, zeroed growth, alignment at an offset, copies, arenas, sampled objects, a soft limit
+ * that is crossed. The oracle knows of each object in which heap it has to be, and of each heap how
+ * many objects a walk has to find. After every program nothing may be left.
  *
  * It cannot see races; the system refuses nothing here.
  */
@@ -162,8 +163,8 @@ class Program {
         settle(list, list < 2);
     }
 
-    /* The newest object of a list lies where it has to, and joins that heap's list if it was malloc that was asked,
-     * which allocates from the heap that the thread has chosen. */
+    /* The newest object of a list lies where it has to, and joins that heap's list if it was malloc
+     * that was asked, which allocates from the heap that the thread has chosen. */
     void settle(size_t list, bool may_stay = false) {
         size_t home = list >= 2 ? list - 2 : chosen_[turn_];
         if (home == kHeaps) return;

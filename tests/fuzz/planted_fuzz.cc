@@ -1,4 +1,5 @@
-/* planted_fuzz.cc: a harness with a fault: that run.py says so, and keeps the input, is tested with it. */
+/* planted_fuzz.cc: a harness with a fault: that run.py says so, and keeps the input, is tested with
+ * it. */
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {

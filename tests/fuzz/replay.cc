@@ -1,4 +1,5 @@
-/* replay.cc: main of the replay programs: runs the files that it is given, and all files of folders.
+/* replay.cc: main of the replay programs: runs the files that it is given, and all files of
+ * folders.
  *
  *     fuzz_heap_replay tests/fuzz/corpus/heap        each is named before it is run: the last one was it
  */

@@ -1,4 +1,5 @@
-/* program.c: blocks of every kind for gdb_test.py to look at: each is a variable, named after what gdb has to say. */
+/* program.c: blocks of every kind for gdb_test.py to look at: each is a variable, named after what
+ * gdb has to say. */
 #include <loam/loam.h>
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* consumer.c: a program in C that uses an installed loam.
  *
- * TAKES_OVER=1 where malloc itself has to be loam's. The proof: loam_free takes what malloc gave, and
- * free what loam_malloc gave; a foreign pointer would be reported and abort. It checks that linking
- * works, not that the allocator does.
+ * TAKES_OVER=1 where malloc itself has to be loam's. The proof: loam_free takes what malloc gave,
+ * and free what loam_malloc gave; a foreign pointer would be reported and abort. It checks that
+ * linking works, not that the allocator does.
  */
 #include <loam/loam.h>
 
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pool, a region and blocks, of one thread and of many, one of them checked; what is not given back shows. */
+/* A pool, a region and blocks, of one thread and of many, one of them checked; what is not given
+ * back shows. */
 static int family(void) {
     loam_count count;
     loam_count_init(&count, loam_pages());

@@ -1,5 +1,5 @@
-/* alloc_test.cc: malloc, calloc, realloc, reallocarray, free and the sized frees, as glibc documents
- * them (malloc(3), and C23 for free_sized and free_aligned_sized).
+/* alloc_test.cc: malloc, calloc, realloc, reallocarray, free and the sized frees, as glibc
+ * documents them (malloc(3), and C23 for free_sized and free_aligned_sized).
  *
  * Success cases over sizes of every kind, failure cases with errno and with the old object intact.
  * What several threads do to each other is not here but in tests/model and tests/stress.

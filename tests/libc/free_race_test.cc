@@ -1,9 +1,10 @@
 /* free_race_test.cc: threads that free the same object at the same moment.
  *
- * Between the check of an object and its change of state another thread may pass the same check. Each
- * round is a child process in which four threads free one object; the second free has to end it. The
- * release build finds double frees of large objects only, so only these are tested there. How the
- * threads meet is left to the scheduler: a build that loses the race does so in some of the rounds.
+ * Between the check of an object and its change of state another thread may pass the same check.
+ * Each round is a child process in which four threads free one object; the second free has to end
+ * it. The release build finds double frees of large objects only, so only these are tested there.
+ * How the threads meet is left to the scheduler: a build that loses the race does so in some of the
+ * rounds.
  */
 #include "libc_test.h"
 

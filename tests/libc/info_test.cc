@@ -94,8 +94,8 @@ TEST(Mallinfo2, PartsAddUp) {
     free(p);
 }
 
-/* What LTP's mallinfo02 expects: a block of 20 KiB is in no mapping of its own and costs more than its bytes; an object
- * of as many bytes as are free, and of 128 KiB at least, is. */
+/* What LTP's mallinfo02 expects: a block of 20 KiB is in no mapping of its own and costs more than
+ * its bytes; an object of as many bytes as are free, and of 128 KiB at least, is. */
 TEST(Mallinfo2, TellsSmallFromLarge) {
     struct mallinfo2 before = mallinfo2();
     void *small = malloc(hide(size_t{20480}));
@@ -324,8 +324,9 @@ TEST(Metadata, ResidentShareOfUntouchedMemory) {
     for (auto &p : all) p = malloc(hide(kSize));
     size_t grown = resident_bytes() - before;
     printf("1 GiB of untouched objects: %zu resident bytes\n", grown);
-    /* In the secure build the system counts guards among it, another map entry for each object. It makes 512 guards
-     * in 50 ms at most, and each object beyond these has a canary, which makes a page resident. */
+    /* In the secure build the system counts guards among it, another map entry for each object. It
+     * makes 512 guards in 50 ms at most, and each object beyond these has a canary, which makes a
+     * page resident. */
     EXPECT_LE(grown * (libc_test::kSecureBuild ? 200 : 400), kTotal);
     for (void *p : all) free(p);
 }

@@ -250,7 +250,8 @@ TEST_F(NewHandler, IsNotCalledBySuccessOrByMalloc) {
     EXPECT_EQ(handler_calls, 0);
 }
 
-/* ---- memory that really runs out, in a child with little address space ------------------------ */
+/* ---- memory that really runs out, in a child with little address space
+ * ------------------------ */
 
 constexpr size_t kHogBytes = size_t{160} << 20;
 constexpr size_t kChunkBytes = size_t{16} << 20;

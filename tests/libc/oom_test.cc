@@ -1,5 +1,6 @@
-/* oom_test.cc: when memory ends, as malloc and operator new see it: loam's handler first, then, for operator new, the
- * C++ one, which keeps its documented meaning. Each case is a child process under a limit of address space. */
+/* oom_test.cc: when memory ends, as malloc and operator new see it: loam's handler first, then, for
+ * operator new, the C++ one, which keeps its documented meaning. Each case is a child process under
+ * a limit of address space. */
 #include "libc_test.h"
 
 #include <loam/handlers.h>
@@ -32,7 +33,8 @@ bool give_nothing(size_t, void *) {
     return false;
 }
 
-/* Under 64 MiB more than there are, of which a cache holds most; ends with 0 iff the body returns true. */
+/* Under 64 MiB more than there are, of which a cache holds most; ends with 0 iff the body returns
+ * true. */
 template <typename Body> void under_limit(Body body) {
     fflush(stdout);
     pid_t child = fork();
@@ -90,7 +92,8 @@ TEST(Oom, BlocksAskItToo) {
     });
 }
 
-/* glibc's tst-malloc-too-large makes a million such requests: none of them may collect or ask the system. */
+/* glibc's tst-malloc-too-large makes a million such requests: none of them may collect or ask the
+ * system. */
 TEST(Oom, ImpossibleSizesAreRefusedAtOnce) {
     free(malloc(hide(size_t{100})));
     auto calls = [] {

@@ -1,10 +1,10 @@
 /* usable_size_test.cc: malloc_usable_size, and the bound on internal waste.
  *
  * What it reports may be written to the last byte. Above 128 bytes it is at most 12.5% more than
- * what was asked for: every size to 64 KiB, then a ladder of sizes to 64 MiB. Only a hole that a freed
- * block of a larger class has left may be up to a quarter larger than the class. A debug build keeps
- * its check bytes after the object and so reports exactly what was asked for; there the bound is
- * tested on loam_good_size, which names the class.
+ * what was asked for: every size to 64 KiB, then a ladder of sizes to 64 MiB. Only a hole that a
+ * freed block of a larger class has left may be up to a quarter larger than the class. A debug
+ * build keeps its check bytes after the object and so reports exactly what was asked for; there the
+ * bound is tested on loam_good_size, which names the class.
  */
 #include "libc_test.h"
 
@@ -56,7 +56,8 @@ TEST(UsableSize, OfNullIsZero) {
     EXPECT_EQ(errno, 5);
 }
 
-/* All that calloc's object may be used for is zero, also where its block was full of other bytes. */
+/* All that calloc's object may be used for is zero, also where its block was full of other
+ * bytes. */
 TEST(UsableSize, OfCallocIsZeroToTheEnd) {
     for (size_t size = 1; size <= kSmall + 70000; size += size < 4096 ? 1 : 997) {
         auto *dirty = static_cast<unsigned char *>(malloc(hide(size)));
@@ -232,7 +233,8 @@ TEST(Waste, ResidentMemoryOfFullObjects) {
             static_cast<double>(libc_test::resident_bytes()) - static_cast<double>(before);
         double share = grown / static_cast<double>(used);
         printf("%zu B objects: %.4f resident bytes a byte\n", size, share);
-        /* 12.5%, and 1.5% for metadata and unfinished pages; a secure build's canary may need the next class. */
+        /* 12.5%, and 1.5% for metadata and unfinished pages; a secure build's canary may need the
+         * next class. */
         EXPECT_LT(share, kSecureBuild ? 1.27 : 1.14) << size;
         EXPECT_GT(share, 0.98) << size << ": memory was not given back before measuring";
         for (size_t i = 0; i < count; i++) free(all[i]);

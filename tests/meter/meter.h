@@ -1,4 +1,5 @@
-/* meter.h: what the tests of level 2 have in common: what was counted, sources to hold it against. */
+/* meter.h: what the tests of level 2 have in common: what was counted, sources to hold it
+ * against. */
 #ifndef LOAM_TESTS_METER_METER_H
 #define LOAM_TESTS_METER_METER_H
 

@@ -1,4 +1,5 @@
-/* rows_test.cc: the times that a metered library takes, the rows that it writes, and both with threads and forks. */
+/* rows_test.cc: the times that a metered library takes, the rows that it writes, and both with
+ * threads and forks. */
 #include "meter.h"
 
 #include <fcntl.h>

@@ -1,13 +1,15 @@
-/* addresses.c: an address can be foretold: of the block that comes next, or of one that was just freed.
+/* addresses.c: an address can be foretold: of the block that comes next, or of one that was just
+ * freed.
  *
- * Whoever wants to place his own block where a stale pointer points, or behind one that overflows, needs
- * that. Prevented: the case looks itself, as its words say.
+ * Whoever wants to place his own block where a stale pointer points, or behind one that overflows,
+ * needs that. Prevented: the case looks itself, as its words say.
  */
 #include "misuse.h"
 
 enum { TRIES = 16 };
 
-/* Whether malloc returned what was just freed, in any of the tries; blocks stay in use in between. */
+/* Whether malloc returned what was just freed, in any of the tries; blocks stay in use in
+ * between. */
 static void reuse(size_t size, size_t next) {
     bool reused = false;
     expect(NULL);

@@ -129,7 +129,8 @@ static void many(int count, size_t size, size_t step) {
 }
 
 /* The fixed amount of ordinary work: three times so many blocks of the size at once that every free
- * one is used, then one at a time, so often that queues of freed blocks run through, then all sizes. */
+ * one is used, then one at a time, so often that queues of freed blocks run through, then all
+ * sizes. */
 void survived(size_t size) {
     say("work\n");
     if (size < 16) size = 16;

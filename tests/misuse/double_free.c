@@ -1,6 +1,7 @@
 /* double_free.c: a block is freed twice; the second time is the mistake.
  *
- * SMALL, MEDIUM and LARGE are those of misuse.h. Stopped: the process dies, at the latest in the work after.
+ * SMALL, MEDIUM and LARGE are those of misuse.h. Stopped: the process dies, at the latest in the
+ * work after.
  */
 #include "misuse.h"
 
@@ -47,8 +48,8 @@ static void delayed(size_t size, int count) {
 CASE(delayed_small, "1024 other small blocks are freed in between") { delayed(48, 1024); }
 CASE(delayed_large, "16 other large blocks are freed in between") { delayed(LARGE, 16); }
 
-/* The address has a new owner, if the allocator gives it one at once; the stale free hits him, and then he
- * frees it himself. Where it has none, the stale free is a plain double free. */
+/* The address has a new owner, if the allocator gives it one at once; the stale free hits him, and
+ * then he frees it himself. Where it has none, the stale free is a plain double free. */
 static void reused(size_t size, int tries) {
     char *list[256];
     char *p = block(size);

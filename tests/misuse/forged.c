@@ -1,11 +1,13 @@
-/* forged.c: memory that an overflow or a stale pointer reaches is written with what an allocator would have
- * there, so that it takes it for its own: a link of a free list, the header of a block.
+/* forged.c: memory that an overflow or a stale pointer reaches is written with what an allocator
+ * would have there, so that it takes it for its own: a link of a free list, the header of a block.
  *
- * Prevented: malloc never returns the address that was chosen, or memory that is in use; or the process dies.
+ * Prevented: malloc never returns the address that was chosen, or memory that is in use; or the
+ * process dies.
  */
 #include "misuse.h"
 
-/* What the attacker wants: writable, aligned, with words before it that look like a block's header. */
+/* What the attacker wants: writable, aligned, with words before it that look like a block's
+ * header. */
 static struct {
     uint64_t before[2];
     char target[256];

@@ -1,4 +1,5 @@
-/* impossible.c: requests that nobody can fulfil: a block that is smaller than was asked for is an overflow.
+/* impossible.c: requests that nobody can fulfil: a block that is smaller than was asked for is an
+ * overflow.
  *
  * Prevented: NULL, or the process dies.
  */

@@ -4,7 +4,8 @@
  */
 #include "misuse.h"
 
-/* Blocks enough that the allocator has laid them out as it does in a long run; the middle one is it. */
+/* Blocks enough that the allocator has laid them out as it does in a long run; the middle one is
+ * it. */
 static void run(size_t size, int count, ptrdiff_t from, ptrdiff_t bytes) {
     static char *list[2048];
     for (int i = 0; i < count; i++) list[i] = block(size);

@@ -7,8 +7,8 @@
  *     CASE(name, "what is done") { ... }        counted in the table of survey.py
  *     EXTRA(name, "what is done") { ... }       not counted: another form of a mistake that is
  *
- * A case first says by expect() which pointer and thread the mistake is about. It ends in one of two
- * ways, if the allocator lets it come so far:
+ * A case first says by expect() which pointer and thread the mistake is about. It ends in one of
+ * two ways, if the allocator lets it come so far:
  *
  *     survived(size)    after the damaged or freed block has been freed: does a fixed amount of ordinary
  *                       work, most of it with blocks of that size, and exits 42 ("survived"), or 43 as
@@ -16,7 +16,8 @@
  *     judged(bad)       the case has looked itself whether the mistake had its bad effect: 42 or 0
  *
  * The programs know nothing of loam: they run on any malloc that is preloaded. Built without
- * optimisation, without fortified functions, and what the compiler could see through goes through hide().
+ * optimisation, without fortified functions, and what the compiler could see through goes through
+ * hide().
  */
 #ifndef LOAM_TESTS_MISUSE_H
 #define LOAM_TESTS_MISUSE_H
@@ -35,8 +36,8 @@
 extern "C" {
 #endif
 
-/* Small blocks are in everyone's smallest classes, medium ones in no thread cache of single objects,
- * and large ones come from the system or from spans of their own. */
+/* Small blocks are in everyone's smallest classes, medium ones in no thread cache of single
+ * objects, and large ones come from the system or from spans of their own. */
 enum { SMALL = 40, MEDIUM = 3000, LARGE = 1 << 20, MIB = 1 << 20 };
 
 struct misuse_case {

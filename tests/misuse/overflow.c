@@ -1,8 +1,8 @@
 /* overflow.c: what lies after a block is overwritten, by a loop of stores or by the memcpy family.
  *
- * The first byte that is written is the first that was not requested, or, where the case says so, the first
- * after what malloc_usable_size allows. Stopped: the process dies, at the latest in the work after; the
- * damaged block is freed first, and then those around it.
+ * The first byte that is written is the first that was not requested, or, where the case says so,
+ * the first after what malloc_usable_size allows. Stopped: the process dies, at the latest in the
+ * work after; the damaged block is freed first, and then those around it.
  */
 #include "misuse.h"
 

@@ -1,4 +1,5 @@
-/* reading.c: what was in a block is read from where it should not be any more, or from past a block's end.
+/* reading.c: what was in a block is read from where it should not be any more, or from past a
+ * block's end.
  *
  * after_*: a block held a secret and was freed; prevented if no word of it can be read there.
  * fresh_*: blocks with a secret were freed; prevented if no new block holds a word of it.

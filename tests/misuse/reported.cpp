@@ -1,4 +1,5 @@
-/* reported.cpp: makes one mistake among neighbours, which reports.py draws, and says the truth about it.
+/* reported.cpp: makes one mistake among neighbours, which reports.py draws, and says the truth
+ * about it.
  *
  *     REPORTED="overflow spoil 3000 64 24 17 0 freed lower same churn 5" reported mistake
  *

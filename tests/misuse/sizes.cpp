@@ -1,6 +1,8 @@
-/* sizes.cpp: operator delete and C23's sized frees are told another size, or are not those of the allocation.
+/* sizes.cpp: operator delete and C23's sized frees are told another size, or are not those of the
+ * allocation.
  *
- * Stopped: the process dies, at the latest in the work after. Where a library lacks free_sized, free stands in.
+ * Stopped: the process dies, at the latest in the work after. Where a library lacks free_sized,
+ * free stands in.
  */
 #include "misuse.h"
 #include <new>

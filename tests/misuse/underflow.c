@@ -1,7 +1,7 @@
 /* underflow.c: what lies before a block is overwritten, from the nearest byte downward.
  *
- * Stopped: the process dies, at the latest in the work after; the damaged block is freed first, and then
- * those around it.
+ * Stopped: the process dies, at the latest in the work after; the damaged block is freed first, and
+ * then those around it.
  */
 #include "misuse.h"
 
@@ -35,7 +35,8 @@ CASE(memcpy_medium_by_32, "memcpy to 32 bytes before a medium block") {
     neighbours_freed(MEDIUM);
 }
 
-/* One byte before the first block of its size, which is freed at once: most allocators have free memory there. */
+/* One byte before the first block of its size, which is freed at once: most allocators have free
+ * memory there. */
 static void alone(size_t size, ptrdiff_t back) {
     char *p = block(size);
     expect(p);

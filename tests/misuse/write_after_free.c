@@ -1,7 +1,8 @@
 /* write_after_free.c: a block is written to after it was freed.
  *
- * Stopped: the process dies, at the latest in the work after, where the address is handed out again. The
- * reused_* cases write when the address may have a new owner: prevented if he sees nothing of it.
+ * Stopped: the process dies, at the latest in the work after, where the address is handed out
+ * again. The reused_* cases write when the address may have a new owner: prevented if he sees
+ * nothing of it.
  */
 #include "misuse.h"
 

@@ -1,7 +1,7 @@
 /* baton.h: a thread that does what it is told, step by step, while the teller waits.
  *
- * Threads that pass a baton: one of them runs at a time, so that a program of calls from several threads is one
- * interleaving, and repeats exactly.
+ * Threads that pass a baton: one of them runs at a time, so that a program of calls from several
+ * threads is one interleaving, and repeats exactly.
  */
 #ifndef LOAM_TESTS_MODEL_BATON_H
 #define LOAM_TESTS_MODEL_BATON_H

@@ -1,14 +1,15 @@
 /* blocks_program.h: the exchange of batches between threads, step by step, against a twin.
  *
- * Threads pass a baton: one of them makes one call at a time, so that a seed is one interleaving and repeats
- * exactly. The twin is the set of live addresses, with the class and stamp of each. After every step it holds that
- * nothing is handed out twice and contents are whole; every so often, that lists are good and that
+ * Threads pass a baton: one of them makes one call at a time, so that a seed is one interleaving
+ * and repeats exactly. The twin is the set of live addresses, with the class and stamp of each.
+ * After every step it holds that nothing is handed out twice and contents are whole; every so
+ * often, that lists are good and that
  *
  *     carved = live + free in the instance + in the caches
  *
- * whose two ends are known: each thread keeps less than two batches of a class, and once all have ended nothing
- * lies in a cache. Sizes are few and batches small (4 blocks of 4096), so that batches are full, spare, and empty
- * all the time.
+ * whose two ends are known: each thread keeps less than two batches of a class, and once all have
+ * ended nothing lies in a cache. Sizes are few and batches small (4 blocks of 4096), so that
+ * batches are full, spare, and empty all the time.
  */
 #ifndef LOAM_TESTS_MODEL_BLOCKS_PROGRAM_H
 #define LOAM_TESTS_MODEL_BLOCKS_PROGRAM_H

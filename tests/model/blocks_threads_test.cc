@@ -1,4 +1,5 @@
-// blocks_threads_test.cc: the exchange of batches between threads, by random programs; blocks_program.h says what of.
+// blocks_threads_test.cc: the exchange of batches between threads, by random programs;
+// blocks_program.h says what of.
 #include "blocks_program.h"
 #include "effort.h"
 

@@ -1,7 +1,9 @@
-/* choices.h: where a random program takes its choices from: a seed, or the bytes of a fuzzer (tests/fuzz).
+/* choices.h: where a random program takes its choices from: a seed, or the bytes of a fuzzer
+ * (tests/fuzz).
  *
- * A seed never ends; bytes do, and so does the program that asks for them: over() is true then, and every further
- * choice is 0. A choice takes as few bytes as its limit needs, so that a byte changed is a choice changed.
+ * A seed never ends; bytes do, and so does the program that asks for them: over() is true then, and
+ * every further choice is 0. A choice takes as few bytes as its limit needs, so that a byte changed
+ * is a choice changed.
  */
 #ifndef LOAM_TESTS_MODEL_CHOICES_H
 #define LOAM_TESTS_MODEL_CHOICES_H

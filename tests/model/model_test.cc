@@ -2,9 +2,9 @@
  *
  * A program is a seed and a number of threads. Each thread allocates (malloc, calloc, aligned),
  * reallocates, writes to the last usable byte, frees (also sized), and hands objects to other
- * threads, who check, keep or free them. Phases of growth and shrinking alternate, and sizes lean to
- * the edges of size classes, slices and pages. In the last tests threads end and leave their objects
- * to threads that did not exist yet.
+ * threads, who check, keep or free them. Phases of growth and shrinking alternate, and sizes lean
+ * to the edges of size classes, slices and pages. In the last tests threads end and leave their
+ * objects to threads that did not exist yet.
  *
  * A failing program prints its seed; MODEL_SEED=<number> in the environment runs that one alone in
  * every test. With one thread it repeats exactly, with several only the operations do, not their

@@ -1,8 +1,9 @@
 /* twin.h: the slow, obvious twin of the allocator: a list of live intervals, and contents by seed.
  *
- * Every live object is an interval [p, p + usable) in one ordered map under one lock. An object that
- * overlaps another, is misaligned, or was never handed out is found at once, whoever's thread it is.
- * Contents are words that follow from the object's seed, so they need not be remembered to be checked:
+ * Every live object is an interval [p, p + usable) in one ordered map under one lock. An object
+ * that overlaps another, is misaligned, or was never handed out is found at once, whoever's thread
+ * it is. Contents are words that follow from the object's seed, so they need not be remembered to
+ * be checked:
  *
  *     up to 16 KiB   every byte
  *     above          the first and the last 4 KiB, and one word in every 4 KiB between
@@ -78,7 +79,8 @@ inline void write_contents(const Object &object) {
     });
 }
 
-/* The offset of the first piece below limit that changed, or SIZE_MAX. p may have moved (realloc). */
+/* The offset of the first piece below limit that changed, or SIZE_MAX. p may have moved
+ * (realloc). */
 inline size_t changed_contents(const unsigned char *p, const Object &object, size_t limit) {
     size_t changed = SIZE_MAX;
     for_contents(object.size, [&](size_t at, size_t bytes) {

@@ -1,9 +1,10 @@
 /* user.h: a user of the heap: makes calls of loam_*, and holds every result against the twin.
  *
- * What calls, of what sizes and in what order, its owner decides: at random (model_test.cc), or as a fuzzer wants it
- * (tests/fuzz/heap_fuzz.cc). Each call returns what is wrong, or nothing. Objects are live()[index]; one that is
- * freed changes places with the last. Users that hand objects to each other share the twin. A user of a first-class
- * heap allocates from that; whether what it got lies there, its owner asks (tests/fuzz/own_fuzz.cc).
+ * What calls, of what sizes and in what order, its owner decides: at random (model_test.cc), or as
+ * a fuzzer wants it (tests/fuzz/heap_fuzz.cc). Each call returns what is wrong, or nothing. Objects
+ * are live()[index]; one that is freed changes places with the last. Users that hand objects to
+ * each other share the twin. A user of a first-class heap allocates from that; whether what it got
+ * lies there, its owner asks (tests/fuzz/own_fuzz.cc).
  */
 #ifndef LOAM_TESTS_MODEL_USER_H
 #define LOAM_TESTS_MODEL_USER_H

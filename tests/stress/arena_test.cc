@@ -1,8 +1,9 @@
-/* arena_test.cc: threads in one arena over memory of the user: heaps of their own, frees of each other's, resizes; and
- * arenas that come and go beside it, while others ask whose their pointers are.
+/* arena_test.cc: threads in one arena over memory of the user: heaps of their own, frees of each
+ * other's, resizes; and arenas that come and go beside it, while others ask whose their pointers
+ * are.
  *
- * Every block is stamped, and the stamp checked before it is freed, so that a block that is handed out twice, or that
- * lies in another arena's map, shows.
+ * Every block is stamped, and the stamp checked before it is freed, so that a block that is handed
+ * out twice, or that lies in another arena's map, shows.
  */
 #include "short_delay.h"
 #include "stress.h"

@@ -1,8 +1,8 @@
-// fifo_test.cc: one thread allocates from a FIFO, others free: messages that travel, a FIFO that is destroyed while
-// they do, and many such FIFOs one after the other.
+// fifo_test.cc: one thread allocates from a FIFO, others free: messages that travel, a FIFO that is
+// destroyed while they do, and many such FIFOs one after the other.
 //
-// Blocks go through lanes, which order nothing backwards (stress.h): when memory that another thread has freed
-// comes back, zeroed, its order has to come from the FIFO alone.
+// Blocks go through lanes, which order nothing backwards (stress.h): when memory that another
+// thread has freed comes back, zeroed, its order has to come from the FIFO alone.
 #include "stress.h"
 
 #include "loam/fifo.h"
@@ -23,8 +23,8 @@ class Fifo : public Stress {
         if (fifo == nullptr) abort();
         return fifo;
     }
-    /* The owner allocates and hands out for a while, frees some itself, and destroys the FIFO with objects under way;
-     * the others free what they get. Returns how many there were. */
+    /* The owner allocates and hands out for a while, frees some itself, and destroys the FIFO with
+     * objects under way; the others free what they get. Returns how many there were. */
     static size_t travel(unsigned flags, size_t page_bytes, unsigned consumers) {
         loam_count count;
         loam_count_init(&count, loam_pages());
@@ -85,7 +85,8 @@ TEST_F(Fifo, MessagesTravelAndOthersFreeThem) {
 
 TEST_F(Fifo, CheckedOnesAsWell) { EXPECT_GT(travel(LOAM_CHECK, 8192, 3), 1000u); }
 
-/* Destroyed again and again while all threads free: the owner's end, and theirs, meet in every order. */
+/* Destroyed again and again while all threads free: the owner's end, and theirs, meet in every
+ * order. */
 TEST_F(Fifo, ADestroyedOneEndsOnceWhoeverFreesLast) {
     for (unsigned flags : {0u, unsigned(LOAM_CHECK)}) {
         constexpr unsigned kThreads = 3, kObjects = 30;
@@ -132,7 +133,8 @@ TEST_F(Fifo, ADestroyedOneEndsOnceWhoeverFreesLast) {
     }
 }
 
-/* What others freed is used again: a queue of bounded length needs bounded memory, without a call of collect. */
+/* What others freed is used again: a queue of bounded length needs bounded memory, without a call
+ * of collect. */
 TEST_F(Fifo, MemoryThatOthersFreedIsUsedAgain) {
     loam_count count;
     loam_count_init(&count, loam_pages());

@@ -1,5 +1,5 @@
-/* handlers_test.cc: handlers are set and taken away while other threads report: each call is one of the pairs that were
- * set, and nobody waits for anybody. ThreadSanitizer watches. */
+/* handlers_test.cc: handlers are set and taken away while other threads report: each call is one of
+ * the pairs that were set, and nobody waits for anybody. ThreadSanitizer watches. */
 #include "stress.h"
 
 #include <loam/handlers.h>

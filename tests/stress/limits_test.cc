@@ -1,5 +1,6 @@
-/* limits_test.cc: threads at the process's limits, with a deferred free and a handler that free what others allocate,
- * while limits change: nobody gets more than there is, waits for ever, or is told inside of itself. */
+/* limits_test.cc: threads at the process's limits, with a deferred free and a handler that free
+ * what others allocate, while limits change: nobody gets more than there is, waits for ever, or is
+ * told inside of itself. */
 #include "stress.h"
 
 extern "C" {

@@ -1,5 +1,5 @@
-/* orphan_test.cc: threads end and leave blocks behind; pages without an owner are freed into, claimed
- * and used again by others.
+/* orphan_test.cc: threads end and leave blocks behind; pages without an owner are freed into,
+ * claimed and used again by others.
  *
  * Covers: frees into a page while its owner is ending, claiming while another thread frees into the
  * same page, chains of inheritance, and that memory does not grow with the number of threads that
@@ -130,8 +130,8 @@ TEST_F(Orphans, HeirsGrowWhatTheyInherit) {
     }
 }
 
-/* Resident bytes once nothing is live and what is free had its time to be purged (300 ms): where they are more than
- * `most`, up to 15 s, because on a busy machine the worker may be late. */
+/* Resident bytes once nothing is live and what is free had its time to be purged (300 ms): where
+ * they are more than `most`, up to 15 s, because on a busy machine the worker may be late. */
 size_t resident_at_rest(Shelf<4096> &shelf, size_t most) {
     shelf.clear();
     size_t resident = SIZE_MAX;

@@ -1,8 +1,9 @@
 /* purge_test.cc: memory is given back to the system while everyone is busy.
  *
- * Large spans come and go, small pages fill and empty, objects grow by realloc, with a purge delay of
- * a few milliseconds so that purging happens all the time, next to allocation from the same spans.
- * Whatever is handed out must be intact, and calloc zero, whether or not it was purged in between.
+ * Large spans come and go, small pages fill and empty, objects grow by realloc, with a purge delay
+ * of a few milliseconds so that purging happens all the time, next to allocation from the same
+ * spans. Whatever is handed out must be intact, and calloc zero, whether or not it was purged in
+ * between.
  */
 #include "short_delay.h"
 #include "stress.h"

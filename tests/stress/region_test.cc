@@ -1,7 +1,8 @@
-/* region_test.cc: regions of many threads over one source: each its own, scratch pairs, and what ends with its thread.
+/* region_test.cc: regions of many threads over one source: each its own, scratch pairs, and what
+ * ends with its thread.
  *
- * Regions are for one thread at a time; what they share is the source, and the pages that wait for the next. A region
- * that one thread filled may be read and ended by another.
+ * Regions are for one thread at a time; what they share is the source, and the pages that wait for
+ * the next. A region that one thread filled may be read and ended by another.
  */
 #include "stress.h"
 

@@ -1,8 +1,8 @@
 /* remote_free_test.cc: blocks are freed by threads that did not allocate them.
  *
  * One producer and one consumer, many of each, chains freed at once (which fills the lists that
- * carry remote frees), ping-pong of the same few blocks, and realloc by the receiver. Every block is
- * stamped, and the stamp checked before it is freed: memory handed out twice shows as a changed
+ * carry remote frees), ping-pong of the same few blocks, and realloc by the receiver. Every block
+ * is stamped, and the stamp checked before it is freed: memory handed out twice shows as a changed
  * stamp, a missing ordering as a race under ThreadSanitizer.
  */
 #include "stress.h"

@@ -1,5 +1,5 @@
-/* shared_blocks_test.cc: blocks with a cache for each thread: blocks that travel, threads that end, instances that
- * end before their threads, trim and usage beside it all, fork.
+/* shared_blocks_test.cc: blocks with a cache for each thread: blocks that travel, threads that end,
+ * instances that end before their threads, trim and usage beside it all, fork.
  */
 #include "stress.h"
 
@@ -44,7 +44,8 @@ struct Shared {
 
 class SharedBlocks : public Stress {};
 
-/* Before any with threads: so the registry's handlers of fork are older than theirs, the order that could lock up. */
+/* Before any with threads: so the registry's handlers of fork are older than theirs, the order that
+ * could lock up. */
 struct Older {
     Older() {
         loam_blocks_options options{};
@@ -57,7 +58,8 @@ struct Older {
 
 } // namespace
 
-/* Each thread makes for the next, which frees: all blocks come back by whole batches of strangers. */
+/* Each thread makes for the next, which frees: all blocks come back by whole batches of
+ * strangers. */
 TEST_F(SharedBlocks, OneMakesAndTheNextFrees) {
     constexpr unsigned kThreads = 4;
     Shared shared;
@@ -80,7 +82,8 @@ TEST_F(SharedBlocks, OneMakesAndTheNextFrees) {
     shared.expect_empty();
 }
 
-/* Threads that live for a moment, blocks that outlive them, and somebody who trims, asks and checks all the time. */
+/* Threads that live for a moment, blocks that outlive them, and somebody who trims, asks and checks
+ * all the time. */
 TEST_F(SharedBlocks, ThreadsEndAndOthersLook) {
     Shared shared;
     Shelf<64> shelf;

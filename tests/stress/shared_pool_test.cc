@@ -1,7 +1,8 @@
-/* shared_pool_test.cc: one pool, many threads: blocks that travel, threads that end, pools that end before them, forks.
+/* shared_pool_test.cc: one pool, many threads: blocks that travel, threads that end, pools that end
+ * before them, forks.
  *
- * Blocks go through lanes, which order nothing backwards (stress.h): when memory that another thread has freed
- * comes back, its order has to come from the pool's own lock.
+ * Blocks go through lanes, which order nothing backwards (stress.h): when memory that another
+ * thread has freed comes back, its order has to come from the pool's own lock.
  */
 #include "stress.h"
 
@@ -37,13 +38,15 @@ struct Shared {
     void free(void *p) { loam_shared_pool_free(&pool, p); }
 };
 
-/* Plain ones are checked in a debug build, hardened in a secure one, watched under AddressSanitizer: those have no
- * magazines, and blocks of theirs that are freed are free for everybody at once. */
+/* Plain ones are checked in a debug build, hardened in a secure one, watched under
+ * AddressSanitizer: those have no magazines, and blocks of theirs that are freed are free for
+ * everybody at once. */
 bool has_magazines(const Shared &shared) { return shared.pool.serial != UINT64_MAX; }
 
 class SharedPool : public Stress {
   protected:
-    /* Every thread allocates, gives to all others, frees what they gave. Returns blocks allocated. */
+    /* Every thread allocates, gives to all others, frees what they gave. Returns blocks
+     * allocated. */
     static size_t travel(Shared &shared, size_t bytes, unsigned threads) {
         Lanes lanes(threads);
         std::atomic<size_t> sum{0};
@@ -275,7 +278,8 @@ TEST_F(SharedPool, UsageCheckAndTrimGoOnBesidesTheThreads) {
 }
 
 /* Its source ends: threads get NULL, and nothing is lost. */
-/* After each exchange with the pool, a batch of operations finds the lock taken and does not need it. */
+/* After each exchange with the pool, a batch of operations finds the lock taken and does not need
+ * it. */
 TEST_F(SharedPool, OneLockInABatchOfOperations) {
     Shared shared(64);
     if (!has_magazines(shared)) GTEST_SKIP() << "this build's pools have no magazines";
@@ -360,7 +364,8 @@ TEST_F(SharedPool, AForkFindsItWhole) {
         threads.emplace_back([&, self] {
             Random random(self);
             std::vector<void *> mine;
-            /* No malloc from here on: AddressSanitizer's own, which the child uses, may be left locked by a fork. */
+            /* No malloc from here on: AddressSanitizer's own, which the child uses, may be left
+             * locked by a fork. */
             mine.reserve(500);
             shared.free(shared.alloc());
             ready++;

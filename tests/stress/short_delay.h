@@ -1,6 +1,7 @@
 /* short_delay.h: included by a stress test whose worker is to look every 10 ms.
  *
- * The library reads its options once, perhaps before main: so before that, the program starts anew with them.
+ * The library reads its options once, perhaps before main: so before that, the program starts anew
+ * with them.
  */
 #ifndef LOAM_TESTS_STRESS_SHORT_DELAY_H
 #define LOAM_TESTS_STRESS_SHORT_DELAY_H

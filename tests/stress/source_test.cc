@@ -1,8 +1,9 @@
 /* source_test.cc: limit and count over pages and heap, by many threads at once.
  *
- * A witness between limit and the heap keeps the sum of what is out, by atomic additions that are exact at any
- * moment, so that a limit that is exceeded for a moment only is seen. Chunks travel between threads. The witness
- * adds what was asked for, not what came: what came too large is refused, and out for that moment.
+ * A witness between limit and the heap keeps the sum of what is out, by atomic additions that are
+ * exact at any moment, so that a limit that is exceeded for a moment only is seen. Chunks travel
+ * between threads. The witness adds what was asked for, not what came: what came too large is
+ * refused, and out for that moment.
  */
 #include "stress.h"
 
@@ -37,8 +38,8 @@ void witness_put(loam_source *source, void *chunk, size_t got) {
 
 class Sources : public Stress {
   protected:
-    /* Each thread gets chunks, stamps them, and swaps them through a shelf; whoever takes one puts it back. Goes on
-     * until so many were refused, at least. */
+    /* Each thread gets chunks, stamps them, and swaps them through a shelf; whoever takes one puts
+     * it back. Goes on until so many were refused, at least. */
     template <typename Size>
     void run(loam_source *source, Size size, size_t *refused, size_t least_refused = 0) {
         std::atomic<size_t> refusals{0};

@@ -1,5 +1,5 @@
-/* stack_test.cc: the stacks of many threads: each its own, over one source, ended with their threads; and
- * rings that are passed on.
+/* stack_test.cc: the stacks of many threads: each its own, over one source, ended with their
+ * threads; and rings that are passed on.
  */
 #include "stress.h"
 
@@ -20,8 +20,8 @@ using namespace stress;
 
 class Stacks : public Stress {};
 
-/* A sum over a tree of calls, each with objects of its own, that must be as it was left after the calls
- * below. */
+/* A sum over a tree of calls, each with objects of its own, that must be as it was left after the
+ * calls below. */
 size_t wander(Random &random, unsigned depth) {
     LOAM_SCOPE;
     size_t count = 1 + random.below(30), salt = random.next() >> 8, sum = count;
@@ -66,8 +66,8 @@ TEST_F(Stacks, NothingIsLeftOfThreadsThatHaveEnded) {
     EXPECT_LT(resident[1], resident[0] + (size_t{8} << 20)) << "600 threads later";
 }
 
-/* One thread fills frames, another reads and releases them; the ring is handed to and fro by a lock of
- * theirs. */
+/* One thread fills frames, another reads and releases them; the ring is handed to and fro by a lock
+ * of theirs. */
 TEST_F(Stacks, ARingIsPassedOn) {
     struct Message {
         loam_ring_frame *frame;

@@ -1,7 +1,8 @@
-/* stats_test.cc: statistics taken and reset while threads allocate, free each other's blocks, come and go.
+/* stats_test.cc: statistics taken and reset while threads allocate, free each other's blocks, come
+ * and go.
  *
- * Under ThreadSanitizer this shows that what is read without a lock is read so on purpose. Everywhere: each
- * snapshot adds up, and the last one, when all threads have ended, is exact.
+ * Under ThreadSanitizer this shows that what is read without a lock is read so on purpose.
+ * Everywhere: each snapshot adds up, and the last one, when all threads have ended, is exact.
  */
 #include "stress.h"
 

@@ -1,9 +1,9 @@
 /* stress.h: what the stress tests share: lanes between threads, stamped blocks, a clock.
  *
  * ThreadSanitizer is the main reader of these tests, so the tests themselves must synchronise as
- * little as they can. A lane passes blocks one way: what the giver did before is ordered before what
- * the taker does after, and nothing the other way round. When memory that the taker freed turns up
- * again at the giver, the ordering has to come from the allocator alone, or it is a race.
+ * little as they can. A lane passes blocks one way: what the giver did before is ordered before
+ * what the taker does after, and nothing the other way round. When memory that the taker freed
+ * turns up again at the giver, the ordering has to come from the allocator alone, or it is a race.
  *
  *     giver: slot empty? (relaxed)  store (release)  ->  taker: load (acquire), empty it (relaxed)
  */
@@ -48,7 +48,8 @@ constexpr unsigned kSlowness = STRESS_SANITIZED ? 10 : 1;
 class Clock {
   public:
     bool running() const { return std::chrono::steady_clock::now() < end_; }
-    /* And until that many rounds are done, however busy the machine is: a test that saw fewer has seen too little. */
+    /* And until that many rounds are done, however busy the machine is: a test that saw fewer has
+     * seen too little. */
     bool running(uint64_t rounds, uint64_t least) const { return rounds < least || running(); }
 
   private:
@@ -143,7 +144,8 @@ inline size_t mixed_size(Random &random) {
     return 65536 + random.below(300000);
 }
 
-/* A shared shelf of slots: put and take by exchange, so that blocks travel from thread to thread. */
+/* A shared shelf of slots: put and take by exchange, so that blocks travel from thread to
+ * thread. */
 template <size_t kSlots> class Shelf {
   public:
     /* Returns what was there before. */

@@ -1,9 +1,11 @@
-/* transfer_test.cc: full lists of blocks travel through the transfer cache, while the worker sends home what
- * nobody takes, threads fall asleep with lists in their hands, end, and the process forks.
+/* transfer_test.cc: full lists of blocks travel through the transfer cache, while the worker sends
+ * home what nobody takes, threads fall asleep with lists in their hands, end, and the process
+ * forks.
  *
- * Every block is stamped, and the stamp checked before it is freed; those that the program holds are checked in
- * each child as well, after it has allocated there: a block that is on two lists shows as a changed stamp.
- * Under ThreadSanitizer there is no worker, and a thread of the test sends home in its place.
+ * Every block is stamped, and the stamp checked before it is freed; those that the program holds
+ * are checked in each child as well, after it has allocated there: a block that is on two lists
+ * shows as a changed stamp. Under ThreadSanitizer there is no worker, and a thread of the test
+ * sends home in its place.
  */
 #include "short_delay.h"
 #include "stress.h"
@@ -58,8 +60,8 @@ size_t some_size(Random &random) {
 /* What the program holds, so that a child of a fork finds it too. */
 using Table = Shelf<2000>;
 
-/* Some allocate and never free, some free and never allocate; each rests now and then, so that it is parked,
- * and a third kind comes and goes. */
+/* Some allocate and never free, some free and never allocate; each rests now and then, so that it
+ * is parked, and a third kind comes and goes. */
 void produce(Table &table, Random &random, unsigned blocks) {
     for (unsigned i = 0; i < blocks; i++) {
         Block *old = table.swap(random.next(), make_block(some_size(random), random.next()));

@@ -1,7 +1,9 @@
-/* whole_test.cc: first-class heaps of many threads, while the worker collects, threads come and go, and heaps end.
+/* whole_test.cc: first-class heaps of many threads, while the worker collects, threads come and go,
+ * and heaps end.
  *
- * Every block is stamped, and the stamp checked before it is freed: a block that two heaps hand out, or that destroy
- * takes from another heap, shows as a changed stamp. At the end a walk has to find as many objects as are held.
+ * Every block is stamped, and the stamp checked before it is freed: a block that two heaps hand
+ * out, or that destroy takes from another heap, shows as a changed stamp. At the end a walk has to
+ * find as many objects as are held.
  */
 #include "short_delay.h"
 #include "stress.h"
@@ -247,8 +249,8 @@ TEST_F(Whole, AHardLimitHoldsAmongThreads) {
     loam_heap_destroy(heap);
 }
 
-/* Each thread goes round many heaps of its own, and hands some over to be ended by others: branches leave its index
- * while it looks for others there, and come into that of the next. */
+/* Each thread goes round many heaps of its own, and hands some over to be ended by others: branches
+ * leave its index while it looks for others there, and come into that of the next. */
 TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
     constexpr size_t kOwn = 60;
     static std::array<std::atomic<loam_heap *>, 64> ending;

@@ -1,4 +1,5 @@
-/* watched.c: one mistake a run, for tools to find: watched CASE; the library is a build for tools (tools_test.py).
+/* watched.c: one mistake a run, for tools to find: watched CASE; the library is a build for tools
+ * (tools_test.py).
  *
  * The mistakes are with loam's own names, which no tool replaces.
  */

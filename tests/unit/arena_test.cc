@@ -1,7 +1,8 @@
-/* arena_test.cc: arenas over memory of the user and of the system: bounds, heaps in them, all that takes pointers.
+/* arena_test.cc: arenas over memory of the user and of the system: bounds, heaps in them, all that
+ * takes pointers.
  *
- * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own, which is filled
- * with a pattern: what loam must not touch, it is found not to have touched.
+ * As in whole_test.cc, the worker is allowed but paused. Ranges lie in a mapping of the test's own,
+ * which is filled with a pattern: what loam must not touch, it is found not to have touched.
  */
 #include "arena_unit.h"
 #include "bytes.h"

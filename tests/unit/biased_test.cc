@@ -1,7 +1,8 @@
-/* biased_test.cc: the lock that its owner takes by a plain store, with the system's barrier and without.
+/* biased_test.cc: the lock that its owner takes by a plain store, with the system's barrier and
+ * without.
  *
- * Every order of its steps is in tests/protocol/biased.pml; here it runs on a processor. The last tests
- * take the barrier away for good, which is why they are last.
+ * Every order of its steps is in tests/protocol/biased.pml; here it runs on a processor. The last
+ * tests take the barrier away for good, which is why they are last.
  */
 #include <gtest/gtest.h>
 

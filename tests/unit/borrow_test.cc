@@ -1,5 +1,5 @@
-/* borrow_test.cc: what a class without freed blocks takes from others: a freed block of a class that is
- * not much larger comes before memory that has never been used.
+/* borrow_test.cc: what a class without freed blocks takes from others: a freed block of a class
+ * that is not much larger comes before memory that has never been used.
  */
 #include "heap_unit.h"
 
@@ -106,8 +106,8 @@ TEST_F(Borrow, BorrowedBlocksAreAligned) {
     });
 }
 
-/* The larger class carves on while its dirty blocks are in the smaller one's list: its page is no longer
- * one whose blocks are all unused. */
+/* The larger class carves on while its dirty blocks are in the smaller one's list: its page is no
+ * longer one whose blocks are all unused. */
 TEST_F(Borrow, CallocClearsWhatWasBorrowed) {
     in_thread([] {
         std::vector<void *> dirty = blocks(16, 256);

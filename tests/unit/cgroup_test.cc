@@ -1,5 +1,6 @@
-/* cgroup_test.cc: which control groups limit this process and how full they are: over trees of files as the kernel
- * writes them, over files that are broken or missing, and over a real group where the test may make one. */
+/* cgroup_test.cc: which control groups limit this process and how full they are: over trees of
+ * files as the kernel writes them, over files that are broken or missing, and over a real group
+ * where the test may make one. */
 #include <gtest/gtest.h>
 #include <loam/limits.h>
 #include <loam/malloc.h>
@@ -284,7 +285,8 @@ TEST_F(Cgroup, VersionOne) {
 }
 
 TEST_F(Cgroup, MountsThatShowAPartOnly) {
-    /* As in a container without a namespace for groups: the mount begins at the container's group. */
+    /* As in a container without a namespace for groups: the mount begins at the container's
+     * group. */
     proc("0::/docker/abc/job\n",
          "31 23 0:28 /docker/other /mnt/other rw - cgroup2 none rw\n"
          "32 23 0:28 /docker/abc /mnt/my\\040groups rw master:3 - cgroup2 none rw\n");
@@ -474,7 +476,8 @@ TEST(CgroupReal, AGroupOfTheKernels) {
         if (!lm_os_cgroup_find()) _exit(1);
         lm_cgroup_t cgroup;
         if (!lm_os_cgroup_read(true, &cgroup)) _exit(2);
-        /* ThreadSanitizer has four bytes of its own and more for each of the program's, in the same group. */
+        /* ThreadSanitizer has four bytes of its own and more for each of the program's, in the same
+         * group. */
         size_t before = cgroup.used, bytes = size_t{LM_TSAN ? 16 : 128} << 20;
         if (cgroup.limit != 268435456) _exit(77); /* one around it is fuller */
         auto block = static_cast<volatile char *>(malloc(bytes));

@@ -1,6 +1,6 @@
-/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every byte of a freed
- * block, large objects that wait, pages that go back, call sites and the list of what is in use. Reports are read, and
- * the program goes on (LOAM_ON_ERROR=ignore). */
+/* debug_test.cc: what the debug build finds beyond tests/misuse, which runs whole programs: every
+ * byte of a freed block, large objects that wait, pages that go back, call sites and the list of
+ * what is in use. Reports are read, and the program goes on (LOAM_ON_ERROR=ignore). */
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,8 @@ TEST_F(Debug, AFreedBlocksEndIsWatched) {
     loam_free(p);
     p[63] ^= 1;
     std::string said = until(p, [] { return loam_malloc(40); });
-    /* A write to the freed object ends before: it is the next object's underflow, if one is there. */
+    /* A write to the freed object ends before: it is the next object's underflow, if one is
+     * there. */
     EXPECT_NE(std::string::npos, said.find(text("underflow of %p", p + 64))) << said;
     EXPECT_EQ(std::string::npos, said.find("write after free")) << said;
     loam_free(p);
@@ -123,7 +124,8 @@ TEST_F(Debug, ALargeObjectWaitsAndIsLookedAt) {
     loam_free(other);
 }
 
-/* It has no thread-local storage, and libc does not know it: who says all this must need neither. */
+/* It has no thread-local storage, and libc does not know it: who says all this must need
+ * neither. */
 TEST_F(Debug, TheWorkerLooksAtWhatRests) {
     if (LM_TSAN) GTEST_SKIP() << "no worker under ThreadSanitizer";
     lm_sites_record(4);

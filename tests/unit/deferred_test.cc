@@ -1,5 +1,5 @@
-/* deferred_test.cc: the program's deferred free and heartbeats: when it is called, how often, with which number, and
- * what it may do. At the end of memory: tests/faulty/limits_test.cc. */
+/* deferred_test.cc: the program's deferred free and heartbeats: when it is called, how often, with
+ * which number, and what it may do. At the end of memory: tests/faulty/limits_test.cc. */
 #include <gtest/gtest.h>
 #include <loam/loam.h>
 
@@ -167,7 +167,8 @@ TEST_F(Deferred, EachThreadHasItsOwn) {
     EXPECT_EQ(1u, calls.all[n].heartbeat);
 }
 
-/* It frees what was put off, allocates enough to come to slow paths itself, and is not called meanwhile. */
+/* It frees what was put off, allocates enough to come to slow paths itself, and is not called
+ * meanwhile. */
 TEST_F(Deferred, MayFreeAndAllocateAndIsNotReentered) {
     static std::vector<void *> list;
     static unsigned inside, deepest, ran;

@@ -14,7 +14,8 @@ extern "C" {
 
 namespace {
 
-/* Lets all free memory go, and looks whether everything agrees. Returns the slices that are gone. */
+/* Lets all free memory go, and looks whether everything agrees. Returns the slices that are
+ * gone. */
 size_t let_go() {
     lm_heap_collect();
     lm_purge_all();

@@ -173,7 +173,8 @@ TEST(Group, PurgedMemoryOfAGroupServesItsHugePagesAgain) {
         lm_purge_all();
         slices = lm_peek(&lm_arena.slices);
     }
-    /* Not as much again each time; the secure build's random places take a few spans more or less. */
+    /* Not as much again each time; the secure build's random places take a few spans more or
+     * less. */
     EXPECT_LE(after[3], after[0] + after[0] / 8);
     lm_span_check();
 }

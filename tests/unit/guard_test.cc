@@ -132,7 +132,8 @@ TEST(Guard, AFreeThereOfObjectsAtAnOffset) {
     lm_free(p);
 }
 
-/* What pages left on slices in the middle of a longer one is gone; the longer one's is where it ends. */
+/* What pages left on slices in the middle of a longer one is gone; the longer one's is where it
+ * ends. */
 TEST(Guard, PagesOfOtherLengthsFollow) {
     for (int round = 0; round < 20; round++) {
         for (size_t bytes : {1152, 65536, 20480, 2048, 8192, 40960}) {
@@ -191,7 +192,8 @@ std::vector<std::unique_ptr<Full>> some_pages() {
     return pages;
 }
 
-/* What a huge page backs has no guards, which would split it; once it was purged it has them again. */
+/* What a huge page backs has no guards, which would split it; once it was purged it has them
+ * again. */
 TEST(Guard, WhatAHugePageBacksHasNone) {
     lm_huge_when_t was = lm_huge_policy.when;
     lm_huge_policy.when = LM_HUGE_ALWAYS;
@@ -252,7 +254,8 @@ void fill(size_t bytes) {
     lm_heap_collect();
 }
 
-/* Blocks of another size lay where the guard's page has no block: a page without a guard has one there. */
+/* Blocks of another size lay where the guard's page has no block: a page without a guard has one
+ * there. */
 TEST(Guard, WhatLiesBehindTheLastBlockIsNotTakenForClear) {
     for (size_t bytes : {112, 144, 1152}) {
         fill(bytes <= 128 ? 16 : bytes <= 1024 ? 160 : 1280);

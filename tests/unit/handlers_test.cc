@@ -1,5 +1,6 @@
-/* handlers_test.cc: what a program takes of loam's lines, reports and refusals: what it is told, under which rules, and
- * what happens without it. The end of memory itself is in tests/faulty and tests/libc. */
+/* handlers_test.cc: what a program takes of loam's lines, reports and refusals: what it is told,
+ * under which rules, and what happens without it. The end of memory itself is in tests/faulty and
+ * tests/libc. */
 #include "stderr_of.h"
 
 #include <gtest/gtest.h>
@@ -232,7 +233,8 @@ TEST(HandlersDeath, ThePolicyHoldsWhenTheReportHasWaited) {
         testing::KilledBySignal(SIGABRT), "^later told (qemu: .*)?$");
 }
 
-/* The mistake is found under the lock of the blocks; the handler uses the heap, and the same blocks. */
+/* The mistake is found under the lock of the blocks; the handler uses the heap, and the same
+ * blocks. */
 TEST_F(Handlers, AMistakeUnderALockOfTheFamilys) {
     static loam_blocks blocks;
     loam_blocks_options options = {};

@@ -1,8 +1,9 @@
 /* heap_unit.h: what the tests of the heap's parts share.
  *
- * Each body runs in a thread of its own, so that it starts with a heap without pages, and with the worker
- * forbidden: nobody parks a heap or takes in what others freed while a test counts blocks. Blocks are
- * taken below what debug builds put around them (lm_block_alloc), so that sizes are exact everywhere.
+ * Each body runs in a thread of its own, so that it starts with a heap without pages, and with the
+ * worker forbidden: nobody parks a heap or takes in what others freed while a test counts blocks.
+ * Blocks are taken below what debug builds put around them (lm_block_alloc), so that sizes are
+ * exact everywhere.
  */
 #ifndef LOAM_TESTS_UNIT_HEAP_UNIT_H
 #define LOAM_TESTS_UNIT_HEAP_UNIT_H
@@ -68,7 +69,8 @@ class PausedWorkerTest : public HeapTest {
     }
 };
 
-/* How many blocks a page of that class has: a few less where pages end in guards, which is known once there was one. */
+/* How many blocks a page of that class has: a few less where pages end in guards, which is known
+ * once there was one. */
 inline size_t blocks_in_page(size_t block_bytes) {
     size_t bytes = lm_class_slices(block_bytes) << LM_SLICE_SHIFT;
 #if LM_SECURE

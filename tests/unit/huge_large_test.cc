@@ -1,5 +1,6 @@
-/* huge_large_test.cc: large objects that will be filled are marked for huge pages, for as long as they are
- * there. What the system makes of it is its own business: the marks are read from its list of mappings.
+/* huge_large_test.cc: large objects that will be filled are marked for huge pages, for as long as
+ * they are there. What the system makes of it is its own business: the marks are read from its list
+ * of mappings.
  */
 #include "heap_unit.h"
 
@@ -171,8 +172,8 @@ TEST_F(HugeLarge, FewOfWhichTheEndsAreTouched) {
         }
         /* One of 32 of 4 MiB is two huge pages and nothing else. */
         size_t most = bytes == 4 * kMiB ? 24 : 16;
-        /* The secure build reads a few places of what it hands out, drawn at random. A page that was
-         * read is in memory, and one of these may be the page that is asked about. */
+        /* The secure build reads a few places of what it hands out, drawn at random. A page that
+         * was read is in memory, and one of these may be the page that is asked about. */
         if (LM_SECURE) most += 4;
         EXPECT_LE(marked, most) << bytes;
         EXPECT_GT(marked, 0u) << bytes;

@@ -1,7 +1,7 @@
 /* huge_test.cc: memory that is backed by huge pages because enough blocks are there to fill them.
  *
- * Whether the system has huge pages at hand is its own business: here it is counted what loam asks for.
- * Nobody but us touches the arena.
+ * Whether the system has huge pages at hand is its own business: here it is counted what loam asks
+ * for. Nobody but us touches the arena.
  */
 #include <gtest/gtest.h>
 
@@ -53,8 +53,8 @@ class Huge : public testing::Test {
         lm_purge_all();
     }
 
-    /* Takes pages of so many slices until one lies on a huge page, and returns that. In the secure build
-     * the holes of the blocks' group are filled first. */
+    /* Takes pages of so many slices until one lies on a huge page, and returns that. In the secure
+     * build the holes of the blocks' group are filled first. */
     lm_page_t *take_backed(size_t slices, size_t holes = LM_SECURE ? 2 * LM_HUGE_SPAN : 0) {
         lm_page_t *page = take(slices);
         for (size_t n = slices; n <= holes && lm_space.dirty_slices == 0; n += slices)

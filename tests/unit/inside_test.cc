@@ -1,4 +1,5 @@
-/* inside_test.cc: heap/inside.c and api/room.c: room from any pointer, and copies that are stopped. */
+/* inside_test.cc: heap/inside.c and api/room.c: room from any pointer, and copies that are
+ * stopped. */
 #include "loam/malloc.h"
 #include "loam/sampling.h"
 #include "unit/heap_unit.h"

@@ -1,6 +1,7 @@
 /* kept_test.cc: what a thread leaves ready for the next one, and who else may take it.
  *
- * As in transfer_test.cc, the worker is allowed but paused, and the test calls lm_idle_collect itself.
+ * As in transfer_test.cc, the worker is allowed but paused, and the test calls lm_idle_collect
+ * itself.
  */
 #include "heap_unit.h"
 
@@ -93,7 +94,8 @@ TEST_F(Kept, CallocClearsWhatTheLastThreadWrote) {
     });
 }
 
-/* Blocks outlive their thread: they are freed while its heap waits, and while a successor has it. */
+/* Blocks outlive their thread: they are freed while its heap waits, and while a successor has
+ * it. */
 TEST_F(Kept, BlocksInUseStayWhatTheyAre) {
     std::vector<void *> left;
     lm_heap_t *heap = come_and_go(&left);
@@ -172,7 +174,8 @@ TEST_F(Kept, CollectingTakesThemAll) {
     EXPECT_EQ(0u, heaps_kept());
 }
 
-/* Somebody pushes to a page and is about to tell its heap, when its thread ends: the page stays with the heap. */
+/* Somebody pushes to a page and is about to tell its heap, when its thread ends: the page stays
+ * with the heap. */
 TEST_F(Kept, CollectingTakesPagesThatWaitedForNews) {
     std::vector<void *> taken;
     lm_heap_t *heap = nullptr;
@@ -318,8 +321,8 @@ TEST_F(Kept, AChildTakesThemBack) {
 
 /* ---- Signal handlers, for who parks ---- */
 
-/* libc's handlers all go the same way back: new is only the first. Where none is written into the frame, one
- * handler is enough for not knowing. */
+/* libc's handlers all go the same way back: new is only the first. Where none is written into the
+ * frame, one handler is enough for not knowing. */
 TEST(Handlers, NewOnesAreSeenOnce) {
     const bool known = LM_SIGNAL_RESTORER != 0;
     struct sigaction action {

@@ -1,4 +1,5 @@
-/* later_test.cc: freed blocks of the secure build wait, in random order, and come back to malloc from there. */
+/* later_test.cc: freed blocks of the secure build wait, in random order, and come back to malloc
+ * from there. */
 #include "heap_unit.h"
 #include "loam/options.h"
 

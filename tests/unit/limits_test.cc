@@ -1,5 +1,6 @@
-/* limits_test.cc: the process's soft and hard limit: what is counted, what is refused, who is told and how often; and
- * the options that say the same. Each case that allocates is a process of its own: what is held is the process's. */
+/* limits_test.cc: the process's soft and hard limit: what is counted, what is refused, who is told
+ * and how often; and the options that say the same. Each case that allocates is a process of its
+ * own: what is held is the process's. */
 #include "own_mapping.h"
 #include "sleepers.h"
 #include "stderr_of.h"
@@ -160,7 +161,8 @@ TEST(Limits, TheHardOneRefuses) {
             EXPECT_EQ(nullptr, loam_realloc(all.back(), bytes + 40 * kMiB));
             EXPECT_EQ(1, *static_cast<char *>(all.back())) << "as it was";
             for (void *p : all) loam_free(p);
-            /* What is free in one size serves another, without a purge in between by anybody else. */
+            /* What is free in one size serves another, without a purge in between by anybody
+             * else. */
             void *p = loam_malloc(24 * kMiB);
             EXPECT_NE(nullptr, p);
             loam_free(p);
@@ -236,8 +238,8 @@ TEST(Limits, TheOutOfMemoryHandlerHasItsSay) {
     });
 }
 
-/* What a thread that has just been busy owns, and others have freed, is there at the first refusal: no tick of the
- * worker's need pass first. */
+/* What a thread that has just been busy owns, and others have freed, is there at the first refusal:
+ * no tick of the worker's need pass first. */
 template <typename Take> void frees_all_of_a_sleeper(size_t small, Take take) {
     unit::Helper sleeper;
     std::vector<void *> all(small / 200);
@@ -346,7 +348,8 @@ TEST(Limits, TheSoftOneTellsOnceACrossing) {
     }
 }
 
-/* Set below what is in use: a crossing, told in the next slow path, and what is freed goes back at once. */
+/* Set below what is in use: a crossing, told in the next slow path, and what is freed goes back at
+ * once. */
 TEST(Limits, ASoftOneBelowWhatIsHeld) {
     for (bool by_option : {false, true}) {
         alone([by_option] {
@@ -436,7 +439,8 @@ TEST(Limits, ReservedMemoryCountsWhenItIsReserved) {
     });
 }
 
-/* What the thread's heap kept was enough the first time: that is no crossing, and the next is told. */
+/* What the thread's heap kept was enough the first time: that is no crossing, and the next is
+ * told. */
 TEST(Limits, TheSoftOneTellsAlsoAfterCollectingWasEnough) {
     alone([] {
         loam_limit_register(note, &told);

@@ -9,8 +9,8 @@ extern "C" {
 
 namespace {
 
-/* Two threads that link their first freed blocks at the same time must come to the same key: checked and secure
- * builds took each other's lists for damaged when it depended on a stack. */
+/* Two threads that link their first freed blocks at the same time must come to the same key:
+ * checked and secure builds took each other's lists for damaged when it depended on a stack. */
 TEST(Os, RandomIsTheSameForEveryThread) {
     uint64_t here = lm_os_random(), there = 0;
     char room[4096];

@@ -13,8 +13,8 @@ extern "C" {
 
 namespace unit {
 
-/* Not where the arena may grow: where its addresses cannot be reserved, as in an emulator, the system may give
- * those. */
+/* Not where the arena may grow: where its addresses cannot be reserved, as in an emulator, the
+ * system may give those. */
 inline char *own_mapping(size_t bytes) {
     lm_free(lm_malloc(1)); /* the arena has its place */
     for (uintptr_t hint = 0; hint < uintptr_t{1} << 46; hint += uintptr_t{1} << 39) {

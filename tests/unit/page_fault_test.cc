@@ -1,5 +1,6 @@
-/* page_fault_test.cc: new memory costs one page fault a page. Who reads a page before he writes to it pays for two, the
- * first for a page of zeros, the second for his own; and the secure build looks at blocks before it gives them out. */
+/* page_fault_test.cc: new memory costs one page fault a page. Who reads a page before he writes to
+ * it pays for two, the first for a page of zeros, the second for his own; and the secure build
+ * looks at blocks before it gives them out. */
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
@@ -28,7 +29,8 @@ long faults() {
     return used.ru_minflt;
 }
 
-/* Sizes that end with a page and sizes that do not, blocks by the dozen in a page and one in several. */
+/* Sizes that end with a page and sizes that do not, blocks by the dozen in a page and one in
+ * several. */
 class PageFault : public testing::TestWithParam<size_t> {};
 
 TEST_P(PageFault, ComesOnceForEachPage) {

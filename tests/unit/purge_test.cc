@@ -1,7 +1,8 @@
 /* purge_test.cc: when dirty memory goes back: after the delay, by the worker, or in who frees.
  *
- * Times are waited for with a generous end, and only lower bounds are exact: a busy machine may be late
- * but must not be early. Refusals by the system are in tests/faulty/, many threads in tests/stress/.
+ * Times are waited for with a generous end, and only lower bounds are exact: a busy machine may be
+ * late but must not be early. Refusals by the system are in tests/faulty/, many threads in
+ * tests/stress/.
  */
 #include <gtest/gtest.h>
 
@@ -86,9 +87,9 @@ TEST_F(Purge, WhoWaitsForAPurgeSleeps) {
     lm_space.busy--;
     lm_lock_give(&lm_space.lock);
     waiter.join();
-    /* A thread that yields instead makes some 100,000 calls in that time; one that sleeps for a millisecond each
-     * time a call at most. The test may pass for a thread that yields on a busy machine, but never fails for one
-     * that sleeps. */
+    /* A thread that yields instead makes some 100,000 calls in that time; one that sleeps for a
+     * millisecond each time a call at most. The test may pass for a thread that yields on a busy
+     * machine, but never fails for one that sleeps. */
     EXPECT_LT(calls, 5000u);
 }
 
@@ -131,7 +132,8 @@ TEST_F(Purge, NothingByOption) {
     }
 }
 
-/* The worker looks four times a delay, but at most every 10 ms and at least every 50 ms: so many ticks are a delay. */
+/* The worker looks four times a delay, but at most every 10 ms and at least every 50 ms: so many
+ * ticks are a delay. */
 TEST_F(Purge, TicksAreAQuarterOfTheDelayWithinBounds) {
     static const struct {
         uint32_t delay_ms, ticks;
@@ -178,7 +180,8 @@ TEST_F(Purge, WhatHadToBeTakenAnewWaitsTwiceAsLong) {
         auto start = steady_clock::now();
         size_t purged = stats().purged_bytes;
         lm_span_give(span, true);
-        /* Not "nothing is dirty": that holds from the start of a purge, and until its end it cannot be taken. */
+        /* Not "nothing is dirty": that holds from the start of a purge, and until its end it cannot
+         * be taken. */
         ASSERT_TRUE(soon([&] { return stats().purged_bytes == purged + 20 * kSlice; }));
         if (round > 0) {
             EXPECT_GE(steady_clock::now() - start, milliseconds(350)) << "rested or not";

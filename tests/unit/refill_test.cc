@@ -1,5 +1,5 @@
-/* refill_test.cc: where malloc looks before it takes memory anew: larger classes, and, in a process of many
- * threads, the common heap. What comes from other threads' frees is in remote_test.cc.
+/* refill_test.cc: where malloc looks before it takes memory anew: larger classes, and, in a process
+ * of many threads, the common heap. What comes from other threads' frees is in remote_test.cc.
  */
 #include "heap_unit.h"
 
@@ -67,7 +67,8 @@ TEST_F(Refill, OwnFreedBlocksComeBeforeLargerOnes) {
         free_blocks(large);
         lm_block_free(mine[1]);
         EXPECT_EQ(mine[1], lm_block_alloc(1800));
-        /* And those before untouched ones, though a search that finds nothing is not repeated at once. */
+        /* And those before untouched ones, though a search that finds nothing is not repeated at
+         * once. */
         std::vector<void *> more = blocks(8, 1800);
         EXPECT_TRUE(std::any_of(more.begin(), more.end(), [](void *p) {
             return lm_page_of(p)->size_class == lm_class_of(2048);
@@ -123,9 +124,9 @@ size_t length_of(const lm_block_t *list) {
     return n;
 }
 
-/* To cut a list reads each block of the part that is taken, and a block that rests is in no cache: 256 of them took
- * tens of microseconds within one malloc, and eight more than 2,000 cycles. A list that is taken whole needs no look at
- * its blocks. */
+/* To cut a list reads each block of the part that is taken, and a block that rests is in no cache:
+ * 256 of them took tens of microseconds within one malloc, and eight more than 2,000 cycles. A list
+ * that is taken whole needs no look at its blocks. */
 TEST_F(Refill, ALongListOfALargerClassIsCutAfterAFewBlocks) {
     SKIP_WITHOUT_LENDING();
     in_thread([] {
@@ -155,7 +156,8 @@ TEST_F(Refill, ALongListOfALargerClassIsCutAfterAFewBlocks) {
     });
 }
 
-/* Each page that is compared is perhaps a miss of every cache, and the misses come one after the other. */
+/* Each page that is compared is perhaps a miss of every cache, and the misses come one after the
+ * other. */
 TEST_F(Refill, TheFullerOfTheTwoOldestPagesServes) {
     in_thread([] {
         constexpr size_t kBytes = 1024, kPages = 5;
@@ -192,7 +194,8 @@ TEST_F(Refill, TheFullerOfTheTwoOldestPagesServes) {
     });
 }
 
-/* Pages that have lent all they had are full: they do not stand before those that have something. */
+/* Pages that have lent all they had are full: they do not stand before those that have
+ * something. */
 TEST_F(Refill, APageThatLentItsLastBlockIsFull) {
     SKIP_WITHOUT_LENDING();
     in_thread([] {
@@ -387,7 +390,8 @@ TEST_F(Refill, WithManyHeapsTheFirstBlocksAreShared) {
     EXPECT_EQ(0u, lm_heap_common.pages);
 }
 
-/* Without this, pages of which nothing is in use stayed for as long as nobody asked for those classes. */
+/* Without this, pages of which nothing is in use stayed for as long as nobody asked for those
+ * classes. */
 TEST_F(Refill, TheCommonHeapGivesBackBlocksOfLargerClassesToo) {
     SKIP_WITHOUT_LENDING();
     unsigned larger = lm_class_of(128), smaller = lm_class_of(112);

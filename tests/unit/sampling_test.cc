@@ -1,4 +1,5 @@
-/* sampling_test.cc: sampled objects, as malloc's and realloc's callers see them; how many there are, and where. */
+/* sampling_test.cc: sampled objects, as malloc's and realloc's callers see them; how many there
+ * are, and where. */
 #include "heap_unit.h"
 
 #include <loam/loam.h>

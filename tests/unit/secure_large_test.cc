@@ -1,4 +1,5 @@
-/* secure_large_test.cc: large objects of the secure build: guards, canaries, what is cleared, when they come back. */
+/* secure_large_test.cc: large objects of the secure build: guards, canaries, what is cleared, when
+ * they come back. */
 #include <gtest/gtest.h>
 
 #include <csignal>

@@ -1,4 +1,5 @@
-/* secure_realloc_test.cc: realloc of small blocks of the secure build keeps what it promises of malloc and free. */
+/* secure_realloc_test.cc: realloc of small blocks of the secure build keeps what it promises of
+ * malloc and free. */
 #include "heap_unit.h"
 
 extern "C" {
@@ -45,7 +46,8 @@ TEST_F(SecureRealloc, FromAnySizeToAnyOther) {
     lm_heap_check();
 }
 
-/* A second time from what the first one left: room that stayed behind, or more than was asked for. */
+/* A second time from what the first one left: room that stayed behind, or more than was asked
+ * for. */
 TEST_F(SecureRealloc, OnceMore) {
     for (size_t from : {40, 120, 500}) {
         for (size_t then = from / 2; then < from * 2; then += 3) {

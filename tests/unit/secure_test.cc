@@ -1,4 +1,5 @@
-/* secure_test.cc: blocks of the secure build: each byte that a freed one had is wiped, and watched until it is used. */
+/* secure_test.cc: blocks of the secure build: each byte that a freed one had is wiped, and watched
+ * until it is used. */
 #include "heap_unit.h"
 #include "loam/handlers.h"
 
@@ -27,7 +28,8 @@ class Secure : public unit::HeapTest {
         HeapTest::TearDown();
     }
 
-    /* What is said when p, which was freed and then written to at that place, is given out again. */
+    /* What is said when p, which was freed and then written to at that place, is given out
+     * again. */
     std::string said_of(const char *p, size_t bytes) {
         said_.clear();
         std::vector<void *> others;
@@ -44,7 +46,8 @@ class Secure : public unit::HeapTest {
         return said_;
     }
 
-    /* The last byte is where the underflow of the next object begins: such a write is that, if there is one. */
+    /* The last byte is where the underflow of the next object begins: such a write is that, if
+     * there is one. */
     static bool tells(const std::string &said, char *p, size_t at, size_t room) {
         char line[64];
         snprintf(line, sizeof line, "loam: underflow of %p: ", static_cast<void *>(p + room));
@@ -89,7 +92,8 @@ TEST_F(Secure, EachByteOfAFreedBlockIsWatched) {
     });
 }
 
-/* The same where the block is back in its page's list. Its first word is a link: another's report. */
+/* The same where the block is back in its page's list. Its first word is a link: another's
+ * report. */
 TEST_F(Secure, EachByteOfAListedBlockIsWatched) {
     unit::in_thread([this] {
         for (size_t size = 16; size <= 272; size += 16) {

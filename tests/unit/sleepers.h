@@ -1,4 +1,5 @@
-/* sleepers.h: threads of a test that wait to be told what to do, and whether the worker can see that they wait. */
+/* sleepers.h: threads of a test that wait to be told what to do, and whether the worker can see
+ * that they wait. */
 #ifndef LOAM_TESTS_UNIT_SLEEPERS_H
 #define LOAM_TESTS_UNIT_SLEEPERS_H
 
@@ -18,7 +19,8 @@ namespace unit {
 
 constexpr const char *kNobodySleeps = "nobody is seen to sleep here";
 
-/* Not under ThreadSanitizer, whose calls are not the program's, nor in an emulator, which makes other calls. */
+/* Not under ThreadSanitizer, whose calls are not the program's, nor in an emulator, which makes
+ * other calls. */
 inline bool sleepers_are_seen() {
     if (LM_TSAN) return false;
     std::atomic<unsigned> tid{0};
@@ -89,7 +91,8 @@ class Helper {
     std::thread thread_;
 };
 
-/* Ticks until the condition holds; it may take a few before the kernel says that a thread sleeps. */
+/* Ticks until the condition holds; it may take a few before the kernel says that a thread
+ * sleeps. */
 template <typename Condition> bool within_ticks(unsigned ticks, Condition condition) {
     for (unsigned i = 0; i < ticks && !condition(); i++) {
         (void)lm_idle_collect(false);

@@ -1,7 +1,7 @@
 /* span_test.cc: spans of slices: taken, given back, merged, aligned, resized, moved, checked.
  *
- * Expectations about free memory are made relative to a clean state: everything purged, no worker. The
- * random programs keep a list of what they own and let lm_span_check walk the arena as they go.
+ * Expectations about free memory are made relative to a clean state: everything purged, no worker.
+ * The random programs keep a list of what they own and let lm_span_check walk the arena as they go.
  * What happens when the system refuses is in tests/faulty/.
  */
 #include "faulty/child.h"
@@ -177,8 +177,8 @@ TEST_F(Span, BestFit) {
     EXPECT_EQ(holes[0], take(8));
 }
 
-/* Blocks of so many bytes make a page of three slices; where only shorter spans are dirty, of fewer: but of two
- * blocks at least, and an eighth unused at most. */
+/* Blocks of so many bytes make a page of three slices; where only shorter spans are dirty, of
+ * fewer: but of two blocks at least, and an eighth unused at most. */
 TEST_F(Span, PagesAreShorterWhereOnlyShorterSpansAreDirty) {
     struct {
         size_t dirty, block_bytes, slices;

@@ -1,6 +1,8 @@
-/* stats_test.cc: the numbers of loam/stats.h: exact where they are promised to be, bounds where not.
+/* stats_test.cc: the numbers of loam/stats.h: exact where they are promised to be, bounds where
+ * not.
  *
- * Blocks are taken as in heap_unit.h, below what debug builds put around them, in threads of their own.
+ * Blocks are taken as in heap_unit.h, below what debug builds put around them, in threads of their
+ * own.
  */
 #include "whole_unit.h"
 
@@ -162,7 +164,8 @@ TEST_F(Stats, CountsBlocksThatAreUsedAgainAndAgain) {
     });
 }
 
-/* At most 4 KiB of objects too high while no page of the class has gone, else by a page for each thread. */
+/* At most 4 KiB of objects too high while no page of the class has gone, else by a page for each
+ * thread. */
 TEST_F(Stats, PeaksAreBounds) {
     constexpr size_t kRare = 1472;
     in_thread([] {

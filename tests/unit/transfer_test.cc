@@ -1,7 +1,7 @@
 /* transfer_test.cc: full lists of blocks go from thread to thread, and home when nobody wants them.
  *
- * The worker is allowed here but paused, so that its ticks are what the test says they are: the test calls
- * lm_idle_collect itself, while the threads wait in a call of the system.
+ * The worker is allowed here but paused, so that its ticks are what the test says they are: the
+ * test calls lm_idle_collect itself, while the threads wait in a call of the system.
  */
 #include "sleepers.h"
 
@@ -307,7 +307,8 @@ TEST_F(Transfer, MemoryGoesBackWhileAllSleep) {
     });
 }
 
-/* The owner's blocks come back to it by the cache: a list of them is handed out, and one block in use. */
+/* The owner's blocks come back to it by the cache: a list of them is handed out, and one block in
+ * use. */
 lm_heap_t *take_back_own(Helper &owner, Helper &freer, std::vector<void *> &taken) {
     lm_heap_t *heap = nullptr;
     owner.run([&] {
@@ -368,7 +369,8 @@ TEST_F(Transfer, ASleeperThatWakesAndEndsLeavesNothing) {
 
 /* ---- Fork ---- */
 
-/* Who waits for a lock with a full list still has it: the fork that holds the lock leaves it to the child. */
+/* Who waits for a lock with a full list still has it: the fork that holds the lock leaves it to the
+ * child. */
 TEST_F(Transfer, AListIsSomewhereWhileItsThreadWaits) {
     Helper owner, freer;
     std::vector<void *> taken;
@@ -401,8 +403,8 @@ TEST_F(Transfer, AListIsSomewhereWhileItsThreadWaits) {
     owner.run([&] { free_blocks(taken, 2 * kList + 1, 300); });
 }
 
-/* What lies in lists, in the cache and ready in the heads of threads that are not in the child: none of it
- * is handed out twice there, and none is lost. */
+/* What lies in lists, in the cache and ready in the heads of threads that are not in the child:
+ * none of it is handed out twice there, and none is lost. */
 TEST_F(Transfer, AForkFindsEveryBlock) {
     Helper owner, freer, third;
     std::vector<void *> taken, kept;
@@ -451,9 +453,9 @@ TEST_F(Transfer, AForkFindsEveryBlock) {
     owner.run([&] { free_blocks(taken, 4 * kList, taken.size()); });
 }
 
-/* While threads free and take lists, put them into the cache and take them, the child loses at most the
- * block that each of them was freeing, and what one of them was just taking from its own page: no full list. That
- * page's list may be as long in a rare child, but not in many. */
+/* While threads free and take lists, put them into the cache and take them, the child loses at most
+ * the block that each of them was freeing, and what one of them was just taking from its own page:
+ * no full list. That page's list may be as long in a rare child, but not in many. */
 TEST_F(Transfer, AForkLosesNoList) {
     constexpr unsigned kPairs = 2;
     constexpr size_t kRound = 300;

@@ -1,5 +1,6 @@
-/* vacant_test.cc: of blocks that are few in a page, an empty page a class stays with its heap, so that it is
- * not given back and taken again with every few blocks; and it goes when there is reason to.
+/* vacant_test.cc: of blocks that are few in a page, an empty page a class stays with its heap, so
+ * that it is not given back and taken again with every few blocks; and it goes when there is reason
+ * to.
  */
 #include "sleepers.h"
 #include "whole_unit.h"
@@ -116,7 +117,8 @@ TEST_F(Vacant, TheyGoWhenTheHeapShrinks) {
     });
 }
 
-/* A program that frees all that it has of many sizes keeps a few of the pages, as it did without vacant ones. */
+/* A program that frees all that it has of many sizes keeps a few of the pages, as it did without
+ * vacant ones. */
 TEST_F(Vacant, WhoFreesEverythingKeepsFew) {
     in_new_heap([] {
         std::vector<std::vector<void *>> all;

@@ -1,4 +1,5 @@
-/* whole_end_test.cc: first-class heaps: how they end, their limits, walks over them (loam/heap.h). */
+/* whole_end_test.cc: first-class heaps: how they end, their limits, walks over them
+ * (loam/heap.h). */
 #include "stderr_of.h"
 #include "whole_unit.h"
 
@@ -55,7 +56,8 @@ TEST_F(WholeEnd, DestroyWhileAnotherThreadLives) {
     other.join();
 }
 
-/* A heap made anew may lie where one was: a thread must not take its branch of the old one for the new one's. */
+/* A heap made anew may lie where one was: a thread must not take its branch of the old one for the
+ * new one's. */
 TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
     std::atomic<int> step{0};
     std::thread other([&] {

@@ -1,5 +1,6 @@
-/* whole_others_test.cc: first-class heaps beside what else goes on: objects that come from elsewhere, chunks of
- * regions, threads that use heaps by name alone, walks while memory is short. */
+/* whole_others_test.cc: first-class heaps beside what else goes on: objects that come from
+ * elsewhere, chunks of regions, threads that use heaps by name alone, walks while memory is
+ * short. */
 #include "sleepers.h"
 #include "whole_unit.h"
 
@@ -57,7 +58,8 @@ TEST_F(WholeOthers, ChunksOfRegionsAreNotOfTheHeapThatMallocUses) {
     });
 }
 
-/* It never takes the slow path of its own malloc, where branches of deleted heaps are parted with otherwise. */
+/* It never takes the slow path of its own malloc, where branches of deleted heaps are parted with
+ * otherwise. */
 TEST_F(WholeOthers, BranchesOfDeletedHeapsAreUsedAgainByThreadsWithoutAMalloc) {
     unit::Helper named;
     size_t branches[2];
@@ -74,7 +76,8 @@ TEST_F(WholeOthers, BranchesOfDeletedHeapsAreUsedAgainByThreadsWithoutAMalloc) {
     EXPECT_LE(branches[1], branches[0] + 8);
 }
 
-/* Who finds no memory meanwhile collects from all heaps but leaves this one's pages where they are. */
+/* Who finds no memory meanwhile collects from all heaps but leaves this one's pages where they
+ * are. */
 TEST_F(WholeOthers, AWalkMeetsTheHeapsPagesWhileMemoryIsShort) {
     std::vector<void *> theirs;
     unit::Helper other;

@@ -1,4 +1,5 @@
-/* whole_test.cc: first-class heaps: objects, branches of threads, the thread's default, fork (loam/heap.h).
+/* whole_test.cc: first-class heaps: objects, branches of threads, the thread's default, fork
+ * (loam/heap.h).
  *
  * As in kept_test.cc, the worker is allowed but paused, and a test calls lm_idle_collect itself.
  */
@@ -275,7 +276,8 @@ TEST_F(Whole, ThreadsThatAreAtTheirEndAllocateToo) {
     }
 }
 
-/* Time for each allocation must not grow by the number of heaps: their branches are found by few steps. */
+/* Time for each allocation must not grow by the number of heaps: their branches are found by few
+ * steps. */
 TEST_F(Whole, ThousandsInTurn) {
     constexpr size_t kMany = 3000;
     in_thread([&] {

@@ -1,4 +1,5 @@
-/* whole_unit.h: what the tests of first-class heaps share: one heap, objects in it, numbers of it. */
+/* whole_unit.h: what the tests of first-class heaps share: one heap, objects in it, numbers of
+ * it. */
 #ifndef LOAM_TESTS_UNIT_WHOLE_UNIT_H
 #define LOAM_TESTS_UNIT_WHOLE_UNIT_H
 

@@ -33,7 +33,8 @@ static pid_t make_child(unsigned how) {
 enum { SLOTS = 64 };
 static char *held[SLOTS];
 
-/* Large and small objects, some of which stay: what was free at the copy is used and joined again. */
+/* Large and small objects, some of which stay: what was free at the copy is used and joined
+ * again. */
 static void churn(int times) {
     for (int i = 0; i < times; i++) {
         char **slot = &held[draw(SLOTS)];

@@ -1,12 +1,13 @@
-/*
+/* 
  * closed_streams.c - standard input, output and error are closed, as in many a daemon, or error
  * leads nowhere.
  *
  * Catches: descriptors of the allocator's own in the lowest places (the program's next file would
  * be expected there); a message that cannot be written and keeps malloc in a loop, or turns an
- * abort into something else, or ends a program that was told to go on; options that print, in a process
- * that has nowhere to print to, or that closes its streams before it ends; a message in a file of the program's
- * that has the number of standard error, or none in one that was put there to take its messages.
+ * abort into something else, or ends a program that was told to go on; options that print, in a
+ * process that has nowhere to print to, or that closes its streams before it ends; a message in a
+ * file of the program's that has the number of standard error, or none in one that was put there to
+ * take its messages.
  */
 #include "works.h"
 

@@ -1,4 +1,4 @@
-/*
+/* 
  * config_string.c - options from a string in the program: found where the program is linked with
  * loam, where loam is linked into it, and by a preloaded loam if the program exports the string.
  *

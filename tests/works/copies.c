@@ -1,15 +1,16 @@
-/*
- * copies.c - libloam_copies.so: copies that fit are the C library's, copies that do not end the program
- * before anything is written.
+/* 
+ * copies.c - libloam_copies.so: copies that fit are the C library's, copies that do not end the
+ * program before anything is written.
  *
- * Catches: an overflow or overread that goes unseen, or is told after it happened; reports about stacks and
- * static memory; functions that do something else than the C library's; programs that do not start.
+ * Catches: an overflow or overread that goes unseen, or is told after it happened; reports about
+ * stacks and static memory; functions that do something else than the C library's; programs that do
+ * not start.
  *
  *     copies libloam.so libloam_copies.so
  *     copies libloam-secure.so
  *
- * The program starts itself, and others, with both preloaded. The secure library has the functions itself, and also
- * stops copies to and from freed objects.
+ * The program starts itself, and others, with both preloaded. The secure library has the functions
+ * itself, and also stops copies to and from freed objects.
  */
 #undef _FORTIFY_SOURCE
 #include "works.h"
@@ -284,7 +285,8 @@ static void expect_stale_stopped(int function, size_t bytes, bool from_it) {
     CHECK(strstr(text, want) != NULL, "said '%s', not '%s'", text, want);
 }
 
-/* Freed objects of the secure library, small ones and those that malloc looks at in their ends only. */
+/* Freed objects of the secure library, small ones and those that malloc looks at in their ends
+ * only. */
 static void freed_objects(void) {
     static const size_t sizes[] = {24, 100, 900, 5000, 40000, 65000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

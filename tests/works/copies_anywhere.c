@@ -1,14 +1,14 @@
-/*
- * copies_anywhere.c - copies that are right are made, and never reported, wherever their bytes lie and
- * whoever makes them.
+/* 
+ * copies_anywhere.c - copies that are right are made, and never reported, wherever their bytes lie
+ * and whoever makes them.
  *
  * The secure build looks at each longer copy. It has to know a live object's bytes from all other
  * memory: stacks, static memory, mappings, another allocator's blocks, objects at an offset. And it
- * has to look at any moment: before main, in a signal handler that interrupts malloc, in a child, in
- * the destructors of a thread and of the process. The same program runs in every build.
+ * has to look at any moment: before main, in a signal handler that interrupts malloc, in a child,
+ * in the destructors of a thread and of the process. The same program runs in every build.
  *
- * Catches: a report of a copy that fits; a look that waits for what an interrupted malloc holds; a copy
- * of no bytes that is looked at; with LOAM_IGNORE=copy, a program that is ended for a mistake.
+ * Catches: a report of a copy that fits; a look that waits for what an interrupted malloc holds; a
+ * copy of no bytes that is looked at; with LOAM_IGNORE=copy, a program that is ended for a mistake.
  */
 #include "works.h"
 

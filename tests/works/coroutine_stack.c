@@ -1,6 +1,6 @@
-/*
- * coroutine_stack.c - a thread may wait in a system call on a stack that is not its own, below which, above
- * which, or behind which memory is missing.
+/* 
+ * coroutine_stack.c - a thread may wait in a system call on a stack that is not its own, below
+ * which, above which, or behind which memory is missing.
  *
  *     [ guard | coroutine's stack | guard | thread's stack ]      one mapping, so that the order is certain
  *
@@ -10,8 +10,9 @@
  *   vanishing  the thread waits on its own stack, while another thread unmaps and maps what is below
  *   heap       the coroutine's stack is a block of malloc
  *
- * Catches: a background thread that looks through a sleeping thread's stack, from its stack pointer to its
- * top, and meets the guard. The program has a signal handler: without one nobody needs to look.
+ * Catches: a background thread that looks through a sleeping thread's stack, from its stack pointer
+ * to its top, and meets the guard. The program has a signal handler: without one nobody needs to
+ * look.
  */
 #include "works.h"
 

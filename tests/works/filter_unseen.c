@@ -1,4 +1,4 @@
-/*
+/* 
  * filter_unseen.c - a program that sets a filter of system calls without saying so by prctl goes
  * on, and what it frees goes back to the system.
  *

@@ -1,5 +1,6 @@
-/*
- * fork_waits.c - fork never waits for a thread that waits for the allocator, and its child can allocate.
+/* 
+ * fork_waits.c - fork never waits for a thread that waits for the allocator, and its child can
+ * allocate.
  *
  *   fork_waits stdio            step by step: the forking thread waits for a lock of stdio, whose
  *                               holder waits for a stream, whose holder allocates

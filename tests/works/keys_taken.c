@@ -1,13 +1,14 @@
-/*
- * keys_taken.c - where a program has taken all pthread keys, threads still begin, allocate and end without
- * growth, and what one of them left behind can be freed by the others.
+/* 
+ * keys_taken.c - where a program has taken all pthread keys, threads still begin, allocate and end
+ * without growth, and what one of them left behind can be freed by the others.
  *
  *   keys_taken joined     one thread after the other, on stacks that libc uses again
  *   keys_taken apart      each on a stack of its own, mapped for it: no control block is used twice
  *   keys_taken crowd      64 at a time, while 16 others live on; some free what others have allocated
  *   keys_taken fork       the same in the child of a fork of a thread
  *
- * Catches: an allocator that learns of a thread's end by a key alone, and loses a heap with each thread.
+ * Catches: an allocator that learns of a thread's end by a key alone, and loses a heap with each
+ * thread.
  */
 #include "works.h"
 

@@ -1,19 +1,19 @@
-/*
- * limited_random.c - under RLIMIT_AS or RLIMIT_DATA, what was freed can be had again, at once and in
- * every form: over sizes, threads and orders drawn by chance.
+/* 
+ * limited_random.c - under RLIMIT_AS or RLIMIT_DATA, what was freed can be had again, at once and
+ * in every form: over sizes, threads and orders drawn by chance.
  *
  *   limited_random address|data|both SEED ROUNDS
  *
  * In each round a child sets a limit and fills it, by one to three threads, with objects of one to
- * four sizes between 16 bytes and 4 MiB, by malloc, calloc, realloc and memalign. It frees them in one
- * of four orders, all, or all except 16 small ones. A moment later it must be able to start a thread whose stack
- * nobody has kept. Then it needs a stream, 52 other sizes, each larger size up to half of what was
- * filled, and objects of yet another size. In the end the addresses go back: the program's own mmap
- * gets half of what was filled, and its size is near what it was.
+ * four sizes between 16 bytes and 4 MiB, by malloc, calloc, realloc and memalign. It frees them in
+ * one of four orders, all, or all except 16 small ones. A moment later it must be able to start a
+ * thread whose stack nobody has kept. Then it needs a stream, 52 other sizes, each larger size up
+ * to half of what was filled, and objects of yet another size. In the end the addresses go back:
+ * the program's own mmap gets half of what was filled, and its size is near what it was.
  *
- * Catches: an allocator that keeps the addresses of free memory, for one kind of object, below a page
- * in use or until a thread of its own comes by; one that maps memory ahead where the limit is near;
- * one that can no longer use freed memory because a guard in it cannot be opened.
+ * Catches: an allocator that keeps the addresses of free memory, for one kind of object, below a
+ * page in use or until a thread of its own comes by; one that maps memory ahead where the limit is
+ * near; one that can no longer use freed memory because a guard in it cannot be opened.
  */
 #include "works.h"
 
@@ -137,7 +137,8 @@ static void *fill_and_empty(void *own) {
     return NULL;
 }
 
-/* ---- What must be there again --------------------------------------------------------------------- */
+/* ---- What must be there again
+ * --------------------------------------------------------------------- */
 
 static void thread_within(uint64_t ms) {
     uint64_t end = works_now_ms() + ms;
@@ -192,7 +193,8 @@ static void addresses_go_back(size_t filled, size_t before) {
     }
 }
 
-/* ---- A round ---------------------------------------------------------------------------------------- */
+/* ---- A round
+ * ---------------------------------------------------------------------------------------- */
 
 static void describe(const char *limit, uint64_t seed) {
     int n = snprintf(what, sizeof what, "%s %llu: %zu MiB, %u thread(s)%s%s, order %u%s, sizes",
@@ -285,8 +287,8 @@ int main(int count, char **arguments) {
     CHECK(count == 4, "usage: limited_random address|data|both SEED ROUNDS");
     uint64_t first = strtoull(arguments[2], NULL, 0), rounds = strtoull(arguments[3], NULL, 0);
     for (uint64_t seed = first; seed < first + rounds; seed++) {
-        /* Where the worker is just giving most of the memory back, and is stopped by a busy machine, a thread may have
-         * to wait. That does not happen each time. */
+        /* Where the worker is just giving most of the memory back, and is stopped by a busy
+         * machine, a thread may have to wait. That does not happen each time. */
         bool right = false;
         for (int i = 0; i < tries && !right; i++) right = child_is_right(arguments[1], seed);
         CHECK(right, "seed %llu: %d times of %d", (unsigned long long)seed, (int)tries, (int)tries);

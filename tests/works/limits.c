@@ -1,9 +1,11 @@
-/*
- * limits.c - limits of the environment: a program that knows nothing of loam gets NULL at its hard limit and goes
- * on; one that has registered a handler hears of the soft one; a control group that is not there costs a line at most.
+/* 
+ * limits.c - limits of the environment: a program that knows nothing of loam gets NULL at its hard
+ * limit and goes on; one that has registered a handler hears of the soft one; a control group that
+ * is not there costs a line at most.
  *
- * Catches: limits that are read too late, or not kept by realloc, calloc and threads; a program that cannot go on after
- * it has freed; a refusal that ends it; mistakes in the options that stop it.
+ * Catches: limits that are read too late, or not kept by realloc, calloc and threads; a program
+ * that cannot go on after it has freed; a refusal that ends it; mistakes in the options that stop
+ * it.
  *
  * The program starts itself and compares what the child says on standard error.
  */

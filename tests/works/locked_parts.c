@@ -1,14 +1,14 @@
-/*
- * locked_parts.c - a freed object that is still locked in memory keeps its own pages resident, and no
- * others; once it is unlocked, its pages go back as well.
+/* 
+ * locked_parts.c - a freed object that is still locked in memory keeps its own pages resident, and
+ * no others; once it is unlocked, its pages go back as well.
  *
  *   locked_parts one     one page in the middle of much that is freed
  *   locked_parts many    every fifth object, then a page of each, in an order of chance
  *   locked_parts early   mlockall(MCL_CURRENT), after which the heap grows
  *   locked_parts later   munlock after everything has been freed, and nothing is allocated any more
  *
- * Catches: an allocator that hands a range with a locked page in it to madvise, which refuses, and then
- * takes the refusal for an answer about all of its memory, or for ever.
+ * Catches: an allocator that hands a range with a locked page in it to madvise, which refuses, and
+ * then takes the refusal for an answer about all of its memory, or for ever.
  */
 #include "works.h"
 

@@ -1,4 +1,4 @@
-/*
+/* 
  * memory_back.c - after a peak is freed, resident memory is within 5% of its start after one
  * second without a call.
  *
@@ -15,8 +15,8 @@
  * time, so that what differs at the end is not program text touched for the first time; a start of
  * more than 4 MiB above the program's very first figure fails as well, so that nothing can hide in
  * that round. 5% of a start this small are some 100 KiB: a gibibyte's metadata (a quarter of a
- * percent of it) may not stay either. On a machine with other work the worker comes later than the second: what it
- * took is said.
+ * percent of it) may not stay either. On a machine with other work the worker comes later than the
+ * second: what it took is said.
  */
 #include "works.h"
 
@@ -24,8 +24,9 @@
 #include <semaphore.h>
 
 enum { idle_ms = 1000, start_allowance_mib = 4 };
-/* What the secure build keeps of a peak besides: addresses stay with their group of sizes, so that the arena does not
-   become shorter. That is 8 bytes of the map for each 64 KiB, and the descriptors at the ends of each group's runs. */
+/* What the secure build keeps of a peak besides: addresses stay with their group of sizes, so that
+ * the arena does not become shorter. That is 8 bytes of the map for each 64 KiB, and the
+ * descriptors at the ends of each group's runs. */
 #if LOAM_SECURE
 enum { kept_a_slice = 8, kept_at_ends = 64 * 1024 };
 #else

@@ -54,7 +54,8 @@ int main(int argc, char **argv) {
     works_limit(60);
     CHECK(argc == 3, "usage: %s PLUGIN own|libc", argv[0]);
     if (!getenv("GLIBC_TUNABLES")) { /* read when a program starts */
-        /* Eight times loam's 340 bytes for each thread, where glibc keeps 512 for all that is loaded later. */
+        /* Eight times loam's 340 bytes for each thread, where glibc keeps 512 for all that is
+         * loaded later. */
         setenv("GLIBC_TUNABLES", "glibc.rtld.nns=12:glibc.rtld.optional_static_tls=4096", 1);
         execv(works_self(), argv);
         CHECK(false, "exec: %s", strerror(errno));

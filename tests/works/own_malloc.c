@@ -1,8 +1,9 @@
-/*
- * own_malloc.c - a program that defines malloc and free itself, and asks dlsym for the next ones, has
- * loam behind its own.
+/* 
+ * own_malloc.c - a program that defines malloc and free itself, and asks dlsym for the next ones,
+ * has loam behind its own.
  *
- * Catches: a dlsym of loam's that answers with the program's malloc, which then calls itself for ever.
+ * Catches: a dlsym of loam's that answers with the program's malloc, which then calls itself for
+ * ever.
  */
 #include "works.h"
 

@@ -1,6 +1,6 @@
-/*
- * owner.c - a library whose hidden operator new takes memory from an allocator of its own, and whose
- * delete is loam's, gets its objects back.
+/* 
+ * owner.c - a library whose hidden operator new takes memory from an allocator of its own, and
+ * whose delete is loam's, gets its objects back.
  *
  * Catches: "free of a pointer that loam did not allocate" in a program that works on libc's malloc,
  * and an allocator that hands over what nobody owns instead of reporting it.

@@ -1,5 +1,6 @@
-/*
- * prctl_at_load.c - a library whose constructor starts a thread that names itself, and waits for it.
+/* 
+ * prctl_at_load.c - a library whose constructor starts a thread that names itself, and waits for
+ * it.
  *
  * Catches: an allocator that asks the dynamic linker for the real prctl at each call. The thread
  * then waits for the lock of the linker, which dlopen holds around the constructor, for ever.

@@ -1,17 +1,19 @@
-/*
- * pressure.c - many threads that allocate until there is no memory, and free, get NULL and ENOMEM, never a
- * signal; they make progress; and memory that nobody writes to does not become resident.
+/* 
+ * pressure.c - many threads that allocate until there is no memory, and free, get NULL and ENOMEM,
+ * never a signal; they make progress; and memory that nobody writes to does not become resident.
  *
  *   pressure address    RLIMIT_AS
  *   pressure data       RLIMIT_DATA
  *   pressure maps       the kernel's limit of mappings, which the program itself has nearly used up
  *   pressure none       no limit but sizes: 1 GiB at most, cleared and never touched
  *
- * Each limit is tried in children of their own with several numbers of threads, orders of sizes, and ways to
- * allocate, drawn by a seed; a child that hangs is ended by its alarm, which is a failure.
+ * Each limit is tried in children of their own with several numbers of threads, orders of sizes,
+ * and ways to allocate, drawn by a seed; a child that hangs is ended by its alarm, which is a
+ * failure.
  *
- * Catches: an allocator that loses its own metadata, a thread's heap or a moved object when the system gives
- * no more; and one whose calloc writes to gigabytes that were freed without ever having been touched.
+ * Catches: an allocator that loses its own metadata, a thread's heap or a moved object when the
+ * system gives no more; and one whose calloc writes to gigabytes that were freed without ever
+ * having been touched.
  */
 #include "works.h"
 
@@ -65,7 +67,8 @@ static void *run(void *number) {
         }
         for (unsigned i = 0; i < n; i++) {
             CHECK(object[i][size[i] - 1] == (char)i, "an object of %zu bytes changed", size[i]);
-            /* Some grow before they go; not the larger ones, which may be copied, and resident then. */
+            /* Some grow before they go; not the larger ones, which may be copied, and resident
+             * then. */
             bool grows = now.way == 3 && i % 3 == 0 && size[i] < WORKS_MIB;
             char *larger = grows ? realloc(object[i], size[i] * 2) : NULL;
             free(larger ? larger : object[i]);

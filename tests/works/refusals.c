@@ -1,13 +1,14 @@
-/*
- * refusals.c - near a limit of the system's, what was freed serves whatever is requested next, and a request that
- * cannot be served is refused at once.
+/* 
+ * refusals.c - near a limit of the system's, what was freed serves whatever is requested next, and
+ * a request that cannot be served is refused at once.
  *
  *   refusals address    RLIMIT_AS
  *   refusals data       RLIMIT_DATA
  *
- * Catches: an allocator that refuses an object larger than the free memory that it keeps, although that memory and
- * what the system still gives are enough together; one that collects from all threads, or purges, at each of many
- * refusals in a row; and one that asks the system page by page what a huge object has in memory.
+ * Catches: an allocator that refuses an object larger than the free memory that it keeps, although
+ * that memory and what the system still gives are enough together; one that collects from all
+ * threads, or purges, at each of many refusals in a row; and one that asks the system page by page
+ * what a huge object has in memory.
  */
 #include "works.h"
 
@@ -45,7 +46,8 @@ static void *request(unsigned way, size_t bytes, void *old) {
     }
 }
 
-/* Each is freed before the next is requested, so that one of them is all that is needed at a time. */
+/* Each is freed before the next is requested, so that one of them is all that is needed at a
+ * time. */
 static void expect_served(const int *percent, int count) {
     limit();
     for (int i = 0; i < count; i++) {

@@ -1,11 +1,12 @@
-/*
- * reserve_at_start.c - memory that options reserve before main: it is there, it is used first, and what the system has
- * not costs one line, and no memory.
+/* 
+ * reserve_at_start.c - memory that options reserve before main: it is there, it is used first, and
+ * what the system has not costs one line, and no memory.
  *
- * Catches: options without effect; a reservation that nothing is allocated from; a warning for each page; a start that
- * fails where the system has no huge pages or no such node.
+ * Catches: options without effect; a reservation that nothing is allocated from; a warning for each
+ * page; a start that fails where the system has no huge pages or no such node.
  *
- * The program starts itself with an environment and reads the statistics that the started one prints at its end.
+ * The program starts itself with an environment and reads the statistics that the started one
+ * prints at its end.
  */
 #include "works.h"
 
@@ -21,7 +22,8 @@ static int child(void) {
     return 0;
 }
 
-/* Starts it; the lines of its standard error but those of statistics go to *lines; what the arenas have. */
+/* Starts it; the lines of its standard error but those of statistics go to *lines; what the arenas
+ * have. */
 static size_t run(char *a, char *b, size_t *free_kib, int *lines, char *text, size_t bytes) {
     char *environment[] = {(char *)"LOAM_SHOW_STATS=json", a, b, NULL};
     char *arguments[] = {(char *)works_self(), (char *)"--child", NULL};

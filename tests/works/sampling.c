@@ -1,17 +1,17 @@
-/*
- * sampling.c - loam works when allocations are sampled: each misuse of a sampled object is told, where
- * it happens, and the program's own ways with bad accesses go on as before.
+/* 
+ * sampling.c - loam works when allocations are sampled: each misuse of a sampled object is told,
+ * where it happens, and the program's own ways with bad accesses go on as before.
  *
- * Catches: a report that is missing, names the wrong object, or comes at the wrong place; a process that
- * does not end by the signal that it would have ended by; a handler of the program's that is no longer
- * called, before or after, or on another stack than it asked for, or that calls loam's which calls it without end;
- * sampling that ends with its first report; reports of several threads that are mixed; a trace that names what comes
- * after a call; an access that goes on in vain with LOAM_ON_ERROR=ignore; a child of a
- * fork in which sampling is stuck.
+ * Catches: a report that is missing, names the wrong object, or comes at the wrong place; a process
+ * that does not end by the signal that it would have ended by; a handler of the program's that is
+ * no longer called, before or after, or on another stack than it asked for, or that calls loam's
+ * which calls it without end; sampling that ends with its first report; reports of several threads
+ * that are mixed; a trace that names what comes after a call; an access that goes on in vain with
+ * LOAM_ON_ERROR=ignore; a child of a fork in which sampling is stuck.
  *
- * The program runs itself once for each case, with every allocation sampled, and reads what the child
- * wrote. Where an object lies, at the right edge of its page or the left one, is up to chance: a
- * case allocates until it has what it needs.
+ * The program runs itself once for each case, with every allocation sampled, and reads what the
+ * child wrote. Where an object lies, at the right edge of its page or the left one, is up to
+ * chance: a case allocates until it has what it needs.
  */
 #include "works.h"
 
@@ -70,8 +70,8 @@ static void other_side(void) {
     p[-2] = 1;
     give(p);
 }
-/* An aligned object, or one of calloc's, has its exact size: what is written right behind it is found when it is freed,
-   at the latest. */
+/* An aligned object, or one of calloc's, has its exact size: what is written right behind it is
+ * found when it is freed, at the latest. */
 static void slack(char *p, size_t bytes) {
     CHECK(loam_sampling_holds(p), "not sampled");
     CHECK(loam_usable_size(p) == bytes, "%zu usable", loam_usable_size(p));
@@ -138,8 +138,8 @@ static void touch_nothing(void) {
     munmap(none, page);
 }
 
-/* The handler that was there before sampling began is called for the program's own faults, again and again, and
-   after a report, for that one. */
+/* The handler that was there before sampling began is called for the program's own faults, again
+ * and again, and after a report, for that one. */
 static void own_before(void) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -158,7 +158,8 @@ static void own_before(void) {
     _exit(3);
 }
 
-/* One that comes later has the signal to itself; loam_sampling_set takes it back, and passes it on. */
+/* One that comes later has the signal to itself; loam_sampling_set takes it back, and passes it
+ * on. */
 static void own_later(void) {
     give(sampled(true));
     signal(SIGSEGV, own);
@@ -189,7 +190,8 @@ static void puts_back(int number, siginfo_t *information, void *context) {
     sigaction(number, &older, NULL);
 }
 
-/* One that knows who was there before, with sampling taken back: there is an end to it, and it is the signal. */
+/* One that knows who was there before, with sampling taken back: there is an end to it, and it is
+ * the signal. */
 static void chain(void (*handler)(int, siginfo_t *, void *), int times) {
     struct sigaction action;
     memset(&action, 0, sizeof action);

@@ -1,4 +1,4 @@
-/*
+/* 
  * seccomp.c - work in a sandbox that kills the process for any system call but mmap, munmap,
  * madvise, futex, read, write, exit, exit_group and rt_sigreturn.
  *
@@ -9,8 +9,8 @@
  *
  * Four ways in: one thread; two threads that were there before the filter; a filter that comes
  * while freed memory waits to be given back; and a filter that refuses (EPERM) instead of killing,
- * where all must work as well. And a mistake in such a program is told, where standard error is a file and where it is
- * a pipe, with gettid (the line names the thread) and write alone.
+ * where all must work as well. And a mistake in such a program is told, where standard error is a
+ * file and where it is a pipe, with gettid (the line names the thread) and write alone.
  */
 #include "works.h"
 

@@ -66,8 +66,9 @@ static void copy_self(const char *to, gid_t group, mode_t mode) {
     close(out);
 }
 
-/* Runs `arguments` doing first "work" (silent, status 0), then "foreign" (reported, SIGABRT), which it
-   puts in their last place; false where this system does not let the kind of program be tried. */
+/* Runs `arguments` doing first "work" (silent, status 0), then "foreign" (reported, SIGABRT), which
+ * it puts in their last place; false where this system does not let the kind of program be
+ * tried. */
 static bool expect_deaf(const char *kind, char *arguments[], size_t last,
                         char *const environment[]) {
     char text[4096];

@@ -102,8 +102,9 @@ static size_t between(uint64_t *state, size_t low, size_t high) {
     return size < high ? size : high;
 }
 
-/* Large objects fill whole slices of 64 KiB but for a page or two. Others leave holes between them that
- * are not resident, and that the next phase touches: that costs every build, and is not meant here. */
+/* Large objects fill whole slices of 64 KiB but for a page or two. Others leave holes between them
+ * that are not resident, and that the next phase touches: that costs every build, and is not meant
+ * here. */
 static size_t full_slices(size_t size) {
     size_t slices = size / (64 * WORKS_KIB) + 1;
     return (slices < 2 ? 2 : slices) * 64 * WORKS_KIB - 6 * WORKS_KIB;

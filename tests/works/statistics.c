@@ -1,10 +1,11 @@
-/*
+/* 
  * statistics.c - the numbers of a program that uses malloc alone, in every form that they come in.
  *
  * Catches: forms that contradict each other; text that is no JSON or no XML; nothing at exit.
  *
- * statistics.py runs it, and reads what it writes: loam_stats_json, malloc_info and mallinfo2, taken one after the
- * other by a single thread that allocates nothing between; and what LOAM_SHOW_STATS prints at exit.
+ * statistics.py runs it, and reads what it writes: loam_stats_json, malloc_info and mallinfo2,
+ * taken one after the other by a single thread that allocates nothing between; and what
+ * LOAM_SHOW_STATS prints at exit.
  */
 #include "works.h"
 

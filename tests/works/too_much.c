@@ -1,4 +1,4 @@
-/*
+/* 
  * too_much.c - what the machine can never hold is refused, as the kernel's default policy has it.
  *
  * Linux refuses a mapping larger than all memory and swap (vm.overcommit_memory 0). So does loam,
@@ -6,7 +6,8 @@
  * into memory several times over is not refused before it is touched, however much of it there is.
  *
  * Catches: an allocator that hands out a tebibyte on a laptop, so that the program ends by the
- * kernel's hand instead of seeing NULL; one that asks for so much at once that a sane request fails.
+ * kernel's hand instead of seeing NULL; one that asks for so much at once that a sane request
+ * fails.
  */
 #include "works.h"
 

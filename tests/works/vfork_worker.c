@@ -55,8 +55,8 @@ static unsigned threads(void) {
     return line ? (unsigned)strtoul(line + 9, NULL, 10) : 0;
 }
 
-/* The third way, "rights": the child gives up new rights for itself, as sandboxes do before exec. That is no reason
- * for the parent to have no background thread. */
+/* The third way, "rights": the child gives up new rights for itself, as sandboxes do before exec.
+ * That is no reason for the parent to have no background thread. */
 static void rights(char *const arguments[]) {
     pid_t pid = vfork();
     if (pid == 0) {

@@ -37,7 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the debug build keeps of freed large objects before their memory goes back, at most (heap/reuse.c). */
+/* What the debug build keeps of freed large objects before their memory goes back, at most
+ * (heap/reuse.c). */
 #if LOAM_DEBUG
 #define WORKS_KEPT ((size_t)16 << 20)
 #define WORKS_SLOWNESS 6u /* limits are for release builds on an idle machine, as ctest's are */
@@ -147,8 +148,8 @@ static inline size_t works_random_size(uint64_t *state) {
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* Every byte has a pattern of its own place and `seed`, so that two blocks that overlap spoil each other:
-   seed + i * 7 + i / 256. Eight at a time: much of these tests' time is spent here. */
+/* Every byte has a pattern of its own place and `seed`, so that two blocks that overlap spoil each
+ * other: seed + i * 7 + i / 256. Eight at a time: much of these tests' time is spent here. */
 static inline uint64_t works_pattern(size_t i, uint64_t seed) {
     const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080, steps = 0x312a231c150e0700;
     uint64_t first = ((seed + i * 7 + (i >> 8)) & 0xff) * ones;
@@ -273,8 +274,8 @@ static inline size_t works_anonymous_bytes(void) {
     return kib * 1024;
 }
 
-/* One of these two, once it says at most so many: what is free goes back when the worker gets to run, which on a busy
-   machine may be late. After 15 s whatever it says. */
+/* One of these two, once it says at most so many: what is free goes back when the worker gets to
+ * run, which on a busy machine may be late. After 15 s whatever it says. */
 static inline size_t works_settled(size_t (*bytes)(void), size_t most) {
     uint64_t end = works_now_ms() + 15000;
     size_t now = bytes();
@@ -286,8 +287,8 @@ static inline int works_thread_count(void) {
     return (int)works_proc_number("/proc/self/status", "\nThreads:");
 }
 
-/* A system call by instruction, which loam does not see. At most five arguments, each as long as a pointer.
- * Returns the kernel's answer: a negative errno where it refuses. */
+/* A system call by instruction, which loam does not see. At most five arguments, each as long as a
+ * pointer. Returns the kernel's answer: a negative errno where it refuses. */
 static inline long works_instruction(long number, ...) {
     va_list list;
     long a[5];

@@ -82,7 +82,8 @@ static void *resolve(unsigned number) {
     return function;
 }
 
-/* All at once, if no wrapper was called before: a later look-up would wait for the loader's lock. */
+/* All at once, if no wrapper was called before: a later look-up would wait for the loader's
+ * lock. */
 static __attribute__((constructor)) void resolve_all(void) {
     depth += DEPTH_MOST; /* dlsym may call wrapped functions */
     for (unsigned i = 0; i < NAMES; i++) (void)resolve(i);

@@ -1,6 +1,7 @@
 /* board.h: the three things that the programs here need of the machine they run on.
  *
- * mps2.c is the machine without an operating system, host.c the one at which the program is written.
+ * mps2.c is the machine without an operating system, host.c the one at which the program is
+ * written.
  */
 #ifndef BOARD_H
 #define BOARD_H

@@ -1,4 +1,5 @@
-/* host.c: the board's functions on a system like Unix, so that a device's program can be tried at the desk. */
+/* host.c: the board's functions on a system like Unix, so that a device's program can be tried at
+ * the desk. */
 #include "board.h"
 
 #include <unistd.h>

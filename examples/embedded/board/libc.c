@@ -1,7 +1,8 @@
 /* libc.c: memcpy and memset, which compilers call by themselves and loam calls as well.
  *
  * Bytewise: short rather than fast. A device whose toolchain brings a C library uses that one's.
- * Compiled with -fno-tree-loop-distribute-patterns, or the loops would become calls of what they are.
+ * Compiled with -fno-tree-loop-distribute-patterns, or the loops would become calls of what they
+ * are.
  */
 #include <stddef.h>
 

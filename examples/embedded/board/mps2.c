@@ -1,9 +1,10 @@
-/* mps2.c: start, faults, output and exit on ARM's MPS2 board with a Cortex-M4 (AN386), as qemu has it.
+/* mps2.c: start, faults, output and exit on ARM's MPS2 board with a Cortex-M4 (AN386), as qemu has
+ * it.
  *
  *   vectors ──> reset: .data from flash, .bss to zero, stack painted ──> main ──> semihosting exit
  *
- * Output and exit are semihosting: a breakpoint that qemu, or a debugger at a real board, answers. A fault
- * ends the run with status 3.
+ * Output and exit are semihosting: a breakpoint that qemu, or a debugger at a real board, answers.
+ * A fault ends the run with status 3.
  */
 #include "board.h"
 
@@ -65,7 +66,8 @@ void reset(void) {
 
 typedef void (*handler)(void);
 
-/* Stack pointer at reset, then reset, NMI, and the faults: hard, memory, bus, usage. No interrupts are used. */
+/* Stack pointer at reset, then reset, NMI, and the faults: hard, memory, bus, usage. No interrupts
+ * are used. */
 __attribute__((section(".vectors"), used)) static const struct {
     uint32_t *stack;
     handler handlers[15];

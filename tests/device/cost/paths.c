@@ -1,9 +1,11 @@
-/* paths.c: instructions of a Cortex-M4 that the inline paths take, counted under qemu -icount shift=10.
+/* paths.c: instructions of a Cortex-M4 that the inline paths take, counted under qemu -icount
+ * shift=10.
  *
- * There every instruction is 1024 ns of the board's time, and SysTick, at 25 MHz, has 25.6 ticks for it: the
- * difference of two readings is an exact count. Each path is a function of its own, and an empty function's call is
- * taken off. Fails if a path takes three more than were counted with gcc 12, or if the clock does not tell the
- * same twice. It cannot see cycles: a load that waits counts as one. On a real board the numbers mean nothing.
+ * There every instruction is 1024 ns of the board's time, and SysTick, at 25 MHz, has 25.6 ticks
+ * for it: the difference of two readings is an exact count. Each path is a function of its own, and
+ * an empty function's call is taken off. Fails if a path takes three more than were counted with
+ * gcc 12, or if the clock does not tell the same twice. It cannot see cycles: a load that waits
+ * counts as one. On a real board the numbers mean nothing.
  */
 #include "harness.h"
 

@@ -1,6 +1,7 @@
 /* mixed.c: a program whose malloc is loam-override.o's, and whose library brought libloam.a.
  *
- * There is one heap: what either gives, the other takes. A foreign pointer would be reported and abort.
+ * There is one heap: what either gives, the other takes. A foreign pointer would be reported and
+ * abort.
  */
 #include <loam/loam.h>
 

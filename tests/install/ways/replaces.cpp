@@ -1,7 +1,7 @@
 // replaces.cpp: a program with operators new and delete of its own, linked to loam.
 //
-// The forms that it does not define are loam's, and have to call these (forms.cpp). Distributions' linker flags may
-// bind libloam.so's references to its own functions; then the counts below stay 0.
+// The forms that it does not define are loam's, and have to call these (forms.cpp). Distributions'
+// linker flags may bind libloam.so's references to its own functions; then the counts below stay 0.
 #include <cstdio>
 #include <cstdlib>
 #include <new>
