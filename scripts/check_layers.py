@@ -1,29 +1,35 @@
 #!/usr/bin/env python3
-"""check_layers.py: keeps the tree as docs/architecture.md draws it.
+"""check_layers.py: the layers of loam's code, as docs/architecture.md draws them.
 
     check_layers.py [--root DIR]     one line for each violation; exit 1 if there is any
+    check_layers.py --write-map      draws the map of folders in docs/architecture.md anew
     check_layers.py --self-test      proves on made-up trees that each rule catches its violation
 
 The rules:
-  layer     base < os < span < heap < api < override, and beside the heap base < family < hosted, where
-            hosted may include the heap and what is below it: a folder includes itself, include/loam,
-            and the folders below it; never upward, never sideways
-  door      from another folder only its one header: base/base.h, os/os.h, span/span.h, heap/heap.h,
-            family/family.h, api/api.h
+  layer     base < os < span < heap < sampling < checks < fheap < survey < api < override, and beside
+            the heap base < family < hosted, where hosted may include the heap, first-class heaps and
+            what is below the heap: a folder includes itself, include/loam, and the folders below it;
+            never upward, never sideways
+  door      from another folder only its one header, named like the folder: base/base.h, heap/heap.h.
+            The wings of the heap (sampling, checks, fheap, survey) also include heap/core.h
+  hook      what heap/ calls in its wings is declared in heap/hooks.h; what a wing calls in a wing
+            above it as well
   path      an include in quotes names its folder ("heap/page.h", not "page.h")
   compiler  only src/base/compiler.h has #ifs on compilers and processors; of the public headers
             one may, for attributes
-  freestanding  of the system, src/base and src/family include only headers that every compiler brings
-            (<stddef.h>, <stdint.h>, ...): no <string.h>, which bare metal may lack: base/memory.h; two
-            doors for hosted builds, base/memory.h and family/tool.c, include what else they need
+  freestanding  of the system, src/base and src/family include only headers that every compiler
+            brings (<stddef.h>, <stdint.h>, ...): no <string.h>, which bare metal may lack; two doors
+            for hosted builds, base/memory.h and family/tool.c, include what else they need
   linux     only src/os/linux*.c includes <sys/*>, <linux/*> or <asm/*>, or mentions __linux__
-  kernel    kernel/ stands on the public headers as another user does: it includes loam/*, the kernel's
-            own <linux/*> and <asm/*>, and "module.h", its own; nothing includes kernel/
+  kernel    kernel/ stands on the public headers as another user does: it includes loam/*, the
+            kernel's own <linux/*> and <asm/*>, and "module.h", its own; nothing includes kernel/
   length    a file has at most 600 lines
-  opening   a file opens with a comment that starts with its name (a public header's as it is included:
-            loam/malloc.h) and says what it is
+  opening   a file opens with a comment that starts with its name (a public header's as it is
+            included: loam/malloc.h) and says what it is
+  map       the map in docs/architecture.md is the one that the code gives
 
-It reads text, not what the preprocessor makes of it: an include by macro would pass unseen.
+It reads text, not what the preprocessor makes of it: an include by macro would pass unseen. A
+definition is a name lm_* at the start of a line of a .c file, outside of comments and functions.
 """
 
 import argparse
@@ -32,17 +38,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+# The wings of the heap, each above those before it.
+WINGS = ("sampling", "checks", "fheap", "survey")
 # What each folder may include besides itself and include/loam.
 BELOW = {
     "base": (),
     "os": ("base",),
     "span": ("base", "os"),
     "heap": ("base", "os", "span"),
-    "api": ("base", "os", "span", "heap"),
-    "override": ("base", "os", "span", "heap", "api"),
+    **{
+        wing: ("base", "os", "span", "heap", *WINGS[:number]) for number, wing in enumerate(WINGS)
+    },
+    "api": ("base", "os", "span", "heap", *WINGS),
+    "override": ("base", "os", "span", "heap", *WINGS, "api"),
     "family": ("base",),
-    "hosted": ("base", "os", "span", "heap", "family"),
+    "hosted": ("base", "os", "span", "heap", "fheap", "family"),
 }
+HOOKS = "src/heap/hooks.h"
+WING_DOOR = "heap/core.h"
 FREESTANDING = ("base", "family")
 OF_THE_COMPILER = {"stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h", "stddef.h", "stdint.h"}
 # What hosted builds include besides, inside an #if.
@@ -117,7 +130,7 @@ def check_include(path, quote, target):
     if folder not in BELOW[own]:
         return "layer", f'includes "{target}", which is not below {own}'
     door = f"{folder}/{folder}.h"
-    if target != door:
+    if target != door and not (own in WINGS and target == WING_DOOR):
         return "door", f'includes "{target}" from outside: only "{door}" is for others'
     return None
 
@@ -144,24 +157,104 @@ def check_file(path, text):
             yield number, "compiler", f"tells compilers apart: only {COMPILER_FILE} may"
 
 
-def check_tree(root):
+# A definition at the start of a line: a function with its body, or a variable.
+DEFINITION = re.compile(
+    r"^(?!static\b|typedef\b|extern\b|LM_INLINE\b)[A-Za-z_][\w \*]*?\b(lm_\w+)\s*"
+    r"(?:\([^;{]*\)\s*\{|(?:\[[^\]]*\])?\s*(?:=|;))",
+    re.M,
+)
+
+
+def without_strings(text):
+    """The text without comments and strings, its lines still where they were."""
+    return TOKEN.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
+
+
+def check_hooks(texts):
+    """Yields (path, line, rule, what) for each call upward that hooks.h does not declare."""
+    texts = {path: without_strings(text) for path, text in texts.items()}
+    defined = {}
+    for path, text in texts.items():
+        if path.endswith(".c") and layer_of(path) in BELOW:
+            for match in DEFINITION.finditer(text):
+                defined.setdefault(match.group(1), set()).add(layer_of(path))
+    hooks = set(re.findall(r"\blm_\w+", texts.get(HOOKS, "")))
+    for path, text in texts.items():
+        own = layer_of(path)
+        if own != "heap" and own not in WINGS:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            for name in re.findall(r"\blm_\w+", line):
+                homes = defined.get(name, set())
+                reachable = any(home == own or home in BELOW[own] for home in homes)
+                if homes & set(WINGS) and not reachable and name not in hooks:
+                    yield path, number, "hook", f"uses {name}, which {HOOKS} does not declare"
+
+
+MAP_BEGIN = "<!-- map: scripts/check_layers.py --write-map -->"
+MAP_END = "<!-- end of the map -->"
+
+
+def draw_map(texts):
+    """The folders of the code, from the top down: size, and what they include."""
+    sizes, includes = {}, {}
+    for path, text in texts.items():
+        own = layer_of(path)
+        if own not in BELOW:
+            continue
+        files, lines = sizes.get(own, (0, 0))
+        sizes[own] = (files + 1, lines + text.count("\n"))
+        for line in without_comments(text).splitlines():
+            include = INCLUDE.match(line)
+            folder = include.group(2).split("/")[0] if include and include.group(1) == '"' else None
+            if folder in BELOW and folder != own:
+                includes.setdefault(own, set()).add(folder)
+    rows = ["folder    files   lines   includes"]
+    order = list(BELOW)
+    for own in sorted(sizes, key=order.index, reverse=True):
+        files, lines = sizes[own]
+        below = sorted(includes.get(own, ()), key=order.index, reverse=True)
+        rows.append(f"{own:9} {files:5} {lines:7,}   {', '.join(below)}".rstrip())
+    return "\n".join([MAP_BEGIN, "```", *rows, "```", MAP_END])
+
+
+def check_map(root, texts, write):
+    """Yields a violation iff the map in docs/architecture.md is another one; or writes it."""
+    page = root / "docs/architecture.md"
+    if not page.is_file():
+        return
+    text = page.read_text(encoding="utf-8")
+    begin, end = text.find(MAP_BEGIN), text.find(MAP_END)
+    drawn = draw_map(texts)
+    if begin < 0 or end < begin:
+        yield "docs/architecture.md", 1, "map", f"has no map between {MAP_BEGIN} and {MAP_END}"
+    elif write:
+        page.write_text(text[:begin] + drawn + text[end + len(MAP_END) :], encoding="utf-8")
+    elif text[begin : end + len(MAP_END)] != drawn:
+        line = text.count("\n", 0, begin) + 1
+        yield "docs/architecture.md", line, "map", "is not what the code gives: --write-map"
+
+
+def check_tree(root, write_map=False):
     """All violations as (path, line, rule, what), and the number of files that were read."""
     violations = []
     public_with_ifs = []
-    files = 0
+    texts = {}
     for top in ("include/loam", "src", "override", "kernel"):
         for file in sorted((root / top).rglob("*")):
             if file.suffix not in SUFFIXES or not file.is_file():
                 continue
-            files += 1
             path = file.relative_to(root).as_posix()
-            found = list(check_file(path, file.read_text(encoding="utf-8")))
+            texts[path] = file.read_text(encoding="utf-8")
+            found = list(check_file(path, texts[path]))
             if top == "include/loam" and any(rule == "compiler" for _, rule, _ in found):
                 public_with_ifs.append(path)
                 if len(public_with_ifs) == 1:
                     found = [v for v in found if v[1] != "compiler"]
             violations += [(path, *v) for v in found]
-    return violations, files
+    violations += check_hooks(texts)
+    violations += check_map(root, texts, write_map)
+    return violations, len(texts)
 
 
 # ---- self-test -----------------------------------------------------------------------------------
@@ -183,6 +276,14 @@ SOUND = {
     "src/heap/page.h": '/* page.h: pages. */\n#include "span/span.h"\n#include "base/base.h"\n',
     "src/heap/heap.h": '/* heap.h: heaps. */\n#include "heap/page.h"\n',
     "src/heap/free.c": '/* free.c: says "on __linux__" in a comment. */\n// #include "api/api.h"\n#include "heap/heap.h"\n',
+    "src/heap/core.h": '/* core.h: shared. */\n#include "heap/heap.h"\n',
+    "src/heap/hooks.h": "/* hooks.h: hooks. */\nvoid lm_sampled_free(void *p);\n",
+    "src/heap/remote.c": '/* remote.c: x. */\n#include "heap/core.h"\nvoid lm_go(void) { lm_sampled_free(0); }\n',
+    "src/sampling/sampling.h": '/* sampling.h: x. */\n#include "heap/core.h"\n',
+    "src/sampling/sampled.c": '/* sampled.c: x. */\n#include "sampling/sampling.h"\n'
+    "void lm_sampled_free(void *p) {}\nvoid lm_sampled_mark(void) {}\nint lm_sampled;\n",
+    "src/survey/survey.h": '/* survey.h: x. */\n#include "sampling/sampling.h"\n',
+    "src/survey/count.c": '/* count.c: x. */\n#include "survey/survey.h"\nvoid lm_count(void) { lm_sampled_mark(); }\n',
     "src/api/api.h": '/* api.h: faces. */\n#include "heap/heap.h"\n#include "loam/loam.h"\n',
     "override/libc.c": '/* libc.c: names. */\n#include "api/api.h"\n#include "names.h"\n#include <stdlib.h>\n',
     "override/names.h": "// names.h: the list.\n",
@@ -209,6 +310,14 @@ WRONG = [
     ("door", "src/api/in.c", '/* in.c: x. */\n#include "heap/page.h"\n'),
     ("door", "src/os/in.c", '/* in.c: x. */\n#include "base/compiler.h"\n'),
     ("door", "override/in.cpp", '/* in.cpp: x. */\n#include "heap/page.h"\n'),
+    ("layer", "src/heap/wing.c", '/* wing.c: x. */\n#include "sampling/sampling.h"\n'),
+    ("layer", "src/checks/survey.c", '/* survey.c: x. */\n#include "survey/survey.h"\n'),
+    ("door", "src/api/core.c", '/* core.c: x. */\n#include "heap/core.h"\n'),
+    ("door", "src/survey/inner.c", '/* inner.c: x. */\n#include "heap/page.h"\n'),
+    ("hook", "src/heap/up.h", "/* up.h: x. */\nvoid lm_sampled_mark(void);\n"),
+    ("hook", "src/heap/data.c", "/* data.c: x. */\nint lm_get(void) { return lm_sampled; }\n"),
+    ("hook", "src/checks/up.c", "/* up.c: x. */\nvoid lm_it(void) { lm_count(); }\n"),
+    ("map", "docs/architecture.md", f"# Map\n\n{MAP_BEGIN}\n```\n```\n{MAP_END}\n"),
     ("path", "src/heap/short.c", '/* short.c: x. */\n#include "page.h"\n'),
     ("path", "src/heap/far.c", '/* far.c: x. */\n#include "../span/span.h"\n'),
     ("path", "src/heap/tests.c", '/* tests.c: x. */\n#include "tests/help.h"\n'),
@@ -253,6 +362,7 @@ def self_test():
             print(f"self-test: {path} should break exactly {rule!r}, found {found}")
             failures += 1
     rules = {"layer", "door", "path", "freestanding", "compiler", "linux", "kernel", "length", "opening"}
+    rules |= {"hook", "map"}
     unproven = rules - {w[0] for w in WRONG}
     if unproven:
         print(f"self-test: no case for {sorted(unproven)}")
@@ -264,11 +374,12 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--write-map", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     args = parser.parse_args()
     if args.self_test:
         return self_test()
-    violations, files = check_tree(args.root)
+    violations, files = check_tree(args.root, args.write_map)
     for path, line, rule, what in violations:
         print(f"{path}:{line}: [{rule}] {what}")
     if files == 0:

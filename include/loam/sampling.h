@@ -30,7 +30,7 @@
  * it recovers by siglongjmp. Who sets a handler later takes the signals away, and gets no reports,
  * but for those of calls, while samples are taken as before.
  * Each child of fork samples other allocations than its siblings and its parent.
- * Source: src/heap/sampled.c, src/heap/sample_turns.c. Guide: docs/guide/sampling.md.
+ * Source: src/sampling/sampled.c, src/sampling/sample_turns.c. Guide: docs/guide/sampling.md.
  */
 #ifndef LOAM_SAMPLING_H
 #define LOAM_SAMPLING_H

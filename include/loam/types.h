@@ -95,7 +95,7 @@ typedef enum loam_flags {
     LOAM_CHECK =
         /* guards, live list with places, double free, wrong owner: memory and time, no mistake lost
          * */
-        1,
+    1,
     LOAM_HARDEN = 2,  /* free links encoded and verified; slower, same layout */
     LOAM_THREADS = 4, /* may be used by several threads at once */
     LOAM_FIXED = 8,   /* never asks its source for more than it was set up with */

@@ -2,8 +2,11 @@
 #ifndef LM_API_H
 #define LM_API_H
 
-#include "heap/heap.h"
+#include "checks/checks.h"
+#include "fheap/fheap.h"
 #include "loam/loam.h"
+#include "sampling/sampling.h"
+#include "survey/survey.h"
 
 #include <errno.h>
 #include <stdio.h>

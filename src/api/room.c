@@ -5,7 +5,7 @@
  *
  * For libloam_copies.so, and for programs with copies of their own. What is no object of loam's has
  * all the room there is; so have, seen from deep inside, objects of more than some MiB
- * (heap/inside.c).
+ * (checks/inside.c).
  */
 #include "api/api.h"
 

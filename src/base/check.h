@@ -30,7 +30,7 @@
 #endif
 /* Free lists whose links are encoded and verified. */
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
-/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (heap/tools.c). */
+/* A debug build that tells Memcheck, or AddressSanitizer, what is an object (checks/tools.c). */
 #ifndef LOAM_VALGRIND
 #define LOAM_VALGRIND 0
 #endif
@@ -38,7 +38,7 @@
 #define LOAM_POISON 0
 #endif
 #define LM_TOOLS (LOAM_VALGRIND || LOAM_POISON)
-/* Blocks as heap/secure.h has them, large objects with guards; the debug build has fences
+/* Blocks as checks/inner.h has them, large objects with guards; the debug build has fences
  * instead. */
 #define LM_SECURE (LOAM_SECURE && !LOAM_DEBUG)
 
@@ -137,7 +137,7 @@ void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong);
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 
 /* Atomic: NULL, or what writes more lines after that of a mistake, before the program ends
- * (heap/sites.c). Called for each; written: the line was, else these must not be, either. */
+ * (checks/sites.c). Called for each; written: the line was, else these must not be, either. */
 extern void (*lm_misuse_more)(bool written);
 
 /* What the port under us provides (os/): declared here because base stands below it. */

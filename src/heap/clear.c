@@ -16,7 +16,7 @@
  * Where the system takes nothing back, because memory is locked or a sandbox forbids it, all is
  * memset. It asks the system (mincore) only while the program has not shut itself in.
  */
-#include "heap/room.h"
+#include "heap/core.h"
 
 #include <string.h>
 

@@ -28,23 +28,17 @@
 
 #include "heap/heap.h"
 
-/* Heaps that threads began to use, and had at a time. Atomic, relaxed: numbers. */
-typedef struct lm_heap_counts {
-    size_t total, most;
-} lm_heap_counts_t;
-
-extern lm_heap_counts_t lm_heap_counts;
-
-/* n blocks of the page, which the heap owns, become ready to be handed out once more; are put back.
- * For who may change head[]. Relaxed: read by who asks for statistics. */
+/* n blocks of the page, which the heap owns, become ready to be handed out once more. For a caller
+ * that may change head[]. Relaxed: statistics read it. */
 LM_INLINE void lm_count_again(lm_page_t *page, size_t n) { lm_owner_add(&page->again, n); }
+/* They are put back. */
 LM_INLINE void lm_count_back(lm_page_t *page, size_t n) {
     /* The analyzer does not know that a heap with blocks in head[] has a current page. */
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     lm_owner_add(&page->again, (size_t)0 - n);
 }
 
-/* The same for blocks of that class of pages that the heap does not own. */
+/* n blocks of pages that the heap does not own become ready; are put back. */
 LM_INLINE void lm_count_others(unsigned size_class, size_t n) {
     (void)lm_add_relaxed(&lm_span_counts.of_class[size_class].handed, n);
 }
@@ -52,13 +46,10 @@ LM_INLINE void lm_count_others_back(unsigned size_class, size_t n) {
     (void)lm_add_relaxed(&lm_span_counts.of_class[size_class].handed, (uint64_t)0 - n);
 }
 
-/* A page has come. */
+/* Counts a new page. */
 LM_INLINE void lm_count_page(const lm_page_t *page) {
     (void)lm_add_relaxed(&lm_span_counts.of_class[page->size_class].room, page->capacity);
     (void)lm_add_relaxed(&lm_span_counts.pages, 1);
 }
-
-/* A large object has other usable bytes than before. What comes and goes is counted by the span. */
-void lm_count_large(size_t was, size_t is);
 
 #endif

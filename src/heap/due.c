@@ -13,8 +13,7 @@
  * hear of what the family's allocators take from their sources: they come to the arena without a
  * malloc.
  */
-#include "heap/room.h"
-#include "heap/secure.h"
+#include "heap/core.h"
 
 enum { COLLECTED = 1 << 30, NOTED = 1 << 29 }; /* in the number of tries */
 enum { VAIN_MS = 10 };
@@ -70,7 +69,7 @@ static bool collect(bool others) {
     bool asked = lm_load_relaxed(&lm_beating) && lm_deferred_free(true);
     bool limited = lm_limit_is_hard(), waited = lm_reuse_unkeep();
     /* A program that has shut itself in may not be asked what its threads do. */
-    if (!asked && !limited && !lm_purge_allowed() && !lm_later_waits()) return waited;
+    if (!asked && !limited && !lm_purge_allowed() && !lm_quarantine_waits()) return waited;
     lm_heap_collect();
     if (others) lm_idle_collect_now();
     /* Where the system has no more, what goes back to it might not come again. */

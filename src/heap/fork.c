@@ -1,7 +1,7 @@
 /* fork.c: what a fork does to the heaps of the process that forks, and to those of the child.
  *
  *   before, one thread       nothing: no lock is taken, and signal handlers may fork (decision 0029)
- *   before, several threads  the forking thread holds every lock, in the order of room.h, until the
+ *   before, several threads  the forking thread holds every lock, in the order of core.h, until the
  *                            fork is done. A thread that the fork waits for meanwhile passes the
  *                            locks (os/lock.h)
  *   before, in a handler     that has interrupted its own thread in the heap: nothing, because that
@@ -16,11 +16,7 @@
  * child: each heap is the calling thread's, the common heap, or idle; and no lock is taken.
  * Decision 0038.
  */
-#include "heap/branch.h"
-#include "heap/perturb.h"
-#include "heap/room.h"
-#include "heap/secure.h"
-#include "heap/thread.h"
+#include "heap/core.h"
 
 #define FOR_EACH_HEAP(heap, node) \
     for (lm_node_t *node = lm_registry.first; node != NULL; \
@@ -58,7 +54,7 @@ static bool hold_heaps(uint64_t until) {
     return true;
 }
 
-/* The same. In the order of room.h. */
+/* The same. In the order of core.h. */
 static bool hold_all(uint64_t until) {
     if (!lm_port_before_fork())
         return false; /* its holder may be in the program's own code, and allocate there */
@@ -132,7 +128,7 @@ static void end_in_child(lm_heap_t *heap) {
             count_anew(LM_CONTAINER(n, lm_page_t, link), true);
         }
     }
-    if (heap->special == LM_IS_BRANCH) {
+    if (heap->fheap.special == LM_IS_BRANCH) {
         lm_branch_ends(heap);
         return;
     }
@@ -143,7 +139,7 @@ static void end_in_child(lm_heap_t *heap) {
 
 /* What a dead thread was about to hand over, as far as it hangs together. */
 static void end_foreign(lm_heap_t *heap) {
-    lm_later_return(heap);
+    lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_block_t *block = heap->foreign[c].first, *next;
         heap->foreign[c].first = NULL;
@@ -165,9 +161,9 @@ static void notify_again(lm_page_t *page, void *context) {
 }
 
 static bool not_here(const lm_heap_t *heap) {
-    const lm_heap_t *of = heap->main;
-    return (heap->active || heap->special == LM_IS_BRANCH) && of != NULL && of != lm_heap_mine() &&
-           of != &lm_heap_common;
+    const lm_heap_t *of = heap->fheap.own_heap;
+    return (heap->active || heap->fheap.special == LM_IS_BRANCH) && of != NULL &&
+           of != lm_heap_mine() && of != &lm_heap_common;
 }
 
 /* The locks that the worker of another process may have held when this process was copied from

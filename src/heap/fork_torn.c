@@ -21,9 +21,7 @@
  * heap's lists. Invariant afterwards: no lock is taken by a thread that is not there, and no page
  * in use belongs to one.
  */
-#include "heap/branch.h"
-#include "heap/room.h"
-#include "heap/thread.h"
+#include "heap/core.h"
 
 /* A heap whose lists are not to be trusted. Its pages point to it still, and to nothing else. */
 static void forget_lists(lm_heap_t *heap) {
@@ -53,7 +51,7 @@ typedef struct torn {
 static bool forgets(const torn_t *torn, const lm_heap_t *heap) {
     if (heap == &lm_heap_common) return torn->common;
     if (heap == lm_offset_heap()) return torn->offset;
-    if (heap->main == torn->mine && torn->mine != NULL) return heap == torn->own;
+    if (heap->fheap.own_heap == torn->mine && torn->mine != NULL) return heap == torn->own;
     return torn->others || heap->lock.inside != 0;
 }
 
@@ -72,7 +70,8 @@ static void forget_page(lm_page_t *page, void *context) {
 static void forget_heap(lm_heap_t *heap, const torn_t *torn) {
     bool forget = forgets(torn, heap);
     lm_store_relaxed(&heap->lock.asked, 0);
-    if (torn->mine == NULL || heap->main != torn->mine) lm_store_relaxed(&heap->lock.inside, 0);
+    if (torn->mine == NULL || heap->fheap.own_heap != torn->mine)
+        lm_store_relaxed(&heap->lock.inside, 0);
     if (!forget) return;
     forget_lists(heap);
     if (heap == &lm_heap_common || heap == torn->own) return;

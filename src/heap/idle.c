@@ -19,8 +19,7 @@
  * at once (due.c). Heaps without a thread that were left with something (thread.c) give it up here
  * after KEEP_TICKS. Runs in the worker: no thread-local storage here.
  */
-#include "heap/room.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 enum {
     SWEEP_EVERY = 8, /* ticks, of a parked heap's pages */
@@ -139,12 +138,12 @@ static bool hide(lm_heap_t *heap) {
     /* Sequentially consistent: the owner must not be asked for before it can see this. */
     __atomic_store_n(heap->self, &lm_heap_empty, __ATOMIC_SEQ_CST);
     if (lm_os_thread_sleeps(heap->tid, heap->stack_top)) return true;
-    lm_store_relaxed(heap->self, heap->front);
+    lm_store_relaxed(heap->self, heap->fheap.active_heap);
     return false;
 }
 
 static void show(lm_heap_t *heap) {
-    lm_store_relaxed(heap->self, heap->front);
+    lm_store_relaxed(heap->self, heap->fheap.active_heap);
     let(heap);
 }
 
@@ -214,7 +213,7 @@ static LM_AT_START const lm_heap_t *collectors;
 
 static bool at_rest_awake(lm_heap_t *heap) {
     return lm_load_relaxed(&heap->active) && rests(heap) && !lm_load_relaxed(&heap->parked) &&
-           heap->special != LM_IS_BRANCH && heap != collectors;
+           heap->fheap.special != LM_IS_BRANCH && heap != collectors;
 }
 
 /* An idle heap has something to take in only where it was told of it. */

@@ -7,10 +7,7 @@
  * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object
  * from a pointer into its middle: only the first slice is in the map.
  */
-#include "heap/branch.h"
-#include "heap/perturb.h"
-#include "heap/room.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 enum {
     UNIT = 4096,       /* usable sizes are multiples of it */
@@ -51,7 +48,7 @@ static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t alig
 #if LM_SECURE
     page = lm_large_take(whole, usable, align_slices, zero);
 #else
-    if (LM_LIKELY(whole == NULL || whole->arena == NULL))
+    if (LM_LIKELY(!lm_whole_has_range(whole)))
         return lm_span_take_large(slices_for(usable), align_slices, usable, zero);
     page = lm_whole_take(whole, slices_for(usable), align_slices, zero);
 #endif
@@ -62,7 +59,7 @@ static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t alig
 /* No lock is held here. */
 static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usable,
                                             size_t align_slices, bool *zero) {
-    if (whole != NULL && whole->arena != NULL) {
+    if (lm_whole_has_range(whole)) {
         lm_whole_collect(whole);
         lm_page_t *page = take(whole, usable, align_slices, zero);
         if (page != NULL) return page;

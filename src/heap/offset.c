@@ -15,25 +15,20 @@
  * a second free, is reported in all builds. An object before it that overflows looks like that,
  * too.
  */
-#include "heap/blame.h"
-#include "heap/canary.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 #include <string.h>
 
+enum { GAP_LEAST = LOAM_DEBUG ? 16 : 0, SHIFT_LEAST = LM_OFFSET_FRONT + GAP_LEAST };
+#define FREED (~(UINT64_MAX >> 1))
+
+/* What lies at the start of a block. */
 typedef struct front {
     lm_block_t link;
     uint64_t shift; /* atomic; FREED is added while the block is free; with a sum (sum_of) */
 } front_t;
 
-enum {
-    FRONT_BYTES = sizeof(front_t),
-    GAP_LEAST = LOAM_DEBUG ? 16 : 0,
-    SHIFT_LEAST = FRONT_BYTES + GAP_LEAST
-};
-#define FREED (~(UINT64_MAX >> 1))
-
-LM_STATIC_ASSERT(sizeof(front_t) == 16, "the least shift, in the smallest block there can be");
+LM_STATIC_ASSERT(sizeof(front_t) == LM_OFFSET_FRONT, "the least shift, in the smallest block");
 
 /* Its lists of partial and full pages are all that is used, under the lock. */
 static lm_heap_t pages;
@@ -59,7 +54,6 @@ static uint64_t *given_in(lm_page_t *page, const void *p) {
 }
 
 #define SUM_MASK ((uint64_t)0xffffffff << 31)
-#define OVERWRITTEN (FREED - 1)
 
 /* Of a shift, with FREED or not: by which it is known whether it was overwritten, as it lies at the
  * start of the block, within the program's reach. */
@@ -79,110 +73,36 @@ static void give(lm_page_t *page, const void *p, uint64_t shift) {
     lm_store_relaxed(given_in(page, p), shift | sum_of(page, p, shift));
 }
 
-/* OVERWRITTEN if it was. */
-static uint64_t given(const lm_page_t *page, const void *p) {
+uint64_t lm_offset_given(const lm_page_t *page, const void *p) {
     uint64_t said = lm_load_relaxed(given_in((lm_page_t *)(uintptr_t)page, p));
     if (said == 0 || page->kind != LM_KIND_PAGE) return said; /* 0: never given */
     uint64_t shift = said & ~SUM_MASK;
-    return (shift | sum_of(page, p, shift)) == said ? shift : OVERWRITTEN;
+    return (shift | sum_of(page, p, shift)) == said ? shift : LM_OFFSET_OVERWRITTEN;
 }
 
-/* Behind the blocks that there are may be a guard. */
-static bool within_carved(const lm_page_t *page, const void *p) {
+bool lm_offset_in_carved(const lm_page_t *page, const void *p) {
     size_t at = (size_t)((const char *)p - lm_span_start(page));
     return page->kind != LM_KIND_PAGE || at / page->block_bytes < page->carved;
 }
 
 bool lm_offset_is_object(const lm_page_t *page, const void *p) {
-    if (!within_carved(page, p)) return false;
-    return (given(page, p) & ~FREED) == (size_t)((const char *)p - lm_offset_start(page, p));
+    if (!lm_offset_in_carved(page, p)) return false;
+    return (lm_offset_given(page, p) & ~FREED) ==
+           (size_t)((const char *)p - lm_offset_start(page, p));
 }
 
 const char *lm_offset_object(const lm_page_t *page, const void *p) {
-    uint64_t shift = given(page, p);
-    bool used = shift >= FRONT_BYTES && shift < lm_block_bytes(page);
+    uint64_t shift = lm_offset_given(page, p);
+    bool used = shift >= LM_OFFSET_FRONT && shift < lm_block_bytes(page);
     return used ? lm_offset_start(page, p) + shift : NULL;
 }
 
-/* ---- The gap, in debug and secure builds: an underflow shows there ---- */
-
-#if LM_GUARD_LINKS
-enum { GAP = 0xfb, GAP_MOST = 64 };
-
-/* Of the object p: its last bytes, behind what is kept at the start. */
-static char *gap_before(char *start, const char *p) {
-    size_t bytes = (size_t)(p - start) - FRONT_BYTES;
-    return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
-}
-
-static void gap_fill(char *start, const char *p, int with) {
-    char *gap = gap_before(start, p);
-    memset(gap, with, (size_t)(p - gap));
-}
-
-/* Whether the last bytes of the gap, at most that many, are as they were. */
-LM_READS_ANYTHING static bool gap_whole(const lm_page_t *page, const char *p, size_t most) {
-    const char *at = gap_before(lm_offset_start(page, p), p);
-    if ((size_t)(p - at) > most) at = p - most;
-    lm_tools_pause();
-    while (at < p && *(const unsigned char *)at == GAP) at++;
-    lm_tools_resume();
-    return at == p;
-}
-
-bool lm_offset_before_intact(const lm_page_t *page, const void *p) {
-    if (LM_LIKELY(gap_whole(page, (const char *)p, GAP_MOST))) return true;
-    lm_run_t run = {.page = page, .under = p};
-    return lm_run_report(&run, LM_WRONG_DAMAGE, p);
-}
-
-static bool is_in_use(const lm_page_t *page, const void *p) {
-    size_t room = lm_block_room(page, p), requested;
-#if LOAM_DEBUG
-    return lm_word_get((const char *)p + room, &requested) == LM_STATE_USED;
-#else
-    return room >= LM_TRAILER && lm_has_canary(p, room, &requested);
-#endif
-}
-
-/* Of a block for which nothing was given: it was never used, or is overwritten with zeros. In the
- * secure build its link tells, which an object and the last of a list do not have. */
-static bool is_zeroed(const lm_page_t *page, const void *p) {
-#if LOAM_DEBUG
-    return lm_word_broken((const char *)p + lm_block_room(page, p));
-#else
-    const lm_block_t *block = (const lm_block_t *)(const void *)lm_offset_start(page, p);
-    return block->next == NULL || !lm_near_link_is_right(block);
-#endif
-}
-
-/* A gap tells whether the damage came over it. */
-bool lm_offset_front_damaged(const lm_page_t *page, const void *p) {
-    enum { TELLS = 3 };
-    if (page->kind != LM_KIND_PAGE || !within_carved(page, p)) return false;
-    uint64_t said = given(page, p);
-    bool in_use = is_in_use(page, p);
-    if (said != OVERWRITTEN && (said != 0 || (!in_use && !is_zeroed(page, p)))) return false;
-    bool long_gap = (size_t)((const char *)p - lm_offset_start(page, p)) >= FRONT_BYTES + TELLS;
-    bool under = !long_gap || !gap_whole(page, (const char *)p, TELLS);
-    lm_run_t run = {
-        .page = page, .under = under && in_use ? p : NULL, .before = true, .behind = !in_use};
-    (void)lm_run_report(&run, LM_WRONG_DAMAGE, p);
-    return true;
-}
-#endif
-
 #if LOAM_DEBUG
 const void *lm_offset_freed(const lm_page_t *page, const void *block) {
-    uint64_t said = given(page, block), shift = said & ~FREED;
+    uint64_t said = lm_offset_given(page, block), shift = said & ~FREED;
     bool was = (said & FREED) != 0 && shift < page->block_bytes;
     return was ? (const char *)block + shift : NULL;
 }
-#endif
-
-#if !LM_GUARD_LINKS
-enum { GAP };
-LM_INLINE void gap_fill(char *start, const char *p, int with) { (void)start, (void)p, (void)with; }
 #endif
 
 /* ---- Taking ---- */
@@ -270,7 +190,7 @@ void *lm_offset_alloc(size_t bytes, size_t align, size_t offset, bool *zero) {
     size_t shift = shift_at((uintptr_t)start, align, offset);
     give(lm_page_of(start), start, shift);
     if (LM_SECURE) ((lm_block_t *)start)->next = NULL; /* for is_zeroed */
-    gap_fill((char *)start, (char *)start + shift, GAP);
+    lm_gap_fill((char *)start, (char *)start + shift);
     if (size_class != 0) lm_bytes_mine(lm_class_bytes(size_class), 0);
     return (char *)start + shift;
 }
@@ -299,7 +219,7 @@ static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
     lm_lock_take(&lock);
     /* Another thread's free of p, at this moment, may have been the last of the page. */
     if (lm_page_of(p) == page && lm_is_offset(page)) {
-        said = within_carved(page, p) ? given(page, p) : 0;
+        said = lm_offset_in_carved(page, p) ? lm_offset_given(page, p) : 0;
         if (said == shift) give(page, p, shift | FREED);
     }
     lm_lock_give(&lock);
@@ -309,7 +229,7 @@ static uint64_t claim_block(lm_page_t *page, const void *p, uint64_t shift) {
 bool lm_offset_claim(lm_page_t *page, const void *p) {
     bool large = page->kind != LM_KIND_PAGE;
     uint64_t shift = (uint64_t)((const char *)p - lm_offset_start(page, p));
-    uint64_t said = large ? given(page, p) : claim_block(page, p, shift);
+    uint64_t said = large ? lm_offset_given(page, p) : claim_block(page, p, shift);
     if (LM_LIKELY(said == shift) && (!large || LM_LIKELY(lm_span_unmap(page)))) return true;
     bool freed = (said & ~FREED) == shift;
 #if LM_GUARD_LINKS
@@ -323,7 +243,7 @@ bool lm_offset_claim(lm_page_t *page, const void *p) {
 }
 
 void lm_offset_end(lm_page_t *page, void *p) {
-    if (LM_SECURE) gap_fill(lm_offset_start(page, p), (const char *)p, 0);
+    lm_gap_clear(lm_offset_start(page, p), (const char *)p);
     lm_bytes_mine(0, lm_block_bytes(page));
     if (page->kind == LM_KIND_LARGE) {
         lm_offset_unmap(page, p);
@@ -344,6 +264,6 @@ void lm_offset_unclaim(lm_page_t *page, const void *p) {
     if (page->kind != LM_KIND_PAGE)
         lm_span_map(page, 1, page);
     else
-        give(page, p, given(page, p) & ~FREED);
+        give(page, p, lm_offset_given(page, p) & ~FREED);
 }
 #endif

@@ -10,8 +10,7 @@
  * A block freed by a thread that has no heap any more goes on the page's own list, still under the
  * lock.
  */
-#include "heap/room.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 static LM_AT_START LM_ALIGNED(64) lm_lock_t lock;
 static lm_list_t orphans[LM_CLASSES];

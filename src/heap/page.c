@@ -17,10 +17,7 @@
  *
  * It cannot return a page of which one block is in use, nor purge parts of it.
  */
-#include "heap/branch.h"
-#include "heap/room.h"
-#include "heap/secure.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 enum {
     CARVE_LEAST = 512, /* bytes, as the next two */
@@ -32,8 +29,8 @@ enum {
 
 LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_bytes, bool crowded,
                           bool *zero) {
-    if (LM_UNLIKELY(heap->whole != NULL) && heap->whole->arena != NULL)
-        return lm_whole_take_page(heap->whole, slices, block_bytes, crowded, zero);
+    if (LM_UNLIKELY(lm_whole_has_range(heap->fheap.fheap)))
+        return lm_whole_take_page(heap->fheap.fheap, slices, block_bytes, crowded, zero);
     return lm_span_take_page(slices, block_bytes, crowded, zero);
 }
 
@@ -93,16 +90,16 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
 /* A first-class heap's, within its limit. */
 static LM_NOINLINE lm_page_t *create_counted(lm_heap_t *heap, unsigned size_class) {
     size_t slices = lm_class_slices(lm_class_bytes(size_class));
-    if (!lm_whole_count(heap->whole, slices)) return NULL;
+    if (!lm_whole_count(heap->fheap.fheap, slices)) return NULL;
     lm_page_t *page = create(heap, size_class);
-    lm_whole_uncount(heap->whole, slices - (page != NULL ? page->slices : 0));
+    lm_whole_uncount(heap->fheap.fheap, slices - (page != NULL ? page->slices : 0));
     if (page != NULL) page->foreign_class = 0;
     return page;
 }
 
 lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
-    return LM_LIKELY(heap->whole == NULL) ? create(heap, size_class)
-                                          : create_counted(heap, size_class);
+    return LM_LIKELY(heap->fheap.fheap == NULL) ? create(heap, size_class)
+                                                : create_counted(heap, size_class);
 }
 
 /* As many as there are already: a thread that wants three blocks does not pay for a page of
@@ -197,11 +194,7 @@ LM_INLINE void retire(lm_page_t *page) {
 }
 
 static LM_NOINLINE void retire_counted(lm_page_t *page) {
-    struct loam_heap *whole = page->heap->whole;
-    lm_whole_uncount(whole, page->slices);
-    /* Relaxed: for who asks for statistics. */
-    if (whole->handed != NULL)
-        (void)lm_add_relaxed(&whole->handed[page->size_class], page->carved + page->again);
+    lm_whole_page_goes(page->heap->fheap.fheap, page);
     retire(page);
 }
 
@@ -239,7 +232,7 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
  * which may have a limit, gives it back. */
 static bool stays(const lm_heap_t *heap, const lm_page_t *page) {
     const lm_node_t *link = &page->link;
-    return page->block_bytes > VACANT_LEAST && link->next == link && heap->whole == NULL;
+    return page->block_bytes > VACANT_LEAST && link->next == link && heap->fheap.fheap == NULL;
 }
 
 /* Whether a quarter of the pages are gone since the last trim, or half of what there were at most.
@@ -309,4 +302,22 @@ void lm_page_event(lm_page_t *page) {
         if (shrinks(heap)) lm_page_trim(heap);
     }
     lm_biased_leave(&heap->lock);
+}
+
+void lm_page_each(lm_heap_t *heap, void (*visit)(lm_page_t *page, void *context), void *context) {
+    size_t left = heap->pages;
+    for (unsigned c = 1; c < LM_CLASSES && left > 0; c++) {
+        if (heap->current[c] != NULL) {
+            visit(heap->current[c], context);
+            left--;
+        }
+        lm_list_t *lists[] = {&heap->partial[c], &heap->full[c]};
+        for (unsigned i = 0; i < 2; i++) {
+            lm_node_t *next;
+            for (lm_node_t *n = lists[i]->first; n != NULL; n = next, left--) {
+                next = lm_list_after(lists[i], n);
+                visit(LM_CONTAINER(n, lm_page_t, link), context);
+            }
+        }
+    }
 }

@@ -6,10 +6,7 @@
  * with such a rest; then what is worth less: a sleeping page, an orphan, and only then a new page
  * (dirty before clean: span/arena.c).
  */
-#include "heap/branch.h"
-#include "heap/perturb.h"
-#include "heap/room.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 #include <errno.h>
 
@@ -215,7 +212,8 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
-    bool shares = heap->whole == NULL; /* or its blocks and pages are of one first-class heap */
+    bool shares =
+        heap->fheap.fheap == NULL; /* or its blocks and pages are of one first-class heap */
     heap->holds[size_class] = LM_HOLDS_OWN;
     read_ahead(heap, size_class);
     if (page != NULL) {
@@ -289,7 +287,7 @@ LM_INLINE void *from_other_page(unsigned size_class) {
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
     /* Relaxed: who deletes a heap may set it at any time; what it says of a branch, never
      * changes. */
-    unsigned special = lm_load_relaxed(&heap->special);
+    unsigned special = lm_load_relaxed(&heap->fheap.special);
     if (LM_UNLIKELY(special != 0)) {
         if (special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);
         lm_whole_part_with_retired(heap);

@@ -21,10 +21,7 @@
  * before it was taken from there, so that the pusher may touch it after its compare-and-swap.
  * Model: tests/protocol/. Stress: tests/stress/.
  */
-#include "heap/perturb.h"
-#include "heap/room.h"
-#include "heap/secure.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 #include <limits.h>
 
@@ -180,7 +177,7 @@ void lm_foreign_return_all(lm_heap_t *heap) {
 /* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on
  * them. */
 void lm_foreign_return_sleeper(lm_heap_t *heap) {
-    lm_later_return(heap);
+    lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_foreign_t *foreign = &heap->foreign[c];
         if (heap->holds[c] == LM_HOLDS_OTHERS) {
@@ -288,7 +285,7 @@ static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
         if (page->place != LM_AT_PARTIAL) continue;
         if (page->live == 0) {
             lm_page_release(heap, page);
-        } else if (!heap->active && heap->whole == NULL) {
+        } else if (!heap->active && heap->fheap.fheap == NULL) {
             lm_page_unlink(heap, page);
             if (lm_orphan_add(page)) /* of a thread that has ended: its bytes are not counted */
                 heap->pages--;
@@ -328,7 +325,7 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
         lm_heap_t *heap = lm_heap_get();
         lm_block_t *block = (lm_block_t *)p;
         if (LM_LIKELY(heap != NULL))
-            remote_free(heap->main, page, block);
+            remote_free(heap->fheap.own_heap, page, block);
         else
             lm_remote_push(NULL, page, block, block, 1);
     } else if (page->kind == LM_KIND_LARGE) {

@@ -6,10 +6,7 @@
  * that has never been used. zalloc clears all that may be used, so that recalloc finds zeroes
  * beyond what was asked for without knowing what that was.
  */
-#include "heap/branch.h"
-#include "heap/perturb.h"
-#include "heap/room.h"
-#include "heap/secure.h"
+#include "heap/core.h"
 
 #include <errno.h>
 #include <string.h>

@@ -15,11 +15,7 @@
  * Invariant: a heap is active, or in the list of idle heaps, or being handed over by the one thread
  * that has just taken it from there.
  */
-#include "heap/thread.h"
-#include "heap/branch.h"
-#include "heap/room.h"
-#include "heap/secure.h"
-#include "heap/thread_bytes.h"
+#include "heap/core.h"
 
 enum {
     KEPT_BYTES = 512 * 1024, /* of the current pages of each heap that is kept */
@@ -35,7 +31,7 @@ static LM_TLS lm_heap_t *mine;
 static LM_TLS unsigned end_calls; /* of heap_ended */
 static lm_heap_t *const ended = &lm_heap_empty;
 
-lm_heap_t lm_heap_empty = {.of = LM_OF_NONE};
+lm_heap_t lm_heap_empty = {.fheap.last_fheap = LM_NO_FHEAP};
 static lm_heap_t
     first; /* most processes need no other; those in the arena take memory of their own */
 lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
@@ -86,8 +82,8 @@ lm_heap_t *lm_heap_create(void) {
     lm_heap_t *heap = (lm_heap_t *)lm_heap_room(sizeof(lm_heap_t));
     if (heap == NULL) return NULL;
     lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
-    heap->main = heap->front = heap;
-    heap->of = LM_OF_NONE;
+    heap->fheap.own_heap = heap->fheap.active_heap = heap;
+    heap->fheap.last_fheap = LM_NO_FHEAP;
     lm_list_add_last(&lm_registry, &heap->link);
     return heap;
 }
@@ -114,9 +110,9 @@ static lm_heap_t *unpark(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->parked, false);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
-    lm_store_relaxed(&lm_heap_self, heap->front);
+    lm_store_relaxed(&lm_heap_self, heap->fheap.active_heap);
     lm_biased_leave(&heap->lock);
-    return heap->front;
+    return heap->fheap.active_heap;
 }
 
 static void no_longer_kept(lm_heap_t *heap) {
@@ -199,13 +195,13 @@ lm_heap_t *lm_heap_mine(void) { return mine != ended ? mine : NULL; }
 LM_AT_START bool lm_heaps_chosen;
 
 struct loam_heap *lm_heap_chosen(void) {
-    return mine != NULL && mine != ended ? mine->front->whole : NULL;
+    return mine != NULL && mine != ended ? mine->fheap.active_heap->fheap.fheap : NULL;
 }
 
 void lm_heap_face(lm_heap_t *front) {
     lm_store_relaxed(&lm_heaps_chosen, true);
     lm_biased_enter(&mine->lock); /* the worker puts back what it has hidden */
-    lm_store_relaxed(&mine->front, front);
+    lm_store_relaxed(&mine->fheap.active_heap, front);
     lm_store_relaxed(&lm_heap_self, front);
     lm_biased_leave(&mine->lock);
 }
@@ -246,7 +242,7 @@ lm_heap_t *lm_common_heap(void) {
     lm_lock_take(&lm_registry_lock);
     if (!common_made) {
         lm_heap_common.active = true;
-        lm_heap_common.main = lm_heap_common.front = &lm_heap_common;
+        lm_heap_common.fheap.own_heap = lm_heap_common.fheap.active_heap = &lm_heap_common;
         lm_heap_common.token = LM_OWNER_COMMON;
         lm_list_add_last(&lm_registry, &lm_heap_common.link);
         lm_store_release(&common_made, true);
@@ -413,9 +409,9 @@ static bool worth_keeping(void) {
 /* The calling thread's heap becomes idle. */
 static void end_mine(lm_heap_t *heap) {
     (void)lm_heap_get(); /* it may be parked */
-    lm_later_empty(heap);
-    lm_store_relaxed(&heap->bytes_on, false); /* relaxed: nobody asks any more */
-    if (heap->buckets != NULL) lm_whole_thread_ends(heap);
+    lm_quarantine_empty(heap);
+    lm_store_relaxed(&heap->bytes.on, false); /* relaxed: nobody asks any more */
+    if (heap->fheap.buckets != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     mine = ended;
@@ -447,7 +443,7 @@ static bool heap_ended(void *value, unsigned rounds) {
 
 void lm_heap_end_in_place_of(lm_heap_t *heap) {
     mine = heap;
-    lm_heap_self = heap->front;
+    lm_heap_self = heap->fheap.active_heap;
     end_mine(heap);
     mine = NULL; /* the calling thread itself goes on */
 }
@@ -461,7 +457,7 @@ void lm_heap_collect(void) {
         return;
     }
     (void)lm_heap_get(); /* it may be parked */
-    lm_later_empty(heap);
+    lm_quarantine_empty(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);

@@ -10,7 +10,7 @@
  *
  * Invariant: low <= count, low being the least count since the worker last looked.
  */
-#include "heap/room.h"
+#include "heap/core.h"
 
 enum { SLOTS = 8 };
 

@@ -19,9 +19,7 @@
  * looks again later. Invariant: the heaps in the list are active, and no thread but their owner, if
  * it lives, allocates from them.
  */
-#include "heap/perturb.h"
-#include "heap/room.h"
-#include "heap/thread.h"
+#include "heap/core.h"
 
 enum { LOOKS = 4 };
 
@@ -71,7 +69,8 @@ static void own_all(lm_heap_t *dead) {
     uintptr_t token = lm_thread_token();
     for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n)) {
         lm_heap_t *heap = LM_CONTAINER(n, lm_heap_t, link);
-        if (heap->main == dead && heap->token == dead->token && heap != dead) own(heap, token);
+        if (heap->fheap.own_heap == dead && heap->token == dead->token && heap != dead)
+            own(heap, token);
     }
     own(dead, token);
 }

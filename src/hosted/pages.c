@@ -8,6 +8,7 @@
  * blocks without the trailer of malloc's objects: the allocators over them have checks of their
  * own. While a tool watches, what both took back is in quarantine first (quarantine.c).
  */
+#include "fheap/fheap.h"
 #include "heap/heap.h"
 #include "hosted/quarantine.h"
 
@@ -85,7 +86,7 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     void *chunk;
     do {
         chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
-    } while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_quarantine_empty());
+    } while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_chunks_release());
     if (chunk == NULL) return NULL;
     show_threads(chunk, bytes);
     *got = bytes;
@@ -124,7 +125,7 @@ static void give_pages(void *chunk, size_t got) {
 static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_t got) {
     if (lm_tool_watches()) {
         lm_tool_give(chunk, got);
-        if (!lm_quarantine_take(chunk, got, give_pages)) give_pages(chunk, got);
+        if (!lm_chunk_hold(chunk, got, give_pages)) give_pages(chunk, got);
     } else if (!last.known && last_of(got) < LAST_SIZES && begin_last()) {
         source->put(source, chunk, got);
     } else {
@@ -169,7 +170,7 @@ LM_INLINE void *heap_get_once(size_t bytes, size_t align) {
 static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     (void)source;
     void *chunk = heap_get_once(bytes, align);
-    while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_quarantine_empty())
+    while (LM_UNLIKELY(chunk == NULL) && lm_tool_watches() && lm_chunks_release())
         chunk = heap_get_once(bytes, align);
     if (chunk == NULL) return NULL;
     *got = lm_usable_size(chunk);
@@ -189,7 +190,7 @@ static void heap_put(loam_source *source, void *chunk, size_t got) {
     lm_tool_give(chunk, got);
     /* A heap of the program may end before the quarantine lets go of its memory. */
     if (LM_UNLIKELY(lm_tool_watches()) && lm_whole_of(chunk) == NULL &&
-        lm_quarantine_take(chunk, got, give_to_heap))
+        lm_chunk_hold(chunk, got, give_to_heap))
         return;
     give_to_heap(chunk, got);
 }

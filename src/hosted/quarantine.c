@@ -75,7 +75,7 @@ static bool has_ring(void) {
     return true;
 }
 
-bool lm_quarantine_take(void *chunk, size_t bytes, lm_release_t *to) {
+bool lm_chunk_hold(void *chunk, size_t bytes, lm_release_t *to) {
     held_t leaving[AT_A_TIME];
     size_t n = 0;
     if (bytes > HELD_BYTES || !has_ring() || !lock_taken()) return false;
@@ -90,10 +90,10 @@ bool lm_quarantine_take(void *chunk, size_t bytes, lm_release_t *to) {
     }
     lm_lock_give(&lock);
     release(leaving, n);
-    return taken || lm_quarantine_take(chunk, bytes, to);
+    return taken || lm_chunk_hold(chunk, bytes, to);
 }
 
-bool lm_quarantine_empty(void) {
+bool lm_chunks_release(void) {
     bool any = false;
     for (;;) {
         held_t leaving[AT_A_TIME];

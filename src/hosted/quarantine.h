@@ -12,9 +12,9 @@ typedef void lm_release_t(void *chunk, size_t bytes);
 /* Hides the chunk and holds it. Chunks that have been held for long are shown, and given to their
  * `release`. Returns false iff it does not take the chunk, which is as it was then. Any thread; to
  * be called only while a tool watches. */
-bool lm_quarantine_take(void *chunk, size_t bytes, lm_release_t *release);
+bool lm_chunk_hold(void *chunk, size_t bytes, lm_release_t *release);
 
 /* Releases every chunk that is held. Returns false iff no chunk was held. Any thread. */
-bool lm_quarantine_empty(void);
+bool lm_chunks_release(void);
 
 #endif

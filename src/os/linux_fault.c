@@ -6,7 +6,7 @@
  *
  *   installed anew over a handler H that knows us:    system ──> level 1 ──> H ──> level 0 ──> what was before H
  *
- * Installed only when somebody wants to judge (heap/sampled.c). It calls nothing that could take a
+ * Installed only when somebody wants to judge (sampling/sampled.c). It calls nothing that could take a
  * lock, and passes on nearly as if it had not been there: the same signal mask, the same arguments,
  * the alternate stack only where the handler before asks for it (or where there is none). It does
  * not see who installs a handler later: then that one is called, and this one is not, unless it is

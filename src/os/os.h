@@ -449,7 +449,7 @@ bool lm_room_made(size_t bytes, unsigned *tries);
 extern LM_HIDDEN bool lm_beating;
 
 /* The same as a size, for malloc, which looks at that anyway: blocks of more bytes are large, or to
- * be counted, or sampled (heap/sampled.c). 0, or that; atomic. */
+ * be counted, or sampled (sampling/sampled.c). 0, or that; atomic. */
 enum { LM_QUIET_MOST = 65536 };
 extern LM_HIDDEN size_t lm_quiet_most;
 /* From now on it is 0. */

@@ -10,7 +10,7 @@
  * can foretell. It is made by one system call and stays while the span goes from object to object;
  * the descriptor counts its bytes (`bias`). Each takes an entry or two in the kernel's list of
  * maps, of which a process has 65,530: so there are 16,384 guards at most, and what comes after
- * these has canaries only (heap/secure_large.c). Nor are more than 512 made in a tick of the worker
+ * these has canaries only (checks/secure_large.c). Nor are more than 512 made in a tick of the worker
  * (50 ms): a program that replaces filled objects of many sizes all the time would spend a third of
  * its time on guards, and its threads would wait for each other in the kernel.
  *

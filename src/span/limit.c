@@ -21,7 +21,7 @@ enum {
     BELOW = 8, /* part of the soft limit: so much less is held before crossing it counts again */
     FIND_EVERY =
         /* ticks until the control group is looked for again: the process may have been moved */
-        256,
+    256,
     RETRY_EVERY = 64,  /* the same while there is none */
     LIMITS_EVERY = 16, /* ticks until its limits are read again */
     MAP_PART = 16,     /* part of the memory that the map of the arena may take */

@@ -34,7 +34,7 @@
 
 enum { CHUNK = 1 << 20 }; /* bytes that one call purges with the lock held, at most */
 
-/* Where the tail ends. The debug build has a fence in the last word of a span (heap/fence.c). */
+/* Where the tail ends. The debug build has a fence in the last word of a span (checks/fence.c). */
 static size_t end_of(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - (LOAM_DEBUG ? lm_os_page_bytes() : 0);
 }

@@ -11,8 +11,7 @@
 #include <loam/malloc.h>
 
 extern "C" {
-#include "heap/heap.h"
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <sys/wait.h>

@@ -17,7 +17,7 @@
 #include <loam/malloc.h>
 
 extern "C" {
-#include "heap/heap.h"
+#include "survey/survey.h"
 }
 
 #include <atomic>

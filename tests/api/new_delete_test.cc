@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/heap.h"
+#include "survey/survey.h"
 }
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/heap.h"
+#include "survey/survey.h"
 }
 
 #include <cstdint>

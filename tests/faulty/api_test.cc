@@ -11,8 +11,8 @@
 #include <loam/malloc.h>
 
 extern "C" {
-#include "heap/heap.h"
 #include "os/faulty.h"
+#include "survey/survey.h"
 }
 
 #include <cerrno>

@@ -10,8 +10,8 @@
 
 extern "C" {
 #include "api/api.h"
-#include "heap/room.h"
 #include "os/faulty.h"
+#include "survey/survey.h"
 }
 
 #include "unit/own_mapping.h"

@@ -14,10 +14,9 @@
 #include <loam/loam.h>
 
 extern "C" {
-#include "heap/heap.h"
-#include "heap/room.h"
 #include "os/faulty.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 #include <cerrno>

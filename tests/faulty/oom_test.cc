@@ -7,9 +7,9 @@
 #include <loam/loam.h>
 
 extern "C" {
-#include "heap/heap.h"
 #include "os/faulty.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 #include <cerrno>

@@ -3,8 +3,8 @@
 #include "child.h"
 
 extern "C" {
-#include "heap/room.h"
 #include "os/faulty.h"
+#include "survey/survey.h"
 }
 
 #include <cstring>

@@ -12,8 +12,8 @@
 #include <loam/loam.h>
 
 extern "C" {
-#include "heap/room.h"
 #include "os/faulty.h"
+#include "survey/survey.h"
 }
 
 #include <cerrno>

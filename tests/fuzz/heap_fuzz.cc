@@ -22,8 +22,8 @@
 #include "model/user.h"
 
 extern "C" {
-#include "heap/room.h"
 #include "os/faulty.h"
+#include "survey/survey.h"
 }
 
 #include <loam/stats.h>

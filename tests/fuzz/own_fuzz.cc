@@ -20,7 +20,7 @@
 #include "model/user.h"
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <loam/arena.h>

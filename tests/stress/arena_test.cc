@@ -11,7 +11,7 @@
 #include "loam/arena.h"
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 namespace {

@@ -4,8 +4,8 @@
 #include "stress.h"
 
 extern "C" {
-#include "heap/heap.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 namespace {

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/room.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 #include <unistd.h>

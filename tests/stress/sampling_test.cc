@@ -7,7 +7,7 @@
 #include "stress.h"
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <sys/wait.h>

@@ -9,7 +9,7 @@
 #include "stress.h"
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <gtest/gtest.h>
@@ -266,7 +266,7 @@ TEST_F(Whole, ManyHeapsEndBehindTheirThreads) {
                 for (int i = 0; i < 500; i++) {
                     size_t at = random.below(kOwn);
                     Block *block = make_in(heaps[at], 32 + random.below(100), random.next());
-                    if (lm_page_of(block)->heap->whole != heaps[at]) fail("heap", block);
+                    if (lm_page_of(block)->heap->fheap.fheap != heaps[at]) fail("heap", block);
                     if (held[at] != nullptr) free_block(held[at]);
                     held[at] = block;
                 }

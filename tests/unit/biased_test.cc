@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/room.h"
 #include "os/os.h"
+#include "survey/survey.h"
 }
 
 #include <pthread.h>

@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "api/api.h"
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <chrono>

@@ -4,8 +4,8 @@
 #include <loam/loam.h>
 
 extern "C" {
-#include "heap/heap.h"
 #include "os/os.h"
+#include "survey/survey.h"
 }
 
 #include <sys/wait.h>

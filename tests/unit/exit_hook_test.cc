@@ -1,7 +1,7 @@
 // exit_hook_test.cc: what runs when a thread ends: several hooks, in rounds (os/thread.c).
 extern "C" {
-#include "heap/room.h"
 #include "os/os.h"
+#include "survey/survey.h"
 }
 #include "loam/malloc.h"
 #include "loam/stack.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 extern "C" {
-#include "heap/heap.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 namespace {

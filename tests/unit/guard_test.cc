@@ -15,8 +15,8 @@
 #include <loam/options.h>
 
 extern "C" {
-#include "heap/room.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 namespace {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <thread>

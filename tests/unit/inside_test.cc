@@ -1,4 +1,4 @@
-/* inside_test.cc: heap/inside.c and api/room.c: room from any pointer, and copies that are
+/* inside_test.cc: checks/inside.c and api/room.c: room from any pointer, and copies that are
  * stopped. */
 #include "loam/malloc.h"
 #include "loam/sampling.h"

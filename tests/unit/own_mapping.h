@@ -3,8 +3,8 @@
 #define LOAM_TESTS_UNIT_OWN_MAPPING_H
 
 extern "C" {
-#include "heap/heap.h"
 #include "span/room.h"
+#include "survey/survey.h"
 }
 
 #include <sys/mman.h>

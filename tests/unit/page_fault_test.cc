@@ -12,7 +12,7 @@
 #include "effort.h"
 
 extern "C" {
-#include "heap/heap.h"
+#include "survey/survey.h"
 }
 
 namespace {

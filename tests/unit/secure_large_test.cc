@@ -8,7 +8,7 @@
 
 extern "C" {
 #include "bytes.h"
-#include "heap/heap.h"
+#include "survey/survey.h"
 }
 
 namespace {

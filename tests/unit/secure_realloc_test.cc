@@ -3,7 +3,7 @@
 #include "heap_unit.h"
 
 extern "C" {
-#include "heap/secure.h"
+#include "checks/inner.h"
 }
 
 #include <cstring>

@@ -4,7 +4,7 @@
 #include "loam/handlers.h"
 
 extern "C" {
-#include "heap/secure.h"
+#include "checks/inner.h"
 }
 
 #include <cstring>
@@ -102,7 +102,7 @@ TEST_F(Secure, EachByteOfAListedBlockIsWatched) {
             for (size_t at = 8; at < size; at++) {
                 char *p = hidden(lm_malloc(bytes));
                 lm_free(p);
-                lm_later_empty(lm_heap_self->main);
+                lm_quarantine_empty(lm_heap_self->fheap.own_heap);
                 p[at] = 1;
                 std::string said = said_of(p, bytes);
                 ASSERT_TRUE(tells(said, p, at, lm_page_of(p)->block_bytes))

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "heap/room.h"
+#include "survey/survey.h"
 }
 
 #include <sys/wait.h>

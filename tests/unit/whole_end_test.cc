@@ -46,7 +46,7 @@ TEST_F(WholeEnd, DestroyWhileAnotherThreadLives) {
         loam_heap *next = loam_heap_create();
         void *p = loam_heap_malloc(next, 100);
         EXPECT_TRUE(loam_heap_owns(next, p));
-        EXPECT_EQ(1u, lm_heap_self->branch->pages);
+        EXPECT_EQ(1u, lm_heap_self->fheap.last_branch->pages);
         loam_heap_destroy(next);
         lm_heap_check();
     });
@@ -66,7 +66,7 @@ TEST_F(WholeEnd, AStaleBranchIsNotUsed) {
         while (step != 2) std::this_thread::yield();
         void *p = take(100);
         EXPECT_TRUE(loam_heap_owns(heap_, p));
-        EXPECT_EQ(heap_, lm_page_of(p)->heap->whole);
+        EXPECT_EQ(heap_, lm_page_of(p)->heap->fheap.fheap);
         step = 3;
     });
     while (step != 1) std::this_thread::yield();

@@ -288,15 +288,16 @@ TEST_F(Whole, ThousandsInTurn) {
             for (auto *heap : heaps) {
                 void *p = loam_heap_malloc(heap, 100);
                 ASSERT_TRUE(loam_heap_contains(heap, p));
-                ASSERT_EQ(heap, lm_page_of(p)->heap->whole);
+                ASSERT_EQ(heap, lm_page_of(p)->heap->fheap.fheap);
             }
         }
         const lm_heap_t *own = lm_heap_mine();
-        EXPECT_EQ(kMany, own->branches);
-        size_t buckets = size_t{1} << own->bucket_bits, longest = 0;
+        EXPECT_EQ(kMany, own->fheap.branches);
+        size_t buckets = size_t{1} << own->fheap.bucket_bits, longest = 0;
         for (size_t i = 0; i < buckets; i++) {
             size_t length = 0;
-            for (lm_heap_t *b = own->buckets[i]; b != nullptr; b = b->next_branch) length++;
+            for (lm_heap_t *b = own->fheap.buckets[i]; b != nullptr; b = b->fheap.next_branch)
+                length++;
             longest = std::max(longest, length);
         }
         EXPECT_LE(longest, 16u);
@@ -316,7 +317,7 @@ TEST_F(Whole, ThousandsInTurn) {
             loam_heap_delete(heaps[i]);
             free_all(left);
         }
-        EXPECT_EQ(0u, own->branches) << "what has ended is looked at no more";
+        EXPECT_EQ(0u, own->fheap.branches) << "what has ended is looked at no more";
     });
 }
 

@@ -38,7 +38,7 @@
 #include <unistd.h>
 
 /* What the debug build keeps of freed large objects before their memory goes back, at most
- * (heap/reuse.c). */
+ * (checks/reuse.c). */
 #if LOAM_DEBUG
 #define WORKS_KEPT ((size_t)16 << 20)
 #define WORKS_SLOWNESS 6u /* limits are for release builds on an idle machine, as ctest's are */

@@ -167,8 +167,8 @@ class HeapPrinter:
 
     def to_string(self):
         state = "in use" if bool(self.value["active"]) else "idle"
-        if number(self.value["whole"]) != 0:
-            state += f", a branch of loam_heap {number(self.value['whole']):#x}"
+        if number(self.value["fheap"]["fheap"]) != 0:
+            state += f", a branch of loam_heap {number(self.value['fheap']['fheap']):#x}"
         return f"heap, {state}, {int(self.value['pages'])} pages, token {number(self.value['token']):#x}"
 
 

@@ -65,13 +65,13 @@ def end_of_block(page, start, block):
 
 
 def mask_of_word(end):
-    """What the word before `end` is xored with: mask_of in heap/fence.c."""
+    """What the word before `end` is xored with: mask_of in checks/fence.c."""
     bits = ((end >> 4 ^ number(gdb.parse_and_eval("lm_secret"))) * 0x9E3779B97F4A7C15) & (2**64 - 1)
     return (bits ^ bits >> 29) & 0x3F3F3F3F3F3F3F3F | 0x8080808080808080
 
 
 def request_text(page, start, block):
-    """What the debug build's word behind the object says (heap/fence.c): ", 100 B requested", or why it says nothing."""
+    """What the debug build's word behind the object says (checks/fence.c): ", 100 B requested", or why it says nothing."""
     if gdb.lookup_global_symbol("lm_word_get", gdb.SYMBOL_VAR_DOMAIN) is None:
         return ""
     end = end_of_block(page, start, block)
@@ -200,7 +200,7 @@ class Arena:
 
     def thread_of(self, heap):
         """Whose a heap is; a branch of a first-class heap is said to be one."""
-        whole = number(heap["whole"])
+        whole = number(heap["fheap"]["fheap"])
         branch = f"branch of loam_heap {whole:#x}, " if whole != 0 else ""
         return branch + self.plain_thread_of(heap)
 
@@ -229,7 +229,7 @@ class Arena:
         """Freed large objects whose memory is not to be used again at once, by address: their bytes. They count as
         loam's own meanwhile."""
         spans = []
-        try:  # debug: heap/reuse.c
+        try:  # debug: checks/reuse.c
             ring = gdb.parse_and_eval("'reuse.c'::ring")
             spans = [ring[i] for i in range(ring.type.range()[1] + 1) if number(ring[i]) != 0]
         except gdb.error:
@@ -294,15 +294,15 @@ class Arena:
     def waiting(self, heap, size_class):
         """In a secure build: freed blocks that are not to be used again at once, by ring: of a small size class, or of
         all that are larger."""
-        if not any(field.name == "later" for field in heap.type.fields()):
+        if not any(field.name == "quarantine" for field in heap.type.fields()):
             return []
-        rings = heap["later"].type.range()[1] + 1
-        if size_class >= rings:
+        rings = heap["quarantine"]["ring"]
+        if size_class >= rings.type.range()[1] + 1:
             return []
-        later = heap["later"][size_class]
-        taken, last = number(later["taken"]), number(later["last"])
-        end = number(later["ready"]) + number(later["mask"]) + 1 if number(later["most"]) != 0 else taken
-        blocks = [number(later["places"][i & last]) for i in range(taken, end)]
+        ring = rings[size_class]
+        taken, last, end = (number(ring[name]) for name in ("taken", "last", "ready"))
+        end = end + number(ring["mask"]) + 1 if number(ring["most"]) != 0 else taken
+        blocks = [number(ring["places"][i & last]) for i in range(taken, end)]
         return [block for block in blocks if block != 0]
 
     def ready(self):
@@ -326,7 +326,7 @@ class Arena:
 
 
 class Sampled:
-    """Objects between guard pages (heap/sampled.h)."""
+    """Objects between guard pages (sampling/sampling.h)."""
 
     def __init__(self):
         self.all = symbol("lm_sampled")

@@ -1,0 +1,271 @@
+/* near.c: damage beside a block of the secure build.
+ *
+ *   free(p)     [ block before: in use: canary? free: last 32 bytes zero? ][ p ... canary? ]
+ *
+ * An underflow of p damages what lies before p, and so does an overflow of the block there that is
+ * never freed. Either is found when p is freed or resized: check_before in secure.c looks, and what
+ * it finds comes here.
+ *
+ * Another thread may take, resize or free the block before p meanwhile. It writes the last word
+ * before it hands the block out, and clears the block after it took it back: so damage is reported
+ * only if the last word has not changed after the look. It cannot tell an underflow of p from an
+ * overflow of the block before or a write after its free, nor see an underflow into the object of a
+ * block in use that leaves its canary alone. Pages with blocks that loam itself holds (`raw`) are
+ * left out: such blocks have no canary. So are pages with damage that was reported once, if the
+ * program goes on.
+ */
+#include "checks/blame.h"
+#include "checks/inner.h"
+
+#if LM_SECURE
+
+enum { NEAR = 32 };
+
+/* Acquire: what was read before is read before this. */
+static uint64_t word_again(const void *block, size_t bytes) {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return lm_load_acquire(lm_last_word(block, bytes));
+}
+
+static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
+
+/* Whether bytes [from, from+bytes) are zero. */
+static bool zero(const char *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        if (from[i] != 0) return false;
+    }
+    return true;
+}
+
+/* Whether a free block's link is one: none, or one that leads to a block. */
+bool lm_near_link_is_right(const lm_block_t *block) {
+    if (block->next == NULL) return true; /* wiped, and in no list */
+    const lm_block_t *next = lm_link_decoded(block);
+    return next == NULL || lm_link_leads(next) ||
+           ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL);
+}
+
+/* Whether a block is damaged that nobody has changed meanwhile. near: how many of a free block's
+ * last bytes to look at. */
+static bool damaged(const void *block, size_t bytes, size_t near) {
+    const char *end = (const char *)block + bytes;
+    uint64_t last = word_again(block, bytes);
+    size_t slack;
+    bool right;
+    if (last == 0) {
+        size_t most = bytes - sizeof(lm_block_t);
+        right = zero(end - (near < most ? near : most), near < most ? near : most) &&
+                (near < bytes || lm_near_link_is_right((const lm_block_t *)block));
+    } else {
+        right = lm_is_claimed(block, last) ||
+                (lm_has_canary(block, bytes, &slack) && zero(end - LM_TRAILER - slack, slack));
+    }
+    return !right && word_again(block, bytes) == last;
+}
+
+/* ---- Whose mistake it was ---- */
+
+/* Whether the last word of an in-use or free block is neither a canary nor zero, or zero and the
+ * block is not free. */
+static bool broken(const char *block, size_t bytes) {
+    uint64_t last = *lm_last_word(block, bytes);
+    size_t slack;
+    if (last == 0) return !lm_near_link_is_right((const lm_block_t *)(const void *)block);
+    return !lm_is_claimed(block, last) && !lm_has_canary(block, bytes, &slack);
+}
+
+/* A word's bytes by address: 0 to 4 and 7 are the canary's alone. An edge of EDGE bytes is whole:
+ * one or two may be what the program wrote by chance. */
+enum { EDGE = 3, LOW_BITS = 8 * EDGE, SLACK_LIKELY = 512 };
+
+static bool low_whole(const char *block, size_t bytes) {
+    uint64_t odd = *lm_last_word(block, bytes) ^ lm_canary_of(block);
+    return odd << (64 - LOW_BITS) == 0;
+}
+
+static bool top_whole(const char *block, size_t bytes) {
+    uint64_t odd = *lm_last_word(block, bytes) ^ lm_canary_of(block);
+    return odd >> LM_SLACK_SHIFT <= SLACK_LIKELY;
+}
+
+/* Whether a block that looks free is: an object of zeros may look so, too. */
+static bool surely_free(const lm_page_t *page, const char *block, bool locked) {
+    const lm_block_t *link = (const lm_block_t *)(const void *)block;
+    if (!lm_near_link_is_right(link)) return false;
+    return link->next != NULL || (!locked && lm_quarantine_holds(page, block));
+}
+
+/* Whether the first and last word are zero. */
+static bool looks_wiped(const char *block, size_t bytes) {
+    return *lm_last_word(block, bytes) == 0 &&
+           ((const lm_block_t *)(const void *)block)->next == NULL;
+}
+
+/* Pages have guards behind them, where the system has such. */
+static bool page_before(const lm_page_t *page) {
+    const lm_page_t *before = lm_page_of(lm_span_start(page) - 1);
+    return page->range == 0 && before->kind == LM_KIND_PAGE && before->range == 0 &&
+           !before[before->slices - 1].marked;
+}
+
+void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *run) {
+    size_t bytes = page->block_bytes;
+    const char *start = lm_span_start(page), *lo = (const char *)end, *hi = lo;
+    const char *made = start + (size_t)lm_load_relaxed(&page->carved) * bytes;
+    *run = (lm_run_t){.page = page};
+    if (is_raw(page) || lm_is_offset(page)) {
+        run->over = lm_block_object(page, lo - bytes);
+        run->before = run->behind = true;
+        return;
+    }
+    while (lo - bytes > start && broken(lo - 2 * bytes, bytes)) lo -= bytes;
+    while (hi < made && broken(hi, bytes)) hi += bytes;
+    run->first = lo - bytes;
+    run->next = hi < made ? hi : NULL;
+    /* Zeros that were written over whole blocks leave nothing that is broken: twice below. */
+    if (!low_whole(lo - bytes, bytes)) {
+        run->before = lo - bytes == start ? page_before(page)
+                                          : looks_wiped(lo - 2 * bytes, bytes) &&
+                                                looks_wiped(lo - bytes, sizeof(lm_block_t));
+        if (!surely_free(page, lo - bytes, locked)) run->over = lo - bytes;
+    }
+    if (top_whole(hi - bytes, bytes)) return;
+    if (hi < made && *lm_last_word(hi, bytes) != 0) run->under = hi;
+    run->behind = run->under == NULL && hi < made && hi[-1] == 0 &&
+                  (*lm_last_word(hi - bytes, bytes) == 0 || looks_wiped(hi, bytes));
+}
+
+lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
+    const char *at = (const char *)block, *end = at + page->block_bytes;
+    lm_run_t run = {.page = page};
+    if (is_raw(page) || lm_is_offset(page)) return run;
+    if (at == lm_span_start(page))
+        run.before = page_before(page);
+    else
+        run.before = *at == 0 && looks_wiped(at - page->block_bytes, page->block_bytes);
+    run.behind = at[sizeof(lm_block_t) - 1] == 0 &&
+                 zero(at + sizeof(lm_block_t), end - at - sizeof(lm_block_t));
+    return run;
+}
+
+bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, bool locked) {
+    const char *at = (const char *)block;
+    size_t bytes = page->block_bytes;
+    lm_run_t run;
+    if (is_raw(page) || lm_is_offset(page)) return false;
+    bool own = *lm_last_word(at, bytes) != 0 && broken(at, bytes);
+    if (!own && (at == lm_span_start(page) || !broken(at - bytes, bytes))) return false;
+    lm_run_find(page, own ? at + bytes : at, locked, &run);
+    if (!own && *lm_last_word(at, bytes) != 0) run.under = NULL; /* it ends in this block */
+    (void)lm_run_report(&run, how, block);
+    return true;
+}
+
+/* Relaxed: a word by itself. */
+void lm_before_reported(const lm_page_t *page) {
+    lm_store_relaxed(&((lm_page_t *)(uintptr_t)page)->raw, true);
+}
+
+void lm_end_damaged(const lm_page_t *page, const void *p) {
+    lm_run_t run = {.page = page, .over = p};
+    if (lm_is_offset(page)) {
+        size_t room = lm_block_room(page, p);
+        if (low_whole((const char *)p, room)) run.over = NULL;
+        run.behind = !top_whole((const char *)p, room);
+    } else {
+        lm_run_find(page, (const char *)p + page->block_bytes, false, &run);
+    }
+    lm_before_reported(page);
+    (void)lm_run_report(&run, LM_WRONG_DAMAGE, p);
+}
+
+bool lm_end_zeroed(const lm_page_t *page, const void *p) {
+    if (!lm_is_offset(page) && surely_free(page, (const char *)p, false)) return false;
+    if (lm_is_offset(page) || broken((const char *)p, page->block_bytes) ||
+        !zero((const char *)p + sizeof(lm_block_t), page->block_bytes - sizeof(lm_block_t))) {
+        lm_end_damaged(page, p);
+        return true;
+    }
+    lm_before_reported(page);
+    lm_wrong(LM_MISTAKE_DOUBLE_FREE + LM_MISTAKE_OR(LM_MISTAKE_OVERFLOW) +
+                 LM_MISTAKE_OR_ELSE(LM_MISTAKE_UNDERFLOW),
+             "double free of %p, or zeros were written over the end of its block (size class %zu "
+             "B, ",
+             p, lm_block_bytes(page));
+    return true;
+}
+
+void lm_written_after_free(const lm_page_t *page, const void *block, size_t from) {
+    const char *p = (const char *)block;
+    size_t bytes = page->block_bytes, first = from, end = bytes;
+    while (first < bytes && p[first] == 0) first++;
+    while (end > first && p[end - 1] == 0) end--;
+    bool past = end > bytes - LM_TRAILER; /* no object reaches there */
+    lm_run_t run = {.page = page};
+    if (end == bytes) lm_run_find(page, p + bytes, false, &run);
+    if (run.under != NULL) {
+        if (run.over == p) run.over = NULL;
+        (void)lm_run_report(&run, LM_WRONG_DAMAGE, p);
+    } else if (past) {
+        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW) +
+                     LM_MISTAKE_OR_ELSE(LM_MISTAKE_OVERFLOW),
+                 "write after free of %p: %zu byte(s) from byte %zu on, or underflow of an object "
+                 "at or behind %p, or overflow of an object before %p (size class %zu B, ",
+                 block, end - first, first, block, block, bytes);
+    } else if (first >= from + EDGE || !lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) {
+        lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
+                 end - first, first, bytes);
+    }
+}
+
+/* The block before p, which is in use. */
+static LM_COLD void report(const lm_page_t *page, const void *before, const void *p) {
+    size_t bytes = page->block_bytes;
+    bool linked = lm_near_link_is_right((const lm_block_t *)before);
+    lm_run_t run;
+    if (*lm_last_word(before, bytes) != 0) {
+        lm_run_find(page, (const char *)before + bytes, false, &run);
+        lm_before_reported(page);
+        (void)lm_run_report(&run, LM_WRONG_DAMAGE, p);
+        return;
+    }
+    if (!linked && lm_run_over_edge(page, before, LM_WRONG_DAMAGE, false)) {
+        lm_before_reported(page);
+        return;
+    }
+    lm_line_t from = {0};
+    if (!linked && lm_run_unseen(page, (const lm_block_t *)before).before)
+        lm_line_add(&from, ", or overflow of an object before %p", before);
+    lm_before_reported(page);
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE + LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW) +
+                 LM_MISTAKE_OR_ELSE(LM_MISTAKE_OVERFLOW),
+             "write after free %sof %p%s: its end is overwritten, if not by an underflow of %p "
+             "(size class %zu B, ",
+             linked ? "" : "or overflow ", before, from.text, p, lm_block_bytes(page));
+}
+
+void lm_before_damaged(const lm_page_t *page, const void *p) {
+    const char *before = (const char *)p - page->block_bytes;
+    if (damaged(before, page->block_bytes, NEAR) && !is_raw(page)) report(page, before, p);
+}
+
+void lm_before_links(const lm_page_t *page, const void *p) {
+    size_t bytes = page->block_bytes;
+    const char *start = lm_span_start(page), *at = (const char *)p;
+    for (size_t back = bytes; back <= NEAR; back += bytes) {
+        at -= bytes;
+        if (LM_UNLIKELY(at < start)) return;
+        const lm_word_t *words = (const lm_word_t *)(const void *)at;
+        bool rest = bytes == NEAR && (words[1] | words[2]) != 0;
+        if (*lm_last_word(at, bytes) != 0) continue;
+        if (LM_LIKELY(!rest) &&
+            LM_LIKELY(lm_near_link_is_right((const lm_block_t *)(const void *)at)))
+            continue;
+        if (!damaged(at, bytes, NEAR) || is_raw(page)) continue;
+        report(page, at, p);
+        return;
+    }
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* offset_gap.c: the gap before an object at an offset, in debug and secure builds: an underflow
+ * shows there.
+ *
+ *   block   [ link | shift | gap: 0xfb ... | object ........... ]
+ *
+ * heap/offset.c has the layout. What it keeps at the block's start (link and shift) lies within the
+ * program's reach as well; damage to it is reported by lm_offset_front_damaged.
+ *
+ * Invariant: the last bytes of the gap, at most GAP_MOST, are GAP while the object is in use,
+ * unless the program has overwritten them (lm_offset_before_intact).
+ */
+#include "checks/blame.h"
+#include "checks/inner.h"
+
+#include <string.h>
+
+#if LM_GUARD_LINKS
+enum { GAP = 0xfb, GAP_MOST = 64 };
+
+/* Returns where the gap of the object p begins: at most its last GAP_MOST bytes are looked at. */
+static char *gap_before(char *start, const char *p) {
+    size_t bytes = (size_t)(p - start) - LM_OFFSET_FRONT;
+    return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
+}
+
+static void fill(char *start, const char *p, int with) {
+    char *gap = gap_before(start, p);
+    memset(gap, with, (size_t)(p - gap));
+}
+
+void lm_gap_fill(char *start, const char *p) { fill(start, p, GAP); }
+
+void lm_gap_clear(char *start, const char *p) {
+    if (LM_SECURE) fill(start, p, 0);
+}
+
+/* Whether the last bytes of the gap, at most that many, are as they were. */
+LM_READS_ANYTHING static bool gap_whole(const lm_page_t *page, const char *p, size_t most) {
+    const char *at = gap_before(lm_offset_start(page, p), p);
+    if ((size_t)(p - at) > most) at = p - most;
+    lm_tools_pause();
+    while (at < p && *(const unsigned char *)at == GAP) at++;
+    lm_tools_resume();
+    return at == p;
+}
+
+bool lm_offset_before_intact(const lm_page_t *page, const void *p) {
+    if (LM_LIKELY(gap_whole(page, (const char *)p, GAP_MOST))) return true;
+    lm_run_t run = {.page = page, .under = p};
+    return lm_run_report(&run, LM_WRONG_DAMAGE, p);
+}
+
+static bool is_in_use(const lm_page_t *page, const void *p) {
+    size_t room = lm_block_room(page, p), requested;
+#if LOAM_DEBUG
+    return lm_word_get((const char *)p + room, &requested) == LM_STATE_USED;
+#else
+    return room >= LM_TRAILER && lm_has_canary(p, room, &requested);
+#endif
+}
+
+/* Of a block for which nothing was given: it was never used, or is overwritten with zeros. In the
+ * secure build its link tells, which an object and the last of a list do not have. */
+static bool is_zeroed(const lm_page_t *page, const void *p) {
+#if LOAM_DEBUG
+    return lm_word_broken((const char *)p + lm_block_room(page, p));
+#else
+    const lm_block_t *block = (const lm_block_t *)(const void *)lm_offset_start(page, p);
+    return block->next == NULL || !lm_near_link_is_right(block);
+#endif
+}
+
+/* A gap tells whether the damage came over it. */
+bool lm_offset_front_damaged(const lm_page_t *page, const void *p) {
+    enum { TELLS = 3 };
+    if (page->kind != LM_KIND_PAGE || !lm_offset_in_carved(page, p)) return false;
+    uint64_t said = lm_offset_given(page, p);
+    bool in_use = is_in_use(page, p);
+    if (said != LM_OFFSET_OVERWRITTEN && (said != 0 || (!in_use && !is_zeroed(page, p))))
+        return false;
+    bool long_gap = (size_t)((const char *)p - lm_offset_start(page, p)) >= LM_OFFSET_FRONT + TELLS;
+    bool under = !long_gap || !gap_whole(page, (const char *)p, TELLS);
+    lm_run_t run = {
+        .page = page, .under = under && in_use ? p : NULL, .before = true, .behind = !in_use};
+    (void)lm_run_report(&run, LM_WRONG_DAMAGE, p);
+    return true;
+}
+#endif

@@ -1,0 +1,322 @@
+/* reuse.c: what the debug build writes into free memory, to see later whether it was written to.
+ *
+ *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     link: guarded by itself (heap.h)
+ *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 8 before its span goes back
+ *
+ * A block is looked at when it is handed out again, or when its page goes back; a large object when
+ * it leaves the ring. Every block that is made of untouched memory starts like this, too, so that
+ * there is no other kind. It cannot see what is written to a page after that has gone back, or to
+ * an object of more than 2 MiB: those go back at once, because a fill would touch memory that the
+ * program never did. While M_PERTURB has a value (perturb.c), that stands for 0xdf; memory that is
+ * full of such a byte, set now or earlier, is whole.
+ */
+#include "checks/blame.h"
+#include "checks/inner.h"
+
+#include <string.h>
+
+#if LOAM_DEBUG
+
+/* What is freed now is filled with it. */
+static int filling(void) { return lm_perturbs() ? lm_perturb_freed() : LM_FILL_FREED; }
+
+enum { RING = 8, WORD = sizeof(uint64_t) };
+static const size_t kept_most = 2 << 20;
+
+static unsigned char *end_of(const lm_page_t *page, const void *block) {
+    return (unsigned char *)(uintptr_t)block + page->block_bytes;
+}
+
+/* What a free block keeps at its start: a link; of objects at an offset, where the object was. */
+static size_t front_bytes(const lm_page_t *page) {
+    return (lm_is_offset(page) ? 2 : 1) * sizeof(lm_block_t);
+}
+
+static void fill(const lm_page_t *page, void *block) {
+    size_t front = front_bytes(page);
+    lm_tools_show(block, page->block_bytes);
+    memset((char *)block + front, filling(), page->block_bytes - front - WORD);
+    /* Of a link tools.c knows; where an object was, offset.c asks. */
+    size_t shown = lm_is_offset(page) ? front : 0;
+    lm_tools_hide((char *)block + shown, page->block_bytes - shown);
+}
+
+void lm_given(void *p) {
+    const lm_page_t *page = lm_page_of(p);
+    size_t requested;
+    bool large = page->kind == LM_KIND_LARGE && !lm_is_offset(page);
+    if (!large && (page->kind != LM_KIND_PAGE || lm_is_offset(page))) return; /* lm_given_at */
+    const void *end = (char *)p + lm_block_bytes(page);
+    lm_state_t state = lm_word_get(end, &requested);
+    if (state == LM_STATE_USED) lm_tools_freed(p); /* loam's own, by lm_malloc_aligned */
+    if (state != LM_STATE_FREED) lm_word_set(end, 0, LM_STATE_FREED);
+    lm_tools_show(p, lm_block_bytes(page));
+    if (large) return; /* it goes back */
+    fill(page, p);
+}
+
+void lm_given_at(const lm_page_t *page, void *block) { fill(page, block); }
+
+void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
+    for (size_t i = 0; i < blocks; i++) {
+        char *block = first + i * page->block_bytes;
+        lm_word_set(end_of(page, block), 0, LM_STATE_FREED);
+        fill(page, block);
+        if (lm_is_offset(page)) ((lm_block_t *)(void *)block)[1].next = NULL;
+    }
+}
+
+/* Bytes of [from, to), words in a row, that are not that byte: from the first to the last one.
+ * *first: where that is. */
+LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
+                                            unsigned char fill, const unsigned char **first) {
+    const uint64_t *word = (const uint64_t *)(const void *)from, fills = fill * (UINT64_MAX / 255);
+    const uint64_t *last = (const uint64_t *)(const void *)to;
+    while (last - word >= 4 && (word[0] & word[1] & word[2] & word[3]) == fills &&
+           (word[0] | word[1] | word[2] | word[3]) == fills)
+        word += 4;
+    while (word < last && *word == fills) word++;
+    if (word == last) return 0;
+    const unsigned char *byte = (const unsigned char *)word;
+    while (*byte == fill) byte++;
+    *first = byte;
+    while (to[-1] == fill) to--;
+    return (size_t)(to - byte);
+}
+
+/* The least damage that explains what is there, by any byte that it may have been filled with. */
+static size_t damage(const unsigned char *from, const unsigned char *to,
+                     const unsigned char **first) {
+    lm_tools_pause();
+    size_t bytes = damage_read(from, to, LM_FILL_FREED, first);
+    for (unsigned fill = 0; fill <= UINT8_MAX && bytes > 0; fill++) {
+        const unsigned char *at = from;
+        if (fill == LM_FILL_FREED || !lm_perturb_filled((unsigned char)fill)) continue;
+        size_t less = damage_read(from, to, (unsigned char)fill, &at);
+        if (less >= bytes) continue;
+        bytes = less;
+        *first = at;
+    }
+    lm_tools_resume();
+    return bytes;
+}
+
+/* Of a free block whose end is overwritten, which a write to its object does not reach. */
+static void end_overwritten(lm_wrong_t wrong, const lm_page_t *page, const unsigned char *end) {
+    lm_run_t run;
+    lm_run_find(page, end, wrong == LM_WRONG_INSIDE, &run);
+    (void)lm_run_report(&run, wrong, end);
+}
+
+/* linked: its link has not been read. */
+static bool look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
+    const unsigned char *start = (const unsigned char *)block, *end = end_of(page, block), *first;
+    size_t requested, bytes = damage(start + front_bytes(page), end - WORD, &first);
+    lm_state_t state = lm_word_get(end, &requested);
+    bool unlinked = linked && !lm_link_intact((const lm_block_t *)block);
+    if (state == LM_STATE_BROKEN) {
+        end_overwritten(wrong, page, end);
+        return false;
+    }
+    if (unlinked && lm_run_over_edge(page, block, wrong, wrong == LM_WRONG_INSIDE)) return false;
+    const void *object = start;
+    if (lm_is_offset(page)) {
+        object = lm_offset_freed(page, block);
+        if (object == NULL) object = start;
+    }
+    lm_line_t sizes = {0};
+    const char *text = lm_size_text(&sizes, page, state == LM_STATE_FREED ? requested : 0);
+    if (bytes > 0) {
+        bool inside = first >= (const unsigned char *)object;
+        size_t from = (size_t)(inside ? first - (const unsigned char *)object : first - start);
+        lm_sites_about(object);
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: %zu byte(s) from byte %zu%s on (%s", object, bytes, from,
+                 inside ? "" : " of its block", text);
+    } else if (state != LM_STATE_FREED) {
+        lm_sites_about(object);
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: the end of its block is overwritten (%s", object, text);
+    } else if (unlinked) {
+        lm_sites_about(object);
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: its first %zu bytes are overwritten (%s", object,
+                 sizeof(lm_block_t), text);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+bool lm_reuse_intact(const lm_page_t *page, const void *block) {
+    return look_at(LM_WRONG_DAMAGE, page, block, true);
+}
+
+void *lm_taken(void *block) {
+    const lm_page_t *page = lm_page_of(block);
+    if (page->kind != LM_KIND_PAGE) return block;
+    (void)look_at(LM_WRONG_DAMAGE, page, block, false);
+    lm_tools_show(block, page->block_bytes);
+    return block;
+}
+
+/* An object that goes with its heap. One whose word is not whole may be loam's own, which has
+ * none. */
+static void look_at_dropped(const lm_page_t *page, const void *p, const void *end) {
+    size_t requested, past;
+    if (lm_word_get(end, &requested) != LM_STATE_USED) return;
+    if ((past = lm_fence_past(p, requested, end)) == 0) return;
+    lm_sites_about(p);
+    lm_wrong(
+        LM_WRONG_INSIDE + LM_MISTAKE_OVERFLOW,
+        "overflow of %p: %zu byte(s) past %zu requested (its heap is destroyed, size class %zu B, ",
+        p, past, requested, lm_block_bytes(page));
+}
+
+static bool interrupted; /* atomic */
+
+void lm_reuse_interrupted(void) { lm_store_relaxed(&interrupted, true); }
+
+/* In the child of a fork another thread may have stopped between word and fence or pattern.
+ * Relaxed: there is one thread when it is set. */
+static void look_at_any(const lm_page_t *page, const void *block) {
+    size_t requested;
+    if (lm_load_relaxed(&interrupted)) return;
+    if (lm_word_get(end_of(page, block), &requested) == LM_STATE_FREED)
+        (void)look_at(LM_WRONG_INSIDE, page, block, false);
+    else
+        look_at_dropped(page, block, end_of(page, block));
+}
+
+void lm_reuse_check_page(const lm_page_t *page) {
+    /* Otherwise a heap is destroyed, and its objects with it, which nobody touches. */
+    bool whole = lm_page_outside(page) == 0;
+    for (size_t i = 0; i < page->carved; i++) {
+        const char *block = lm_span_start(page) + i * page->block_bytes;
+        if (whole) {
+            (void)look_at(LM_WRONG_INSIDE, page, block, true);
+        } else {
+            look_at_any(page, block);
+            lm_tools_dropped(block, page->block_bytes);
+        }
+    }
+    lm_fence_check_page(page);
+    lm_tools_show(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
+}
+
+/* ---- Large objects ---- */
+
+void lm_reuse_check_large(const lm_page_t *page) {
+    const char *start = lm_span_start(page);
+    if (!lm_load_relaxed(&interrupted)) look_at_dropped(page, start, start + page->bytes);
+}
+
+/* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds
+ * nothing half done. */
+static lm_page_t *ring[RING];
+static uint32_t turn; /* atomic */
+
+/* Damage that came over an end of a large span, where no object reaches: reports it. */
+static bool past_objects(const lm_page_t *span, const unsigned char *first, size_t bytes,
+                         lm_wrong_t wrong) {
+    const unsigned char *start = (const unsigned char *)lm_span_start(span);
+    const unsigned char *end = start + span->bytes;
+    lm_run_t run = {.page = span};
+    if (first + bytes > end - LM_TRAILER) {
+        bool whole = span->bytes == (size_t)span->slices << LM_SLICE_SHIFT;
+        run.under = whole ? lm_run_behind(end) : NULL;
+        run.behind = run.under == NULL;
+    } else if (first == start && lm_run_span_before(span)) {
+        run.before = true;
+    } else {
+        return false;
+    }
+    (void)lm_run_report(&run, wrong, end);
+    return true;
+}
+
+static void discard(lm_page_t *span, lm_wrong_t wrong) {
+    const unsigned char *start = (const unsigned char *)lm_span_start(span), *first;
+    size_t bytes = damage(start, start + span->bytes, &first);
+    if (bytes > 0 && !past_objects(span, first, bytes, wrong)) {
+        const unsigned char *object = start + span->block_bytes;
+        bool inside = first >= object;
+        lm_sites_about(object);
+        lm_wrong(wrong + LM_MISTAKE_USE_AFTER_FREE,
+                 "write after free of %p: %zu byte(s) from byte %zu%s on (size class %zu B, ",
+                 (const void *)object, bytes, (size_t)(first - (inside ? object : start)),
+                 inside ? "" : " of its memory", span->bytes);
+    }
+    span->block_bytes = 0;
+    span->remote = 0;
+    lm_tools_show(start, span->bytes);
+    lm_span_unfill(span, 0);
+    lm_tools_give(span, false);
+}
+
+bool lm_reuse_keep(lm_page_t *page, void *p) {
+    if (page->kind != LM_KIND_LARGE || page->bytes > kept_most) return false;
+    if (page->range != 0) return false; /* its heap may end, and its memory with it */
+    /* Acquire: as in lm_large_free. It counts no more. */
+    if (lm_load_acquire(&page->whole) != NULL) lm_whole_lose(page);
+    /* Where the object was, and how large: for reports, until the span goes. */
+    page->remote = lm_requested(page, p);
+    page->block_bytes = (uint32_t)((char *)p - lm_span_start(page));
+    if (lm_is_offset(page)) lm_offset_unmap(page, p);
+    LM_PROBE2(large_free, p, page->bytes);
+    lm_bytes_mine(0, page->bytes);
+    char *start = lm_span_start(page);
+    lm_span_map(page, 1, &lm_nobody); /* before it is filled: see lm_intact */
+    lm_tools_show(start, page->bytes);
+    memset(start, filling(), page->bytes);
+    lm_tools_hide(start, page->bytes);
+    lm_span_hold(page); /* nobody's object any more, for who walks the arena */
+    /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
+    lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
+    if (old != NULL) discard(old, LM_WRONG_DAMAGE);
+    lm_purge_poke(true);
+    return true;
+}
+
+/* No lock: what leaves the ring at this moment is told with the size that it had, or has now. */
+bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested) {
+    for (unsigned i = 0; i < RING; i++) {
+        const lm_page_t *span = lm_load_acquire(&ring[i]);
+        if (span == NULL || lm_span_start(span) + span->block_bytes != p) continue;
+        *bytes = span->bytes;
+        *requested = span->remote;
+        return true;
+    }
+    return false;
+}
+
+static bool empty(lm_wrong_t wrong) {
+    bool some = false;
+    for (unsigned i = 0; i < RING; i++) {
+        lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL); /* as above */
+        if (span == NULL) continue;
+        discard(span, wrong);
+        some = true;
+    }
+    return some;
+}
+
+bool lm_reuse_unkeep(void) {
+    bool some = empty(LM_WRONG_DAMAGE);
+    return lm_tools_let_go() || some;
+}
+
+/* Under the registry's lock: no handler of the program's may be called. */
+bool lm_reuse_rest(bool all) {
+    static uint32_t seen; /* the worker's */
+    uint32_t now =
+        lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
+    if (now != seen && !all) {
+        seen = now;
+        return true;
+    }
+    (void)empty(LM_WRONG_INSIDE);
+    return false;
+}
+
+#endif

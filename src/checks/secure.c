@@ -1,0 +1,585 @@
+/* secure.c: malloc and free of the secure build (preset secure): what they look at, and what they
+ * leave.
+ *
+ *   malloc   quarantine.c, or pop ──> is all of it zero? ──> canary        no: written after free, damaged list
+ *   free     block's begin? ──> canary? ──> slack zero? ──> wipe ──> quarantine.c ──> lm_block_free
+ *               │ no                │ zero: double free; else overflow, or underflow of the next
+ *               └──> checked.c
+ *
+ * For programs that run with data or code that nobody trusts: it costs five to ten nanoseconds a
+ * call. Blocks come zeroed, so calloc has nothing to clear. Objects at an offset have the canary,
+ * too; large ones are large.c's. It cannot see an overflow that jumps over the canary, nor one
+ * before it is looked at: at free or realloc of the block or of the one behind it (near.c). Objects
+ * of 0 bytes have no block (zero.c). Of blocks above EACH_WORD it looks for writes after free in
+ * both ends only, unless they are for calloc. Whoever can read canaries can forge them.
+ */
+#include "checks/blame.h"
+#include "checks/inner.h"
+
+#if LM_SECURE
+
+#include "checks/zeros.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
+    END = 128,        /* of larger ones: so many at the end, and 64 at the begin */
+};
+
+LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
+    *lm_last_word(p, bytes) = lm_canary_of(p) ^ (uint64_t)slack << LM_SLACK_SHIFT;
+}
+
+/* ---- Free blocks ---- */
+
+LM_INLINE uint64_t second_word(const lm_block_t *block) {
+    return ((const lm_word_t *)(const void *)block)[1];
+}
+
+/* A free block, but for its link. */
+LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
+    return second_word(block) == 0 &&
+           (LM_UNLIKELY(bytes == 16) || lm_is_zero_from((const char *)block + 16, bytes - 16));
+}
+
+/* Both ends of a longer one, but for its link. */
+LM_INLINE bool ends_zero(const lm_block_t *block, size_t bytes) {
+    const char *p = (const char *)block;
+    return second_word(block) == 0 &&
+           lm_none_set(LM_PAIR(p + 16) | LM_PAIR(p + 32) | LM_PAIR(p + 48)) &&
+           lm_none_set(lm_eight_pairs(p + bytes - END));
+}
+
+LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
+    return LM_LIKELY(all || bytes <= EACH_WORD) ? is_zero(block, bytes) : ends_zero(block, bytes);
+}
+
+/* ---- Malloc ---- */
+
+/* Tells, and makes it what it should be, should the program go on. */
+static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t from) {
+    lm_written_after_free(lm_page_of(block), block, from);
+    lm_wipe(block, bytes);
+}
+
+void lm_secure_look_at_free(const lm_page_t *page, const void *block) {
+    const lm_word_t *words = (const lm_word_t *)block;
+    size_t bytes = page->block_bytes, count = bytes / sizeof *words, first = 1, end = count;
+    while (first < count && words[first] == 0) first++;
+    while (end > first && words[end - 1] == 0) end--;
+    if (first == end && lm_near_link_is_right((const lm_block_t *)block)) return;
+    lm_before_reported(page);
+    if (first == end) first = 0, end = 1;
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_USE_AFTER_FREE,
+             "write after free of %p: %zu byte(s) from byte %zu on (size class %zu B, ", block,
+             (end - first) * sizeof *words, first * sizeof *words, bytes);
+}
+
+void lm_check_waited(lm_block_t *block, size_t bytes) {
+    if (LM_UNLIKELY(block->next != NULL) ||
+        (bytes > EACH_WORD && LM_UNLIKELY(!ends_zero(block, bytes))))
+        written_after_free(block, bytes, 0);
+}
+
+/* A block of that size for a request of that many bytes. */
+LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
+    if (LM_UNLIKELY(!looks_zero(block, size, all))) written_after_free(block, size, sizeof *block);
+    block->next = NULL;
+    set_trailer(block, size, size - LM_TRAILER - bytes);
+    return block;
+}
+
+/* moves: a sampled object is to be put where it ends with its page; one that is aligned has been
+ * (resize.c). */
+static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
+        return begin((lm_block_t *)p, page->block_bytes, bytes, all);
+    if (page->kind == LM_KIND_SAMPLED)
+        p = memset(moves ? lm_sampled_place(page, p, bytes, 1) : p, 0, bytes);
+    return lm_mark(p, bytes);
+}
+
+void *lm_mark_new(void *p, size_t bytes) {
+    p = begin_any(p, bytes, false, false);
+    lm_perturb_new(p, bytes);
+    return p;
+}
+
+static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
+    if (LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER)) return lm_too_large(bytes);
+    if (bytes > LM_BLOCK_MOST - LM_TRAILER) return lm_large_alloc(bytes, 1, NULL);
+    void *p = lm_block_alloc(bytes + LM_TRAILER);
+    if (p == NULL) return NULL;
+    p = begin_any(p, bytes, all, true);
+    if (!all) lm_perturb_new(p, bytes);
+    return p;
+}
+
+/* The next that has waited, if there is one and nobody counts allocations: then all come from lists
+ * of pages. */
+LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
+    lm_heap_t *heap = lm_heap_self;
+    lm_quarantine_ring_t *later = &heap->quarantine.ring[size_class];
+    size_t taken = later->taken;
+    if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return NULL;
+    lm_block_t *block = *lm_quarantine_place(later, taken);
+    /* Relaxed, both: read by who asks for statistics. */
+    size_t *left = &heap->quarantine.left[size_class];
+    if (LM_UNLIKELY(block == NULL)) lm_store_relaxed(left, *left + 1);
+    lm_store_relaxed(&later->taken, taken + 1);
+    return block;
+}
+
+LM_INLINE void *malloc_of(unsigned size_class, size_t size, size_t bytes, bool all) {
+    lm_block_t *block = lm_block_pop(lm_heap_self, size_class);
+    return LM_LIKELY(block != NULL) ? begin(block, size, bytes, all) : malloc_slow(bytes, all);
+}
+
+LM_INLINE void *malloc_small(size_t bytes, bool all) {
+    size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
+    lm_block_t *block = pop_waited((unsigned)(size >> 4), bytes);
+    if (LM_UNLIKELY(block == NULL)) return malloc_of((unsigned)(size >> 4), size, bytes, all);
+    if (LM_UNLIKELY(block->next != NULL)) written_after_free(block, size, 0);
+    return begin(block, size, bytes, all);
+}
+
+/* all: every word of it must be zero. */
+LM_INLINE void *malloc_here(size_t bytes, bool all) {
+    if (LM_LIKELY(bytes <= LM_SMALL_MOST - LM_TRAILER)) return malloc_small(bytes, all);
+    if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) {
+        unsigned size_class = lm_class_medium(bytes + LM_TRAILER);
+        return malloc_of(size_class, lm_class_bytes(size_class), bytes, all);
+    }
+    return malloc_slow(bytes, all);
+}
+
+/* An object of 0 bytes. Where objects are sampled, or a first-class heap was chosen, it is as any
+ * other. all: as for malloc_here. */
+static LM_NOINLINE void *malloc_nothing(bool all) {
+    bool any = lm_load_relaxed(&lm_sampling.rate) != 0 || lm_whole_chosen() != NULL;
+    void *p = any ? NULL : lm_zero_alloc();
+    return p != NULL ? p : malloc_here(0, all);
+}
+
+static LM_NOINLINE void *malloc_other(size_t bytes) {
+    return LM_LIKELY(bytes != 0) ? malloc_here(bytes, false) : malloc_nothing(false);
+}
+
+/* What is small and as it should be, without a call: all else begins anew. */
+void *lm_malloc(size_t bytes) {
+    size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
+    if (LM_UNLIKELY(bytes - 1 > LM_SMALL_MOST - LM_TRAILER - 1)) return malloc_other(bytes);
+    lm_heap_t *heap = lm_heap_self;
+    lm_quarantine_ring_t *later = &heap->quarantine.ring[size >> 4];
+    size_t taken = later->taken;
+    lm_block_t *block;
+    if (LM_LIKELY(taken != later->ready) && LM_LIKELY(bytes <= lm_load_relaxed(&lm_quiet_most))) {
+        block = *lm_quarantine_place(later, taken);
+        if (LM_UNLIKELY(block == NULL)) return malloc_other(bytes);
+        if (LM_UNLIKELY(!lm_is_zero_from(block, size))) return malloc_other(bytes);
+        lm_store_relaxed(&later->taken, taken + 1);
+    } else {
+        block = heap->head[size >> 4];
+        if (LM_UNLIKELY(block == NULL)) return malloc_slow(bytes, false);
+        lm_block_t *next = lm_link_decoded(block);
+        if (LM_UNLIKELY(!lm_link_leads(next)) && next != NULL) return malloc_other(bytes);
+        if (LM_UNLIKELY(!is_zero(block, size))) return malloc_other(bytes);
+        heap->head[size >> 4] = next;
+        block->next = NULL;
+    }
+    set_trailer(block, size, size - LM_TRAILER - bytes);
+    return block;
+}
+
+void *lm_secure_calloc(size_t bytes) {
+    if (LM_UNLIKELY(bytes == 0)) return malloc_nothing(true);
+    if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) return malloc_here(bytes, true);
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
+    bool zero = false;
+    void *p = lm_large_alloc(bytes, 1, &zero);
+    return p == NULL || zero ? p : lm_clear_large(p, lm_page_of(p)->bytes);
+}
+
+void *lm_malloc_small(size_t bytes) {
+    if (bytes <= LM_SMALL_MOST) return lm_malloc(bytes);
+    lm_wrong(LM_WRONG_CALL, "%zu B asked for as a small object, which has %u B at most (", bytes,
+             (unsigned)LM_SMALL_MOST);
+    return lm_no_memory();
+}
+
+/* ---- Trailers ---- */
+
+void *lm_mark(void *p, size_t bytes) {
+    lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_SAMPLED) lm_sampled_mark(page, p, bytes);
+    if (page->kind != LM_KIND_PAGE) return p;
+    size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
+    memset((char *)p + bytes, 0, most - bytes);
+    set_trailer(p, room, most - bytes);
+    return p;
+}
+
+size_t lm_requested(const lm_page_t *page, const void *p) {
+    size_t room = lm_block_room(page, p);
+    if (page->kind != LM_KIND_PAGE) return room;
+    uint64_t odd = *lm_last_word(p, room) ^ lm_canary_of(p);
+    size_t most = room - LM_TRAILER, slack = odd >> LM_SLACK_SHIFT;
+    return (odd & ~LM_SLACK_MASK) == 0 && slack <= most ? most - slack : most;
+}
+
+bool lm_block_is_free(const lm_page_t *page, const void *p) {
+    return *lm_last_word(p, page->block_bytes) == 0;
+}
+
+/* Whether so many bytes before the canary are zero; 8 more lie before them, or are. */
+LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    const char *end = (const char *)lm_last_word(p, bytes);
+    for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
+        const lm_two_words_anywhere_t *at =
+            (const lm_two_words_anywhere_t *)(const void *)(end - 64);
+        if (!lm_none_set(at[0] | at[1] | at[2] | at[3])) return false;
+    }
+    for (; LM_UNLIKELY(slack > 16); slack -= 16, end -= 16) {
+        if ((*lm_last_word(end, 0) | *lm_last_word(end - 8, 0)) != 0) return false;
+    }
+    if (slack == 0) return true;
+    if (LM_LIKELY(slack <= 8)) return *lm_last_word(end, 0) >> (64 - 8 * slack) == 0;
+    return *lm_last_word(end, 0) == 0 && *lm_last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
+}
+
+/* The same of at most 15 bytes before the canary, without a branch; reads 16 there, as two words,
+ * because programs have often just written one: a load of both would wait until it is in the
+ * cache. */
+LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
+    static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
+        [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    const lm_word_anywhere_t *mask =
+        (const lm_word_anywhere_t *)(const void *)(none_then_all + slack);
+    return ((mask[0] & *lm_last_word(p, bytes - 16)) | (mask[1] & *lm_last_word(p, bytes - 8))) ==
+           0;
+}
+
+/* Says what is wrong with a block that is. Returns false. */
+static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *function) {
+    size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
+    uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
+    size_t slack = odd >> LM_SLACK_SHIFT;
+    if (odd == LM_CLAIMED || (word == 0 && !lm_end_zeroed(page, p)))
+        return lm_double_free(page, p, function) != NULL;
+    if (word == 0) return false;
+    if ((odd & ~LM_SLACK_MASK) != 0 || slack > most) {
+        lm_end_damaged(page, p);
+        return false;
+    }
+    const char *from = (const char *)p + (most - slack), *last = (const char *)p + most - 1;
+    while (last > from && *last == 0) last--;
+    bool begins = *from != 0; /* where the object ends */
+    if (begins && lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) return false;
+    lm_before_reported(page);
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW +
+                 (begins ? 0 : LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW)),
+             "overflow of %p%s: %zu byte(s) past %zu requested (size class %zu B, ", p,
+             begins ? "" : ", or a stray write", (size_t)(last - from) + 1, most - slack,
+             lm_block_bytes(page));
+    return false;
+}
+
+bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
+    if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
+    size_t room = lm_block_room(page, p), slack;
+    return (LM_LIKELY(lm_has_canary(p, room, &slack)) &&
+            LM_LIKELY(slack_is_zero(p, room, slack))) ||
+           damaged(page, p, function);
+}
+
+/* ---- Free ---- */
+
+/* The caller goes on to free p, if the user lets the program go on: the object itself is sound. */
+static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size,
+                                  size_t requested) {
+    lm_wrong(LM_MISTAKE_WRONG_SIZE,
+             "free of %p with a size of %zu B, %zu requested (size class %zu B, ", p, size,
+             requested, lm_block_bytes(page));
+}
+
+#define ANY_SIZE SIZE_MAX
+
+/* A large object of 0 bytes has one. */
+static bool is_other_size(const lm_page_t *page, size_t requested, size_t size) {
+    return size != requested && (page->kind != LM_KIND_LARGE || size != 0 || requested != 1);
+}
+
+/* Marks another thread's block: of several threads that free it at the same moment, one goes on.
+ * The mark is not zero, or a thread that frees the block behind would take this one for free, and
+ * find it written. A block of the calling thread's own page is not marked: that would cost every
+ * free. Returns false after the report of a double free. */
+static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
+    uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
+    uint64_t word = lm_load_relaxed(last);
+    /* Relaxed, both: what decides is which thread comes first. */
+    if (LM_LIKELY(word != 0 && !lm_is_claimed(p, word)) &&
+        LM_LIKELY(lm_cas_relaxed(last, &word, lm_canary_of(p) ^ LM_CLAIMED)))
+        return true;
+    (void)lm_double_free(page, p, "free");
+    return false;
+}
+
+/* Peeks: the owner may end this moment, and then the page is another thread's or no thread's. */
+LM_INLINE bool is_others(const lm_page_t *page) {
+    return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
+}
+
+static void check_size(const lm_page_t *page, const void *p, size_t size, size_t requested) {
+    if (size != ANY_SIZE && is_other_size(page, requested, size))
+        of_other_size(page, p, size, requested);
+}
+
+/* Claimed first: another thread's free of such an object may be the last of its page, which ends
+ * then. */
+static void free_at_offset(lm_page_t *page, void *p, size_t size) {
+    if (!lm_offset_claim(page, p)) return;
+    bool large = page->kind == LM_KIND_LARGE;
+    if (!(large ? lm_large_intact(page, "free") : lm_intact(page, p, "free")) ||
+        !lm_offset_before_intact(page, p)) {
+        lm_offset_unclaim(page, p);
+        return;
+    }
+    size_t requested = lm_requested(page, p);
+    check_size(page, p, size, requested);
+    lm_offset_end(page, p);
+}
+
+/* What is no block of a page, or a damaged one, or in memory of the user. Its size is read before
+ * it is marked as claimed, and reported after that: by one of several threads. */
+static LM_NOINLINE void free_other(void *p, size_t size) {
+    if (p == NULL) return;
+    lm_page_t *page = lm_page_of(p);
+    if (lm_is_offset(page)) {
+        free_at_offset(page, p, size);
+        return;
+    }
+    page = lm_page_checked(p, "free");
+    if (page == NULL) return;
+    size_t requested = lm_requested(page, p);
+    bool block = page->kind == LM_KIND_PAGE; /* a free of the zero descriptor may change it */
+    if (block && is_others(page) && !claim(page, p)) return;
+    check_size(page, p, size, requested);
+    if (page == &lm_zero_descriptor) {
+        lm_zero_free(p);
+    } else {
+        if (block) lm_wipe(p, page->block_bytes);
+        lm_block_free(p);
+    }
+}
+
+/* Spans that are no pages have no carved blocks; objects at an offset do not begin where one
+ * does. */
+LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
+    uint32_t at = (uint32_t)((const char *)p - lm_span_start(page));
+    return lm_block_index(page, at) < lm_peek(&page->carved);
+}
+
+/* Takes a wiped block that was free'd, for a while; small: it is. */
+LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
+    unsigned size_class = lm_load_relaxed(&page->foreign_class);
+    if (LM_UNLIKELY(!lm_quarantine_put(lm_heap_self,
+                                       small ? size_class : lm_quarantine_ring(size_class), p)))
+        lm_quarantine_make_room(page, p);
+}
+
+/* The page of p, a block in use, whose slack may be damaged; NULL iff it is none, or its canary is.
+ * Where a block begins is looked at only if one at p could leave the slice, or reach into a guard:
+ * elsewhere there is no canary of that address. */
+LM_INLINE const lm_page_t *page_in_use(const void *p, size_t *slack) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes; /* 0 of other spans */
+    size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
+    if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES - LM_MARK_BYTES) &&
+        !begins_block(page, p))
+        return NULL;
+    return LM_LIKELY(lm_has_canary(p, bytes, slack)) ? page : NULL;
+}
+
+static LM_NOINLINE void free_unlike(void *p, size_t size) {
+    size_t slice = lm_slice_of(p);
+    const lm_page_t *page =
+        slice < lm_peek(&lm_arena.slices) ? lm_peek(&lm_arena.map[slice]) : NULL;
+    if (page != NULL && begins_block(page, p))
+        (void)damaged(page, p, "free");
+    else
+        free_other(p, size);
+}
+
+/* Reports damage before p, a block of that page, not its first: the canary of the block there, or,
+ * if that block is free, what is not zero of its last 32 bytes. Other threads may change it
+ * meanwhile: near.c looks again before it reports. */
+LM_INLINE void check_before(const lm_page_t *page, const void *p) {
+    size_t bytes = page->block_bytes;
+    uint64_t last = *lm_last_word(p, 0);
+    if (last != 0) {
+        if (LM_UNLIKELY(!lm_before_is_canary(p, bytes, last))) lm_before_damaged(page, p);
+    } else if (bytes <= 32) {
+        lm_before_links(page, p);
+    } else if (LM_UNLIKELY(
+                   !lm_none_set(LM_PAIR((const char *)p - 32) | LM_PAIR((const char *)p - 16)))) {
+        lm_before_damaged(page, p);
+    }
+}
+
+static LM_NOINLINE void free_longer(void *p, size_t size) {
+    size_t slack;
+    const lm_page_t *page = page_in_use(p, &slack);
+    if (LM_UNLIKELY(page == NULL) || LM_UNLIKELY(!slack_is_zero(p, page->block_bytes, slack))) {
+        free_unlike(p, size);
+        return;
+    }
+    size_t bytes = page->block_bytes;
+    size_t requested = bytes - LM_TRAILER - slack;
+    if (size != ANY_SIZE && LM_UNLIKELY(size != requested)) of_other_size(page, p, size, requested);
+    if (p != lm_span_start(page)) check_before(page, p);
+    if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
+    lm_wipe(p, bytes);
+    set_aside(page, p, false);
+}
+
+/* The page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves: zero, if
+ * all is to be looked at. NULL iff it is none. No look at where blocks begin: elsewhere there is no
+ * canary of that address. All bytes that are looked at are of one slice, and of no guard. */
+LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
+    size_t slice = lm_slice_of(p);
+    if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
+    const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
+    size_t bytes = page->block_bytes; /* 0 of other spans */
+    if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
+        LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
+                    LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST))
+        return NULL;
+    uint64_t odd = *lm_last_word(p, bytes) ^ lm_canary_of(p);
+    *slack = odd >> LM_SLACK_SHIFT;
+    return LM_LIKELY((odd & ~((uint64_t)15 << LM_SLACK_SHIFT)) == 0) &&
+                   LM_LIKELY(!all || short_slack_is_zero(p, bytes, *slack))
+               ? page
+               : NULL;
+}
+
+static LM_NOINLINE size_t usable_size_longer(const void *p) {
+    size_t slack;
+    const lm_page_t *page = page_in_use(p, &slack);
+    return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack
+                                   : lm_usable_size_of_any(p);
+}
+
+/* Some programs ask at each malloc and each free. */
+size_t lm_usable_size(const void *p) {
+    size_t slack;
+    const lm_page_t *page = short_page(p, &slack, false);
+    return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : usable_size_longer(p);
+}
+
+/* A small one of more than LM_ZEROS_EIGHT bytes, as it should be. */
+static LM_NOINLINE void free_medium(const lm_page_t *page, void *p) {
+    memset(p, 0, page->block_bytes);
+    set_aside(page, p, true);
+}
+
+/* As for malloc: a small block. */
+LM_INLINE void free_short(void *p, size_t size) {
+    size_t slack;
+    const lm_page_t *page = short_page(p, &slack, true);
+    if (LM_UNLIKELY(page == NULL) ||
+        (size != ANY_SIZE && LM_UNLIKELY(size != page->block_bytes - LM_TRAILER - slack))) {
+        free_longer(p, size);
+        return;
+    }
+    check_before(page, p);
+    if (is_others(page) && LM_UNLIKELY(!claim(page, p))) return;
+    if (LM_UNLIKELY(page->block_bytes > LM_ZEROS_EIGHT)) {
+        free_medium(page, p);
+        return;
+    }
+    lm_wipe_short(p, page->block_bytes);
+    set_aside(page, p, true);
+}
+
+void lm_free(void *p) { free_short(p, ANY_SIZE); }
+
+void lm_free_sized(void *p, size_t size) {
+    if (LM_LIKELY(size <= LM_REQUEST_MOST))
+        free_short(p, size);
+    else
+        free_other(p, LM_REQUEST_MOST);
+}
+
+void lm_free_aligned(void *p, size_t align) {
+    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0)) {
+        lm_free(p);
+        return;
+    }
+    lm_page_t *page = lm_page_checked(p, "free");
+    if (page == NULL) return;
+    if (!lm_is_offset(page)) /* else p is aligned somewhere inside */
+        lm_wrong(LM_MISTAKE_WRONG_ALIGN,
+                 "free of %p as one aligned to %zu B, which it is not (size class %zu B, ", p,
+                 align, lm_block_bytes(page));
+    lm_free(p);
+}
+
+void lm_free_aligned_sized(void *p, size_t align, size_t size) {
+    if (LM_LIKELY(((uintptr_t)p & (align - 1)) == 0) || lm_is_offset(lm_page_of(p)))
+        lm_free_sized(p, size);
+    else
+        lm_free_aligned(p, align);
+}
+
+void lm_block_give_back(void *p) {
+    const lm_page_t *page = lm_page_of(p);
+    if (page->kind == LM_KIND_PAGE && !lm_is_offset(page)) lm_wipe(p, page->block_bytes);
+    lm_block_free(p);
+}
+
+/* ---- Realloc ---- */
+
+/* Of a block with `have` bytes requested: so many now, in place. */
+LM_INLINE void *fit_short(void *p, size_t size, size_t have, size_t bytes) {
+    if (bytes < have) memset((char *)p + bytes, 0, have - bytes);
+    set_trailer(p, size, size - LM_TRAILER - bytes);
+    return p;
+}
+
+bool lm_realloc_short(void *p, size_t bytes, void **there) {
+    size_t slack, whole = bytes + LM_TRAILER;
+    const lm_page_t *page = short_page(p, &slack, true);
+    if (LM_UNLIKELY(page == NULL) || bytes > LM_SMALL_MOST - LM_TRAILER) return false;
+    size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
+    if (lm_worth_staying(size, whole) || (whole <= size && bytes >= have)) { /* as in resize.c */
+        *there = fit_short(p, size, have, bytes);
+        return true;
+    }
+    bool fits = whole <= size;
+    int error = fits ? errno : 0;
+    size_t roomy = lm_with_room(have, bytes);
+    void *other = lm_malloc(roomy);
+    if (LM_UNLIKELY(other == NULL)) {
+        if (fits) errno = error; /* it was to shrink: too large will do */
+        *there = fits ? fit_short(p, size, have, bytes) : NULL;
+        return true;
+    }
+    /* Relaxed: a word by itself. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && roomy != bytes)
+        other = lm_sampled_resized(other, bytes);
+    memcpy(other, p, have < bytes ? have : bytes);
+    check_before(page, p);
+    if (LM_LIKELY(!is_others(page)) || claim(page, p)) {
+        lm_wipe(p, size);
+        set_aside(page, p, true);
+    }
+    *there = roomy == bytes ? other : lm_mark(other, bytes);
+    return true;
+}
+
+#endif

@@ -1,0 +1,525 @@
+/* secure_large.c: what the secure build does around objects of more than 64 KiB.
+ *
+ *   span   [ object ........ | canary | accessible | guard: no access ]
+ *          ^                 ^ bytes               ^ room
+ *   free   in use ──> cleared ──> shut, held with its guard (span/held.c) ──> opened: used again, or to the arena
+ *
+ * An overflow meets the guard (span/guard.c) or is seen in the canary when the object is freed or
+ * resized. An underflow meets the guard of the object before. A freed object is cleared, so that no
+ * later owner reads what it held, and waits with its guard until others were freed after it. Then
+ * an object of nearly its size may have it as it is. Unless a program frees thousands a second,
+ * they are shut while they wait: an access ends the program. The others cost no system call; if a
+ * byte of one is not zero any more, it was written after the free. That is seen when the span is
+ * used again, or leaves for the arena.
+ *
+ * The cost of clearing follows what the program has touched:
+ *   all    objects to 1 MiB that were touched: memset; where next to nothing is in memory, the
+ *          memory is given to the system instead, whatever the size
+ *   gone   larger objects that were touched: their memory is given to the system, up to REFAULTS
+ *          bytes at once and REFAULTS / REST a tick; beyond that they are cleared by memset, up to
+ *          CLEARS bytes at once and CLEARS / REST a tick
+ *   head   larger objects that were touched, beyond both: the first 64 KiB
+ *   scan   objects to 1 MiB that seem untouched, while the budget lasts: each page is read, and
+ *          cleared if need be
+ *   light  objects that seem untouched, beyond the budget: the first 512 bytes and the canary
+ * An object seems untouched if it was zero when it was handed out, and the lines of 64 bytes at a
+ * dozen places (probes: at each fourfold of 512 bytes, at the end, and two that nobody can
+ * foretell) are zero still. The budget is BUDGET bytes for each tick of the worker. So a program
+ * that frees large objects a million times a second pays for what it touches, and any other has its
+ * objects looked at as a whole. Memory that was given to the system costs its next user some 0.3 us
+ * for each KiB, clearing some 0.1 us. An object may exceed what is left of REFAULTS or CLEARS; the
+ * ticks after it make up for that.
+ *
+ * The tail of an object that becomes shorter is cleared as well.
+ *
+ * It cannot find an overflow that jumps over canary and guard. Once its budgets are spent it cannot
+ * find all writes to the middle of a page of a freed object, nor writes past the head of one above
+ * 1 MiB; and the next owner of the memory can read what objects above 1 MiB held past their head,
+ * and what an object that seemed untouched held between the probes. Objects above 8 MiB do not wait
+ * unless their memory was given back.
+ * Invariant: what was cleared of a held span reads as zero, unless it was written after its free.
+ * What was not cleared is never taken for a write after free.
+ */
+#include "checks/inner.h"
+
+#if LM_SECURE
+
+#include <string.h>
+
+enum {
+    CANARY = LM_TAIL_CANARY,  /* bytes at most */
+    CLEAR_MOST = 1 << 20,     /* of larger objects only the head is cleared */
+    SPARSE_LEAST = 256 << 10, /* bytes from which the system is asked how much is in memory */
+    ASK_MOST = 256 << 20,     /* bytes up to which it is asked */
+    SPARSE_PART = 16,         /* sparse: less than that part is in memory */
+    EACH_WORD = 128 << 10,    /* objects up to that size are looked at as a whole */
+    HEAD = 64 << 10,          /* bytes of the head of a larger object */
+    LIGHT_HEAD = 512,         /* bytes of the head of an object that seems untouched */
+    LINE = 64,                /* bytes of each page, or probe, that are looked at */
+    DRAWN = 2,                /* probes at places that nobody can foretell */
+    BUDGET = 16 << 20,        /* bytes a tick that are read without need */
+    REFAULTS = 64 << 20,      /* bytes of objects above 1 MiB whose memory is given away */
+    CLEARS = 1 << 30,         /* bytes of objects above 1 MiB that are cleared beyond these */
+    REST = 16,                /* ticks after which a budget is whole again */
+    ASK_PART = 16,            /* to ask whether memory is resident costs that part of reading it */
+    APART_MOST = 4,           /* slices of addresses that chance adds to a guard, plus 1 */
+    TICKS = 6,                /* worker's ticks that a held span waits for a request */
+};
+
+/* What was cleared of a held span. */
+enum {
+    CLEARED_LIGHT, /* the first LIGHT_HEAD bytes and the probes */
+    CLEARED_HEAD,  /* the first HEAD bytes */
+    CLEARED_ALL,   /* everything */
+    CLEARED_GONE,  /* everything: the memory was given to the system */
+    SHUT = 4,      /* a bit beside one of these: nobody can have written there since */
+};
+
+/* Atomic, relaxed, all three: bytes of each budget that are left; each tick of the worker adds
+ * some. */
+static int64_t budget = BUDGET, refaults = REFAULTS, clears = CLEARS;
+
+static bool afford(size_t bytes) {
+    if (!lm_purge_may_work()) return true; /* no tick would come */
+    if (lm_load_relaxed(&budget) < (int64_t)bytes) return false;
+    (void)lm_add_relaxed(&budget, -(int64_t)bytes);
+    return true;
+}
+
+/* Whether something is left of a budget, which may become negative. */
+static bool borrow(int64_t *left, size_t bytes) {
+    if (!lm_purge_may_work()) return true;
+    if (lm_load_relaxed(left) <= 0) return false;
+    (void)lm_add_relaxed(left, -(int64_t)bytes);
+    return true;
+}
+
+static void refill(int64_t *left, int64_t most) {
+    int64_t bytes = lm_load_relaxed(left) + most / REST;
+    lm_store_relaxed(left, bytes < most ? bytes : most);
+}
+
+static unsigned cleared_of(const lm_page_t *page) {
+    return lm_held_cleared(page) & ~(unsigned)SHUT;
+}
+static bool is_shut(const lm_page_t *page) { return (lm_held_cleared(page) & SHUT) != 0; }
+
+size_t lm_large_slices(const lm_page_t *page) {
+    return (lm_span_room(page) + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+}
+
+static size_t whole_pages(size_t bytes) { return lm_align_up(bytes, lm_os_page_bytes()); }
+
+/* With a page for the guard, or the canary. */
+static size_t slices_for(size_t room) {
+    return (room + lm_os_page_bytes() + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+}
+
+/* ---- Canaries ---- */
+
+static uint64_t canary_at(const char *end) {
+    uint64_t x = ((uintptr_t)end ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
+    return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0: strings end in one */
+}
+
+/* Without a guard, what is resident behind an object goes back after the purge delay
+ * (span/tails.c). With one it went when the guard was made. */
+void lm_large_tail(lm_page_t *page) {
+    if (page->bias == 0) lm_span_tail(page, page->bytes, page->in_memory);
+}
+
+static size_t canary_bytes(const lm_page_t *page) {
+    size_t left = lm_span_room(page) - page->bytes;
+    return left < CANARY ? left : CANARY;
+}
+
+void lm_large_mark(lm_page_t *page, size_t bytes) {
+    lm_secret_make(); /* a large object may come before the first page */
+    page->bytes = bytes;
+    char *end = lm_span_start(page) + bytes;
+    uint64_t word = canary_at(end);
+    size_t left = canary_bytes(page);
+    for (; left >= sizeof word; left -= sizeof word, end += sizeof word)
+        memcpy(end, &word, sizeof word);
+    memcpy(end, &word, left);
+}
+
+/* The first byte of a canary that is not as it was written; its length if all are. */
+static size_t damaged_at(const char *end, size_t bytes) {
+    uint64_t word = canary_at(end);
+    const char *expected = (const char *)&word;
+    size_t at = 0;
+    for (uint64_t found; at + sizeof word <= bytes; at += sizeof word) {
+        memcpy(&found, end + at, sizeof found);
+        if (LM_UNLIKELY(found != word)) break;
+    }
+    while (at < bytes && end[at] == expected[at % sizeof word]) at++;
+    return at;
+}
+
+bool lm_large_intact(const lm_page_t *page, const char *function) {
+    const char *start = lm_span_start(page), *object = start;
+    size_t n = canary_bytes(page), bad = damaged_at(start + page->bytes, n);
+    if (LM_LIKELY(bad == n)) return true;
+    if (lm_is_offset(page)) object = lm_offset_object(page, start);
+    size_t bytes = page->bytes - (size_t)(object - start);
+    lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW,
+             "overflow of %p: overwritten at byte %zu of %zu (%s of a large object, ",
+             (const void *)object, bytes + bad, bytes, function);
+    return false;
+}
+
+/* ---- Zeros ---- */
+
+/* A register of every processor that loam knows: twice as fast as words. */
+typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
+
+/* The first byte in a range that is not zero, NULL iff there is none. Both are multiples of
+ * LINE. */
+static const char *not_zero(const char *at, size_t bytes) {
+    for (const char *end = at + bytes; at < end; at += LINE) {
+        const two_words_t *w = (const two_words_t *)(const void *)at;
+        two_words_t any = w[0] | w[1] | w[2] | w[3];
+        if ((any[0] | any[1]) == 0) continue;
+        while (*at == 0) at++;
+        return at;
+    }
+    return NULL;
+}
+
+/* Looks at those pages that are in memory, of what was given to the system. */
+static const char *look_at_resident(const char *start, size_t room) {
+    enum { CHUNK = 1 << 20 };
+    size_t page = lm_os_page_bytes();
+    const char *found = NULL;
+    for (size_t at = 0; at < room && found == NULL; at += CHUNK) {
+        size_t part = room - at < CHUNK ? room - at : CHUNK;
+        size_t resident = lm_os_resident_pages(start + at, part);
+        if (resident == 0 || resident == SIZE_MAX) continue;
+        for (size_t i = at; i < at + part && found == NULL; i += page) {
+            if (lm_os_resident(start + i)) found = not_zero(start + i, page);
+        }
+    }
+    return found;
+}
+
+/* The first probe that is not zero, NULL iff there is none. They lie within what is cleared of a
+ * touched object. */
+static const char *look_at_probes(const char *start, size_t room) {
+    size_t end = room > CLEAR_MOST ? HEAD : room;
+    const char *found = NULL;
+    for (size_t at = LIGHT_HEAD; at < end && found == NULL; at *= 4)
+        found = not_zero(start + at, LINE);
+    if (found == NULL) found = not_zero(start + end - LINE, LINE);
+    uint64_t chance = lm_load_relaxed(&lm_secret) ^ (uintptr_t)start;
+    for (int i = 0; i < DRAWN && found == NULL; i++) {
+        chance = lm_random_after(chance);
+        found = not_zero(start + (chance >> 32) % (end / LINE) * LINE, LINE);
+    }
+    return found;
+}
+
+/* The first byte that was written after the free, as far as is looked: NULL iff none was found.
+ * all: everything that was cleared. *whole: everything is zero, if the result is NULL. */
+static const char *look(const lm_page_t *page, bool all, bool *whole) {
+    const char *start = lm_span_start(page);
+    size_t room = lm_span_room(page);
+    unsigned cleared = cleared_of(page);
+    const char *found;
+    *whole = false;
+    if (is_shut(page)) {
+        *whole = cleared >= CLEARED_ALL;
+        return NULL;
+    }
+    if (cleared == CLEARED_HEAD) return not_zero(start, HEAD);
+    size_t cost = cleared == CLEARED_GONE ? room / ASK_PART : room;
+    if (cleared != CLEARED_LIGHT && (all || room <= EACH_WORD || afford(cost))) {
+        if (cleared == CLEARED_ALL) {
+            *whole = true;
+            return not_zero(start, room);
+        }
+        *whole = lm_span_at_large();
+        return *whole ? look_at_resident(start, room) : NULL;
+    }
+    found = not_zero(start, LIGHT_HEAD);
+    if (found == NULL) found = look_at_probes(start, room);
+    if (cleared != CLEARED_ALL || !page->in_memory) return found;
+    for (size_t at = LIGHT_HEAD; at < room && found == NULL; at += lm_os_page_bytes())
+        found = not_zero(start + at, LINE);
+    return found;
+}
+
+static bool untouched(lm_page_t *page, bool all, bool *whole) {
+    const char *found = look(page, all, whole);
+    if (LM_LIKELY(found == NULL)) return true;
+    char *start = lm_span_start(page);
+    *whole = false;
+    size_t room = lm_span_room(page);
+    lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
+             "%p was written after its free: at byte %zu of %zu (a large object, ", (void *)start,
+             (size_t)(found - start), room);
+    memset(start, 0, room); /* a program that goes on all the same shall not read it */
+    page->in_memory = true;
+    return false;
+}
+
+/* Whether an object is clearly not sparse: most of a few lines in it are not zero. */
+static bool filled(const char *start, size_t room) {
+    unsigned found = 0;
+    for (size_t i = 1; i <= 4; i++) /* where pages begin, for programs that touch those */
+        found += not_zero(start + lm_align_down(room / 5 * i, lm_os_page_bytes()), LINE) != NULL;
+    return found >= 3;
+}
+
+static bool sparse(const char *start, size_t room) {
+    if (room < SPARSE_LEAST || !lm_span_at_large() || filled(start, room)) return false;
+    if (room > ASK_MOST)
+        return true; /* to ask for so much takes longer than to fill what is used */
+    return lm_os_resident_pages(start, room) < room / lm_os_page_bytes() / SPARSE_PART;
+}
+
+/* Gives the memory of an object to the system. false iff that is refused. */
+static bool gone(lm_page_t *page) {
+    if (!lm_os_purge(lm_span_start(page), lm_span_room(page))) return false;
+    page->in_memory = false;
+    return true;
+}
+
+/* Clears an object that was touched. */
+static unsigned clear_touched(lm_page_t *page) {
+    char *start = lm_span_start(page);
+    size_t room = lm_span_room(page);
+    bool long_one = room > CLEAR_MOST;
+    bool goes = sparse(start, room) || (long_one && borrow(&refaults, room));
+    if (goes && gone(page)) return CLEARED_GONE;
+    page->in_memory = true;
+    bool all = !long_one || borrow(&clears, room);
+    memset(start, 0, all ? room : HEAD);
+    return all ? CLEARED_ALL : CLEARED_HEAD;
+}
+
+/* Reads each page, and clears those that are not zero: pages that were never touched stay out of
+ * memory. */
+static void scan(char *start, size_t room) {
+    size_t page = lm_os_page_bytes();
+    for (size_t at = 0; at < room; at += page) {
+        if (not_zero(start + at, page) != NULL) memset(start + at, 0, page);
+    }
+}
+
+/* Clears a freed object. Returns what was cleared. */
+static unsigned clear(lm_page_t *page) {
+    char *start = lm_span_start(page);
+    size_t room = lm_span_room(page), bytes = page->bytes;
+    if (!page->known_zero) return clear_touched(page);
+    memset(start + bytes, 0, canary_bytes(page));
+    memset(start, 0, LIGHT_HEAD);
+    if (look_at_probes(start, room) != NULL) return clear_touched(page);
+    if (!afford(room)) return CLEARED_LIGHT;
+    if (room > CLEAR_MOST) return clear_touched(page);
+    scan(start, room);
+    return CLEARED_ALL;
+}
+
+/* ---- Held spans ---- */
+
+/* No lock held. rested: see lm_span_give. */
+static void give_back(lm_page_t *page, bool rested) {
+    bool whole;
+    (void)untouched(page, false, &whole);
+    lm_span_let_out(page, is_shut(page), rested);
+}
+
+bool lm_large_let_go(bool all) {
+    lm_store_relaxed(&budget, BUDGET);
+    refill(&refaults, REFAULTS);
+    refill(&clears, CLEARS);
+    lm_span_may_guard();
+    for (lm_page_t *page; (page = lm_held_old(all ? 0 : TICKS)) != NULL;) give_back(page, true);
+    return lm_held_any();
+}
+
+static bool let_all_go(void) {
+    bool any = false;
+    for (lm_page_t *page; (page = lm_held_old(0)) != NULL; any = true) give_back(page, true);
+    return any;
+}
+
+/* More is held than may be. A program that leaves most of its objects untouched shall find their
+ * guards again: their memory goes, which nobody misses. */
+static void give_back_excess(lm_page_t *page) {
+    while (page != NULL) {
+        bool unused = page->in_memory && cleared_of(page) == CLEARED_LIGHT, whole;
+        if (unused && untouched(page, false, &whole) && gone(page)) {
+            page = lm_held_add(page, CLEARED_GONE | (lm_held_cleared(page) & SHUT), false);
+        } else {
+            give_back(page, false);
+            page = lm_held_excess();
+        }
+    }
+}
+
+void lm_large_keep(lm_page_t *page, bool touch) {
+    lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: the same for ever */
+    if (LM_UNLIKELY(page->range != 0)) {           /* the user may want that memory back */
+        if (touch) memset(lm_span_start(page), 0, lm_span_room(page));
+        lm_span_give(page, false);
+        return;
+    }
+    unsigned cleared = touch || !gone(page) ? clear(page) : CLEARED_GONE;
+    page->known_zero = true;
+    if (page->in_memory &&
+        lm_span_room(page) > LM_HELD_ONE_MOST) { /* it would hold back more than all others */
+        lm_span_hold(page);
+        lm_span_let_out(page, false, true);
+        return;
+    }
+    if (lm_span_shut(page)) cleared |= SHUT;
+    give_back_excess(lm_held_add(page, cleared, page->in_memory));
+    lm_purge_poke(true);
+}
+
+/* How much too large a held span may be: an eighth, and no more than an eighth of what was asked
+ * for where that is in memory; but no slice more than was asked for where a hard limit counts
+ * slices. */
+static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t room,
+                           size_t align_slices) {
+    lm_held_want_t want = {.align_slices = align_slices,
+                           .most_dense = (bytes + bytes / 8) & ~(lm_os_page_bytes() - 1),
+                           .most_sparse = room + room / 8 + 4 * lm_os_page_bytes()};
+    if (whole != NULL && lm_whole_is_limited(whole))
+        want.most_sparse = lm_align_up(room, LM_SLICE_BYTES);
+    if (want.most_dense > want.most_sparse) want.most_dense = want.most_sparse;
+    if (want.most_dense < room) want.most_dense = room;
+    return want;
+}
+
+static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero) {
+    lm_page_t *page = lm_held_take(room, want);
+    if (page == NULL) return NULL;
+    if (is_shut(page) && !lm_span_open(page)) { /* it goes, as an object that was in use */
+        lm_large_comes_else(page->bytes);
+        lm_span_hold(page);
+        lm_span_let_out(page, true, false);
+        return NULL;
+    }
+    bool whole;
+    (void)untouched(page, zero != NULL, &whole);
+    if (zero != NULL) *zero = whole;
+    if (page->bias == 0) (void)lm_span_guard(page, room);
+    return page;
+}
+
+/* ---- Spans ---- */
+
+/* In memory of the user there are no guards: it is as it was when it goes back. */
+static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t align_slices,
+                           bool *zero) {
+    bool clean = false;
+    bool guarded = !lm_whole_has_range(whole);
+    size_t slices = guarded ? slices_for(room) : (room + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+    lm_page_t *page = guarded ? lm_span_take(slices, align_slices, LM_KIND_LARGE, &clean)
+                              : lm_whole_take(whole, slices, align_slices, &clean);
+    if (page == NULL) return NULL;
+    if (zero != NULL) *zero = clean;
+    page->known_zero = clean;
+    page->in_memory = !clean;
+    lm_span_no_guard(page);
+    if (page->range != 0 || !guarded) return page;
+    /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the
+     * object's. */
+    size_t apart = clean && lm_span_may_waste() ? lm_span_random(APART_MOST) : 0;
+    if (apart > 0 && !lm_span_extend(page, slices + apart)) apart = 0;
+    if (!lm_span_guard(page, room) && apart > 0) lm_span_shrink(page, slices);
+    return page;
+}
+
+lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
+                         bool *zero) {
+    size_t room = whole_pages(bytes);
+    /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now
+     * serves the next). */
+    bool anywhere = !lm_whole_has_range(whole) && lm_load_relaxed(&lm_ranges_open) == 0;
+    lm_held_want_t wanted = want(whole, bytes, room, align_slices);
+    lm_page_t *page = anywhere ? take_again(room, &wanted, zero) : NULL;
+    return page != NULL ? page : take_new(whole, room, align_slices, zero);
+}
+
+/* What an object held that becomes shorter: as much of it as of a freed one. Both are multiples of
+ * a system's page. */
+static void clear_tail(lm_page_t *page, size_t from, size_t to) {
+    if (from >= to) return;
+    char *at = lm_span_start(page) + from;
+    size_t bytes = to - from;
+    bool long_one = bytes > CLEAR_MOST;
+    if (long_one && borrow(&refaults, bytes) && lm_os_purge(at, bytes)) return;
+    memset(at, 0, !long_one || borrow(&clears, bytes) ? bytes : HEAD);
+}
+
+/* What grows will grow again: without a call for each step. before: what it had room for. */
+static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier, size_t *fresh) {
+    size_t had = page->slices;
+    bool zero = false;
+    bool grows = room > before && roomier;
+    size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
+    if (room < before) page->in_memory = true; /* what it loses may be, and goes with the guard */
+    if (slices < page->slices) {
+        clear_tail(page, slices << LM_SLICE_SHIFT, before);
+        lm_span_unfill(page, slices);
+        lm_span_shrink(page, slices);
+    } else if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) {
+        roomy = room;
+        slices = slices_for(room);
+        if (slices > page->slices && !lm_span_extend_by(page, slices, &zero)) return false;
+    }
+    if (zero && fresh != NULL) *fresh = had << LM_SLICE_SHIFT;
+    if (slices > had && !zero) {
+        page->known_zero = false;
+        page->in_memory = true;
+    }
+    (void)lm_span_guard(page, roomy);
+    return true;
+}
+
+void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
+    size_t had = page->bytes, room = whole_pages(bytes), before = lm_span_room(page);
+    (void)lm_span_tail_keep(page);
+    bool fits = room <= before && room >= before - before / 8;
+    if (!fits && !lm_span_unguard(page)) {
+        if (room > before) return NULL;
+        fits = true;
+    }
+    if (!fits && !make_room(page, room, before, roomy, fresh)) {
+        (void)lm_span_guard(page, before);
+        lm_large_mark(page, had); /* without a guard, there is more to look at */
+        lm_large_tail(page);
+        return NULL;
+    }
+    if (bytes != had) page->known_zero = false; /* the old canary is part of the object now */
+    lm_large_mark(page, bytes);
+    if (bytes < had) page->in_memory = true;
+    lm_large_tail(page);
+    if (bytes > had && fresh == NULL) lm_span_fill(page, had, bytes);
+    return p;
+}
+
+lm_page_t *lm_large_move(lm_page_t *page, size_t bytes, bool roomy) {
+    size_t before = lm_span_room(page), had = page->bytes;
+    size_t room = whole_pages(bytes + (roomy ? bytes / 4 : 0));
+    (void)lm_span_tail_keep(page);
+    if (!lm_span_unguard(page)) return NULL;
+    lm_page_t *target = lm_span_move(page, slices_for(room));
+    if (target == NULL) {
+        (void)lm_span_guard(page, before);
+        lm_large_mark(page, had);
+        lm_large_tail(page);
+        return NULL;
+    }
+    target->known_zero = false;
+    target->in_memory = true;
+    lm_span_no_guard(target);
+    (void)lm_span_guard(target, room);
+    return target;
+}
+
+#endif

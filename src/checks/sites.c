@@ -1,0 +1,267 @@
+/* sites.c: who allocated an object, and who freed it: for the debug build's reports, and only if
+ * asked for.
+ *
+ *   pointer ── hash ──> bucket of 8 [ pointer | trace of malloc, thread | trace of free, thread ]
+ *                                              │                         │
+ *                                              └──> traces, each once <──┘        [ depth | sites ]
+ *
+ * Both tables are loam's own memory, out of the objects' reach. A bucket that is full reuses the
+ * entries of objects that are free, and only then another table of buckets is made, up to
+ * TABLES_MOST of them: then objects go without. One lock for all, before the arena's. Names of
+ * places take libc's locks: they are asked for outside it.
+ */
+#include "checks/inner.h"
+
+#include <string.h>
+
+#if LOAM_DEBUG
+
+enum {
+    TABLE_SLICES = 16,
+    BUCKET = 8,
+    TABLES_MOST = 128,
+    TRACES = 1 << 15,
+    PROBES_MOST = 64, /* so that the table is nearly full before one has no room */
+    MOST = 16,        /* places of a trace */
+};
+
+typedef struct entry {
+    uintptr_t object;
+    uint32_t allocated, freed; /* traces; 0: unknown, or not freed */
+    unsigned by, freed_by;     /* threads; freed_by 0: in use */
+} entry_t;
+
+typedef struct trace {
+    uint32_t depth; /* 0: no trace */
+    lm_site_t places[MOST];
+} trace_t;
+
+#define BUCKETS (TABLE_SLICES * LM_SLICE_BYTES / (BUCKET * sizeof(entry_t)))
+
+/* Atomic: depth of traces; 0: off; UNSETTLED: options are not read yet. */
+enum { UNSETTLED = MOST + 1 };
+static LM_AT_START unsigned recorded = UNSETTLED;
+static lm_lock_t lock; /* of all below */
+static entry_t *tables[TABLES_MOST];
+static unsigned count;
+static trace_t *traces; /* [0] is nobody's */
+static bool lost;       /* atomic: some trace or object had no room */
+
+static LM_TLS bool inside;          /* dladdr's own calls of malloc */
+static LM_TLS const void *about;    /* what the next report is about */
+static const void *about_of_worker; /* the same; the worker has no storage of its own */
+
+static uint64_t mixed(uint64_t value) {
+    value *= 0x9e3779b97f4a7c15u;
+    return value ^ value >> 29;
+}
+
+static void *room(size_t bytes) {
+    bool zero = false;
+    size_t slices = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
+    lm_page_t *span = lm_span_take(slices, 1, LM_KIND_META, &zero);
+    if (span == NULL) return NULL;
+    return zero ? lm_span_start(span) : memset(lm_span_start(span), 0, bytes);
+}
+
+/* ---- Traces ---- */
+
+/* From now on reports say so (relaxed: a word by itself). */
+static uint32_t no_room(void) {
+    lm_store_relaxed(&lost, true);
+    return 0;
+}
+
+/* Its number; 0 iff there are too many others. */
+static uint32_t trace_number(const trace_t *trace) {
+    if (trace->depth == 0) return 0;
+    if (traces == NULL) traces = (trace_t *)room(TRACES * sizeof(trace_t));
+    if (traces == NULL) return no_room();
+    uint64_t hash = trace->depth;
+    for (uint32_t i = 0; i < trace->depth; i++) hash = mixed(hash ^ trace->places[i]);
+    for (uint32_t i = 0; i < PROBES_MOST; i++) {
+        uint32_t number = (uint32_t)((hash >> 8) + i) % (TRACES - 1) + 1;
+        trace_t *there = &traces[number];
+        size_t bytes = trace->depth * sizeof trace->places[0];
+        if (there->depth == trace->depth && memcmp(there->places, trace->places, bytes) == 0)
+            return number;
+        if (there->depth != 0) continue;
+        memcpy(there->places, trace->places, bytes);
+        there->depth = trace->depth;
+        return number;
+    }
+    return no_room();
+}
+
+uint32_t lm_sites_number(const lm_site_t *places, size_t depth) {
+    trace_t trace = {.depth = (uint32_t)(depth < MOST ? depth : MOST)};
+    memcpy(trace.places, places, trace.depth * sizeof *places);
+    lm_lock_take(&lock);
+    uint32_t number = trace_number(&trace);
+    lm_lock_give(&lock);
+    return number;
+}
+
+static trace_t here(void) {
+    trace_t trace = {0};
+    trace.depth = (uint32_t)lm_os_trace(NULL, trace.places, lm_load_relaxed(&recorded));
+    return trace;
+}
+
+/* ---- Objects ---- */
+
+static entry_t *bucket_of(unsigned table, const void *p) {
+    return tables[table] + mixed((uintptr_t)p >> 4) % BUCKETS * BUCKET;
+}
+
+static entry_t *find(const void *p) {
+    for (unsigned t = 0; t < count; t++) {
+        entry_t *entry = bucket_of(t, p);
+        for (unsigned i = 0; i < BUCKET; i++, entry++) {
+            if (entry->object == (uintptr_t)p) return entry;
+        }
+    }
+    return NULL;
+}
+
+/* An entry for a new object: empty, or of one that is free. */
+static entry_t *spare(const void *p) {
+    for (unsigned t = 0; t < count; t++) {
+        entry_t *entry = bucket_of(t, p), *freed = NULL;
+        for (unsigned i = 0; i < BUCKET; i++, entry++) {
+            if (entry->object == 0) return entry;
+            if (entry->freed_by != 0) freed = entry;
+        }
+        if (freed != NULL) return freed;
+    }
+    if (count == TABLES_MOST) return NULL;
+    tables[count] = (entry_t *)room(TABLE_SLICES * LM_SLICE_BYTES);
+    return tables[count] != NULL ? bucket_of(count++, p) : NULL;
+}
+
+/* Options are read by a constructor. Constructors of other libraries may come before it, and call
+ * malloc. */
+static LM_COLD bool settle(void) {
+    unsigned depth;
+    inside = true; /* a preloaded tool's strncmp may allocate */
+    bool known = lm_sites_expected(&depth);
+    inside = false;
+    if (!known) return false;
+    if (depth != 0)
+        lm_sites_record(depth);
+    else
+        lm_sites_settle();
+    return depth != 0;
+}
+
+/* Relaxed: a word by itself. */
+static bool wanted(void) {
+    unsigned depth = lm_load_relaxed(&recorded);
+    if (LM_UNLIKELY(depth == UNSETTLED) && !inside) return settle();
+    return depth != 0 && !inside;
+}
+
+void lm_sites_allocated(const void *p) {
+    if (LM_LIKELY(!wanted())) return;
+    trace_t trace = here();
+    unsigned thread = lm_port_thread_id();
+    lm_lock_take(&lock);
+    entry_t *entry = find(p);
+    if (entry == NULL) entry = spare(p);
+    if (entry != NULL)
+        *entry = (entry_t){(uintptr_t)p, trace_number(&trace), 0, thread, 0};
+    else
+        (void)no_room();
+    lm_lock_give(&lock);
+}
+
+void lm_sites_freed(const void *p) {
+    if (LM_LIKELY(!wanted())) return;
+    trace_t trace = here();
+    unsigned thread = lm_port_thread_id();
+    lm_lock_take(&lock);
+    entry_t *entry = find(p);
+    if (entry != NULL) {
+        entry->freed = trace_number(&trace);
+        entry->freed_by = thread;
+    }
+    lm_lock_give(&lock);
+}
+
+uint32_t lm_sites_of(const void *p) {
+    lm_lock_take(&lock);
+    const entry_t *entry = find(p);
+    uint32_t number = entry != NULL ? entry->allocated : 0;
+    lm_lock_give(&lock);
+    return number;
+}
+
+/* ---- Reports ---- */
+
+/* libc knows names, but not the worker. */
+static void name(lm_line_t *line, lm_site_t place) {
+    if (lm_os_worker_self()) {
+        lm_os_site_where(line, place);
+        return;
+    }
+    inside = true;
+    lm_os_site_name(line, place);
+    inside = false;
+}
+
+void lm_sites_report(uint32_t number) {
+    trace_t trace = {0};
+    lm_lock_take(&lock);
+    if (traces != NULL) trace = traces[number];
+    lm_lock_give(&lock);
+    /* Relaxed, both: words by themselves. */
+    if (number == 0 && lm_load_relaxed(&lost) && lm_load_relaxed(&recorded) != 0)
+        lm_report("loam:     from where is not known: there was no room for more call sites");
+    for (uint32_t i = 0; i < trace.depth; i++) {
+        lm_line_t line = {0};
+        name(&line, trace.places[i]);
+        lm_report("loam:     #%u %s", i, line.text);
+    }
+}
+
+static const void **about_here(void) { return lm_os_worker_self() ? &about_of_worker : &about; }
+
+static void report_more(bool written) {
+    const void **place = about_here(), *object = *place;
+    *place = NULL; /* whoever took the line: the next is about something else */
+    if (object == NULL || !written) return;
+    lm_lock_take(&lock);
+    const entry_t *found = find(object);
+    entry_t entry = found != NULL ? *found : (entry_t){0};
+    lm_lock_give(&lock);
+    if (entry.object == 0) {
+        if (lm_load_relaxed(&lost)) lm_sites_report(0);
+        return;
+    }
+    lm_report("loam:   %p was allocated by thread %u", object, entry.by);
+    lm_sites_report(entry.allocated);
+    if (entry.freed_by == 0) return;
+    lm_report("loam:   and freed by thread %u", entry.freed_by);
+    lm_sites_report(entry.freed);
+}
+
+void lm_sites_about(const void *p) { *about_here() = p; }
+
+void lm_sites_record(unsigned depth) {
+    inside = true;
+    if (depth != 0) lm_os_trace_prepare();
+    inside = false;
+    lm_store_release(&lm_misuse_more, report_more);
+    lm_store_relaxed(&recorded, depth);
+}
+
+void lm_sites_settle(void) {
+    unsigned unsettled = UNSETTLED;
+    (void)lm_cas_relaxed(&recorded, &unsettled, 0u);
+}
+
+/* ---- Fork ---- */
+
+lm_lock_t *lm_sites_fork_lock(void) { return &lock; }
+
+#endif

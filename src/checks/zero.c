@@ -1,0 +1,147 @@
+/* zero.c: objects of 0 bytes in the secure build: addresses in memory without access.
+ *
+ *   chunk    [ 65,536 slots of 16 bytes, no access | bitmap: slots in use, 8 KiB | no access ]
+ *
+ * The standard lets malloc(0) return a unique pointer, through which nothing may be accessed. Here
+ * a read or a write through it ends the program by SIGSEGV at once, before and after its free, and
+ * malloc_usable_size of it is 0. A slot comes back only after all others of its chunk had their
+ * turn. A program that is known to write to such objects runs with LOAM_IGNORE=overflow: then they
+ * are ordinary blocks.
+ *
+ * It serves malloc, calloc and operator new; aligned objects and those of first-class heaps are
+ * ordinary blocks of 0 requested bytes. When CHUNKS_MOST are full, or where no chunk can be had,
+ * ordinary blocks serve as well.
+ *
+ * All is lock-free, so that a fork at any moment leaves nothing locked. Invariant: a set bit is an
+ * object in use.
+ */
+#include "checks/inner.h"
+
+#if LM_SECURE
+
+enum {
+    SLOT = 16,
+    SLOTS = 65536, /* of a chunk */
+    WORD_BITS = 64,
+    WORDS = SLOTS / WORD_BITS,
+    CHUNK_BYTES = SLOT * SLOTS,
+    BITMAP_BYTES = LM_OS_UNIT, /* what is committed; more than SLOTS / 8 */
+    CHUNKS_MOST = 64,
+};
+
+typedef struct chunk {
+    uintptr_t start; /* atomic; 0: there is none yet. Written once, the others before it */
+    uint64_t *used;  /* WORDS of them, atomic */
+    uint32_t next;   /* atomic: word to look at first, modulo WORDS */
+    uint32_t count;  /* atomic: slots in use, about */
+} chunk_t;
+
+static chunk_t chunks[CHUNKS_MOST];
+static bool refused; /* atomic: the system has given none: it is not asked again */
+
+/* What functions of the heap get for such an object: 0 bytes, of no page and no heap. */
+lm_page_t lm_zero_descriptor = {.kind = LM_KIND_META, .owner = LM_OWNER_NONE};
+
+/* Of several threads that make a chunk at once, one succeeds; the others give theirs back. */
+static bool make(chunk_t *chunk) {
+    if (lm_load_relaxed(&refused) || !lm_span_at_large()) return false;
+    size_t bytes = CHUNK_BYTES + BITMAP_BYTES + LM_OS_UNIT;
+    char *at = (char *)lm_os_reserve(bytes);
+    if (at == NULL || lm_os_commit(at + CHUNK_BYTES, BITMAP_BYTES, true) != LM_COMMIT_DONE) {
+        if (at != NULL) lm_os_release(at, bytes, false);
+        lm_store_relaxed(&refused, true);
+        return false;
+    }
+    uint64_t *none = NULL;
+    /* Release: who sees the bitmap sees it zeroed. Acquire, on failure: the other thread's is used
+     * then. */
+    if (!__atomic_compare_exchange_n(&chunk->used, &none, (uint64_t *)(void *)(at + CHUNK_BYTES),
+                                     false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        lm_os_release(at, bytes, false);
+        at = (char *)none - CHUNK_BYTES;
+    }
+    /* Both threads store the same. Release: the bitmap comes before it. */
+    lm_store_release(&chunk->start, (uintptr_t)at);
+    return true;
+}
+
+static void *take(chunk_t *chunk, uintptr_t start) {
+    /* Relaxed: a place to begin at, which others move as well. */
+    uint32_t first = lm_add_relaxed(&chunk->next, 1);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint32_t at = (first + i) % WORDS;
+        uint64_t word = lm_load_relaxed(&chunk->used[at]);
+        while (word != UINT64_MAX) {
+            unsigned bit = (unsigned)__builtin_ctzll(~word);
+            /* Relaxed: there is no memory behind a slot that an order could concern. */
+            if (!__atomic_compare_exchange_n(&chunk->used[at], &word, word | (uint64_t)1 << bit,
+                                             true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                continue;
+            (void)lm_add_relaxed(&chunk->count, 1);
+            if (i > 0) lm_store_relaxed(&chunk->next, at + 1);
+            return (void *)(start + ((size_t)at * WORD_BITS + bit) * SLOT);
+        }
+    }
+    return NULL;
+}
+
+void *lm_zero_alloc(void) {
+    if (lm_wrong_goes_on(LM_MISTAKE_OVERFLOW)) return NULL;
+    for (unsigned c = 0; c < CHUNKS_MOST; c++) {
+        chunk_t *chunk = &chunks[c];
+        /* Acquire: the bitmap, with make. */
+        if (lm_load_acquire(&chunk->start) == 0 && !make(chunk)) return NULL;
+        /* Relaxed: a full chunk is left out; one that seems to be full serves later. */
+        if (lm_load_relaxed(&chunk->count) >= SLOTS - SLOTS / 16) continue;
+        void *p = take(chunk, chunk->start);
+        if (p != NULL) return p;
+    }
+    return NULL;
+}
+
+static chunk_t *chunk_of(const void *p) {
+    for (unsigned c = 0; c < CHUNKS_MOST; c++) {
+        uintptr_t start = lm_load_acquire(&chunks[c].start); /* acquire: as in lm_zero_alloc */
+        if (start == 0) return NULL;
+        if ((uintptr_t)p - start < CHUNK_BYTES) return &chunks[c];
+    }
+    return NULL;
+}
+
+static size_t slot_of(const chunk_t *chunk, const void *p) {
+    return ((uintptr_t)p - chunk->start) / SLOT;
+}
+
+lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside) {
+    const chunk_t *chunk = chunk_of(p);
+    *inside = chunk != NULL;
+    if (chunk == NULL) return NULL;
+    size_t slot = slot_of(chunk, p);
+    bool used = (lm_load_relaxed(&chunk->used[slot / WORD_BITS]) >> slot % WORD_BITS & 1) != 0;
+    bool begins = (uintptr_t)p % SLOT == 0;
+    if (used && begins) return &lm_zero_descriptor;
+    if (function == NULL) return NULL;
+    bool freeing = function[0] == 'f';
+    if (begins)
+        lm_wrong(LM_MISTAKE_DOUBLE_FREE, "%s%s of %p (object of 0 B, ",
+                 freeing ? "double free" : function, freeing ? "" : " after free", p);
+    else
+        lm_wrong(LM_MISTAKE_MISALIGNED, "misaligned pointer %p passed to %s (object of 0 B, ", p,
+                 function);
+    return NULL;
+}
+
+/* Of two frees at once, one finds the bit cleared. */
+void lm_zero_free(void *p) {
+    chunk_t *chunk = chunk_of(p);
+    size_t slot = slot_of(chunk, p);
+    uint64_t bit = (uint64_t)1 << slot % WORD_BITS;
+    bool inside;
+    /* Relaxed: as in take. */
+    if ((__atomic_fetch_and(&chunk->used[slot / WORD_BITS], ~bit, __ATOMIC_RELAXED) & bit) != 0)
+        (void)lm_add_relaxed(&chunk->count, (uint32_t)-1);
+    else
+        (void)lm_zero_checked(p, "free", &inside);
+}
+
+#endif

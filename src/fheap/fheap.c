@@ -1,0 +1,368 @@
+/* fheap.c: the beginning and the end of first-class heaps (fheap.h has the picture).
+ *
+ * Both happen under the registry's lock, and so without the worker and without a fork. Who changes
+ * another thread's branch asks for its lock as the worker does; branches of the calling thread
+ * alone, which is what most heaps have, cost no barrier. What another thread may still take for the
+ * branch of a heap that has ended is made NONE in its place.
+ */
+#include "fheap/fheap.h"
+
+/* So many handles of heaps that have ended are nobody's: until then a mistake with one is seen. */
+enum { SPARES_LEAST = 64 };
+
+/* Under the registry's lock. */
+static lm_list_t wholes;       /* alive */
+static lm_list_t spare_wholes; /* the oldest first */
+static size_t spares;
+static uint64_t *spare_handed; /* the first word leads to the next */
+
+/* ---- Handles ---- */
+
+bool lm_whole_alive(const struct loam_heap *whole, const char *function) {
+    /* Relaxed: who ends it while it is used has made a mistake that this cannot see. */
+    lm_whole_state_t state = whole != NULL ? lm_load_relaxed(&whole->state) : LM_WHOLE_ENDED;
+    if (LM_LIKELY(state == LM_WHOLE_ALIVE)) return true;
+    if (whole == NULL)
+        lm_misuse("%s with NULL for a heap (", function);
+    else if (state == LM_WHOLE_ENDED)
+        lm_misuse("%s with heap %p, which has ended (", function, (const void *)whole);
+    else
+        lm_misuse("%s with %p, which is no heap (", function, (const void *)whole);
+    return false;
+}
+
+/* ---- Beginning ---- */
+
+struct loam_heap *lm_whole_create(void) {
+    lm_lock_take(&lm_registry_lock);
+    struct loam_heap *whole = NULL;
+    if (spares <= SPARES_LEAST) whole = (struct loam_heap *)lm_heap_room(sizeof *whole);
+    if (whole == NULL && spares > 0) {
+        whole = LM_CONTAINER(spare_wholes.first, struct loam_heap, link);
+        lm_list_remove(&spare_wholes, &whole->link);
+        spares--;
+    }
+    if (whole != NULL) {
+        whole->soft = whole->hard = SIZE_MAX;
+        whole->used = whole->most = 0;
+        whole->crossed = false;
+        whole->told = NULL;
+        whole->late = NULL;
+        whole->large_total = whole->large_bytes_total = 0;
+        whole->arena = NULL;
+        lm_store_relaxed(&whole->state, LM_WHOLE_ALIVE);
+        lm_list_add_last(&wholes, &whole->link);
+    }
+    lm_lock_give(&lm_registry_lock);
+    if (whole == NULL) (void)lm_no_memory();
+    LM_PROBE1(heap_create, whole);
+    return whole;
+}
+
+struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills) {
+    if (!lm_range_hold(arena)) return NULL;
+    struct loam_heap *whole = lm_whole_create();
+    if (whole == NULL) {
+        lm_range_let(arena);
+        return NULL;
+    }
+    whole->arena = arena;
+    whole->spills = spills;
+    return whole;
+}
+
+void lm_whole_room_to_count(struct loam_heap *whole) {
+    size_t bytes = LM_CLASSES * sizeof *whole->handed;
+    if (whole->handed != NULL) return;
+    uint64_t *room = spare_handed;
+    if (room != NULL) {
+        spare_handed = (uint64_t *)(uintptr_t)room[0];
+        __builtin_memset(room, 0, bytes);
+    } else {
+        room = (uint64_t *)lm_heap_room(bytes);
+    }
+    whole->handed = room;
+}
+
+struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done) {
+    *done = false;
+    if (lm_heap_get() == NULL) return NULL;
+    lm_heap_t *own = lm_heap_mine();
+    struct loam_heap *before = own->fheap.active_heap->fheap.fheap; /* as in lm_branch_of */
+    lm_heap_t *front = whole == NULL ? own : lm_branch_of(whole, own);
+    if (front == NULL) return before;
+    if (front->fheap.special == LM_IS_BRANCH) {
+        front->fheap.last_branch = front;
+        front->fheap.last_fheap = whole;
+    }
+    lm_heap_face(front);
+    *done = true;
+    return before;
+}
+
+void lm_whole_collect(struct loam_heap *whole) {
+    const lm_heap_t *own = lm_heap_get() != NULL ? lm_heap_mine() : NULL;
+    lm_lock_take(&lm_registry_lock);
+    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
+        lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, fheap.sibling);
+        if (branch->fheap.own_heap != NULL && branch->fheap.own_heap != own) continue;
+        lm_biased_enter(&branch->lock);
+        lm_heap_take_in(branch);
+        lm_heap_return_handed_out(branch);
+        lm_page_trim(branch);
+        lm_biased_leave(&branch->lock);
+    }
+    lm_lock_give(&lm_registry_lock);
+}
+
+/* ---- End ---- */
+
+/* Registry's lock held: the worker and fork are not about. own: the calling thread's, whose
+ * branches need no asking. */
+static void enter(struct loam_heap *whole, const lm_heap_t *own) {
+    bool others = false;
+    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
+        lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, fheap.sibling);
+        if (branch->fheap.own_heap == own || branch->fheap.own_heap == NULL) {
+            lm_biased_enter(&branch->lock);
+        } else {
+            lm_biased_ask(&branch->lock);
+            others = true;
+        }
+    }
+    if (!others) return;
+    lm_biased_settle();
+    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
+        lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, fheap.sibling);
+        if (branch->fheap.own_heap != own && branch->fheap.own_heap != NULL)
+            lm_biased_wait(&branch->lock);
+    }
+}
+
+static void leave(lm_heap_t *branch, const lm_heap_t *own) {
+    if (branch->fheap.own_heap == own || branch->fheap.own_heap == NULL)
+        lm_biased_leave(&branch->lock);
+    else
+        lm_biased_let(&branch->lock);
+}
+
+/* No thread takes it for the heap's any more. Its thread may be writing the same fields: NONE is
+ * always right. */
+static void unlink_branch(lm_heap_t *branch, struct loam_heap *whole) {
+    lm_heap_t *main = branch->fheap.own_heap;
+    if (main != NULL && main != &lm_heap_common) {
+        lm_branch_out_of_index(branch, whole);
+        lm_heap_t *front = lm_load_relaxed(&main->fheap.active_heap);
+        if (lm_load_relaxed(&main->fheap.last_fheap) == whole)
+            lm_store_relaxed(&main->fheap.last_fheap, LM_NO_FHEAP);
+        if (lm_load_relaxed(&front->fheap.last_fheap) == whole)
+            lm_store_relaxed(&front->fheap.last_fheap, LM_NO_FHEAP);
+    }
+    lm_list_remove(&whole->branches, &branch->fheap.sibling);
+    lm_store_relaxed(&branch->fheap.fheap, NULL);
+}
+
+static void into_chain(lm_page_t *page, void *context) {
+    lm_page_t **chain = (lm_page_t **)context;
+    lm_page_retire(page);
+    page->place = LM_AT_NOWHERE;
+    page->notified = *chain;
+    *chain = page;
+}
+
+static void make_ordinary(lm_page_t *page, void *context) {
+    (void)context;
+    lm_store_relaxed(&page->foreign_class, page->size_class);
+}
+
+/* All its pages at once, whatever is in them: so what it has ready stays counted as handed out, and
+ * counts as freed. Heap lock held. */
+static void drop_pages(lm_heap_t *branch) {
+    lm_page_t *chain = NULL;
+    lm_bytes_branch(branch, true);
+    lm_page_each(branch, into_chain, &chain);
+    branch->notified = branch->coming = NULL;
+    branch->pending = branch->left_behind = 0;
+    branch->pages = branch->trim_at = 0;
+    for (unsigned c = 1; c < LM_CLASSES; c++) {
+        branch->head[c] = NULL;
+        branch->current[c] = NULL;
+        branch->partial[c].first = branch->full[c].first = NULL;
+        branch->holds[c] = LM_HOLDS_OWN;
+    }
+    for (lm_page_t *page = chain; page != NULL; page = page->notified)
+        lm_tools_forget(lm_span_start(page), (size_t)page->slices << LM_SLICE_SHIFT);
+    if (chain != NULL) lm_tools_give_chain(chain, false);
+    lm_store_relaxed(&branch->active, false);
+}
+
+static lm_heap_t *first_branch(const struct loam_heap *whole) {
+    lm_node_t *first = whole->branches.first;
+    return first != NULL ? LM_CONTAINER(first, lm_heap_t, fheap.sibling) : NULL;
+}
+
+static lm_page_t *first_large(const struct loam_heap *whole) {
+    lm_node_t *first = whole->large.first;
+    return first != NULL ? LM_CONTAINER(first, lm_page_t, link) : NULL;
+}
+
+/* malloc goes back to the thread's own heap if it is this one that it uses. */
+static void leave_front(const struct loam_heap *whole, lm_heap_t *own) {
+    if (own != NULL && own->fheap.active_heap->fheap.fheap == whole) lm_heap_face(own);
+}
+
+static void put_away(struct loam_heap *whole) {
+    if (whole->arena != NULL) lm_range_let(whole->arena);
+    if (whole->handed != NULL) {
+        whole->handed[0] = (uintptr_t)spare_handed;
+        spare_handed = whole->handed;
+        whole->handed = NULL;
+    }
+    lm_store_relaxed(&whole->state, LM_WHOLE_ENDED);
+    lm_list_remove(&wholes, &whole->link);
+    lm_list_add_last(&spare_wholes, &whole->link);
+    spares++;
+}
+
+/* Registry's lock held. Whether another thread's malloc uses it. */
+static bool is_of_others(const struct loam_heap *whole, const lm_heap_t *own) {
+    for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
+        const lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, fheap.sibling),
+                        *main = branch->fheap.own_heap;
+        if (main == NULL || main == own || main == &lm_heap_common) continue;
+        /* Relaxed: who makes it that at this moment has made a mistake that this cannot see. */
+        if (lm_load_relaxed(&main->fheap.active_heap) == branch) return true;
+    }
+    return false;
+}
+
+/* Takes the registry's lock, and the heap from the calling thread's malloc; false, after a report,
+ * with neither iff it cannot end. */
+static bool begin_end(struct loam_heap *whole, const char *function, lm_heap_t **own) {
+    if (!lm_whole_alive(whole, function)) return false;
+    *own = lm_heap_get() != NULL ? lm_heap_mine() : NULL;
+    lm_lock_take(&lm_registry_lock);
+    bool ended = lm_load_relaxed(&whole->state) != LM_WHOLE_ALIVE; /* by another thread, just now */
+    bool others = !ended && is_of_others(whole, *own);
+    if (LM_LIKELY(!ended && !others)) {
+        leave_front(whole, *own);
+        return true;
+    }
+    lm_lock_give(&lm_registry_lock);
+    if (ended)
+        (void)lm_whole_alive(whole, function);
+    else
+        lm_misuse("%s with heap %p, which another thread's malloc uses (", function, (void *)whole);
+    return false;
+}
+
+void lm_whole_destroy(struct loam_heap *whole) {
+    LM_PROBE1(heap_destroy, whole);
+    lm_heap_t *own;
+    if (!begin_end(whole, "loam_heap_destroy", &own)) return;
+    enter(whole, own);
+    for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
+        drop_pages(branch);
+        unlink_branch(branch, whole);
+        leave(branch, own);
+        lm_branch_spare(branch);
+    }
+    /* Somebody may be changing a large object (fheap_alloc.c), by mistake. */
+    lm_lock_take(&whole->lock);
+    whole->life++;
+    lm_lock_give(&whole->lock);
+    for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
+        lm_list_remove(&whole->large, &page->link);
+        page->whole = NULL;
+        lm_reuse_check_large(page);
+        lm_tools_dropped(lm_span_start(page), page->bytes);
+        lm_tools_forget(lm_span_start(page), page->bytes);
+        lm_large_discard(page);
+    }
+    put_away(whole);
+    lm_lock_give(&lm_registry_lock);
+}
+
+void lm_whole_delete(struct loam_heap *whole) {
+    LM_PROBE1(heap_delete, whole);
+    lm_heap_t *own;
+    if (!begin_end(whole, "loam_heap_delete", &own)) return;
+    enter(whole, own);
+    for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
+        lm_heap_t *main = branch->fheap.own_heap;
+        bool of_others = main != NULL && main != own && main != &lm_heap_common;
+        /* Nothing is taken in: another thread may be freeing on its pages at this moment, without a
+         * lock. */
+        lm_page_each(branch, make_ordinary, NULL);
+        unlink_branch(branch, whole);
+        if (of_others)
+            lm_branch_retire(branch); /* its thread comes for it */
+        else
+            lm_heap_part_with_all(branch);
+        leave(branch, own);
+        if (!of_others) lm_branch_spare(branch);
+    }
+    /* Somebody may be freeing one, or changing it, which must not come back (life). */
+    lm_lock_take(&whole->lock);
+    whole->life++;
+    for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
+        lm_list_remove(&whole->large, &page->link);
+        lm_store_release(&page->whole, NULL); /* the last that is done to it: see lm_large_free */
+    }
+    lm_lock_give(&whole->lock);
+    put_away(whole);
+    lm_lock_give(&lm_registry_lock);
+}
+
+/* ---- Fork ---- */
+
+#define FOR_EACH_WHOLE(list, whole, node) \
+    for (lm_node_t *node = (list)->first; node != NULL; node = lm_list_after((list), node)) \
+        for (struct loam_heap *whole = LM_CONTAINER(node, struct loam_heap, link); whole != NULL; \
+             whole = NULL)
+
+bool lm_whole_hold_late(uint64_t until) {
+    FOR_EACH_WHOLE(&wholes, whole, node) {
+        if (!lm_lock_hold(&whole->late_lock, until)) return false;
+    }
+    return true;
+}
+
+/* Of heaps that have ended as well: another thread may be looking at a heap's life. */
+bool lm_whole_hold(uint64_t until) {
+    FOR_EACH_WHOLE(&wholes, whole, node) {
+        if (!lm_lock_hold(&whole->lock, until)) return false;
+    }
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) {
+        if (!lm_lock_hold(&whole->lock, until)) return false;
+    }
+    return true;
+}
+
+void lm_whole_let(void) {
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_let(&whole->lock);
+    FOR_EACH_WHOLE(&wholes, whole, node) {
+        lm_lock_let(&whole->lock);
+        lm_lock_let(&whole->late_lock);
+    }
+}
+
+void lm_whole_after_fork(void) {
+    FOR_EACH_WHOLE(&spare_wholes, whole, node) lm_lock_reset(&whole->lock);
+    FOR_EACH_WHOLE(&wholes, whole, node) {
+        lm_lock_reset(&whole->lock);
+        lm_lock_reset(&whole->late_lock);
+    }
+}
+
+enum { WALK_MOST = 1 << 16 };
+
+/* Another thread may have been changing the lists, which then need not end where they began. */
+void lm_whole_after_torn_fork(void) {
+    unsigned left = WALK_MOST;
+    for (lm_node_t *n = wholes.first; n != NULL && left > 0;
+         n = lm_list_after(&wholes, n), left--) {
+        (void)lm_lock_break(&LM_CONTAINER(n, struct loam_heap, link)->lock);
+        (void)lm_lock_break(&LM_CONTAINER(n, struct loam_heap, link)->late_lock);
+    }
+}

@@ -1,0 +1,50 @@
+/* fheap_forms.c: zeroed and aligned objects of first-class heaps, and the heap of an object.
+ * resize.c resizes them, as all objects.
+ */
+#include "fheap/fheap.h"
+
+#include <string.h>
+
+void *lm_whole_zalloc_aligned(struct loam_heap *whole, size_t bytes, size_t align) {
+    if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
+        return lm_too_large_at(bytes, align);
+    size_t need = bytes + LM_TRAILER;
+    bool small = align <= LM_BLOCK_MOST && lm_class_aligned(need, align) != 0, zero = false;
+    void *p = small ? lm_whole_malloc_aligned(whole, bytes, align)
+                    : lm_whole_large_alloc(whole, lm_large_need(need), align, &zero);
+    if (p == NULL) return NULL;
+    if (!zero) memset(p, 0, lm_to_clear(lm_page_of(p), p, bytes, true));
+    return lm_mark(p, bytes);
+}
+
+struct loam_heap *lm_whole_chosen(void) {
+    /* Relaxed: if this thread has chosen one, it has seen that. */
+    return lm_load_relaxed(&lm_heaps_chosen) ? lm_heap_chosen() : NULL;
+}
+
+void *lm_block_alloc_lasting(size_t bytes, size_t align) {
+    struct loam_heap *chosen = lm_whole_chosen();
+    bool done;
+    if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(NULL, &done);
+    void *p = align <= 16 ? lm_block_alloc(bytes) : lm_block_alloc_aligned(bytes, align);
+    /* There is a branch of it: this needs no memory. */
+    if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(chosen, &done);
+#if LM_GUARD_LINKS
+    /* Release: before what is written to its last word, which near.c takes for a canary otherwise,
+     * and fence.c for a fence. */
+    if (p != NULL) __atomic_store_n(&lm_page_of(p)->raw, true, __ATOMIC_RELEASE);
+#endif
+    return p;
+}
+
+struct loam_heap *lm_whole_of(const void *p) {
+    const lm_page_t *span = lm_page_of(p);
+    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p); /* the middle of a large object */
+    if (span == NULL) return NULL;
+    if (span->kind == LM_KIND_LARGE) return lm_load_relaxed(&span->whole);
+    /* Relaxed, as in lm_whole_holds. */
+    if (span->kind != LM_KIND_PAGE || (lm_load_relaxed(&span->remote) & LM_REMOTE_ORPHAN) != 0)
+        return NULL;
+    const lm_heap_t *heap = lm_load_relaxed(&span->heap);
+    return heap != NULL ? lm_load_relaxed(&heap->fheap.fheap) : NULL;
+}

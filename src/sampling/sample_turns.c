@@ -1,0 +1,226 @@
+/* sample_turns.c: which allocations are sampled.
+ *
+ *   sample_in   counts blocks down as lists are handed out ── the list that holds the last one is cut
+ *               before it, and its class is due: the next refill of that class is a sample
+ *
+ * Each heap draws how many blocks it hands out before its next sample. A heap begins anew where the
+ * rate is another, and in the child of a fork: the lists that it holds ready go back, so that their
+ * blocks are counted as well. A child of clone or _Fork, which loam does not see begin, has up
+ * to two samples in common with its siblings, and draws other gaps from then on. It costs the fast
+ * paths nothing: malloc meets an empty list where a sample is due. It cannot sample first-class
+ * heaps, nor threads that have ended but go on; blocks of other threads' pages are counted one by
+ * one, and what is cut off goes home.
+ * Invariant: while no class is due, a heap's lists have no more
+ * blocks than were counted down for them.
+ */
+#include "sampling/sampling.h"
+
+LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
+
+/* ---- Chance ---- */
+
+/* Nothing that the children of one process have in common says all of it: they have its memory. */
+static uint64_t seed_of(const lm_heap_t *heap) {
+    uint64_t x = lm_os_random() ^ (uintptr_t)heap ^ lm_ticks();
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
+    x ^= (uint64_t)lm_port_thread_id() << 20;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return (x ^ (x >> 31)) | 1;
+}
+
+uint32_t lm_sampled_random(lm_heap_t *heap) {
+    uint64_t x = heap->sampling.random;
+    if (x == 0) x = seed_of(heap);
+    x ^= x << 13; /* xorshift, Marsaglia 2003 */
+    x ^= x >> 7;
+    x ^= x << 17;
+    heap->sampling.random = x;
+    return (uint32_t)(x >> 32);
+}
+
+/* Blocks between two samples: geometric, so that every allocation has the same chance, whatever
+ * came before, and processes that end soon get their share. The logarithm is good to a
+ * hundredth. */
+static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
+    if (rate <= 1) return 0;
+    /* A copy of the process that ran no handlers of fork has another thread, and goes another
+     * way. */
+    if (heap->sampling.random != 0) heap->sampling.random ^= (uint64_t)lm_port_thread_id() << 20;
+    uint32_t x = lm_sampled_random(heap) | 1;
+    unsigned whole = lm_log2(x);
+    double part = (double)(x - ((uint32_t)1 << whole)) / (double)((uint32_t)1 << whole);
+    double log2 = whole + part + 0.344 * part * (1 - part);
+    double blocks = (32 - log2) * 0.6931472 * ((double)rate - 0.5);
+    return blocks < (double)UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+}
+
+static bool is_due(const lm_heap_t *heap, unsigned size_class) {
+    return heap->sampling.due[size_class / 64] >> size_class % 64 & 1;
+}
+
+static bool any_due(const lm_heap_t *heap) {
+    return (heap->sampling.due[0] | heap->sampling.due[1]) != 0;
+}
+
+/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's
+ * count is elsewhere. */
+static uint32_t *count_of(lm_heap_t *heap) {
+    return any_due(heap) ? &heap->sampling.following : &heap->sampling.countdown;
+}
+
+/* Lists that were not counted down for this rate are counted again. */
+static LM_NOINLINE void begin(lm_heap_t *heap, uint32_t rate) {
+    lm_biased_enter(&heap->lock);
+    for (unsigned c = 1; c < LM_CLASSES; c++) lm_heap_return_head(heap, c);
+    lm_biased_leave(&heap->lock);
+    heap->sampling.rate = rate;
+    heap->sampling.due[0] = heap->sampling.due[1] = 0;
+    heap->sampling.countdown = gap(heap, rate);
+}
+
+static void forget(lm_heap_t *heap) {
+    if (heap->sampling.rate == 0) return; /* no write: a page of the parent's would be copied */
+    heap->sampling.rate = 0;
+    heap->sampling.random = 0;
+}
+
+void lm_sampled_after_fork(void) {
+    if (lm_load_relaxed(&lm_sampling.rate) == 0) return; /* relaxed: there is one thread */
+    lm_heap_t *mine = lm_heap_mine();
+    if (mine != NULL) forget(mine);
+    /* Otherwise the calling thread itself was about to add a heap when a signal handler forked. */
+    if (!lm_lock_is_mine(&lm_registry_lock)) {
+        for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
+            forget(LM_CONTAINER(n, lm_heap_t, link));
+    }
+    lm_heap_hide_mine();
+}
+
+/* Whether this allocation is one. */
+static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
+    if (is_due(heap, size_class)) {
+        heap->sampling.due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
+        if (!any_due(heap)) heap->sampling.countdown = heap->sampling.following;
+        return true;
+    }
+    uint32_t *in = count_of(heap);
+    if (*in > 0) return false;
+    *in = gap(heap, rate);
+    return true;
+}
+
+/* A list of count blocks is handed out: how many of them now. */
+static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
+    uint32_t *counter = count_of(heap), in = *counter;
+    if (in >= count) {
+        *counter = in - count;
+        return count;
+    }
+    heap->sampling.due[size_class / 64] |= (uint64_t)1 << size_class % 64;
+    heap->sampling.following = gap(heap, heap->sampling.rate);
+    heap->sampling.countdown = 0;
+    return in > 0 ? in : 1;
+}
+
+/* Ends the list behind n blocks; returns the rest. */
+static lm_block_t *cut(lm_block_t *list, uint32_t n) {
+    while (--n > 0) list = lm_link_get(list);
+    lm_block_t *rest = lm_link_get(list);
+    lm_link_set(list, NULL);
+    return rest;
+}
+
+/* lm_page_take, of no more blocks than are allowed. */
+static lm_block_t *take_some(lm_heap_t *heap, lm_page_t *page) {
+    uint32_t count = page->carved - page->live, n;
+    if (page->free == NULL || (n = allowed(heap, page->size_class, count)) == count)
+        return lm_page_take(page);
+    lm_block_t *list = page->free;
+    page->free = cut(list, n);
+    lm_store_release(&page->live, page->live + n); /* release: as in lm_page_take */
+    lm_count_again(page, n);
+    return list;
+}
+
+static bool samples(const lm_heap_t *heap) {
+    return heap->fheap.own_heap == heap && heap != &lm_heap_common && heap->fheap.fheap == NULL;
+}
+
+/* Blocks in a list that the heap was refilled with: of other threads, or of the page. */
+static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigned size_class) {
+#if !LM_SECURE
+    /* Those that were just made lie side by side, up to the last that there is. */
+    if (heap->holds[size_class] == LM_HOLDS_ZERO) {
+        const lm_page_t *page = heap->current[size_class];
+        const char *end = lm_span_start(page) + (size_t)page->carved * page->block_bytes;
+        return (uint32_t)((size_t)(end - (const char *)list) / page->block_bytes);
+    }
+#else
+    (void)heap, (void)size_class;
+#endif
+    uint32_t count = 0;
+    for (; list != NULL; list = lm_link_get(list)) count++;
+    return count;
+}
+
+void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
+    if (!samples(heap) || heap->sampling.rate == 0) return;
+    bool others = heap->holds[size_class] == LM_HOLDS_OTHERS;
+    uint32_t count = length_of(list, heap, size_class), n = allowed(heap, size_class, count);
+    if (n >= count) return;
+    lm_block_t *rest = cut(list, n);
+    if (others) {
+        lm_foreign_send_back(heap, rest);
+        return;
+    }
+    lm_page_t *page = heap->current[size_class];
+    LM_ASSERT(page->free == NULL);
+    page->free = rest;
+    lm_store_relaxed(&page->live, page->live - (count - n));
+    lm_count_back(page, count - n);
+}
+
+/* The current page's own list, or as much of it as is allowed; NULL: that is for refill.c. */
+static void *of_current(lm_heap_t *heap, unsigned size_class) {
+    lm_page_t *page = heap->current[size_class];
+    if (page == NULL) return NULL;
+    lm_block_t *block = take_some(heap, page);
+    if (block == NULL) return NULL;
+    heap->holds[size_class] = LM_HOLDS_OWN;
+    heap->head[size_class] = lm_link_get(block);
+    return block;
+}
+
+static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate) {
+    lm_heap_t *heap = lm_heap_get();
+    void *p = NULL;
+    bool may = rate != 0 && heap != NULL && samples(heap);
+    if (may && LM_UNLIKELY(heap->sampling.rate != rate)) begin(heap, rate);
+    /* A list that is there after all had been hidden by the worker (idle.c). */
+    if (may && heap->head[size_class] == NULL) {
+        if (take_turn(heap, size_class, rate)) p = lm_sampled_alloc(heap, bytes, size_class);
+        if (p == NULL) p = of_current(heap, size_class);
+    }
+    return p != NULL ? p : lm_block_refill(size_class);
+}
+
+void *lm_sampled_slow(size_t bytes, unsigned size_class) {
+    lm_heap_t *heap = lm_heap_self;
+    uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
+    lm_page_t *page = heap->current[size_class];
+    /* Most lists hold no sample: for them, this is lm_block_take and a subtraction. A heap that
+     * samples nothing has another rate. */
+    if (LM_LIKELY(heap->sampling.rate == rate) && LM_LIKELY(page != NULL) &&
+        LM_LIKELY(heap->head[size_class] == NULL)) {
+        uint32_t count = page->carved - page->live;
+        lm_block_t *block;
+        if (LM_LIKELY(count <= heap->sampling.countdown) &&
+            LM_LIKELY((block = lm_page_take(page)) != NULL)) {
+            heap->sampling.countdown -= count;
+            heap->holds[size_class] = LM_HOLDS_OWN;
+            heap->head[size_class] = lm_link_get(block);
+            return block;
+        }
+    }
+    return slower(bytes, size_class, rate);
+}

@@ -1,0 +1,116 @@
+/* sampling.h: guard sampling: one of many objects lies alone between pages without access.
+ *
+ *   malloc ── its turn? (sample_turns.c) ──> a slot   [ guard | object | guard | object | guard ]
+ *                 │ no                        (sampled.c)     a bad access ──> sampled_report.c
+ *                 └──> a block
+ *
+ * For api/ and the other wings. What the core calls is in heap/hooks.h. Guide:
+ * docs/guide/sampling.md; decision 0025. What it cannot do: see a mistake with an object that is
+ * not sampled. Invariant (lm_sampled_check): each slot is fresh, used or freed, and in the queue
+ * iff it is not used.
+ */
+#ifndef LM_SAMPLING_H
+#define LM_SAMPLING_H
+
+#include "heap/core.h"
+
+enum { LM_TRACE_FRAMES = 16, LM_SAMPLED_FENCE = 64 };
+#define LM_SLOT_NONE UINT32_MAX
+
+typedef struct lm_trace {
+    uint32_t depth, thread;
+    uintptr_t frames[LM_TRACE_FRAMES];
+    lm_site_t sites[LM_TRACE_FRAMES]; /* the same, true for ever */
+} lm_trace_t;
+
+/* The object's size is in the slot's descriptor. */
+typedef struct lm_slot {
+    enum { LM_SLOT_FRESH, LM_SLOT_USED, LM_SLOT_FREED } state;
+    uint32_t next; /* in the queue */
+    bool left;     /* the object begins where a page does */
+    bool opened;   /* pages of it, or guards, were opened after a bad access */
+    char *object;
+    char *start, *end; /* of its pages */
+    lm_trace_t allocated, freed;
+} lm_slot_t;
+
+typedef struct lm_sampled {
+    lm_lock_t lock;  /* for all of it */
+    char *base;      /* atomic: of slice 0; NULL: there are no slots yet */
+    lm_page_t *span; /* descriptor of slice 0; the slots' follow at 1, 3, 5, ... */
+    lm_slot_t *slots;
+    uint32_t count;
+    uint32_t first, last; /* the queue; the one that was freed the longest ago is first */
+    size_t page_bytes;
+    lm_tally_t objects, bytes; /* sampled ones */
+    size_t missed;
+    size_t found; /* atomic: reports */
+} lm_sampled_t;
+
+extern LM_HIDDEN lm_sampled_t lm_sampled;
+
+/* ---- For api/ ---- */
+
+/* Makes the slots, unless they exist, and takes the signals of bad accesses (lm_os_judge_faults).
+ * Without a call of this the first sample does both. Returns false iff there is no memory. */
+bool lm_sampling_start(void);
+
+typedef struct lm_sampling_numbers {
+    size_t rate, slots, live, taken, missed, found;
+} lm_sampling_numbers_t;
+void lm_sampling_numbers(lm_sampling_numbers_t *numbers);
+
+/* Returns whether p is a sampled object in use. */
+bool lm_sampling_holds(const void *p);
+
+/* Writes the trace of the object that p points into or near, or of the object that was there last:
+ * of its free, or of its allocation. Returns the number of frames; 0 iff there is no trace. */
+size_t lm_sampling_trace(const void *p, bool of_free, uintptr_t *frames, size_t most);
+
+/* ---- For the other wings ---- */
+
+/* Notes the requested size of an object that has spare bytes. */
+void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
+
+/* Walks the invariant; ends the program with a line on what is broken. */
+void lm_sampled_check(void);
+/* Returns the numbers of objects, and of their bytes, in use and ever. */
+void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes);
+/* The peak of each is looked for anew from now on. */
+void lm_sampled_forget_peaks(void);
+
+void lm_sampled_lock(void);
+void lm_sampled_unlock(void);
+/* For a signal handler, whose thread may hold the lock itself. Returns false iff the lock could not
+ * be taken for a while. */
+bool lm_sampled_lock_soon(void);
+
+/* Allocates a sampled object. Returns NULL iff there is no slot. */
+void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class);
+
+/* ---- sample_turns.c ---- */
+
+/* Returns 32 random bits of the heap's, which the calling thread owns. */
+uint32_t lm_sampled_random(lm_heap_t *heap);
+
+/* ---- sampled.c ---- */
+
+/* Whose p is, or the guard that it lies in; NULL iff it is neither. No lock needed. */
+lm_page_t *lm_sampled_near(const void *p, uint32_t *index);
+
+/* How many bytes past the end of an object of that size were written, or, negative, before its
+ * start. */
+ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes);
+
+/* The sites of the allocation of the object that p points into or near. Returns how many. */
+size_t lm_sampled_sites(const void *p, lm_site_t *sites, size_t most);
+
+/* ---- sampled_report.c: no lock held ---- */
+
+/* p, in that slot, is no object in use: what the call was wrong about. */
+void lm_sampled_misuse(uint32_t index, const void *p, const char *function);
+/* Found at `when`, "free" or another call: see lm_sampled_beyond. */
+void lm_sampled_damaged(uint32_t index, ptrdiff_t beyond, const char *when);
+lm_verdict_t lm_sampled_judge(const lm_bad_access_t *access);
+
+#endif
