@@ -1,28 +1,36 @@
-/* loam/malloc.h: the general-purpose heap under its own names.
+/* loam/malloc.h: the general-purpose heap under loam's own names.
  *
- * Choose it where a program wants loam beside the C library's malloc, or cannot be preloaded. A
- * program under LD_PRELOAD=libloam.so, or linked with loam-override.o, gets the same heap from
- * plain malloc. Objects from either side may be freed by the other when both are loam (gcc does not
- * know: -Wno-mismatched-dealloc). It cannot free what another allocator gave. For C++: malloc.hpp,
- * new_delete.hpp; to redefine malloc in C sources: override.h; mallinfo, malloc_info and their
- * like: libc.h; a table of all functions: docs/guide/malloc.md. Where a program misuses them: the
- * debug build finds it, says where objects were allocated, and lists what is in use at exit
- * (docs/guide/debug.md).
+ *   char *text = loam_malloc(100);
+ *   text = loam_realloc(text, 200);    returns NULL if there is no memory
+ *   loam_free(text);
  *
- *   thread's heap:  class 16 B ─> block ─> block     a list for each of 112 size classes to 64 KiB: one pop
- *                   class 32 B ─> block              what is larger: a span of its own, in units of 4 KiB
+ * Choose it for a program that uses loam beside the C library's malloc, or that cannot be
+ * preloaded. A program that runs with LD_PRELOAD=libloam.so, or that is linked with
+ * loam-override.o, gets the same heap from plain malloc. Such a program may free an object of
+ * either side by the other side's free; gcc does not know that, so pass -Wno-mismatched-dealloc.
+ * loam_free cannot free an object of another allocator.
  *
- * All functions may be called from any thread; an object may be freed by another thread than the
- * one that allocated it. Sizes and offsets are in bytes; size comes before align. Objects are
- * aligned to 16, or to what was asked for. A failed call returns NULL and changes nothing: errno is
- * ENOMEM where there is no memory, where a size exceeds PTRDIFF_MAX and where count * size
- * overflows, EINVAL where an alignment is no power of two. Free functions keep errno. An object
- * belongs to the caller until one of them, or a realloc, takes it. Bytes beyond those asked for may
- * be used up to loam_usable_size, but compilers know what was asked for, and _FORTIFY_SOURCE holds
- * the program to it: loam_expand makes them part of the object. Cost: 13 instructions up to 1 KiB
- * and 17 up to 64 KiB on the local path, 16 to free, x86-64. Invariant: no two live objects
- * overlap, checked by tests/model and tests/api. Source: src/heap, src/api.
- */
+ * See also: malloc.hpp and new_delete.hpp for C++; override.h to redefine malloc in C sources;
+ * libc.h for mallinfo and malloc_info; docs/guide/malloc.md for a table of all functions. The debug
+ * build finds misuse of these functions, says where an object was allocated, and lists the objects
+ * that are in use at exit (docs/guide/debug.md).
+ *
+ *   thread's heap:  class 16 B ─> block ─> block     a free list for each of 112 size classes up to
+ *                   class 32 B ─> block              64 KiB; malloc takes the first block of a list
+ *                   larger objects                   each has its own span, in units of 4 KiB
+ *
+ * Threads: any thread may call any function, and may free an object that another thread allocated.
+ * Sizes: sizes and offsets are in bytes; size comes before align. Objects are aligned to 16 bytes
+ * or to the requested alignment.
+ * Errors: a call that fails returns NULL and changes nothing. It sets errno to ENOMEM if there is
+ * no memory, if a size exceeds PTRDIFF_MAX, or if count * size overflows. It sets errno to EINVAL
+ * if an alignment is not a power of two. Free functions keep errno.
+ * Ownership: an object belongs to the caller until a free or a realloc takes it. The bytes between
+ * the requested size and loam_usable_size may be used, but compilers know the requested size, and
+ * _FORTIFY_SOURCE holds a program to it. loam_expand makes these bytes part of the object.
+ * Cost on x86-64, local path: 13 instructions for an object of up to 1 KiB, 17 for one of up to 64
+ * KiB, and 16 for a free. Invariant: no two live objects overlap; tests/model and tests/api check
+ * it. Source: src/heap, src/api. */
 #ifndef LOAM_MALLOC_H
 #define LOAM_MALLOC_H
 
@@ -32,28 +40,31 @@
 
 LOAM_BEGIN
 
-/* The most that loam_malloc_small and loam_zalloc_small may be asked for. */
+/** Largest size in bytes that loam_malloc_small and loam_zalloc_small accept. */
 enum { LOAM_SMALL_MOST = 1024 };
 
 /* ---- Free ---- */
 
-/* Takes an object back, whichever function of this header gave it; NULL is allowed and does
- * nothing. */
+/** Frees an object of any function of this header. Does nothing if p is NULL. */
 LOAM_API void loam_free(void *p) LOAM_NOEXCEPT;
 
-/* The same where the caller still knows what it asked for (C23): size as given to the function that
- * allocated or last resized p, align likewise. The release build looks at neither; the secure and
- * the debug build report another size than was asked for, and an object that is not aligned so. */
+/** Frees p, whose size the caller knows (C23): `size` is the size that was passed to the call that
+ * allocated or last resized p. The release build ignores size. The secure and the debug build
+ * report a size that differs from the requested one. */
 LOAM_API void loam_free_sized(void *p, size_t size) LOAM_NOEXCEPT;
+/** Frees p, whose size and alignment the caller knows (C23): both as they were passed to the call
+ * that allocated or last resized p. The release build ignores both. The secure and the debug build
+ * report a size that differs from the requested one, and an address that is not a multiple of
+ * align. */
 LOAM_API void loam_free_aligned_sized(void *p, size_t align, size_t size) LOAM_NOEXCEPT;
 
 /* ---- What compilers know of them ----
  *
- * Whether it is freed or resized: a new object goes to one of these functions, and gcc warns where
- * it goes elsewhere, or is used afterwards; clang knows nothing like it. They are declared before
- * they are described, because an attribute can only name what is declared. loam_expand is none of
- * them, because its p stays what it was: so of a pointer that malloc gave to it, and of one that
- * goes to loam_usable_size, compilers say nothing. */
+ * Each new object is marked with the functions that may free or resize it. gcc warns if the object
+ * goes to another function, or is used after one of these; clang has no such attribute. The
+ * functions are declared here, and described below, because an attribute can only name what is
+ * declared. loam_expand is not marked, because its p stays valid. So compilers accept any pointer
+ * as the argument of loam_expand and loam_usable_size. */
 struct loam_heap; /* loam/heap.h */
 LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT;
 LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT;
@@ -109,226 +120,263 @@ LOAM_API void *loam_heap_recalloc_aligned(struct loam_heap *heap, void *p, size_
     LOAM_FREED_BY_SECOND(loam_heap_rezalloc_aligned) \
     LOAM_FREED_BY_SECOND(loam_heap_recalloc_aligned)
 /* clang-format on */
+/* Attributes of functions that return a new object (LOAM_HEAP_NEW) or a resized one. */
 #define LOAM_HEAP_NEW LOAM_MALLOC LOAM_HEAP_FREED
 #define LOAM_HEAP_RENEW LOAM_NODISCARD LOAM_HEAP_FREED
 
 /* ---- New objects ---- */
 
-/* An object of at least size bytes, contents undefined; size 0 gives an object too.
- * NULL iff there is no memory or size exceeds PTRDIFF_MAX. */
+/** Allocates an object of at least size bytes; its contents are undefined. A size of 0 also gives
+ * an object. Returns NULL iff there is no memory or size exceeds PTRDIFF_MAX. */
 LOAM_API void *loam_malloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
 
-/* The same, zeroed. Cost: as loam_malloc, and the clearing of what has been used before. */
+/** Allocates an object of at least size bytes, zeroed up to its usable size. Returns NULL iff there
+ * is no memory or size exceeds PTRDIFF_MAX. Cost: as loam_malloc, plus clearing memory that has
+ * been used before. */
 LOAM_API void *loam_zalloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
 
-/* The same for count objects of size bytes each, zeroed. NULL also iff count * size overflows. */
+/** Allocates count objects of size bytes each in a row, zeroed up to the usable size. Returns NULL
+ * iff there is no memory, or count * size overflows or exceeds PTRDIFF_MAX. */
 LOAM_API void *loam_calloc(size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZES(1, 2);
 
-/* The same, contents undefined. */
+/** Allocates count objects of size bytes each in a row; contents are undefined. Returns NULL iff
+ * there is no memory, or count * size overflows or exceeds PTRDIFF_MAX. */
 LOAM_API void *loam_mallocarray(size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZES(1, 2);
 
-/* loam_malloc and loam_zalloc for sizes of at most LOAM_SMALL_MOST, which they do not look at: a
- * larger one is a mistake, which debug and secure builds report, and which others pay for with
- * undefined behaviour. Cost: 10 instructions for the first on the local path, x86-64. */
+/** loam_malloc for a size of at most LOAM_SMALL_MOST, which it does not check. A larger size is a
+ * mistake: debug and secure builds report it, and in other builds the behaviour is undefined. Cost:
+ * 10 instructions on the local path, x86-64. */
 LOAM_API void *loam_malloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+/** loam_zalloc for a size of at most LOAM_SMALL_MOST, which it does not check. A larger size is a
+ * mistake: debug and secure builds report it, and in other builds the behaviour is undefined. */
 LOAM_API void *loam_zalloc_small(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
 
 /* ---- Other sizes for an object ---- */
 
-/* Changes the size of *p, which may move; the first min(old, new) bytes stay. p == NULL allocates,
- * an object of size 0 too; size 0 frees any other p and returns NULL. NULL otherwise iff there is
- * no memory or size exceeds PTRDIFF_MAX: p is as it was.
- * Alignments above 16 may be lost: see loam_realloc_aligned. Cost: nothing to speak of where p can
- * stay, else as an allocation, a copy and a free; large objects move by pages, not bytes. */
+/** Changes the size of *p to at least size bytes. The object may move; its first min(old size,
+ * size) bytes stay. If p is NULL, it allocates an object, also for a size of 0. A size of 0 frees
+ * any other p and returns NULL. Otherwise returns NULL iff there is no memory or size exceeds
+ * PTRDIFF_MAX, and p stays valid. An alignment above 16 may be lost: use loam_realloc_aligned.
+ * Cost: a few instructions if p can stay; otherwise an allocation, a copy and a free. Large objects
+ * move by remapping pages, without a copy. */
 LOAM_API void *loam_realloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
 
-/* loam_realloc for who has nothing to do with p if that fails: then p is freed, so that it is gone
- * in any case. As there p == NULL allocates, an object of size 0 too, and size 0 frees any other p.
- * NULL iff there is no memory, size exceeds PTRDIFF_MAX, or p is not NULL and size is 0. */
+/** As loam_realloc, but frees p if there is no memory: p is no longer valid in any case. If p is
+ * NULL, it allocates an object, also for a size of 0. Returns NULL iff there is no memory, size
+ * exceeds PTRDIFF_MAX, or p is not NULL and size is 0. */
 LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
 
-/* realloc to count * size bytes. NULL also iff that overflows: p is as it was. */
+/** loam_realloc to count * size bytes. If the product overflows, it always returns NULL with errno
+ * ENOMEM, and p stays valid. */
 LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZES(2, 3);
 
-/* loam_realloc and loam_reallocarray for objects that loam_zalloc, loam_calloc or one of these
- * functions gave and only these have resized (the C library's calloc is none of them, even where it
- * is loam's): what the object grows by is zeroed, up to its usable size. p == NULL allocates
- * zeroed. Memory that nobody has used is zero as it is: an object of many MiB does not write, and
- * so not take, what it grows by of that. */
+/** As loam_realloc, but zeroes the bytes that the object grows by, up to its usable size. p comes
+ * from a function of loam that zeroes (loam_zalloc, loam_calloc, their aligned forms, or calloc
+ * where that is loam's), and only loam_rezalloc, loam_recalloc or their aligned forms have resized
+ * it since. If p is NULL, it allocates a zeroed object. Cost: memory that was not used before is
+ * zero already and is not written, so that a large object takes no memory for it. */
 LOAM_API void *loam_rezalloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
+/** loam_rezalloc to count * size bytes. If the product overflows, it always returns NULL with errno
+ * ENOMEM, and p stays valid. */
 LOAM_API void *loam_recalloc(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZES(2, 3);
 
-/* Changes the size of *p where it is: never moves, and copies nothing. p; or NULL iff it would have
- * to move (errno ENOMEM), size exceeds PTRDIFF_MAX, or p is NULL. Always p for sizes up to the
- * usable size. Blocks cannot grow beyond that; objects of more than 64 KiB grow as long as the
- * addresses behind them are free. */
+/** Changes the size of *p in place: it never moves, and copies nothing. Returns p. Returns NULL,
+ * with errno ENOMEM, iff the object would have to move, size exceeds PTRDIFF_MAX, or p is NULL. It
+ * always returns p for a size of at most loam_usable_size(p). An object of up to 64 KiB cannot grow
+ * further; a larger one grows while the addresses behind it are free. */
 LOAM_API void *loam_expand(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_SIZE(2);
 
-/* ---- Aligned: an address that is a multiple of align, a power of two ---- */
+/* ---- Aligned: the address is a multiple of align, a power of two ---- */
 
-/* NULL also, with errno EINVAL, iff align is no power of two. Nothing beyond the size class is
- * allocated for it up to an alignment of 64 KiB: objects are as cheap as others, and all functions
- * take them. */
+/** Allocates an object of at least size bytes at a multiple of align; contents are undefined.
+ * Returns NULL iff there is no memory, or align is not a power of two (errno EINVAL). Up to an
+ * alignment of 64 KiB the object takes a block of a size class and no padding, so that it is as
+ * cheap as another one. All functions of this header accept it. */
 LOAM_API void *loam_malloc_aligned(size_t size, size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZE(1) LOAM_ALIGN(2);
+/** loam_malloc_aligned, zeroed up to the usable size. */
 LOAM_API void *loam_zalloc_aligned(size_t size, size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZE(1) LOAM_ALIGN(2);
+/** loam_calloc at a multiple of align. Returns NULL iff there is no memory, the product overflows,
+ * or align is not a power of two (errno EINVAL). */
 LOAM_API void *loam_calloc_aligned(size_t count, size_t size,
                                    size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZES(1, 2)
     LOAM_ALIGN(3);
 
-/* As loam_realloc, loam_rezalloc, loam_recalloc; the result is aligned, whatever p was. */
+/** loam_realloc to an address that is a multiple of align, whatever the alignment of p. Errors as
+ * loam_realloc. It also returns NULL, with errno EINVAL, if align is not a power of two; p stays
+ * valid. */
 LOAM_API void *loam_realloc_aligned(void *p, size_t size,
                                     size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2)
     LOAM_ALIGN(3);
+/** loam_rezalloc to an address that is a multiple of align. Errors as loam_realloc_aligned. */
 LOAM_API void *loam_rezalloc_aligned(void *p, size_t size,
                                      size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2)
     LOAM_ALIGN(3);
+/** loam_recalloc to an address that is a multiple of align. Errors as loam_realloc_aligned. */
 LOAM_API void *loam_recalloc_aligned(void *p, size_t count, size_t size,
                                      size_t align) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZES(2, 3)
     LOAM_ALIGN(4);
 
-/* ---- Aligned, by the C library's names and in its order of arguments: align before size ---- */
+/* ---- Aligned, under the C library's names: align comes before size ---- */
 
-/* As loam_malloc_aligned(size, align). */
+/** loam_malloc_aligned(size, align). A size that is not a multiple of align is allowed. */
 LOAM_API void *loam_aligned_alloc(size_t align, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_ALIGN(1) LOAM_SIZE(2);
 
-/* Any alignment: the next power of two is used. NULL iff there is none (errno EINVAL), or no
- * memory. */
+/** Allocates size bytes at a multiple of the smallest power of two that is at least align and 16.
+ * Returns NULL iff there is no such power (errno EINVAL), or no memory (errno ENOMEM). */
 LOAM_API void *loam_memalign(size_t align, size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(2);
 
-/* 0 and the object in *result; or EINVAL iff align is no power of two or less than a pointer's
- * size, ENOMEM iff there is no memory: *result is as it was then. errno stays as it is. */
+/** Stores a new object of size bytes at a multiple of align in *result. Returns 0; or EINVAL iff
+ * align is not a power of two or is less than sizeof(void *), ENOMEM iff there is no memory. On
+ * failure *result stays as it is. errno is set to ENOMEM iff ENOMEM is returned, and unchanged
+ * otherwise. */
 LOAM_API int loam_posix_memalign(void **result, size_t align,
                                  size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LOAM_NONNULL(1);
 
-/* Aligned to a page of the system; the second, whole pages of them, at least one. */
+/** Allocates size bytes at the start of a page of the system. */
 LOAM_API void *loam_valloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+/** Allocates size bytes, rounded up to whole pages of the system, at the start of a page; at least
+ * one page. */
 LOAM_API void *loam_pvalloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW;
 
-/* ---- The same at an offset: result + offset is a multiple of align ----
+/* ---- Aligned at an offset: result + offset is a multiple of align ----
  *
- * For objects with something of offset bytes in front of what must be aligned. Any offset will do;
- * where it is a multiple of align, these are the functions above. Otherwise the pointer lies inside
- * of its block, by 16 bytes to align + 15: all functions of this header take it as any other, but
- * allocating and freeing it takes a lock that all threads share, some hundred instructions.
- * loam_realloc and its plain kin leave it where it is, or move it to where any object may be. A
- * free of another pointer into its block, and a second free, are reported in every build. */
+ * For an object that has a header of offset bytes in front of the part that must be aligned. Any
+ * offset is allowed. If it is a multiple of align, these functions are those without _offset.
+ * Otherwise the pointer lies 16 to align + 15 bytes inside its block; in the debug build, 32 to
+ * align + 31. All functions of this header accept it. Allocating and freeing it takes a lock that
+ * all threads share and a few hundred instructions. loam_realloc, without an alignment, leaves it
+ * in place or moves it to an ordinary block. Every build reports a free of another pointer into its
+ * block, and a second free. */
+/** loam_malloc_aligned at an offset: result + offset is a multiple of align. */
 LOAM_API void *loam_malloc_aligned_offset(size_t size, size_t align,
                                           size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+/** loam_zalloc_aligned at an offset. */
 LOAM_API void *loam_zalloc_aligned_offset(size_t size, size_t align,
                                           size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
+/** loam_calloc_aligned at an offset. */
 LOAM_API void *loam_calloc_aligned_offset(size_t count, size_t size, size_t align,
                                           size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZES(1, 2);
+/** loam_realloc_aligned at an offset, whatever the offset of p. */
 LOAM_API void *loam_realloc_aligned_offset(void *p, size_t size, size_t align,
                                            size_t offset) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZE(2);
+/** loam_rezalloc_aligned at an offset, whatever the offset of p. */
 LOAM_API void *loam_rezalloc_aligned_offset(void *p, size_t size, size_t align,
                                             size_t offset) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZE(2);
+/** loam_recalloc_aligned at an offset, whatever the offset of p. */
 LOAM_API void *loam_recalloc_aligned_offset(void *p, size_t count, size_t size, size_t align,
                                             size_t offset) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZES(2, 3);
 
 /* ---- Sizes ---- */
 
-/* Bytes of *p that may be used, all of them: at least what was asked for; in debug and secure
- * builds, which look at what lies behind, just that. 0 iff p is NULL or, in those builds, an object
- * of size 0 (the secure build: aligned to at most 64 KiB). */
+/** Returns the number of bytes of *p that may be used: at least the requested size; exactly that in
+ * debug and secure builds, which check the bytes behind it. Returns 0 iff p is NULL, or in these
+ * builds an object of size 0 (in the secure build only one aligned to at most 64 KiB). */
 LOAM_API size_t loam_usable_size(const void *p) LOAM_NOEXCEPT;
 
-/* The bytes that an object of size bytes has room for, at least: who asks for so many pays for no
- * more. loam_usable_size says the same, or a little more where the object fills a hole; in debug
- * and secure builds it says size, and loam_expand makes the others usable. */
+/** Returns the smallest usable size of an object of size bytes: a request for so many bytes takes
+ * no more memory. loam_usable_size returns as much, or slightly more if the block is larger than
+ * its class. In debug and secure builds loam_usable_size returns the requested size, and
+ * loam_expand makes the other bytes usable. */
 LOAM_API size_t loam_good_size(size_t size) LOAM_NOEXCEPT;
 
-/* ---- Room: before memory is written ---- */
+/* ---- Room: checks before memory is read or written ---- */
 
-/* Bytes from p, which may point into an object, to the end of that object: of what was asked for
- * where this build knows that (debug, secure, sampled objects), else of what may be used. 0 iff p
- * points behind those bytes, into what else belongs to the object's block. SIZE_MAX iff p lies in
- * no object of loam's: on a stack, in static memory, in another allocator's, NULL; also in a freed
- * object, as far as this build knows (a release build takes it for one in use), and more than 4 MiB
- * behind the begin of a large object, which is too far to look. Never reports, keeps errno. Any
- * pointer may be asked, by any thread, in a signal handler too; but not for memory that another
- * thread may free meanwhile. Cost: no lock; some 30 instructions, and inside a large object one
- * load for each 64 KiB before p. */
+/** Returns the number of bytes from p, which may point into an object, to the object's end. The end
+ * is that of the requested bytes if this build knows them (debug, secure, sampled objects),
+ * otherwise of the usable ones. Returns 0 iff p points behind these bytes, but still into the
+ * object's block. Returns SIZE_MAX iff p lies in no object of loam that this build can find:
+ * - NULL, a stack, static memory, memory of another allocator;
+ * - a freed object, if this build knows that (a release build takes it for one in use);
+ * - more than 4 MiB behind the start of a large object, which is too far to search.
+ * It never reports a mistake, and keeps errno. Any thread may call it, also in a signal handler,
+ * with any pointer; but no other thread may free that memory meanwhile. Cost: no lock; about 30
+ * instructions, and inside a large object one load for each 64 KiB before p. */
 LOAM_API size_t loam_room(const void *p) LOAM_NOEXCEPT;
 
-/* Whether `bytes` bytes may be written at to, and read at from; each may be NULL: not asked. 0 iff
- * both have that room in the sense of loam_room (large objects are found from 4 MiB + 64 times the
- * bytes behind their begin). Otherwise it reports "FUNCTION of N B to ADDRESS, which has M left"
- * (or "from") as any mistake is reported, and ends the program; under LOAM_ON_ERROR=ignore it
- * returns 1, and the caller should not copy. function is a name for the report. Threads and cost:
- * as loam_room, for each of the two. libloam_copies.so calls it before each copy of the C library's
- * functions: docs/guide/copies.md. */
+/** Checks that `bytes` bytes may be written at `to` and read at `from`; a NULL argument is not
+ * checked. Returns 0 iff both have that room by loam_room, with large objects found up to 4 MiB +
+ * 64 * bytes behind their start. Otherwise it reports "FUNCTION of N B to ADDRESS, which has M
+ * left" (or "from") as any other mistake, and ends the program; under LOAM_ON_ERROR=ignore it
+ * returns 1, and the caller should not copy. `function` is a name for the report. Threads and cost:
+ * as two calls of loam_room. libloam_copies.so calls it before each copy by a function of the C
+ * library (docs/guide/copies.md). */
 LOAM_API int loam_check_copy(const char *function, void *to, const void *from,
                              size_t bytes) LOAM_NOEXCEPT LOAM_NONNULL(1);
 
-/* ---- Copies ---- */
+/* ---- Copies: new objects; the source must not be NULL ---- */
 
-/* A copy of the text, with its 0; of at most its first bytes bytes, and a 0; of bytes bytes; of a
- * text of wide characters. NULL iff there is no memory. None of the sources may be NULL. */
+/** Copies a string and its terminating 0. Returns NULL iff there is no memory. */
 LOAM_API char *loam_strdup(const char *text) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_NONNULL(1);
+/** Copies at most the first `bytes` bytes of a string, and adds a 0. Returns NULL iff there is no
+ * memory. */
 LOAM_API char *loam_strndup(const char *text, size_t bytes) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_NONNULL(1);
+/** Copies `bytes` bytes of memory. Returns NULL iff there is no memory. */
 LOAM_API void *loam_memdup(const void *source, size_t bytes) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZE(2) LOAM_NONNULL(1);
 
+/** Copies a wide string and its terminating 0. Returns NULL iff there is no memory. */
 LOAM_API wchar_t *loam_wcsdup(const wchar_t *text) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_NONNULL(1);
 
-/* realpath(3): the path without links, "." and "..", in resolved, PATH_MAX bytes, or, where that is
- * NULL, in an object of its own. NULL iff there is no such path or it cannot be looked at, with
- * errno as the C library sets it (EINVAL iff path is NULL), or no memory. */
+/** realpath(3): returns the path without links, "." and "..". It is written to resolved, which has
+ * PATH_MAX bytes, or to a new object if resolved is NULL. Returns NULL iff there is no such path,
+ * it cannot be read, or there is no memory; errno is as the C library sets it (EINVAL iff path is
+ * NULL). */
 LOAM_API char *loam_realpath(const char *path, char *resolved) LOAM_NOEXCEPT LOAM_NODISCARD;
 
 /* ---- The heap as a whole ---- */
 
-/* Gives back to the system all memory that is free, at once: what the calling thread holds ready,
- * and every free span of the process. Returns the bytes given back. Without this call the same
- * happens LOAM_PURGE_DELAY milliseconds after memory became free. */
+/** Gives all free memory back to the system at once: the blocks and pages that the calling thread
+ * holds ready, and every free span of the process. Calls the deferred-free handler first
+ * (loam/handlers.h). Returns the number of bytes given back. Without this call, memory goes back
+ * LOAM_PURGE_DELAY milliseconds after it became free. */
 LOAM_API size_t loam_collect(void) LOAM_NOEXCEPT;
 
-/* Gives about so many bytes of free memory back to the system, and keeps the rest for what is
- * allocated next. Memory goes in units of 64 KiB, that which was freed first before the rest. If
- * free spans are too few, the calling thread gives up what it holds ready, as in loam_collect, and
- * then the unused ends of large objects go, each as a whole. Memory that the system keeps because
- * it is locked, and that of arenas (loam/arena.h), stays. Returns the bytes given back: less than
- * `bytes` iff no more was free; else the next multiple of 64 KiB, or beyond it by less than the end
- * of one large object. Any thread may call it; others may do the same at the same time. Cost: a
- * system call for each span that goes back. */
+/** Gives about `bytes` bytes of free memory back to the system and keeps the rest for later
+ * allocations. Memory goes back in units of 64 KiB, the longest-free first. If free spans are too
+ * few, the calling thread gives up what it holds ready, as in loam_collect; after that, unused ends
+ * of large objects go, each as a whole. Locked memory and the memory of arenas (loam/arena.h)
+ * stays. Returns the number of bytes given back. That is less than `bytes` iff no more was free;
+ * otherwise it is the next multiple of 64 KiB, or exceeds that by less than the end of one large
+ * object. Any thread may call it, also at the same time as others. Cost: a system call for each
+ * span that goes back. */
 LOAM_API size_t loam_collect_bytes(size_t bytes) LOAM_NOEXCEPT;
 
-/* Looks at all objects and free blocks of the process, of every thread and every heap, for what a
- * mistake has done to them, and reports each mistake as free reports it: the first one ends the
- * program, unless LOAM_ON_ERROR, LOAM_IGNORE or an error handler (loam/handlers.h) says otherwise.
- * Returns the number of mistakes found; 0 if there are none. errno is ENOMEM iff there was no
- * memory for a list of what to look at, and unchanged otherwise. Neighbours that one mistake has
- * damaged may count twice.
+/** Checks all objects and free blocks of every thread and every heap for damage, and reports each
+ * mistake as free reports it. So the first mistake ends the program, unless LOAM_ON_ERROR,
+ * LOAM_IGNORE or an error handler (loam/handlers.h) chooses otherwise. Returns the number of
+ * mistakes found. Two neighbours that one mistake has damaged may count as two. Sets errno to
+ * ENOMEM iff there was no memory for its list of pages; otherwise errno is unchanged.
  *
- *     debug     writes past the end and before the start of objects, and into freed ones
- *     secure    the same, where canaries and zeroes show it
+ *     debug     writes past the end or before the start of objects, and into freed objects
+ *     secure    the same, as far as canaries and zeroed memory show them
  *     release   writes into freed blocks that damage a free list, blocks that are free twice,
- *               writes into blocks that are new
+ *               writes into blocks that are unused
  *     all       writes around sampled objects (loam/sampling.h)
  *
- * No other thread may allocate, resize or free meanwhile: what it has half done would be reported
- * as a mistake. Not in a signal handler. It does not look into pools, regions and the like
- * (loam_registry_check does). Cost: it reads all memory that was freed and not given back, in the
- * debug and secure builds, and about 50 ns for each object. */
+ * No other thread may allocate, resize or free meanwhile: a half-finished call would be reported as
+ * a mistake. Not in a signal handler. It does not check pools, regions and other special
+ * allocators; loam_registry_check does. Cost: about 50 ns for each object; the debug and secure
+ * builds also read all memory that was freed and not given back. */
 LOAM_API size_t loam_heaps_check(void) LOAM_NOEXCEPT;
 
-/* 0: ends loam's background worker and starts none again, until called with 1. Needed only by
- * programs linked statically that forbid themselves system calls or change credentials: libloam.so
- * does it by itself at prctl, unshare, setns and the setuid family. */
+/** Forbids (0) or allows (1) loam's background worker. 0 ends the worker, and none starts until a
+ * call with 1. Only statically linked programs that forbid themselves system calls or change
+ * credentials need it: libloam.so calls it itself at prctl, unshare, setns and the setuid
+ * family. */
 LOAM_API void loam_worker_allow(int allowed) LOAM_NOEXCEPT;
 
-/* LOAM_VERSION of the library in the process. */
+/** Returns LOAM_VERSION of the library in this process. */
 LOAM_API int loam_version(void) LOAM_NOEXCEPT;
 
 LOAM_END
