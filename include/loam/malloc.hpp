@@ -1,21 +1,22 @@
-/* loam/malloc.hpp: the general-purpose heap for C++: memory as operator new gives it, an allocator
- * for containers, and a memory resource (loam/malloc.h).
+/* loam/malloc.hpp: the general-purpose heap for C++: memory as operator new returns it, an
+ * allocator for containers, and a memory resource (loam/malloc.h).
  *
  *     std::vector<int, loam::allocator<int>> numbers;        // any container, from any thread
  *     std::pmr::string text(loam::malloc_resource::get());   // std::pmr, too
- *     void *p = loam::heap_new(100);                         // asks the new handler, or throws
+ *     void *p = loam::heap_new(100);                         // calls the new handler, or throws
  *     loam_free(p);
  *
  * Choose it for parts of a program whose operators new and delete stay as they are; to replace
- * these, new_delete.hpp. It knows no pools: containers of nodes that one thread uses are smaller
- * and faster with pool.hpp. What it gave may be freed in any thread, by loam_free too.
+ * these, use new_delete.hpp. It has no pools: a container of nodes that one thread uses is smaller
+ * and faster with pool.hpp. Any thread may free its memory, also by loam_free.
  *
- *     container ─> allocator, malloc_resource ─> heap_new ─> loam_malloc ─ NULL ─> new handler ─> again, bad_alloc
+ *     container ─> allocator, malloc_resource ─> heap_new ─> loam_malloc ─> p
+ *                  NULL from loam_malloc ─> new handler, and again; no handler ─> std::bad_alloc
  *
- * Invariant: all allocators and the one resource are equal, so that containers may take each
- * other's memory; checked by tests/api/cpp_test.cc. Out of memory is std::bad_alloc, once the new
- * handler gives up; without exceptions the program ends. Nothing else is thrown but what the
- * handler throws. Cost: as loam_malloc.
+ * Invariant: all allocators, and the one resource, are equal, so that containers may take over each
+ * other's memory; tests/api/cpp_test.cc checks it. If there is no memory and the new handler gives
+ * up, std::bad_alloc is thrown; without exceptions the program ends. Nothing else is thrown except
+ * by the handler. Cost: as loam_malloc.
  */
 #ifndef LOAM_MALLOC_HPP
 #define LOAM_MALLOC_HPP
@@ -33,33 +34,35 @@
 namespace loam {
 namespace detail {
 
-/* What all of the heap's objects are aligned to. */
+/* Alignment of every object of the heap, in bytes. */
 constexpr std::size_t kHeapAlign = 16;
 
 inline void *heap_try(std::size_t bytes, std::size_t align) noexcept {
     return align == kHeapAlign ? loam_malloc(bytes) : loam_malloc_aligned(bytes, align);
 }
 
-/* Lets the program's handler make room for as long as there is one. */
+/* Calls the program's new handler until there is memory, or no handler. */
 [[gnu::cold]] inline void *heap_again(std::size_t bytes, std::size_t align) {
     return need(new_again([=]() noexcept { return heap_try(bytes, align); }));
 }
 
 } // namespace detail
 
-/* bytes bytes as operator new gives them; never nullptr. To be freed by loam_free or its kin. Sizes
- * that no object can have, and alignments that are no power of two, are no memory to be had: the
- * handler is asked, too. */
+/** Allocates bytes bytes as operator new does; never returns nullptr. Free it by loam_free or
+ * another free function of loam/malloc.h. A size that no object can have counts as no memory: the
+ * new handler is called. */
 [[nodiscard]] inline void *heap_new(std::size_t bytes) {
     void *p = loam_malloc(bytes);
     return LOAM_LIKELY(p != nullptr) ? p : detail::heap_again(bytes, detail::kHeapAlign);
 }
+/** heap_new at a multiple of align. An alignment that is not a power of two counts as no memory. */
 [[nodiscard]] inline void *heap_new(std::size_t bytes, std::size_t align) {
     void *p = loam_malloc_aligned(bytes, align);
     return LOAM_LIKELY(p != nullptr) ? p : detail::heap_again(bytes, align);
 }
 
-/* The same; nullptr in place of std::bad_alloc, and of all else that the handler throws. */
+/** heap_new that returns nullptr instead of throwing std::bad_alloc, or any other exception of the
+ * new handler. */
 [[nodiscard]] inline void *heap_new_nothrow(std::size_t bytes,
                                             std::size_t align = detail::kHeapAlign) noexcept {
     void *p = detail::heap_try(bytes, align);
@@ -75,7 +78,7 @@ inline void *heap_try(std::size_t bytes, std::size_t align) noexcept {
 #endif
 }
 
-/* For containers. Has no state: all are equal, of whatever type. */
+/** An allocator for containers. It has no state: all are equal, for all types. */
 template <typename T> class allocator {
   public:
     using value_type = T;
@@ -85,6 +88,7 @@ template <typename T> class allocator {
     constexpr allocator() noexcept = default;
     template <typename U> constexpr allocator(const allocator<U> &) noexcept {}
 
+    /** Allocates memory for count objects, as heap_new. */
     [[nodiscard]] T *allocate(std::size_t count) {
         std::size_t bytes = detail::array_bytes<T>(count);
         if constexpr (alignof(T) > detail::kHeapAlign)
@@ -92,6 +96,7 @@ template <typename T> class allocator {
         else
             return static_cast<T *>(heap_new(bytes));
     }
+    /** Frees memory that allocate(count) of any loam::allocator<T> returned. */
     void deallocate(T *p, std::size_t count) noexcept {
         if constexpr (alignof(T) > detail::kHeapAlign)
             loam_free_aligned_sized(p, alignof(T), detail::array_bytes_of<T>(count));
@@ -107,10 +112,11 @@ template <typename T> class allocator {
     }
 };
 
-/* The heap for std::pmr. There is one, which never ends: containers with static storage may use it
- * to their own end. */
+/** The heap as a memory resource for std::pmr. It is never destroyed, so that containers with
+ * static storage may use it until they end. */
 class malloc_resource final : public std::pmr::memory_resource {
   public:
+    /** Returns the process's resource. */
     static malloc_resource *get() noexcept {
         alignas(malloc_resource) static unsigned char memory[sizeof(malloc_resource)];
         static malloc_resource *const resource =
