@@ -1,17 +1,18 @@
-/* loam/libc.h: what the C library offers beside malloc and its kin, about the heap as a whole,
- * under loam's names.
+/* loam/libc.h: the C library's functions about the heap as a whole, under loam's names.
  *
- * Choose it for code that was written for these functions; loam/stats.h, limits.h and options.h say
- * and do more. It cannot be included where there is no <malloc.h>. What allocates and frees:
- * loam/malloc.h.
+ * Choose it for code that was written for these functions. loam/stats.h, limits.h and options.h say
+ * and do more; loam/malloc.h allocates and frees. It cannot be included on a system without
+ * <malloc.h>.
  *
- *     loam_mallinfo2, loam_malloc_info, loam_malloc_stats ──> numbers of loam's heap, whoever is malloc
- *     loam_malloc_trim ──> loam_collect                        loam_mallopt ──> docs/guide/glibc.md
+ *     loam_mallinfo2, loam_malloc_info, loam_malloc_stats ──> numbers of loam's heap, even if
+ *                                                             malloc is another allocator's
+ *     loam_malloc_trim ──> loam_collect
+ *     loam_mallopt ──────> docs/guide/glibc.md
  *
- * Each keeps the meaning that the C library documents, as far as loam has what it is about. In
- * libloam.so and loam-override.o, malloc_info and the others are these. Any thread may call them,
- * at any time, but not in a signal handler. Invariant: each has a test in tests/api/override.c.
- * Source: src/api/libc.c.
+ * Each function keeps the meaning that the C library documents, as far as loam has the thing that
+ * it is about. In libloam.so and loam-override.o the plain names (malloc_info, ...) are these
+ * functions. Threads: any thread may call them at any time, but not in a signal handler. Invariant:
+ * each has a test in tests/api/override.c. Source: src/api/libc.c, src/api/glibc.c.
  */
 #ifndef LOAM_LIBC_H
 #define LOAM_LIBC_H
@@ -25,42 +26,48 @@
 
 LOAM_BEGIN
 
-/* Returns numbers of the whole heap.
+/* ---- Numbers ----
  *
- *     arena      bytes of addresses, without those of objects of more than 64 KiB; 128 for each page besides
- *     uordblks   bytes of blocks of up to 64 KiB in use, with 128 of a descriptor for each page of blocks
+ * Both functions return these numbers of the whole heap:
+ *
+ *     arena      bytes of addresses, without objects of more than 64 KiB; and 128 for each page
+ *     uordblks   bytes in use in blocks of up to 64 KiB, and 128 (a descriptor) for each page
  *     fordblks   bytes that are free in pages and spans
  *     ordblks    number of freed blocks of more than 1 KiB that wait in no thread's list
- *     hblks      number of objects of more than 64 KiB; hblkhd: their bytes, with 128 of a descriptor each
+ *     hblks      number of objects of more than 64 KiB
+ *     hblkhd     bytes of these objects, and 128 (a descriptor) for each
  *     keepcost   bytes that a trim gives back
  *
- * smblks, fsmblks and usmblks are 0. The ints of loam_mallinfo wrap. */
-#ifdef __GLIBC_PREREQ /* others' <malloc.h> may not have the structs, nor glibc's before 2.33 the second */
+ * smblks, fsmblks and usmblks are 0. Cost: as loam_stats_get. */
+#ifdef __GLIBC_PREREQ /* other <malloc.h>s may lack the structs, glibc's before 2.33 the second */
+/** Returns the numbers as ints, which wrap. */
 LOAM_API struct mallinfo loam_mallinfo(void) LOAM_NOEXCEPT;
 #if __GLIBC_PREREQ(2, 33)
+/** Returns the numbers. */
 LOAM_API struct mallinfo2 loam_mallinfo2(void) LOAM_NOEXCEPT;
 #endif
 #endif
 
-/* Writes an XML document: sizes by class, and totals. 0; -1 iff options is not 0 (errno EINVAL) or
- * the stream failed. */
+/** Writes an XML document with sizes by class, and totals. Returns 0; or -1 iff options is not 0
+ * (errno EINVAL), or the stream failed. */
 LOAM_API int loam_malloc_info(int options, FILE *stream) LOAM_NOEXCEPT LOAM_NONNULL(2);
 
-/* Prints what loam_stats_print does, and below it the five lines with which glibc's malloc_stats
- * ends. */
+/** Prints what loam_stats_print does, and below it the five lines that end glibc's malloc_stats. */
 LOAM_API void loam_malloc_stats(void) LOAM_NOEXCEPT;
 
-/* loam_collect(): whether anything was given back. pad, the bytes to keep, has no meaning where
- * free memory is not at the end of anything. */
+/** Calls loam_collect. Returns 1 if it gave memory back, otherwise 0. pad, the number of bytes to
+ * keep at the end of glibc's heap, has no effect. */
 LOAM_API int loam_malloc_trim(size_t pad) LOAM_NOEXCEPT;
 
-/* As mallopt(3). M_PERTURB fills memory: new objects with the complement of the value's lowest
- * byte, freed ones with that byte; 0 ends it. It counts at once in the calling thread, and in each
- * other one from the next time that a list of its heap is empty; the secure build leaves freed
- * memory zero. M_TRIM_THRESHOLD of -1 keeps free memory, as LOAM_PAGE_RESET=0. All other parameters
- * are about parts of glibc's malloc that loam does not have: accepted, without effect, and named
- * where LOAM_VERBOSE is set. docs/guide/glibc.md has a row for each. Returns what glibc's mallopt
- * returns for the parameters that it documents, and 0 for all others. */
+/** Sets a parameter, as mallopt(3):
+ * - M_PERTURB fills memory: new objects with the complement of the value's lowest byte, freed ones
+ *   with that byte; 0 ends it. It takes effect at once in the calling thread, and in each other
+ *   thread when next a list of its heap is empty. The secure build leaves freed memory zero.
+ * - M_TRIM_THRESHOLD of -1 keeps free memory, as LOAM_PAGE_RESET=0.
+ * - All other parameters are about parts of glibc's malloc that loam does not have. They have no
+ *   effect, and are named if LOAM_VERBOSE is set.
+ * Returns what glibc's mallopt returns for the parameters that it documents, and 0 for all others.
+ * docs/guide/glibc.md has a row for each. */
 LOAM_API int loam_mallopt(int parameter, int value) LOAM_NOEXCEPT;
 
 LOAM_END

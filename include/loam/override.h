@@ -1,25 +1,26 @@
-/* loam/override.h: malloc and its kin mean loam's heap in each C source that includes this.
+/* loam/override.h: makes malloc and similar names mean loam's heap in each C source that includes
+ * it.
  *
  *     #include <loam/override.h>           // first of all, in every source; or cc -include it
  *     char *copy = strdup("loam");         // an object of loam's heap
- *     free(copy);                          // and back
+ *     free(copy);                          // frees it there
  *
- * Choose it where all sources of a program are under one's control, and linking or preloading the
- * library in malloc's place is not possible. It cannot reach code that is compiled without it:
- * memory that the C library or others allocate for the caller (getline, asprintf, open_memstream,
- * scandir, getcwd(NULL, 0), ...) must not go to free here, nor what is allocated here to code that
- * frees it: loam reports such a free, where it is the one to see it. C only: in C++ the macros
- * would rename members of classes; there is loam/new_delete.hpp.
+ * Choose it if you control all sources of a program, and cannot link or preload the library in
+ * malloc's place. It cannot reach code that is compiled without it. So memory that the C library or
+ * other code allocates for the caller (getline, asprintf, open_memstream, scandir, getcwd(NULL, 0),
+ * ...) must not go to free here. Nor may memory that is allocated here go to code that frees it.
+ * loam reports such a free if loam gets it. It is for C only: in C++ the macros would rename
+ * members of classes; use loam/new_delete.hpp.
  *
- *     malloc(n) ─> loam_malloc(n)       &free ─> &loam_free       names are replaced, called or not
- *                                                     mallinfo and mallinfo2 where they are called
+ *     malloc(n) ─> loam_malloc(n)       &free ─> &loam_free       names are replaced everywhere
+ *     mallinfo() ─> loam_mallinfo()                               mallinfo, mallinfo2: calls only
  *
  * Each name keeps the meaning and the order of arguments that the C library documents. A struct's
- * member that is called free or malloc is renamed as well, in all sources alike: so include it
- * first. Threads, errors and cost are those of loam/malloc.h. What asks about the heap
- * (malloc_info, mallinfo, ...) and trims it means loam's as well: loam/libc.h. Invariant: no name
- * that override/libc.c replaces is left to the C library, checked by tests/api: override.c and
- * compile.py.
+ * member that is called free or malloc is renamed as well; because all sources include the header
+ * first, all agree. Threads, errors and cost are those of loam/malloc.h. Functions that ask about
+ * the heap (malloc_info, mallinfo, ...) or trim it mean loam's heap as well: loam/libc.h.
+ * Invariant: override/libc.c replaces no name that this header leaves to the C library; tests/api
+ * checks it (override.c and compile.py).
  */
 #ifndef LOAM_OVERRIDE_H
 #define LOAM_OVERRIDE_H
@@ -28,7 +29,7 @@
 #error "loam/override.h is for C: C++ has loam/new_delete.hpp"
 #endif
 
-/* Before the names change. */
+/* Included before the names change. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@
 #include "loam/libc.h"
 #include "loam/malloc.h"
 
-/* An object of its own always: realpath with NULL. */
+/* realpath(path, NULL): the result is always a new object. */
 LOAM_NODISCARD LOAM_INLINE char *loam_override_canonicalize_file_name(const char *path) {
     return loam_realpath(path, NULL);
 }
@@ -73,7 +74,7 @@ LOAM_NODISCARD LOAM_INLINE char *loam_override_canonicalize_file_name(const char
 #define malloc_info loam_malloc_info
 #define malloc_stats loam_malloc_stats
 #define mallopt loam_mallopt
-/* Where they are called: structs have the same names. */
+/* Only where they are called: structs have these names, too. */
 #define mallinfo() loam_mallinfo()
 #define mallinfo2() loam_mallinfo2()
 

@@ -1,36 +1,44 @@
-/* loam/sampling.h: guard sampling: one in N allocations on pages of its own, so that misuse of it
+/* loam/sampling.h: guard sampling: one in N allocations gets pages of its own, so that misuse of it
  * is a report.
- *
- * Choose it to find overflows, underflows and uses after free in production: in a program that runs
- * for days, or on many machines. A sampled object costs some 5 us: at one in 5,000 1 ns an
- * allocation, 0.2 to 1.3% of programs that work with what they allocate, a third of a loop of
- * nothing but malloc and free (decision 0025). A debug build, or AddressSanitizer, finds each
- * mistake, at a higher price; this finds one that happens often enough.
  *
  *     LOAM_GUARD_SAMPLING=5000 ./program         or    loam_sampling_set(5000)
  *
+ * Choose it to find overflows, underflows and uses after free in production: in a program that runs
+ * for days, or on many machines. A sampled object costs about 5 us. At one in 5,000 that is 1 ns
+ * for an allocation: 0.2 to 1.3% of the time of programs that work with what they allocate, and a
+ * third of a loop that only calls malloc and free (decision 0025). A debug build or
+ * AddressSanitizer finds every mistake, at a higher price; sampling finds a mistake that happens
+ * often enough.
+ *
  *     [ no access | ........ object ][ no access | object ........ ][ no access ]
  *
- * What is found, and when: reading or writing past the end or before the start, where the object
- * lies at that edge (half of them each), and any access after free while the slot is remembered: at
- * the access. Objects are aligned to 16, so an object that ends at the edge ends up to 15 bytes
- * before it if its size is no multiple of 16: a read of these is not found (but with
- * LOAM_GUARD_SAMPLING_EXACT), a write is when it is freed. So are writes on the other side, up to
- * 64 bytes off. Double and invalid frees: at the call. The report says what, by how many bytes, and
- * where the access, the allocation and the free were made (module and offset, for addr2line -e).
- * Then the program's handler is called, or, without one, the access is made again, so that the core
- * dump shows it; with LOAM_ON_ERROR=ignore its page is opened, and the program goes on.
+ * What it finds, and when:
+ * - A read or write past the end or before the start, at the access, if the object lies at that
+ *   edge; half of the objects lie at each.
+ * - Any access after free, at the access, while the object's slot is remembered.
+ * - A write up to 64 bytes off at the other edge, when the object is freed.
+ * - A double or invalid free, at the call.
+ * Objects are aligned to 16 bytes. So an object at the end edge whose size is not a multiple of 16
+ * ends up to 15 bytes before the edge. A write to these bytes is found when the object is freed; a
+ * read is not found, except with LOAM_GUARD_SAMPLING_EXACT.
  *
- * It cannot find accesses that a system call makes (read, recv): these fail with EFAULT, or are
- * short. Nor what happens to allocations that are not sampled: all above 64 KiB, those of
- * first-class heaps, and those for which no slot is free (LOAM_GUARD_SAMPLING_SLOTS).
- * loam_heap_contains and loam_heap_visit do not know sampled objects. It takes SIGSEGV and SIGBUS
- * when the first sample is taken: the handler that the program had is called for all other
- * accesses, and after a report, with the same arguments, signal mask and stack; sampling goes on if
- * it recovers by siglongjmp. Who sets a handler later takes the signals away, and gets no reports,
- * but for those of calls, while samples are taken as before.
- * Each child of fork samples other allocations than its siblings and its parent.
- * Source: src/sampling/sampled.c, src/sampling/sample_turns.c. Guide: docs/guide/sampling.md.
+ * The report says what happened, by how many bytes, and where the access, the allocation and the
+ * free were made (module and offset, for addr2line -e). Then the program's handler is called.
+ * Without one, the access is repeated, so that the core dump shows it; with LOAM_ON_ERROR=ignore,
+ * loam opens the page and the program goes on.
+ *
+ * It cannot find accesses of a system call (read, recv): these fail with EFAULT, or are short. Some
+ * allocations are not sampled: all above 64 KiB, those of first-class heaps, and those for which no
+ * slot is free (LOAM_GUARD_SAMPLING_SLOTS). loam_heap_contains and loam_heap_visit do not know
+ * sampled objects.
+ *
+ * Signals: loam handles SIGSEGV and SIGBUS from the first sample on. It calls the program's
+ * previous handler for all other accesses, and after a report, with the same arguments, signal mask
+ * and stack. Sampling goes on if that handler recovers by siglongjmp. A handler that the program
+ * sets later gets the signals instead: samples are taken as before, but only mistakes of calls are
+ * reported. Each child of fork samples other allocations than its siblings and its parent.
+ *
+ * Source: src/heap/sampled.c, src/heap/sample_turns.c. Guide: docs/guide/sampling.md.
  */
 #ifndef LOAM_SAMPLING_H
 #define LOAM_SAMPLING_H
@@ -43,36 +51,37 @@
 
 LOAM_BEGIN
 
-/* From now on about one in rate allocations of each thread is sampled, 0: none, at most
- * 1,000,000,000. The same as loam_option_set("guard_sampling"); and it makes the slots and takes
- * the signals at once, again if somebody else has them, whom it passes on to (up to eight different
- * handlers; the next one keeps them). 0; -EINVAL iff rate is too large, -ENOMEM iff there is no
- * memory for the slots: nothing has changed then. Any thread. Objects that are sampled already stay
- * so. */
+/** Samples about one in `rate` allocations of each thread from now on; 0: none, at most
+ * 1,000,000,000. It sets the option "guard_sampling". It also makes the slots and installs the
+ * signal handlers at once, again if another handler has been set meanwhile. loam passes signals on
+ * to that one: to up to eight different handlers, after which it leaves the next one in place.
+ * Returns 0; or, with nothing changed, -EINVAL iff rate is too large, -ENOMEM iff there is no
+ * memory for the slots. Any thread may call it. Objects that are sampled already stay so. */
 LOAM_API int loam_sampling_set(size_t rate) LOAM_NOEXCEPT;
 
-/* Numbers of the process. */
+/** Numbers of the process. */
 typedef struct loam_sampling_numbers {
-    size_t rate;   /* as set */
-    size_t slots;  /* 0 before the first sample */
-    size_t live;   /* sampled objects in use */
-    size_t taken;  /* samples since the start */
-    size_t missed; /* that were due, without a slot or memory for it */
-    size_t found;  /* reports */
+    size_t rate;   /**< as set */
+    size_t slots;  /**< 0 before the first sample */
+    size_t live;   /**< sampled objects in use */
+    size_t taken;  /**< samples since the start */
+    size_t missed; /**< samples that had no slot or no memory */
+    size_t found;  /**< mistakes found */
 } loam_sampling_numbers;
 
-/* Writes them. Cost: a lock. */
+/** Stores the numbers in *numbers. Cost: a lock. */
 LOAM_API void loam_sampling_get(loam_sampling_numbers *numbers) LOAM_NOEXCEPT;
 
-/* 1 iff p is a sampled object in use, as malloc returned it. Any pointer may be asked. Cost: a
- * lock. */
+/** Returns 1 iff p is a sampled object in use, as malloc returned it; otherwise 0. p may be any
+ * pointer. Cost: a lock. */
 LOAM_API int loam_sampling_holds(const void *p) LOAM_NOEXCEPT;
 
-/* Where the sampled object that p points into, or to the guards of, was allocated; of_free: freed,
- * where it was and nobody has its slot since. Writes at most `most` return addresses, at most 16,
- * the caller's of malloc or free first: of each, the byte before is the call's (reports name that).
- * Returns how many, 0 iff p is no such pointer. For error handlers (loam/handlers.h), which get the
- * report's first line; may be called in them, in a handler of SIGSEGV as well. */
+/** Stores the call stack of the allocation (or, if of_free is not 0, of the free) of the sampled
+ * object that p points into, or into the guards of. A free can be found until the slot is reused.
+ * Writes at most `most` return addresses, at most 16, the caller of malloc or free first. The call
+ * itself is at the byte before each address; reports name that. Returns the number of addresses, 0
+ * iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first
+ * line; they may call it, also in a handler of SIGSEGV. */
 LOAM_API size_t loam_sampling_trace(const void *p, int of_free, void **frames,
                                     size_t most) LOAM_NOEXCEPT;
 
