@@ -1,25 +1,31 @@
-/* loam/loam.h: everything that C knows of loam, in one include.
+/* loam/loam.h: all of loam for C, in one include.
  *
- *   malloc.h     loam_malloc and its kin: the general-purpose heap  for C++: malloc.hpp, new_delete.hpp
- *   malloc_more.h  less common forms: with the size that was got, whose a pointer is
- *   heap.h       heaps like it, ended as a whole, limited, walked  for C++: heap.hpp
- *   arena.h      memory of your own for these, huge pages, NUMA nodes
- *   pool.h       blocks of one size                                 for C++: pool.hpp
- *   blocks.h     malloc for programs with few sizes                 for C++: blocks.hpp
- *   region.h     objects of any size that are dropped together      for C++: region.hpp
- *   fifo.h       objects freed in about the order they came         for C++: fifo.hpp
- *   stack.h      objects that end with a function's frame           for C++: stack.hpp
- *   ring.h       the same, where frames end in any order
- *   alloc.h      a handle to any of these                           for C++: alloc.hpp
- *   source.h     where these get their memory from
- *   registry.h   the list of those alive, their leaks and checks
- *   options.h    what can be chosen by environment, a string in the program, or calls
- *   handlers.h   functions of the program's for lines, reports, deferred frees and the end of memory
- *   limits.h     how much memory loam may hold for the process
- *   meter.h      what they are asked, what it costs, and what they hold meanwhile
+ *     #include <loam/loam.h>
+ *     void *p = loam_malloc(100);
+ *     loam_free(p);
  *
- * Not in here: what changes a program that includes it, or needs a device, or the C library's
- * <malloc.h>: xallocator.h, override.h, port.h, libc.h; and the C++ headers.
+ *   malloc.h        the general-purpose heap: loam_malloc ...    C++: malloc.hpp, new_delete.hpp
+ *   malloc_more.h   its less common forms
+ *   heap.h          heaps that are destroyed, limited, walked    C++: heap.hpp
+ *   arena.h         memory for heaps: yours, huge pages, NUMA
+ *   pool.h          blocks of one size                           C++: pool.hpp
+ *   blocks.h        malloc for programs with few sizes           C++: blocks.hpp
+ *   region.h        objects of any size, freed together          C++: region.hpp
+ *   fifo.h          objects freed in about their order           C++: fifo.hpp
+ *   stack.h         objects that end with a function's frame     C++: stack.hpp
+ *   ring.h          likewise, but frames end in any order
+ *   alloc.h         a handle to any of these allocators          C++: alloc.hpp
+ *   source.h        where allocators get their memory
+ *   registry.h      a list of all allocators, their leaks and checks
+ *   options.h       options by environment, string or call
+ *   handlers.h      your functions for lines, reports, deferred frees, and the end of memory
+ *   limits.h        how much memory loam may hold for the process
+ *   sampling.h      guard pages around one in N allocations
+ *   stats.h         statistics of the process or of a heap
+ *   meter.h         what allocators are asked for, what it costs, and what they hold
+ *
+ * Headers that change a program that includes them, or that need a device or the C library's
+ * <malloc.h>, are left out: xallocator.h, override.h, port.h, libc.h. So are the C++ headers.
  */
 #ifndef LOAM_LOAM_H
 #define LOAM_LOAM_H
