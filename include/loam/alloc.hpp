@@ -1,14 +1,14 @@
-/* loam/alloc.hpp: loam/alloc.h for C++: a handle as a memory resource, and as an allocator for
+/* loam/alloc.hpp: a handle (loam/alloc.h) for C++: as a memory resource, and as an allocator for
  * containers.
  *
  *     loam::alloc_resource resource(loam_heap_as_alloc(nullptr));  // or loam_region_as_alloc(r)
  *     std::pmr::vector<int> numbers(&resource);
  *     std::list<int, loam::alloc_allocator<int>> list(loam_heap_as_alloc(nullptr));
  *
- * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) where it is known which it
- * is. Containers must end before what the handle points to. Out of memory is std::bad_alloc;
- * nothing else is thrown. Resources are equal if they are the same resource, allocators if their
- * handles are to the same allocator.
+ * Choose the allocators' own headers (region.hpp, pool.hpp, blocks.hpp) if you know which allocator
+ * it is. A container must end before the allocator that the handle points to. If there is no
+ * memory, std::bad_alloc is thrown; nothing else is thrown. A resource equals itself only;
+ * allocators are equal if their handles are to one allocator.
  */
 #ifndef LOAM_ALLOC_HPP
 #define LOAM_ALLOC_HPP
@@ -24,10 +24,14 @@
 
 namespace loam {
 
+/** A memory resource that allocates by a handle. */
 class alloc_resource final : public std::pmr::memory_resource {
   public:
+    /** Makes a resource of a handle. Leave out `at`: it is the calling line, which checked
+     * allocators show. */
     explicit alloc_resource(loam_alloc alloc, detail::place at = detail::place::here()) noexcept
         : alloc_(alloc), at_(at) {}
+    /** Returns the handle. */
     loam_alloc get() const noexcept { return alloc_; }
 
   private:
@@ -39,14 +43,14 @@ class alloc_resource final : public std::pmr::memory_resource {
         loam_alloc_free_at(alloc_, p, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        return this == &other; /* without RTTI nobody knows what the other is */
+        return this == &other; /* without RTTI the type of `other` is unknown */
     }
 
     loam_alloc alloc_;
     detail::place at_;
 };
 
-/* A handle for containers that take an allocator. Copies of the allocator, and copies of a
+/** An allocator for containers that allocates by a handle. Copies of the allocator, and copies of a
  * container that has it, allocate from the same allocator. As with std::pmr, a container keeps its
  * allocator for life: assignment copies or moves the elements, and containers may be swapped only
  * if their allocators are equal. */
@@ -61,13 +65,16 @@ template <typename T> class alloc_allocator {
     template <typename U>
     alloc_allocator(const alloc_allocator<U> &other) noexcept : alloc_(other.get()) {}
 
+    /** Allocates memory for count objects; throws std::bad_alloc. */
     [[nodiscard]] T *allocate(std::size_t count) {
         return static_cast<T *>(detail::need(
             loam_alloc_alloc_at(alloc_, detail::array_bytes<T>(count), alignof(T), nullptr, 0)));
     }
+    /** Frees memory of allocate(count). */
     void deallocate(T *p, std::size_t count) noexcept {
         loam_alloc_free_at(alloc_, p, detail::array_bytes_of<T>(count), alignof(T), nullptr, 0);
     }
+    /** Returns the handle. */
     loam_alloc get() const noexcept { return alloc_; }
 
     template <typename U> bool operator==(const alloc_allocator<U> &other) const noexcept {

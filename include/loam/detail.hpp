@@ -1,4 +1,4 @@
-/* loam/detail.hpp: what loam's C++ headers share; nothing in it is for programs. */
+/* loam/detail.hpp: what loam's C++ headers share; programs do not use it. */
 #ifndef LOAM_DETAIL_HPP
 #define LOAM_DETAIL_HPP
 
@@ -15,18 +15,18 @@
 namespace loam {
 namespace detail {
 
-/* What LOAM_CHECKED adds to the flags of an allocator. It is the default argument of each
- * constructor, so that the file that constructs decides: a constructor that looked at LOAM_CHECKED
- * itself would differ between files, and the linker keeps one of them (docs/decisions/0046). */
+/* The flags that LOAM_CHECKED adds to an allocator. It is the default argument of each constructor,
+ * so that the file that constructs decides. A constructor that read LOAM_CHECKED itself would
+ * differ between files, of which the linker keeps one (docs/decisions/0046). */
 struct checks {
     unsigned flags;
 };
 #define LOAM_CHECKS_ \
     ::loam::detail::checks { (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u) }
-/* The same as a type, for templates that code of the C++ library constructs. */
+/* These flags as a type, for templates that code of the C++ library constructs. */
 using checks_of_file = std::integral_constant<unsigned, (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u)>;
 
-/* What operator new does without memory. */
+/* Throws std::bad_alloc; without exceptions it traps. */
 [[noreturn]] inline void no_memory() {
 #if defined(__cpp_exceptions)
     throw std::bad_alloc();
@@ -35,13 +35,15 @@ using checks_of_file = std::integral_constant<unsigned, (LOAM_CHECKED ? (unsigne
 #endif
 }
 
+/* Returns p; throws std::bad_alloc if it is nullptr. */
 inline void *need(void *p) {
     if (LOAM_UNLIKELY(p == nullptr)) no_memory();
     return p;
 }
 
-/* The rest of operator new where take() found no memory: the program's handler makes room for as
- * long as there is one. nullptr iff there is none any more. A device has no handler. */
+/* Finishes operator new after take() has returned nullptr: calls the program's new handler and
+ * take() again, as long as there is a handler. Returns nullptr iff there is none left. A device has
+ * no handler. */
 template <typename Take> void *new_again(const Take &take) {
 #if __STDC_HOSTED__
     while (std::new_handler handler = std::get_new_handler()) {
@@ -52,7 +54,7 @@ template <typename Take> void *new_again(const Take &take) {
     (void)take;
     return nullptr;
 }
-/* The same of operator new (std::nothrow): nullptr as well where the handler throws. */
+/* Finishes operator new (std::nothrow): as new_again, and returns nullptr if the handler throws. */
 template <typename Take> void *new_again_nothrow(const Take &take) noexcept {
 #if defined(__cpp_exceptions)
     try {
@@ -65,22 +67,23 @@ template <typename Take> void *new_again_nothrow(const Take &take) noexcept {
 #endif
 }
 
-/* What an allocator allocates for count T in a row, in bytes. An array of no T takes the memory of
- * one, so that each array has an address of its own. array_bytes is std::bad_alloc where the array
- * is too large to exist. */
+/* Returns the size in bytes of an array of count T. An empty array takes the memory of one T, so
+ * that each array has an address of its own. */
 template <typename T> constexpr std::size_t array_bytes_of(std::size_t count) noexcept {
     return (count + (count == 0)) * sizeof(T);
 }
+/* array_bytes_of, but throws std::bad_alloc if the array is larger than PTRDIFF_MAX. */
 template <typename T> std::size_t array_bytes(std::size_t count) {
     constexpr std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T);
-    if (LOAM_UNLIKELY(count - 1 >= most)) { /* 0 is one of these */
+    if (LOAM_UNLIKELY(count - 1 >= most)) { /* true for 0, too */
         if (count != 0) no_memory();
         return sizeof(T);
     }
     return count * sizeof(T);
 }
 
-/* The size that a memory resource asks its allocator for: at least 1, for the same reason. */
+/* Returns the size that a memory resource requests: at least 1, so that each object has an address
+ * of its own. */
 constexpr std::size_t bytes_of(std::size_t bytes) noexcept { return bytes + (bytes == 0); }
 
 /* The line of the program that calls a function whose last parameter is a place. Programs leave
@@ -98,7 +101,7 @@ struct place {
 #endif
 };
 
-/* A T made of args in the memory, which give_back() takes when the constructor throws. */
+/* Makes a T of args in `memory`. If the constructor throws, calls give_back() and throws on. */
 template <typename T, typename GiveBack, typename... Args>
 T *construct(void *memory, GiveBack &&give_back, Args &&...args) {
 #if defined(__cpp_exceptions)
@@ -115,9 +118,9 @@ T *construct(void *memory, GiveBack &&give_back, Args &&...args) {
     return ::new (memory) T(std::forward<Args>(args)...);
 }
 
-/* The address of the whole object of which *object may be a base. Only an object whose type has
- * virtual functions can tell. The Itanium C++ ABI says where: two words in front of its table of
- * functions. (dynamic_cast to void * reads the same words, but is no expression without RTTI.) */
+/* Returns the address of the whole object of which *object may be a base. Only a type with virtual
+ * functions can tell. By the Itanium C++ ABI, the offset stands two words in front of the virtual
+ * function table. (dynamic_cast to void * reads it, too, but does not exist without RTTI.) */
 template <typename T> void *whole_of(T *object) noexcept {
     void *at = const_cast<std::remove_cv_t<T> *>(object);
     if constexpr (std::is_polymorphic_v<T> && !std::is_final_v<T>) {
@@ -131,11 +134,11 @@ template <typename T> void *whole_of(T *object) noexcept {
 } // namespace detail
 } // namespace loam
 
-/* ---- Functions that pass arguments on to a constructor, and still know their caller's line ----
+/* ---- Functions that pass arguments on to a constructor, and know their caller's line ----
  *
  * A parameter with a default value cannot follow a pack of parameters. So there is one function for
- * each number of arguments from 0 to 8, which Form(n) declares; a ninth with a pack takes more
- * arguments, and knows no line. */
+ * each number of arguments from 0 to 8, which Form(n) declares. A ninth function with a pack takes
+ * more arguments, and knows no line. */
 #define LOAM_TYPES_0_
 #define LOAM_TYPES_1_ , typename A1
 #define LOAM_TYPES_2_ LOAM_TYPES_1_, typename A2
@@ -163,7 +166,7 @@ template <typename T> void *whole_of(T *object) noexcept {
 #define LOAM_FORWARD_6_ LOAM_FORWARD_5_, std::forward<A6>(a6)
 #define LOAM_FORWARD_7_ LOAM_FORWARD_6_, std::forward<A7>(a7)
 #define LOAM_FORWARD_8_ LOAM_FORWARD_7_, std::forward<A8>(a8)
-/* For the ninth function, which takes nine arguments or more. */
+/* For the ninth function, which takes at least nine arguments. */
 #define LOAM_TYPES_MORE_ LOAM_TYPES_8_, typename A9, typename... More
 #define LOAM_ARGUMENTS_MORE_ LOAM_ARGUMENTS_8_ A9 &&a9, More &&...more
 #define LOAM_FORWARD_MORE_ LOAM_FORWARD_8_, std::forward<A9>(a9), std::forward<More>(more)...

@@ -2,19 +2,22 @@
  *
  *     #include <loam/new_delete.hpp>      // in ONE source file of the program, and in no header
  *
- * Choose it for C++ programs that are linked with libloam.a, whose malloc stays the C library's;
- * with libloam.so preloaded or loam-override.o linked the operators are loam's already. It defines
- * functions: included in two files it is an error of the linker. It cannot reach what the program
- * gets from malloc, strdup and the like, and memory from these must still go to free.
+ * Choose it for a C++ program that is linked with libloam.a and keeps the C library's malloc. If
+ * libloam.so is preloaded or loam-override.o is linked, the operators are loam's already. It
+ * defines functions: including it in two files is an error of the linker. It does not change
+ * malloc, strdup and the like, whose memory must still go to free.
  *
- *     new, new[]  (nothrow, aligned) ─> loam::heap_new ─> loam_malloc, loam_malloc_aligned
- *     delete, delete[]  (sized, aligned, nothrow) ─> loam_free, loam_free_sized, loam_free_aligned_sized
+ *     new, new[]        plain, nothrow, aligned              ─> loam::heap_new ─> loam_malloc,
+ *                                                               loam_malloc_aligned
+ *     delete, delete[]  plain, sized, aligned, nothrow       ─> loam_free, loam_free_sized,
+ *                                                               loam_free_aligned_sized
  *
- * Each form of new and delete of C++17 is replaced, with the standard's meaning: at least one byte,
- * never null but by the nothrow forms, std::bad_alloc after the new handler has given up, null is
- * deleted in silence. Any thread may delete what another one made. Invariant: whatever form of
- * delete gets what whatever form of new gave, checked by tests/api/new_delete_test.cc. Cost: as
- * loam_malloc and loam_free. Source: loam/malloc.hpp.
+ * It replaces each form of new and delete of C++17, with the standard's meaning. new returns at
+ * least one byte, and never null except by the nothrow forms. std::bad_alloc is thrown after the
+ * new handler has given up. Deleting null does nothing. Any thread may delete an object of another
+ * thread. Invariant: each form of delete accepts the memory of each form of new;
+ * tests/api/new_delete_test.cc checks it. Cost: as loam_malloc and loam_free. Source:
+ * loam/malloc.hpp.
  */
 #ifndef LOAM_NEW_DELETE_HPP
 #define LOAM_NEW_DELETE_HPP
@@ -26,8 +29,8 @@
 #include <cstddef>
 #include <new>
 
-/* Out of line: a compiler that sees through one of a pair, but not the other, would take them for a
- * mistake. */
+/* Out of line: a compiler that sees the body of one function of a pair, but not of the other, would
+ * warn of a mismatch. */
 #define LOAM_OPERATOR LOAM_API __attribute__((__noinline__))
 
 /* ---- new ---- */
