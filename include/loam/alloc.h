@@ -17,15 +17,14 @@
  *   (two words)  │ self ───────> region, pool, blocks, ...
  *
  * A handle is passed by value, and is valid as long as its allocator. Free an object with the size
- * and alignment that it was requested with, by a handle to its allocator, or by the allocator's own
+ * and alignment that it was requested with. Use a handle to its allocator, or the allocator's own
  * functions as its header says. As many threads may use a handle at a time as may use its
  * allocator. {NULL, NULL} is a handle without an allocator: every allocation from it fails.
  *
  * To add an allocator, write a table of three functions in src/family/alloc.c
  * (src/hosted/alloc_hosted.c if it needs a system), and a line here. After Berger, Zorn and
  * McKinley, "Composing high-performance memory allocators" (2001), where the choice is made at
- * compile time.
- */
+ * compile time. */
 #ifndef LOAM_ALLOC_H
 #define LOAM_ALLOC_H
 

@@ -6,9 +6,9 @@
  *     loam_heap *heap = error == 0 ? loam_heap_create_in(arena, false) : NULL;
  *
  * loam takes memory from the system by itself; most programs need no arena. Choose one if objects
- * must lie in certain memory (a shared or locked mapping, a device's memory, a static array), if a
- * part of the program must not use more than a given range, or if huge pages are wanted from the
- * start. An arena cannot grow, and its memory cannot move.
+ * must lie in certain memory: a shared or locked mapping, a device's memory, a static array. Choose
+ * one also to keep a part of the program within a range, or for huge pages from the start. An arena
+ * cannot grow, and its memory cannot move.
  *
  *     start                                                    start + bytes
  *     [ page of objects | object of 300 KiB | free ............... ]     slices of 64 KiB
@@ -31,8 +31,7 @@
  * fails changes nothing.
  *
  * Invariant: arenas do not overlap, and no object lies across the end of one; the debug build's
- * checks walk them. Source: src/span/range.c, src/span/reserved.c.
- */
+ * checks walk them. Source: src/span/range.c, src/span/reserved.c. */
 #ifndef LOAM_ARENA_H
 #define LOAM_ARENA_H
 

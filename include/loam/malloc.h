@@ -172,11 +172,11 @@ LOAM_API void *loam_reallocf(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
 LOAM_API void *loam_reallocarray(void *p, size_t count, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW
     LOAM_SIZES(2, 3);
 
-/** As loam_realloc, but zeroes the bytes that the object grows by, up to its usable size. p comes
- * from a function of loam that zeroes (loam_zalloc, loam_calloc, their aligned forms, or calloc
- * where that is loam's), and only loam_rezalloc, loam_recalloc or their aligned forms have resized
- * it since. If p is NULL, it allocates a zeroed object. Cost: memory that was not used before is
- * zero already and is not written, so that a large object takes no memory for it. */
+/** As loam_realloc, but zeroes the bytes that the object grows by, up to its usable size. p must
+ * come from a function of loam that zeroes: loam_zalloc, loam_calloc, their aligned forms, or
+ * calloc if that is loam's. Since then only loam_rezalloc, loam_recalloc or their aligned forms may
+ * have resized it. If p is NULL, it allocates a zeroed object. Cost: memory that was not used
+ * before is zero already and is not written, so that a large object takes no memory for it. */
 LOAM_API void *loam_rezalloc(void *p, size_t size) LOAM_NOEXCEPT LOAM_HEAP_RENEW LOAM_SIZE(2);
 /** loam_rezalloc to count * size bytes. If the product overflows, it always returns NULL with errno
  * ENOMEM, and p stays valid. */
@@ -193,8 +193,8 @@ LOAM_API void *loam_expand(void *p, size_t size) LOAM_NOEXCEPT LOAM_NODISCARD LO
 
 /** Allocates an object of at least size bytes at a multiple of align; contents are undefined.
  * Returns NULL iff there is no memory, or align is not a power of two (errno EINVAL). Up to an
- * alignment of 64 KiB the object takes a block of a size class and no padding, so that it is as
- * cheap as another one. All functions of this header accept it. */
+ * alignment of 64 KiB the object takes a block of a size class, without padding, and costs what
+ * other objects do. All functions of this header accept it. */
 LOAM_API void *loam_malloc_aligned(size_t size, size_t align) LOAM_NOEXCEPT LOAM_HEAP_NEW
     LOAM_SIZE(1) LOAM_ALIGN(2);
 /** loam_malloc_aligned, zeroed up to the usable size. */

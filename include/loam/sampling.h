@@ -76,8 +76,8 @@ LOAM_API void loam_sampling_get(loam_sampling_numbers *numbers) LOAM_NOEXCEPT;
  * pointer. Cost: a lock. */
 LOAM_API int loam_sampling_holds(const void *p) LOAM_NOEXCEPT;
 
-/** Stores the call stack of the allocation (or, if of_free is not 0, of the free) of the sampled
- * object that p points into, or into the guards of. A free can be found until the slot is reused.
+/** Stores the call stack of the allocation of a sampled object or, if of_free is not 0, of its
+ * free. p points into the object or its guards. A free can be found until the slot is reused.
  * Writes at most `most` return addresses, at most 16, the caller of malloc or free first. The call
  * itself is at the byte before each address; reports name that. Returns the number of addresses, 0
  * iff p is no such pointer. For error handlers (loam/handlers.h), which get the report's first

@@ -146,10 +146,9 @@ LOAM_API void loam_stats_print_of(const loam_stats_t *stats) LOAM_NOEXCEPT;
 LOAM_API int loam_stats_json_of(const loam_stats_t *stats, char *buffer,
                                 size_t bytes) LOAM_NOEXCEPT;
 
-/** Stores the number of bytes that the calling thread has allocated, and the number that it has
- * freed, since its first call of this function, which stores 0 for both. Each pointer may be NULL.
- * Returns 0; or -EAGAIN iff the thread has run its destructors of thread-local data, or there is no
- * memory.
+/** Stores how many bytes the calling thread has allocated and freed since its first call of this
+ * function. That call stores 0 for both. Each pointer may be NULL. Returns 0; or -EAGAIN iff the
+ * thread has run its destructors of thread-local data, or there is no memory.
  *
  * What counts: the bytes of blocks, so that each object counts with all bytes of its size class
  * (loam_good_size, and the bytes that debug and secure builds use themselves). malloc and its like,
