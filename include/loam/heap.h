@@ -62,9 +62,9 @@ typedef struct loam_heap loam_heap;
  * proportional to the heap's pages. */
 LOAM_API void loam_heap_delete(loam_heap *heap) LOAM_NOEXCEPT;
 
-/** Ends the heap and all its objects; any thread may use their memory again. NULL is allowed. If
- * the heap is a default, as for loam_heap_delete. Cost: proportional to the heap's pages, not
- * objects. */
+/** Ends the heap and all its objects; any thread may use their memory again. NULL is allowed. A
+ * heap that is a thread's default is treated as by loam_heap_delete. Cost: proportional to the
+ * heap's pages, not objects. */
 LOAM_API void loam_heap_destroy(loam_heap *heap) LOAM_NOEXCEPT;
 
 /* Attributes of functions that return a new heap. */

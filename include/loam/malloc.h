@@ -253,6 +253,7 @@ LOAM_API void *loam_pvalloc(size_t size) LOAM_NOEXCEPT LOAM_HEAP_NEW;
  * all threads share and a few hundred instructions. loam_realloc, without an alignment, leaves it
  * in place or moves it to an ordinary block. Every build reports a free of another pointer into its
  * block, and a second free. */
+
 /** loam_malloc_aligned at an offset: result + offset is a multiple of align. */
 LOAM_API void *loam_malloc_aligned_offset(size_t size, size_t align,
                                           size_t offset) LOAM_NOEXCEPT LOAM_HEAP_NEW LOAM_SIZE(1);
@@ -344,12 +345,12 @@ LOAM_API size_t loam_collect(void) LOAM_NOEXCEPT;
 
 /** Gives about `bytes` bytes of free memory back to the system and keeps the rest for later
  * allocations. Memory goes back in units of 64 KiB, the longest-free first. If free spans are too
- * few, the calling thread gives up what it holds ready, as in loam_collect; after that, unused ends
- * of large objects go, each as a whole. Locked memory and the memory of arenas (loam/arena.h)
- * stays. Returns the number of bytes given back. That is less than `bytes` iff no more was free;
- * otherwise it is the next multiple of 64 KiB, or exceeds that by less than the end of one large
- * object. Any thread may call it, also at the same time as others. Cost: a system call for each
- * span that goes back. */
+ * few, it calls the deferred-free handler, and the calling thread gives up what it holds ready, as
+ * in loam_collect. After that, unused ends of large objects go, each as a whole. Locked memory and
+ * the memory of arenas (loam/arena.h) stays. Returns the number of bytes given back. That is less
+ * than `bytes` iff no more was free; otherwise it is the next multiple of 64 KiB, or exceeds that
+ * by less than the end of one large object. Any thread may call it, also at the same time as
+ * others. Cost: a system call for each span that goes back. */
 LOAM_API size_t loam_collect_bytes(size_t bytes) LOAM_NOEXCEPT;
 
 /** Checks all objects and free blocks of every thread and every heap for damage, and reports each
