@@ -20,10 +20,10 @@
  *
  * The option LOAM_RESERVE_HUGE_OS_PAGES reserves huge pages at the start. free, realloc and all
  * other functions accept objects of arenas. Cost: malloc and free cost the same as elsewhere, with
- * one exception: in a managed range free takes about twice its time, because it looks there last.
- * Each slice takes 136 bytes elsewhere, so that the range holds nothing but objects. Each thread
- * takes a slice of addresses for each size class that it uses, and more for objects above 4 KiB: a
- * range should have a few MiB.
+ * one exception: in a managed range, though not in reserved memory, free takes about twice its
+ * time, because it does not look there first. Each slice takes 136 bytes elsewhere, so that the
+ * range holds nothing but objects. Each thread takes a slice of addresses for each size class that
+ * it uses, and more for objects above 4 KiB: a range should have a few MiB.
  *
  * Threads: any thread may call any function at any time, unless its comment says otherwise. A
  * process has up to 64 arenas at a time. A child of fork has all arenas; parent and child must not

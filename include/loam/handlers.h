@@ -6,7 +6,7 @@
  *
  * Choose them if standard error leads nowhere, a crash must be logged before it happens, or a cache
  * can be dropped to make room. Without them, lines and reports go to standard error, and malloc
- * returns NULL at once if there is no memory. They cannot change what happens after a mistake;
+ * returns NULL if there is no memory. They cannot change what happens after a mistake;
  * LOAM_ON_ERROR does (loam/options.h).
  *
  *     event                  handler                                      without a handler
