@@ -257,11 +257,13 @@ def table(path, libraries, seconds):
 
 TEXT = """# Large applications on loam
 
-This table is written by `tests/apps/apps.py --table`; `.ci/run apps` runs the same applications as
-tests. Each application runs twice in a fresh folder: on glibc's malloc and with the build's
-`libloam.so` preloaded. *same* means that both runs ended with the same status, that output and
-files are equal (clock times and random names excepted), that loam reported nothing, and that the
-process that did the work had loam mapped. The last run was on {date}: {count} applications.
+This table shows which large applications run unchanged on loam. `tests/apps/apps.py --table` writes
+it, and `.ci/run apps` runs the applications as tests. Each application runs twice in a fresh
+folder: on glibc's malloc, and with the build's `libloam.so` preloaded. *same* means that both runs
+ended with equal status, that output and files are equal (except clock times and random names), that
+loam reported nothing, and that the process that did the work had loam mapped.
+
+The last run was on {date}: {count} applications.
 
 | application | version | work | {head} |
 {lines}|

@@ -27,21 +27,23 @@ LINE = re.compile(r"\[  MATRIX  \] (\w+)_[a-z]+_check: (\d+) of (\d+) misuses re
 BAR = 0.95
 
 TEXT = """\
-A generated set: {mistake x allocator x size x distance x time}. The mistakes are overflow,
-underflow, write after free, write after reset, double free, free of an inner address, free after
-reset, free with a wrong size and realloc after free. A write is one byte. Sizes are from 1 to 4,000
-bytes, where an allocator takes any; distances up to 16 bytes. A mistake counts as reported if a
-line about it comes by the time that its row names (the object's free, `check`, eight more
-allocations, `reset`), or at the latest when the allocator ends. "In time" leaves the latter out:
-regions, stacks, rings and FIFOs do not use memory again at the next allocation, and pop and release
-do not look at what lies free.
+A generated set of mistakes: {mistake x allocator x size x distance x time}. The mistakes are
+overflow, underflow, write after free, write after reset, double free, free of an inner address,
+free after reset, free with a wrong size and realloc after free. A write is one byte. Sizes are from
+1 to 4,000 bytes where an allocator takes any size. Distances are up to 16 bytes. A mistake counts
+as reported if a line about it comes by the time that its row names (the object's free, `check`,
+eight more allocations, `reset`), or at the latest when the allocator ends. "In time" leaves out
+reports at the allocator's end: regions, stacks, rings and FIFOs do not reuse memory at the next
+allocation, and pop and release do not check free memory.
 
-Each percentage has its 95% interval (Wilson). A static pool has the rate below where its memory has
+Each percentage has its 95% interval (Wilson). A static pool has the rate below if its memory has
 room for guards, 16 bytes a block, as `loam_blocks_pool_bytes` counts with `LOAM_CHECK`. In less
-memory, what an object leaves of its block is its guard, and an object that fills its block has
-none: overflows of such objects are not found. The set has none of them.
+memory, an object's guard is what it leaves of its block. An object that fills its block has no
+guard, so its overflows are not found. The set has no such object.
 
-    tests/contract/rates.py build/release/tests/contract_matrix_test --page docs/misuse.md
+```sh
+tests/contract/rates.py build/release/tests/contract_matrix_test --page docs/misuse.md
+```
 """
 
 

@@ -92,13 +92,14 @@ ROWS = [
     ("thread", "other"),
 ]
 INTRODUCTION = """\
-Written by `tests/misuse/generate.py --page`, not by hand. It draws size, distance, time and thread
-of each mistake at random and makes each in a process of its own, once on each allocator. Sizes are
-log-uniform from 1 byte to 16 MiB, distances log-uniform from 1 to 4,096 bytes. A far overflow is
-one byte at that distance. A figure is the percentage stopped, with Wilson's 95% interval. The lower
-table counts the same cases by what was drawn; its rows about distance have the overflows,
-underflows and reads beside objects alone. A mistake that is harmless by chance counts as one that
-was not stopped: a string's terminating zero on a byte of padding, for instance.
+`tests/misuse/generate.py --page` writes this section; do not edit it by hand. It draws size,
+distance, time and thread of each mistake at random, and makes each in a process of its own, once on
+each allocator. Sizes are log-uniform from 1 byte to 16 MiB, distances log-uniform from 1 to 4,096
+bytes. A far overflow is one byte at that distance. A figure is the percentage stopped, with
+Wilson's 95% interval. The lower table counts the cases of the upper one by what was drawn. Its rows
+about distance have only the overflows, underflows and reads beside objects. A mistake that is
+harmless by chance counts as not stopped, for instance a string's terminating zero on a byte of
+padding.
 """
 
 

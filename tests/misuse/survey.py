@@ -43,12 +43,13 @@ HARDENED = (
 FAST = ("mimalloc", "mimalloc2", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "tbbmalloc")
 NAMES = (*BUILDS, *HARDENED, "glibc-check", "glibc", *FAST)
 NOTES = (
-    "In a mean run: with what is stopped by chance counted in part; allocators that place blocks at",
-    "random have more of that. Late crashes are among those stopped: without a word, by a fault in the",
-    "ordinary work after. Not stopped is also what an allocator takes no notice of or quietly sets right,",
-    "as mimalloc's secure build does with most double frees: the program goes on, and nobody learns of",
-    "its mistake. A mistake that nobody stops is not thereby an attack, and one that is stopped here may",
-    "get through in another form. Allocators that look at nothing stop some mistakes by their layout.",
+    "*In a mean run* counts mistakes that are stopped only sometimes, by their share. Allocators that",
+    "place blocks at random have more of them. *Late crashes* are among the stopped mistakes: a fault in the",
+    "ordinary work afterwards ends the process, without a line. A mistake counts as not stopped, too, if",
+    "the allocator does not notice it or quietly corrects it, as mimalloc's secure build does with most",
+    "double frees: the program goes on, and nobody learns of its mistake. A mistake that no allocator",
+    "stops need not be an attack, and one that is stopped here may get through in another form.",
+    "Allocators that check nothing stop some mistakes by their layout.",
 )
 DRAWN = "## Mistakes drawn at random"  # the page's last section, which generate.py writes
 FAMILY = "## Checked allocators of the family"  # the section before it, which tests/contract/rates.py writes
@@ -195,12 +196,13 @@ def page(cases, results, found, absent, options, command):
     line = f"{len(cases)} mistakes, each made {options.runs} times on each allocator, a process each"
     text = [
         "# Mistakes, and who stops them", "",
-        "Written by `tests/misuse/survey.py`; not by hand. What counts as stopped is said in",
-        "[judge.py](../tests/misuse/judge.py): in every run the process dies, at the latest when the damaged",
-        "or freed block is freed or its address comes back, or the case sees that no harm came of it.",
-        "The cases are functions of a few lines in [tests/misuse](../tests/misuse).", "",
+        "This page says which mistakes each allocator stops. `tests/misuse/survey.py` writes it; do not edit",
+        "it by hand. A mistake counts as stopped if in every run the process dies, at the latest when the",
+        "damaged or freed block is freed or its address is handed out again, or if the case sees that no harm",
+        "came of it ([judge.py](../tests/misuse/judge.py)). The cases are functions of a few lines in",
+        "[tests/misuse](../tests/misuse).", "",
         f"{datetime.date.today()}, Linux {platform.release().split('-')[0]}, {platform.machine()}; {line}.", "",
-        f"    {command}", "",
+        "```sh", command, "```", "",
         "| | of | " + " | ".join(names) + " |",
         "|---|---|" + "---|" * len(names),
     ]  # fmt: skip
@@ -213,7 +215,7 @@ def page(cases, results, found, absent, options, command):
         origin = one.origin.split(", sha256")[0] or f"package {one.package}"
         text.append(f"| {one.name} | {one.version() or '?'} | {origin} |")
     text += [f"| {name} | absent | {why} |" for name, why in absent]
-    text += ["", "## Every case", "", "● stopped in every run, ○ in none, ◐ in some (not counted), × not run.", ""]
+    text += ["", "## Every case", "", "● stopped in every run, ○ in no run, ◐ in some runs (not counted), × not run.", ""]
     for family, count in families(cases).items():
         text += [f"### {family.replace('_', ' ')} ({count})", "",
                  "| case | what is done | " + " | ".join(names) + " |",
