@@ -340,7 +340,7 @@ def generate(options, command):
     print(f"\nstopped, in percent, with Wilson intervals of 95%:\n\n{text}")
     repeat = "" if options.seed is not None else f" --seed {seed}"
     if options.page and tables:
-        section = f"{survey.DRAWN}\n\n{INTRODUCTION}\n    {command}{repeat}\n\n{text}"
+        section = f"{survey.DRAWN}\n\n{INTRODUCTION}\n```sh\n{command}{repeat}\n```\n\n{text}"
         survey.replace_drawn(options.page, section)
     if options.out:
         options.out.write_text(json.dumps({"seed": seed, "runs": endings}, indent=0) + "\n")
