@@ -117,37 +117,40 @@ SOURCES = (
     "the default",
     "a string in the program: `const char *loam_config = \"purge_delay=1s,show_stats=1\";`",
     "the environment: `LOAM_PURGE_DELAY=1s`",
-    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`); `loam_option_set_default` counts as 2 does",
+    "a call: `loam_option_set(\"purge_delay\", \"1s\")` (`loam/options.h`); `loam_option_set_default` counts as source 2",
 )  # fmt: skip
 
 INTRODUCTION = (
-    "What can be chosen of loam without building it anew. Later ones of these count more than earlier ones:",
-    "Times are whole numbers with ms, s or min, or none for ms; sizes with KiB, MiB, GiB or TiB, or none for bytes: K or KB, "
-    "M or MB and so on are the same, powers of two all of them, and B is bytes. A size may also be a share: `80%` of the "
-    "machine's memory, or `80%cgroup` of what the control group may hold (docs/guide/limits.md). Where 0 and 1 are values, so are no, false, off and "
-    "yes, true, on. Units and words are taken in any case of letters. What is not understood (unknown names, values out of "
-    "range, an option given twice, what only another build of loam can do) costs one line on standard error; nothing "
-    "else changes. A process with more rights than its caller (set-user-ID, file capabilities) does not look at the "
-    "environment, nor does one with `environment=0` in its string. What one source says wrongly, and which value counts "
-    "in its place, a message names by source: `LOAM_NAME`, `loam_config: name`. A program's string is found in every program that is linked with loam; for a preloaded libloam.so, "
-    "the program has to export it (`cc -rdynamic`).",
+    "Options change how loam works without a new build. The value of an option comes from one of four sources. A later "
+    "source in this list counts more than an earlier one:",
+    "A time is a whole number with the unit ms, s or min; without a unit it is ms. A size has the unit KiB, MiB, GiB or TiB; "
+    "without a unit, or with B, it is bytes. K and KB mean KiB, M and MB mean MiB, and so on: all are powers of two. A size "
+    "may also be a share: `80%` of the machine's memory, or `80%cgroup` of what the control group may hold "
+    "(docs/guide/limits.md). Where 0 and 1 are values, so are no, false, off and yes, true, on. Units and words may have "
+    "any case of letters. An option that loam cannot obey (an unknown name, a value out of range, an option given twice, "
+    "an ability of another build of loam) costs one line on standard error; nothing else changes. The line names the "
+    "source, as `LOAM_NAME` or `loam_config: name`, and the value that counts instead. loam does not read the environment "
+    "of a process with more rights than its caller (set-user-ID, file capabilities), nor of a program with "
+    "`environment=0` in its string. loam finds the string of every program that is linked with loam; for a preloaded "
+    "libloam.so, the program has to export it (`cc -rdynamic`).",
 )
 
 
 CHANGES = (
-    "Changes: `start` options are read before main; the program's string alone sets what the environment "
-    "must not; the others can be set by a call at any time."
+    "Changes: `start` options are read before main. Only the program's string sets an option that the environment must "
+    "not set. A call sets any other option at any time."
 )
 
 
 LATE = {"ANYTIME": "", "START": "; read at the start only", "PROGRAM": "; in the program's string only"}
 
 HANDLERS = (
-    "What loam says, and what it does when memory ends, a program can take into its own hands. Handlers run in the thread "
-    "that called malloc or free, without loam's locks; they may allocate and free, and must return. None is called "
-    "inside itself. After a mistake the process ends all the same, unless `LOAM_ON_ERROR` is `ignore`. What loam finds in "
-    "the middle of its own work, as a damaged list, stays a line on standard error. Code that calls malloc by this name and "
-    "shares variables with a handler needs `loam_handler_fence()`: docs/guide/malloc.md, handlers and the compiler."
+    "Register a handler to receive loam's messages, or to act when memory runs out. A handler runs in the thread that "
+    "called malloc or free, without loam's locks. It may allocate and free, and must return. No handler is called inside "
+    "itself. After a mistake the process ends even if a handler was called, unless `LOAM_ON_ERROR` is `ignore`. What loam "
+    "finds in the middle of its own work, such as a damaged list, stays a line on standard error. Code that calls malloc by "
+    "this name and shares variables with a handler needs `loam_handler_fence()`: docs/guide/malloc.md, handlers and the "
+    "compiler."
 )
 
 
@@ -274,8 +277,8 @@ def manual(table):
         "\\fBcc \\fIprogram.c\\fB \\-lloam\\fR",
         ".EE",
         ".SH DESCRIPTION",
-        *filled("loam takes over malloc, free and their kin, and the C++ operators new and delete, of the program that it "
-                "is linked with or preloaded into. It needs no options."),
+        *filled("loam replaces malloc, free and their kin, and the C++ operators new and delete, in the program that it is "
+                "linked with or preloaded into. It needs no options."),
         ".PP",
         *filled(INTRODUCTION[0]),
     ]  # fmt: skip
@@ -304,11 +307,11 @@ def manual(table):
         "\\fBvoid loam_options_print(void);\\fR",
         ".EE",
         ".PP",
-        *filled("Names are without `LOAM_`, in any case of letters. Those of type int return a negative errno where they "
-                "fail: `EINVAL` for an unknown name or a value out of range, `EBUSY` for an option that is read at the "
-                "start only, `ENOTSUP` for what this build cannot do, `ENOSPC` where the value does not fit. "
-                "`loam_option_set_default` sets what neither the environment nor a call has set. Numbers are in the "
-                "least unit: milliseconds, bytes. `loam_option_source` says where a value comes from: default, program, "
+        *filled("A name has no `LOAM_`, and any case of letters. A function of type int returns a negative errno if it "
+                "fails: `EINVAL` for an unknown name or a value out of range, `EBUSY` for an option that is read at the "
+                "start only, `ENOTSUP` for what this build cannot do, `ENOSPC` if the value does not fit. "
+                "`loam_option_set_default` sets an option that neither the environment nor a call has set. Numbers are in the "
+                "least unit: milliseconds, bytes. `loam_option_source` returns where a value comes from: default, program, "
                 "environment or call."),
         ".SH SEE ALSO",
         ".BR malloc (3),",
