@@ -21,7 +21,7 @@ TABLE = ROOT / "src/api/options.def"
 GUIDE = ROOT / "docs/guide/options.md"
 MANUAL = ROOT / "docs/man/loam.7"
 VERSION = ROOT / "include/loam/types.h"
-WIDTH = 140
+WIDTH = 100
 
 FIELDS = {
     "SWITCH": "name initial when build sentence text",
