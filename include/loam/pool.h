@@ -1,27 +1,28 @@
 /* loam/pool.h: blocks of one size, each allocated and freed in a few instructions.
  *
- * Choose it for many objects of one size (particles, packets, nodes): no header, no search, no
- * fragmentation, and the block freed last, which is still in the cache, comes back first. It cannot
- * serve other sizes (loam/blocks.h; or a loam_pool_set of several pools), and one thread at a time
- * uses it: for many, loam_shared_pool below.
+ * Choose a pool for many objects of one size: particles, packets, nodes. It has no header, no
+ * search and no fragmentation. The block freed last comes back first, while it is still in the
+ * cache. A pool cannot serve other sizes: for those use loam/blocks.h, or a loam_pool_set of
+ * several pools. One thread at a time uses a pool: for many threads use loam_shared_pool below.
  *
  *   chunk  │ block │ block │ block │ block │░░░░░░░░░░░░░░░░░░│
  *            used    free ──> free ──> NULL
  *   pool   free ───────┘             fresh ┘             end ┘
  *
- * Free blocks are a list through their first words. Blocks behind `fresh` have never been touched:
- * nothing prepares them, so that setting a pool of a million blocks up, or taking it down, costs
- * what one of ten does. A block's number is found without a division: its distance from the chunk's
- * start, shifted right by the twos in the stride and multiplied by the inverse of the odd rest
- * modulo the word size, is below the number of blocks iff the address is a block's. The pool itself
- * has no part of what it hands out: its struct has 784 bytes, of which the inline paths read the
- * first 40.
+ * Free blocks form a list through their first words. Blocks behind `fresh` have never been touched:
+ * nothing initialises them. Creating or destroying a pool therefore costs the same for ten blocks
+ * as for a million. A block's number is found without a division. loam shifts the block's distance
+ * from the chunk's start right by the number of twos in the stride. It multiplies the result by the
+ * inverse of the stride's odd part modulo the word size. The product is below the number of blocks
+ * iff the address is a block's. The pool does not live in the memory that it hands out. Its struct
+ * has 784 bytes on a 64-bit machine, of which the inline paths read the first 40.
  *
- * Invariant (loam_pool_check): every member of the list is a block below fresh, and none is there
- * twice. After Kenwright, "Fast Efficient Fixed-Size Memory Pool", 2012: no loops, no overhead;
- * pointers in place of numbers, so that nothing divides, and fresh blocks cut one by one in place
- * of appended.
- */
+ * Invariant: every member of the free list is a block below `fresh`, and no block is in the list
+ * twice. loam_pool_check verifies it.
+ *
+ * Source: Kenwright, "Fast Efficient Fixed-Size Memory Pool", 2012: no loops, no overhead. loam
+ * links blocks by pointers in place of numbers, so that nothing divides. It cuts fresh blocks one
+ * by one in place of appending them to the list. */
 #ifndef LOAM_POOL_H
 #define LOAM_POOL_H
 
@@ -36,111 +37,146 @@
 
 LOAM_BEGIN
 
-/* Flags beside loam_flags. */
+/** Flags of a pool, besides those of loam_flags. */
 typedef enum loam_pool_flags {
-    LOAM_POOL_CONTIGUOUS = 256, /* one piece of memory: grows in place or not at all */
-    LOAM_POOL_HANDLES = 512, /* loam_pool_alloc_handle: 4 more bytes a block, and no inline path */
-    LOAM_POOL_DENSE = 1024,  /* no 64 bytes between blocks of whole KiB: see block_bytes below */
-    LOAM_POOL_NARROW =
-        2048, /* links of 4 bytes: a block may take 4 bytes, and there is no inline path */
+    /** The pool is one range of addresses. It grows in place or not at all. */
+    LOAM_POOL_CONTIGUOUS = 256,
+    /** loam_pool_alloc_handle works. Each block takes 4 more bytes, and no call takes the inline
+     * path. */
+    LOAM_POOL_HANDLES = 512,
+    /** Blocks of a multiple of 1 KiB get no 64 bytes between them (see loam_pool_init). */
+    LOAM_POOL_DENSE = 1024,
+    /** Links have 4 bytes: a block may be as small as 4 bytes. No call takes the inline path. */
+    LOAM_POOL_NARROW = 2048,
 } loam_pool_flags;
 
+/** Options of a pool. A member that is 0 selects its default. */
 typedef struct loam_pool_options {
-    /* Of blocks, in bytes, a power of two. 0: the largest that divides the block's size, at most
-     * 16, at least that of a pointer. */
+    /** Alignment of each block in bytes; a power of two. 0 selects the largest power of two that
+     * divides the block's size, at most 16, at least that of a pointer (LOAM_POOL_NARROW: 4). */
     size_t align;
-    size_t first_blocks; /* of the first chunk, at least; 0: 8, or what 4 KiB hold */
-    size_t
-        /* in all; 0: no limit. With LOAM_FIXED, what is got at once (or first_blocks) */
-        most_blocks;
-    size_t most_chunk_bytes; /* chunks double up to this; 0: 16 MiB */
-    unsigned flags;          /* LOAM_CHECK, LOAM_HARDEN, LOAM_FIXED, loam_pool_flags */
-    const char *name;        /* for the registry; not copied */
+    /** Minimum number of blocks in the first chunk. 0 selects the larger of 8 and 4 KiB /
+     * stride. */
+    size_t first_blocks;
+    /** Maximum number of blocks in the pool. 0: no limit. With LOAM_FIXED the pool gets this many
+     * blocks when it is set up (first_blocks if this is 0). */
+    size_t most_blocks;
+    /** Size in bytes up to which chunks double. 0 selects 16 MiB. With LOAM_POOL_HANDLES there is
+     * no bound once about half of the table of 64 chunks is in use. */
+    size_t most_chunk_bytes;
+    /** LOAM_CHECK, LOAM_HARDEN, LOAM_FIXED and values of loam_pool_flags, or'ed together. */
+    unsigned flags;
+    /** Name for the registry and for messages, or NULL. It is not copied: it must outlive the
+     * pool. */
+    const char *name;
 } loam_pool_options;
 
-/* ---- Members below are private ---- */
+/* ---- Private types: their members may change with any version ---- */
 
+/** The first word of a free block: the next free block, or NULL. */
 typedef void *loam_pool_link __attribute__((__may_alias__));
 
+/** Where a pool takes its next block from. Private. */
 typedef struct loam_pool_cut {
-    void *free;        /* first free block */
-    char *fresh, *end; /* never used ones of the current chunk: a multiple of the stride */
+    void *free;        /**< first free block, or NULL */
+    char *fresh, *end; /**< the current chunk's blocks that are still fresh */
 } loam_pool_cut;
 
+/** A chunk of blocks. Private. */
 typedef struct loam_pool_chunk {
-    struct loam_pool_chunk *next;           /* got later */
-    char *start, *end;                      /* blocks: a multiple of the stride */
-    char *limit;                            /* memory */
-    void *memory;                           /* as the source gave it; NULL: the caller's */
-    size_t got;                             /* of its first piece, with bytes in front of start */
-    unsigned order, number;                 /* rising along the list; its place in the table */
-    size_t counted;                         /* trim's */
-    struct loam_pool_chunk *lower, *higher; /* chunks by address: a tree (pool_chunk.c) */
+    struct loam_pool_chunk *next; /**< the chunk obtained after this one, or NULL */
+    char *start, *end;            /**< bounds of the blocks: a multiple of the stride */
+    char *limit;                  /**< end of the memory */
+    void *memory;                 /**< what the source returned; NULL: the caller's */
+    /** Size in bytes of the first piece that the source gave, with the bytes before start. */
+    size_t got;
+    /** Rises along the list of chunks; the chunk's index in the pool's table. */
+    unsigned order, number;
+    size_t counted;                         /**< scratch word of loam_pool_trim */
+    struct loam_pool_chunk *lower, *higher; /**< children in the tree by address (pool_chunk.c) */
 } loam_pool_chunk;
 
-/* Pieces that a contiguous source gave one after the other, runs of one size each. */
+/** A run of pieces of one size that a contiguous source gave one after the other. Private. */
 typedef struct loam_pool_run {
-    size_t bytes, count;
+    size_t bytes, count; /**< size of each piece; their number */
 } loam_pool_run;
+/** Maximum number of runs in a pool. */
 enum { LOAM_POOL_RUNS = 16 };
 
-/* Generations that no other pool of the process counts with: from <= generation < to. */
+/** Generations that belong to one pool of the process alone: from <= generation < to. Private. */
 typedef struct loam_pool_range {
-    uint32_t from, to;
+    uint32_t from, to; /**< the first generation; the one behind the last */
 } loam_pool_range;
+/** Maximum number of ranges of generations in a pool. */
 enum { LOAM_POOL_RANGES = 16 };
 
+/** A pool. It must not move. Its members are private. */
 typedef struct loam_pool {
-    loam_pool_cut hot; /* all NULL in a checked, hardened, watched pool, or one of handles */
-    uintptr_t floor;   /* free goes out of line for what is not above it: 0, or everything */
-    size_t stride;     /* from one block to the next */
-    size_t inverse;    /* of the stride's odd part */
-    unsigned char shift;
-    unsigned char mode; /* 0, or why the inline paths miss */
-    unsigned flags;
-    loam_pool_cut cold; /* in place of hot */
-    loam_pool_chunk *chunks,
-        *current;          /* oldest; the one that is cut. Those behind current are uncut */
-    loam_pool_chunk *root; /* of the tree of chunks; NULL iff there is none */
-    loam_source *source;   /* NULL: a caller's buffer */
-    size_t block_bytes, align;
-    size_t head_bytes, inner_bytes; /* of a checked block: before the object; in all */
+    /** What the inline paths use. All NULL in a pool that is checked, hardened, watched by a tool,
+     * narrow or has handles. */
+    loam_pool_cut hot;
+    /** loam_pool_free leaves the inline path for addresses up to this one: 0, or UINTPTR_MAX. */
+    uintptr_t floor;
+    size_t stride;       /**< distance from one block to the next in bytes */
+    size_t inverse;      /**< inverse of the stride's odd part modulo the word size */
+    unsigned char shift; /**< number of twos in the stride */
+    unsigned char mode;  /**< 0, or bits that say why inline paths miss */
+    unsigned flags;      /**< all flags of the pool */
+    loam_pool_cut cold;  /**< what is used in place of hot if mode is not 0 */
+    /** The oldest chunk; the one from which blocks are cut. Chunks after current are uncut. */
+    loam_pool_chunk *chunks, *current;
+    loam_pool_chunk *root;     /**< root of the tree of chunks; NULL iff there is none */
+    loam_source *source;       /**< NULL: the memory is a buffer of the caller's */
+    size_t block_bytes, align; /**< as given or chosen when the pool was set up */
+    /** Bytes of a checked block before the object; bytes of any block without its generation. */
+    size_t head_bytes, inner_bytes;
+    /** Blocks of the next chunk; blocks that most_blocks still allows; bound for chunks in
+     * bytes. */
     size_t next_blocks, left_blocks, most_chunk_bytes;
+    /** Bytes held now; bytes held at the peak; number of chunks and pieces obtained so far. */
     size_t held_bytes, peak_bytes, requests;
-    size_t key;                       /* of hardened links */
-    uint32_t generation, generations; /* of a block cut now; the highest of one that was freed */
-    uint32_t reset_at;                /* handles below are stale */
-    size_t retired;                   /* blocks */
-    loam_pool_chunk **table;          /* chunks by number, where there are handles */
-    size_t table_bytes;
-    size_t home_bytes; /* of the chunk in which the pool lives by itself; or 0 */
+    size_t key; /**< mixed into hardened links */
+    /** The generation of a block cut now; the highest one of any block that was freed. */
+    uint32_t generation, generations;
+    uint32_t reset_at;       /**< handles of lower generations are stale */
+    size_t retired;          /**< number of blocks that ran out of generations */
+    loam_pool_chunk **table; /**< chunks by number, in a pool with handles */
+    size_t table_bytes;      /**< size of the table */
+    /** Size in bytes of the chunk that holds this struct alone; 0 if the struct lives elsewhere. */
+    size_t home_bytes;
+    /** The pool's entry in the registry. */
     loam_entry entry;
-    loam_pool_chunk first; /* of a contiguous pool, or one within its chunk */
-    loam_pool_run runs[LOAM_POOL_RUNS];
-    char *
-        /* of a checked pool: where blocks end that a reset took, in the chunk of that order */
-        gone;
-    unsigned gone_order;
-    unsigned ranges_count;
-    loam_pool_range ranges[LOAM_POOL_RANGES]; /* of handles, ascending */
+    /** The chunk of a contiguous pool, of a LOAM_FIXED one, or the one that the pool itself lives
+     * in. */
+    loam_pool_chunk first;
+    loam_pool_run runs[LOAM_POOL_RUNS]; /**< pieces to give back */
+    /** In a checked pool: end of the blocks that the last reset took, in the chunk of gone_order. */
+    char *gone;
+    unsigned gone_order;                      /**< order of the chunk that gone points into */
+    unsigned ranges_count;                    /**< number of ranges in use */
+    loam_pool_range ranges[LOAM_POOL_RANGES]; /**< for handles, ascending */
 } loam_pool;
 
 /* ---- Setting up ---- */
 
-/* extra: flags besides those in *options. For the functions below. */
+/** Does what loam_pool_init does. extra: flags besides those in *options. Called by
+ * loam_pool_init. */
 LOAM_API LOAM_NODISCARD int loam_pool_init_as(loam_pool *pool, loam_source *source,
                                               size_t block_bytes, const loam_pool_options *options,
                                               unsigned extra) LOAM_NOEXCEPT;
+/** Does what loam_pool_init_buffer does, with the flags extra besides those in *options. */
 LOAM_API LOAM_NODISCARD int loam_pool_init_buffer_as(loam_pool *pool, void *memory, size_t bytes,
                                                      size_t block_bytes,
                                                      const loam_pool_options *options,
                                                      unsigned extra) LOAM_NOEXCEPT;
+/** Does what loam_pool_create does, with the flags extra besides those in *options. */
 LOAM_API LOAM_NODISCARD loam_pool *loam_pool_create_as(loam_source *source, size_t block_bytes,
                                                        const loam_pool_options *options,
                                                        unsigned extra) LOAM_NOEXCEPT;
 
 #define LOAM_POOL_EXTRA_ (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u)
 
+/** Returns source, or loam_pages() if it is NULL. Private. */
 LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
 #if __STDC_HOSTED__
     return source != NULL ? source : loam_pages();
@@ -149,16 +185,21 @@ LOAM_INLINE loam_source *loam_pool_source_(loam_source *source) {
 #endif
 }
 
-/* Sets *pool up over a source (NULL: loam_pages(); a freestanding build has no default), for blocks
- * of block_bytes: from 1 to PTRDIFF_MAX / 4, rounded up to the alignment and to a pointer (with
- * LOAM_POOL_NARROW: to 4). Blocks of a multiple of 1 KiB lie 64 bytes further apart, unless memory
- * is the caller's, they are aligned to more than 64, or LOAM_POOL_DENSE: at their own distance
- * their first words would meet in a few sets of the processor's caches. Memory is asked for when
- * the first block is, with LOAM_FIXED at once. options may be NULL: all 0. 0; -EINVAL iff a size,
- * alignment or flag is not allowed (LOAM_THREADS: see loam_shared_pool; LOAM_FIXED without a number
- * of blocks; LOAM_POOL_NARROW of a pool that is neither LOAM_FIXED nor LOAM_POOL_CONTIGUOUS, or has
- * LOAM_POOL_HANDLES); -ENOMEM iff there is no memory for LOAM_FIXED or LOAM_POOL_HANDLES. O(1).
- * *pool must not move, and source must outlive it. */
+/** Sets *pool up for blocks of block_bytes, over a source. source: NULL selects loam_pages(); a
+ * freestanding build has no default. options: NULL means that all members are 0.
+ *
+ * block_bytes: from 1 to PTRDIFF_MAX / 4. It is rounded up to the alignment and to the size of a
+ * pointer (with LOAM_POOL_NARROW: to 4). Blocks of a multiple of 1 KiB lie 64 bytes further apart:
+ * otherwise their first words would meet in a few sets of the processor's caches. They do not if
+ * the memory is the caller's, if they are aligned to more than 64 bytes, or with LOAM_POOL_DENSE.
+ *
+ * Returns 0. Returns -EINVAL iff a size, alignment or flag is not allowed. Not allowed are
+ * LOAM_THREADS (see loam_shared_pool), LOAM_FIXED without a number of blocks, and LOAM_POOL_NARROW
+ * with LOAM_POOL_HANDLES, or without LOAM_FIXED or LOAM_POOL_CONTIGUOUS. Returns -ENOMEM iff there
+ * is no memory for LOAM_FIXED or LOAM_POOL_HANDLES.
+ *
+ * The pool asks its source for memory at the first allocation, with LOAM_FIXED at once. O(1). *pool
+ * must not move, and source must outlive it. */
 LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *source,
                                               size_t block_bytes,
                                               const loam_pool_options *options) LOAM_NOEXCEPT {
@@ -166,46 +207,51 @@ LOAM_INLINE LOAM_NODISCARD int loam_pool_init(loam_pool *pool, loam_source *sour
                              LOAM_POOL_EXTRA_);
 }
 
-/* The same over bytes of the caller's memory, of any alignment, which stays the caller's:
- * LOAM_FIXED and contiguous, in as many blocks as fit (and most_blocks allows). Without checks,
- * exactly bytes / stride if it is aligned; a checked block needs some 120 bytes more. -EINVAL as
- * above; -ENOMEM iff not one fits. */
+/** Sets *pool up over bytes of the caller's memory, of any alignment. The memory remains the
+ * caller's. The pool is LOAM_FIXED and contiguous, with as many blocks as fit and most_blocks
+ * allows: without checks exactly bytes / stride if the memory is aligned. A checked block needs
+ * about 120 bytes more. Returns 0. Returns -EINVAL as loam_pool_init does. Returns -ENOMEM iff not
+ * one fits. O(1). */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_init_buffer(loam_pool *pool, void *memory, size_t bytes, size_t block_bytes,
                       const loam_pool_options *options) LOAM_NOEXCEPT {
     return loam_pool_init_buffer_as(pool, memory, bytes, block_bytes, options, LOAM_POOL_EXTRA_);
 }
 
-/* Gives all memory back, with the blocks still in use. O(1) for a
- * contiguous pool, otherwise O(chunks). */
+/** Ends the pool and gives all memory back, including blocks in use. With LOAM_CHECK it first lists
+ * the first 100 objects in use as leaks. O(1) for a contiguous pool, otherwise O(chunks); with
+ * checks O(blocks). */
 LOAM_API void loam_pool_deinit(loam_pool *pool) LOAM_NOEXCEPT;
-/* For a pool in static memory of a module that is being unloaded: as loam_pool_deinit if no block
- * is in use. Otherwise the pool leaves the library's lists, and its memory stays with the blocks
- * until the process ends. Cost: every free block is visited. */
+/** For a pool in static memory of a module that is being unloaded. Does what loam_pool_deinit does
+ * if no block is in use. Otherwise it removes the pool from the registry, and the memory remains
+ * with the blocks until the process ends. O(free blocks). */
 LOAM_API void loam_pool_leave(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* A pool that lives in its own first chunk, or, where first_blocks need more than 64 KiB, in a
- * chunk by itself. Takes the same time for any number of blocks, and touches none. NULL iff
- * loam_pool_init would fail, or there is no memory for that chunk. */
+/** Creates a pool that lives in its own first chunk. If first_blocks need more than 64 KiB, the
+ * pool lives in a chunk by itself, except if it is contiguous. Returns NULL iff loam_pool_init
+ * would fail, or there is no memory for that chunk. O(1): it touches no block. loam_pool_destroy
+ * ends it. */
 LOAM_INLINE LOAM_NODISCARD loam_pool *
 loam_pool_create(loam_source *source, size_t block_bytes,
                  const loam_pool_options *options) LOAM_NOEXCEPT {
     return loam_pool_create_as(loam_pool_source_(source), block_bytes, options, LOAM_POOL_EXTRA_);
 }
-/* As loam_pool_deinit. pool may be NULL. */
+/** Does what loam_pool_deinit does. pool may be NULL. */
 LOAM_API void loam_pool_destroy(loam_pool *pool) LOAM_NOEXCEPT;
 
 /* ---- Blocks ---- */
 
+/** Allocates a block where the inline path cannot. Private. */
 LOAM_API LOAM_COLD void *loam_pool_alloc_slow(loam_pool *pool, const char *file,
                                               unsigned line) LOAM_NOEXCEPT;
-/* Returns what pool->hot.free is then. */
+/** Frees a block where the inline path cannot. Returns the new value of pool->hot.free. Private. */
 LOAM_API LOAM_COLD void *loam_pool_free_slow(loam_pool *pool, void *block, const char *file,
                                              unsigned line) LOAM_NOEXCEPT;
 
-/* A block, its bytes undefined: the one freed last, else a fresh one. NULL iff the source has no
- * memory, or the pool is at its limit; nothing has changed then. Five instructions, nine for a
- * fresh one, but for a new chunk. */
+/** Returns a block with undefined contents: the one freed last, or else a fresh one. Returns NULL
+ * iff the source has no memory, or the pool is at its limit; then the pool is unchanged. file and
+ * line name the caller in reports. Five instructions, nine for a fresh block; a new chunk costs
+ * more. */
 LOAM_INLINE LOAM_MALLOC void *loam_pool_alloc_at(loam_pool *pool, const char *file,
                                                  unsigned line) LOAM_NOEXCEPT {
     void *block = pool->hot.free;
@@ -219,14 +265,13 @@ LOAM_INLINE LOAM_MALLOC void *loam_pool_alloc_at(loam_pool *pool, const char *fi
     return fresh;
 }
 
-/* Takes back a block of this pool, or NULL. What it held is lost, its first word at once. Five
- * instructions. */
+/** Frees a block of this pool. NULL is allowed. The block's contents are lost, its first word at
+ * once. Five instructions. */
 LOAM_INLINE void loam_pool_free_at(loam_pool *pool, void *block, const char *file,
                                    unsigned line) LOAM_NOEXCEPT {
-    /* Written so that in a loop the list's head stays in a register, whatever the slow path
-     * does. */
+    /* In a loop this form keeps the list's head in a register, whatever the slow path does. */
     void *head = pool->hot.free;
-    /* NULL and every mode that checks, by one comparison. */
+    /* One comparison catches NULL and every mode that checks. */
     if (LOAM_UNLIKELY((uintptr_t)block <= pool->floor))
         block = loam_pool_free_slow(pool, block, file, line);
     else
@@ -234,112 +279,134 @@ LOAM_INLINE void loam_pool_free_at(loam_pool *pool, void *block, const char *fil
     pool->hot.free = block;
 }
 
+/** Calls loam_pool_alloc_at with the caller's file and line. */
 #define loam_pool_alloc(pool) loam_pool_alloc_at((pool), LOAM_HERE)
+/** Calls loam_pool_free_at with the caller's file and line. */
 #define loam_pool_free(pool, block) loam_pool_free_at((pool), (block), LOAM_HERE)
 
-/* Whether p is the address of a block of this pool, in use or free, that has been handed out since
- * the last reset. (Of a checked pool: where the object of one would be.) p may be anything. O(log
- * chunks). */
+/** Returns whether p is the address of a block of this pool, in use or free, that has been handed
+ * out since the last reset. In a checked pool that is the address of the block's object. p may be
+ * any value. O(log chunks). */
 LOAM_API bool loam_pool_owns(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
 
-/* Bytes that may be used of each block: block_bytes as given. */
+/** Returns the usable size of each block in bytes: block_bytes as given. */
 LOAM_INLINE size_t loam_pool_block_bytes(const loam_pool *pool) LOAM_NOEXCEPT {
     return pool->block_bytes;
 }
 
 /* ---- Handles: pools with LOAM_POOL_HANDLES ----
  *
- * A handle names a block for as long as it is in use, and nothing ever after: the block's number,
- * and its generation, which grows each time the block changes hands. 0 is no handle. Blocks may
- * also be had by loam_pool_alloc and go by either free. A handle of another pool names nothing, and
- * neither does one of a pool that was in the same storage before: the pools of a process count in
- * ranges of their own, of 32 bits in all. A pool takes 4 steps at first and then 4 times as many as
- * before, each time that a block has used up all of them. A block whose pool gets no more steps is
- * taken out of use, so that no old handle of a pool comes true in it. Pools that are set up when
- * all 2^31 steps are used up begin anew: only from then on a handle of a pool of long ago may name
- * a block of another pool. */
+ * A handle names a block while it is in use, and nothing ever after. It consists of the block's
+ * number and the block's generation, which grows with each allocation and each free. 0 is no
+ * handle. A pool with handles has 64 chunks of 2^26 blocks and no more. Its blocks may also be
+ * allocated by loam_pool_alloc, and either free ends them.
+ *
+ * A handle of another pool names nothing, even if that pool was in the same storage before: the
+ * pools of a process share the 2^31 uses that 32-bit generations allow, and none has those of
+ * another. A pool first takes generations for 4 uses of a block. When a block has used all of them,
+ * the pool takes 4 times as many as before. If there are none left, the pool takes the block out of
+ * use, so that no old handle comes true in it. Pools that are set up after that begin again with
+ * the first generations. Only from then on may a handle of a pool of long ago name a block of
+ * another pool. */
 
+/** The name of a block in use. 0 is no handle. */
 typedef uint64_t loam_handle;
 
-/* 0 iff there is no memory. O(1). */
+/** Allocates a block and returns its handle. Returns 0 iff there is no memory or the pool is at its
+ * limit. O(1), and a new chunk now and then. */
 LOAM_API LOAM_NODISCARD loam_handle loam_pool_alloc_handle_at(loam_pool *pool, const char *file,
                                                               unsigned line) LOAM_NOEXCEPT;
-/* Its block; NULL iff it has been freed, by whatever means, or is no handle of this pool. O(1), no
- * division. */
+/** Returns the block of a handle. Returns NULL iff it has been freed, by whatever means, or is no
+ * handle of this pool. O(1), no division. */
 LOAM_API void *loam_pool_get(const loam_pool *pool, loam_handle handle) LOAM_NOEXCEPT;
-/* The handle of a block in use; 0 iff p is none. */
+/** Returns the handle of a block in use. Returns 0 iff p is no block in use of a pool with handles.
+ * O(log chunks). */
 LOAM_API loam_handle loam_pool_handle(const loam_pool *pool, const void *p) LOAM_NOEXCEPT;
-/* true; false, and nothing is freed, iff loam_pool_get gives NULL. */
+/** Frees the block of a handle and returns true. Returns false, and frees nothing, iff
+ * loam_pool_get returns NULL. */
 LOAM_API bool loam_pool_free_handle_at(loam_pool *pool, loam_handle handle, const char *file,
                                        unsigned line) LOAM_NOEXCEPT;
 
+/** Calls loam_pool_alloc_handle_at with the caller's file and line. */
 #define loam_pool_alloc_handle(pool) loam_pool_alloc_handle_at((pool), LOAM_HERE)
+/** Calls loam_pool_free_handle_at with the caller's file and line. */
 #define loam_pool_free_handle(pool, handle) loam_pool_free_handle_at((pool), (handle), LOAM_HERE)
 
 /* ---- The pool as a whole ---- */
 
-/* All blocks are free at once, and as if never used; memory stays. O(1) (with checks: a step for
- * each block in use; with handles: one for each block, once in a billion reuses of one). Handles of
- * before give NULL. */
+/** Frees all blocks at once, as if never used. The memory remains with the pool. Handles from
+ * before the reset name nothing. O(1). With checks O(blocks); with handles O(blocks) once in about
+ * a billion reuses of a block. */
 LOAM_API void loam_pool_reset(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* A contiguous pool grows by bytes that follow its memory: the caller's, who promises that they do,
- * or got from its source. Less than a block is kept for the next time. O(1). 0; -EINVAL iff it is
- * not contiguous; -ENOMEM iff the source has none, or not there, or the pool has grown by too many
- * different sizes (LOAM_POOL_RUNS in a row) to know how to give them back. Lifts most_blocks of a
- * caller's buffer. */
+/** Grows a contiguous pool by bytes at the end of its memory. Over a source the bytes come from
+ * there. In a caller's buffer the caller promises that they follow it, and most_blocks no longer
+ * limits the pool. Bytes that do not fill a block count towards the next call. Returns 0. Returns
+ * -EINVAL iff it is not contiguous, or bytes is more than PTRDIFF_MAX. Returns -ENOMEM iff the
+ * source has no memory at that address, or the pool has grown by too many different sizes to know
+ * how to give them back: more than LOAM_POOL_RUNS in a row. O(1). */
 LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM_NOEXCEPT;
 
-/* Gives back what lies behind the last block ever handed out (since the last reset): of a caller's
- * buffer all bytes behind it, of a source whole pieces and chunks. Returns how many bytes these
- * were. Blocks behind it are never touched, not by this either. O(pieces given back). */
+/** Gives back the memory behind the last block handed out since the last reset. In a caller's
+ * buffer these are all bytes behind it; over a source they are whole pieces and chunks. Returns the
+ * number of bytes given back. Blocks behind it are never touched, not by this call either. O(pieces
+ * and chunks given back). */
 LOAM_API size_t loam_pool_shrink(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* Gives back every chunk without a block in use, uncut ones as well; of a contiguous pool all or
- * what shrink does, of a LOAM_FIXED one what shrink does. Returns bytes. O(free blocks times log
- * chunks). */
+/** Gives back every chunk without a block in use, uncut ones as well. A contiguous pool gives back
+ * all its memory if no block is in use; otherwise it does what loam_pool_shrink does, as LOAM_FIXED
+ * pools do. In a caller's buffer it does nothing. The chunk that the pool itself lives in stays.
+ * Returns the number of bytes given back. O(free blocks times log chunks). */
 LOAM_API size_t loam_pool_trim(loam_pool *pool) LOAM_NOEXCEPT;
 
-/* Calls visit(object, context) for every object in use, in no particular order, until it returns
- * false. It may free the object that it is given, and must not use the pool otherwise. Returns the
- * number of objects visited. Free blocks are handed out in another order after it: those at low
- * addresses first. Takes no memory. O(blocks). */
+/** Calls visit(object, context) for each object in use, in no particular order, until visit returns
+ * false. visit may free the object that it is called for; it must not use the pool otherwise.
+ * Returns the number of objects visited. Afterwards the pool hands free blocks out in another
+ * order: those at low addresses first. Takes no memory. O(blocks). */
 LOAM_API size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *context),
                                 void *context) LOAM_NOEXCEPT;
 
-/* Walks the list, and with checks the guards of all objects in use and free. false after a report.
- * O(blocks times log chunks). */
+/** Walks the free list, and with checks the guards of all objects in use and free. Returns false
+ * after a report. O(blocks times log chunks). */
 LOAM_API bool loam_pool_check(const loam_pool *pool) LOAM_NOEXCEPT;
 
-/* O(free blocks). */
+/** Fills *usage. O(free blocks). */
 LOAM_API void loam_pool_usage(const loam_pool *pool, loam_usage *usage) LOAM_NOEXCEPT;
 
 /* ---- Several pools, a request to the best fitting ---- */
 
-/* Stands in for a general allocator: operators new of a class hierarchy, a library's hooks. A
- * request goes to the smallest block that is large enough, if it is not too large either, and to a
- * fallback otherwise. Members are private. One thread at a time. */
+/** A set of pools in place of a general allocator: for operator new of a class hierarchy, or a
+ * library's hooks. A request goes to the smallest block that is large enough, if it is not too
+ * large either, and otherwise to a fallback. One thread at a time uses it. Members are private. */
 typedef struct loam_pool_set {
-    loam_pool *pools; /* the caller's, block sizes rising */
-    size_t count;
-    unsigned tolerance;
-    loam_source *fallback;
-    size_t fallback_objects, fallback_bytes; /* out now */
+    loam_pool *pools;      /**< the caller's array, in order of rising block sizes */
+    size_t count;          /**< number of pools */
+    unsigned tolerance;    /**< how much larger a block may be, in per cent */
+    loam_source *fallback; /**< source of requests that no pool serves */
+    /** Objects of the fallback in use; bytes that the fallback gave for them. */
+    size_t fallback_objects, fallback_bytes;
+    /** Fallback objects have guards; those left are listed at the end; the set has ended. */
     bool checked, leaks, ended;
-    loam_entry entry; /* of the fallback's objects, in the registry iff checked */
+    /** Entry of the fallback's objects; in the registry iff checked. */
+    loam_entry entry;
 } loam_pool_set;
 
+/** Does what loam_pool_set_init does, with the flags extra besides those in *options. source and
+ * fallback must not be NULL. */
 LOAM_API LOAM_NODISCARD int
 loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
                       loam_source *source, const loam_pool_options *options, unsigned tolerance,
                       loam_source *fallback, unsigned extra) LOAM_NOEXCEPT;
 
-/* Sets up count pools in the caller's array, over source and with options alike, of the block sizes
- * given, which must rise. A block may be larger than a request by tolerance per cent of the
- * request; what fits none, or finds its pools at their limits, goes to the fallback (NULL:
- * loam_pages(); a freestanding build has no default). With LOAM_CHECK what the fallback gives has
- * guards as well, and the set is in the registry as a "pool set". 0; or as loam_pool_init, -EINVAL
- * also iff sizes do not rise or there is none; nothing is set up then. */
+/** Sets up count pools in the caller's array, over one source and with one set of options, for the
+ * given block sizes. The sizes must rise. A block may be larger than a request by tolerance per
+ * cent of the request. A request goes to the fallback if no block fits it, or if the fitting pools
+ * are exhausted. fallback: NULL selects loam_pages(); a freestanding build has no default. With
+ * LOAM_CHECK objects of the fallback have guards as well, and the set is in the registry as a "pool
+ * set".
+ *
+ * Returns 0, or what loam_pool_init returns. Returns -EINVAL also iff sizes do not rise or there is
+ * no size. After an error nothing is set up. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes, size_t count,
                    loam_source *source, const loam_pool_options *options, unsigned tolerance,
@@ -347,89 +414,108 @@ loam_pool_set_init(loam_pool_set *set, loam_pool *pools, const size_t *block_byt
     return loam_pool_set_init_as(set, pools, block_bytes, count, loam_pool_source_(source), options,
                                  tolerance, loam_pool_source_(fallback), LOAM_POOL_EXTRA_);
 }
-/* What the fallback gave must have been freed. With LOAM_CHECK what was not is listed, as by
- * loam_registry_leaks. */
+/** Ends the set and its pools. Objects of the fallback must have been freed before. With LOAM_CHECK
+ * it lists the objects in use, as loam_registry_leaks does. */
 LOAM_API void loam_pool_set_deinit(loam_pool_set *set) LOAM_NOEXCEPT;
 
-/* bytes (0 counts as 1) at a multiple of 16, or of what the pool's blocks are aligned to if that is
- * less than 16. NULL iff neither a pool nor the fallback has memory. O(pools). */
+/** Returns bytes of memory (0 counts as 1). The address is a multiple of 16, or of the pool's
+ * alignment if that is less. Returns NULL iff neither a pool nor the fallback has memory.
+ * O(pools). */
 LOAM_API LOAM_MALLOC void *loam_pool_set_alloc_at(loam_pool_set *set, size_t bytes,
                                                   const char *file, unsigned line) LOAM_NOEXCEPT;
-/* Finds out where p came from; NULL allowed. O(pools times their chunks). */
+/** Frees p, which loam finds in the pools or the fallback by its address. NULL is allowed. O(pools
+ * times log chunks). */
 LOAM_API void loam_pool_set_free_at(loam_pool_set *set, void *p, const char *file,
                                     unsigned line) LOAM_NOEXCEPT;
-/* The pool that p is from; NULL iff it is from none. */
+/** Returns the pool that p is from. Returns NULL iff it is from no pool of the set. O(pools times
+ * log chunks). */
 LOAM_API loam_pool *loam_pool_set_owner(const loam_pool_set *set, const void *p) LOAM_NOEXCEPT;
 
+/** Calls loam_pool_set_alloc_at with the caller's file and line. */
 #define loam_pool_set_alloc(set, bytes) loam_pool_set_alloc_at((set), (bytes), LOAM_HERE)
+/** Calls loam_pool_set_free_at with the caller's file and line. */
 #define loam_pool_set_free(set, p) loam_pool_set_free_at((set), (p), LOAM_HERE)
 
-/* ---- A pool for many threads: not in a freestanding build ----
+/** A pool that many threads use at once. A freestanding build does not have it. Members are
+ * private.
  *
- * The paper leaves open how a pool is to be used by many processors at once. The answer here: each
- * thread has a magazine of every pool it uses, of two batches of blocks (16 KiB, but 4 to 64
- * blocks, each), and takes and gives blocks there without a lock or an atomic instruction. Whole
- * batches are exchanged with the pool under its lock, in a few steps whatever their size: at most
- * one lock in a batch of operations, whichever threads free what others have allocated.
+ * Kenwright's paper leaves open how many processors use one pool. loam gives each thread a magazine
+ * for every pool that it uses. A magazine has two batches of blocks: 16 KiB each, but at least 4
+ * blocks and at most 64. The thread allocates and frees there without a lock or an atomic
+ * instruction. It exchanges whole batches with the pool under the pool's lock, in a few steps
+ * whatever their size: at most one lock in a batch of operations, whichever threads free what
+ * others have allocated.
  *
  *   thread   list ──> .. ──> NULL        batch ──> .. ──> NULL        fresh ── end
  *   pool     batch ──> batch ──> NULL    (under the lock)             loam_pool
  *
- * The child of a fork has the pool, and the forking thread's magazines, as they were. The blocks in
- * the magazines of other threads, which the child does not have, are lost to it: they count as free
- * and are never handed out, up to three batches for each such thread and pool.
- * loam_shared_pool_deinit gives their memory back. A program whose children go on to allocate much
- * lets the other threads call loam_shared_pool_trim before it forks, or forks before it has
- * threads.
+ * The child of a fork has the pool, and the forking thread's magazines, as they were. It loses the
+ * blocks in the magazines of other threads, which the child does not have: up to three batches for
+ * each other thread and pool. These blocks count as free and are never handed out.
+ * loam_shared_pool_deinit gives their memory back. If children are to allocate much, let the other
+ * threads call loam_shared_pool_trim before the fork, or fork before the program has threads.
  *
  * A thread that ends returns its magazines. A pool may end while other threads still have magazines
- * of it: serial numbers tell them that these are void. A checked, hardened or watched one has no
- * magazines: all is under its lock. */
+ * of it: serial numbers make these void. A checked, hardened or watched pool has no magazines:
+ * every call takes its lock. */
 typedef struct loam_shared_pool {
-    uint64_t serial; /* no other pool of the process ever had it; UINT64_MAX: without magazines */
-    unsigned slot;   /* in the threads' tables */
-    unsigned batch;  /* blocks */
-    size_t stride;   /* the pool's */
-    char apart[64];  /* from what is written at each exchange */
-    uint32_t lock;   /* of all below; atomic */
-    void *batches, *ranges;
-    size_t batches_count, ranges_blocks;
+    /** Number that no other pool of the process ever had. UINT64_MAX: the pool has no magazines. */
+    uint64_t serial;
+    unsigned slot;                       /**< the pool's index in the threads' tables */
+    unsigned batch;                      /**< blocks in a batch */
+    size_t stride;                       /**< copy of pool.stride */
+    char apart[64];                      /**< keeps what exchanges write in another cache line */
+    uint32_t lock;                       /**< guards all members below; atomic */
+    void *batches, *ranges;              /**< batches of free blocks; ranges of fresh ones */
+    size_t batches_count, ranges_blocks; /**< number of batches; blocks in all ranges */
+    /** The pool behind the magazines. */
     loam_pool pool;
 } loam_shared_pool;
 
+/** Does what loam_shared_pool_init does, with the flags extra besides those in *options. */
 LOAM_API LOAM_NODISCARD int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source,
                                                      size_t block_bytes,
                                                      const loam_pool_options *options,
                                                      unsigned extra) LOAM_NOEXCEPT;
 
-/* As loam_pool_init, but with LOAM_THREADS (which may be said) and without LOAM_POOL_HANDLES; the
- * source is used under the pool's lock. -ENOMEM also iff there is no memory for a slot. */
+/** Sets *pool up as loam_pool_init does, for many threads. The flag LOAM_THREADS is implied and
+ * allowed; LOAM_POOL_HANDLES and LOAM_POOL_NARROW give -EINVAL. Blocks of less than two pointers
+ * are aligned to two pointers. The source is used under the pool's lock. Returns 0 or an error as
+ * loam_pool_init does; -ENOMEM also iff there is no memory for a slot in the threads' tables. */
 LOAM_INLINE LOAM_NODISCARD int
 loam_shared_pool_init(loam_shared_pool *pool, loam_source *source, size_t block_bytes,
                       const loam_pool_options *options) LOAM_NOEXCEPT {
     return loam_shared_pool_init_as(pool, loam_pool_source_(source), block_bytes, options,
                                     LOAM_POOL_EXTRA_);
 }
-/* All memory goes back. No thread may use the pool any more; they may have magazines of it. */
+/** Ends the pool and gives all memory back. No thread may use the pool any more; threads may still
+ * have magazines of it. */
 LOAM_API void loam_shared_pool_deinit(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
-/* A block, for any thread. NULL iff there is no memory, or the pool is at its limit but for blocks
- * in magazines of other threads (two batches each, and up to one of fresh blocks). */
+/** Returns a block, on any thread. Returns NULL iff there is no memory, or the pool is at its limit
+ * but for blocks in magazines of other threads: up to two batches each, and up to one of fresh
+ * blocks. */
 LOAM_API LOAM_MALLOC void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file,
                                                      unsigned line) LOAM_NOEXCEPT;
-/* Takes back a block of this pool, or NULL, of whichever thread. */
+/** Frees a block of this pool, on any thread. NULL is allowed. */
 LOAM_API void loam_shared_pool_free_at(loam_shared_pool *pool, void *block, const char *file,
                                        unsigned line) LOAM_NOEXCEPT;
 
+/** Calls loam_shared_pool_alloc_at with the caller's file and line. */
 #define loam_shared_pool_alloc(pool) loam_shared_pool_alloc_at((pool), LOAM_HERE)
+/** Calls loam_shared_pool_free_at with the caller's file and line. */
 #define loam_shared_pool_free(pool, block) loam_shared_pool_free_at((pool), (block), LOAM_HERE)
 
-/* As of a pool. Threads may use the pool meanwhile: what is in their magazines counts as free, and
- * is not walked. */
+/** Does what loam_pool_owns does, under the pool's lock. Other threads may use the pool
+ * meanwhile. */
 LOAM_API bool loam_shared_pool_owns(loam_shared_pool *pool, const void *p) LOAM_NOEXCEPT;
+/** Fills *usage. Other threads may use the pool meanwhile. Blocks in magazines count as free.
+ * O(free blocks), under locks. */
 LOAM_API void loam_shared_pool_usage(loam_shared_pool *pool, loam_usage *usage) LOAM_NOEXCEPT;
+/** Does what loam_pool_check does, under the pool's lock, and walks the pool's batches. It does not
+ * walk the magazines. Other threads may use the pool meanwhile. */
 LOAM_API bool loam_shared_pool_check(loam_shared_pool *pool) LOAM_NOEXCEPT;
-/* Also returns the calling thread's magazine of it. */
+/** Returns the calling thread's magazine to the pool, and does what loam_pool_trim does. */
 LOAM_API size_t loam_shared_pool_trim(loam_shared_pool *pool) LOAM_NOEXCEPT;
 
 LOAM_END
