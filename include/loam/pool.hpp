@@ -1,6 +1,5 @@
 /* loam/pool.hpp: the pool for C++: blocks and objects by RAII, memory resources, an allocator for
- * node containers, and operators new and delete of a class (loam/pool.h; the last are in
- * loam/pooled.hpp).
+ * node containers, and operators new and delete of a class (loam/pooled.hpp), over loam/pool.h.
  *
  *     loam::pool packets(1500);                         // blocks of 1500 bytes
  *     loam::pool_of<std::string> names;                 // its end destroys no object by itself
@@ -17,13 +16,13 @@
  *     delete new Shape;
  *     delete new Point;
  *
- * Choose pool_of for objects that you name, an allocator or resource for containers of nodes,
- * pooled or LOAM_POOLED for a class whose users are not to know. None of them can be moved or
- * serves arrays from its blocks. Any thread may use pooled classes, shared_pool and
- * shared_pool_resource at any time; one thread at a time uses the others.
+ * Choose pool_of for objects that you create by name, and an allocator or resource for containers
+ * of nodes. Choose pooled or LOAM_POOLED for a class whose users need not know. No class here can
+ * be moved, and none serves arrays from its blocks. Any thread may use pooled classes, shared_pool
+ * and shared_pool_resource at any time; one thread at a time uses the others.
  *
- * Out of memory is std::bad_alloc; nothing else is thrown but by constructors of yours.
- */
+ * If there is no memory, std::bad_alloc is thrown. The only other exceptions are those of your
+ * constructors. */
 #ifndef LOAM_POOL_HPP
 #define LOAM_POOL_HPP
 
@@ -41,18 +40,19 @@
 
 namespace loam {
 
-/* Blocks of one size. Cannot be copied or moved: loam_pool stays where it is. One thread at a
- * time. */
+/** A pool of blocks of one size. It cannot be copied or moved. One thread at a time uses it. */
 class pool {
   public:
-    /* std::bad_alloc iff loam_pool_init fails, for whatever reason. */
+    /** Throws std::bad_alloc iff loam_pool_init fails, for whatever reason. source: nullptr selects
+     * loam_pages(). */
     explicit pool(std::size_t block_bytes, const loam_pool_options &options = {},
                   loam_source *source = nullptr, detail::checks checks = LOAM_CHECKS_) {
         if (loam_pool_init_as(&pool_, loam_pool_source_(source), block_bytes, &options,
                               checks.flags) != 0)
             detail::no_memory();
     }
-    /* Over the caller's memory. */
+    /** Sets the pool up in bytes of the caller's memory. Throws std::bad_alloc if
+     * loam_pool_init_buffer fails. */
     pool(void *memory, std::size_t bytes, std::size_t block_bytes,
          const loam_pool_options &options = {}, detail::checks checks = LOAM_CHECKS_) {
         if (loam_pool_init_buffer_as(&pool_, memory, bytes, block_bytes, &options, checks.flags) !=
@@ -61,32 +61,42 @@ class pool {
     }
     pool(const pool &) = delete;
     pool &operator=(const pool &) = delete;
+    /** Gives all memory back, including blocks in use (loam_pool_deinit). */
     ~pool() { loam_pool_deinit(&pool_); }
 
+    /** Returns a block of undefined contents. Throws std::bad_alloc if there is none. */
     [[nodiscard]] void *alloc(const char *file = __builtin_FILE(),
                               unsigned line = __builtin_LINE()) {
         return detail::need(loam_pool_alloc_at(&pool_, file, line));
     }
-    /* nullptr in place of std::bad_alloc. */
+    /** Returns a block of undefined contents, or nullptr in place of std::bad_alloc. */
     [[nodiscard]] void *try_alloc(const char *file = __builtin_FILE(),
                                   unsigned line = __builtin_LINE()) noexcept {
         return loam_pool_alloc_at(&pool_, file, line);
     }
+    /** Frees a block of this pool. nullptr is allowed. */
     void free(void *block, const char *file = __builtin_FILE(),
               unsigned line = __builtin_LINE()) noexcept {
         loam_pool_free_at(&pool_, block, file, line);
     }
 
+    /** Returns whether p is a block of this pool, in use or free (loam_pool_owns). */
     bool owns(const void *p) const noexcept { return loam_pool_owns(&pool_, p); }
+    /** Frees all blocks at once (loam_pool_reset). */
     void reset() noexcept { loam_pool_reset(&pool_); }
+    /** Gives chunks without a block in use back, and returns their bytes (loam_pool_trim). */
     std::size_t trim() noexcept { return loam_pool_trim(&pool_); }
+    /** Walks the pool and returns whether it is undamaged (loam_pool_check). */
     bool check() const noexcept { return loam_pool_check(&pool_); }
+    /** Returns the pool's numbers (loam_pool_usage). */
     loam_usage usage() const noexcept {
         loam_usage usage;
         loam_pool_usage(&pool_, &usage);
         return usage;
     }
+    /** Returns the pool for the functions of loam/pool.h. */
     loam_pool *get() noexcept { return &pool_; }
+    /** Returns the pool for the functions of loam/pool.h. */
     const loam_pool *get() const noexcept { return &pool_; }
 
   private:
@@ -102,16 +112,17 @@ inline loam_pool_options pool_options_for(std::size_t align, loam_pool_options o
 
 } // namespace detail
 
-/* Objects of one type. Memory of those still alive when it ends goes back without their
- * destructors: object_pool runs them. */
+/** A pool of objects of one type. Its end gives the memory of live objects back without their
+ * destructors: object_pool runs them. One thread at a time uses it. */
 template <typename T> class pool_of {
   public:
+    /** Throws std::bad_alloc if loam_pool_init fails. options.align is raised to alignof(T). */
     explicit pool_of(const loam_pool_options &options = {}, loam_source *source = nullptr,
                      detail::checks checks = LOAM_CHECKS_)
         : pool_(sizeof(T), detail::pool_options_for(alignof(T), options), source, checks) {}
 
-    /* A T made of args: make(args...). std::bad_alloc iff there is no memory. What T's constructor
-     * throws passes through, and the block is free again. */
+    /** make(args...) returns a T made of args. Throws std::bad_alloc iff there is no memory. What
+     * T's constructor throws passes through, and the block is free again. */
 #define LOAM_FORM_(n) \
     template <typename Made = T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *make(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
@@ -122,7 +133,7 @@ template <typename T> class pool_of {
     template <typename Made = T LOAM_TYPES_MORE_> [[nodiscard]] T *make(LOAM_ARGUMENTS_MORE_) {
         return make_at(detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
-    /* Destroys an object of this pool; nullptr allowed. */
+    /** Destroys an object of this pool and frees its block. nullptr is allowed. */
     void destroy(T *object, const char *file = __builtin_FILE(),
                  unsigned line = __builtin_LINE()) noexcept {
         if (object == nullptr) return;
@@ -130,11 +141,14 @@ template <typename T> class pool_of {
         pool_.free(object, file, line);
     }
 
+    /** Deleter of unique_ptr: destroys the object in its pool. */
     struct deleter {
         pool_of *owner;
         void operator()(T *object) const noexcept { owner->destroy(object); }
     };
+    /** Owner of one object. The pool must outlive it. */
     using unique_ptr = std::unique_ptr<T, deleter>;
+/** make_unique(args...) does what make does, and returns an owner of the object. */
 #define LOAM_FORM_(n) \
     template <typename Made = T LOAM_TYPES_##n##_> \
     [[nodiscard]] unique_ptr make_unique(LOAM_ARGUMENTS_##n##_ detail::place at = \
@@ -148,11 +162,12 @@ template <typename T> class pool_of {
         return unique_ptr(make_at(detail::place{nullptr, 0} LOAM_FORWARD_MORE_), deleter{this});
     }
 
+    /** Returns whether p is a block of this pool, in use or free (loam_pool_owns). */
     bool owns(const void *p) const noexcept { return pool_.owns(p); }
-    /* All objects are gone, without their destructors. */
+    /** Frees all objects at once, without their destructors. */
     void reset() noexcept { pool_.reset(); }
-    /* Destroys every object, in no particular order. No destructor may use the pool, and each block
-     * in use must have an object in it. Returns how many these were. Takes time by the blocks. */
+    /** Destroys every object, in no particular order, and returns their number. No destructor may
+     * use the pool, and each block in use must hold an object. O(blocks). */
     std::size_t destroy_all() noexcept {
         return loam_pool_visit(
             pool_.get(),
@@ -163,10 +178,14 @@ template <typename T> class pool_of {
             },
             &pool_);
     }
+    /** Gives chunks without an object back, and returns their bytes (loam_pool_trim). */
     std::size_t trim() noexcept { return pool_.trim(); }
+    /** Walks the pool and returns whether it is undamaged (loam_pool_check). */
     bool check() const noexcept { return pool_.check(); }
+    /** Returns the pool's numbers (loam_pool_usage). */
     loam_usage usage() const noexcept { return pool_.usage(); }
-    /* Memory for a T and all else: the caller constructs and destroys. */
+    /** Returns the pool behind it, whose blocks hold a T each. The caller constructs and
+     * destroys. */
     pool &blocks() noexcept { return pool_; }
 
   private:
@@ -179,21 +198,26 @@ template <typename T> class pool_of {
     pool pool_;
 };
 
-/* As pool_of, but its end and its reset destroy the objects that are still there (destroy_all). */
+/** A pool_of whose end and reset destroy the objects that are left (destroy_all). */
 template <typename T> class object_pool : public pool_of<T> {
   public:
     using pool_of<T>::pool_of;
+    /** Destroys the objects that are left. */
     ~object_pool() { (void)this->destroy_all(); }
+    /** Destroys the objects that are left, and frees all blocks at once. */
     void reset() noexcept {
         (void)this->destroy_all();
         pool_of<T>::reset();
     }
 };
 
-/* Blocks of one size for std::pmr: what is larger, or aligned to more, goes upstream. One thread at
- * a time. Reports of a checked pool name the line where the resource was made. */
+/** A std::pmr resource of blocks of one size. A request that is larger, or aligned to more, goes
+ * upstream. One thread at a time uses it. Reports of a checked pool name the line where the
+ * resource was made. */
 class pool_resource final : public std::pmr::memory_resource {
   public:
+    /** Throws std::bad_alloc if loam_pool_init fails. Both source and upstream must outlive the
+     * resource. */
     explicit pool_resource(std::size_t block_bytes, const loam_pool_options &options = {},
                            loam_source *source = nullptr,
                            std::pmr::memory_resource *upstream = std::pmr::get_default_resource(),
@@ -201,7 +225,9 @@ class pool_resource final : public std::pmr::memory_resource {
                            detail::place at = detail::place::here())
         : pool_(block_bytes, options, source, checks), upstream_(upstream), at_(at) {}
 
+    /** Returns the resource of requests that no block fits. */
     std::pmr::memory_resource *upstream_resource() const noexcept { return upstream_; }
+    /** Returns the pool behind the resource. */
     pool &blocks() noexcept { return pool_; }
 
   private:
@@ -227,11 +253,12 @@ class pool_resource final : public std::pmr::memory_resource {
     detail::place at_;
 };
 
-/* Blocks of one size for many threads, each of which keeps some at hand (loam_shared_pool). It
- * cannot be copied or moved. Any thread may use it until its end, which one thread calls alone. */
+/** A pool of blocks of one size for many threads, each of which keeps some blocks at hand
+ * (loam_shared_pool). It cannot be copied or moved. Any thread may use it until its destructor
+ * runs. */
 class shared_pool {
   public:
-    /* std::bad_alloc iff loam_shared_pool_init fails, for whatever reason. */
+    /** Throws std::bad_alloc iff loam_shared_pool_init fails, for whatever reason. */
     explicit shared_pool(std::size_t block_bytes, const loam_pool_options &options = {},
                          loam_source *source = nullptr, detail::checks checks = LOAM_CHECKS_) {
         if (loam_shared_pool_init_as(&pool_, loam_pool_source_(source), block_bytes, &options,
@@ -240,41 +267,53 @@ class shared_pool {
     }
     shared_pool(const shared_pool &) = delete;
     shared_pool &operator=(const shared_pool &) = delete;
+    /** Gives all memory back. No other thread may use the pool any more. */
     ~shared_pool() { loam_shared_pool_deinit(&pool_); }
 
+    /** Returns a block of undefined contents, on any thread. Throws std::bad_alloc if there is
+     * none. */
     [[nodiscard]] void *alloc(const char *file = __builtin_FILE(),
                               unsigned line = __builtin_LINE()) {
         return detail::need(loam_shared_pool_alloc_at(&pool_, file, line));
     }
-    /* Returns nullptr in place of std::bad_alloc. */
+    /** Returns a block of undefined contents, or nullptr in place of std::bad_alloc. */
     [[nodiscard]] void *try_alloc(const char *file = __builtin_FILE(),
                                   unsigned line = __builtin_LINE()) noexcept {
         return loam_shared_pool_alloc_at(&pool_, file, line);
     }
+    /** Frees a block of this pool, on any thread. nullptr is allowed. */
     void free(void *block, const char *file = __builtin_FILE(),
               unsigned line = __builtin_LINE()) noexcept {
         loam_shared_pool_free_at(&pool_, block, file, line);
     }
 
+    /** Returns whether p is a block of this pool, in use or free (loam_shared_pool_owns). */
     bool owns(const void *p) noexcept { return loam_shared_pool_owns(&pool_, p); }
+    /** Gives unused memory back, and returns its bytes (loam_shared_pool_trim). */
     std::size_t trim() noexcept { return loam_shared_pool_trim(&pool_); }
+    /** Walks the pool and returns whether it is undamaged (loam_shared_pool_check). */
     bool check() noexcept { return loam_shared_pool_check(&pool_); }
+    /** Returns the pool's numbers. Blocks in magazines count as free (loam_shared_pool_usage). */
     loam_usage usage() noexcept {
         loam_usage usage;
         loam_shared_pool_usage(&pool_, &usage);
         return usage;
     }
+    /** Returns the pool for the functions of loam/pool.h. */
     loam_shared_pool *get() noexcept { return &pool_; }
+    /** Returns the pool for the functions of loam/pool.h. */
     const loam_shared_pool *get() const noexcept { return &pool_; }
 
   private:
     loam_shared_pool pool_;
 };
 
-/* As pool_resource, for many threads: upstream must be a resource for many threads too. (std::pmr's
- * new_delete_resource, its default one, is.) */
+/** A pool_resource for many threads. upstream must serve many threads as well, as std::pmr's
+ * new_delete_resource does, which is the default. */
 class shared_pool_resource final : public std::pmr::memory_resource {
   public:
+    /** Throws std::bad_alloc if loam_shared_pool_init fails. source and upstream must outlive the
+     * resource. */
     explicit shared_pool_resource(
         std::size_t block_bytes, const loam_pool_options &options = {},
         loam_source *source = nullptr,
@@ -282,7 +321,9 @@ class shared_pool_resource final : public std::pmr::memory_resource {
         detail::checks checks = LOAM_CHECKS_, detail::place at = detail::place::here())
         : pool_(block_bytes, options, source, checks), upstream_(upstream), at_(at) {}
 
+    /** Returns the resource of requests that no block fits. */
     std::pmr::memory_resource *upstream_resource() const noexcept { return upstream_; }
+    /** Returns the pool behind the resource. */
     shared_pool &blocks() noexcept { return pool_; }
 
   private:
@@ -301,7 +342,8 @@ class shared_pool_resource final : public std::pmr::memory_resource {
             upstream_->deallocate(p, bytes, align);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        return this == &other; /* without RTTI nobody knows what the other is */
+        /** Without RTTI no code can tell what the other resource is. */
+        return this == &other;
     }
 
     shared_pool pool_;
@@ -311,10 +353,11 @@ class shared_pool_resource final : public std::pmr::memory_resource {
 
 namespace detail {
 
+/** The pools of a pool_allocator and its copies: one for each 16 bytes of size, up to 256 bytes. */
 class node_pools {
   public:
     static constexpr std::size_t kStep = 16, kMost = 256;
-    static constexpr std::size_t kFirst = 4; /* nodes in the first chunk */
+    static constexpr std::size_t kFirst = 4; /**< nodes in the first chunk */
 
     explicit node_pools(checks own) noexcept : checks_(own) {}
     static constexpr bool serves(std::size_t bytes, std::size_t align) {
@@ -332,7 +375,7 @@ class node_pools {
 
   private:
     /* The pool lies in its own first chunk. Chunks double, so that many nodes cost no more than
-     * with larger ones. */
+     * with larger chunks. */
     loam_pool *of(std::size_t bytes) {
         std::size_t i = (bytes + kStep - 1) / kStep - 1;
         if (LOAM_UNLIKELY(pools_[i] == nullptr)) pools_[i] = made(i);
@@ -352,14 +395,15 @@ class node_pools {
 
 } // namespace detail
 
-/* For containers that allocate nodes one by one (list, map, set, forward_list, shared_ptr's control
- * block): single objects of up to 256 bytes from pools, one for each 16 bytes of size, arrays
- * (buckets) from operator new. Copies of an allocator share their pools, which end with the last of
- * them; so does a copy of a container. Each container that is made without an allocator has pools
- * of its own: a map with 3 nodes holds about 1 KiB. As with std::pmr, a container keeps its
- * allocator for life: assignment copies or moves the elements, and containers may be swapped only
- * if their allocators are equal. One thread at a time uses all containers that share pools. Checks
- * is for LOAM_CHECKED: it is another type in a file with it. */
+/** An allocator for containers that allocate nodes one by one: list, map, set, forward_list,
+ * shared_ptr's control block. Single objects of up to 256 bytes come from pools, one for each 16
+ * bytes of size. Arrays (buckets) come from operator new. Copies of an allocator share their pools,
+ * which end with the last copy; a copy of a container shares them, too. Each container that is made
+ * without an allocator has pools of its own: a map with 3 nodes holds about 1 KiB. As with
+ * std::pmr, a container keeps its allocator for life: assignment copies or moves the elements, and
+ * containers may be swapped only if their allocators are equal. One thread at a time uses all
+ * containers that share pools. Checks is for LOAM_CHECKED: it makes another type in a file that is
+ * compiled with it. */
 template <typename T, typename Checks = detail::checks_of_file> class pool_allocator {
   public:
     using value_type = T;
@@ -367,14 +411,17 @@ template <typename T, typename Checks = detail::checks_of_file> class pool_alloc
     using propagate_on_container_move_assignment = std::false_type;
     using propagate_on_container_swap = std::false_type;
 
+    /** Makes an empty set of pools. Throws std::bad_alloc if there is no memory for it. */
     pool_allocator()
         : pools_(std::make_shared<detail::node_pools>(detail::checks{Checks::value})) {}
-    /* Copied also where it could be moved: an allocator stays what it is. */
+    /** Shares other's pools. A moved-from allocator stays what it is, because it is copied. */
     pool_allocator(const pool_allocator &) noexcept = default;
     pool_allocator &operator=(const pool_allocator &) noexcept = default;
+    /** Shares the pools of an allocator of another type. */
     template <typename U>
     pool_allocator(const pool_allocator<U, Checks> &other) noexcept : pools_(other.pools_) {}
 
+    /** Returns memory for count objects. Throws std::bad_alloc if there is none. */
     [[nodiscard]] T *allocate(std::size_t count) {
         if (count == 1 && detail::node_pools::serves(sizeof(T), alignof(T)))
             return static_cast<T *>(pools_->alloc(sizeof(T)));
@@ -384,6 +431,7 @@ template <typename T, typename Checks = detail::checks_of_file> class pool_alloc
         else
             return static_cast<T *>(::operator new(bytes));
     }
+    /** Frees what allocate returned for the same count. */
     void deallocate(T *p, std::size_t count) noexcept {
         if (count == 1 && detail::node_pools::serves(sizeof(T), alignof(T)))
             pools_->free(p, sizeof(T));
@@ -393,9 +441,11 @@ template <typename T, typename Checks = detail::checks_of_file> class pool_alloc
             ::operator delete(p);
     }
 
+    /** Returns whether the allocators share their pools. */
     template <typename U> bool operator==(const pool_allocator<U, Checks> &other) const noexcept {
         return pools_ == other.pools_;
     }
+    /** Returns whether the allocators have different pools. */
     template <typename U> bool operator!=(const pool_allocator<U, Checks> &other) const noexcept {
         return pools_ != other.pools_;
     }
