@@ -1,46 +1,54 @@
-/* loam/xallocator.h: xmalloc and xfree: one set of blocks for the whole program (loam/blocks.h),
+/* loam/xallocator.h: xmalloc and xfree, one set of blocks for the whole program (loam/blocks.h),
  * under the names that programs for Lafreniere's xallocator use.
  *
  * Choose it to move a program off the global heap by changing names: malloc to xmalloc, a class by
  * one macro, STL containers by loam/xallocator.hpp. A program that can pass an allocator around
- * takes loam_blocks itself. It cannot tell the program's parts from each other: all share the same
- * lists.
+ * uses loam_blocks itself. xallocator cannot separate parts of a program from each other: all share
+ * one set of free lists.
  *
- *   xmalloc(100) ──> class of 128: a block freed before, or a new one      any thread, any time, before main too
+ *   xmalloc(100) ──> class of 128: a block freed before, or a new one
+ *                    on any thread, at any time, before main too
  *
  *   #define in the program       effect
- *   STATIC_POOLS                 all memory is a static array: the heap is never called, exhausted is NULL
+ *   STATIC_POOLS                 all memory is a static array: the heap is never called; when a
+ *                                class is exhausted, xmalloc returns NULL
  *   MAX_BLOCKS          (32)     blocks of each class, with STATIC_POOLS
  *   MAX_ALLOCATORS      (15)     classes, the smallest first, at most
- *   XALLOCATOR_MANUAL            C++ files do not start it and trim it by themselves
- *   AUTOMATIC_XALLOCATOR_INIT_DESTROY   none, nor is it needed: C++ files do what it asks for,
+ *   XALLOCATOR_MANUAL            C++ files do not start the allocator and trim it by themselves
+ *   AUTOMATIC_XALLOCATOR_INIT_DESTROY
+ *                                has no effect and is not needed: C++ files do what it asks for,
  *                                unless XALLOCATOR_MANUAL is defined
- *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source, all of it
- *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator stay the program's;
- *                                loam_xmalloc(size), loam_xfree(p), loam_xrealloc(p, size) and loam_xalloc_* serve
- * The first three and XALLOCATOR_OWN_OPTIONS have to be the same in every file that includes this:
- * give them to the compiler. With STATIC_POOLS all files of a program share one array. (A program
- * that clang compiles from C and C++ files has two, one for each language.)
+ *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source
+ *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator
+ *                                stay the program's; use loam_xmalloc(size), loam_xfree(p),
+ *                                loam_xrealloc(p, size) and loam_xalloc_*
  *
- * Classes are the powers of two from 16 to 4096, 400 (its 396, rounded up to 16) and 768; every
- * block is aligned to 16 and starts where its memory does, without a word in front. Larger requests
- * go to the source one by one, with STATIC_POOLS they are NULL.
+ * STATIC_POOLS, MAX_BLOCKS, MAX_ALLOCATORS and XALLOCATOR_OWN_OPTIONS must be the same in every
+ * file that includes this header: define them on the compiler's command line. With STATIC_POOLS all
+ * files of a program share one array. (A program that clang compiles from C and C++ files has two,
+ * one for each language.)
  *
- * In C++ each file that includes this has a static object of one byte, before the file's own static
- * objects. The first of all such to be made starts the allocator. Used earlier than that, it starts
- * by itself. The last to go gives unused memory back, and ends nothing: the file may be a plugin's,
- * and the program that closes the plugin may have blocks, and threads that use them. Only
- * xalloc_destroy ends the allocator.
+ * Classes are the powers of two from 16 to 4096, 400 (xallocator's 396, rounded up to 16) and 768.
+ * Every block is aligned to 16 bytes and has no header. A request for more than 4096 bytes goes to
+ * the source by itself; with STATIC_POOLS it returns NULL.
  *
- * Fork: the child has all blocks in use. Free blocks in the lists of other threads are lost to it,
- * at most two batches for each thread and class, unless these threads have called
+ * In C++ each file that includes this header has a static object of one byte, before the file's own
+ * static objects. The first such object to be constructed starts the allocator. A call before that
+ * starts the allocator as well. The last such object to be destroyed gives unused memory back, and
+ * ends nothing: its file may belong to a plugin. The program that closes the plugin may have
+ * blocks, and threads that use them. Only xalloc_destroy ends the allocator.
+ *
+ * Fork: the child has all blocks in use. It loses the free blocks in the lists of other threads, at
+ * most two batches for each thread and class. It does not lose those of threads that have called
  * loam_blocks_trim(loam_xalloc_blocks()) before (loam/blocks.h, docs/guide/fork.md).
  *
  * Before C++17 a C++ file sees the functions of C alone: no static object, no classes, no macros
  * for classes.
  *
- * None of these short names is in the library: they are inline functions here, over loam_x* ones.
- */
+ * The library contains none of these short names: they are inline functions in this header, over
+ * loam_x* functions.
+ *
+ * Source: Lafreniere, xallocator and its Allocator class (their names and modes). */
 #ifndef LOAM_XALLOCATOR_H
 #define LOAM_XALLOCATOR_H
 
@@ -56,55 +64,70 @@
 
 LOAM_BEGIN
 
-/* ---- What the names below stand for ---- */
+/* ---- The functions of the library ---- */
 
-/* What the program's blocks are made of; asked once, when they are started. The library has a weak
- * default: heap blocks over loam_pages(), a cache per thread; on a device nothing, so that xmalloc
- * is NULL until the program defines STATIC_POOLS, or this function. The four locks of a port are
- * its member `locks`, with LOAM_THREADS. */
+/** Returns the options of the program's blocks; loam calls it once, when the blocks are started.
+ * The library has a weak default: with an operating system heap blocks over loam_pages() and a
+ * cache for each thread; on a device nothing. There xmalloc returns NULL until the program defines
+ * STATIC_POOLS, or this function. The four locks of a port are the options' member `locks`, with
+ * LOAM_THREADS. */
 LOAM_API const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT;
 
-/* The blocks, started if they are not: for usage, trim, record, check. NULL iff they cannot be. Any
- * thread. */
+/** Returns the blocks behind xmalloc, for usage, trim, record and check, and starts them if need
+ * be. Returns NULL iff they cannot be started. Any thread. */
 LOAM_API loam_blocks *loam_xalloc_blocks(void) LOAM_NOEXCEPT;
 
+/** Does what xmalloc does. file and line name the caller, for diagnosis. */
 LOAM_API LOAM_NODISCARD void *loam_xmalloc_at(size_t bytes, const char *file,
                                               unsigned line) LOAM_NOEXCEPT;
+/** Does what xmalloc does, at a multiple of align (loam_blocks_alloc_aligned). file and line name
+ * the caller. */
 LOAM_API LOAM_NODISCARD void *loam_xmalloc_aligned_at(size_t bytes, size_t align, const char *file,
                                                       unsigned line) LOAM_NOEXCEPT;
+/** Does what xrealloc does. file and line name the caller. */
 LOAM_API LOAM_NODISCARD void *loam_xrealloc_at(void *p, size_t bytes, const char *file,
                                                unsigned line) LOAM_NOEXCEPT;
+/** Does what xfree does. file and line name the caller. */
 LOAM_API void loam_xfree_at(void *p, const char *file, unsigned line) LOAM_NOEXCEPT;
+/** Calls print(line, context) for each class that was ever used (xalloc_stats). Does nothing before
+ * the start. */
 LOAM_API void loam_xalloc_stats(loam_print *print, void *context) LOAM_NOEXCEPT;
+/** Does what xalloc_init does. */
 LOAM_API void loam_xalloc_init(void) LOAM_NOEXCEPT;
+/** Does what xalloc_destroy does. */
 LOAM_API void loam_xalloc_destroy(void) LOAM_NOEXCEPT;
-/* Counted: the first begin starts, the end that belongs to it gives unused memory back. */
+/** Counts a C++ file as begun. The first one starts the allocator. */
 LOAM_API void loam_xalloc_begin(void) LOAM_NOEXCEPT;
+/** Counts a C++ file as ended. The last one gives unused memory back, and ends nothing. */
 LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
 
-/* The calls below under long names; they pass the line of the call on. */
+/** Does what xmalloc does, and passes the caller's file and line on. */
 #define loam_xmalloc(size) loam_xmalloc_at((size), LOAM_HERE)
+/** Does what xfree does, and passes the caller's file and line on. */
 #define loam_xfree(p) loam_xfree_at((p), LOAM_HERE)
+/** Does what xrealloc does, and passes the caller's file and line on. */
 #define loam_xrealloc(p, size) loam_xrealloc_at((p), (size), LOAM_HERE)
 
 /* ---- The six calls ---- */
 
 #ifndef XALLOCATOR_NO_SHORT_NAMES
 
-/* At least `size` bytes (0: the smallest block), aligned to 16. NULL iff there is no memory; of
- * static pools also when the size's class is exhausted, or it is above the largest. Any thread. */
+/** Returns at least `size` bytes, aligned to 16; 0 counts as the smallest block. Returns NULL iff
+ * there is no memory; of static pools also when the class of that size is exhausted, or the size is
+ * above the largest class. Any thread. */
 LOAM_NODISCARD static inline void *xmalloc(size_t size) { return loam_xmalloc_at(size, NULL, 0); }
-/* What xmalloc or xrealloc gave; NULL allowed. After xalloc_destroy it does nothing: the memory has
- * gone. */
+/** Frees what xmalloc or xrealloc returned; NULL is allowed. After xalloc_destroy it does nothing,
+ * because the memory has gone. Any thread. */
 static inline void xfree(void *p) { loam_xfree_at(p, NULL, 0); }
-/* As realloc: contents are kept as far as both sizes go; p NULL allocates; size 0 frees, and gives
- * NULL. NULL otherwise iff there is no memory: p is as it was. */
+/** Resizes an object, as realloc does, and returns its address. The contents are kept as far as
+ * both sizes go. If p is NULL it allocates. If size is 0 it frees p and returns NULL. Returns NULL
+ * otherwise iff there is no memory: p is as it was. Any thread. */
 LOAM_NODISCARD static inline void *xrealloc(void *p, size_t size) {
     return loam_xrealloc_at(p, size, NULL, 0);
 }
 
-/* With LOAM_CHECKED, reports name the caller's file and line. As functions, without:
- * (xmalloc)(10). */
+/* With LOAM_CHECKED these macros pass the caller's file and line on, so that reports name the
+ * caller's file and line. Calls without the macros pass none: (xmalloc)(10). */
 #if LOAM_CHECKED
 #define xmalloc(size) loam_xmalloc_at((size), LOAM_HERE)
 #define xfree(p) loam_xfree_at((p), LOAM_HERE)
@@ -112,11 +135,13 @@ LOAM_NODISCARD static inline void *xrealloc(void *p, size_t size) {
 #endif
 
 #if __STDC_HOSTED__
+/** Writes a line on standard output. Private. */
 static inline void loam_xalloc_to_stdout_(const char *line, void *context) {
     (void)context;
     (void)fputs(line, stdout);
 }
 #else
+/** Writes a line through loam_port_write. Private. */
 static inline void loam_xalloc_to_stdout_(const char *line, void *context) {
     size_t bytes = 0;
     (void)context;
@@ -124,21 +149,22 @@ static inline void loam_xalloc_to_stdout_(const char *line, void *context) {
     loam_port_write(line, bytes);
 }
 #endif
-/* A line for each class that was ever used, on standard output (loam_port_write, on a device):
- * "xallocator Block Size: 128 Block Count: 10001 Blocks In Use: 1". Blocks are made some at a
- * time. */
+/** Prints a line for each class that was ever used, on standard output (on a device: by
+ * loam_port_write): "xallocator Block Size: 128 Block Count: 10001 Blocks In Use: 1". The count is
+ * of blocks made, which are made several at a time. */
 static inline void xalloc_stats(void) { loam_xalloc_stats(loam_xalloc_to_stdout_, NULL); }
 
-/* Starts it, unless it is started: before there are threads, in C. Not needed but where memory has
- * to be there from the first, or locks want their init. */
+/** Starts the allocator unless it is started. A C program calls it before it has threads. It is
+ * needed only if the memory must be there from the first moment, or locks need their
+ * initialisation. */
 static inline void xalloc_init(void) { loam_xalloc_init(); }
-/* Gives all memory back, objects in use too. No other thread may be using it, nor a plugin. xmalloc
- * starts it anew. */
+/** Gives all memory back, including objects in use. No other thread and no plugin may use it
+ * meanwhile. The next xmalloc starts it again. */
 static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 
 #endif /* XALLOCATOR_NO_SHORT_NAMES */
 
-/* ---- Options, out of the macros ---- */
+/* ---- Options from the macros ---- */
 
 #if !defined(XALLOCATOR_OWN_OPTIONS) && \
     (defined(STATIC_POOLS) || defined(MAX_ALLOCATORS) || LOAM_CHECKED)
@@ -149,14 +175,18 @@ static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 #define MAX_ALLOCATORS 15
 #endif
 #if defined(STATIC_POOLS)
-/* One array for all files. (A weak array would be there once for each file, used or not.) */
+/* One array for all files. (With a weak array each file would have one, used or not.) */
+/** Size in bytes of the static array. Private. */
 #define LOAM_XALLOC_BYTES_ LOAM_BLOCKS_DEFAULT_BYTES(MAX_BLOCKS)
 #ifndef __cplusplus
+/** The static array of all classes. Private. */
 extern char loam_xalloc_memory_[];
 #endif
+/** The static array of all classes. Private. */
 LOAM_COMMON char loam_xalloc_memory_[LOAM_XALLOC_BYTES_] __attribute__((__aligned__(16)));
 #endif
-/* One for all files that were compiled so: weak, and in front of the library's. */
+/** The options that the macros select. Weak: files compiled with the same macros share one, which
+ * precedes the library's default. */
 __attribute__((__weak__)) const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT {
     static const uint32_t classes[] = {16, 32, 64, 128, 256, 400, 512, 768, 1024, 2048, 4096};
     static loam_blocks_options options;
@@ -193,26 +223,33 @@ namespace loam {
 
 namespace detail {
 
+/** The Allocator of a class. Private. */
 struct class_allocator;
+/** Ends the Allocator of a class. Private. */
 struct class_allocator_end;
 
-/* The largest power of two that divides both size and `most`, a power of two. */
+/** Returns the largest power of two that divides both size and `most`, a power of two. */
 constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcept {
     return (size | most) & (0 - (size | most));
 }
+/** Returns the larger of two numbers. */
 constexpr std::size_t xalloc_larger(std::size_t a, std::size_t b) noexcept { return a > b ? a : b; }
 
-/* Memory for XALLOCATOR's operator new; align 0: none was asked for. */
+/** Returns memory for XALLOCATOR's operator new, or nullptr. align 0 means that none was
+ * requested. */
 inline void *xalloc_try(std::size_t size, std::size_t align, const char *file,
                         unsigned line) noexcept {
     return align == 0 ? loam_xmalloc_at(size, file, line)
                       : loam_xmalloc_aligned_at(size, align, file, line);
 }
-/* The rest of that, where there is none. */
+/** Calls the new handler and tries again, for an operator new that xalloc_try gave nullptr. Throws
+ * std::bad_alloc if the handler does not help. */
 __attribute__((__noinline__, __cold__)) inline void *
 xalloc_again(std::size_t size, std::size_t align, const char *file, unsigned line) {
     return need(new_again([=]() noexcept { return xalloc_try(size, align, file, line); }));
 }
+/** Calls the new handler and tries again, for a nothrow operator new. Returns nullptr if the
+ * handler does not help. */
 __attribute__((__noinline__, __cold__)) inline void *xalloc_again_nothrow(std::size_t size,
                                                                           std::size_t align,
                                                                           const char *file,
@@ -220,6 +257,7 @@ __attribute__((__noinline__, __cold__)) inline void *xalloc_again_nothrow(std::s
     return new_again_nothrow([=]() noexcept { return xalloc_try(size, align, file, line); });
 }
 
+/** Counts a C++ file as begun and ended. */
 struct xalloc_file {
     xalloc_file() noexcept { loam_xalloc_begin(); }
     ~xalloc_file() { loam_xalloc_end(); }
@@ -229,30 +267,38 @@ struct xalloc_file {
 
 } // namespace detail
 
-/* Blocks of one size (a loam_pool, with counts), in one of three modes:
- *   heap blocks   Allocator(size): as many as are asked for
- *   heap pool     Allocator(size, objects): so many, whose memory is got at the first
- *   static pool   Allocator(size, objects, memory): in the caller's objects * size bytes (size rounded up to a
- *                 pointer; checks take their room out of it: fewer objects then. So does memory that is aligned to less
- *                 than the blocks)
- * align is that of the blocks, a power of two; 0 selects the largest up to 16 that divides the
- * size. Its memory is set up at the first Allocate, so that it can be used before its constructor
- * has run if it is static. One thread at a time. */
+/** Blocks of one size (a loam_pool, with counts), in one of three modes:
+ *
+ *   heap blocks   Allocator(size): as many blocks as are requested
+ *   heap pool     Allocator(size, objects): that many, obtained at the first Allocate
+ *   static pool   Allocator(size, objects, memory): in the caller's objects * size bytes
+ *
+ * For a static pool size is rounded up to a pointer. Checks take their memory from the caller's
+ * bytes, and so does memory that is less aligned than the blocks: the pool then has fewer objects.
+ *
+ * align is the alignment of the blocks in bytes, a power of two; 0 selects the largest power of two
+ * up to 16 that divides the size. The first Allocate sets the memory up: a static Allocator works
+ * before its constructor has run. One thread at a time uses an Allocator. It cannot be copied or
+ * moved. */
 class Allocator {
   public:
+    /** size: of each block in bytes. objects: number of blocks, 0 for no limit. memory: nullptr, or
+     * the caller's, which must outlive the Allocator. name: not copied. No memory is obtained
+     * yet. */
     constexpr explicit Allocator(std::size_t size, unsigned objects = 0, char *memory = nullptr,
                                  const char *name = nullptr, std::size_t align = 0,
                                  detail::checks checks = LOAM_CHECKS_) noexcept
         : Allocator(size, objects, memory, std::size_t{objects} * block_of(size), name, align,
                     checks) {}
+    /** Gives all memory back, including blocks in use. */
     ~Allocator() {
         if (started_) loam_pool_deinit(&pool_);
     }
     Allocator(const Allocator &) = delete;
     Allocator &operator=(const Allocator &) = delete;
 
-    /* A block, for up to the size that was given, at its alignment. NULL iff size is larger, the
-     * pool is exhausted, or there is no memory. */
+    /** Returns a block for up to the size that was given, at its alignment. Returns NULL iff size
+     * is larger, the pool is exhausted, or there is no memory. */
     [[nodiscard]] void *Allocate(std::size_t size, const char *file = __builtin_FILE(),
                                  unsigned line = __builtin_LINE()) noexcept {
         if (LOAM_UNLIKELY(size > size_ || (!started_ && !start()))) return nullptr;
@@ -262,7 +308,7 @@ class Allocator {
         if (GetBlocksInUse() > blocks_) blocks_ = GetBlocksInUse();
         return block;
     }
-    /* NULL allowed. */
+    /** Frees a block of this Allocator. NULL is allowed. */
     void Deallocate(void *block, const char *file = __builtin_FILE(),
                     unsigned line = __builtin_LINE()) noexcept {
         if (block == nullptr) return;
@@ -270,13 +316,19 @@ class Allocator {
         loam_pool_free_at(&pool_, block, file, line);
     }
 
+    /** Returns the name as given, or nullptr. */
     const char *GetName() const noexcept { return name_; }
+    /** Returns the alignment of the blocks in bytes. */
     std::size_t GetAlign() const noexcept { return align_; }
+    /** Returns the size of each block in bytes: size rounded up to a pointer. */
     std::size_t GetBlockSize() const noexcept { return block_of(size_); }
-    /* Made so far, in use or free. */
+    /** Returns the number of blocks made so far, in use or free: the peak of blocks in use. */
     unsigned GetBlockCount() const noexcept { return blocks_; }
+    /** Returns the number of blocks in use. */
     unsigned GetBlocksInUse() const noexcept { return allocations_ - deallocations_; }
+    /** Returns the number of successful calls of Allocate. */
     unsigned GetAllocations() const noexcept { return allocations_; }
+    /** Returns the number of calls of Deallocate with a block. */
     unsigned GetDeallocations() const noexcept { return deallocations_; }
 
   protected:
@@ -320,11 +372,12 @@ class Allocator {
     bool started_ = false;
 };
 
-/* A static pool that has its memory within itself: N objects of type T. Checks is for LOAM_CHECKED:
- * it is another type in a file with it, with room for tags and guards. */
+/** A static pool with memory of its own: N objects of type T. Checks is for LOAM_CHECKED: it makes
+ * another type in a file that is compiled with it, with memory for tags and guards. */
 template <typename T, unsigned N, typename Checks = detail::checks_of_file>
 class AllocatorPool : public Allocator {
   public:
+    /** name: not copied. */
     constexpr explicit AllocatorPool(const char *name = nullptr) noexcept
         : Allocator(sizeof(T), N, memory_, sizeof memory_, name, kAlign,
                     detail::checks{Checks::value}) {}
@@ -333,18 +386,19 @@ class AllocatorPool : public Allocator {
     static constexpr std::size_t kAlign =
         detail::xalloc_larger(detail::xalloc_larger(alignof(T), sizeof(void *)),
                               detail::xalloc_divisor(block_of(sizeof(T)), 16));
-    static constexpr std::size_t kStart = detail::xalloc_larger(kAlign, 16); /* of all blocks */
-    /* Of tags and guards. */
+    /** Alignment of the whole memory. */
+    static constexpr std::size_t kStart = detail::xalloc_larger(kAlign, 16);
+    /* Bytes of one block's tag and guards. */
     static constexpr std::size_t kCheckBytes = Checks::value != 0 ? 192 + 2 * kStart : 0;
     alignas(kStart) char memory_[N * (block_of(sizeof(T)) + kCheckBytes)] = {};
 };
 
 namespace detail {
 
-/* No destructor ends it: objects of a class may be deleted by destructors of any static ones.
- * Blocks are aligned to 64 as far as their size is a multiple of it, so that classes derived from
- * theirs find what they need. align 0 selects the largest alignment that a class of that size can
- * have, up to a page. */
+/** The Allocator of a class. No destructor ends it: destructors of any static objects may delete
+ * objects of the class. Blocks are aligned to 64 as far as their size is a multiple of it, so that
+ * derived classes are aligned as they need. align 0 selects the largest alignment that a class of
+ * that size can have, up to a page. */
 struct class_allocator {
     constexpr class_allocator(std::size_t size, unsigned objects, char *memory, const char *name,
                               std::size_t align = 0, checks own = LOAM_CHECKS_) noexcept
@@ -354,9 +408,9 @@ struct class_allocator {
                     own) {}
     ~class_allocator() {}
 
-    /* nullptr where size is larger than the class, or there is no memory. What is aligned to more
-     * than the blocks is not from them, but from operator new, where there is one: align is the
-     * same when it is freed. */
+    /** Returns memory for operator new. Returns nullptr if size is larger than the class, or there
+     * is no memory. A request that is aligned to more than the blocks comes from the global
+     * operator new, if there is one. loam_give_ must get the same align. */
     void *loam_take_(std::size_t size, std::size_t align, const char *file,
                      unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Allocate(size, file, line);
@@ -366,13 +420,16 @@ struct class_allocator {
 #endif
         return nullptr;
     }
-    /* The rest of operator new behind loam_take_, which gave nullptr. The handler is not asked for
-     * a class that is too large: it cannot help. */
+    /** Calls the new handler and tries again, for an operator new that loam_take_ gave nullptr.
+     * Throws std::bad_alloc if the handler does not help. For a class that is too large it does not
+     * call the handler, which could not help. */
     __attribute__((__noinline__, __cold__)) void *loam_again_(std::size_t size, std::size_t align,
                                                               const char *file, unsigned line) {
         if (size > allocator.size_) no_memory();
         return need(new_again([&]() noexcept { return loam_take_(size, align, file, line); }));
     }
+    /** Calls the new handler and tries again, for a nothrow operator new. Returns nullptr if it
+     * fails. */
     __attribute__((__noinline__, __cold__)) void *loam_again_nothrow_(std::size_t size,
                                                                       std::size_t align,
                                                                       const char *file,
@@ -380,15 +437,18 @@ struct class_allocator {
         if (size > allocator.size_) return nullptr;
         return new_again_nothrow([&]() noexcept { return loam_take_(size, align, file, line); });
     }
+    /** Frees what loam_take_ returned for the same align. */
     void loam_give_(void *p, std::size_t align, const char *file, unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Deallocate(p, file, line);
         give_aligned(p, align);
     }
-    /* Out of line: gcc takes it for the end of what the class's own operator new has given. */
+    /* Out of line: otherwise gcc takes the call for the end of what the class's own operator new
+     * returned. */
     __attribute__((__noinline__, __cold__)) static void give_aligned(void *p,
                                                                      std::size_t align) noexcept {
 #if __STDC_HOSTED__
-        /* gcc would take p, which the class's operator new returned, for a block of the class. */
+        /* Hides from gcc that p came from the class's operator new, whose blocks another operator
+         * frees. */
         __asm__("" : "+r"(p));
         ::operator delete(p, std::align_val_t(align));
 #else
@@ -401,7 +461,8 @@ struct class_allocator {
     };
 };
 
-/* It leaves when its module is unloaded. */
+/** Ends a class's Allocator when its module is unloaded, unless blocks are in use
+ * (loam_pool_leave). */
 struct class_allocator_end {
 #if __STDC_HOSTED__
     explicit class_allocator_end(const Allocator &allocator) noexcept {
@@ -427,12 +488,12 @@ struct class_allocator_end {
 #define LOAM_CLASS_END_(number) LOAM_CLASS_END_OF_(number)
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
-/* In a class: its new and delete use an Allocator of its own, which IMPLEMENT_ALLOCATOR defines in
- * one file: objects 0 for heap blocks, memory for a static pool (else 0). Blocks are aligned as the
- * class is. A class derived from it that is larger needs its own: new is std::bad_alloc otherwise,
- * and new (std::nothrow) nullptr. Where there is no memory, new asks the program's new handler
- * first, again and again, as the global one. Arrays use the global operators. One thread at a time.
- * Members that follow the macro are private. */
+/** In a class: its new and delete use an Allocator of the class. IMPLEMENT_ALLOCATOR defines that
+ * Allocator in one file. Blocks are aligned as the class is. A derived class that is larger needs
+ * its own DECLARE_ALLOCATOR: otherwise new throws std::bad_alloc, and new (std::nothrow) returns
+ * nullptr. If there is no memory, new calls the program's new handler again and again, as the
+ * global new does. Arrays use the global operators. One thread at a time uses the class's new and
+ * delete. Members that follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \
@@ -484,14 +545,16 @@ struct class_allocator_end {
   private: \
     static ::loam::detail::class_allocator loam_allocator_;
 
+/** In one file: defines the Allocator of a class with DECLARE_ALLOCATOR. objects: 0 for heap
+ * blocks, otherwise their number. memory: that of a static pool, otherwise 0. */
 #define IMPLEMENT_ALLOCATOR(Class, objects, memory) \
     ::loam::detail::class_allocator Class::loam_allocator_(sizeof(Class), (objects), (memory), \
                                                            #Class, alignof(Class)); \
     static ::loam::detail::class_allocator_end LOAM_CLASS_END_(__COUNTER__)(Class::allocator());
 
-/* In a class: new and delete of it, and of all classes derived from it, arrays, aligned and
- * std::nothrow ones too, are xmalloc and xfree. Where there is no memory, they ask the program's
- * new handler, as the global ones. Members that follow the macro are public. */
+/** In a class: new and delete of the class and of all derived classes are xmalloc and xfree. This
+ * includes arrays and the aligned and std::nothrow forms. If there is no memory, new calls the
+ * program's new handler, as the global new does. Members that follow the macro are public. */
 #define XALLOCATOR \
   public: \
     __attribute__((__noinline__, __cold__)) static void *loam_again_(std::size_t loam_size_, \
@@ -566,11 +629,14 @@ struct class_allocator_end {
     static void operator delete[](void *, void *) noexcept {}
 
 #ifndef XALLOCATOR_MANUAL
+/** Starts the allocator before this file's static objects, and trims it after them. */
 static const ::loam::detail::xalloc_file loam_xalloc_file_ __attribute__((__unused__));
 #endif
-#if !defined(XALLOCATOR_IN_NAMESPACE) && \
-    !defined(XALLOCATOR_NO_SHORT_NAMES) /* where the program has an Allocator of its own */
+/* XALLOCATOR_IN_NAMESPACE: the program has a global Allocator of its own. */
+#if !defined(XALLOCATOR_IN_NAMESPACE) && !defined(XALLOCATOR_NO_SHORT_NAMES)
+/** The short name of loam::Allocator. */
 using loam::Allocator;
+/** The short name of loam::AllocatorPool. */
 using loam::AllocatorPool;
 #endif
 
