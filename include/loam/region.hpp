@@ -11,12 +11,12 @@
  *     std::pmr::vector<int> numbers(&resource);
  *     std::vector<int, loam::region_allocator<int>> others(request);
  *
- * Choose it as region.h says. It cannot hold arrays of a type whose destructor does something
- * (containers do that), and one thread at a time uses a region; containers must end before the
- * region that they live in.
+ * loam/region.h says when to choose regions. A region cannot hold arrays of a type with a
+ * destructor that does something (containers can). One thread at a time uses a region. Containers
+ * must end before the region that they live in.
  *
- * Out of memory is std::bad_alloc; nothing else is thrown but by constructors.
- */
+ * If there is no memory, std::bad_alloc is thrown. The only other exceptions are those of
+ * constructors. */
 #ifndef LOAM_REGION_HPP
 #define LOAM_REGION_HPP
 
@@ -42,7 +42,7 @@ namespace detail {
 
 template <typename T> void region_end(void *object) { static_cast<T *>(object)->~T(); }
 
-/* Gives the memory of an object back unless the object has come to life. */
+/** Frees the memory of an object unless the object has been constructed. */
 template <typename T> struct region_place {
     loam_region *region;
     void *memory;
@@ -72,10 +72,11 @@ template <typename T, typename... Args>
 
 } // namespace detail
 
-/* A T in the region, made of args: region_make<T>(region, args...). Its destructor, if it does
- * anything, runs when the region ends, is reset or rewound to before this: after those of objects
- * that were made later. std::bad_alloc iff there is no memory; what T's constructor throws passes
- * through. Nothing is left behind then. */
+/** region_make<T>(region, args...) returns a T in the region, made of args. T's destructor, if it
+ * does anything, runs when the region ends, is reset, or is rewound to a mark from before this
+ * call; it runs after those of objects that were made later. Throws std::bad_alloc iff there is no
+ * memory. What T's constructor throws passes through. After an exception nothing is left in the
+ * region. */
 #define LOAM_FORM_NAMED_(n, name) \
     template <typename T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *name(loam_region *region, \
@@ -90,24 +91,27 @@ template <typename T LOAM_TYPES_MORE_>
 [[nodiscard]] T *region_make(loam_region *region, LOAM_ARGUMENTS_MORE_) {
     return detail::region_make_at<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
 }
-/* The older name. */
+/** The older name of region_make. */
 template <typename T LOAM_TYPES_MORE_>
 [[nodiscard]] T *region_create(loam_region *region, LOAM_ARGUMENTS_MORE_) {
     return detail::region_make_at<T>(region, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
 }
 
-/* A region of its own. It can be moved: the region itself stays where it is. */
+/** An owner of a region. It can be moved: the loam_region itself stays where it is. */
 class region {
   public:
+    /** Creates a region (loam_region_create). source: nullptr selects loam_pages(). Throws
+     * std::bad_alloc if there is no memory or options are bad. */
     explicit region(const loam_region_options &options = {}, loam_source *source = nullptr,
                     detail::checks checks = LOAM_CHECKS_)
         : region_(loam_region_create_as(source, &options, checks.flags)) {
         if (region_ == nullptr) detail::no_memory();
     }
-    /* Takes over one of loam_region_create; not nullptr. */
+    /** Takes over a region of loam_region_create, which must not be nullptr. */
     explicit region(loam_region *owned) noexcept : region_(owned) {}
+    /** Takes over other's region. other must not be used then. */
     region(region &&other) noexcept : region_(std::exchange(other.region_, nullptr)) {}
-    /* The region that this one owned ends at once, with all that is in it. */
+    /** Ends this owner's region at once, with all objects in it, and takes over other's. */
     region &operator=(region &&other) noexcept {
         if (this != &other) {
             loam_region_destroy(region_);
@@ -117,9 +121,10 @@ class region {
     }
     region(const region &) = delete;
     region &operator=(const region &) = delete;
+    /** Ends the region and runs its cleanups. */
     ~region() { loam_region_destroy(region_); }
 
-    /* As region_make<T>(get(), args...). */
+    /** make<T>(args...) does what region_make<T>(get(), args...) does. create is the older name. */
 #define LOAM_FORM_NAMED_(n, name) \
     template <typename T LOAM_TYPES_##n##_> \
     [[nodiscard]] T *name(LOAM_ARGUMENTS_##n##_ detail::place at = detail::place::here()) { \
@@ -135,7 +140,8 @@ class region {
     template <typename T LOAM_TYPES_MORE_> [[nodiscard]] T *create(LOAM_ARGUMENTS_MORE_) {
         return detail::region_make_at<T>(region_, detail::place{nullptr, 0} LOAM_FORWARD_MORE_);
     }
-    /* count of a type whose destructor does nothing, each with its default value. */
+    /** Returns count objects of a type whose destructor does nothing, each with its default value.
+     * Throws std::bad_alloc if there is no memory. */
     template <typename T>
     [[nodiscard]] T *array(std::size_t count, const char *file = __builtin_FILE(),
                            unsigned line = __builtin_LINE()) {
@@ -145,53 +151,68 @@ class region {
         for (std::size_t i = 0; i < count; i++) ::new (static_cast<void *>(first + i)) T();
         return first;
     }
-    /* Memory, and back. */
+    /** Returns memory of `bytes` bytes at a multiple of align. Throws std::bad_alloc if there is
+     * none. */
     [[nodiscard]] void *alloc(std::size_t bytes, std::size_t align = LOAM_REGION_ALIGN,
                               const char *file = __builtin_FILE(),
                               unsigned line = __builtin_LINE()) {
         return detail::region_alloc(region_, bytes, align, file, line);
     }
+    /** Frees memory of that size and alignment (loam_region_free_aligned). nullptr is allowed. */
     void free(void *p, std::size_t bytes, std::size_t align = LOAM_REGION_ALIGN,
               const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()) noexcept {
         loam_region_free_aligned_at(region_, p, bytes, align, file, line);
     }
-    /* A region over the same source. Its owner must be gone before this one ends, is reset or
-     * rewound; who has none uses loam_region_create_child. */
+    /** Returns the owner of a new region over the same source. That owner must end before this
+     * region ends, is reset or rewound. For a child without an owner use
+     * loam_region_create_child. */
     [[nodiscard]] region child(const loam_region_options &options = {}) {
         loam_region *made = loam_region_create_child(region_, &options);
         if (made == nullptr) detail::no_memory();
         return region(made);
     }
 
+    /** Frees everything and runs all cleanups (loam_region_reset). */
     void reset() noexcept { loam_region_reset(region_); }
+    /** Gives chunks without an object back, and returns their bytes (loam_region_trim). */
     std::size_t trim() noexcept { return loam_region_trim(region_); }
+    /** Returns whether p points into an object of this region (loam_region_contains). */
     bool contains(const void *p) const noexcept { return loam_region_contains(region_, p); }
-    bool is_from(const void *p) const noexcept { return contains(p); } /* the older name */
+    /** The older name of contains. */
+    bool is_from(const void *p) const noexcept { return contains(p); }
+    /** Walks the region and returns whether it is undamaged (loam_region_check). */
     bool check() const noexcept { return loam_region_check(region_); }
+    /** Returns the region's numbers (loam_region_usage). */
     loam_usage usage() const noexcept {
         loam_usage usage;
         loam_region_usage(region_, &usage);
         return usage;
     }
+    /** Returns the region for the functions of loam/region.h. */
     loam_region *get() const noexcept { return region_; }
 
   private:
     loam_region *region_;
 };
 
-/* Drops what was allocated in the region since, at the scope's end. Scopes of one region nest. */
+/** At its end frees what was allocated in the region since its beginning. Scopes of one region
+ * nest. */
 class region_scope {
   public:
+    /** Marks the region, which must outlive the scope. */
     explicit region_scope(loam_region *region) noexcept
         : region_(region), mark_(loam_region_mark_here(region)) {}
+    /** Marks the owner's region, which must outlive the scope. */
     explicit region_scope(const region &region) noexcept : region_scope(region.get()) {}
-    explicit region_scope(const region &&) = delete; /* it would end before the scope */
+    /** A temporary would end before the scope. */
+    explicit region_scope(const region &&) = delete;
     region_scope(const region_scope &) = delete;
     region_scope &operator=(const region_scope &) = delete;
+    /** Rewinds the region to the scope's beginning, unless keep was called. */
     ~region_scope() {
         if (region_ != nullptr) loam_region_rewind(region_, &mark_);
     }
-    /* All that came since stays, and the scope is over. */
+    /** Keeps all objects allocated since the scope's beginning, and ends the scope. */
     void keep() noexcept {
         if (region_ != nullptr) loam_region_keep(region_, &mark_);
         region_ = nullptr;
@@ -202,33 +223,40 @@ class region_scope {
     loam_region_mark mark_;
 };
 
-/* One of this thread's scratch regions until the scope ends: not the one that the caller's results
- * are in. */
+/** One of the thread's scratch regions until the scope ends. conflict: the region of the caller's
+ * results, which is not used. */
 class scratch {
   public:
+    /** Marks a scratch region. Throws std::bad_alloc if there is no memory for one. */
     explicit scratch(const loam_region *conflict = nullptr)
         : scratch_(loam_scratch_begin(conflict)) {
         if (scratch_.region == nullptr) detail::no_memory();
     }
     scratch(const scratch &) = delete;
     scratch &operator=(const scratch &) = delete;
+    /** Rewinds the scratch region. */
     ~scratch() { loam_scratch_end(&scratch_); }
+    /** Returns the scratch region. */
     loam_region *get() const noexcept { return scratch_.region; }
 
   private:
     loam_scratch scratch_;
 };
 
-/* A region, somebody else's, as a memory resource. What containers give back is used again as
+/** A caller's region as a memory resource. Memory that containers free is reused as
  * loam_region_free says. Reports of a checked region name the line where the resource was made. */
 class region_resource final : public std::pmr::memory_resource {
   public:
+    /** Allocates from region, which must outlive the resource. */
     explicit region_resource(loam_region *region, detail::place at = detail::place::here()) noexcept
         : region_(region), at_(at) {}
+    /** Allocates from the owner's region, which must outlive the resource. */
     explicit region_resource(const region &region,
                              detail::place at = detail::place::here()) noexcept
         : region_resource(region.get(), at) {}
-    explicit region_resource(const region &&, detail::place = {}) = delete; /* it ends at once */
+    /** A temporary would end at once. */
+    explicit region_resource(const region &&, detail::place = {}) = delete;
+    /** Returns the region behind the resource. */
     loam_region *get() const noexcept { return region_; }
 
   private:
@@ -239,17 +267,18 @@ class region_resource final : public std::pmr::memory_resource {
         loam_region_free_aligned_at(region_, p, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        return this == &other; /* without RTTI nobody knows what the other is */
+        /** Without RTTI no code can tell what the other resource is. */
+        return this == &other;
     }
 
     loam_region *region_;
     detail::place at_;
 };
 
-/* A region for containers that take an allocator. Copies of the allocator, and copies of a
- * container that has it, allocate from the same region. As with std::pmr, a container keeps its
- * allocator for life: assignment copies or moves the elements into the region of the container that
- * is assigned to, and containers may be swapped only if their allocators are equal. */
+/** An allocator of containers over a region. Copies of the allocator, and copies of a container
+ * that has it, allocate from the same region. As with std::pmr, a container keeps its allocator for
+ * life: assignment copies or moves the elements into the region of the container that is assigned
+ * to, and containers may be swapped only if their allocators are equal. */
 template <typename T> class region_allocator {
   public:
     using value_type = T;
@@ -257,24 +286,32 @@ template <typename T> class region_allocator {
     using propagate_on_container_move_assignment = std::false_type;
     using propagate_on_container_swap = std::false_type;
 
+    /** Allocates from region, which must outlive the allocator and its copies. */
     region_allocator(loam_region *region) noexcept : region_(region) {}
+    /** Allocates from the owner's region, which must outlive the allocator and its copies. */
     region_allocator(const region &region) noexcept : region_(region.get()) {}
-    region_allocator(const region &&) = delete; /* it would end before the container */
+    /** A temporary would end before the container. */
+    region_allocator(const region &&) = delete;
+    /** Allocates from the region of an allocator of another type. */
     template <typename U>
     region_allocator(const region_allocator<U> &other) noexcept : region_(other.region_) {}
 
+    /** Returns memory for count objects. Throws std::bad_alloc if there is none. */
     [[nodiscard]] T *allocate(std::size_t count) {
         return static_cast<T *>(
             detail::region_alloc(region_, detail::array_bytes<T>(count), alignof(T), nullptr, 0));
     }
+    /** Frees what allocate returned for the same count. */
     void deallocate(T *p, std::size_t count) noexcept {
         loam_region_free_aligned_at(region_, p, detail::array_bytes_of<T>(count), alignof(T),
                                     nullptr, 0);
     }
 
+    /** Returns whether both allocate from the same region. */
     template <typename U> bool operator==(const region_allocator<U> &other) const noexcept {
         return region_ == other.region_;
     }
+    /** Returns whether they allocate from different regions. */
     template <typename U> bool operator!=(const region_allocator<U> &other) const noexcept {
         return region_ != other.region_;
     }
