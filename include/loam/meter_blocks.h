@@ -1,6 +1,5 @@
-/* loam/meter_blocks.h: the metered forms of blocks.h's functions; blocks.h includes it where
- * LOAM_METER is above 0, and no one else. loam/meter_region.h says how this works.
- */
+/* loam/meter_blocks.h: metered forms of the functions of loam/blocks.h. Only blocks.h includes this
+ * file, if LOAM_METER is above 0. loam/meter_region.h says how metered forms work. */
 #ifndef LOAM_METER_BLOCKS_H
 #define LOAM_METER_BLOCKS_H
 

@@ -1,10 +1,9 @@
-/* loam/meter_fifo.h: the metered forms of fifo.h's inline functions; fifo.h includes it where
- * LOAM_METER is above 0, and no one else. loam/meter_region.h says how this works.
+/* loam/meter_fifo.h: metered forms of the inline functions of loam/fifo.h. Only fifo.h includes
+ * this file, if LOAM_METER is above 0. loam/meter_region.h says how metered forms work.
  *
- * A free is told no size: what is in use leaves `used` page by page. Frees by other threads are
- * counted by the library, for whoever frees the last object of a destroyed FIFO has nothing left to
- * count in; for the same reason those after destroy are not counted.
- */
+ * A free has no size: the bytes of freed objects leave `used` page by page. The library counts
+ * frees by other threads, because the thread that frees the last object of a destroyed FIFO has no
+ * FIFO left to count in. For this reason frees after destroy are not counted. */
 #ifndef LOAM_METER_FIFO_H
 #define LOAM_METER_FIFO_H
 
@@ -52,7 +51,8 @@ LOAM_INLINE void loam_fifo_free_metered(loam_fifo *fifo, void *p, const char *fi
     LOAM_METER_BEGIN;
     loam_fifo_free_at(fifo, p, file, line);
     LOAM_METER_FREED(&fifo->entry, 0);
-    loam_meter_fifo_freed(fifo); /* its row, if it has one, says what was in use before */
+    /** The row of the free, if there is one, shows what was in use before it. */
+    loam_meter_fifo_freed(fifo);
 }
 #define loam_fifo_free_at loam_fifo_free_metered
 
@@ -63,7 +63,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_fifo_realloc_aligned_metered(loam_fifo *fi
     uintptr_t was = (uintptr_t)p;
     LOAM_METER_BEGIN;
     p = loam_fifo_realloc_aligned_at(fifo, p, old_bytes, bytes, align, file, line);
-    /* Where it was before it moved is in use as long as the page. */
+    /* The object's memory before the move is in use as long as its page. */
     size_t before = p != NULL && (uintptr_t)p == was ? old_bytes : 0;
     LOAM_METER_REALLOCATED(&fifo->entry, p != NULL, bytes, bytes, before);
     loam_meter_fifo_more(fifo, p, bytes - before);

@@ -1,7 +1,6 @@
-/* loam/meter_pool.h: the metered forms of pool.h's functions; pool.h includes it where LOAM_METER
- * is above 0, and no one else. loam/meter_region.h says how this works. A pool of a loam_pool_set
- * is metered, its fallback is not.
- */
+/* loam/meter_pool.h: metered forms of the functions of loam/pool.h. Only pool.h includes this file,
+ * if LOAM_METER is above 0. loam/meter_region.h says how metered forms work. The pools of a
+ * loam_pool_set are metered, its fallback is not. */
 #ifndef LOAM_METER_POOL_H
 #define LOAM_METER_POOL_H
 

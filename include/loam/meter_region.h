@@ -1,37 +1,39 @@
-/* loam/meter_region.h: the metered forms of region.h's inline functions; region.h includes it where
- * LOAM_METER is above 0, and no one else.
+/* loam/meter_region.h: metered forms of the inline functions of loam/region.h. Only region.h
+ * includes this file, if LOAM_METER is above 0.
  *
- * How an allocator joins, by this example. In its header, last of all:
+ * This file is the example of how an allocator joins the meter. The last lines of the allocator's
+ * header are
  *
  *     #if LOAM_METER && LOAM_METER_HOOKS          (after #include "loam/meter.h" at the top)
  *     #include "loam/meter_<noun>.h"
  *     #endif
  *
- * and there, for each function that allocates, frees or changes a size, a form of the same
- * arguments, with LOAM_METER_BEGIN before the call and LOAM_METER_ALLOCATED, _FREED or _REALLOCATED
- * behind it, and then a #define of the function's name: what is compiled from then on, macros and
- * C++ headers included, calls the metered form, while functions of the header above call each other
- * as before, so that nothing counts twice. Inline push and pop of frames get forms, too, which call
- * loam_meter_push(&x->entry) and loam_meter_pop(&x->entry).
+ * The included file has a metered form, with the same arguments, of each function that allocates,
+ * frees or changes a size. The form has LOAM_METER_BEGIN before the call, and LOAM_METER_ALLOCATED,
+ * _FREED or _REALLOCATED behind it. A #define of the function's name follows. Code compiled after
+ * that, macros and C++ headers included, calls the metered form. Functions of the header above
+ * still call each other unmetered, so that nothing counts twice. Inline push and pop of frames get
+ * forms as well, which call loam_meter_push(&x->entry) and loam_meter_pop(&x->entry).
  *
- * In its sources (family/family.h, "The meter"), where x->entry is its loam_entry:
+ * The allocator's sources have these calls (family/family.h, "The meter"); x->entry is its
+ * loam_entry:
  *
  *     LM_METER(began(&x->entry, held, requests))   behind lm_entry_init, if it has memory by then
  *     LM_METER(got(&x->entry, bytes))              behind each chunk that the source gave,
  *     LM_METER(put(&x->entry, bytes))              and each that it got back
- *     LM_METER(slow())                             in other long ways: cleaning a page
- *     LM_METER(drop(&x->entry))                    where all objects end at once and it goes on: reset
- *     LM_METER(over(&x->entry))                    at its end, unless it calls lm_entry_deinit, which does
+ *     LM_METER(slow())                             in other long paths: cleaning a page
+ *     LM_METER(drop(&x->entry))                    where all objects end and it goes on: reset
+ *     LM_METER(over(&x->entry))                    at its end, unless lm_entry_deinit does it
  *     LM_METER(mark_at(&x->entry, place))          where it makes a mark, and rewind_to where it
  *                                                  rewinds to one,
  *                                                  or mark and rewind, if its marks have numbers
- *     LM_METER(less(&x->entry, bytes))             where objects end of whose sizes only a sum is known: of a FIFO's
- *                                                  page, a ring's frame, which its metered forms add up
+ *     LM_METER(less(&x->entry, bytes))             where objects end whose sizes are known only as
+ *                                                  a sum: of a FIFO's page, a ring's frame, which
+ *                                                  its metered forms add up
  *
- * A kind that several threads may use at once has a `hold` (loam_kind): its counters are atomic
- * then. Functions of the library that allocate for the program, by the inline functions, are in
- * files that begin as hosted/scratch.c does.
- */
+ * A kind that several threads may use at once has a `hold` (loam_kind): its counters are atomic.
+ * Functions of the library that allocate for the program through the inline functions are in files
+ * that begin as hosted/scratch.c does. */
 #ifndef LOAM_METER_REGION_H
 #define LOAM_METER_REGION_H
 

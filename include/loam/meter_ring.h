@@ -1,7 +1,6 @@
-/* loam/meter_ring.h: the metered forms of ring.h's functions; ring.h includes it where LOAM_METER
- * is above 0, and no one else. loam/meter_region.h says how this works. Each frame knows what of
- * `used` ends with it.
- */
+/* loam/meter_ring.h: metered forms of the functions of loam/ring.h. Only ring.h includes this file,
+ * if LOAM_METER is above 0. loam/meter_region.h says how metered forms work. Each frame counts the
+ * bytes that leave `used` when it ends. */
 #ifndef LOAM_METER_RING_H
 #define LOAM_METER_RING_H
 
@@ -58,7 +57,8 @@ LOAM_INLINE LOAM_NODISCARD void *loam_ring_realloc_metered(loam_ring *ring, void
 
 LOAM_INLINE void loam_ring_free_metered(loam_ring *ring, void *p, size_t bytes, const char *file,
                                         unsigned line) {
-    loam_meter_ring_more(ring, p, 0 - bytes); /* as long as it is there */
+    /** Before the free, while the object is in its frame. */
+    loam_meter_ring_more(ring, p, 0 - bytes);
     LOAM_METER_BEGIN;
     loam_ring_free_at(ring, p, bytes, file, line);
     LOAM_METER_FREED(&ring->entry, p != NULL ? bytes : 0);

@@ -1,6 +1,5 @@
-/* loam/meter_stack.h: the metered forms of stack.h's functions; stack.h includes it where
- * LOAM_METER is above 0, and no one else. loam/meter_region.h says how this works.
- */
+/* loam/meter_stack.h: metered forms of the functions of loam/stack.h. Only stack.h includes this
+ * file, if LOAM_METER is above 0. loam/meter_region.h says how metered forms work. */
 #ifndef LOAM_METER_STACK_H
 #define LOAM_METER_STACK_H
 
@@ -23,7 +22,7 @@ LOAM_INLINE LOAM_NODISCARD loam_stack_frame loam_stack_push_metered(loam_stack *
 
 LOAM_INLINE void loam_stack_pop_metered(loam_stack *stack, loam_stack_frame frame, const char *file,
                                         unsigned line) {
-    /* One of the two changes, iff the frame ends. */
+    /* One of the two changes iff the frame ends. */
     const loam_stack_record *newest = stack->newest, *hidden = stack->hidden_newest;
     loam_stack_pop_at(stack, frame, file, line);
     if (stack->newest != newest || stack->hidden_newest != hidden) loam_meter_pop(&stack->entry);

@@ -150,7 +150,7 @@ typedef struct loam_pool {
      * in. */
     loam_pool_chunk first;
     loam_pool_run runs[LOAM_POOL_RUNS]; /**< pieces to give back */
-    /** In a checked pool: end of the blocks that the last reset took, in the chunk of gone_order. */
+    /** In a checked pool: end of the blocks that the last reset took, in gone_order's chunk. */
     char *gone;
     unsigned gone_order;                      /**< order of the chunk that gone points into */
     unsigned ranges_count;                    /**< number of ranges in use */

@@ -4,7 +4,7 @@
  * may be NULL, and flags. Choose
  *
  *   loam_pages()         operating system pages through loam's heap: cached per thread, huge where
- *                        it pays, given back when unused. The default wherever a source may be NULL.
+ *                        it pays, given back when unused. The default where a source may be NULL.
  *   loam_heap_source()   loam_malloc: for many small chunks
  *   loam_buffer          the caller's memory, static or on the stack: no operating system at all
  *   loam_reserve         a large range of addresses, reserved once and backed as it is used: memory
