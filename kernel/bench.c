@@ -1,17 +1,20 @@
-/* bench.c: times, as the module loads (bench=1): pages, and the region's matrix, small.
+/* bench.c: times, measured as the module loads (bench=1): pages, and a small version of the
+ * region's matrix.
  *
- *   pages            taken all, then put all; in rounds that the cache holds; one at a time
- *   small, big, mix  24 B; 240 B; 24 B with a quarter of 240 B and 1 of 4096 of 8305 B: taken, then all dropped
- *   ..., w/ free     the same; every fourth object is freed as soon as it is taken, of the mix the larger two sizes
+ *   pages            all taken, then all put; in rounds that the cache holds; one at a time
+ *   small, big, mix  24 B; 240 B; 24 B with a quarter of 240 B and 1 of 4096 of 8305 B: all taken,
+ *                    then all freed
+ *   ..., w/ free     as small, big, mix; every fourth object is freed as soon as it is taken, of
+ *                    the mix the larger two sizes
  *   create-destroy   a region (a list) of ten objects, begun and ended
  *
- * Columns: loam's region, of single pages and of doubling runs; nginx's pool, its rules written
- * anew, on pages of the kernel's as its authors' port has them; kmalloc; kmem_cache. nginx's pool
- * frees nothing but what is larger than its pages hold: it has no figure for small and big with
- * frees, and in the mix it frees the largest size only.
+ * Columns: loam's region, of single pages and of doubling runs; nginx's pool; kmalloc; kmem_cache.
+ * nginx's pool is written anew after its rules, on the kernel's pages, as its authors' port has
+ * them. It frees only objects that are larger than its pages hold: it has no figure for small and
+ * big with frees, and in the mix it frees the largest size only.
  *
- * Nanoseconds a page or object, the best of five runs. Every object's first word is written.
- */
+ * Figures are nanoseconds for a page or object, the best of five runs. Every object's first word is
+ * written. */
 #include "module.h"
 
 #include <linux/kernel.h>
@@ -25,7 +28,8 @@ enum { RUNS = 5, PAGES = 8192, ROUND = 256, OBJECTS = 50000, LIVES_EACH = 5000, 
 enum { SMALL = 24, BIG = 240, HUGE = 8305 };
 
 static loam_kernel_pages kernel_pages;
-static void **held; /* pages or objects */
+/* Pages or objects. */
+static void **held;
 static struct kmem_cache *slab_of_small, *slab_of_big;
 static const loam_region_options tfw = LOAM_REGION_TFW;
 static const loam_region_options doubling = {.most_bytes = 64 * 1024};
@@ -72,15 +76,16 @@ static void bench_pages(const char *name, unsigned at_once) {
 
 /* ---- nginx's pool ----
  *
- * Rules: blocks of one page in a chain, the pool in the first. An object is cut from the first
- * block with room, from `from` on. Where none has room, a new block joins the chain, and all from
- * there on but the last of them have failed once more: one that fails for the sixth time is passed
- * for good, since `from` moves behind it. What is larger than an empty first block comes from
- * kmalloc and stands in a list, whose entries are objects of the pool; an entry whose object was
- * freed is used again if it is among the first five. Only such objects can be freed singly. */
+ * Rules: blocks of one page form a chain; the first holds the pool. An object is cut from the first
+ * block with enough memory, from `from` on. If no block has enough, a new block joins the chain,
+ * and each block from there on except the last has failed once more. A block that fails for the
+ * sixth time is passed for good: `from` moves behind it. An object larger than an empty first block
+ * comes from kmalloc and is in a list, whose entries are objects of the pool. An entry whose object
+ * was freed is used again if it is among the first five. Only objects of kmalloc can be freed
+ * singly. */
 
 struct ngx_block {
-    char *last, *end; /* of what is used, of the page */
+    char *last, *end; /* end of the used part; end of the page */
     struct ngx_block *next;
     unsigned long failed;
 };
@@ -91,9 +96,9 @@ struct ngx_large {
 struct ngx_pool {
     struct ngx_block first;
     size_t most;
-    struct ngx_block *from; /* current: the first that is looked at */
+    struct ngx_block *from; /* nginx's `current`: the first block that is searched */
     struct ngx_large *large;
-    void *others[3]; /* nginx's has so many more members */
+    void *others[3]; /* as many further members as nginx's pool has */
 };
 enum { NGX_LOOKED_AT = 5, NGX_FAILS = 4 };
 
@@ -179,9 +184,11 @@ static void ngx_destroy(struct ngx_pool *pool) {
     struct ngx_block *block, *next;
     if (pool == NULL) return;
     for (struct ngx_large *entry = pool->large; entry != NULL; entry = entry->next)
-        kfree(entry->object); /* NULL is fine */
+        /* NULL is allowed. */
+        kfree(entry->object);
     for (block = &pool->first; block != NULL; block = next) {
-        next = block->next; /* the pool itself is in the first */
+        /* The pool itself is in the first block. */
+        next = block->next;
         put_to_kernel(block);
     }
 }
@@ -192,12 +199,14 @@ static size_t small_size(unsigned i) { return SMALL; }
 static size_t big_size(unsigned i) { return BIG; }
 static size_t mixed_size(unsigned i) { return i % 4096 == 4095 ? HUGE : i % 4 == 3 ? BIG : SMALL; }
 
-/* Which object is freed as soon as it is taken. */
+/* Objects that are freed as soon as they are taken: none. */
 static bool none(unsigned i) { return false; }
-static bool fourth(unsigned i) { return i % 4 == 3; } /* of the mix: the larger two sizes */
+/* Objects that are freed as soon as they are taken: of the mix the larger two sizes. */
+static bool fourth(unsigned i) { return i % 4 == 3; }
+/* Objects that are freed as soon as they are taken: of the mix the largest size. */
 static bool largest(unsigned i) { return i % 4096 == 4095; }
 
-/* What is measured: sizes are known to the compiler where they are constant. */
+/* The measured code. The compiler knows sizes that are constant. */
 #define LIFE_OF_POOL(name, type, create, alloc, free, destroy, frees) \
     static bool name(unsigned count) { \
         type *pool = create; \
@@ -262,7 +271,7 @@ LIFE_OF_NGINX(mix_in_nginx, mixed_size, none)
 LIVES(mixed, mix_free, fourth)
 LIFE_OF_NGINX(mix_free_in_nginx, mixed_size, largest)
 
-/* A row, and its columns: a function each, NULL for what an allocator cannot do. */
+/* A row of the table, with a function for each column; NULL if the allocator cannot do it. */
 static const struct row {
     const char *name;
     bool (*region)(unsigned), (*doubled)(unsigned), (*nginx)(unsigned);
@@ -323,7 +332,8 @@ void lm_bench(void) {
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) bench_objects(&rows[i]);
         pr_info("loam_region: bench: done\n");
     }
-    kmem_cache_destroy(slab_of_small); /* NULL is fine */
+    /* NULL is allowed. */
+    kmem_cache_destroy(slab_of_small);
     kmem_cache_destroy(slab_of_big);
     kvfree(held);
 }

@@ -1,5 +1,5 @@
-/* exports.c: what other modules may call: the region, the sources without a system, and the
- * registry. */
+/* exports.c: names that other modules may call: the region, the sources without an operating
+ * system, and the registry. */
 #include "module.h"
 
 #include "loam/region.h"

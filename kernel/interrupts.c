@@ -1,11 +1,10 @@
-/* interrupts.c: a test of the source of pages where its processor is interrupted in the middle.
+/* interrupts.c: a test of the source of pages under interrupts in the middle of its calls.
  *
  *   on each processor:   a task, a timer in softirq, a timer in hard interrupts
  *
- * Each takes and puts pages of the same caches, and marks those it holds: a page that two hold at
- * once, or that somebody writes to who has put it, is seen. Some pages go to another processor's
- * task to be put there.
- */
+ * Each takes and puts pages of one source, and marks the pages that it holds. The test sees a page
+ * that two hold at once, and a write to a page after its put. Some pages go to another processor's
+ * task, which puts them. */
 #include "module.h"
 
 #include <linux/cpu.h>
@@ -18,6 +17,7 @@
 enum { HELD = 12, PERIOD_NS = 150 * 1000, TEST_MS = 900 };
 #define MARK 0x10A3F00Dul
 
+/* One of the three on a processor, and the pages that it holds. */
 struct holder {
     void *page[HELD];
     unsigned count;
@@ -25,6 +25,7 @@ struct holder {
     unsigned long rounds, wrong;
 };
 
+/* The three on a processor. */
 struct processor {
     struct holder task, soft, hard;
     struct hrtimer soft_timer, hard_timer;
@@ -53,6 +54,7 @@ static void give(struct holder *holder) {
     loam_source_put(&atomic_pages.source, page, PAGE_SIZE);
 }
 
+/* Takes and puts up to seven pages at random. */
 static void some(struct holder *holder) {
     for (u32 i = lm_random(&holder->state) % 8; i > 0; i--) {
         bool more = lm_random(&holder->state) & 1;
@@ -65,7 +67,7 @@ static void some(struct holder *holder) {
     holder->rounds++;
 }
 
-/* One page changes hands: what another processor took, this one puts. */
+/* Exchanges a page with another processor's task: this task puts what the other took. */
 static void exchange(struct holder *holder) {
     if (holder->count == 0) return;
     unsigned long *page = holder->page[--holder->count];
@@ -107,7 +109,7 @@ static void start(struct hrtimer *timer, enum hrtimer_restart (*function)(struct
 static int work(void *argument) {
     struct processor *processor = argument;
     start(&processor->soft_timer, tick_soft, HRTIMER_MODE_REL_PINNED_SOFT);
-    /* On PREEMPT_RT the page allocator is not for hard interrupts. */
+    /* On PREEMPT_RT hard interrupts may not call the page allocator. */
     if (!IS_ENABLED(CONFIG_PREEMPT_RT))
         start(&processor->hard_timer, tick_hard, HRTIMER_MODE_REL_PINNED_HARD);
     while (!kthread_should_stop()) {

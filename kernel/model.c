@@ -1,10 +1,9 @@
-/* model.c: random programs on a region, beside a plain record of what must be alive and what is in
- * it.
+/* model.c: random programs on a region, compared with a plain record of the objects and their
+ * contents.
  *
- * Each object is full of a pattern of its own, so that two that overlap, one that moved without its
- * bytes, or one that ended too early are seen. Where the source refuses, NULL is an answer, and
- * what was there stays.
- */
+ * Each object is full of a pattern that differs from others. The model sees objects that overlap,
+ * that moved without their bytes, or that ended too early. If the source refuses, NULL is a valid
+ * answer, and older objects stay. */
 #include "module.h"
 
 #include <linux/sched.h>
@@ -14,9 +13,11 @@
 enum { OBJECTS = 96, DEPTH = 4, STEPS = 6000, MOST_BYTES = 80 * 1024 };
 
 struct object {
-    u8 *p; /* NULL: none */
+    /* The object, or NULL. */
+    u8 *p;
     size_t bytes, align;
-    unsigned born; /* marks below it */
+    /* Number of marks when it was allocated. */
+    unsigned born;
     u8 pattern;
 };
 
@@ -25,7 +26,8 @@ struct model {
     struct object object[OBJECTS];
     loam_region_mark mark[DEPTH];
     unsigned marks;
-    unsigned cleanups_due[DEPTH + 1]; /* added behind so many marks */
+    /* Number of cleanups added while so many marks were set. */
+    unsigned cleanups_due[DEPTH + 1];
     unsigned cleaned;
     u32 state;
     bool checked;
@@ -38,6 +40,7 @@ u32 lm_random(u32 *state) {
     return *state;
 }
 
+/* Returns a random number below `most`. */
 static u32 below(struct model *model, u32 most) { return lm_random(&model->state) % most; }
 
 static size_t random_bytes(struct model *model) {
@@ -51,16 +54,19 @@ static size_t random_bytes(struct model *model) {
     }
 }
 
+/* Writes the object's pattern from byte `from` on. */
 static void fill(struct object *object, size_t from) {
     for (size_t i = from; i < object->bytes; i++) object->p[i] = (u8)(object->pattern + i * 7);
 }
 
+/* Returns whether the object's first bytes hold its pattern. */
 static bool intact(const struct object *object, size_t bytes) {
     for (size_t i = 0; i < bytes; i++)
         if (object->p[i] != (u8)(object->pattern + i * 7)) return false;
     return true;
 }
 
+/* Checks all objects and the region. */
 static void look(struct model *model) {
     bool good = true;
     for (unsigned i = 0; i < OBJECTS; i++) {
@@ -118,8 +124,8 @@ static void add_cleanup(struct model *model) {
         model->cleanups_due[model->marks]++;
 }
 
-/* All that is newer than the first `marks` marks is gone, and its cleanups have run; `before` is
- * how many had. */
+/* Removes all objects newer than the first `marks` marks from the record, and expects that their
+ * cleanups have run. before: number of cleanups that had run earlier. */
 static void forget(struct model *model, unsigned marks, unsigned before) {
     unsigned due = 0;
     for (unsigned depth = marks; depth <= model->marks; depth++) {
@@ -154,6 +160,7 @@ static void reset(struct model *model) {
     model->marks = 0;
 }
 
+/* One random step. */
 static void step(struct model *model) {
     struct object *object = &model->object[below(model, OBJECTS)];
     u32 what = below(model, 256);
@@ -183,6 +190,7 @@ static void step(struct model *model) {
     }
 }
 
+/* Overwrites a byte of an object: the fault LM_BREAK_OBJECT. */
 static void damage(struct model *model) {
     for (unsigned i = 0; i < OBJECTS; i++) {
         struct object *object = &model->object[i];

@@ -1,10 +1,9 @@
 /* module.c: loam's region as a module: parameters, start and end.
  *
  *   insmod loam_region.ko [selftest=1] [bench=1] [fatal=1] [break=N]
- *   /sys/module/loam_region/parameters/pages      how many pages are where, now
+ *   /sys/module/loam_region/parameters/pages      numbers of pages: taken, returned, cached, ...
  *
- * A self-test that fails keeps the module from loading.
- */
+ * If a self-test fails, the module does not load. */
 #include "module.h"
 
 #include "loam/port.h"
@@ -43,7 +42,8 @@ module_param_cb(pages, &pages_ops, NULL, 0444);
 MODULE_PARM_DESC(pages, "how many pages are where");
 
 static void loam_region_end(void) {
-    kernel_param_lock(THIS_MODULE); /* who reads the parameter `pages` holds it */
+    /* A thread that reads the parameter `pages` holds this lock. */
+    kernel_param_lock(THIS_MODULE);
     running = false;
     kernel_param_unlock(THIS_MODULE);
     lm_pages_end();

@@ -2,16 +2,15 @@
  *
  *   cache of a processor: busy │ count │ page[0] page[1] ... page[count-1] <── last in, first out
  *
- * Discipline: a cache is touched by its own processor only, with preemption off. All that can come
- * in between are interrupts of the same processor, which end before the interrupted goes on. `busy`
- * tells them that somebody is inside: then they take the way round, to the page allocator. Neither
- * atomic instructions nor disabled interrupts are needed. A processor that has gone is drained by
- * another, after its last step; what loam_kernel_pages_drain does runs on each processor, in a
- * task.
+ * Discipline: only its own processor touches a cache, with preemption off. Only interrupts of the
+ * same processor can come in between, and they end before the interrupted code continues. `busy`
+ * tells them that a use is in progress: then they call the page allocator. Neither atomic
+ * instructions nor disabled interrupts are needed. Another processor drains the cache of a
+ * processor that has gone, after its last step. loam_kernel_pages_drain runs on each processor, in
+ * a task.
  *
- * Invariant: pages taken - returned == out + cached; the sums go over all possible processors, for
- * a page may be taken by one and returned by another.
- */
+ * Invariant: pages taken - returned == out + cached. The sums are over all possible processors,
+ * because one processor may take a page and another may return it. */
 #include "module.h"
 
 #include <linux/cpu.h>
@@ -25,7 +24,7 @@
 #include <linux/topology.h>
 #include <linux/version.h>
 
-/* The largest run: what the page allocator has at all. The name and what it counts have changed. */
+/* The largest run that the page allocator has. Linux has changed its name, and what it counts. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
 #define MOST_ORDER MAX_PAGE_ORDER
 #elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
@@ -35,35 +34,44 @@
 #endif
 #define RUN_MOST ((size_t)PAGE_SIZE << MOST_ORDER)
 
+/* A processor's cache. */
 struct cache {
+    /* A use is in progress; number of pages in the cache. */
     unsigned busy, count;
-    unsigned long taken, returned, passed; /* by atomic-to-interrupts this_cpu operations */
+    /* Counters, changed by this_cpu operations, which interrupts do not tear. */
+    unsigned long taken, returned, passed;
+    /* The pages; the last one is taken first. */
     void *page[LOAM_KERNEL_CACHE_PAGES];
 };
 
+/* A cache for each possible processor. */
 static struct cache __percpu *caches;
+/* What cpuhp_setup_state_nocalls returned. */
 static int hotplug_state;
 
 /* ---- The cache ---- */
 
-/* Between these two interrupts take the way round. An interrupt between the look and the mark has
- * left again before the mark is made. Preemption is off. */
+/* Begins a use of the processor's cache; until leave, interrupts call the page allocator. Returns
+ * false if the cache is busy. An interrupt between the test and the mark has left again before the
+ * mark is made. Preemption must be off. */
 static bool enter(struct cache *cache) {
     if (READ_ONCE(cache->busy)) {
         this_cpu_inc(caches->passed);
         return false;
     }
     WRITE_ONCE(cache->busy, 1);
-    barrier(); /* interrupts run on this processor: the compiler's order is enough */
+    /* The compiler's order is enough: interrupts run on this processor. */
+    barrier();
     return true;
 }
 
+/* Ends a use of the processor's cache. */
 static void leave(struct cache *cache) {
     barrier();
     WRITE_ONCE(cache->busy, 0);
 }
 
-/* NULL iff this processor has none, or is busy. */
+/* Takes a page from this processor's cache. Returns NULL iff the cache is empty or busy. */
 static void *pop(void) {
     struct cache *cache = get_cpu_ptr(caches);
     void *page = NULL;
@@ -75,7 +83,7 @@ static void *pop(void) {
     return page;
 }
 
-/* false iff there is no place. */
+/* Puts a page into this processor's cache. Returns false iff the cache is full or busy. */
 static bool push(void *page) {
     struct cache *cache = get_cpu_ptr(caches);
     bool pushed = false;
@@ -88,8 +96,8 @@ static bool push(void *page) {
     return pushed;
 }
 
-/* A page of another node would make the next one here slow, one of the emergency reserve would be
- * kept from those who have a right to it. */
+/* Returns whether a page may be cached. A page of another node would make its next use here slow. A
+ * page of the emergency reserve would be kept from the tasks that may use it. */
 static bool may_cache(const void *p) {
     const struct page *page = virt_to_page(p);
     return page_to_nid(page) == numa_mem_id() && !page_is_pfmemalloc(page);
@@ -112,11 +120,10 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
         *got = PAGE_SIZE;
         return p;
     }
-    if (bytes < align)
-        bytes = align; /* a run is aligned to its size, rounded up to a power of two */
+    /* A run is aligned to its size, rounded up to a power of two. */
+    if (bytes < align) bytes = align;
     if (bytes > RUN_MOST) return NULL;
-    /* Runs are often not to be had: regions try a smaller one then, and nobody needs to read of
-     * it. */
+    /* Runs often fail, and regions then try a smaller one: the log need not show it. */
     p = alloc_pages_exact(bytes, pages->gfp | __GFP_NOWARN);
     if (p == NULL) return NULL;
     *got = PAGE_ALIGN(bytes);
@@ -139,7 +146,7 @@ int loam_kernel_pages_init(loam_kernel_pages *pages, gfp_t gfp) {
                    .name = "kernel pages",
                    .flags = LOAM_SOURCE_THREADS | (gfp & __GFP_ZERO ? LOAM_SOURCE_ZEROED : 0)},
         .gfp = gfp,
-        /* Cached pages are anybody's: of the normal zone, of no node by right, charged to no
+        /* Cached pages have no owner: they are of the normal zone, of any node, charged to no
          * group. */
         .cached = !(gfp & (GFP_ZONEMASK | __GFP_ACCOUNT | __GFP_THISNODE)),
     };
@@ -149,7 +156,7 @@ EXPORT_SYMBOL_GPL(loam_kernel_pages_init);
 
 /* ---- All processors ---- */
 
-/* Nobody else touches it. Returns how many pages it held. */
+/* Returns all pages of a cache that no processor uses, and their number. */
 static unsigned long empty(struct cache *cache) {
     unsigned long pages = cache->count;
     while (cache->count > 0) free_page((unsigned long)cache->page[--cache->count]);
@@ -157,7 +164,8 @@ static unsigned long empty(struct cache *cache) {
     return pages;
 }
 
-/* In a task bound to its processor. Page by page, so that preemption is never off for long. */
+/* Returns the pages of this processor's cache. In a task bound to the processor. Page by page, so
+ * that preemption is never off for long. */
 static int drain_here(void *sum) {
     void *page;
     while ((page = pop()) != NULL) {
@@ -199,10 +207,11 @@ static int processor_gone(unsigned cpu) {
     return 0;
 }
 
-/* ---- When memory becomes scarce: the cache of the processor that looks for some ---- */
+/* ---- When memory becomes scarce: shrink the cache of the processor that looks for memory ---- */
 
 static unsigned long count_here(struct shrinker *shrinker, struct shrink_control *control) {
-    unsigned long count = READ_ONCE(raw_cpu_ptr(caches)->count); /* a guess will do */
+    /* The count may change at once: a guess is enough. */
+    unsigned long count = READ_ONCE(raw_cpu_ptr(caches)->count);
     return count != 0 ? count : SHRINK_EMPTY;
 }
 
@@ -262,7 +271,8 @@ unsigned long lm_pages_end(void) {
     int cpu;
     end_shrinker();
     cpuhp_remove_state_nocalls(hotplug_state);
-    for_each_possible_cpu(cpu) empty(per_cpu_ptr(caches, cpu)); /* no module uses us any more */
+    /* No module uses the sources any more. */
+    for_each_possible_cpu(cpu) empty(per_cpu_ptr(caches, cpu));
     loam_kernel_pages_usage usage = loam_kernel_pages_ask();
     if (usage.out == 0) {
         pr_info("loam_region: pages balanced: %lu taken, %lu returned\n", usage.taken,

@@ -1,8 +1,7 @@
-/* port.c: what the freestanding core asks of its surroundings (loam/port.h), by the kernel.
+/* port.c: functions that the freestanding core calls (loam/port.h), by means of the kernel.
  *
- * Mistakes that a checked allocator finds are a line of the log, and the mistaken call does
- * nothing; with the module's parameter fatal=1 they are a BUG, as is a broken assertion.
- */
+ * A mistake that a checked allocator finds is a line of the log, and the mistaken call does
+ * nothing. With the module's parameter fatal=1 it is a BUG. A broken assertion is a BUG as well. */
 #include "module.h"
 
 #include "loam/port.h"
@@ -15,13 +14,14 @@
 static raw_spinlock_t registry_locks[LOAM_PORT_LOCKS] = {
     [0 ... LOAM_PORT_LOCKS - 1] = __RAW_SPIN_LOCK_UNLOCKED(registry_locks),
 };
-static unsigned long registry_flags[LOAM_PORT_LOCKS]; /* of who holds it */
+/* Interrupt flags of the thread that holds the lock. */
+static unsigned long registry_flags[LOAM_PORT_LOCKS];
 
 void loam_port_write(const char *text, size_t bytes) { pr_err("%.*s", (int)bytes, text); }
 
 void loam_port_abort(void) { BUG(); }
 
-/* Regions are set up in any context, so that interrupts must not come in between. */
+/* Takes the lock without interrupts, because regions are set up in any context. */
 void loam_port_lock(unsigned lock) {
     unsigned long flags;
     raw_spin_lock_irqsave(&registry_locks[lock], flags);

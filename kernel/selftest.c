@@ -1,9 +1,8 @@
-/* selftest.c: the region's properties over the kernel's pages, tested as the module loads
+/* selftest.c: tests the region's properties over the kernel's pages as the module loads
  * (selftest=1).
  *
- * One line for each test, one for each expectation that fails, and a verdict:
- *   loam_region: selftest: passed, N expectations        loam_region: selftest: FAILED, ...
- */
+ * The log has one line for each test, one for each expectation that fails, and a verdict:
+ *   loam_region: selftest: passed, ...        loam_region: selftest: FAILED, ... */
 #include "module.h"
 
 #include <linux/cpu.h>
@@ -15,12 +14,13 @@
 #include <linux/smp.h>
 #include <linux/string.h>
 
+/* Numbers of expectations, and of those that failed. */
 static unsigned expected, wrong;
 static int fault;
 static loam_kernel_pages kernel_pages;
 static loam_source *const pages = &kernel_pages.source;
 
-/* Interrupts do not call it. */
+/* Counts without atomics: interrupts must not call it. */
 void lm_expect(bool condition, const char *text, const char *file, int line) {
     expected++;
     if (condition) return;
@@ -55,7 +55,8 @@ static void source_knows_its_flags(void) {
     LM_EXPECT(loam_kernel_pages_init(&zeroed, GFP_HIGHUSER) == -EINVAL);
     LM_EXPECT(loam_kernel_pages_init(&zeroed, GFP_KERNEL | __GFP_ZERO) == 0);
     LM_EXPECT(zeroed.source.flags & LOAM_SOURCE_ZEROED);
-    for (int round = 0; round < 3; round++) { /* the second page is a cached one */
+    /* The second page is a cached one. */
+    for (int round = 0; round < 3; round++) {
         size_t got;
         u8 *p = loam_source_get(&zeroed.source, PAGE_SIZE, 1, &got);
         LM_EXPECT(p != NULL && memchr_inv(p, 0, PAGE_SIZE) == NULL);
@@ -71,7 +72,7 @@ static void source_knows_its_flags(void) {
     LM_EXPECT(p != NULL && loam_kernel_pages_ask().cached == 0);
 }
 
-/* With preemption off, so that all is one processor's. */
+/* Preemption is off, so that all calls use one processor's cache. */
 static void cache_is_a_lifo_with_a_bound(void) {
     enum { MORE = LOAM_KERNEL_CACHE_PAGES + 100 };
     loam_kernel_pages now;
@@ -92,7 +93,8 @@ static void cache_is_a_lifo_with_a_bound(void) {
     for (unsigned i = 0; i < count; i++) loam_source_put(&now.source, page[i], PAGE_SIZE);
     unsigned long cached = loam_kernel_pages_ask().cached, taken = loam_kernel_pages_ask().taken;
     bool in_order = true;
-    for (unsigned i = LOAM_KERNEL_CACHE_PAGES; all && i-- > 0;) /* the last 100 did not fit */
+    /* The last 100 pages did not fit. */
+    for (unsigned i = LOAM_KERNEL_CACHE_PAGES; all && i-- > 0;)
         in_order = in_order && loam_source_get(&now.source, PAGE_SIZE, 1, &got) == page[i];
     unsigned long taken_then = loam_kernel_pages_ask().taken;
     for (unsigned i = 0; all && i < LOAM_KERNEL_CACHE_PAGES; i++)
@@ -136,8 +138,8 @@ static void frees_work_like_a_stack(void) {
     LM_EXPECT(loam_region_realloc(&region, second, 96, 16) == second);
     LM_EXPECT(loam_region_extend(&region, second, 16, 64));
     LM_EXPECT(!loam_region_extend(&region, first, 32, 64));
-    /* Fill the page, begin another, empty that: the one before is current again, where it was
-     * left. */
+    /* Fills the page, begins another, and empties that: then the page before is current again,
+     * where it was left. */
     bool new_page = false;
     u8 *last = NULL, *p = NULL;
     while (!new_page) {
@@ -230,7 +232,7 @@ static void object_lives_in_its_own_region(void) {
     loam_region_destroy(region);
 }
 
-/* The lines it makes are in the log; the mistaken calls do nothing. */
+/* The mistakes are lines of the log; the mistaken calls do nothing. */
 static void checked_region_finds_mistakes(void) {
     loam_region_options options = {.flags = LOAM_CHECK, .name = "selftest"};
     loam_region region;
@@ -238,20 +240,23 @@ static void checked_region_finds_mistakes(void) {
     u8 *p = loam_region_alloc(&region, 40), *q = loam_region_alloc(&region, 40);
     volatile size_t behind = 40;
     loam_region_free(&region, p, 40);
-    loam_region_free(&region, p, 40); /* reported: after its free */
+    /* A report: free after free. */
+    loam_region_free(&region, p, 40);
     u8 guard = q[behind];
     q[behind] = (u8)~guard;
-    LM_EXPECT(!loam_region_check(&region)); /* reported: overflow */
+    /* A report: overflow. */
+    LM_EXPECT(!loam_region_check(&region));
     q[behind] = guard;
     LM_EXPECT(loam_region_check(&region));
-    LM_EXPECT(loam_registry_leaks() == 1); /* reported: q */
+    /* A report: q. */
+    LM_EXPECT(loam_registry_leaks() == 1);
     loam_region_deinit(&region);
     LM_EXPECT(loam_registry_leaks() == 0);
 }
 
 /* ---- Random programs ---- */
 
-/* A source that refuses every so many calls, or none. */
+/* A source that refuses one in `every` calls at random; 0: no call. */
 struct refusing {
     loam_source source;
     u32 state, every;
@@ -292,7 +297,7 @@ static void random_programs(u32 every) {
 static void random_programs_run(void) { random_programs(0); }
 static void random_programs_run_where_memory_is_refused(void) { random_programs(3); }
 
-/* ---- All of it ---- */
+/* ---- The list of tests ---- */
 
 static void interrupts_find_the_cache_whole(void) { lm_interrupts_run(); }
 
@@ -306,7 +311,7 @@ static void pages_are_balanced(void) {
     LM_EXPECT(usage.taken > 0);
 }
 
-/* For who looks from outside what becomes of them: three on each processor. */
+/* Leaves three pages in each processor's cache, for an observer outside. */
 static int leave_here(void *unused) {
     void *page[3];
     size_t got;

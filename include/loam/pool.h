@@ -302,11 +302,11 @@ LOAM_INLINE size_t loam_pool_block_bytes(const loam_pool *pool) LOAM_NOEXCEPT {
  * allocated by loam_pool_alloc, and either free ends them.
  *
  * A handle of another pool names nothing, even if that pool was in the same storage before: the
- * pools of a process share the 2^31 uses that 32-bit generations allow, and none has those of
- * another. A pool first takes generations for 4 uses of a block. When a block has used all of them,
- * the pool takes 4 times as many as before. If there are none left, the pool takes the block out of
- * use, so that no old handle comes true in it. Pools that are set up after that begin again with
- * the first generations. Only from then on may a handle of a pool of long ago name a block of
+ * pools of a process share the 2^31 uses that 32-bit generations allow, and each use belongs to one
+ * pool. A pool first takes generations for 4 uses of a block. When a block has used all of them,
+ * the pool takes 4 times as many as before. If no generations are left, the pool takes the block
+ * out of use, so that no old handle comes true in it. Pools that are set up after that begin again
+ * with the first generations. Only from then on may a handle of a pool of long ago name a block of
  * another pool. */
 
 /** The name of a block in use. 0 is no handle. */

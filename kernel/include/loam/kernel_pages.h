@@ -1,22 +1,25 @@
 /* loam/kernel_pages.h: the kernel's pages as a source of loam's allocators (loam/source.h).
  *
- * Choose it for every region in the kernel. Single pages go through a cache of each processor;
- * larger runs are whole pages, physically contiguous, straight from the page allocator. It cannot
- * give runs of more than LOAM_KERNEL_RUN_MOST, nor memory of vmalloc's: regions that may grow large
- * should take pages (LOAM_REGION_TFW), for runs become scarce the longer a machine runs.
+ * Choose it for every region in the kernel. Single pages go through a cache of each processor.
+ * Larger runs are whole pages, physically contiguous, straight from the page allocator. The source
+ * cannot give runs that are larger than the page allocator's largest, nor memory of vmalloc.
+ * Regions that may grow large should take pages (LOAM_REGION_TFW): runs become scarce the longer a
+ * machine runs.
  *
- *   get(4096) ──> this processor's LIFO, 512 pages ──> page allocator        put the other way, to where it runs
+ *   get(4096) ──> this processor's LIFO, 512 pages ──> page allocator
  *   get(more) ──────────────────────────────────────> page allocator
+ *   put: from the processor that puts, in the opposite direction
  *
  * Contexts: process and softirq, with or without interrupts, and hard interrupts where the gfp
- * flags allow it (GFP_ATOMIC, not on PREEMPT_RT); not from an NMI. An interrupt that comes while
- * its processor's cache is being used finds it busy, and asks the page allocator. Each source may
- * be used by everybody at once.
+ * flags allow it (GFP_ATOMIC, not on PREEMPT_RT); not NMIs. An interrupt during a use of its
+ * processor's cache finds the cache busy, and calls the page allocator. Any number of threads and
+ * interrupts may use a source at once.
  *
- * Cached pages keep what was written in them, whatever init_on_free says, and are not the task's
- * NUMA policy's. Invariant: pages taken - pages returned == pages out + pages cached;
- * loam_kernel_pages_ask tells each.
- */
+ * Cached pages keep what was written in them, whatever init_on_free says, and ignore the task's
+ * NUMA policy.
+ *
+ * Invariant: pages taken - pages returned == pages out + pages cached. loam_kernel_pages_ask
+ * returns each number. */
 #ifndef LOAM_KERNEL_PAGES_H
 #define LOAM_KERNEL_PAGES_H
 
@@ -24,35 +27,38 @@
 
 #include <linux/gfp.h>
 
-#define LOAM_KERNEL_CACHE_PAGES 512 /* of each processor */
+/** Maximum number of pages in the cache of each processor. */
+#define LOAM_KERNEL_CACHE_PAGES 512
 
-/* Members are private to loam. */
+/** A source of the kernel's pages. Members are private, except source. */
 typedef struct loam_kernel_pages {
-    loam_source source; /* give its address to loam_region_init and the like */
-    gfp_t gfp;
-    bool cached;
+    /** The source: pass its address to loam_region_init and other set-up functions. */
+    loam_source source;
+    gfp_t gfp;   /**< flags of every call of the page allocator */
+    bool cached; /**< single pages go through the cache */
 } loam_kernel_pages;
 
-/* Sets *pages up: everything it gives is asked for with these flags. got is bytes rounded up to
- * whole pages; what is larger than a page is aligned to its size rounded up to a power of two of
- * pages. Zeroed, and then promised so, with __GFP_ZERO. With a zone's flag, __GFP_ACCOUNT or
- * __GFP_THISNODE the cache is passed by. 0, or -EINVAL iff the flags allow highmem. Does not
- * allocate; nothing is to be ended. */
+/** Sets *pages up as a source that calls the page allocator with the flags gfp. got is `bytes`
+ * rounded up to whole pages. A chunk larger than a page is aligned to its size, rounded up to a
+ * power of two of pages. With __GFP_ZERO all chunks are zero, and the source is LOAM_SOURCE_ZEROED.
+ * With a zone's flag, __GFP_ACCOUNT or __GFP_THISNODE the source bypasses the cache. Returns 0, or
+ * -EINVAL iff the flags allow highmem. It does not allocate, and needs no call at its end. */
 int __must_check loam_kernel_pages_init(loam_kernel_pages *pages, gfp_t gfp);
 
-/* Gives all processors' cached pages back. Sleeps. Returns how many they were. */
+/** Gives the cached pages of all processors back. Returns their number. May sleep. */
 unsigned long loam_kernel_pages_drain(void);
 
-/* In pages, of all sources and processors since the module came. The numbers agree with each other
- * when nobody is in a call. */
+/** Numbers of pages, of all sources and processors, since the module was loaded. They agree with
+ * each other while no call is in progress. */
 typedef struct loam_kernel_pages_usage {
-    unsigned long taken;    /* from the page allocator */
-    unsigned long returned; /* to it */
-    unsigned long cached;
-    unsigned long out;    /* with callers */
-    unsigned long passed; /* calls that found the cache busy */
+    unsigned long taken;    /**< pages taken from the page allocator */
+    unsigned long returned; /**< pages returned to the page allocator */
+    unsigned long cached;   /**< pages in the caches */
+    unsigned long out;      /**< pages with callers */
+    unsigned long passed;   /**< calls that found the cache busy */
 } loam_kernel_pages_usage;
 
+/** Returns the numbers. O(processors). */
 loam_kernel_pages_usage loam_kernel_pages_ask(void);
 
 #endif
