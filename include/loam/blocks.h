@@ -27,12 +27,13 @@
  *
  * Threads: one thread at a time uses an instance. With LOAM_THREADS any thread may allocate and
  * free at any time: each thread has lists of free blocks, and exchanges whole batches of blocks
- * with the others under a lock. The child of a fork has the instance, and the forking thread's
- * lists, as they were. It loses the blocks in the lists of other threads: up to two batches (of 16
- * KiB, but 4 to 64 blocks) for each other thread and class. These count as in use and are never
- * handed out. loam_blocks_reset and loam_blocks_deinit give them back. If children are to allocate
- * much, let the other threads call loam_blocks_trim before the fork, or fork before the program has
- * threads.
+ * with the others under a lock. 64 instances at a time can have such lists: a further instance, and
+ * a fixed, counted or checked one, takes its lock at each call. The child of a fork has the
+ * instance, and the forking thread's lists, as they were. It loses the blocks in the lists of other
+ * threads: up to two batches (of 16 KiB, but 4 to 64 blocks) for each other thread and class. These
+ * count as in use and are never handed out. loam_blocks_reset and loam_blocks_deinit give them
+ * back. If children are to allocate much, let the other threads call loam_blocks_trim before the
+ * fork, or fork before the program has threads.
  *
  * Invariant: each block of a slab is handed out, or in exactly one list, or not yet carved.
  * loam_blocks_check verifies it.
