@@ -254,9 +254,9 @@ LOAM_INLINE bool loam_region_is_small(const loam_region *region, size_t bytes) {
 
 /** Allocates `bytes` bytes at a multiple of align, a power of two. A constant align of up to 16
  * folds into the inline path. For 0 bytes it returns an address that may be the next object's as
- * well. Returns NULL iff there is no memory, or bytes is more than PTRDIFF_MAX, or align is no
- * power of two. Eight instructions for a constant size up to 1 KiB, 13 for any size; a new chunk
- * costs more. */
+ * well. Returns NULL iff there is no memory, or bytes is more than PTRDIFF_MAX less 1 KiB and
+ * align, or align is no power of two. Eight instructions for a constant size up to 1 KiB, 13 for
+ * any size; a new chunk costs more. */
 LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_region *region,
                                                                         size_t bytes, size_t align,
                                                                         const char *file,
