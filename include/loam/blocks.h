@@ -131,8 +131,8 @@ typedef struct loam_blocks_slab {
     size_t got; /**< size in bytes of the chunk, which begins here */
 } loam_blocks_slab;
 
-/** A free block in a thread's list of one class. depth is the number of blocks from it down, so
- * that the length of the list is known without a word that every call would have to write. The last
+/** A free block in a thread's list of one class. depth is the number of blocks from it down:
+ * the length of the list is known without a word that every call would have to write. The last
  * block lies on lm_blocks_bottom, which has no block below it. Private. */
 typedef struct loam_blocks_cached {
     struct loam_blocks_cached *below; /**< the next free block */
@@ -152,7 +152,7 @@ typedef struct loam_blocks_cache {
     struct loam_blocks *blocks; /**< the instance */
     /** The instance's list of caches; the cache's place in its thread's table. */
     struct loam_blocks_cache *next, **link, **place;
-} loam_blocks_cache; /* a list for each class follows */
+} loam_blocks_cache;
 
 /** An instance. It must not move. Its members are private. */
 typedef struct loam_blocks {

@@ -14,9 +14,10 @@
  *     └──── spares: empty pages for the next turn
  *
  * A page is found from an object's address by a mask. A page whose last object is freed becomes a
- * spare, or the current page if that has less than an eighth of a page left, or goes back to the
- * source. The current page stays when its last object is freed; it begins again as soon as its
- * zeroed part is used up. An object that does not fit into a page has a page of its own.
+ * spare. With enough spares it becomes the current page if that has less than an eighth of a page
+ * left; otherwise it goes back to the source. The current page stays when its last object is freed;
+ * it begins again as soon as its zeroed part is used up. An object that does not fit into a page
+ * has a page of its own.
  *
  * Alignment: 16 by plain alloc. alloc_aligned takes any power of two, less than 16 as well. Sizes
  * are not rounded up: objects of alignment 1 lie side by side. realloc needs the same alignment.

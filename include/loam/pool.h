@@ -157,7 +157,7 @@ typedef struct loam_pool {
     loam_pool_range ranges[LOAM_POOL_RANGES]; /**< for handles, ascending */
 } loam_pool;
 
-/* ---- Setting up ---- */
+/* ---- Set-up and end ---- */
 
 /** Does what loam_pool_init does. extra: flags besides those in *options. Called by
  * loam_pool_init. */
@@ -174,6 +174,7 @@ LOAM_API LOAM_NODISCARD loam_pool *loam_pool_create_as(loam_source *source, size
                                                        const loam_pool_options *options,
                                                        unsigned extra) LOAM_NOEXCEPT;
 
+/** Flags that LOAM_CHECKED adds in this file. Private. */
 #define LOAM_POOL_EXTRA_ (LOAM_CHECKED ? (unsigned)LOAM_CHECK : 0u)
 
 /** Returns source, or loam_pages() if it is NULL. Private. */
@@ -343,8 +344,8 @@ LOAM_API void loam_pool_reset(loam_pool *pool) LOAM_NOEXCEPT;
  * there. In a caller's buffer the caller promises that they follow it, and most_blocks no longer
  * limits the pool. Bytes that do not fill a block count towards the next call. Returns 0. Returns
  * -EINVAL iff it is not contiguous, or bytes is more than PTRDIFF_MAX. Returns -ENOMEM iff the
- * source has no memory at that address, or the pool has grown by too many different sizes to know
- * how to give them back: more than LOAM_POOL_RUNS in a row. O(1). */
+ * source has no memory at that address, or the pool has grown in more than LOAM_POOL_RUNS different
+ * sizes in a row: it could not give more back. O(1). */
 LOAM_API LOAM_NODISCARD int loam_pool_extend(loam_pool *pool, size_t bytes) LOAM_NOEXCEPT;
 
 /** Gives back the memory behind the last block handed out since the last reset. In a caller's

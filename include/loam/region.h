@@ -472,19 +472,15 @@ LOAM_API LOAM_NODISCARD char *loam_region_strndup_at(loam_region *region, const 
 
 /* ---- Marks and reset ---- */
 
-/** Returns a mark of the region's current position. Until the region is rewound to the mark or the
- * mark is kept, objects older than the mark do not make memory free when they are freed. Marks end
- * as brackets close. Use of a mark that has ended, by reset too, is a mistake that a checked region
- * reports, and does nothing. O(1); nothing is allocated. */
+/** Returns a mark of the region's current position. While the mark lasts, a free of an older object
+ * does not make its memory free. loam_region_rewind and loam_region_keep end marks, as brackets
+ * close. Use of a mark that has ended, by reset too, is a mistake that a checked region reports,
+ * and does nothing. O(1); nothing is allocated. */
+LOAM_API loam_region_mark loam_region_mark_here(loam_region *region) LOAM_NOEXCEPT;
 /** Frees what was allocated since the mark. Runs newer cleanups, newest first; gives back newer
  * chunks and large objects. An older object that realloc moved since counts as new, and so does one
  * of 0 bytes that grew. The mark ends, and newer marks do. O(chunks, large objects and cleanups
  * that go); in a checked region O(objects). */
-LOAM_API loam_region_mark loam_region_mark_here(loam_region *region) LOAM_NOEXCEPT;
-/* Drops what was allocated since the mark: runs newer cleanups, newest first, gives back newer
- * chunks and large objects. An older object that was moved since by realloc is new, and so is one
- * of 0 bytes that grew. The mark is used up, and so are newer ones. Takes time by the chunks, large
- * objects and cleanups that go; in a checked region by all objects. */
 LOAM_API void loam_region_rewind(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;
 /** Ends the newest mark and keeps all objects allocated since. O(freed extents). */
 LOAM_API void loam_region_keep(loam_region *region, const loam_region_mark *mark) LOAM_NOEXCEPT;

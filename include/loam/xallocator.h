@@ -169,9 +169,11 @@ static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 #if !defined(XALLOCATOR_OWN_OPTIONS) && \
     (defined(STATIC_POOLS) || defined(MAX_ALLOCATORS) || LOAM_CHECKED)
 #ifndef MAX_BLOCKS
+/** Number of blocks of each class, with STATIC_POOLS. */
 #define MAX_BLOCKS 32
 #endif
 #ifndef MAX_ALLOCATORS
+/** Maximum number of classes; the smallest are kept. */
 #define MAX_ALLOCATORS 15
 #endif
 #if defined(STATIC_POOLS)
@@ -485,6 +487,7 @@ struct class_allocator_end {
 
 } // namespace loam
 
+/** The name of a class's end. Private. */
 #define LOAM_CLASS_END_(number) LOAM_CLASS_END_OF_(number)
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 

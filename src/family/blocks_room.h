@@ -18,7 +18,7 @@ enum {
     EDGE_NEVER = LOAM_BLOCKS_SLAB_BYTES - 1, /* an edge that no block lies beyond */
     REDZONE = 16,                            /* bytes behind an object that a tool watches */
     ALIGNED_FIRST = 2 * LOAM_BLOCKS_FIRST,   /* smallest class of aligned objects */
-    ALIGNED_CLASSES = 8,                     /* their classes, each twice as large as the one before */
+    ALIGNED_CLASSES = 8,                     /* number of aligned classes; sizes double */
 };
 
 /* A class of blocks. Invariant: carved blocks = handed out + in heads[index] + chains * batch + in

@@ -299,7 +299,7 @@ void lm_guard_drop_all(loam_entry *owner);
  * are. Returns the number of live objects. */
 size_t lm_guard_leaks(const loam_entry *owner, size_t most);
 /* Maximum number of lines on leaks when an allocator ends. */
-enum { LM_LEAKS_MOST = 100 }; /* at an allocator's end */
+enum { LM_LEAKS_MOST = 100 };
 
 /* Checks the guards of every live object. Returns false after a report. */
 bool lm_guard_check(const loam_entry *owner);
