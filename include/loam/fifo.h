@@ -27,8 +27,7 @@
  * Invariants: at <= end, and end is a multiple of 16. Both are NULL where inline paths must not be
  * taken (no page yet, LOAM_CHECK, AddressSanitizer, destroyed). Without LOAM_FIFO_RAW all bytes
  * from at to end are zero. A page's `live` is the number of its objects. In the current page it is
- * 2^(bits
- * - 1), less the number of frees, so that it is never 0. loam_fifo_check verifies them.
+ * 2^(bits-1), less the number of frees, so that it is never 0. loam_fifo_check verifies them.
  *
  * Source: Intersec's articles on their memory pools, part 6: the FIFO allocator. */
 #ifndef LOAM_FIFO_H
@@ -203,7 +202,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_fifo_alloc_aligned_at(loam_fifo 
         p = (uintptr_t)made.object;
         next = (uintptr_t)made.at;
     } else if (p == 0) {
-        /** A NULL has returned already: code behind this need not compare again. */
+        /* A NULL has returned already: code behind this need not compare again. */
         __builtin_unreachable();
     }
     fifo->room.at = (char *)next;

@@ -171,7 +171,7 @@ class fifo_resource final : public std::pmr::memory_resource {
         loam_fifo_free_at(fifo_, p, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        /** Without RTTI no code can tell what the other resource is. */
+        /* Without RTTI no code can tell what the other resource is. */
         return this == &other;
     }
 

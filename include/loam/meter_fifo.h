@@ -51,7 +51,7 @@ LOAM_INLINE void loam_fifo_free_metered(loam_fifo *fifo, void *p, const char *fi
     LOAM_METER_BEGIN;
     loam_fifo_free_at(fifo, p, file, line);
     LOAM_METER_FREED(&fifo->entry, 0);
-    /** The row of the free, if there is one, shows what was in use before it. */
+    /* The row of the free, if there is one, shows what was in use before it. */
     loam_meter_fifo_freed(fifo);
 }
 #define loam_fifo_free_at loam_fifo_free_metered

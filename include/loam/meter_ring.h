@@ -57,7 +57,7 @@ LOAM_INLINE LOAM_NODISCARD void *loam_ring_realloc_metered(loam_ring *ring, void
 
 LOAM_INLINE void loam_ring_free_metered(loam_ring *ring, void *p, size_t bytes, const char *file,
                                         unsigned line) {
-    /** Before the free, while the object is in its frame. */
+    /* Before the free, while the object is in its frame. */
     loam_meter_ring_more(ring, p, 0 - bytes);
     LOAM_METER_BEGIN;
     loam_ring_free_at(ring, p, bytes, file, line);

@@ -342,7 +342,7 @@ class shared_pool_resource final : public std::pmr::memory_resource {
             upstream_->deallocate(p, bytes, align);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        /** Without RTTI no code can tell what the other resource is. */
+        /* Without RTTI no code can tell what the other resource is. */
         return this == &other;
     }
 

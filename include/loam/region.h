@@ -267,7 +267,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_reg
          * no more than what is left after rounding either. A constant size is added before
          * rounding, not after: the next allocation then waits for two instructions only. */
         uintptr_t p, next = (uintptr_t)region->room.at;
-        /** Otherwise it has a chunk of its own. */
+        /* Otherwise it has a chunk of its own. */
         bool fits = loam_region_is_small(region, bytes);
         if (__builtin_constant_p(bytes) && bytes < LOAM_REGION_SUM) {
             uintptr_t whole = loam_region_round(bytes, align);
@@ -285,7 +285,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_region_alloc_aligned_at(loam_reg
             p = (uintptr_t)made.object;
             next = (uintptr_t)made.at;
         } else if (p == 0) {
-            /** A NULL has returned already: code behind this need not compare again. */
+            /* A NULL has returned already: code behind this need not compare again. */
             __builtin_unreachable();
         }
         region->room.at = (char *)next;

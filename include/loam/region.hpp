@@ -267,7 +267,7 @@ class region_resource final : public std::pmr::memory_resource {
         loam_region_free_aligned_at(region_, p, detail::bytes_of(bytes), align, at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        /** Without RTTI no code can tell what the other resource is. */
+        /* Without RTTI no code can tell what the other resource is. */
         return this == &other;
     }
 

@@ -137,7 +137,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_ring_alloc_aligned_at(loam_ring 
             p = (uintptr_t)made.object;
             next = (uintptr_t)made.at;
         } else if (p == 0) {
-            /** A NULL has returned already: code behind this need not compare again. */
+            /* A NULL has returned already: code behind this need not compare again. */
             __builtin_unreachable();
         }
         ring->at = (char *)next;

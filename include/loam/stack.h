@@ -298,7 +298,7 @@ LOAM_INLINE LOAM_MALLOC LOAM_SIZE(2) void *loam_stack_alloc_aligned_at(loam_stac
             p = (uintptr_t)made.object;
             next = (uintptr_t)made.at;
         } else if (p == 0) {
-            /** A NULL has returned already: code behind this need not compare again. */
+            /* A NULL has returned already: code behind this need not compare again. */
             __builtin_unreachable();
         }
         stack->room.at = (char *)next;

@@ -162,7 +162,7 @@ class stack_resource final : public std::pmr::memory_resource {
         loam_stack_free_at(stack_, p, detail::bytes_of(bytes), at_.file, at_.line);
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
-        /** Without RTTI no code can tell what the other resource is. */
+        /* Without RTTI no code can tell what the other resource is. */
         return this == &other;
     }
 
