@@ -359,7 +359,8 @@ LOAM_API LOAM_NODISCARD void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, 
 /** Resizes p to at least `bytes` bytes, and returns its address. p stays in place if the new size
  * fits into its block, and fills half of the block or belongs to its class. Otherwise the contents
  * move and p is freed. The new address is a multiple of 16. If p is NULL it allocates. If bytes is
- * 0 it frees p and returns NULL. NULL otherwise iff there is no memory: p is unchanged then. */
+ * 0 it frees p and returns NULL. NULL otherwise iff there is no memory: p is unchanged then. A
+ * smaller size fails in a checked instance only. */
 LOAM_API LOAM_NODISCARD void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes,
                                                      const char *file, unsigned line) LOAM_NOEXCEPT;
 /** Calls loam_blocks_realloc_at with the caller's file and line. */

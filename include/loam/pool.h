@@ -250,9 +250,9 @@ LOAM_API LOAM_COLD void *loam_pool_free_slow(loam_pool *pool, void *block, const
                                              unsigned line) LOAM_NOEXCEPT;
 
 /** Returns a block with undefined contents: the one freed last, or else a fresh one. Returns NULL
- * iff the source has no memory, or the pool is at its limit; then the pool is unchanged. file and
- * line name the caller in reports. Five instructions, nine for a fresh block; a new chunk costs
- * more. */
+ * iff the source has no memory, or the pool is at its limit; then the pool is unchanged. A hardened
+ * pool also returns NULL after it reports a damaged list, which is lost. file and line name the
+ * caller in reports. Five instructions, nine for a fresh block; a new chunk costs more. */
 LOAM_INLINE LOAM_MALLOC void *loam_pool_alloc_at(loam_pool *pool, const char *file,
                                                  unsigned line) LOAM_NOEXCEPT {
     void *block = pool->hot.free;
