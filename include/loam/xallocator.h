@@ -1,27 +1,22 @@
 /* loam/xallocator.h: xmalloc and xfree, one set of blocks for the whole program (loam/blocks.h),
- * under the names that programs for Lafreniere's xallocator use.
+ * under the names that programs for Lafreniere's xallocator use, with its modes of a class's pool.
  *
  * Choose it to move a program off the global heap by changing names: malloc to xmalloc, a class by
  * one macro, STL containers by loam/xallocator.hpp. A program that can pass an allocator around
- * uses loam_blocks itself. xallocator cannot separate parts of a program from each other: all share
- * one set of free lists.
+ * uses loam_blocks itself. xallocator cannot separate parts of a program: all share its lists.
  *
- *   xmalloc(100) ──> class of 128: a block freed before, or a new one
- *                    on any thread, at any time, before main too
+ *   xmalloc(100) ──> class of 128: a block freed before, or a new one     before main, too
  *
  *   #define in the program       effect
- *   STATIC_POOLS                 all memory is a static array: the heap is never called; when a
- *                                class is exhausted, xmalloc returns NULL
+ *   STATIC_POOLS                 all memory is a static array: the heap is never called
  *   MAX_BLOCKS          (32)     blocks of each class, with STATIC_POOLS
  *   MAX_ALLOCATORS      (15)     classes, the smallest first, at most
  *   XALLOCATOR_MANUAL            C++ files do not start the allocator and trim it by themselves
- *   AUTOMATIC_XALLOCATOR_INIT_DESTROY
- *                                has no effect and is not needed: C++ files do what it asks for,
- *                                unless XALLOCATOR_MANUAL is defined
+ *   AUTOMATIC_XALLOCATOR_INIT_DESTROY   no effect: C++ files do what it asks for, unless
+ *                                XALLOCATOR_MANUAL is defined
  *   XALLOCATOR_OWN_OPTIONS       the program defines loam_xalloc_options: classes, locks, source
  *   XALLOCATOR_NO_SHORT_NAMES    xmalloc, xfree, xrealloc, xalloc_* and the global name Allocator
- *                                stay the program's; use loam_xmalloc(size), loam_xfree(p),
- *                                loam_xrealloc(p, size) and loam_xalloc_*
+ *                                stay the program's; use loam_xmalloc(size), loam_xalloc_*, ...
  *
  * STATIC_POOLS, MAX_BLOCKS, MAX_ALLOCATORS and XALLOCATOR_OWN_OPTIONS must be the same in every
  * file that includes this header: define them on the compiler's command line. With STATIC_POOLS all
@@ -33,22 +28,17 @@
  * the source by itself; with STATIC_POOLS it returns NULL.
  *
  * In C++ each file that includes this header has a static object of one byte, before the file's own
- * static objects. The first such object to be constructed starts the allocator. A call before that
- * starts the allocator as well. The last such object to be destroyed gives unused memory back, and
- * ends nothing: its file may belong to a plugin. The program that closes the plugin may have
- * blocks, and threads that use them. Only xalloc_destroy ends the allocator.
+ * static objects. The first such object to be constructed starts the allocator, as an earlier call
+ * does. The last such object to be destroyed gives unused memory back, and ends nothing: its file
+ * may belong to a plugin, and the program may still have blocks, and threads that use them. Only
+ * xalloc_destroy ends the allocator.
  *
  * Fork: the child has all blocks in use. It loses the free blocks in the lists of other threads, at
- * most two batches for each thread and class. It does not lose those of threads that have called
+ * most two batches for each thread and class, except of threads that have called
  * loam_blocks_trim(loam_xalloc_blocks()) before (loam/blocks.h, docs/guide/fork.md).
  *
  * Before C++17 a C++ file sees the functions of C alone: no static object, no classes, no macros
- * for classes.
- *
- * The library contains none of these short names: they are inline functions in this header, over
- * loam_x* functions.
- *
- * Source: Lafreniere, xallocator and its Allocator class (their names and modes). */
+ * for classes. The library contains no short names: they are inline functions of this header. */
 #ifndef LOAM_XALLOCATOR_H
 #define LOAM_XALLOCATOR_H
 
@@ -66,11 +56,10 @@ LOAM_BEGIN
 
 /* ---- The functions of the library ---- */
 
-/** Returns the options of the program's blocks; loam calls it once, when the blocks are started.
- * The library has a weak default: with an operating system heap blocks over loam_pages() and a
- * cache for each thread; on a device nothing. There xmalloc returns NULL until the program defines
- * STATIC_POOLS, or this function. The four locks of a port are the options' member `locks`, with
- * LOAM_THREADS. */
+/** Returns the options of the program's blocks; loam calls it once, at the start. The library has a
+ * weak default: heap blocks over loam_pages() and a cache for each thread; on a device nothing.
+ * There xmalloc returns NULL until the program defines STATIC_POOLS, or this function. The four
+ * locks of a port are the options' member `locks`, with LOAM_THREADS. */
 LOAM_API const loam_blocks_options *loam_xalloc_options(void) LOAM_NOEXCEPT;
 
 /** Returns the blocks behind xmalloc, for usage, trim, record and check, and starts them if need
@@ -80,8 +69,7 @@ LOAM_API loam_blocks *loam_xalloc_blocks(void) LOAM_NOEXCEPT;
 /** Does what xmalloc does. file and line name the caller, for diagnosis. */
 LOAM_API LOAM_NODISCARD void *loam_xmalloc_at(size_t bytes, const char *file,
                                               unsigned line) LOAM_NOEXCEPT;
-/** Does what xmalloc does, at a multiple of align (loam_blocks_alloc_aligned). file and line name
- * the caller. */
+/** Does what xmalloc does, at a multiple of align (loam_blocks_alloc_aligned). */
 LOAM_API LOAM_NODISCARD void *loam_xmalloc_aligned_at(size_t bytes, size_t align, const char *file,
                                                       unsigned line) LOAM_NOEXCEPT;
 /** Does what xrealloc does. file and line name the caller. */
@@ -89,8 +77,7 @@ LOAM_API LOAM_NODISCARD void *loam_xrealloc_at(void *p, size_t bytes, const char
                                                unsigned line) LOAM_NOEXCEPT;
 /** Does what xfree does. file and line name the caller. */
 LOAM_API void loam_xfree_at(void *p, const char *file, unsigned line) LOAM_NOEXCEPT;
-/** Calls print(line, context) for each class that was ever used (xalloc_stats). Does nothing before
- * the start. */
+/** Calls print(line, context) for each class that was ever used; not before the start. */
 LOAM_API void loam_xalloc_stats(loam_print *print, void *context) LOAM_NOEXCEPT;
 /** Does what xalloc_init does. */
 LOAM_API void loam_xalloc_init(void) LOAM_NOEXCEPT;
@@ -100,7 +87,6 @@ LOAM_API void loam_xalloc_destroy(void) LOAM_NOEXCEPT;
 LOAM_API void loam_xalloc_begin(void) LOAM_NOEXCEPT;
 /** Counts a C++ file as ended. The last one gives unused memory back, and ends nothing. */
 LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
-
 /** Does what xmalloc does, and passes the caller's file and line on. */
 #define loam_xmalloc(size) loam_xmalloc_at((size), LOAM_HERE)
 /** Does what xfree does, and passes the caller's file and line on. */
@@ -109,7 +95,6 @@ LOAM_API void loam_xalloc_end(void) LOAM_NOEXCEPT;
 #define loam_xrealloc(p, size) loam_xrealloc_at((p), (size), LOAM_HERE)
 
 /* ---- The six calls ---- */
-
 #ifndef XALLOCATOR_NO_SHORT_NAMES
 
 /** Returns at least `size` bytes, aligned to 16; 0 counts as the smallest block. Returns NULL iff
@@ -126,8 +111,7 @@ LOAM_NODISCARD static inline void *xrealloc(void *p, size_t size) {
     return loam_xrealloc_at(p, size, NULL, 0);
 }
 
-/* With LOAM_CHECKED these macros pass the caller's file and line on, so that reports name the
- * caller's file and line. Calls without the macros pass none: (xmalloc)(10). */
+/* With LOAM_CHECKED reports name the caller's file and line, except of calls as (xmalloc)(10). */
 #if LOAM_CHECKED
 #define xmalloc(size) loam_xmalloc_at((size), LOAM_HERE)
 #define xfree(p) loam_xfree_at((p), LOAM_HERE)
@@ -149,14 +133,12 @@ static inline void loam_xalloc_to_stdout_(const char *line, void *context) {
     loam_port_write(line, bytes);
 }
 #endif
-/** Prints a line for each class that was ever used, on standard output (on a device: by
- * loam_port_write): "xallocator Block Size: 128 Block Count: 10001 Blocks In Use: 1". The count is
- * of blocks made, which are made several at a time. */
+/** Prints a line for each class that was ever used, on standard output or by loam_port_write:
+ * "xallocator Block Size: 128 Block Count: 10001 Blocks In Use: 1". The count is of blocks made. */
 static inline void xalloc_stats(void) { loam_xalloc_stats(loam_xalloc_to_stdout_, NULL); }
 
-/** Starts the allocator unless it is started. A C program calls it before it has threads. It is
- * needed only if the memory must be there from the first moment, or locks need their
- * initialisation. */
+/** Starts the allocator unless it is started; in C before there are threads. Needed only if the
+ * memory must be there from the first moment, or locks need their initialisation. */
 static inline void xalloc_init(void) { loam_xalloc_init(); }
 /** Gives all memory back, including objects in use. No other thread and no plugin may use it
  * meanwhile. The next xmalloc starts it again. */
@@ -165,26 +147,21 @@ static inline void xalloc_destroy(void) { loam_xalloc_destroy(); }
 #endif /* XALLOCATOR_NO_SHORT_NAMES */
 
 /* ---- Options from the macros ---- */
-
 #if !defined(XALLOCATOR_OWN_OPTIONS) && \
     (defined(STATIC_POOLS) || defined(MAX_ALLOCATORS) || LOAM_CHECKED)
 #ifndef MAX_BLOCKS
-/** Number of blocks of each class, with STATIC_POOLS. */
-#define MAX_BLOCKS 32
+#define MAX_BLOCKS 32 /**< blocks of each class, with STATIC_POOLS */
 #endif
 #ifndef MAX_ALLOCATORS
-/** Maximum number of classes; the smallest are kept. */
-#define MAX_ALLOCATORS 15
+#define MAX_ALLOCATORS 15 /**< maximum number of classes; the smallest are kept */
 #endif
 #if defined(STATIC_POOLS)
-/* One array for all files. (With a weak array each file would have one, used or not.) */
 /** Size in bytes of the static array. Private. */
 #define LOAM_XALLOC_BYTES_ LOAM_BLOCKS_DEFAULT_BYTES(MAX_BLOCKS)
 #ifndef __cplusplus
-/** The static array of all classes. Private. */
-extern char loam_xalloc_memory_[];
+extern char loam_xalloc_memory_[]; /**< the static array; private */
 #endif
-/** The static array of all classes. Private. */
+/** One array for all files. (With a weak array each file would have one, used or not.) Private. */
 LOAM_COMMON char loam_xalloc_memory_[LOAM_XALLOC_BYTES_] __attribute__((__aligned__(16)));
 #endif
 /** The options that the macros select. Weak: files compiled with the same macros share one, which
@@ -222,13 +199,9 @@ LOAM_END
 #include <new>
 
 namespace loam {
-
 namespace detail {
-
-/** The Allocator of a class. Private. */
-struct class_allocator;
-/** Ends the Allocator of a class. Private. */
-struct class_allocator_end;
+struct class_allocator;     /**< the Allocator of a class; private */
+struct class_allocator_end; /**< ends the Allocator of a class; private */
 
 /** Returns the largest power of two that divides both size and `most`, a power of two. */
 constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcept {
@@ -237,21 +210,18 @@ constexpr std::size_t xalloc_divisor(std::size_t size, std::size_t most) noexcep
 /** Returns the larger of two numbers. */
 constexpr std::size_t xalloc_larger(std::size_t a, std::size_t b) noexcept { return a > b ? a : b; }
 
-/** Returns memory for XALLOCATOR's operator new, or nullptr. align 0 means that none was
- * requested. */
+/** Returns memory for XALLOCATOR's operator new, or nullptr. align 0: none was requested. */
 inline void *xalloc_try(std::size_t size, std::size_t align, const char *file,
                         unsigned line) noexcept {
     return align == 0 ? loam_xmalloc_at(size, file, line)
                       : loam_xmalloc_aligned_at(size, align, file, line);
 }
-/** Calls the new handler and tries again, for an operator new that xalloc_try gave nullptr. Throws
- * std::bad_alloc if the handler does not help. */
+/** Calls the new handler and tries again. Throws std::bad_alloc if that does not help. */
 __attribute__((__noinline__, __cold__)) inline void *
 xalloc_again(std::size_t size, std::size_t align, const char *file, unsigned line) {
     return need(new_again([=]() noexcept { return xalloc_try(size, align, file, line); }));
 }
-/** Calls the new handler and tries again, for a nothrow operator new. Returns nullptr if the
- * handler does not help. */
+/** Calls the new handler and tries again. Returns nullptr if that does not help. */
 __attribute__((__noinline__, __cold__)) inline void *xalloc_again_nothrow(std::size_t size,
                                                                           std::size_t align,
                                                                           const char *file,
@@ -266,7 +236,6 @@ struct xalloc_file {
     xalloc_file(const xalloc_file &) = delete;
     xalloc_file &operator=(const xalloc_file &) = delete;
 };
-
 } // namespace detail
 
 /** Blocks of one size (a loam_pool, with counts), in one of three modes:
@@ -277,16 +246,13 @@ struct xalloc_file {
  *
  * For a static pool size is rounded up to a pointer. Checks take their memory from the caller's
  * bytes, and so does memory that is less aligned than the blocks: the pool then has fewer objects.
- *
- * align is the alignment of the blocks in bytes, a power of two; 0 selects the largest power of two
- * up to 16 that divides the size. The first Allocate sets the memory up: a static Allocator works
- * before its constructor has run. One thread at a time uses an Allocator. It cannot be copied or
- * moved. */
+ * The first Allocate sets the memory up: a static Allocator works before its constructor has run.
+ * One thread at a time uses an Allocator. It cannot be copied or moved. */
 class Allocator {
   public:
     /** size: of each block in bytes. objects: number of blocks, 0 for no limit. memory: nullptr, or
-     * the caller's, which must outlive the Allocator. name: not copied. No memory is obtained
-     * yet. */
+     * the caller's, which must outlive the Allocator. name: not copied. align: of the blocks, a
+     * power of two; 0 selects the largest power of two up to 16 that divides the size. */
     constexpr explicit Allocator(std::size_t size, unsigned objects = 0, char *memory = nullptr,
                                  const char *name = nullptr, std::size_t align = 0,
                                  detail::checks checks = LOAM_CHECKS_) noexcept
@@ -298,7 +264,6 @@ class Allocator {
     }
     Allocator(const Allocator &) = delete;
     Allocator &operator=(const Allocator &) = delete;
-
     /** Returns a block for up to the size that was given, at its alignment. Returns NULL iff size
      * is larger, the pool is exhausted, or there is no memory. */
     [[nodiscard]] void *Allocate(std::size_t size, const char *file = __builtin_FILE(),
@@ -375,11 +340,11 @@ class Allocator {
 };
 
 /** A static pool with memory of its own: N objects of type T. Checks is for LOAM_CHECKED: it makes
- * another type in a file that is compiled with it, with memory for tags and guards. */
+ * another type in a file that is compiled with it, with memory for tags and guards. The name is not
+ * copied. */
 template <typename T, unsigned N, typename Checks = detail::checks_of_file>
 class AllocatorPool : public Allocator {
   public:
-    /** name: not copied. */
     constexpr explicit AllocatorPool(const char *name = nullptr) noexcept
         : Allocator(sizeof(T), N, memory_, sizeof memory_, name, kAlign,
                     detail::checks{Checks::value}) {}
@@ -388,19 +353,16 @@ class AllocatorPool : public Allocator {
     static constexpr std::size_t kAlign =
         detail::xalloc_larger(detail::xalloc_larger(alignof(T), sizeof(void *)),
                               detail::xalloc_divisor(block_of(sizeof(T)), 16));
-    /** Alignment of the whole memory. */
-    static constexpr std::size_t kStart = detail::xalloc_larger(kAlign, 16);
+    static constexpr std::size_t kStart = detail::xalloc_larger(kAlign, 16); /* of all blocks */
     /* Bytes of one block's tag and guards. */
     static constexpr std::size_t kCheckBytes = Checks::value != 0 ? 192 + 2 * kStart : 0;
     alignas(kStart) char memory_[N * (block_of(sizeof(T)) + kCheckBytes)] = {};
 };
 
 namespace detail {
-
-/** The Allocator of a class. No destructor ends it: destructors of any static objects may delete
- * objects of the class. Blocks are aligned to 64 as far as their size is a multiple of it, so that
- * derived classes are aligned as they need. align 0 selects the largest alignment that a class of
- * that size can have, up to a page. */
+/** The Allocator of a class. No destructor ends it: destructors of static objects may delete its
+ * objects. Blocks are aligned as far as their size allows: to 64, for derived classes. align 0
+ * selects the largest alignment that a class of that size can have, up to a page. */
 struct class_allocator {
     constexpr class_allocator(std::size_t size, unsigned objects, char *memory, const char *name,
                               std::size_t align = 0, checks own = LOAM_CHECKS_) noexcept
@@ -409,10 +371,8 @@ struct class_allocator {
                                   xalloc_divisor(size, align != 0 ? 64 : 4096)),
                     own) {}
     ~class_allocator() {}
-
-    /** Returns memory for operator new. Returns nullptr if size is larger than the class, or there
-     * is no memory. A request that is aligned to more than the blocks comes from the global
-     * operator new, if there is one. loam_give_ must get the same align. */
+    /** Returns memory; nullptr if size is larger than the class, or there is none. A request of a
+     * larger alignment than the blocks' uses the global new. loam_give_ needs the alignment. */
     void *loam_take_(std::size_t size, std::size_t align, const char *file,
                      unsigned line) noexcept {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Allocate(size, file, line);
@@ -422,16 +382,14 @@ struct class_allocator {
 #endif
         return nullptr;
     }
-    /** Calls the new handler and tries again, for an operator new that loam_take_ gave nullptr.
-     * Throws std::bad_alloc if the handler does not help. For a class that is too large it does not
-     * call the handler, which could not help. */
+    /** Calls the new handler and tries again. Throws std::bad_alloc if that does not help. It does
+     * not call the handler for a class that is too large. */
     __attribute__((__noinline__, __cold__)) void *loam_again_(std::size_t size, std::size_t align,
                                                               const char *file, unsigned line) {
         if (size > allocator.size_) no_memory();
         return need(new_again([&]() noexcept { return loam_take_(size, align, file, line); }));
     }
-    /** Calls the new handler and tries again, for a nothrow operator new. Returns nullptr if it
-     * fails. */
+    /** Calls the new handler and tries again. Returns nullptr if that does not help. */
     __attribute__((__noinline__, __cold__)) void *loam_again_nothrow_(std::size_t size,
                                                                       std::size_t align,
                                                                       const char *file,
@@ -444,13 +402,11 @@ struct class_allocator {
         if (LOAM_LIKELY(align <= allocator.GetAlign())) return allocator.Deallocate(p, file, line);
         give_aligned(p, align);
     }
-    /* Out of line: otherwise gcc takes the call for the end of what the class's own operator new
-     * returned. */
+    /* Out of line: otherwise gcc takes the call for the end of what the class's new returned. */
     __attribute__((__noinline__, __cold__)) static void give_aligned(void *p,
                                                                      std::size_t align) noexcept {
 #if __STDC_HOSTED__
-        /* Hides from gcc that p came from the class's operator new, whose blocks another operator
-         * frees. */
+        /* Hides from gcc that p came from the class's operator new. */
         __asm__("" : "+r"(p));
         ::operator delete(p, std::align_val_t(align));
 #else
@@ -463,8 +419,7 @@ struct class_allocator {
     };
 };
 
-/** Ends a class's Allocator when its module is unloaded, unless blocks are in use
- * (loam_pool_leave). */
+/** Ends a class's Allocator when its module is unloaded (loam_pool_leave). */
 struct class_allocator_end {
 #if __STDC_HOSTED__
     explicit class_allocator_end(const Allocator &allocator) noexcept {
@@ -482,21 +437,17 @@ struct class_allocator_end {
     constexpr explicit class_allocator_end(const Allocator &) noexcept {}
 #endif
 };
-
 } // namespace detail
-
 } // namespace loam
 
-/** The name of a class's end. Private. */
 #define LOAM_CLASS_END_(number) LOAM_CLASS_END_OF_(number)
 #define LOAM_CLASS_END_OF_(number) loam_class_end_##number##_
 
-/** In a class: its new and delete use an Allocator of the class. IMPLEMENT_ALLOCATOR defines that
- * Allocator in one file. Blocks are aligned as the class is. A derived class that is larger needs
- * its own DECLARE_ALLOCATOR: otherwise new throws std::bad_alloc, and new (std::nothrow) returns
- * nullptr. If there is no memory, new calls the program's new handler again and again, as the
- * global new does. Arrays use the global operators. One thread at a time uses the class's new and
- * delete. Members that follow the macro are private. */
+/** In a class: its new and delete use an Allocator, which IMPLEMENT_ALLOCATOR defines in one file.
+ * Blocks are aligned as the class is. A derived class that is larger needs its own macro: otherwise
+ * new throws std::bad_alloc, and new (std::nothrow) returns nullptr. If there is no memory, new
+ * calls the program's new handler again and again, as the global new does. Arrays use the global
+ * operators. One thread at a time uses the class. Members that follow the macro are private. */
 #define DECLARE_ALLOCATOR \
   public: \
     static void *operator new(std::size_t loam_size_) { \
@@ -642,7 +593,6 @@ using loam::Allocator;
 /** The short name of loam::AllocatorPool. */
 using loam::AllocatorPool;
 #endif
-
 #endif /* C++17 */
 
 #include "loam/names_end.h"
