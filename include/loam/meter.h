@@ -73,9 +73,9 @@ enum {
 
 /** The metered functions of an allocator. */
 typedef enum loam_meter_function {
-    LOAM_METER_ALLOC,   /**< alloc, calloc, array and copies */
-    LOAM_METER_FREE,    /**< free */
-    LOAM_METER_REALLOC, /**< realloc */
+    LOAM_METER_ALLOC,    /**< alloc, calloc, array and copies */
+    LOAM_METER_FREE,     /**< free */
+    LOAM_METER_REALLOC,  /**< realloc */
     LOAM_METER_FUNCTIONS /**< number of functions */
 } loam_meter_function;
 

@@ -9,18 +9,20 @@
  *     delete new Point;
  *     loam::class_pool<Shape>::trim();                  // gives memory back that no Shape uses
  *
- * Choose it for a class of which many objects come and go one by one, and whose users are not to
- * know. Arrays are not from the pool. Choose loam::pool_of (loam/pool.hpp) where one owner has all
- * objects, and they end with it.
+ * Choose it for a class of which many objects come and go one by one, if the code that uses the
+ * class must not change. Arrays do not come from the pool. Choose loam::pool_of (loam/pool.hpp) if
+ * one owner has all objects, and they end with it.
  *
- *   new T ──> sizes and alignments that fit a block: the pool of the class ── none left ──> new handler, std::bad_alloc
- *         ──> all else, and what most_blocks does not allow: ::operator new
+ *   new T ──> size and alignment fit a block ──> pool of the class ── no memory ──> new handler,
+ *         │                                                                         std::bad_alloc
+ *         └─> any other, and beyond most_blocks ──> ::operator new
  *
- * Fork: the child has all objects. Free blocks in the magazines of other threads are lost to it, as
+ * Threads: any thread may use a pooled class, and delete an object of another thread. Fork: the
+ * child has all objects. Free blocks in the magazines of other threads are lost to it, as
  * loam_shared_pool in loam/pool.h says.
  *
- * Invariant: delete gives an object to where new took it from, whichever module of the process
- * calls it; checked by tests/family/class_pool_test.cc.
+ * Invariant: delete returns an object to the pool or operator that new took it from, whichever
+ * module of the process calls it; tests/family/class_pool_test.cc checks it.
  */
 #ifndef LOAM_POOLED_HPP
 #define LOAM_POOLED_HPP
@@ -38,8 +40,8 @@ namespace loam {
 
 namespace detail {
 
-/* The name of T, as the compiler writes it: "Shape" of "... [with T = Shape]". The same in all
- * modules. */
+/* Returns the name of T, as the compiler writes it: "Shape" of "... [with T = Shape]". All modules
+ * get the same name. *bytes is its length. */
 template <typename T> const char *class_name(std::size_t *bytes) noexcept {
     const char *text = __PRETTY_FUNCTION__;
     const char *at = std::strstr(text, "T = ");
@@ -49,7 +51,7 @@ template <typename T> const char *class_name(std::size_t *bytes) noexcept {
     *bytes = static_cast<std::size_t>(end - at);
     return at;
 }
-/* Classes of unnamed namespaces may have the same name in two files. */
+/* Returns whether T is in an unnamed namespace: two files may have such classes of one name. */
 inline bool has_no_linkage(const char *name) noexcept {
     return std::strstr(name, "anonymous") != nullptr || std::strstr(name, "unnamed") != nullptr;
 }
@@ -69,19 +71,19 @@ inline void global_delete(void *p, std::size_t align) noexcept {
         ::operator delete(p);
 }
 
-/* In C++ what a constructor of an aligned object throws looks for a delete of the same parameters
- * as new has, without a size. Such a delete would be taken for every other object too, were it not
- * for this parameter. */
+/* If the constructor of an aligned object throws, C++ looks for a delete with the parameters of
+ * new, without a size. Without this parameter that delete would be used for all other objects,
+ * too. */
 struct class_pool_tag {};
 
 /* The pool of a class, for any thread and any module of the process, made at its first use
- * (loam/class_pool.h). It is never taken down: objects may be deleted by destructors of static
- * ones.
+ * (loam/class_pool.h). It is never taken down: destructors of static objects may delete objects.
  *
- * Where an object is from is decided by its size and alignment alone where the pool has no limit:
- * such a pool that has no memory left is std::bad_alloc. With a limit an object of that size may be
- * from operator new, and its address tells. An align of 1 is that of a plain new: the object may
- * need as much as its size is a multiple of, but no more than what a plain operator new gives. */
+ * If the pool has no limit, size and alignment alone decide whether an object is from the pool; if
+ * the pool has no memory, new throws std::bad_alloc. If the pool has a limit, an object of that
+ * size may be from operator new, and its address tells. An align of 1 means a plain new. Then the
+ * object may need the largest alignment that divides its size, but no more than a plain operator
+ * new gives. */
 template <typename T, std::size_t kBlock, unsigned kTolerance, std::size_t kMost>
 struct class_pool {
     static_assert(kBlock >= sizeof(T), "a block of LOAM_POOLED_BLOCKS is smaller than its class");
@@ -94,7 +96,7 @@ struct class_pool {
         std::size_t most = lowest_bit(bytes | kPlain);
         return larger_of(align, most);
     }
-    /* Of a block: enough for each plain new of a size that fits. */
+    /* Alignment of a block: enough for each plain new of a size that fits. */
     static constexpr std::size_t kAlign =
         larger_of(larger_of(alignof(T), alignof(void *)),
                   fits(kBlock / kPlain * kPlain) ? kPlain : lowest_bit(kBlock | kPlain));
@@ -102,13 +104,13 @@ struct class_pool {
     static constexpr bool serves(std::size_t bytes, std::size_t align) noexcept {
         return fits(bytes) && align_of(bytes, align) <= kAlign;
     }
-    /* nullptr where there is no memory for it. */
+    /* Returns the pool; nullptr if there is no memory for it. */
     static loam_shared_pool *get() noexcept {
         loam_shared_pool *pool = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
         return LOAM_LIKELY(pool != nullptr) ? pool : find();
     }
     static loam_shared_pool *loam_pool_() noexcept { return get(); }
-    /* nullptr where there is no memory. file and line are those of the class. */
+    /* Returns a block, or nullptr if there is none. file and line are those of the class. */
     static void *try_alloc(std::size_t bytes, std::size_t align, const char *file,
                            unsigned line) noexcept {
         loam_shared_pool *pool = serves(bytes, align) ? get() : nullptr;
@@ -144,7 +146,7 @@ struct class_pool {
         else
             loam_give_unsized_(p, align, file, line);
     }
-    /* Without a size: the address tells. */
+    /* Frees an object without its size: the address tells where it is from. */
     static void loam_give_unsized_(void *p, std::size_t align, const char *file,
                                    unsigned line) noexcept {
         if (p == nullptr) return;
@@ -170,7 +172,7 @@ struct class_pool {
         __atomic_store_n(&found, pool, __ATOMIC_RELEASE);
         return pool;
     }
-    /* As operator new: the program's handler makes room for as long as there is one. */
+    /* Finishes new as operator new does: calls the new handler as long as there is one. */
     [[gnu::cold]] static void *alloc_more(std::size_t bytes, std::size_t align, const char *file,
                                           unsigned line) {
         if (kMost != 0 || !serves(bytes, align)) return global_new(bytes, align);
@@ -182,53 +184,55 @@ loam_shared_pool *class_pool<T, kBlock, kTolerance, kMost>::found;
 
 } // namespace detail
 
-/* The pool of a pooled class T, seen as a whole. Any thread. */
+/** The pool of a pooled class T as a whole. Any thread may use it. */
 template <typename T> struct class_pool {
-    /* Gives back what loam_shared_pool_trim gives back of it; returns the number of bytes.
-     * (loam_class_pools_trim() does so for all pooled classes.) */
+    /** Gives memory back to the system, as loam_shared_pool_trim does; returns the number of bytes.
+     * (loam_class_pools_trim does so for all pooled classes.) */
     static std::size_t trim() noexcept {
         loam_shared_pool *pool = get();
         return pool != nullptr ? loam_shared_pool_trim(pool) : 0;
     }
+    /** Checks the pool (loam_shared_pool_check); true if it is sound. */
     static bool check() noexcept {
         loam_shared_pool *pool = get();
         return pool == nullptr || loam_shared_pool_check(pool);
     }
-    /* Its name is that of the class. */
+    /** Returns the pool's numbers (loam_shared_pool_usage). Its name is the class's name. */
     static loam_usage usage() noexcept {
         loam_usage usage = {};
         if (loam_shared_pool *pool = get()) loam_shared_pool_usage(pool, &usage);
         return usage;
     }
+    /** Returns whether p points into a block of the pool (loam_shared_pool_owns). */
     static bool owns(const void *p) noexcept {
         loam_shared_pool *pool = get();
         return pool != nullptr && loam_shared_pool_owns(pool, p);
     }
-    /* nullptr where it is not made yet, and there is no memory for it. */
+    /** Returns the pool, which it makes if need be; nullptr if there is no memory for it. */
     static loam_shared_pool *get() noexcept { return T::loam_class_pool_(); }
 };
 
-/* In a class: its new and delete use a pool of blocks of block_bytes, most_blocks of them (0: no
- * limit), and so do those of classes derived from it that are no larger and for which a block is
- * too large by at most tolerance per cent. What is larger or more aligned, and arrays, use the
- * global operators; so does what finds most_blocks in use. Without a limit, new asks the program's
- * new handler for as long as the pool has no memory, and is std::bad_alloc otherwise. new
- * (std::nothrow), placement new and all forms of arrays work. Derived classes that are deleted by a
- * pointer to the base need a virtual destructor, as ever: the size that reaches delete tells where
- * an object is from.
+/** Use it in a class: its new and delete then use a pool of blocks of `block_bytes` bytes. Derived
+ * classes use the pool as well if they fit into a block, and a block is too large for them by at
+ * most `tolerance` per cent. `most_blocks` is the maximum number of blocks; 0: no limit. The global
+ * operators serve larger or more aligned objects, arrays, and objects beyond most_blocks. Without a
+ * limit, new calls the program's new handler while the pool has no memory, and throws
+ * std::bad_alloc at last. new (std::nothrow), placement new and all forms of arrays work. A derived
+ * class that is deleted by a pointer to its base needs a virtual destructor, as usual in C++: the
+ * size that delete gets tells where an object is from.
  *
- * A block must be as large as the class: this is checked at compile time. The pool is that of
- * loam/class_pool.h, with the class's name: all modules of a process share it, and
+ * A block must be at least as large as the class, which is checked at compile time. The pool has
+ * the class's name, and all modules of a process share it (loam/class_pool.h).
  * loam::class_pool<Class> trims and measures it.
  *
- * Members that follow the macro are public. Derive from loam::pooled where they are not to be. */
+ * Members after the macro are public. Derive from loam::pooled to avoid that. */
 #define LOAM_POOLED_BLOCKS(Class, block_bytes, tolerance, most_blocks) \
   public: \
     LOAM_POOLED_OPERATORS_( \
         Class, (::loam::detail::class_pool<Class, (block_bytes), (tolerance), (most_blocks)>))
 
-/* The pool's type stands in brackets: it has commas. (No macro of a program can have these
- * names.) */
+/* The pool's type is in parentheses because it has commas. No macro of a program can have these
+ * names. */
 #define LOAM_POOLED_TYPE_(...) __VA_ARGS__
 #define LOAM_POOLED_OPERATORS_(Class, Pool) \
     static ::loam_shared_pool *loam_class_pool_() noexcept { \
@@ -274,15 +278,15 @@ template <typename T> struct class_pool {
     } \
     static void operator delete(void *, void *) noexcept {}
 
-/* The same with blocks for exactly this class, as many as it takes. */
+/** LOAM_POOLED_BLOCKS with blocks of the class's size, without a limit. */
 #define LOAM_POOLED(Class) LOAM_POOLED_BLOCKS(Class, sizeof(Class), 0, 0)
 
-/* A base class that does what LOAM_POOLED_BLOCKS does, and leaves the access of the class's members
- * as it is:
+/** A base class that does what LOAM_POOLED_BLOCKS does, and leaves the access of the class's
+ * members as it is:
  *
  *     class Shape : public loam::pooled<Shape> { int secret; };
  *
- * block_bytes 0 selects the size of the class. The base is empty. */
+ * A `block_bytes` of 0 selects the size of the class. The base is empty. */
 template <typename Class, std::size_t block_bytes = 0, unsigned tolerance = 0,
           std::size_t most_blocks = 0>
 class pooled {

@@ -37,7 +37,7 @@ typedef struct lm_stack_pieces {
 } lm_stack_pieces_t;
 
 /* Mark in the low bits of a record's link: the older frame goes on at `moved`. */
-#define LM_RECORD_MOVED ((uintptr_t)1)  /* the frame below goes on at `moved` */
+#define LM_RECORD_MOVED ((uintptr_t)1) /* the frame below goes on at `moved` */
 /* Mark in the low bits of a record's link: the older frame is sealed. */
 #define LM_RECORD_SEALED ((uintptr_t)2) /* the frame below is sealed */
 
