@@ -59,7 +59,7 @@ def write(view, directory):
                 figure.savefig(path, dpi=DPI, metadata={"Date": None} if path.suffix == ".svg" else None)  # fmt: skip
                 written.append(path)
                 if path.suffix == ".svg":
-                    path.write_text(for_the_dark(path.read_text(encoding="utf-8"), view))
+                    path.write_text(lean(for_the_dark(path.read_text(encoding="utf-8"), view)))
             plt.close("all")
     return written
 
@@ -84,6 +84,20 @@ def for_the_dark(svg, view):
     sheet = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
     svg = re.sub(r"(font: [^;\"]*)'DejaVu Sans'", r"\1'DejaVu Sans', Verdana", svg)
     return re.sub(r"(<svg [^>]*>)", lambda found: found[1] + "\n " + sheet, svg, count=1)
+
+
+def lean(svg):
+    """The drawing with coordinates to a tenth of a point, without metadata and indentation."""
+
+    def rounded(attribute):
+        if "scale" in attribute[2]:
+            return attribute[0]
+        value = re.sub(r"\d+\.\d+", lambda n: f"{float(n[0]):.1f}".removesuffix(".0"), attribute[2])
+        return f'{attribute[1]}="{" ".join(value.split())}"'
+
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r'\b(d|x|y|transform)="([^"]*)"', rounded, svg)
+    return re.sub(r"\n +", "\n", svg)
 
 
 def heading(figure, title, below, height):
