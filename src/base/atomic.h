@@ -1,7 +1,7 @@
-/* atomic.h: the atomics that loam uses, with the ordering in the name.
+/* atomic.h: the atomic operations that loam uses, with the memory ordering in each name.
  *
- * Plain variables and compiler builtins instead of C11's _Atomic, so that C++ tests can include
- * every header. Each use states at its place why its ordering is enough.
+ * They are compiler builtins on plain variables instead of C11's _Atomic, so that C++ tests can
+ * include every header. A comment at each use states why its ordering suffices.
  */
 #ifndef LM_BASE_ATOMIC_H
 #define LM_BASE_ATOMIC_H
@@ -19,8 +19,8 @@
 #define lm_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define lm_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 
-/* Compare-and-swap: *expected is updated on failure. Weak forms may fail for no reason: loops
- * only. */
+/* Compare-and-swap. On failure each stores the value it found in *expected. A weak form may fail
+ * although the values are equal, so use it only in a loop. */
 #define lm_cas_weak_relaxed(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define lm_cas_weak_acquire(p, expected, v) \
@@ -34,8 +34,9 @@
 #define lm_cas_acquire(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 
-/* Orders what the worker writes for a copy of the process, or a look for another thread's store
- * after an own one. ThreadSanitizer knows no fences; there is no worker under it. */
+/* Fences. They order what the worker writes for a copy of the process, and a thread's own store
+ * before its load of another thread's word. ThreadSanitizer does not understand fences; builds with
+ * it have no worker and no fences. */
 LM_INLINE void lm_fence_release(void) {
 #if !LM_TSAN
     __atomic_thread_fence(__ATOMIC_RELEASE);

@@ -1,7 +1,8 @@
-/* check.c: one line about what went wrong, written without allocating.
+/* check.c: formats one line about a mistake and writes it without allocating.
  *
- * A formatter of its own, because printf may allocate and may be what failed. It knows %s %c %d %u
- * %zu %lu %lx %p and %%, cuts long lines (LM_LINE_BYTES), and cannot do widths or floats.
+ * It has its own formatter, because printf may allocate and may be what failed. The formatter knows
+ * %s %c %d %u %zu %lu %lx %p and %%. It truncates long lines (LM_LINE_BYTES), and supports no
+ * widths or floats.
  */
 #include "base/base.h"
 
@@ -9,15 +10,16 @@ LM_AT_START lm_misuse_policy_t lm_misuse_policy;
 void (*lm_misuse_more)(bool written);
 
 static void line_char(lm_line_t *line, char c) {
-    if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c; /* room for the '\n' */
+    /* leaves room for the '\n' */
+    if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c;
 }
 
 static void line_text(lm_line_t *line, const char *text) {
     for (; *text != '\0'; text++) line_char(line, *text);
 }
 
-/* uintptr_t holds every number that a format asks for, and is divided by one instruction
- * everywhere. */
+/* uintptr_t holds every number that a format prints, and every processor divides it in one
+ * instruction. */
 static void line_number(lm_line_t *line, uintptr_t value, unsigned base) {
     char digits[20];
     unsigned n = 0;
@@ -92,12 +94,12 @@ void lm_print(const char *format, ...) {
 }
 #endif
 
-/* The numbers of the mistakes that a report is about, one in each LM_MISTAKE_BITS: the first, and
- * others until 0. */
+/* The mistakes that a report names, LM_MISTAKE_BITS bits each. The first comes lowest; further ones
+ * follow until the rest is 0. */
 static unsigned mistakes_of(lm_wrong_t wrong) { return wrong >> LM_MISTAKE_SHIFT; }
 static unsigned first_of(unsigned mistakes) { return mistakes & ((1u << LM_MISTAKE_BITS) - 1); }
 
-/* Relaxed, both: words by themselves. */
+/* Both loads are relaxed: each word is independent of other data. */
 bool lm_wrong_goes_on(lm_wrong_t wrong) {
     unsigned mistakes = mistakes_of(wrong);
     uint32_t tolerated = lm_load_relaxed(&lm_misuse_policy.tolerated);
@@ -131,7 +133,7 @@ void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong) {
 size_t lm_wrong_count;
 
 static void line_end(lm_line_t *line, lm_wrong_t wrong) {
-    (void)__atomic_fetch_add(&lm_wrong_count, 1, __ATOMIC_RELAXED); /* relaxed: a number */
+    (void)__atomic_fetch_add(&lm_wrong_count, 1, __ATOMIC_RELAXED); /* relaxed: a statistic */
     line_text(line, "thread ");
     line_number(line, lm_port_thread_id(), 10);
     line_char(line, ')');
@@ -143,13 +145,14 @@ static void line_end(lm_line_t *line, lm_wrong_t wrong) {
 #else
     bool taken = false, later = false;
 #endif
-    /* Relaxed: a word by itself. */
+    /* Relaxed: the word is independent of other data. */
     bool written = !taken && !lm_load_relaxed(&lm_misuse_policy.quiet);
 #if LM_HOSTED
     if (written) lm_port_report_begin();
 #endif
     if (written) line_write(line);
-    void (*more)(bool) = lm_load_acquire(&lm_misuse_more); /* acquire: what it looks into */
+    /* acquire: see the data that the function reads */
+    void (*more)(bool) = lm_load_acquire(&lm_misuse_more);
     if (more != NULL) more(written);
 #if LM_HOSTED
     if (written) lm_port_report_end();

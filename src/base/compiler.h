@@ -1,8 +1,8 @@
-/* compiler.h: what differs between compilers and processors, and nothing else.
+/* compiler.h: the differences between compilers and between processors, and nothing more.
  *
- * The only file of the project with #ifs on the compiler or the processor. It offers attributes,
- * branch hints, the thread token and the one read-modify-write whose machine code matters.
- * It cannot tell operating systems apart: that is os/'s work.
+ * No other file of the project has an #if on the compiler or the processor. It provides attributes,
+ * branch hints, the thread token, and the one read-modify-write whose machine code matters. It does
+ * not distinguish operating systems: that is the work of os/.
  */
 #ifndef LM_BASE_COMPILER_H
 #define LM_BASE_COMPILER_H
@@ -15,9 +15,8 @@
 #error "loam needs gcc 12 or clang 16, or newer"
 #endif
 
-/* Whether there is an operating system with a C library. Without one only base and family are
- * built, for whatever processor: what is said in machine code below needs porting to hosted ones
- * only. */
+/* 1 iff there is an operating system with a C library. Without one, only base and family are built,
+ * for any processor. The machine code below needs porting to hosted processors only. */
 #define LM_HOSTED __STDC_HOSTED__
 
 #define LM_INLINE static inline __attribute__((always_inline))
@@ -27,21 +26,22 @@
 #define LM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define LM_NORETURN __attribute__((noreturn))
 #define LM_EXPORT __attribute__((visibility("default")))
-/* For declarations of variables of ours: addressed directly, not through the global offset
+/* For declarations of loam's own variables: they are addressed directly, without the global offset
  * table. */
 #define LM_HIDDEN __attribute__((visibility("hidden")))
-/* For variables that every process writes or reads as it starts. Side by side in the page of .data
- * that is copied anyway, and not scattered over .bss, where each page costs a fault and stays. */
+/* For variables that every process reads or writes as it starts. They lie side by side in the page
+ * of .data that is copied anyway. In .bss they would be scattered, and each page touched there
+ * costs a fault and stays resident. */
 #define LM_AT_START __attribute__((section(".data")))
 #define LM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LM_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* Begins to load the cache line at an address, which may be NULL or unmapped. */
+/* Begins to load the cache line at an address. The address may be NULL or unmapped. */
 #define LM_PREFETCH(address) __builtin_prefetch(address)
 
-/* Initial-exec: one load finds the variable, no call, no lazy allocation; its price is a few bytes
- * of static TLS, which a library opened late can still get. A build with
- * -DLOAM_TLS_MODEL=global-dynamic needs none: a call finds the variable, and the first call of a
- * thread allocates. */
+/* Initial-exec: one load finds the variable, without a call or a lazy allocation. It costs a few
+ * bytes of static TLS, which are available even to a library that is opened late. A build with
+ * -DLOAM_TLS_MODEL=global-dynamic needs no static TLS: a call finds the variable, and each thread's
+ * first call allocates. */
 #if LOAM_TLS_DYNAMIC
 #define LM_TLS __thread
 #else
@@ -59,9 +59,9 @@
 #define LM_TSAN 0
 #endif
 
-/* Reads a word that another thread may write at this moment, where any of its values will do. A
- * plain load: compilers fold it into the instruction that needs it, which they refuse to do with
- * atomics. */
+/* Reads a word that another thread may be writing, where any of its values will do. It is a plain
+ * load, because compilers fold a plain load into the instruction that uses it, and do not fold
+ * atomic loads. */
 #if LM_TSAN
 #define lm_peek(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #else
@@ -76,8 +76,9 @@
 
 #if LM_HOSTED
 
-/* A value that no other live thread has, never 0, a multiple of 16: the thread pointer itself.
- * Not volatile: within one thread it is a constant, and the compiler may keep it. */
+/* Returns the thread pointer: a multiple of 16, never 0, and different from that of every other
+ * live thread. The assembly is not volatile: the value is constant within one thread, so the
+ * compiler may keep it. */
 LM_INLINE uintptr_t lm_thread_token(void) {
 #if defined(__x86_64__)
     uintptr_t token;
@@ -92,8 +93,8 @@ LM_INLINE uintptr_t lm_thread_token(void) {
 #endif
 }
 
-/* The system call instruction, so that loam's calls are no cancellation points, leave errno and
- * thread-local memory alone, and cannot be diverted by another preloaded library. */
+/* Makes a system call by instruction. So loam's calls are no cancellation points, do not touch
+ * errno or thread-local memory, and cannot be diverted by another preloaded library. */
 LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, intptr_t d,
                               intptr_t e, intptr_t f) {
 #if defined(__x86_64__)
@@ -124,11 +125,12 @@ LM_INLINE intptr_t lm_syscall(long number, intptr_t a, intptr_t b, intptr_t c, i
 #endif
 }
 
-/* Whether thread-local storage has an address yet: in a static program, code that runs as it is
- * relocated has none. */
+/* Returns whether thread-local storage has an address yet. It has none while a static program is
+ * being relocated. */
 LM_INLINE bool lm_thread_has_token(void) {
 #if defined(__x86_64__)
-    uintptr_t base = 0; /* arch_prctl(ARCH_GET_FS): the instruction needs a kernel that allows it */
+    /* arch_prctl(ARCH_GET_FS). The instruction rdfsbase would need a kernel that enables it. */
+    uintptr_t base = 0;
     (void)lm_syscall(158, 0x1003, (intptr_t)&base, 0, 0, 0, 0);
     return base != 0;
 #else
@@ -136,23 +138,23 @@ LM_INLINE bool lm_thread_has_token(void) {
 #endif
 }
 
-/* A function that the dynamic linker finds out by calling `resolver` as it relocates. */
+/* Marks a function that the dynamic linker resolves by calling `resolver` during relocation. */
 #define LM_RESOLVED_BY(resolver) __attribute__((ifunc(resolver)))
 
-/* Functions in assembly that jump to another one, which then sees their caller as its own. Each
- * asks asks(a, b, c), by its three arguments, for two words in registers: the function to jump to,
- * and
- *   LM_JUMP_WITH_SECOND(name, asks)   its second argument
- *   LM_JUMP_WITH_THIRD(name, asks)    its third argument
- *   LM_ANSWER_OR_JUMP(name, asks)     what is returned without a jump, if that is not 0
- * The other arguments stay. They are of one word each, and there are at most three. */
+/* Defines functions in assembly that jump to another function, which then sees their caller as its
+ * own. Each calls asks(a, b, c) with its own three arguments. asks returns two words in registers:
+ * the function to jump to, and a word that the macro uses as follows:
+ *   LM_JUMP_WITH_SECOND(name, asks)   the second argument of that function
+ *   LM_JUMP_WITH_THIRD(name, asks)    the third argument of that function
+ *   LM_ANSWER_OR_JUMP(name, asks)     the result to return without a jump, if it is not 0
+ * The other arguments are unchanged. There are at most three arguments, each of one word. */
 #define LM_JUMP_BEGIN(name) \
     ".text\n.globl " name "\n.type " name ", %function\n.balign 16\n" name ":\n.cfi_startproc\n"
 #define LM_JUMP_END(name) ".cfi_endproc\n.size " name ", . - " name "\n"
 #if defined(__x86_64__)
 #define LM_HAS_JUMPS 1
-/* The stack is aligned to 16 at the call. The words are in rax and rdx, the third argument's
- * place. */
+/* The stack is aligned to 16 bytes at the call. asks returns its words in rax and rdx; rdx is also
+ * the register of the third argument. */
 #define LM_JUMP(name, asks, then) \
     __asm__(LM_JUMP_BEGIN( \
         name) "endbr64\n" \
@@ -165,7 +167,7 @@ LM_INLINE bool lm_thread_has_token(void) {
     LM_JUMP(name, asks, "test %rdx, %rdx\njne 1f\njmp *%rax\n1: mov %rdx, %rax\nret\n")
 #elif defined(__aarch64__)
 #define LM_HAS_JUMPS 1
-/* hint 34 is where an indirect call may come in (BTI). The words are in x0 and x1. */
+/* hint 34 (BTI) permits an indirect call to enter here. asks returns its words in x0 and x1. */
 #define LM_JUMP(name, asks, then) \
     __asm__(LM_JUMP_BEGIN( \
         name) "hint 34\n" \
@@ -183,7 +185,7 @@ LM_INLINE bool lm_thread_has_token(void) {
 #endif
 
 /* Starts a thread that libc does not know: clone, then entry() on the new stack, then the exit
- * call. The stack's top is aligned to 16; entry never sees this frame. Returns clone's result. */
+ * call. stack_top is aligned to 16 bytes. entry never sees this frame. Returns clone's result. */
 LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t flags,
                                  void *stack_top, uint32_t *tid, void *tls, void (*entry)(void)) {
 #if defined(__x86_64__)
@@ -234,9 +236,9 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 }
 
-/* Numbers of system calls that override/syscall.c compares with; linux_doors.c checks them. */
+/* Numbers of system calls that override/syscall.c compares with. linux_doors.c checks them. */
 #if defined(__x86_64__)
-#define LM_AUDIT_ARCHITECTURE 0xc000003eu /* of struct seccomp_data */
+#define LM_AUDIT_ARCHITECTURE 0xc000003eu /* field arch of struct seccomp_data */
 #define LM_CALL_PRCTL 157
 #define LM_CALL_SECCOMP 317
 #define LM_CALL_UNSHARE 272
@@ -250,20 +252,20 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 #endif
 
 /* Defines a global function `name` in assembly, outside of any function. If its first argument, an
- * int, is one of four numbers, it jumps to the function `door`, otherwise to where the variable
- * `next` points. Its arguments and its return address stay where they are, so that it is not seen
- * by what it jumps to, which C cannot promise. Both names are hidden ones. */
+ * int, is one of the four numbers a to d, it jumps to the function `door`; otherwise it jumps to
+ * the address in the variable `next`. Arguments and return address stay in place, so the target
+ * cannot see the jump; C cannot promise that. `door` and `next` must be hidden. */
 #define LM_AS_TEXT(number) LM_AS_TEXT_AGAIN(number)
 #define LM_AS_TEXT_AGAIN(number) #number
 /* clang-format off */
 #if defined(__x86_64__)
 #define LM_TO_DOOR_IF(number, door) "cmp $" LM_AS_TEXT(number) ", %edi\n je " #door "\n"
 #define LM_TO_NEXT(next) "jmp *" #next "(%rip)\n"
-#define LM_ENTRY "endbr64\n" /* an indirect call may come in */
+#define LM_ENTRY "endbr64\n" /* permits an indirect call to enter here */
 #elif defined(__aarch64__)
 #define LM_TO_DOOR_IF(number, door) "cmp w0, " LM_AS_TEXT(number) "\n b.eq " #door "\n"
 #define LM_TO_NEXT(next) "adrp x16, " #next "\n ldr x16, [x16, :lo12:" #next "]\n br x16\n"
-#define LM_ENTRY "hint 34\n" /* as above, by its number for older assemblers */
+#define LM_ENTRY "hint 34\n" /* permits an indirect call; a number, for older assemblers */
 #endif
 #define LM_JUMP_BY_NUMBER(name, door, next, a, b, c, d) \
     __asm__(".text\n.globl " #name "\n.type " #name ", %function\n.balign 16\n" #name ":\n" \
@@ -274,10 +276,10 @@ LM_INLINE intptr_t lm_clone_call(long clone_number, long exit_number, intptr_t f
 
 #endif /* LM_HOSTED */
 
-/* Counts *count down by one and tells whether it reached 0. Only one thread writes *count, while
- * others may look at it (an idle owner's page is inspected by the worker). What this thread wrote
- * before is visible to who sees the new value: release. On x86-64 every store is one, so that a
- * single plain decrement serves; said in assembly, because C would need three instructions. */
+/* Decrements *count and returns whether it reached 0. Only one thread writes *count; others may
+ * read it (the worker inspects an idle owner's page). Release: a thread that sees the new value
+ * also sees what this thread wrote before. On x86-64 every store has release ordering, so a single
+ * plain decrement suffices. It is written in assembly because C would need three instructions. */
 LM_INLINE bool lm_count_down(uint32_t *count) {
 #if defined(__x86_64__) && !LM_TSAN
     bool zero;
@@ -290,7 +292,8 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 #endif
 }
 
-/* Whether Valgrind's requests are known: instructions that do nothing outside of it. */
+/* 1 iff Valgrind's client requests are available: instructions that do nothing outside of
+ * Valgrind. */
 #if LM_HOSTED && defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #define LM_VALGRIND 1
@@ -300,27 +303,28 @@ LM_INLINE bool lm_count_down(uint32_t *count) {
 #define LM_VALGRIND 0
 #endif
 
-/* For code that reads memory as it lies, whatever a sanitizer has marked there. */
+/* For code that reads memory regardless of what a sanitizer has marked there. */
 #define LM_READS_ANYTHING __attribute__((no_sanitize("address")))
 
-/* For a function of the worker that ends it. Before a call that does not return, AddressSanitizer
- * asks the C library for the bounds of the thread's stack, and that library does not know the
- * worker. */
+/* For a function of the worker that ends the worker. Before a call that does not return,
+ * AddressSanitizer asks the C library for the bounds of the thread's stack, and the C library does
+ * not know the worker. */
 #define LM_ENDS_WORKER __attribute__((noinline, no_sanitize("address")))
 
-/* For a guess at what another thread writes without a word to us: single words, and no more. */
+/* For code that reads single words which another thread may write without synchronisation. The
+ * result is only a guess. */
 #define LM_READS_RACING __attribute__((noinline, no_sanitize("thread")))
 
-/* Whether signal frames hold the address of the restorer that sigaction was given. */
+/* 1 iff signal frames contain the address of the restorer that sigaction was given. */
 #if defined(__x86_64__)
 #define LM_SIGNAL_RESTORER 1
 #else
 #define LM_SIGNAL_RESTORER 0
 #endif
 
-/* Registers in call frame information; an address of code without a signature in its upper bits;
- * and what a signal handler's context (a ucontext_t) says of the thread: -1: not whether the access
- * was a write. */
+/* Numbers of registers in call frame information; lm_code_address, which removes a signature from
+ * the upper bits of a code address; and the registers in a signal handler's context (a ucontext_t).
+ * LM_CONTEXT_WRITES is 1 iff the access was a write, and -1 if the processor does not tell. */
 #if defined(__x86_64__)
 enum { LM_REGISTER_FP = 6, LM_REGISTER_SP = 7 };
 #define lm_code_address(address) (address)
@@ -328,8 +332,9 @@ enum { LM_REGISTER_FP = 6, LM_REGISTER_SP = 7 };
 #define LM_CONTEXT_SP(c) ((uintptr_t)(c)->uc_mcontext.gregs[15])
 #define LM_CONTEXT_FP(c) ((uintptr_t)(c)->uc_mcontext.gregs[10])
 #define LM_CONTEXT_LINK(c) ((uintptr_t)0 * (uintptr_t)(c))
+/* Bit 1 of the page fault's error code is set iff the access was a write. */
 #define LM_CONTEXT_WRITES(c) \
-    ((int)((c)->uc_mcontext.gregs[19] >> 1 & 1)) /* of the page fault's error code */
+    ((int)((c)->uc_mcontext.gregs[19] >> 1 & 1))
 #elif defined(__aarch64__)
 enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
 #define lm_code_address(address) ((address) & (((uintptr_t)1 << 48) - 1))
@@ -340,28 +345,29 @@ enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
 #define LM_CONTEXT_WRITES(c) (-1)
 #endif
 
-/* Asks for the pointer p to live in the register that functions return in: compilers move it there
- * at the end otherwise, one instruction on a path of twelve. */
+/* Asks the compiler to keep the pointer p in the register that functions return in. Otherwise
+ * compilers move it there at the end: one more instruction on a path of twelve. */
 #if defined(__x86_64__)
 #define LM_IN_RETURN_REGISTER(p) __asm__("" : "+a"(p))
 #else
 #define LM_IN_RETURN_REGISTER(p) ((void)0)
 #endif
 
-/* Adds to a word that only this thread writes, and others may read: by one instruction, for which
- * compilers do not take an atomic load and store. */
+/* Adds to a word that only this thread writes and others may read. It takes one instruction;
+ * compilers emit more for an atomic load and store. */
 #if LM_TSAN
 #define lm_owner_add(p, n) lm_store_relaxed((p), lm_load_relaxed(p) + (n))
 #else
 #define lm_owner_add(p, n) ((void)(*(p) += (n)))
 #endif
 
-/* Keeps compilers from making this code and other code that does the same into one, with a jump to
- * it. Each has a name of its own: the text of an assembly comment. */
+/* Prevents compilers from merging this code with other code that does the same and jumping to it.
+ * Each use needs a distinct name, which becomes the text of an assembly comment. */
 #define LM_KEEP_APART(name) __asm__ volatile("/* " name " */")
 
-/* A counter that runs evenly, and is read in some 10 ns or less, where the processor has one that
- * programs may read; how fast it runs must be measured. LM_TICKS: whether there is one. */
+/* lm_ticks returns a counter that advances evenly and takes about 10 ns or less to read. Its
+ * frequency must be measured. LM_TICKS is 1 iff the processor has such a counter that programs may
+ * read. */
 #if defined(__x86_64__) || defined(__aarch64__)
 #define LM_TICKS 1
 #else
@@ -381,9 +387,9 @@ LM_INLINE uint64_t lm_ticks(void) {
 
 /* ---- Copies in large pieces ---- */
 
-/* LM_WIDE_CODE: a function with it may use vectors of 32 bytes in machine code, and may be called
- * iff lm_cpu_has_wide(). lm_string_copy and lm_string_fill are single instructions of the
- * processor, which are fast iff lm_cpu_has_strings(). */
+/* LM_WIDE_CODE: the function may use vectors of 32 bytes, and may be called iff lm_cpu_has_wide().
+ * lm_string_copy and lm_string_fill are single instructions of the processor, which are fast iff
+ * lm_cpu_has_strings(). */
 #if defined(__x86_64__)
 #define LM_WIDE_CODE __attribute__((target("avx")))
 
@@ -393,16 +399,18 @@ LM_INLINE void lm_cpuid(uint32_t leaf, uint32_t *b, uint32_t *c) {
     __asm__ volatile("cpuid" : "+a"(a), "=b"(*b), "+c"(*c), "=d"(d));
 }
 
-/* AVX, and a system that saves the registers. */
+/* Returns whether the processor has AVX and the system saves its registers. */
 LM_INLINE bool lm_cpu_has_wide(void) {
     uint32_t b, c, low, high;
     lm_cpuid(1, &b, &c);
-    if ((c & (3u << 27)) != 3u << 27) return false; /* AVX; OSXSAVE: xgetbv may be used */
+    /* AVX and OSXSAVE; xgetbv needs the latter. */
+    if ((c & (3u << 27)) != 3u << 27) return false;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & 6) == 6;
 }
 
-/* Enhanced rep movsb and stosb. To be asked only where lm_cpu_has_wide(), so that leaf 7 exists. */
+/* Returns whether rep movsb and rep stosb are fast (ERMS). May be called only if lm_cpu_has_wide(),
+ * which ensures that leaf 7 exists. */
 LM_INLINE bool lm_cpu_has_strings(void) {
     uint32_t b, c;
     lm_cpuid(7, &b, &c);

@@ -1,11 +1,11 @@
-/* list.h: a circular doubly linked list with its links inside the members.
+/* list.h: a circular doubly linked list whose links are inside its members.
  *
  *     list ──> first <──> second <──> ... <──> last <──┐
  *                └─────────────────────────────────────┘
  *
- * Choose it where members leave from the middle. It allocates nothing, takes no lock, and cannot
- * hold one member twice. Invariant: x->next->prev == x for every member; a node outside any list
- * has next == NULL.
+ * Choose it where members are removed from the middle. It allocates nothing and takes no lock. A
+ * member cannot be in one list twice. Invariant: x->next->prev == x for every member; a node that
+ * is in no list has next == NULL.
  */
 #ifndef LM_BASE_LIST_H
 #define LM_BASE_LIST_H
@@ -53,7 +53,7 @@ LM_INLINE void lm_list_remove(lm_list_t *list, lm_node_t *node) {
     node->next = node->prev = NULL;
 }
 
-/* The member after node, NULL after the last. */
+/* Returns the member after node, or NULL if node is the last. */
 LM_INLINE lm_node_t *lm_list_after(const lm_list_t *list, const lm_node_t *node) {
     return node->next == list->first ? NULL : node->next;
 }

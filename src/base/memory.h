@@ -1,7 +1,9 @@
-/* memory.h: memcpy and memset, all that loam's freestanding part asks of a C library.
+/* memory.h: memcpy and memset, the only functions that loam's freestanding part needs from a C
+ * library.
  *
- * A compiler for bare metal comes without <string.h>, but calls these two by itself and has every
- * program provide them: so they are declared here, and family includes no header of a C library.
+ * A compiler for bare metal comes without <string.h>, but emits calls of these two functions and
+ * requires every program to provide them. They are declared here, so that family/ includes no
+ * header of a C library.
  */
 #ifndef LM_BASE_MEMORY_H
 #define LM_BASE_MEMORY_H

@@ -1,8 +1,7 @@
-/* meter.h: what a library built to be measured (LOAM_METER above 0) says of its slow paths;
- * otherwise nothing.
+/* meter.h: counters of slow paths, for a library that is built to be measured (LOAM_METER above 0).
  *
- * Slow paths of all layers say LM_METER(slow()); the allocators' own words (got, put, ...) are in
- * family/family.h. At level 0 LM_METER(...) is empty, and none of what is declared here exists.
+ * Slow paths of all layers call LM_METER(slow()). The allocators' own events (got, put, ...) are in
+ * family/family.h. At level 0, LM_METER(...) expands to nothing, and nothing declared here exists.
  */
 #ifndef LM_BASE_METER_H
 #define LM_BASE_METER_H
@@ -22,14 +21,14 @@
 #define LM_METER_TLS
 #endif
 
-/* Whether the calling thread has been on a slow path since somebody set this to false. */
+/* True iff the calling thread has been on a slow path since the flag was last set to false. */
 extern LM_HIDDEN LM_METER_TLS bool lm_meter_was_slow;
 LM_INLINE void lm_meter_slow(void) { lm_meter_was_slow = true; }
 
-/* The system was asked for memory, by whichever thread. Atomic. */
+/* Number of requests to the system for memory, and their total bytes, by all threads. Atomic. */
 extern LM_HIDDEN size_t lm_meter_system_calls, lm_meter_system_bytes;
 LM_INLINE void lm_meter_system(size_t bytes) {
-    /* Relaxed: numbers to be shown. */
+    /* Relaxed: statistics. */
     (void)lm_add_relaxed(&lm_meter_system_calls, 1);
     (void)lm_add_relaxed(&lm_meter_system_bytes, bytes);
 }
