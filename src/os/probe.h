@@ -1,9 +1,9 @@
-/* probe.h: places at which bpftrace, SystemTap or perf may look on (USDT), in slow paths only.
+/* probe.h: USDT probes for bpftrace, SystemTap or perf, in slow paths only.
  *
  *   LM_PROBE2(page_create, start, bytes)   one nop in the code, and a note of it in .note.stapsdt
  *
- * Built with LOAM_PROBES, which needs systemtap-sdt-dev; otherwise nothing is there at all.
- * docs/guide/tools.md has the list. Arguments are words.
+ * They exist only in builds with LOAM_PROBES, which needs systemtap-sdt-dev; otherwise they expand
+ * to nothing. docs/guide/tools.md lists them. Arguments are words.
  */
 #ifndef LM_OS_PROBE_H
 #define LM_OS_PROBE_H
