@@ -1,28 +1,28 @@
-/* ask.c: which threads are asking the system something that malloc does not need to know.
+/* ask.c: counts the threads that are asking the system a question that malloc does not depend on.
  *
  * A program that sets a filter of system calls (seccomp) may be killed for such a question: what
- * other threads do, how much memory there is, on which processor this is. So none is asked once the
- * filter is about to be set (span/worker.c). A filter may hold for all threads at once, and then
- * the thread that sets it must wait for those that have found that they may ask, and have not asked
- * yet.
+ * other threads do, how much memory there is, on which processor this thread runs. So no question
+ * is asked once a filter is about to be set (span/worker.c). A filter may apply to all threads at
+ * once. The thread that sets it must then wait for threads that have found that they may ask, and
+ * have not asked yet.
  *
  *     lm_ask_begin                   count, then look    ┐  one of the two sees the other: both are
  *     lm_ask_forbid, lm_ask_await    forbid, then look   ┘  sequentially consistent
  *
- * It cannot wait for a thread that is stopped in between, nor for the question that a signal
- * handler of the same thread has interrupted: it goes on after PATIENCE_MS. It knows nothing of
- * filters that are set by instruction. Model: tests/protocol/ask.pml.
+ * It cannot wait for a thread that is stopped in between, nor for a question that a signal handler
+ * of the same thread has interrupted; it continues after PATIENCE_MS. It does not see filters that
+ * are set by instruction. Model: tests/protocol/ask.pml.
  */
 #include "os/os.h"
 
 enum { PATIENCE_MS = 200 };
 
 static LM_AT_START bool forbidden; /* atomic */
-static LM_AT_START int32_t asking; /* atomic: calls of lm_ask_begin that have not ended */
+static LM_AT_START int32_t asking; /* atomic: calls of lm_ask_begin without their lm_ask_end */
 
 bool lm_ask_begin(void) {
-    /* Acquire: what the filter kills for is seen with it (lm_os_advice_kills). That it is not
-     * forbidden yet is looked at again below. */
+    /* Acquire: see what the filter kills for (lm_os_advice_kills). Whether questions are forbidden
+     * is checked again below. */
     if (LM_UNLIKELY(lm_load_acquire(&forbidden))) return false;
     (void)__atomic_fetch_add(&asking, 1, __ATOMIC_SEQ_CST);
     if (LM_LIKELY(!__atomic_load_n(&forbidden, __ATOMIC_SEQ_CST))) return true;
@@ -30,7 +30,7 @@ bool lm_ask_begin(void) {
     return false;
 }
 
-/* Release: who waits for us goes on after our question. */
+/* Release: a thread that waits for the question continues after it. */
 void lm_ask_end(void) { (void)lm_sub_release(&asking, 1); }
 
 void lm_ask_forbid(bool forbid) { __atomic_store_n(&forbidden, forbid, __ATOMIC_SEQ_CST); }
@@ -41,6 +41,6 @@ void lm_ask_await(void) {
         lm_os_wait(&never, 0, 1);
 }
 
-/* Relaxed: there is one thread. In a handler that has interrupted a question, one end more will
- * come. */
+/* Relaxed: there is one thread. If a signal handler forked during a question, one more lm_ask_end
+ * follows. */
 void lm_ask_after_fork(void) { lm_store_relaxed(&asking, 0); }

@@ -1,11 +1,11 @@
-/* faulty.c: an operating system that refuses on command, in front of the real one.
+/* faulty.c: an operating system that fails on command, in front of the real one; tests only.
  *
- *   span/ ── lm_os_commit ──> faulty.c ── lm_linux_commit ──> linux.c      (built with LOAM_OS_FAULTY)
+ *   span/ ── lm_os_commit ──> faulty.c ── lm_linux_commit ──> linux.c  (built with LOAM_OS_FAULTY)
  *                                └── the script says no: false, and nothing was done
  *
- * It also holds the callers to what os.h asks of them: addresses and sizes in whole units. It takes
- * the calls that can fail; those that cannot go to the port directly. Only a purge can fail in the
- * middle, at memory that counts as locked.
+ * It also checks that callers keep the rules of os.h: addresses and sizes in whole units. It
+ * intercepts the calls that can fail; calls that cannot fail go to the port directly. Only a purge
+ * can fail half-way, at memory that counts as locked.
  */
 #include "os/faulty.h"
 
@@ -25,10 +25,11 @@ bool lm_linux_unguard(void *at, size_t bytes, bool shut_in);
 bool lm_linux_mark(void *at, size_t bytes);
 bool lm_linux_unmark(void *at, size_t bytes);
 
-/* Relaxed throughout: the numbers order nothing, and tests read them after joining who counted. */
+/* Relaxed throughout: the numbers order nothing, and tests read them after joining the threads that
+ * counted. */
 static struct {
     lm_fault_t kind;
-    size_t first, count; /* count 0: nothing fails */
+    size_t first, count; /* calls first .. first + count - 1 fail; count 0: none */
     size_t calls[LM_FAULT_KINDS], failures[LM_FAULT_KINDS];
 } script;
 
@@ -48,13 +49,13 @@ void lm_faulty_clear(void) { lm_faulty_fail(LM_FAULT_ANY, 1, 0); }
 size_t lm_faulty_calls(lm_fault_t kind) { return lm_load_relaxed(&script.calls[kind]); }
 size_t lm_faulty_failures(lm_fault_t kind) { return lm_load_relaxed(&script.failures[kind]); }
 
-/* Counts one call; whether the script wants it to fail. */
+/* Counts one call. Returns whether the script makes it fail. */
 static bool fails(lm_fault_t kind) {
     size_t number[LM_FAULT_KINDS] = {0};
     number[kind] = lm_add_relaxed(&script.calls[kind], 1) + 1;
     number[LM_FAULT_ANY] = lm_add_relaxed(&script.calls[LM_FAULT_ANY], 1) + 1;
     size_t n = number[lm_load_relaxed(&script.kind)];
-    /* n is 0 for the kinds that the script does not name: below any first. */
+    /* n is 0 for kinds that the script does not name, and so below any `first`. */
     size_t first = lm_load_relaxed(&script.first);
     if (n < first || n - first >= lm_load_relaxed(&script.count)) return false;
     lm_add_relaxed(&script.failures[kind], 1);
@@ -62,7 +63,7 @@ static bool fails(lm_fault_t kind) {
     return true;
 }
 
-/* What a caller owes the port: a range of whole units, and not an empty one. */
+/* Aborts unless [at, at+bytes) is a non-empty range of whole units. */
 static void expect_units(const char *function, const void *at, size_t bytes, size_t unit) {
     if (bytes != 0 && bytes % unit == 0 && (uintptr_t)at % unit == 0) return;
     lm_report("loam: %s of %zu bytes at %p: not in units of %zu", function, bytes, at, unit);
@@ -83,7 +84,7 @@ lm_commit_t lm_os_commit(void *at, size_t bytes, bool reserved) {
     return fails(LM_FAULT_COMMIT) ? LM_COMMIT_NO_MEMORY : lm_linux_commit(at, bytes, reserved);
 }
 
-/* Relaxed: tests lock while nothing is dirty. */
+/* Relaxed: tests set locks while no memory is dirty. */
 static struct {
     uintptr_t at;
     size_t bytes;
@@ -99,7 +100,7 @@ void lm_faulty_lock(const void *at, size_t bytes) {
     lm_store_relaxed(&locked, n);
 }
 
-/* Bytes from `at` on, at most so many, before the first locked page. */
+/* Returns the bytes from `at` on, at most `bytes`, before the first locked page. */
 static size_t before_locked(uintptr_t at, size_t bytes) {
     for (size_t i = 0; i < lm_load_relaxed(&locked); i++) {
         if (locks[i].at >= at + bytes || at >= locks[i].at + locks[i].bytes) continue;

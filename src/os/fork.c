@@ -1,25 +1,24 @@
-/* fork.c: how a forking thread stops the others, and how they get past it where it waits for
- * them.
+/* fork.c: how a forking thread stops the others, and how they pass when it waits for them.
  *
  *   forking thread   takes all locks ──> lm_fork_begin ──> libc's part ──> lm_fork_end ──> gives
  *                                          owner = F         of fork         owner = 0
  *   other thread     finds a lock held by the fork, and the forking thread asleep:
  *                      owner: F ──> T | BUSY ── one call, through all locks ──> F
  *
- * glibc takes the locks of stdio and of its name services after the handlers of pthread_atfork,
- * and its functions allocate under these locks. So no order of locks keeps the forking thread
- * from waiting for a thread that waits for the heap. What can be kept is that the heap is whole
- * while the process is copied: a passing thread changes it only while the forking thread sleeps
- * in another call. Should that one wake up and copy the process in these few microseconds, the
- * child finds in each lock whether a thread has passed it (LM_LOCK_PASSED), and makes anew what
- * the lock protects (heap/fork_torn.c).
+ * glibc takes the locks of stdio and of its name services after the handlers of pthread_atfork, and
+ * its functions allocate under these locks. So no order of locks keeps the forking thread from
+ * waiting for a thread that waits for the heap. But the heap can be kept whole while the process is
+ * copied: a passing thread changes it only while the forking thread sleeps in another call. If the
+ * forking thread wakes up and copies the process in these few microseconds, the child finds in each
+ * lock whether a thread has passed it (LM_LOCK_PASSED), and rebuilds what the lock protects
+ * (heap/fork_torn.c).
  *
- * Also the port's locks (base/check.h). No fork finds one held by another thread: the child could
- * never take it. The heap, whose handlers take WALK first of all locks, may not be there, so that
- * the port has handlers of its own. The second that wants to hold WALK finds it done. The forking
- * thread passes through both.
+ * The port's locks (base/check.h) are here as well. No fork finds one of them held by another
+ * thread: the child could never take it. The port has fork handlers of its own, because the heap,
+ * whose handlers take WALK first of all locks, may not be linked. The second of these handlers that
+ * takes WALK finds it taken. The forking thread passes through both.
  *
- * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks, and is 0 while it gives one.
+ * Invariant: lm_fork_owner is not 0 iff `forker` holds all locks, and is 0 while it releases one.
  * depth is the number of locks that the one thread with BUSY has passed. Model:
  * tests/protocol/fork.pml.
  */
@@ -28,15 +27,20 @@
 #include <pthread.h>
 
 LM_AT_START uintptr_t lm_fork_owner;
-static LM_AT_START uintptr_t forker; /* atomic: the token of the thread that has begun; 0: none */
-/* Written by the forking thread before lm_fork_owner, and while it is inside. */
-static uint32_t forker_tid, inner; /* its number; forks of its own signal handlers */
-static bool waited;                /* atomic: a thread has passed, and others need not wait first */
-static uint32_t depth;             /* for the thread with BUSY */
+/* Atomic: the token of the thread that has begun a fork; 0: no thread has. */
+static LM_AT_START uintptr_t forker;
+/* The forking thread writes both before it sets lm_fork_owner, and while it is inside the fork.
+ * forker_tid: its number. inner: forks begun by its own signal handlers. */
+static uint32_t forker_tid, inner;
+/* Atomic: a thread has passed this fork, so others need not wait first. */
+static bool waited;
+static uint32_t depth; /* written by the thread with BUSY */
 
 enum {
-    TURNS_LEAST = 8,     /* milliseconds that every thread waits for a fork, until one has passed */
-    TURNS_UNKNOWN = 500, /* the same where the system does not tell what the forking thread does */
+    /* Milliseconds that every thread waits for a fork, until one has passed. */
+    TURNS_LEAST = 8,
+    /* Milliseconds that a thread waits if the system does not tell what the forking thread does. */
+    TURNS_UNKNOWN = 500,
 };
 
 /* ---- Passing ---- */
@@ -50,7 +54,7 @@ static bool forker_sleeps(unsigned turns) {
 
 bool lm_fork_pass(unsigned turns) {
     uintptr_t self = lm_thread_token();
-    /* Acquire: what the forking thread and the last that passed have written. */
+    /* Acquire: see what the forking thread and the last passing thread wrote. */
     uintptr_t owner = lm_load_acquire(&lm_fork_owner);
     if (owner == (self | LM_FORK_BUSY)) {
         depth++;
@@ -66,12 +70,14 @@ bool lm_fork_pass(unsigned turns) {
 
 void lm_fork_passed(void) {
     if (--depth > 0) return;
-    /* Release: what this thread has changed. forker cannot change before. */
+    /* Release: publish this thread's changes. The relaxed load of forker suffices, because forker
+     * cannot change meanwhile. */
     lm_store_release(&lm_fork_owner, lm_load_relaxed(&forker));
 }
 
 bool lm_fork_here(void) {
-    return lm_fork_passes() || lm_load_relaxed(&forker) == lm_thread_token(); /* relaxed: its own */
+    /* Relaxed: only this thread writes its own token. */
+    return lm_fork_passes() || lm_load_relaxed(&forker) == lm_thread_token();
 }
 
 /* ---- The forking thread ---- */
@@ -80,36 +86,39 @@ void lm_fork_begin(unsigned tid) {
     lm_store_relaxed(&forker_tid, tid);
     lm_store_relaxed(&waited, false);
     lm_store_relaxed(&forker, lm_thread_token());
-    lm_store_release(&lm_fork_owner, lm_thread_token()); /* release: all of the above */
+    lm_store_release(&lm_fork_owner, lm_thread_token()); /* release: publish the stores above */
 }
 
 bool lm_fork_again(void) {
-    if (lm_load_relaxed(&forker) != lm_thread_token()) return false; /* relaxed: its own */
+    /* Relaxed: only this thread writes its own token. */
+    if (lm_load_relaxed(&forker) != lm_thread_token()) return false;
     inner++;
     return true;
 }
 
-/* Waits for a thread that passes, and lets no other pass. */
+/* Waits until no thread passes, and then lets no other pass. */
 static void stop_passing(void) {
     uintptr_t self = lm_thread_token(), owner = self;
-    /* Acquire: what a thread that passed has changed. */
+    /* Acquire: see what a passing thread changed. */
     for (unsigned turn = 0; !lm_cas_acquire(&lm_fork_owner, &owner, 0); owner = self)
         lm_os_nap(turn++);
 }
 
 bool lm_fork_pause(void) {
     uintptr_t self = lm_thread_token();
-    if (lm_load_relaxed(&forker) != self || lm_fork_passes()) return false; /* relaxed: its own */
+    /* Relaxed: only this thread writes its own token. */
+    if (lm_load_relaxed(&forker) != self || lm_fork_passes()) return false;
     stop_passing();
     return true;
 }
 
-/* Release: as in lm_fork_begin. */
+/* Release: publish what this thread has changed. */
 void lm_fork_resume(void) { lm_store_release(&lm_fork_owner, lm_thread_token()); }
 
 bool lm_fork_end(void) {
     uintptr_t self = lm_thread_token();
-    if (lm_load_relaxed(&forker) != self) return false; /* relaxed: its own */
+    /* Relaxed: only this thread writes its own token. */
+    if (lm_load_relaxed(&forker) != self) return false;
     if (inner > 0) {
         inner--;
         return false;
@@ -136,28 +145,29 @@ lm_fork_kind_t lm_fork_child(void) {
 /* ---- Handlers ---- */
 
 void lm_thread_on_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
-    /* Fails only when there is no memory for the entry: fork then works in programs of one
-     * thread. */
+    /* pthread_atfork fails only if there is no memory for the entry. Then fork works only in
+     * programs of one thread. */
     (void)pthread_atfork(before, parent, child);
 }
 
 /* ---- The port's locks (base/check.h) ---- */
 
 static lm_lock_t port_locks[LM_PORT_LOCKS];
-static uintptr_t
-    port_forkers[LM_PORT_LOCKS]; /* atomic: the thread inside fork() that holds the lock */
-static bool port_watched;        /* atomic: handlers are there, or cannot be had */
+/* Atomic: for each lock, the token of the thread inside fork() that holds it; 0: none. */
+static uintptr_t port_forkers[LM_PORT_LOCKS];
+/* Atomic: the fork handlers are registered, or cannot be. */
+static bool port_watched;
 
 static bool port_forks(lm_port_lock_t lock) {
     return lm_load_relaxed(&port_forkers[lock]) == lm_thread_token();
 }
 
-/* Returns false iff a signal handler forks whose thread holds the lock. Waits without a limit,
- * because a thread in WALK may be in the program's own code. */
+/* Takes the lock for a fork. Returns false iff a signal handler forks whose thread holds the lock.
+ * Waits without limit, because a thread in WALK may be in the program's own code. */
 static bool port_hold(lm_port_lock_t lock) {
     if (port_forks(lock)) return true;
     if (!lm_lock_hold(&port_locks[lock], UINT64_MAX)) return false;
-    /* Relaxed: no thread but this one looks for its token. */
+    /* Relaxed: no other thread looks for this thread's token. */
     lm_store_relaxed(&port_forkers[lock], lm_thread_token());
     return true;
 }
@@ -195,11 +205,11 @@ static void port_child(void) {
     lm_os_message_after_fork();
 }
 
-/* Relaxed: who sees it set needs nothing of what was done before; two who do not are told apart
- * by the exchange. */
+/* Relaxed: a thread that sees it set needs nothing that was written before. The exchange decides
+ * between two threads that do not see it set. */
 void lm_port_watch(void) {
     if (LM_LIKELY(lm_load_relaxed(&port_watched))) return;
-    /* Under no lock: libc has one of its own there, which fork holds around our handlers. */
+    /* No lock is held: libc has its own lock there, which fork holds while it runs our handlers. */
     if (!__atomic_exchange_n(&port_watched, true, __ATOMIC_RELAXED))
         lm_thread_on_fork(port_before_fork, port_parent, port_child);
 }

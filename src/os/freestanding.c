@@ -1,8 +1,8 @@
-/* freestanding.c: the port where there is no operating system: loam/port.h, with a default for each
- * function.
+/* freestanding.c: the port for targets without an operating system: loam/port.h, with a default for
+ * each function.
  *
- * Left out of hosted builds, where linux.c provides the same lm_port functions. It has no state of
- * its own, and asks nothing of a C library.
+ * Hosted builds leave it out; there linux.c provides the lm_port functions. It has no state of its
+ * own, and needs nothing of a C library.
  */
 #include "loam/port.h"
 

@@ -1,16 +1,14 @@
-/* handlers.c: what a program has said it will take: lines, reports, the end of memory
- * (loam/handlers.h).
+/* handlers.c: a program's handlers for lines, reports and the end of memory (loam/handlers.h).
  *
- *   lm_print, lm_misuse, a refusal  ──  is there a handler, and may this thread call it now?
- *        │ no                             │ yes                         │ under a lock of the family's
- *        └──> standard error, as ever     └──> call, errno kept         └──> called when that is given
+ *   lm_print, lm_misuse, a refusal ── is there a handler, and may this thread call it now?
+ *        │ no                    │ yes                     │ it holds a lock of the family's
+ *        └──> standard error     └──> call, errno kept     └──> called when it releases the lock
  *
  * A handler and its argument are two words that must be read as a pair, by threads that may not
- * wait, in children of forks too: a sequence lock, whose writers hold the port's LIST lock, which
- * no fork finds held. What is the thread's own, that it is inside of a handler, is thread-local:
- * the worker, which has nothing of that kind, never gets there. Heartbeats are counted here, too:
- * they are the thread's own as well. It cannot take back a handler that another thread is about to
- * call.
+ * wait, and in children of forks. So they are in a sequence lock. Its writers hold the port's LIST
+ * lock, which no fork finds held. Whether a thread is inside a handler is thread-local; the worker,
+ * which has no thread-local data, never gets there. Heartbeats are counted here because they are
+ * per thread, too. It cannot take back a handler that another thread is about to call.
  */
 #include "os/os.h"
 
@@ -34,8 +32,8 @@ typedef struct handler {
 
 static handler_t handlers[KINDS];
 
-/* A report that waits for its thread to give a lock. Few, and not in each thread's memory: who
- * finds none says its line on standard error. */
+/* A report that waits until its thread releases a lock. There are few, and they are not in each
+ * thread's memory: a thread that finds none writes its line to standard error. */
 typedef struct later {
     bool taken; /* atomic */
     lm_wrong_t wrong;
@@ -45,8 +43,8 @@ typedef struct later {
 static later_t laters[LATER_MOST];
 
 static LM_TLS struct {
-    uint32_t inside; /* a bit for each kind of handler that runs */
-    uint32_t held;   /* calls of lm_told_hold */
+    uint32_t inside; /* one bit for each kind of handler that runs */
+    uint32_t held;   /* calls of lm_told_hold without lm_told_let */
     unsigned long long beats;
     later_t *later;
 } mine;
@@ -58,20 +56,22 @@ static void handler_set(kind_t kind, function_t *function, void *argument) {
     lm_port_lock(LM_PORT_LIST);
     uint32_t turn = handler->turn;
     lm_store_relaxed(&handler->turn, turn + 1);
-    /* Release, both: who reads one of them sees the odd turn, or a later one. */
+    /* Release, both: a thread that sees one of them sees the odd turn, or a later one. */
     lm_store_release(&handler->function, function);
     lm_store_release(&handler->argument, argument);
-    lm_store_release(&handler->turn, turn + 2); /* release: who sees it sees the pair */
+    /* release: a thread that sees the turn sees the pair */
+    lm_store_release(&handler->turn, turn + 2);
     lm_port_unlock(LM_PORT_LIST);
 }
 
-/* The function is NULL iff there is no handler. */
+/* Returns a consistent pair. Its function is NULL iff there is no handler. */
 static handler_t handler_get(kind_t kind) {
     handler_t *handler = &handlers[kind], got;
     uint32_t after;
     do {
-        got.turn = lm_load_acquire(&handler->turn); /* acquire: the pair of that turn, or newer */
-        /* Acquire, both: the next load of turn is not older than what they belong to. */
+        /* acquire: see the pair of that turn, or a newer one */
+        got.turn = lm_load_acquire(&handler->turn);
+        /* Acquire, both: the next load of turn is not older than the turn that they belong to. */
         got.function = lm_load_acquire(&handler->function);
         got.argument = lm_load_acquire(&handler->argument);
         after = lm_load_relaxed(&handler->turn);
@@ -79,10 +79,10 @@ static handler_t handler_get(kind_t kind) {
     return got;
 }
 
-/* The same, for a call that follows: none for the worker, nor for who runs such a handler
- * already. */
+/* Returns the handler to call now. There is none for the worker, nor for a thread that is running a
+ * handler of that kind already. */
 static handler_t handler_for_call(kind_t kind) {
-    /* Relaxed: most programs have none, and one that comes now is as good as late. */
+    /* Relaxed: most programs have no handler, and a handler that is set now may be missed. */
     if (lm_load_relaxed(&handlers[kind].function) == NULL || lm_os_worker_self() ||
         (mine.inside & 1u << kind) != 0)
         return (handler_t){0, NULL, NULL};
@@ -106,7 +106,7 @@ void loam_limit_register(loam_limit_handler handler, void *argument) {
 bool lm_beating;
 size_t lm_quiet_most = LM_QUIET_MOST;
 
-/* Relaxed, both: from the next slow path on will do. */
+/* Relaxed, here and below: it suffices that a later slow path sees it. */
 void lm_quiet_end(void) { lm_store_relaxed(&lm_quiet_most, 0); }
 
 static void start_beating(void) {
@@ -180,18 +180,19 @@ void lm_told_let(void) {
     mine.later = NULL;
     lm_wrong_t wrong = later->wrong;
     lm_line_t line = later->line;
-    lm_store_release(&later->taken, false); /* release: we have read it */
+    /* Release: this thread has read the report. */
+    lm_store_release(&later->taken, false);
     handler_t handler = handler_for_call(ERROR);
     if (handler.function != NULL)
         call_error(&handler, code_of(wrong), &line);
-    else if (!lm_load_relaxed(&lm_misuse_policy.quiet)) /* it has been taken away meanwhile */
+    else if (!lm_load_relaxed(&lm_misuse_policy.quiet)) /* the handler was removed meanwhile */
         lm_report("%s", line.text);
     if (!lm_wrong_goes_on(wrong)) lm_port_abort();
 }
 
 void lm_told_after_fork(void) {
     mine.held = 0;
-    for (int i = 0; i < LATER_MOST; i++) { /* those of threads that are not here */
+    for (int i = 0; i < LATER_MOST; i++) { /* reports of threads that do not exist in the child */
         if (&laters[i] != mine.later) lm_store_relaxed(&laters[i].taken, false);
     }
 }
@@ -235,11 +236,11 @@ bool lm_room_made(size_t bytes, unsigned *tries) {
 
 LM_AT_START bool lm_refused_aborts;
 
-/* Relaxed: a word by itself, which counts from the next failure on. */
+/* Relaxed: an independent word, which takes effect at a later failure. */
 static bool ends_program(void) { return lm_load_relaxed(&lm_refused_aborts); }
 
-/* Tells the program's error handler that an allocation fails; ends the program if LOAM_ABORT_ON_OOM
- * says so. */
+/* Tells the program's error handler that an allocation fails; ends the program if
+ * LOAM_ABORT_ON_OOM=1. */
 static LM_COLD void refuse(bool overflow, const char *format, ...) {
     handler_t handler = handler_for_call(ERROR);
     bool told = handler.function != NULL && mine.held == 0;

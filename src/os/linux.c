@@ -1,14 +1,13 @@
-/* linux.c: the promises of os.h about memory kept by Linux (x86-64 and aarch64, kernel 4.17 or
- * newer).
+/* linux.c: the memory functions of os.h for Linux (x86-64 and aarch64, kernel 4.17 or newer).
  *
- * With the other linux_*.c the only file of the project that knows Linux. Every system call is made
- * by instruction, not by libc (see lm_syscall), and most of them by lm_linux_call (linux.h). Once
- * started, a program is asked for mmap, madvise, futex and nothing else, and clone, membarrier,
- * mremap, mprotect, mincore and process_vm_readv only while the program has not shut itself in (see
- * override/doors.c).
+ * Together with the other linux_*.c, it is the only part of the project that knows Linux. Every
+ * system call is made by instruction, not by libc (see lm_syscall), and most of them through
+ * lm_linux_call (linux.h). Once started, loam depends on mmap, madvise and futex alone. It
+ * calls clone, membarrier, mremap, mprotect, mincore and process_vm_readv only while the program
+ * has not shut itself in (see override/doors.c).
  *
- * No thread-local variable may be used here: the worker has none. It is compiled without stack
- * protector for the same reason.
+ * No thread-local variable may be used here, because the worker has none. The file is compiled
+ * without stack protector for the same reason.
  */
 #define _GNU_SOURCE 1 /* mremap's flags */
 #include "os/linux.h"
@@ -17,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Under test, faulty.c takes the contract's names and calls these. */
+/* In tests, faulty.c defines the names of os.h and calls these functions. */
 #if LOAM_OS_FAULTY
 #define PORT(name) lm_linux_##name
 uintptr_t PORT(place)(size_t *bytes, bool *reserved);
@@ -39,7 +38,7 @@ bool PORT(unmark)(void *at, size_t bytes);
 
 lm_os_counts_t lm_os_counts;
 
-/* Relaxed: the numbers are for statistics only. */
+/* Counts a system call. Relaxed: the numbers are statistics. */
 LM_INLINE void count(long n) {
     (void)lm_add_relaxed(&lm_os_counts.calls, 1);
     if (n == SYS_mmap) (void)lm_add_relaxed(&lm_os_counts.maps, 1);
@@ -58,9 +57,10 @@ static intptr_t map(void *at, size_t bytes, int protection, int flags) {
                          flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 }
 
-/* Returns the answer to madvise, which is not asked where a filter kills for it. */
+/* Calls madvise and returns its result. Returns -ENOSYS without a call if a filter kills for the
+ * advice. */
 static intptr_t advise(const void *at, size_t bytes, int advice) {
-    bool asks = lm_ask_begin(); /* if not, the filter is known by now */
+    bool asks = lm_ask_begin(); /* if false, the filter is known by now */
     intptr_t got = lm_os_advice_kills(advice)
                        ? -ENOSYS
                        : lm_linux_call3(SYS_madvise, (intptr_t)at, (intptr_t)bytes, advice);
@@ -70,10 +70,11 @@ static intptr_t advise(const void *at, size_t bytes, int advice) {
 
 /* ---- Memory ---- */
 
-/* The kernel puts programs, libraries and maps at the ends of the address space, and leaves its
- * middle empty: an arena there can grow in place without having reserved anything, so that
- * RLIMIT_AS, strict overcommit, mlockall and the eye of who reads VSZ see only what is in use. The
- * main stack shows how large the space is: 47 bits on x86-64, 39 to 48 on aarch64. */
+/* Chooses an address in the middle of the address space. The kernel puts programs, libraries and
+ * maps at its ends and leaves the middle empty. An arena there can grow in place without reserving
+ * anything, so RLIMIT_AS, strict overcommit, mlockall and VSZ count only what is in use. The
+ * address of the main stack shows how large the space is: 47 bits on x86-64, 39 to 48 on aarch64.
+ * Returns 0 iff the space is too small. */
 static uintptr_t place_in_the_middle(size_t *bytes) {
     uintptr_t on_main_stack = lm_os_main_top();
     size_t quarter = (size_t)1 << (lm_log2(on_main_stack | 4) - 1);
@@ -85,11 +86,12 @@ static uintptr_t place_in_the_middle(size_t *bytes) {
 uintptr_t PORT(place)(size_t *bytes, bool *reserved) {
     *reserved = false;
     uintptr_t place = LM_TSAN ? 0 : place_in_the_middle(bytes);
-    /* This also shows whether the system lets us in at all (an emulator or a tool may not). */
+    /* This also shows whether the system allows the address at all (an emulator or a tool may
+     * not). */
     if (place != 0 && PORT(commit)((void *)place, LM_OS_UNIT, false) == LM_COMMIT_DONE)
         return place;
-    /* Otherwise the largest range that the system will reserve; ThreadSanitizer knows where libc's
-     * maps lie, and those are no larger than this. */
+    /* Otherwise take the largest range that the system will reserve. ThreadSanitizer knows where
+     * libc's maps lie, and those are no larger than 64 GiB. */
     if (LM_TSAN && *bytes > 64 * LM_GIB) *bytes = 64 * LM_GIB;
     for (; *bytes >= 64 * LM_MIB; *bytes /= 2) {
         intptr_t at = map(NULL, *bytes + 2 * LM_MIB, PROT_NONE, 0);
@@ -107,7 +109,7 @@ void *PORT(reserve)(size_t bytes) {
     if (bytes > (size_t)PTRDIFF_MAX - align) return NULL;
     intptr_t found = map(NULL, bytes + align, PROT_NONE, 0);
     if (lm_linux_failed(found)) return NULL;
-    /* What lies before and behind the aligned range was only there to find it. */
+    /* The parts before and after the aligned range served only to find it. */
     uintptr_t whole = (uintptr_t)found, at = lm_align_up(whole, align), end = at + bytes;
     if (at > whole) (void)lm_linux_call3(SYS_munmap, found, (intptr_t)(at - whole), 0);
     if (whole + align > at)
@@ -116,21 +118,22 @@ void *PORT(reserve)(size_t bytes) {
 }
 
 lm_commit_t PORT(commit)(void *at, size_t bytes, bool reserved) {
-    (void)lm_add_relaxed(&lm_os_counts.commits, 1); /* relaxed: as above */
+    (void)lm_add_relaxed(&lm_os_counts.commits, 1); /* relaxed: a statistic */
     intptr_t got =
         map(at, bytes, PROT_READ | PROT_WRITE, reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at) return LM_COMMIT_DONE;
     if (lm_linux_failed(got)) return got == -EEXIST ? LM_COMMIT_TAKEN : LM_COMMIT_NO_MEMORY;
-    (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0); /* an old kernel took it as a hint */
+    /* An old kernel took the address as a hint. */
+    (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0);
     return LM_COMMIT_TAKEN;
 }
 
-/* Where a sandbox forbids madvise, with whatever error it was told to give, the kernel does not
- * even take an empty range. Then new memory replaces the old one. That costs more: the lock of the
- * process's map is taken alone, and page tables are built anew. */
+/* If a sandbox forbids madvise, with whatever error it was told to return, the kernel rejects even
+ * an empty range. In that case new memory replaces the old. That costs more: the lock of the
+ * process's map is taken exclusively, and page tables are built anew. */
 bool PORT(purge)(void *at, size_t bytes) {
     if (advise(at, bytes, MADV_DONTNEED) == 0) return true;
-    if (advise(at, 0, MADV_DONTNEED) == 0) return false; /* locked */
+    if (advise(at, 0, MADV_DONTNEED) == 0) return false; /* locked memory */
     return !lm_linux_failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED));
 }
 
@@ -145,11 +148,11 @@ bool PORT(protect)(void *at, size_t bytes, bool allow) {
     return lm_linux_call3(SYS_mprotect, (intptr_t)at, (intptr_t)bytes, protection) == 0;
 }
 
-/* Memory of different advice is not joined; and this advice means nothing for memory that is no
- * file's. */
+/* Memory of different advice is not joined, and MADV_RANDOM has no other effect on anonymous
+ * memory. */
 void lm_os_keep_apart(void *at, size_t bytes) { (void)advise(at, bytes, MADV_RANDOM); }
 
-/* Fails where the kernel has no huge pages: all the better. */
+/* It fails if the kernel has no huge pages; nothing is lost then. */
 void lm_os_no_huge_pages(void *at, size_t bytes) { (void)advise(at, bytes, MADV_NOHUGEPAGE); }
 
 void lm_os_huge_pages(void *at, size_t bytes) { (void)advise(at, bytes, MADV_HUGEPAGE); }
@@ -163,7 +166,7 @@ bool lm_os_populate(void *at, size_t bytes) {
 }
 
 static size_t resident_pages(const void *at, size_t bytes) {
-    unsigned char pages[512] = {0}; /* by the call; the worker's stack is small */
+    unsigned char pages[512] = {0}; /* per call; the worker's stack is small */
     size_t page_bytes = lm_os_page_bytes(), left = bytes / page_bytes, count = 0;
     for (uintptr_t from = (uintptr_t)at; left > 0;) {
         size_t n = left < sizeof pages ? left : sizeof pages;
@@ -194,8 +197,8 @@ bool lm_os_resident(const void *at) {
 
 bool PORT(unguard)(void *at, size_t bytes, bool shut_in) {
     if (shut_in) {
-        /* A sandbox that answers instead of killing may allow mprotect. Without memory there is no
-         * answer. */
+        /* A sandbox that returns an error instead of killing may allow mprotect. If there is no
+         * memory, mprotect would not help. */
         intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED);
         if (!lm_linux_failed(got) || got == -ENOMEM) return !lm_linux_failed(got);
     }
@@ -219,7 +222,8 @@ bool PORT(unmark)(void *at, size_t bytes) {
 void lm_os_back_huge(void *at) {
     lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;
-    lm_os_no_huge_pages(at, 2 * LM_MIB); /* what is there stays; what was purged stays purged */
+    /* memory that is there stays; purged memory stays purged */
+    lm_os_no_huge_pages(at, 2 * LM_MIB);
 }
 
 bool lm_os_release(void *at, size_t bytes, bool reserved) {
@@ -236,10 +240,10 @@ static bool remap(void *from, size_t old_bytes, void *to, size_t new_bytes) {
 
 enum { REFUSALS_MOST = 64 };
 
-/* Piece by piece, where the source lies in several of the kernel's maps: memory that was moved here
- * and what it grew into are never joined. Kernels from 6.17 on take that at once; for others the
- * borders are found by halving. The pieces of one map become one again. Returns the bytes moved,
- * from the start. */
+/* Moves a range piece by piece, if the source lies in several of the kernel's maps: memory that was
+ * moved here and memory that it grew into are never joined. Kernels from 6.17 on take such a range
+ * at once. For others the borders are found by halving. The pieces of one map become one again.
+ * Returns the bytes moved, counted from the start. */
 static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusals) {
     intptr_t got = lm_linux_call(SYS_mremap, (intptr_t)from, (intptr_t)bytes, (intptr_t)bytes,
                                  MREMAP_MAYMOVE | MREMAP_FIXED, (intptr_t)to);
@@ -251,19 +255,20 @@ static size_t remap_pieces(char *from, size_t bytes, char *to, unsigned *refusal
     return half + remap_pieces(from + half, bytes - half, to + half, refusals);
 }
 
-/* Maps what a move has left, or may have left, without memory. A sandbox may refuse to replace
- * mappings, and yet allow new ones; then a range that is taken was never unmapped. Returns false
- * iff it is a hole still. */
+/* Maps a range that a move has left, or may have left, without memory. A sandbox may refuse to
+ * replace mappings, and yet allow new ones; if the range is then taken, it was never unmapped.
+ * Returns false iff the range is still a hole. */
 static bool fill_hole(void *at, size_t bytes) {
     if (!lm_linux_failed(map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))) return true;
     intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at || got == -EEXIST) return true;
+    /* An old kernel took the address as a hint. */
     if (!lm_linux_failed(got))
-        (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0); /* an old kernel's hint */
+        (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0);
     return false;
 }
 
-/* Undoes a move of so many bytes. Pages that the kernel does not move back are copied. */
+/* Undoes a move of `bytes` bytes. Pages that the kernel does not move back are copied. */
 static void move_back(char *from, size_t bytes, char *to) {
     unsigned refusals = 0;
     size_t done = remap_pieces(to, bytes, from, &refusals);
@@ -274,8 +279,8 @@ static void move_back(char *from, size_t bytes, char *to) {
 static bool move(void *from, size_t old_bytes, void *to, size_t new_bytes, bool *hole) {
     bool moved = remap(from, old_bytes, to, new_bytes);
     if (!moved) {
-        /* Kernels before 6.17 unmap the target even where they then refuse, as for a source of
-         * several mappings. */
+        /* Kernels before 6.17 unmap the target even if they then refuse the move, as for a source
+         * of several mappings. */
         *hole = !fill_hole(to, new_bytes);
         if (*hole) return false;
         unsigned refusals = 0;

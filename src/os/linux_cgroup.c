@@ -1,17 +1,18 @@
 /* linux_cgroup.c: how full the control groups are that limit this process's memory (cgroups,
  * version 1 and 2).
  *
- *   /proc/self/cgroup     0::/app/worker             which group, in the hierarchy that has the controller "memory"
- *   /proc/self/mountinfo  ... / /sys/fs/cgroup ...   where that hierarchy is seen, and from which group on
+ *   /proc/self/cgroup     0::/app/worker             the group, where controller "memory" is
+ *   /proc/self/mountinfo  ... / /sys/fs/cgroup ...   the mount of that hierarchy, and its root
  *                └──>  /sys/fs/cgroup/app/worker     a level each: used, limit; the fullest counts
  *                      /sys/fs/cgroup/app
  *                      /sys/fs/cgroup
  *
- * Files are read by raw calls into static memory: the worker does it, which has no libc and a small
- * stack. A file that is missing, or says what no number is, is a limit that there is not: nothing
- * here may stop a program. It cannot see groups above the mount, nor the innermost of a path that
- * is longer than the system opens (PATH_MOST): then the ones around them count. Descriptors are
- * closed before anybody returns, so that who closes all files closes none of ours.
+ * Files are read by raw calls into static memory, because the worker does it, which has no libc and
+ * a small stack. If a file is missing, or contains no number, there is no such limit: nothing here
+ * may stop a program. It cannot see groups above the mount. Nor can it see the innermost groups of
+ * a path that is longer than the system opens (PATH_MOST); the groups around them count in that
+ * case. Every function closes its descriptors before it returns, so a program that closes all files
+ * closes none of loam's.
  */
 #include "os/os.h"
 
@@ -20,26 +21,28 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
-/* PATH_MOST is the kernel's PATH_MAX: it opens no longer path, and shows no longer one in
- * /proc/self/cgroup. A level takes two bytes of it at least, so that all of them fit. A line of
- * mountinfo has two such paths. */
+/* PATH_MOST is the kernel's PATH_MAX, which bounds the paths that it opens and shows in
+ * /proc/self/cgroup. A level takes at least two bytes of a path, so LEVELS_MOST suffices for all
+ * levels. A line of mountinfo has two such paths. */
 enum { PATH_MOST = 4096, LEVELS_MOST = PATH_MOST / 2, NAME_MOST = 64, TEXT_MOST = 4 * PATH_MOST };
-enum { MOUNTS_MOST = 8 }; /* that are looked at, until one can be read */
-enum { FILE_MOST = 32 };  /* bytes of a file's name in a group, with the / in front */
+/* Maximum number of mounts that are examined until one can be read. */
+enum { MOUNTS_MOST = 8 };
+enum { FILE_MOST = 32 }; /* maximum bytes of a file's name in a group, with the / in front */
 
-/* In front of every path; tests put a folder there. */
+/* Prefix of every path. Tests put a folder there. */
 LM_HIDDEN const char *lm_cgroup_below = "";
 
 typedef struct level {
-    size_t length; /* of its path: the first bytes of `path` */
-    size_t limit;  /* SIZE_MAX: none */
+    size_t length; /* length of its path: the first bytes of groups.path */
+    size_t limit;  /* in bytes; SIZE_MAX: none */
 } level_t;
 
 static struct {
-    char path[PATH_MOST + NAME_MOST]; /* of the process's own group, and then of one file */
+    /* First the path of the process's own group, later that of one file. */
+    char path[PATH_MOST + NAME_MOST];
     level_t level[LEVELS_MOST];
     unsigned levels;
-    bool first; /* version 1 */
+    bool first; /* cgroups version 1 */
 } groups;
 
 /* ---- Files, line by line ---- */
@@ -50,7 +53,7 @@ static struct {
     intptr_t file;
 } lines;
 
-/* As in linux.c: a thread that sleeps in here sleeps inside loam. */
+/* In the section of linux.c: a thread that sleeps here sleeps inside loam. */
 static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
 call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d) {
     return lm_syscall(n, a, b, c, d, 0, 0);
@@ -64,7 +67,7 @@ static bool lines_open(const char *path) {
 
 static void lines_close(void) { (void)call(SYS_close, lines.file, 0, 0, 0); }
 
-/* More of the file behind what is there; false iff there is none. */
+/* Appends more of the file to the text. Returns false iff there is no more. */
 static bool lines_read(void) {
     if (lines.from > 0) {
         __builtin_memmove(lines.text, lines.text + lines.from, lines.to - lines.from);
@@ -81,13 +84,13 @@ static bool lines_read(void) {
     return true;
 }
 
-/* The next line, with a 0 for its end; NULL iff there are no more. Lines that do not fit are left
- * out. */
+/* Returns the next line, with a 0 for its end, or NULL iff there are no more lines. Lines that do
+ * not fit are left out. */
 static char *lines_next(void) {
     bool whole = true;
     for (size_t at = lines.from;; at++) {
         if (at == lines.to) {
-            if (lines.from == 0 && lines.to == TEXT_MOST) { /* too long: to its end */
+            if (lines.from == 0 && lines.to == TEXT_MOST) { /* too long: skip to its end */
                 whole = false;
                 lines.from = at = lines.to = 0;
             }
@@ -95,7 +98,7 @@ static char *lines_next(void) {
             bool more = lines_read();
             at = lines.from + seen;
             if (!more && (seen == 0 || !whole || lines.to == TEXT_MOST)) return NULL;
-            if (!more) lines.text[lines.to++] = '\n'; /* the last one had none */
+            if (!more) lines.text[lines.to++] = '\n'; /* the last line had no end */
         }
         if (lines.text[at] != '\n') continue;
         char *line = lines.text + lines.from;
@@ -108,9 +111,9 @@ static char *lines_next(void) {
 
 /* ---- Texts ---- */
 
-/* The worker runs this file, and must not call a function of libc's: libc has no thread-local data
- * for it, and a preloaded tool that wraps strlen may use some. Volatile: or compilers make the loop
- * a call of strlen. */
+/* Returns the text's length. The worker runs this file and must not call libc: libc has no
+ * thread-local data for it, and a preloaded tool that wraps strlen may use thread-local data. The
+ * pointer is volatile, because compilers would otherwise make the loop a call of strlen. */
 static size_t length_of(const char *text) {
     const volatile char *at = text;
     size_t length = 0;
@@ -118,7 +121,7 @@ static size_t length_of(const char *text) {
     return length;
 }
 
-/* Returns what lies behind the prefix in the text; NULL iff the text does not begin with it. */
+/* Returns the text after the prefix, or NULL iff the text does not begin with the prefix. */
 static const char *behind(const char *text, const char *prefix) {
     for (; *prefix != '\0'; text++, prefix++) {
         if (*text != *prefix) return NULL;
@@ -131,7 +134,7 @@ static bool same(const char *text, const char *other) {
     return end != NULL && *end == '\0';
 }
 
-/* Ends the text at its first c; what is behind it, NULL iff there is none. */
+/* Ends the text at its first c. Returns the text after it, or NULL iff it contains no c. */
 static char *cut(char *text, char c) {
     for (; *text != '\0'; text++) {
         if (*text != c) continue;
@@ -141,7 +144,7 @@ static char *cut(char *text, char c) {
     return NULL;
 }
 
-/* Whether the word is one of those with commas between. */
+/* Returns whether the word is in a list of words separated by commas. */
 static bool among(const char *words, const char *word) {
     for (const char *at = words;; at++) {
         const char *end = behind(at, word);
@@ -151,7 +154,7 @@ static bool among(const char *words, const char *word) {
     }
 }
 
-/* \040 and the like, as mountinfo writes blanks. */
+/* Decodes \040 and the like, as mountinfo writes blanks. */
 static void unescape(char *text) {
     char *to = text;
     for (; *text != '\0'; text++, to++) {
@@ -167,8 +170,8 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-/* Whether the path leads out of itself: a group beside the root of the process's cgroup
- * namespace. */
+/* Returns whether the path contains "/..": it then names a group beside the root of the process's
+ * cgroup namespace. */
 static bool leads_out(const char *path) {
     for (; *path != '\0'; path++) {
         if (path[0] == '/' && path[1] == '.' && path[2] == '.' &&
@@ -178,8 +181,8 @@ static bool leads_out(const char *path) {
     return false;
 }
 
-/* A number, and nothing behind it but the end or a blank; "max" and what is too large: SIZE_MAX.
- * false iff none. */
+/* Reads a number that ends at a blank or the end of the text. *value is SIZE_MAX for "max", and for
+ * a number that is too large. Returns false iff it is no number. */
 static bool number(const char *text, size_t *value) {
     *value = 0;
     if (same(text, "max")) *value = SIZE_MAX;
@@ -194,7 +197,7 @@ static bool number(const char *text, size_t *value) {
 
 /* ---- Which group ---- */
 
-/* Room for the path of the process's group, which mountinfo is compared with. */
+/* Path of the process's group, which is compared with mountinfo. */
 static char own[PATH_MOST];
 
 static bool put(char *to, size_t most, const char *text) {
@@ -204,12 +207,12 @@ static bool put(char *to, size_t most, const char *text) {
     return true;
 }
 
-/* Of a path, as many of the outer levels as there is room for. */
+/* Copies as many outer levels of the path as fit. */
 static void put_levels(char *to, size_t most, const char *path) {
     size_t length = 0, i = 0;
     for (; i < most && path[i] != '\0'; i++)
         if (path[i] == '/') length = i;
-    if (i < most) length = i; /* there is room for all of it */
+    if (i < most) length = i; /* all of it fits */
     __builtin_memcpy(to, path, length);
     to[length] = '\0';
 }
@@ -219,7 +222,8 @@ static bool open_below(const char *path) {
            put(groups.path + length_of(groups.path), NAME_MOST, path) && lines_open(groups.path);
 }
 
-/* Writes its name into own. Where the memory controller has a hierarchy of its own, that is it. */
+/* Writes the path of the process's group into own. If the memory controller has a hierarchy of its
+ * own (version 1), that hierarchy counts. Returns false iff there is no such group. */
 static bool find_own(void) {
     bool found = false;
     if (!open_below("/proc/self/cgroup")) return false;
@@ -237,23 +241,23 @@ static bool find_own(void) {
     return found;
 }
 
-/* Where in the mount own lies: what is behind the mount's root, which begins with / or is empty;
- * NULL: not in it. In a cgroup namespace both paths are as seen from its root, and may begin with
- * /.. or several of that. */
+/* Returns the path of own below the mount's root, which is empty or begins with /; NULL if own is
+ * not below it. In a cgroup namespace both paths are relative to the root of the namespace, and may
+ * begin with one or more "/..". */
 static const char *within(const char *root) {
     const char *end = same(root, "/") ? own : behind(own, root);
     if (end == NULL || (*end != '/' && *end != '\0') || leads_out(end)) return NULL;
     return same(end, "/") ? "" : end;
 }
 
-/* Puts the path of the group into groups.path. Returns how much of it is the mount, 0: it is no
- * such mount. */
+/* Parses a line of mountinfo and stores the path of the group in groups.path. Returns the bytes of
+ * that path that are the mount, or 0 if the mount does not serve. */
 static size_t take_mount(char *line, bool any) {
     char *root = NULL, *point = NULL, *field = line;
     for (int i = 0; i < 3 && field != NULL; i++) field = cut(field, ' ');
     if ((root = field) == NULL || (point = cut(root, ' ')) == NULL) return 0;
     char *rest = cut(point, ' '), *kind = NULL;
-    while (rest != NULL && kind == NULL) { /* options, and others, to a lonely - */
+    while (rest != NULL && kind == NULL) { /* skip options and other fields up to a lone - */
         char *next = cut(rest, ' ');
         if (same(rest, "-")) kind = next;
         rest = next;
@@ -265,7 +269,7 @@ static size_t take_mount(char *line, bool any) {
     unescape(point);
     const char *inside = within(root);
     if (inside == NULL && !any) return 0;
-    if (inside == NULL) inside = ""; /* another view of it: the mount itself is what we have */
+    if (inside == NULL) inside = ""; /* the group is not visible here: take the mount itself */
     size_t base = length_of(lm_cgroup_below);
     if (!put(groups.path, PATH_MOST, lm_cgroup_below) ||
         !put(groups.path + base, PATH_MOST - FILE_MOST - base, point))
@@ -275,7 +279,8 @@ static size_t take_mount(char *line, bool any) {
     return base;
 }
 
-/* any: also one in which the group is not seen. skipped: so many that would do are left out. */
+/* Finds the mount number `skipped` that serves. `any`: it need not show the group. Returns as
+ * take_mount. */
 static size_t find_mount(bool any, unsigned skipped) {
     size_t base = 0;
     if (!open_below("/proc/self/mountinfo")) return 0;
@@ -289,7 +294,7 @@ static size_t find_mount(bool any, unsigned skipped) {
 
 /* ---- Its numbers ---- */
 
-/* Opens a file of a level. */
+/* Opens a file of a level. Returns false iff it cannot be opened. */
 static bool open_file(const level_t *level, const char *name) {
     static char path[PATH_MOST + NAME_MOST];
     __builtin_memcpy(path, groups.path, level->length);
@@ -297,7 +302,7 @@ static bool open_file(const level_t *level, const char *name) {
     return put(path + level->length + 1, NAME_MOST, name) && lines_open(path);
 }
 
-/* A file that is one number; false iff it is missing or something else. */
+/* Reads a file that is one number. Returns false iff it is missing or something else. */
 static bool read_number(const level_t *level, const char *name, size_t *value) {
     if (!open_file(level, name)) return false;
     const char *line = lines_next();
@@ -316,10 +321,11 @@ static size_t read_limit(const level_t *level) {
         most = SIZE_MAX;
     if (groups.first || !read_number(level, "memory.high", &high)) high = SIZE_MAX;
     if (high < most) most = high;
-    return most < SIZE_MAX / 4 ? most : SIZE_MAX; /* version 1 says so that there is none */
+    /* Version 1 uses a large number for "no limit". */
+    return most < SIZE_MAX / 4 ? most : SIZE_MAX;
 }
 
-/* Of a file of lines "name number". */
+/* Returns a number from a file of lines "name number", or 0 if it is not there. */
 static size_t read_named(const level_t *level, const char *file, const char *name) {
     size_t value = 0;
     if (!open_file(level, file)) return 0;
@@ -333,7 +339,7 @@ static size_t read_named(const level_t *level, const char *file, const char *nam
     return value;
 }
 
-/* ---- The contract ---- */
+/* ---- The functions of os.h ---- */
 
 size_t lm_os_memory_bytes(void) {
     struct sysinfo info = {0};
@@ -341,8 +347,8 @@ size_t lm_os_memory_bytes(void) {
     return info.totalram * info.mem_unit;
 }
 
-/* The levels from the group to the mount, which is the first `base` bytes of groups.path. Returns
- * false iff none can be read. */
+/* Records the levels from the group to the mount, which is the first `base` bytes of groups.path.
+ * Returns false iff no level can be read. */
 static bool take_levels(size_t base) {
     size_t length = length_of(groups.path), used;
     bool readable = false;
@@ -382,17 +388,17 @@ bool lm_os_cgroup_read(bool limits, lm_cgroup_t *fullest) {
         if (limits) level->limit = read_limit(level);
         if (level->limit != SIZE_MAX && (least == 0 || level->limit < least))
             least = level->limit > 0 ? level->limit : 1;
-        /* The own group's in any case: to see whether it is there. */
+        /* The process's own group is read in any case, to see whether it exists. */
         if ((level->limit == SIZE_MAX && i > 0) || !read_used(level, &used)) continue;
         readable = true;
         if (level->limit == SIZE_MAX) continue;
         size_t limit = level->limit > 0 ? level->limit : 1;
-        if (used / (limit / 8 + 1) >= 6) { /* worth a look at a long file */
+        if (used / (limit / 8 + 1) >= 6) { /* nearly full: worth reading a long file */
             size_t files = read_named(level, "memory.stat",
                                       groups.first ? "total_inactive_file" : "inactive_file");
             used -= files < used ? files : used;
         }
-        /* As fractions: used / limit, by a double's precision. */
+        /* Compares the fractions used / limit, with a double's precision. */
         if (fullest->limit == 0 ||
             (double)used / (double)limit > (double)fullest->used / (double)fullest->limit)
             *fullest = (lm_cgroup_t){.used = used, .limit = limit};

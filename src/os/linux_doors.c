@@ -1,9 +1,9 @@
 /* linux_doors.c: the system calls behind prctl, unshare, setns and syscall, for override/doors.c.
  *
- * libc's functions of these names make the system call and set errno, and no more. To ask the
- * dynamic linker for them would take its lock, which a signal handler or a library's constructor
- * must not wait for. It cannot replace setuid and its family: libc makes these calls in each of its
- * threads.
+ * libc's functions of these names make the system call, set errno, and do nothing more. Looking
+ * them up in the dynamic linker would take its lock, for which a signal handler or a library's
+ * constructor must not wait. This file cannot replace setuid and its family: libc makes these calls
+ * in each of its threads.
  */
 #define _GNU_SOURCE 1
 #include "os/os.h"
@@ -14,7 +14,8 @@
 LM_STATIC_ASSERT(LM_CALL_PRCTL == SYS_prctl && LM_CALL_SECCOMP == SYS_seccomp, "compiler.h");
 LM_STATIC_ASSERT(LM_CALL_UNSHARE == SYS_unshare && LM_CALL_SETNS == SYS_setns, "compiler.h");
 
-/* Sets errno and returns -1 where the system refused. */
+/* Returns the result of a system call as libc does: sets errno and returns -1 if the system
+ * refused. */
 static long result_of(intptr_t result) {
     if ((uintptr_t)result <= (uintptr_t)-4096) return result;
     errno = (int)-result;

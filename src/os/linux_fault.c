@@ -1,20 +1,24 @@
-/* linux_fault.c: who hears of an access to memory that may not be accessed, and what becomes of it.
+/* linux_fault.c: which handler receives an access to memory that may not be accessed, and what
+ * follows.
  *
- *   SIGSEGV, SIGBUS ──> judge ── other, end ──> the program's handler before, by a call; without one: the system's
- *                        │                      way is put back, and the access made again: a core dump of it
- *                        └────── again ───────> back to the access, which succeeds now
+ *   SIGSEGV, SIGBUS ──> judge ── other, end ──> the program's former handler is called; without
+ *                        │                      one, the default action is set and the access made
+ *                        │                      again, so that a core dump shows it
+ *                        └────── again ───────> the access is made again and succeeds
  *
- *   installed anew over a handler H that knows us:    system ──> level 1 ──> H ──> level 0 ──> what was before H
+ *   Installed again over a handler H that knows loam's:
+ *     system ──> level 1 ──> H ──> level 0 ──> the handler before H
  *
- * Installed only when somebody wants to judge (sampling/sampled.c). It calls nothing that could take a
- * lock, and passes on nearly as if it had not been there: the same signal mask, the same arguments,
- * the alternate stack only where the handler before asks for it (or where there is none). It does
- * not see who installs a handler later: then that one is called, and this one is not, unless it is
- * passed on to. Who installs one later has the address of ours, and may call it, or put it back. So
- * each installation is a function of its own, a level, which passes on to what was before it and to
- * nothing newer. Signals sent by kill are none of its business, and passed on.
+ * It is installed only when a feature wants to judge (heap/sampled.c). It calls nothing that could
+ * take a lock. It passes signals on nearly as if it were absent: with the same signal mask and
+ * arguments, on the alternate stack only if the former handler asks for it (or there is no former
+ * handler). It does not notice a handler that is installed later: that handler is called, and this
+ * one only if the signal is passed on to it. A program that installs a handler later has the
+ * address of loam's, and may call it or put it back. So each installation is a function of its own,
+ * a level, which passes signals on to the handler before it and to no newer one. Signals sent by
+ * kill are passed on without judging.
  */
-#define _GNU_SOURCE 1 /* names of registers */
+#define _GNU_SOURCE 1 /* names of registers in ucontext.h */
 #include "os/os.h"
 
 #include <errno.h>
@@ -27,25 +31,27 @@ static lm_verdict_t (*judge)(const lm_bad_access_t *access); /* atomic */
 enum { KINDS = 2, LEVELS = 8 };
 static const int signals[KINDS] = {SIGSEGV, SIGBUS};
 
-/* Of a level, written before its function can be called. */
+/* The handler before each level. It is written before the level's function can be called. */
 static struct {
     struct sigaction before;
-    bool spent; /* atomic: that was to be called once, and has been */
+    /* Atomic: `before` was to be called once (SA_RESETHAND) and has been. */
+    bool spent;
 } levels[KINDS][LEVELS];
 static int used[KINDS];
 static uint32_t requests; /* atomic: calls of lm_os_judge_faults whose work is not done yet */
 
 typedef struct passing {
     const void *context;
-    uintptr_t frame; /* of who passes it on */
+    uintptr_t frame; /* frame address of the function that passes it on */
     int level;
 } passing_t;
 
-/* The last access of the thread's that was told, and what it passes on. */
+/* This thread's last reported access, and the signal that it passes on. */
 static LM_TLS struct {
     lm_bad_access_t told;
-    int level;     /* that told it */
-    bool returned; /* the handler has, so that the access is made again: no other one */
+    int level; /* the level that reported it */
+    /* That level's handler has returned, so the next access like it is a repetition. */
+    bool returned;
     passing_t passing;
 } mine;
 
@@ -60,29 +66,31 @@ static bool is_function(const struct sigaction *action) {
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
-/* Nobody is left to pass on to: what the system does with it. */
+/* Lets the system act on the signal: there is no handler to pass it on to. */
 static void end(int number, const siginfo_t *info, bool ignored) {
     struct sigaction none = {.sa_handler = SIG_DFL};
-    bool sent = info != NULL && info->si_code <= 0; /* by kill: nothing happens again by itself */
+    bool sent = info != NULL && info->si_code <= 0; /* sent by kill: nothing will repeat it */
     if (sent && ignored) return;
     (void)sigaction(number, &none,
-                    NULL); /* an access that is bad is not ignored by the system either */
+                    /* The system does not ignore a bad access either. */
+                    NULL);
     if (sent)
         (void)lm_syscall(SYS_tgkill, (intptr_t)lm_os_process(), (intptr_t)lm_port_thread_id(),
                          number, 0, 0, 0);
 }
 
-/* To what was before the level; we stay installed, for the next access, if the handler returns or
- * jumps. */
+/* Passes the signal on to the handler before the level. loam's handler stays installed for the next
+ * access, whether that handler returns or jumps. */
 static void pass_on(int number, int level, bool told, siginfo_t *info, void *context) {
     int kind = number == SIGBUS;
     const struct sigaction *old = level >= 0 ? &levels[kind][level].before : NULL;
     bool function = old != NULL && is_function(old);
     if (function && (old->sa_flags & (int)SA_RESETHAND) != 0)
-        /* Relaxed: a word by itself; who finds it set finds the system's way, as if it had been put
-         * back. */
+        /* Relaxed: an independent word. A thread that finds it set uses the default action, as if
+         * the handler had been reset. */
         function = !__atomic_exchange_n(&levels[kind][level].spent, true, __ATOMIC_RELAXED);
-    if (!function && told) lm_port_report_begin(); /* as lm_port_abort does */
+    /* as lm_port_abort does: no other report begins */
+    if (!function && told) lm_port_report_begin();
     if (!function)
         end(number, info, old != NULL && !is_function(old) && old->sa_handler == SIG_IGN);
     else if ((old->sa_flags & SA_SIGINFO) != 0)
@@ -91,9 +99,9 @@ static void pass_on(int number, int level, bool told, siginfo_t *info, void *con
         old->sa_handler(number);
 }
 
-/* Whether the handler that this thread passes the same signal on to has called back, and did not
- * leave by a jump: a new signal, even if its context lies where that one's did, comes in where that
- * one did, not below. */
+/* Returns whether the handler to which this thread is passing a signal has called back, and did not
+ * leave by a jump. The stack tells: a new signal, even with its context at the same address, enters
+ * at the same frame address, not below. */
 static bool is_nested(const void *context, uintptr_t frame) {
     return context == NULL || (mine.passing.context == context && frame < mine.passing.frame);
 }
@@ -109,7 +117,7 @@ static lm_verdict_t judged(int level, const siginfo_t *info, const void *context
     lm_bad_access_t access = {.address = (uintptr_t)info->si_addr};
     read_context(&access, (const ucontext_t *)context);
     if (is_told(&access, level)) return LM_VERDICT_END;
-    /* Relaxed: set before we were installed. */
+    /* Relaxed: set before loam's handler was installed. */
     lm_verdict_t verdict = lm_load_relaxed(&judge)(&access);
     if (verdict == LM_VERDICT_END) {
         mine.told = access;
@@ -159,23 +167,25 @@ static void take(int kind) {
     struct sigaction old;
     if (sigaction(signals[kind], NULL, &old) != 0 || is_ours(&old)) return;
     int level = used[kind] - 1;
-    /* The same handler again: its level will do, and is_nested knows if it has taken our address
-     * anew. */
+    /* If it is the same handler, its level suffices; is_nested notices if that handler has recorded
+     * loam's address anew. */
     if (level < 0 || levels[kind][level].before.sa_handler != old.sa_handler) level++;
     if (level == LEVELS) return;
     used[kind] = level + 1;
     levels[kind][level].before = old;
-    lm_store_relaxed(&levels[kind][level].spent, false); /* relaxed: nobody is called yet */
+    /* Relaxed: the level's function cannot be called yet. */
+    lm_store_relaxed(&levels[kind][level].spent, false);
     struct sigaction ours = {.sa_sigaction = functions[level]};
     ours.sa_mask = old.sa_mask;
-    /* Where there is no handler it is only ours that runs: on the alternate stack, if there is one,
-     * because the thread's own may be small. Else the program's runs where it would without us. */
+    /* Without a former handler only loam's runs: on the alternate stack, if there is one, because
+     * the thread's own may be small. Otherwise the program's handler runs on the stack that it
+     * would have without loam. */
     int kept = SA_NODEFER | SA_RESTART | SA_ONSTACK;
     ours.sa_flags = SA_SIGINFO | (is_function(&old) ? old.sa_flags & kept : SA_ONSTACK);
     (void)sigaction(signals[kind], &ours, NULL);
 }
 
-/* Ends the work if no call has come since *seen calls were counted. Returns whether it has
+/* Ends the work if no call has come since *seen calls were counted. Returns whether the work has
  * ended. */
 static bool settled(uint32_t *seen) {
     return __atomic_compare_exchange_n(&requests, seen, 0, false, __ATOMIC_SEQ_CST,
@@ -183,12 +193,12 @@ static bool settled(uint32_t *seen) {
 }
 
 /* No lock is held while sigaction runs: a preloaded tool may have wrapped it by a function that
- * allocates. A second caller meanwhile leaves the work to the first one, which looks again. */
+ * allocates. A second caller meanwhile leaves the work to the first, which looks again. */
 void lm_os_judge_faults(lm_verdict_t (*function)(const lm_bad_access_t *access)) {
     int error = errno;
-    lm_store_relaxed(&judge, function); /* relaxed: it is never changed back */
-    /* Sequentially consistent, both: either the first caller sees the request, or this call does
-     * the work. */
+    lm_store_relaxed(&judge, function); /* relaxed: it is set once and never changed back */
+    /* Sequentially consistent, here and in settled: either the first caller sees the request, or
+     * this call does the work. */
     if (__atomic_fetch_add(&requests, 1, __ATOMIC_SEQ_CST) == 0) {
         uint32_t seen = 1;
         do {

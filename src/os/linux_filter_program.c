@@ -1,12 +1,12 @@
 /* linux_filter_program.c: which advice (madvise) a filter of system calls will kill for.
  *
- * glibc's malloc works without madvise, so filters are written that kill for it. The program of a
- * filter is at hand when it is set (override/doors.c, syscall.c). It is run here for each advice
- * that loam gives, as the kernel would run it. What it kills for is not asked afterwards: freed
- * memory goes back by new mappings over it, and huge pages are left to the kernel.
+ * glibc's malloc works without madvise, so there are filters that kill for it. A filter's program
+ * is known when it is set (override/doors.c, syscall.c). It is run here for each advice that loam
+ * gives, as the kernel would run it. Advice that it kills for is not given afterwards: freed memory
+ * is replaced by new mappings, and huge pages are left to the kernel.
  *
- * Only the first filter is looked at, because reading it safely takes a system call that the first
- * one may forbid. It cannot help a program that is started under such a filter, or sets it by
+ * Only the first filter is examined, because reading a filter safely takes a system call that the
+ * first one may forbid. It cannot help a program that is started under such a filter, or sets it by
  * instruction.
  */
 #define _GNU_SOURCE 1 /* madvise's numbers */
@@ -21,9 +21,9 @@
 enum { LENGTH_MOST = BPF_MAXINSNS };
 
 uint32_t lm_os_kills;
-static bool looked; /* atomic: a filter was seen */
+static bool looked; /* atomic: a filter has been seen */
 
-/* ---- The kernel's interpreter, as far as filters of system calls may use it ---- */
+/* ---- The kernel's interpreter, as far as filters of system calls use it ---- */
 
 static uint32_t computed(unsigned operation, uint32_t a, uint32_t b) {
     switch (operation) {
@@ -51,15 +51,15 @@ static bool holds(unsigned operation, uint32_t a, uint32_t b) {
     }
 }
 
-/* Returns what the filter says of a system call; of a program that the kernel will refuse,
- * anything. */
+/* Returns what the filter says of a system call. The result is arbitrary for a program that the
+ * kernel will refuse. */
 static uint32_t verdict(const struct sock_filter *code, unsigned length,
                         const struct seccomp_data *call) {
     uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
     for (unsigned at = 0; at < length; at++) {
         unsigned now = code[at].code, k = code[at].k;
         uint32_t *cell = &memory[k % BPF_MEMWORDS], b = BPF_SRC(now) == BPF_X ? x : k;
-        bool index = BPF_CLASS(now) == BPF_LDX; /* loads x, not a */
+        bool index = BPF_CLASS(now) == BPF_LDX; /* loads x instead of a */
         switch (BPF_CLASS(now)) {
         case BPF_LD:
         case BPF_LDX:
@@ -91,9 +91,10 @@ static uint32_t verdict(const struct sock_filter *code, unsigned length,
     return SECCOMP_RET_ALLOW;
 }
 
-/* ---- Looking ---- */
+/* ---- Examining a filter ---- */
 
-/* A program may set a filter from an address that is none, to see the kernel's error. */
+/* Returns whether the memory can be read. A program may set a filter from an invalid address, to
+ * see the kernel's error. */
 static bool readable(const void *at, size_t bytes) {
     uintptr_t first = lm_align_down((uintptr_t)at, 4096), last = (uintptr_t)at + bytes - 1;
     for (uintptr_t page = first; page <= last; page += 4096) {
@@ -106,7 +107,8 @@ static bool readable(const void *at, size_t bytes) {
     return true;
 }
 
-/* A handler of the program's may turn a trap into anything, so a trap counts. */
+/* Returns whether the filter's answer may kill. A trap counts, because the program's handler may do
+ * anything with it. */
 static bool is_kill(uint32_t said) {
     uint32_t action = said & SECCOMP_RET_ACTION_FULL;
     return action == SECCOMP_RET_KILL_PROCESS || action == SECCOMP_RET_KILL_THREAD ||
@@ -114,7 +116,8 @@ static bool is_kill(uint32_t said) {
 }
 
 void lm_os_filter_seen(const void *program) {
-    enum { POPULATE_WRITE = 23, GUARD_INSTALL = 102, GUARD_REMOVE = 103 }; /* of newer headers */
+    /* Newer headers define them. */
+    enum { POPULATE_WRITE = 23, GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
     static const unsigned char advices[] = {MADV_DONTNEED, MADV_NOHUGEPAGE, MADV_HUGEPAGE,
                                             MADV_RANDOM,   POPULATE_WRITE,  GUARD_INSTALL,
                                             GUARD_REMOVE};

@@ -1,20 +1,20 @@
-/* linux_message.c: where lines for the user go, and that they do no harm there.
+/* linux_message.c: where lines for the user go, without harming the program's files.
  *
- *   at the start   which file descriptor 2 is, is remembered; a duplicate of it is kept if lines are due at exit
- *   a line         descriptor 2, if it is that file, or one that a program puts there to be read (may_take);
- *                  else the duplicate, if it still is; else nowhere
- *   shut in        where a line would have gone when the program forbade itself system calls: without a look, by write
+ *   at the start   the file of descriptor 2 is remembered, and duplicated if lines are due at exit
+ *   a line         goes to descriptor 2, if it is that file, or a file meant to be read (may_take);
+ *                  else to the duplicate, if it is still that file; else nowhere
+ *   shut in        lines go where one would have gone when the program forbade itself system calls,
+ *                  by write alone
  *
- * Programs close descriptor 2, and the next file that they open has its number: a report must not
- * end in their data. And many close their streams at exit, before loam's destructor says what was
- * asked of it. A pipe that nobody reads ends no process by SIGPIPE here: loam's policy says what
- * ends it.
+ * Programs close descriptor 2, and the next file that they open gets its number: a report must not
+ * end in their data. Many programs close their streams at exit, before loam's destructor prints
+ * what was requested. A pipe that no process reads does not end the program by SIGPIPE here: loam's
+ * policy decides what ends it.
  *
- * It cannot save a line that a full pipe which does not block refuses.
+ * It cannot save a line that a full non-blocking pipe refuses.
  *
- * Part of the port, beside linux.c, with its rules. Lines of a report that belong together have a
- * lock of their own, which may be asked for in signal handlers, under any other lock, and is not
- * waited for without end.
+ * Part of the port, with the rules of linux.c. A lock keeps lines of a report together. It may be
+ * taken in signal handlers and under any other lock; the wait for it is bounded.
  */
 #define _GNU_SOURCE 1 /* F_DUPFD_CLOEXEC */
 #include "os/os.h"
@@ -48,16 +48,17 @@ static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-409
 
 /* Written at the start, before there are other threads. */
 static LM_AT_START struct {
-    intptr_t seen; /* 0: file is right; -EBADF: it was closed; else nothing is known */
+    /* 0: file is valid. -EBADF: descriptor 2 was closed. Otherwise nothing is known. */
+    intptr_t seen;
     struct stat file;
 } began = {.seen = -EAGAIN};
-static int kept; /* atomic: a duplicate; 0: none */
-static int
-    /* atomic: a descriptor, or NOWHERE, to which lines go without a look; 0: they do not */
-    shut_in_to;
+static int kept; /* atomic: a duplicate of descriptor 2; 0: none */
+/* Atomic: the descriptor, or NOWHERE, to which lines go without a look; 0: look each time. */
+static int shut_in_to;
 
 static intptr_t look(int file, struct stat *now) {
-    *now = (struct stat){0}; /* for who reads this and does not know what the system writes */
+    /* For tools that do not know what the system writes. */
+    *now = (struct stat){0};
     return call(SYS_fstat, file, (intptr_t)now, 0, 0);
 }
 
@@ -71,9 +72,11 @@ void lm_os_message_begin(void) {
     began.seen = lm_syscall(SYS_fstat, ERROR, (intptr_t)&began.file, 0, 0, 0, 0);
 }
 
-/* High, where no program looks for a free number; not for programs that are started. */
+/* The duplicate has a high number, where no program looks for a free one. It is closed in programs
+ * that are started. */
 void lm_os_message_keep(void) {
-    if (!was_open() || lm_load_relaxed(&kept) != 0) return; /* relaxed: a word by itself */
+    /* Relaxed: the word is independent of other data. */
+    if (!was_open() || lm_load_relaxed(&kept) != 0) return;
     intptr_t file = -EINVAL;
     for (intptr_t from = KEPT_FROM; from > ASIDE_END && file == -EINVAL; from /= 2)
         file = call(SYS_fcntl, ERROR, F_DUPFD_CLOEXEC, from, 0);
@@ -82,13 +85,14 @@ void lm_os_message_keep(void) {
     if (!failed(look((int)file, &now)) && is_same(&now, &began.file))
         lm_store_relaxed(&kept, (int)file);
     else
-        (void)call(SYS_close, file, 0, 0, 0); /* it was another one by now */
+        (void)call(SYS_close, file, 0, 0, 0); /* descriptor 2 has changed meanwhile */
 }
 
-/* ---- Where to ---- */
+/* ---- Destination ---- */
 
-/* The file of the start is open elsewhere: who put another one in its place meant to. /dev/null
- * tells nothing. */
+/* Returns whether the file of the start is open under another descriptor: the program then put
+ * another file in its place on purpose. Returns false for /dev/null, which says nothing about the
+ * program's purpose. */
 static bool is_put_aside(void) {
     if (!was_open() || (S_ISCHR(began.file.st_mode) && major(began.file.st_rdev) == 1))
         return false;
@@ -99,10 +103,10 @@ static bool is_put_aside(void) {
     return false;
 }
 
-/* Whether what descriptor 2 is now is there to be read, and not a file that happens to have its
- * number: a terminal or another character device, a pipe, a file that is opened for appending or
- * for writing alone, as freopen does (a program's data are mostly read as well), what standard
- * output is, or anything if the former one was put aside. */
+/* Returns whether the present file of descriptor 2 is meant to be read, and does not merely have
+ * its number by chance. It is if it is a terminal or another character device, a pipe, the file of
+ * standard output, or a file opened for appending or for writing alone, as freopen does (most data
+ * files of a program are also read). Any file is if the former one was put aside. */
 static bool may_take(const struct stat *now) {
     if (S_ISCHR(now->st_mode) || S_ISFIFO(now->st_mode)) return true;
     intptr_t flags = S_ISREG(now->st_mode) ? call(SYS_fcntl, ERROR, F_GETFL, 0, 0) : O_RDWR;
@@ -112,19 +116,20 @@ static bool may_take(const struct stat *now) {
     return is_put_aside();
 }
 
-/* A descriptor, or NOWHERE. *breaks: whether it may be a pipe or a socket. */
+/* Returns the descriptor for the next line, or NOWHERE. Sets *breaks to whether it may be a pipe or
+ * a socket. */
 static int where_to(bool *breaks) {
     struct stat now;
     intptr_t got = look(ERROR, &now);
     *breaks = failed(got) || S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
-    if (failed(got) && got != -EBADF) { /* a sandbox: as well as we can */
+    if (failed(got) && got != -EBADF) { /* a sandbox refused: guess */
         *breaks = false;
         return ERROR;
     }
     if (!failed(got) && ((!was_open() && began.seen != -EBADF) ||
                          (was_open() && is_same(&now, &began.file)) || may_take(&now)))
         return ERROR;
-    int file = lm_load_relaxed(&kept); /* relaxed: as above */
+    int file = lm_load_relaxed(&kept); /* relaxed: an independent word */
     if (file == 0 || failed(look(file, &now)) || !is_same(&now, &began.file)) return NOWHERE;
     *breaks = S_ISFIFO(now.st_mode) || S_ISSOCK(now.st_mode);
     return file;
@@ -132,7 +137,7 @@ static int where_to(bool *breaks) {
 
 /* ---- Writing ---- */
 
-/* false iff nobody reads it any more. */
+/* Writes the whole text. Returns false iff no process reads it any more. */
 static bool write_all(int file, const char *text, size_t bytes) {
     while (bytes > 0) {
         intptr_t wrote = call(SYS_write, file, (intptr_t)text, (intptr_t)bytes, 0);
@@ -144,8 +149,8 @@ static bool write_all(int file, const char *text, size_t bytes) {
     return true;
 }
 
-/* The signal comes to the thread that writes: it is held back, and taken, unless one waited
- * already. */
+/* Writes without being ended by SIGPIPE. The signal goes to the thread that writes, so it is
+ * blocked, and consumed unless one was pending before. */
 static void write_unbroken(int file, const char *text, size_t bytes) {
     uint64_t pipe = (uint64_t)1 << (SIGPIPE - 1), before = 0, pending = 0;
     struct timespec none = {0, 0};
@@ -163,8 +168,8 @@ static void write_unbroken(int file, const char *text, size_t bytes) {
 
 void lm_port_write_error(const char *text, size_t bytes) {
     bool breaks = false;
-    bool asks = lm_ask_begin();              /* if not, the file is known by now */
-    int file = lm_load_relaxed(&shut_in_to); /* relaxed: a word by itself */
+    bool asks = lm_ask_begin();              /* if false, the descriptor is known by now */
+    int file = lm_load_relaxed(&shut_in_to); /* relaxed: an independent word */
     if (file == 0) file = where_to(&breaks);
     if (file != NOWHERE && breaks)
         write_unbroken(file, text, bytes);
@@ -173,7 +178,8 @@ void lm_port_write_error(const char *text, size_t bytes) {
     if (asks) lm_ask_end();
 }
 
-/* Not looked for again: that may be forbidden by now. Relaxed, all: as above. */
+/* The destination is looked up now, because that may be forbidden later. Relaxed: the word is
+ * independent of other data. */
 void lm_os_message_shut_in(bool shut_in) {
     bool breaks;
     if (!shut_in)
@@ -185,20 +191,21 @@ void lm_os_message_shut_in(bool shut_in) {
 /* ---- One report at a time ---- */
 
 static struct {
-    uint32_t thread; /* atomic: whose lines come now; 0: nobody's */
-    uint32_t depth;  /* that thread's */
+    uint32_t thread; /* atomic: the thread that writes a report; 0: none */
+    uint32_t depth;  /* number of nested reports of that thread */
 } report;
 
 void lm_port_report_begin(void) {
     uint32_t self = lm_port_thread_id(), nobody = 0;
-    if (lm_load_relaxed(&report.thread) == self) { /* relaxed: nobody else writes that there */
+    /* Relaxed: only this thread writes its number there. */
+    if (lm_load_relaxed(&report.thread) == self) {
         report.depth++;
         return;
     }
-    /* Acquire: the depth that the last one left. Waits are counted, because a clock may be
-     * forbidden. */
+    /* Acquire: see the depth that the last thread left. The rounds are counted, because a clock may
+     * be forbidden. */
     for (int waited = 0; !lm_cas_acquire(&report.thread, &nobody, self); waited++) {
-        if (waited == PATIENCE_MS) { /* it may be gone: from now on it is ours */
+        if (waited == PATIENCE_MS) { /* that thread may be gone: take the lock over */
             lm_store_relaxed(&report.thread, self);
             break;
         }
@@ -210,10 +217,10 @@ void lm_port_report_begin(void) {
 
 void lm_port_report_end(void) {
     uint32_t self = lm_port_thread_id();
-    if (lm_load_relaxed(&report.thread) != self || --report.depth > 0)
-        return;                          /* relaxed: as above */
-    lm_store_release(&report.thread, 0); /* release: the depth */
+    /* Relaxed: only this thread writes its number there. */
+    if (lm_load_relaxed(&report.thread) != self || --report.depth > 0) return;
+    lm_store_release(&report.thread, 0); /* release: publish the depth */
 }
 
-/* Who was in the middle of a report is not here. */
+/* A thread that was in the middle of a report does not exist in the child. */
 void lm_os_message_after_fork(void) { report.thread = report.depth = 0; }

@@ -1,19 +1,19 @@
-/* linux_module.c: the module that libloam.a is linked into stays loaded.
+/* linux_module.c: keeps the module that libloam.a is linked into loaded.
  *
- *   dlopen(plugin) ──> constructors ──> lm_module_pin ──> dlopen(plugin, RTLD_NOLOAD | RTLD_NODELETE)
- *   dlclose(plugin)                                       the plugin stays, with its threads' heaps and the worker
+ *   dlopen(plugin) ──> lm_module_pin, a constructor ──> dlopen(plugin, RTLD_NOLOAD | RTLD_NODELETE)
+ *   dlclose(plugin)                        the plugin stays, with its threads' heaps and the worker
  *
- * A plugin with libloam.a inside has the allocator's code and state. pthread keys call that code
- * when a thread ends, the worker runs in it, and blocks that the plugin has handed out are freed by
- * it. dlclose would unmap it under all of these. libloam.so is linked with -z nodelete for the same
- * reason. A static library cannot ask for that, so it pins its module by itself as the module is
- * loaded. Loading it again finds the pinned one: nothing grows.
+ * A plugin that contains libloam.a has the allocator's code and state. pthread keys call that code
+ * when a thread ends, the worker runs in it, and it frees the blocks that the plugin has allocated.
+ * dlclose would unmap it under all of these. libloam.so is linked with -z nodelete for the same
+ * reason. A static library cannot request that, so it pins its module as the module is loaded.
+ * Loading the module again finds the pinned one, so nothing grows.
  *
- * It cannot pin where there is no dlopen (a static program, which nothing closes), nor where a
- * program without libdl runs on glibc before 2.34 (the plugin then needs -ldl or -Wl,-z,nodelete).
+ * It cannot pin where dlopen does not exist (in a static program, which no call closes), nor where
+ * a program without libdl runs on glibc before 2.34 (the plugin needs -ldl or -Wl,-z,nodelete
+ * there).
  *
- * Part of libloam.a alone.
- * Invariant: the program's own file is never opened.
+ * It is in libloam.a only. Invariant: the program's own file is never opened.
  */
 #define _GNU_SOURCE 1 /* dladdr */
 #include "os/os.h"
@@ -26,7 +26,8 @@
 #pragma weak dlopen
 #pragma weak dladdr
 
-extern const ElfW(Ehdr) __ehdr_start LM_HIDDEN; /* the linker's: this module's first byte */
+/* This module's first byte, defined by the linker. */
+extern const ElfW(Ehdr) __ehdr_start LM_HIDDEN;
 
 void lm_module_pin(void);
 

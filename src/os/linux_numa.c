@@ -1,15 +1,15 @@
-/* linux_numa.c: NUMA nodes, huge pages of the pool, and memory that the program brings (os.h), by
- * Linux.
+/* linux_numa.c: NUMA nodes, huge pages of the pool, and memory that the program provides (os.h),
+ * for Linux.
  *
- *   a range    msync, which does nothing by MS_ASYNC, tells what is not mapped; FUTEX_WAKE_OP adds 0 to a word, and
- *              says so where that cannot be read and written. Neither changes what lies there
- *   nodes      /sys/devices/system/node/online, a list as "0-3,8"; getcpu says where a thread runs
+ *   a range    msync with MS_ASYNC does nothing, but reports memory that is not mapped.
+ *              FUTEX_WAKE_OP adds 0 to a word, and reports one that cannot be read and written
+ *   nodes      /sys/devices/system/node/online, a list as "0-3,8"; getcpu tells where a thread runs
  *   binding    mbind, as a preference: a node without memory is no reason to fail
  *   the pool   /proc/sys/vm/nr_hugepages and its like: mmap with MAP_HUGETLB
  *
- * Part of the port, beside linux.c, with its rules: every system call by instruction, and none of
- * libc's. Nothing in here is asked unless the program, or an option, wants memory of a node or
- * pages of the pool.
+ * Part of the port, with the rules of linux.c: every system call is made by instruction. No
+ * function here is called unless the program, or an option, requests memory of a node or pages of
+ * the pool.
  */
 #include "os/os.h"
 
@@ -33,7 +33,8 @@ uint64_t PORT(ms)(void);
 #define PORT(name) lm_os_##name
 #endif
 
-enum { NODES = 64, HUGE_SHIFT = 26 /* of the logarithm of a page's size in mmap's flags */ };
+/* HUGE_SHIFT: position of the logarithm of a page's size in mmap's flags. */
+enum { NODES = 64, HUGE_SHIFT = 26 };
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -58,7 +59,7 @@ static bool word_is_writable(uintptr_t at) {
 
 bool lm_os_writable(void *at, size_t bytes, bool shut_in) {
     uintptr_t start = (uintptr_t)at;
-    /* Also where it is no file's: it walks the maps. */
+    /* It walks the maps of anonymous memory, too. */
     if (!shut_in && call(SYS_msync, (intptr_t)start, (intptr_t)bytes, MS_ASYNC, 0, 0, 0) == -ENOMEM)
         return false;
     return word_is_writable(start) && word_is_writable(start + bytes - sizeof(uint32_t));
@@ -66,7 +67,8 @@ bool lm_os_writable(void *at, size_t bytes, bool shut_in) {
 
 /* ---- Nodes ---- */
 
-/* A list of numbers and of ranges of them, as "0-3,8"; 0 iff it is none. */
+/* Parses a list of numbers and ranges, as "0-3,8". Returns the numbers as bits, or 0 iff the list
+ * is empty. */
 static uint64_t parse(const char *text) {
     uint64_t nodes = 0;
     unsigned first = NODES, number = 0;
@@ -127,19 +129,19 @@ static intptr_t map(void *at, size_t bytes, int flags) {
 static bool back(char *at, size_t bytes, size_t page_bytes) {
     intptr_t got = call(SYS_madvise, (intptr_t)at, (intptr_t)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
     if (got != -EINVAL) return !failed(got);
-    /* An old kernel. The pages are ours since mmap has promised them. */
+    /* An old kernel. mmap has promised the pages, so touching them cannot fail. */
     for (size_t i = 0; i < bytes; i += page_bytes) *(volatile char *)(at + i) = 0;
     return true;
 }
 
 bool PORT(pool_pages)(void *at, size_t bytes, size_t page_bytes, int node) {
-    /* Without MAP_NORESERVE: what is not to be had is told here, not at the first touch. */
+    /* Without MAP_NORESERVE, a shortage is reported here and not at the first touch. */
     intptr_t got = map(at, bytes, MAP_HUGETLB | (int)lm_log2(page_bytes) << HUGE_SHIFT);
     if (!failed(got)) {
         if (node >= 0) (void)PORT(bind)(at, bytes, (unsigned)node);
         if (back((char *)at, bytes, page_bytes)) return true;
     }
-    (void)map(at, bytes, MAP_NORESERVE); /* it may have been unmapped before it was refused */
+    (void)map(at, bytes, MAP_NORESERVE); /* the range may have been unmapped before the refusal */
     return false;
 }
 

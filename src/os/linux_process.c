@@ -1,16 +1,16 @@
-/* linux_process.c: what the kernel knows of the process: how it started, what it has used.
+/* linux_process.c: what the kernel knows of the process: how it started, and what it has used.
  *
  *   __libc_stack_end ─> argc │ argv ... NULL │ environ ... NULL │ vector: type, value, ... AT_NULL
  *
  * The kernel writes the auxiliary vector to the main thread's stack: the page size, random bytes,
- * the program's name and whether it has more rights than its caller. libc hands it out by
- * getauxval. A preloaded tool may replace getauxval by a function that allocates, and loam needs
- * the values inside malloc. So it reads the vector itself, once. The dynamic linker says where
- * the stack began. A static program has only environ, which still lies on the stack when loam's
- * constructor runs.
+ * the program's name, and whether it has more rights than its caller. libc returns its entries from
+ * getauxval. But a preloaded tool may replace getauxval by a function that allocates, and loam
+ * needs the values inside malloc, so it reads the vector itself, once. The dynamic linker knows
+ * where the stack began. A static program has only environ, which still lies on the stack when
+ * loam's constructor runs.
  *
- * Part of the port, beside linux.c, with its rules. It cannot find the vector in a static program
- * that replaces environ before it first allocates; then pages have 4 KiB and there are no random
+ * Part of the port, with the rules of linux.c. It cannot find the vector in a static program that
+ * replaces environ before it first allocates; pages count as 4 KiB then, and there are no random
  * bytes.
  */
 #define _GNU_SOURCE 1
@@ -24,21 +24,22 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-/* libc's, both. __libc_stack_end is glibc's alone. */
+/* libc's variables. Only glibc has __libc_stack_end. */
 extern void *__libc_stack_end __attribute__((weak));
 extern char **environ __attribute__((weak));
 
-/* Each is atomic, and a copy of the vector's entry of that name. 0 if there is none. */
+/* Each is atomic, and a copy of the vector's entry of that name. 0 if the entry does not exist. */
 static LM_AT_START struct {
     uintptr_t page_bytes; /* 0: not read yet. Written last. */
-    uintptr_t random;     /* address of 16 bytes on the main thread's stack, above all frames */
-    uintptr_t program;    /* address of the name that the program was started by */
+    /* Address of 16 bytes on the main thread's stack, above all frames. */
+    uintptr_t random;
+    uintptr_t program; /* address of the name by which the program was started */
     uintptr_t secure;
 } vector;
 
 enum { ENTRIES_MOST = 64, ARGUMENTS_MOST = 1 << 24 };
 
-/* Reads the vector that begins there. Returns false iff it is none. */
+/* Reads the vector that begins at `at`. Returns false iff it is no auxiliary vector. */
 static bool read_vector(const uintptr_t *at) {
     uintptr_t page_bytes = 0, random = 0, program = 0, secure = 0;
     for (int i = 0; at[0] != AT_NULL; i++, at += 2) {
@@ -49,15 +50,15 @@ static bool read_vector(const uintptr_t *at) {
         if (at[0] == AT_SECURE) secure = at[1];
     }
     if (page_bytes == 0 || (page_bytes & (page_bytes - 1)) != 0) return false;
-    /* Relaxed: each thread that reads the vector finds the same. */
+    /* Relaxed: each thread that reads the vector finds the same values. */
     lm_store_relaxed(&vector.random, random);
     lm_store_relaxed(&vector.program, program);
     lm_store_relaxed(&vector.secure, secure);
-    lm_store_release(&vector.page_bytes, page_bytes); /* release: the others are written */
+    lm_store_release(&vector.page_bytes, page_bytes); /* release: the other entries are written */
     return true;
 }
 
-/* Returns what lies behind an array of pointers that ends with NULL. */
+/* Returns the address after an array of pointers that ends with NULL. */
 static const uintptr_t *behind(const uintptr_t *pointers) {
     while (*pointers != 0) pointers++;
     return pointers + 1;
@@ -65,8 +66,8 @@ static const uintptr_t *behind(const uintptr_t *pointers) {
 
 static LM_COLD bool look(void) {
     const uintptr_t *start = &__libc_stack_end != NULL ? (uintptr_t *)__libc_stack_end : NULL;
-    /* In a static program it is not exactly where the stack began, and no number of arguments
-     * lies there. */
+    /* In a static program __libc_stack_end is not exactly where the stack began, and no number of
+     * arguments lies there. */
     if (start != NULL && *start < ARGUMENTS_MOST && start[1 + *start] == 0 &&
         read_vector(behind(start + 2 + *start)))
         return true;
@@ -74,7 +75,7 @@ static LM_COLD bool look(void) {
     return strings != NULL && read_vector(behind((const uintptr_t *)(void *)strings));
 }
 
-/* Acquire: as above. */
+/* Returns whether the vector has been read, reading it if needed. Acquire: see its entries. */
 static bool known(void) { return LM_LIKELY(lm_load_acquire(&vector.page_bytes) != 0) || look(); }
 
 size_t lm_os_page_bytes(void) { return known() ? lm_load_relaxed(&vector.page_bytes) : 4096; }
@@ -90,16 +91,17 @@ const char *lm_os_program(void) {
 }
 
 uint64_t lm_os_random(void) {
-    /* The kernel's 16 random bytes; read, never consumed: libc uses others of their bits. And
-     * where this code lies, which another copy of loam in the process does not share. Nothing
-     * of a thread. */
+    /* The kernel's 16 random bytes are read, never consumed, because libc uses other bits of them.
+     * The address of this code differs between copies of loam in one process. Nothing depends on
+     * the thread. */
     const char *bytes = (const char *)lm_os_main_top();
     uint64_t x = (uintptr_t)lm_os_random, half;
     for (size_t i = 0; bytes != NULL && i < 2; i++) {
-        __builtin_memcpy(&half, bytes + i * sizeof half, sizeof half); /* may lie anywhere */
+        __builtin_memcpy(&half, bytes + i * sizeof half, sizeof half); /* may be unaligned */
         x = (x << 1) ^ half;
     }
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
+    /* The mixing function of splitmix64, Steele et al. 2014. */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
 }
@@ -141,7 +143,7 @@ void lm_os_usage(lm_os_usage_t *usage) {
 }
 
 unsigned lm_os_processors(void) {
-    /* The most that Linux can be built for: with less, the call may fail. */
+    /* The largest mask that Linux can be built for; with a smaller one, the call may fail. */
     uint64_t mask[128] = {0};
     intptr_t got = lm_linux_call3(SYS_sched_getaffinity, (intptr_t)lm_os_process(), sizeof mask,
                                   (intptr_t)mask);
@@ -186,6 +188,6 @@ unsigned lm_os_process(void) { return (unsigned)lm_linux_call1(SYS_getpid, 0); }
 unsigned lm_port_thread_id(void) { return (unsigned)lm_linux_call1(SYS_gettid, 0); }
 
 void lm_port_abort(void) {
-    lm_port_report_begin(); /* another thread's report ends first, and no more begins */
+    lm_port_report_begin(); /* waits until another thread's report ends; no further one begins */
     abort();
 }

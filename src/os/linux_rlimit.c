@@ -1,17 +1,16 @@
-/* linux_rlimit.c: what the system would refuse: limits of the process, and more memory than the
- * machine has.
+/* linux_rlimit.c: what the system would refuse: more than the limits of the process, or more memory
+ * than the machine has.
  *
- * RLIMIT_AS (ulimit -v) counts mapped addresses, RLIMIT_DATA (ulimit -d) private mappings that may
- * be written. Memory that was purged counts for both until it is unmapped, so that loam unmaps more
- * where either is set (span/gone.c). A limit may be set at any time, and no call tells loam: it is
- * read each time.
+ * RLIMIT_AS (ulimit -v) counts mapped addresses, RLIMIT_DATA (ulimit -d) private writable mappings.
+ * Purged memory counts for both until it is unmapped, so loam unmaps more if either is set
+ * (span/gone.c). A limit may be set at any time, and no call tells loam, so it is read each time.
  *
  * By default Linux refuses mappings larger than all memory and swap (vm.overcommit_memory 0),
- * except those made with MAP_NORESERVE, as loam's are. So the system is asked about a large one by
- * a mapping without that flag.
+ * except those made with MAP_NORESERVE, as loam's are. So the system is asked about a large mapping
+ * by a mapping without that flag.
  *
- * It cannot see a control group's limit. A program that has shut itself in must not come here.
- * Where loam was not told, no limit is found.
+ * It cannot see a control group's limit. In a program that has told loam that it shuts itself in,
+ * it asks nothing and reports no limit.
  */
 #define _GNU_SOURCE 1 /* MAP_ANONYMOUS */
 #include "os/os.h"
@@ -21,17 +20,17 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* As in linux.c: a thread that sleeps in here sleeps inside loam. */
+/* In the section of linux.c: a thread that sleeps here sleeps inside loam. */
 static LM_NOINLINE __attribute__((section("loam_calls"))) intptr_t
 call(long n, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
     return lm_syscall(n, a, b, c, d, e, 0);
 }
 
-/* Lowers *least to the limit, if there is one. */
+/* Lowers *least to the limit, if there is one. Returns whether there is one. */
 static bool is_limited(int resource, size_t *least) {
     struct {
         uint64_t now, most;
-    } limit = {UINT64_MAX, UINT64_MAX}; /* as the kernel has it on every processor */
+    } limit = {UINT64_MAX, UINT64_MAX}; /* the kernel's layout on every processor */
     intptr_t got = call(SYS_prlimit64, 0, resource, 0, (intptr_t)&limit, 0);
     if (got != 0 || limit.now == UINT64_MAX) return false;
     if (limit.now < *least) *least = (size_t)limit.now;
@@ -42,7 +41,7 @@ unsigned lm_os_limits(size_t *least) {
     *least = SIZE_MAX;
     if (!lm_ask_begin()) return 0;
     unsigned limits = 0;
-    if (!lm_os_filtered()) /* the filter may kill for the question */
+    if (!lm_os_filtered()) /* a filter may kill for the question */
         limits = (is_limited(RLIMIT_AS, least) ? LM_OS_ADDRESSES_LIMITED : 0) |
                  (is_limited(RLIMIT_DATA, least) ? LM_OS_DATA_LIMITED : 0);
     lm_ask_end();

@@ -1,24 +1,25 @@
-/* linux_site.c: return addresses as places in modules, which stay true when the module is unloaded.
+/* linux_site.c: return addresses as places in modules, which stay valid after the module is
+ * unloaded.
  *
  *   address ── _dl_find_object ──> module in memory ── build ID and name ──> module's number
  *                                        └── address - base ──> site [ number | offset ]
- *   report:   site ──> name+0xoffset, and the function: of the module, if it is still loaded there;
- *                      else of its file, if that has the same build ID
+ *   report:   site ──> name+0xoffset, and the function: from the module, if it is still loaded;
+ *                      else from its file, if the file has the same build ID
  *
- * A module is noted once, however often it is loaded and wherever. A module without a build ID is
- * known by a sum over its headers and the table of its functions' beginnings. Names are copied.
- * Nothing is removed: a process with more than LM_MODULES_MOST - 1 modules, or with names of more
- * than NAMES_BYTES in all, has sites without a module from there on, and reports give their address
- * alone.
+ * A module is recorded once, however often and wherever it is loaded. A module without a build ID
+ * is identified by a checksum of its headers and of the beginning of its function table. Names are
+ * copied. Records are never removed. Once a process has had more than LM_MODULES_MOST - 1 modules,
+ * or names of more than NAMES_BYTES in all, new sites have no module, and reports print their
+ * address alone.
  *
- * Noting takes no lock and allocates nothing: malloc calls it, and signal handlers, and a fork may
+ * Recording takes no lock and allocates nothing: malloc and signal handlers call it, and a fork may
  * come at any moment. A record is filled first and joins its list by one compare-and-swap. Two
- * threads that note one module at the same moment agree on the first of their records.
+ * threads that record one module at the same moment agree on the first of their records.
  *
  * It needs _dl_find_object (glibc 2.35). Without it sites are addresses, and a report after dlclose
  * may name the module that was loaded later.
  *
- * Invariant: a number that a site has belongs to a complete record.
+ * Invariant: the number in a site belongs to a complete record.
  */
 #define _GNU_SOURCE 1 /* struct dl_find_object */
 #include "os/linux_site.h"
@@ -34,50 +35,52 @@ enum {
     NAMES_BYTES = 64 * 1024,
     LISTS = 256,
     HINTS = 256,
-    HEADERS_MOST = 64, /* program headers of a module */
-    PAGE = 4096,       /* the smallest: of a module's first one all can be read */
+    HEADERS_MOST = 64, /* maximum number of program headers of a module */
+    /* The smallest page size. A module's first page can be read in full. */
+    PAGE = 4096,
     ID_BYTES = 32,
-    NAME_MOST = 4096,    /* bytes of a module's name */
+    NAME_MOST = 4096,    /* maximum bytes of a module's name */
     FUNCTION_MOST = 256, /* bytes of a function's name that are read */
     AT_ONCE = 32,        /* symbols that are read at once */
-    FUNCTIONS_MOST = 16, /* entries of a table of functions that count in a sum */
+    FUNCTIONS_MOST = 16, /* entries of a function table that a checksum covers */
 };
 LM_STATIC_ASSERT(LM_MODULES_MOST <= 1 << (64 - OFFSET_BITS), "a number's bits");
 
-/* A build ID with zeroes behind it, or a sum. */
+/* Identity of a module: a build ID with zeros after it, or a checksum. */
 typedef struct identity {
     uint8_t bytes[ID_BYTES];
-    uint32_t length; /* of a build ID; 0: a sum */
-    uint64_t at;     /* of a build ID: where it is in the image. No part of what is compared */
+    uint32_t length; /* bytes of the build ID; 0: a checksum */
+    /* Position of the build ID in the image. It is not compared. */
+    uint64_t at;
 } identity_t;
 
 typedef struct module {
     identity_t identity;
-    uint32_t next;    /* of its list */
-    const char *name; /* in names[] */
+    uint32_t next;    /* next record of its list */
+    const char *name; /* points into names[] */
 } module_t;
 
 static module_t modules[LM_MODULES_MOST]; /* [0] is no module */
-static uint32_t modules_used = 1;         /* atomic */
-static uint32_t lists[LISTS];             /* atomic: first of each list; 0: none */
+static uint32_t modules_used = 1;         /* atomic: records used */
+static uint32_t lists[LISTS];             /* atomic: first record of each list; 0: none */
 static char names[NAMES_BYTES];
-static uint32_t names_used; /* atomic */
+static uint32_t names_used; /* atomic: bytes used */
 
-/* Which module was at an address last, and where in its first page its build ID stands: a hint that
- * is held against the bytes there. Both atomic; the key is xored with the value, so that a
- * half-written pair is no hint. */
+/* Hints: the module that was last at an address, and the position of its build ID in its first
+ * page. A hint is checked against the bytes there. Both words are atomic; the key is xored with the
+ * value, so a half-written pair matches no address. */
 static struct {
     uint64_t key, value; /* value: number << 32 | offset */
 } hints[HINTS];
 
 /* ---- Reading a module, in memory or in its file ---- */
 
-/* read: bytes at an offset of the file, or at an address in the file's terms; false iff they are
- * not there. */
+/* Access to a module's contents. read copies bytes from an offset of the file, or from an address
+ * in the file's terms; it returns false iff they are not there. */
 typedef struct image {
     bool (*read)(const struct image *image, uint64_t at, void *to, size_t bytes);
-    uintptr_t base; /* read_memory's */
-    int file;       /* read_file's */
+    uintptr_t base; /* load address, for read_memory */
+    int file;       /* descriptor, for read_file */
 } image_t;
 
 static bool read_file(const image_t *image, uint64_t at, void *to, size_t bytes) {
@@ -102,7 +105,8 @@ static bool known_form(const ElfW(Ehdr) * header) {
            header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= PAGE;
 }
 
-/* Where a program header's content is: in memory at its address, and only if it is loaded. */
+/* Finds the content of program header `of`: in memory at its address, if it is loaded, or at its
+ * offset in the file. Returns false iff it is not loaded. */
 static bool content_at(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
                        const ElfW(Phdr) * of, uint64_t *at) {
     *at = of->p_offset;
@@ -137,7 +141,7 @@ static bool find_build_id(const image_t *image, uint64_t at, uint64_t bytes, ide
     return false;
 }
 
-/* As FNV-1a, in words: `bytes` is a multiple of 4. */
+/* A checksum like FNV-1a, by words. `bytes` is a multiple of 4. */
 static uint64_t sum(uint64_t value, const void *text, size_t bytes) {
     uint32_t word;
     for (size_t i = 0; i + sizeof word <= bytes; i += sizeof word) {
@@ -148,7 +152,8 @@ static uint64_t sum(uint64_t value, const void *text, size_t bytes) {
     return value;
 }
 
-/* Over the headers, and over the beginning of .eh_frame_hdr: the functions' first addresses. */
+/* Sets the identity to a checksum of the headers and the beginning of .eh_frame_hdr, which lists
+ * the functions' first addresses. */
 static void sum_up(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
                    identity_t *identity) {
     uint64_t value = sum(0xcbf29ce484222325u, header, sizeof *header), at;
@@ -164,7 +169,8 @@ static void sum_up(const image_t *image, const ElfW(Ehdr) * header, const ElfW(P
     memcpy(identity->bytes, &value, sizeof value);
 }
 
-/* false iff the headers are of no form that is known. `program` has room for HEADERS_MOST. */
+/* Sets the identity from the build ID, or by a checksum if there is none. Always returns true.
+ * `program` has e_phnum entries. */
 static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW(Phdr) * program,
                      identity_t *identity) {
     uint64_t at;
@@ -180,13 +186,13 @@ static bool identify(const image_t *image, const ElfW(Ehdr) * header, const ElfW
 
 /* ---- Records ---- */
 
-/* Not libc's: a preloaded tool may have its own, and allocate there. */
+/* Replaces strcmp: a preloaded tool may have its own, and allocate there. */
 static bool same_text(const char *a, const char *b) {
     while (*a != '\0' && *a == *b) a++, b++;
     return *a == *b;
 }
 
-/* With its end; NAME_MOST if it is longer. */
+/* Returns the bytes of the name including its end, or NAME_MOST if the name is longer. */
 static size_t bytes_of(const char *name) {
     size_t bytes = 1;
     while (bytes < NAME_MOST && name[bytes - 1] != '\0') bytes++;
@@ -201,7 +207,8 @@ static bool is_module(const module_t *module, const identity_t *identity, const 
     return same_identity(&module->identity, identity) && same_text(module->name, name);
 }
 
-/* Looks through a list up to `end`, exclusively. Returns 0 iff the module is not there. */
+/* Searches a list up to `end`, exclusively. Returns the module's number, or 0 iff it is not
+ * there. */
 static uint32_t look(uint32_t first, uint32_t end, const identity_t *identity, const char *name) {
     for (uint32_t i = first; i != end && i != 0; i = modules[i].next) {
         if (is_module(&modules[i], identity, name)) return i;
@@ -209,16 +216,17 @@ static uint32_t look(uint32_t first, uint32_t end, const identity_t *identity, c
     return 0;
 }
 
-/* Takes some of `room`; false iff there is not so much. */
+/* Reserves `bytes` of `room`. Returns false iff there is not so much left. */
 static bool take(uint32_t *used, uint32_t bytes, uint32_t room, uint32_t *at) {
-    *at = lm_load_relaxed(used); /* relaxed: a count; what is there is published by the list */
+    /* Relaxed: a count. The list publishes the contents. */
+    *at = lm_load_relaxed(used);
     do {
         if (bytes > room - *at) return false;
     } while (!lm_cas_weak_relaxed(used, at, *at + bytes));
     return true;
 }
 
-/* Its number, 0 iff there is no room. */
+/* Adds a module to the list. Returns its number, or 0 iff there is no room. */
 static LM_COLD uint32_t add(uint32_t *list, uint32_t first, const identity_t *identity,
                             const char *name) {
     uint32_t number, at;
@@ -227,7 +235,7 @@ static LM_COLD uint32_t add(uint32_t *list, uint32_t first, const identity_t *id
     if (!take(&names_used, (uint32_t)bytes, NAMES_BYTES, &at)) return 0;
     memcpy(names + at, name, bytes);
     modules[number] = (module_t){*identity, first, names + at};
-    /* Release: the record is complete. Acquire: another thread's is. */
+    /* Release: publish the complete record. Acquire: see another thread's complete record. */
     for (uint32_t seen = first; !lm_cas_weak_acq_rel(list, &seen, number);) {
         uint32_t other = look(seen, modules[number].next, identity, name);
         if (other != 0) return other;
@@ -243,8 +251,10 @@ static const char *program_name(void) {
 
 #ifdef DLFO_EH_SEGMENT_TYPE
 
-/* Asked for by name: a library that names it needs glibc 2.35, even weakly. */
-static int (*found)(void *address, struct dl_find_object *result); /* atomic: once, by any thread */
+/* _dl_find_object is looked up by name: a library that refers to it, even weakly, needs glibc
+ * 2.35. */
+/* Atomic: set once, by any thread. */
+static int (*found)(void *address, struct dl_find_object *result);
 
 bool lm_linux_find_object(uintptr_t address, struct dl_find_object *object) {
     int (*find)(void *, struct dl_find_object *) = lm_load_relaxed(&found);
@@ -256,7 +266,7 @@ static const char *object_name(const struct dl_find_object *object) {
     return name != NULL && *name != '\0' ? name : program_name();
 }
 
-/* Reads memory of the module: see lm_linux_module. */
+/* Identifies a module in memory. The module must stay loaded meanwhile: see lm_linux_module. */
 static LM_READS_ANYTHING bool identify_object(const struct dl_find_object *object,
                                               identity_t *identity) {
     const image_t image = {.read = read_memory, .base = object->dlfo_link_map->l_addr};
@@ -267,11 +277,11 @@ static LM_READS_ANYTHING bool identify_object(const struct dl_find_object *objec
     return identify(&image, header, (const ElfW(Phdr) *)(const void *)program, identity);
 }
 
-/* The module whose build ID is known to stand there, 0 iff it is another one's. */
+/* Returns the module whose build ID is at the hinted position, or 0 iff there is no hint or another
+ * module is there. */
 static LM_READS_ANYTHING uint32_t hinted(uintptr_t start, const char *name) {
     size_t i = (start >> 12) % HINTS;
-    /* Relaxed: only a pair that belongs together is taken for one. Acquire: the record is
-     * complete. */
+    /* Relaxed: only a pair that belongs together is accepted. Acquire: see the complete record. */
     uint64_t value = lm_load_relaxed(&hints[i].value), key = lm_load_acquire(&hints[i].key);
     if ((key ^ value) != start) return 0;
     const module_t *module = &modules[value >> 32];
@@ -287,7 +297,8 @@ static void hint(uintptr_t start, uint32_t number, const identity_t *identity, u
     if (number == 0 || identity->length == 0 || offset > PAGE - ID_BYTES) return;
     uint64_t value = (uint64_t)number << 32 | offset;
     lm_store_relaxed(&hints[i].value, value);
-    lm_store_release(&hints[i].key, start ^ value); /* release: the record is complete */
+    /* Release: publish the complete record. */
+    lm_store_release(&hints[i].key, start ^ value);
 }
 
 lm_range_t lm_linux_module(uintptr_t address) {
@@ -318,7 +329,8 @@ lm_range_t lm_linux_module(uintptr_t address) { return (lm_range_t){address, add
 void lm_os_trace_by(void *finder) {
 #ifdef DLFO_EH_SEGMENT_TYPE
     int (*find)(void *, struct dl_find_object *);
-    memcpy(&find, &finder, sizeof find); /* C has no cast for it */
+    /* C has no cast from an object pointer to a function pointer */
+    memcpy(&find, &finder, sizeof find);
     lm_store_relaxed(&found, find);
 #else
     (void)finder;
@@ -335,7 +347,7 @@ void lm_os_trace_prepare(void) {
 
 static uint32_t number_of(lm_site_t site) { return (uint32_t)(site >> OFFSET_BITS); }
 
-/* Of the call before the return address. */
+/* Returns the offset of the call before the return address. */
 static uintptr_t offset_of(lm_site_t site) {
     return (uintptr_t)(site & (((lm_site_t)1 << OFFSET_BITS) - 1)) - 1;
 }
@@ -352,8 +364,8 @@ void lm_os_site_where(lm_line_t *line, lm_site_t site) {
         lm_line_add(line, "%p", (void *)offset_of(site));
 }
 
-/* The exported function of a file that an address lies in, as dladdr chooses it. false iff there is
- * none. */
+/* Finds the exported function of a file that contains an address, as dladdr chooses it. Returns
+ * false iff there is none. */
 static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
                         const ElfW(Shdr) * strings, uint64_t address, char *name, uint64_t *value) {
     ElfW(Sym) some[AT_ONCE];
@@ -383,7 +395,8 @@ static bool find_symbol(const image_t *image, const ElfW(Shdr) * symbols,
     return true;
 }
 
-/* Adds "function+0x12 ". false iff the file is not the module's. */
+/* Appends "function+0x12 " from the file, if it names a function. Returns false iff the file is not
+ * the module's. */
 static bool add_from_file(lm_line_t *line, const image_t *image, const module_t *module,
                           uintptr_t offset) {
     headers_t headers;
@@ -412,7 +425,7 @@ static bool add_from_file(lm_line_t *line, const image_t *image, const module_t 
     return true;
 }
 
-/* Of a module that is no longer loaded. */
+/* Appends the name of a place in a module that is no longer loaded. */
 static void add_unloaded(lm_line_t *line, const module_t *module, uintptr_t offset) {
     bool same = false;
     bool asks = lm_ask_begin();
@@ -458,10 +471,11 @@ static bool finds_modules(void) {
 
 typedef struct search {
     const module_t *module;
-    uintptr_t base; /* found */
+    uintptr_t base; /* result: load address */
 } search_t;
 
-/* The dynamic linker unloads nothing meanwhile. */
+/* A callback of dl_iterate_phdr, during which the dynamic linker unloads nothing. Returns 1 iff it
+ * is the module that is searched for. */
 static LM_READS_ANYTHING int is_same(struct dl_phdr_info *info, size_t bytes, void *data) {
     search_t *search = (search_t *)data;
     const image_t image = {.read = read_memory, .base = info->dlpi_addr};

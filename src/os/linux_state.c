@@ -1,10 +1,10 @@
-/* linux_state.c: what another thread does at this moment, and whether another process has the
- * same memory.
+/* linux_state.c: what another thread does at this moment, and whether another process shares this
+ * process's memory.
  *
  * /proc/self/task/N/syscall says "running", or the number of the system call in which the thread
- * sleeps (-1: in none, as in a page fault), and more. The kernel looks only at a thread that is
- * off its processor: whatever that thread wrote before is visible afterwards. It cannot tell why
- * the thread sleeps, and the thread may wake up at once.
+ * sleeps (-1: in none, as in a page fault), and more. The kernel reads it only of a thread that is
+ * off its processor, so whatever that thread wrote before is visible afterwards. This file cannot
+ * tell why the thread sleeps, and the thread may wake up at once.
  */
 #define _GNU_SOURCE 1
 #include "os/os.h"
@@ -14,7 +14,7 @@
 
 static bool failed(intptr_t result) { return (uintptr_t)result > (uintptr_t)-4096; }
 
-/* Writes the path of the file, which takes at most 36 bytes. */
+/* Writes the path of the thread's file, at most 36 bytes. */
 static void write_path(char *path, unsigned tid) {
     char digits[10];
     size_t n = 0;

@@ -1,17 +1,17 @@
-/* linux_thread.c: how threads wait, start and end the worker, and see whether another one sleeps.
+/* linux_thread.c: how threads wait, how the worker starts and ends, and whether a thread sleeps.
  *
  *   worker_start ── clone ──> the worker: its stack and its control block are static
- *        ^                      │ exit: the kernel clears worker.tid and wakes who waits for it
+ *        ^                      │ exit: the kernel clears worker.tid and wakes the waiting thread
  *        └── worker_await <─────┘
  *
  *   the worker ── /proc/self/task/N/syscall ──> does thread N sleep, and where are its sp and pc
  *              ── process_vm_readv ───────────> does its stack hold a signal frame
  *
- * The worker is a thread that only the kernel knows. libc does not: so the worker has no
- * thread-local variables, calls nothing of libc, and gets no signals. Nothing here can tell whether
- * a thread sleeps in a program that has forbidden itself the system calls, or without /proc.
+ * Only the kernel knows the worker as a thread. libc does not, so the worker has no thread-local
+ * variables, calls nothing of libc, and receives no signals. This file cannot tell whether a thread
+ * sleeps if the program has forbidden itself the system calls, or without /proc.
  *
- * Part of the port, beside linux.c, with its rules.
+ * Part of the port, with the rules of linux.c.
  *
  * Invariant: worker.tid is not 0 exactly while the worker runs, in the process that started it.
  */
@@ -27,7 +27,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* Under test, faulty.c takes the contract's name and calls this one. */
+/* In tests, faulty.c defines the name of os.h and calls this function. */
 #if LOAM_OS_FAULTY
 #define PORT(name) lm_linux_##name
 bool PORT(worker_start)(void (*entry)(void));
@@ -64,10 +64,14 @@ void lm_os_yield(void) { (void)lm_linux_call1(SYS_sched_yield, 0); }
 enum { WORKER_STACK_BYTES = 16 * 1024, GONE_MOST = 200 };
 
 static struct {
-    uint32_t tid;    /* not 0 while it runs; the kernel clears it and wakes a thread that waits */
-    uint32_t number; /* atomic: of the last one, as the kernel counts threads; 0: it has gone */
-    uint32_t *here;  /* atomic: a word that reads 0 in the child of a fork; NULL before the first */
-    uintptr_t control[16]; /* a thread control block: x86-64 reads its own address at word 0 */
+    /* Not 0 while the worker runs. The kernel clears it and wakes a thread that waits on it. */
+    uint32_t tid;
+    /* Atomic: the kernel's thread number of the last worker; 0: that worker has gone. */
+    uint32_t number;
+    /* Atomic: a word that reads 0 in the child of a fork; NULL before the first worker. */
+    uint32_t *here;
+    /* The worker's thread control block. x86-64 reads its own address at word 0. */
+    uintptr_t control[16];
     unsigned char stack[WORKER_STACK_BYTES] LM_ALIGNED(64);
 } worker;
 
@@ -75,11 +79,11 @@ static struct {
 #define MADV_WIPEONFORK 18
 #endif
 
-/* Maps the page of worker.here, which the kernel fills with zeros in every copy of the process.
- * Returns false iff the system has no such page. */
+/* Maps the page of worker.here, which the kernel fills with zeros in every copy of the process, and
+ * sets its word. Returns false iff the system has no such page. */
 static bool mark_process(void) {
-    uint32_t *here =
-        lm_load_relaxed(&worker.here); /* relaxed: set once, by one starter at a time */
+    /* Relaxed: set once, by one starter at a time. */
+    uint32_t *here = lm_load_relaxed(&worker.here);
     if (here == NULL) {
         size_t bytes = lm_os_page_bytes();
         intptr_t page = lm_linux_call(SYS_mmap, 0, (intptr_t)bytes, PROT_READ | PROT_WRITE,
@@ -98,8 +102,8 @@ static bool mark_process(void) {
 }
 
 bool lm_os_worker_lost(void) {
-    const uint32_t *here = lm_load_acquire(&worker.here); /* acquire: as above */
-    return here != NULL && lm_load_relaxed(here) == 0;    /* relaxed: a word by itself */
+    const uint32_t *here = lm_load_acquire(&worker.here); /* acquire: the word is readable */
+    return here != NULL && lm_load_relaxed(here) == 0;    /* relaxed: an independent word */
 }
 
 uint64_t lm_os_signals_block(void) {
@@ -116,8 +120,8 @@ void lm_os_signals_restore(uint64_t before) {
 
 bool PORT(worker_start)(void (*entry)(void)) {
     if (LM_TSAN) return false; /* the sanitizer must know every thread */
-    /* The process's signals must not be delivered to a thread without libc's structures; and no
-     * handler of this thread finds tid set where there is no thread yet. */
+    /* Signals of the process must not be delivered to a thread without libc's structures. And no
+     * handler of this thread may find tid set before the worker exists. */
     uint64_t before = lm_os_signals_block();
     LM_ASSERT(worker.tid == 0);
     bool marked = mark_process();
@@ -125,7 +129,8 @@ bool PORT(worker_start)(void (*entry)(void)) {
     worker.control[0] = (uintptr_t)worker.control;
     worker.control[2] = (uintptr_t)worker.control;
     if (marked) {
-        lm_store_relaxed(&worker.tid, 1); /* relaxed: the new thread cannot be older */
+        /* relaxed: clone orders it before the new thread's accesses */
+        lm_store_relaxed(&worker.tid, 1);
         got = lm_clone_call(SYS_clone, SYS_exit,
                             CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                 CLONE_SYSVSEM | CLONE_SETTLS | CLONE_CHILD_CLEARTID,
@@ -138,7 +143,7 @@ bool PORT(worker_start)(void (*entry)(void)) {
 }
 
 bool lm_os_worker_running(void) {
-    /* Acquire: its last writes are visible once it is gone. */
+    /* Acquire: once the worker is gone, its last writes are visible. */
     return lm_load_acquire(&worker.tid) != 0 && !lm_os_worker_lost();
 }
 
@@ -146,18 +151,19 @@ bool lm_os_worker_await(uint32_t timeout_ms) {
     struct timespec span = {.tv_sec = timeout_ms / 1000,
                             .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     if (!lm_os_worker_running()) return true;
-    /* Shared, not private: that is how the kernel wakes at the end of a thread. */
+    /* A shared futex, not a private one: the kernel wakes a shared futex at the end of a thread. */
     (void)lm_linux_call(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAIT, 1, (intptr_t)&span, 0);
     if (lm_os_worker_running()) return false;
-    /* The kernel wakes one thread only, and several may wait at a time. */
+    /* The kernel wakes one thread only, and several may wait. */
     (void)lm_linux_call3(SYS_futex, (intptr_t)&worker.tid, FUTEX_WAKE, __INT_MAX__);
     return true;
 }
 
 void lm_os_worker_join(void) {
     while (!lm_os_worker_await(1000)) {}
-    /* The kernel counts it among the process's threads for a moment longer, and unshare counts
-     * them. Not for ever: its number may be another thread's by now. */
+    /* The kernel counts the worker among the threads of the process for a moment longer, and
+     * unshare counts threads. The wait is bounded, because the number may be another thread's by
+     * now. */
     uint32_t number = lm_load_relaxed(&worker.number);
     for (int i = 0; i < GONE_MOST && number != 0; i++) {
         if (lm_linux_failed(
@@ -182,17 +188,17 @@ bool lm_os_worker_self(void) { return lm_thread_token() == (uintptr_t)worker.con
 
 /* ---- Whether a thread sleeps ---- */
 
-/* A thread in a signal handler may have been interrupted anywhere, in malloc too. The kernel writes
- * the handler's way back, the restorer that libc installed with it, into each signal frame: so a
- * stack that does not hold that address holds no signal frame. */
+/* A thread in a signal handler may have been interrupted anywhere, also in malloc. Into each signal
+ * frame the kernel writes the handler's return address: the restorer that libc installed with the
+ * handler. So a stack that does not contain that address contains no signal frame. */
 enum { SIGNALS = 64, STACK_MOST = 256 * 1024, STACK_PART = 4096 /* bytes read at a time */ };
 
-/* Of all handlers ever seen: one that is no longer installed may still be running. Only the worker
- * looks. */
+/* Restorers of all handlers ever seen: one that is no longer installed may still be running. Only
+ * the worker accesses them. */
 static struct {
     uintptr_t address[4];
     size_t count;
-    bool unknown; /* handlers whose way back is not known */
+    bool unknown; /* there are handlers whose restorer is not known */
 } restorers;
 
 static void learn_restorer(uintptr_t address) {
@@ -216,7 +222,7 @@ static bool handlers_known(void) {
         if (lm_linux_failed(
                 lm_linux_call(SYS_rt_sigaction, n, 0, (intptr_t)&action, sizeof action.mask, 0)))
             continue;
-        if (action.handler <= 1) continue; /* default, ignored */
+        if (action.handler <= 1) continue; /* the default action, or ignored */
         if (LM_SIGNAL_RESTORER && (action.flags & 0x04000000) != 0)
             learn_restorer(action.restorer);
         else
@@ -232,20 +238,23 @@ bool lm_os_handlers_known(void) {
     return known;
 }
 
-/* Reads a stack by a system call, because not all below a thread's top need be its stack, or
- * mapped: it may run a coroutine, behind whose stack lies a guard, or memory that another thread
- * unmaps meanwhile. Returns false iff some of it cannot be read, or the system forbids the call. */
+/* Reads a stack by a system call, because memory below a thread's top need not be its stack, or
+ * mapped: the thread may run a coroutine, whose stack ends at a guard, or memory that another
+ * thread unmaps meanwhile. Returns false iff some of it cannot be read, or the system forbids the
+ * call. */
 static bool read_stack(uintptr_t at, uintptr_t *words, size_t bytes) {
     struct iovec to = {words, bytes}, from = {(void *)at, bytes};
     intptr_t got = lm_syscall(SYS_process_vm_readv, (intptr_t)lm_os_process(), (intptr_t)&to, 1,
                               (intptr_t)&from, 1, 0);
-    (void)lm_add_relaxed(&lm_os_counts.calls, 1); /* relaxed: as in count */
+    /* Relaxed: a statistic. */
+    (void)lm_add_relaxed(&lm_os_counts.calls, 1);
     return got == (intptr_t)bytes;
 }
 
 static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
     uintptr_t words[STACK_PART / sizeof(uintptr_t)];
-    /* Not its own stack (an alternate one, a coroutine's), or too deep to look through. */
+    /* sp is not on the thread's own stack (but on an alternate one, or a coroutine's), or the stack
+     * is too deep to search. */
     if (sp >= top || top - sp > STACK_MOST || restorers.unknown) return false;
     uintptr_t at = sp & ~(uintptr_t)7, end = top & ~(uintptr_t)7;
     for (size_t bytes = 0; restorers.count > 0 && at < end; at += bytes) {
@@ -264,7 +273,7 @@ static bool no_signal_frame(uintptr_t sp, uintptr_t top) {
 
 uintptr_t lm_os_stack_top(void) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0), main_top = lm_os_main_top();
-    /* libc keeps a thread's control block at the top of its stack; the main thread's lies
+    /* libc keeps a thread's control block at the top of its stack; the main thread's block lies
      * elsewhere. */
     return main_top > here && main_top - here < STACK_MOST ? main_top : lm_thread_token();
 }
@@ -285,8 +294,8 @@ bool lm_os_thread_gone(unsigned tid) {
 }
 
 /* /proc/self/task/N/syscall says "running", or the number of the call (-1: none, a page fault), six
- * arguments, stack pointer and program counter. The kernel looks only at a thread that is off its
- * processor, so that whatever that thread did before is visible to us. */
+ * arguments, stack pointer and program counter. The kernel reads them only of a thread that is off
+ * its processor, so whatever that thread did before is visible to this one. */
 static bool thread_sleeps(unsigned tid, uintptr_t stack_top) {
     char path[48] = "/proc/self/task/", text[256], digits[10];
     size_t end = 16, n = 0;
@@ -300,7 +309,7 @@ static bool thread_sleeps(unsigned tid, uintptr_t stack_top) {
     long number = 0;
     const char *t = text;
     for (; *t >= '0' && *t <= '9'; t++) number = number * 10 + (*t - '0');
-    /* Who waits for a child that shares its memory may be running as that child. */
+    /* A thread that waits for a child that shares its memory may be running as that child. */
     if (number == SYS_clone || number == SYS_clone3) return false;
 #ifdef SYS_vfork
     if (number == SYS_vfork) return false;

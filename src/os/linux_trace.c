@@ -1,39 +1,41 @@
-/* linux_trace.c: where a thread is: return addresses, read from the stack by call frame
- * information.
+/* linux_trace.c: return addresses of a thread, read from the stack by call frame information.
  *
- *   pc ──> row in the table of rows ──────────────────────> sp', fp', way back ──> pc' ──> ...
- *            │ not there                                     (a few loads and additions)
- *            └── _dl_find_object ── .eh_frame_hdr ── .eh_frame: the function's program, run up to pc
+ *   pc ──> row in the table of rows ──────────────────> sp', fp', return address ──> pc' ──> ...
+ *            │ not there                                 (a few loads and additions)
+ *            └── _dl_find_object ── .eh_frame_hdr ── .eh_frame: the function's program, up to pc
  *
- * Programs are compiled without frame pointers, and the compiler's own unwinder runs through these
- * tables at every frame. All that a trace needs of a pc is where its frame's end is (from sp or
- * fp), and where fp and the way back were saved: 8 bytes, which never change while the code is
- * there. They are kept in a table without locks: of two words, one is xored with the other, so that
- * a half-written pair is no entry (as in chess programs' transposition tables).
+ * Programs are compiled without frame pointers, and the compiler's own unwinder interprets these
+ * tables at every frame. For one pc, a trace only needs to know where the frame ends (relative to
+ * sp or fp), and where fp and the return address were saved: 8 bytes, which never change while the
+ * code is there. They are cached in a table without locks. One of an entry's two words is xored
+ * with the other, so a half-written pair matches nothing (as in the transposition tables of chess
+ * programs).
  *
- * It takes no lock and allocates nothing, so that malloc may call it wherever it is itself called:
- * glibc's _dl_find_object promises that since 2.35. Without it a trace has one address. It stops at
- * code without such information (made at run time, say), in frames of a form that compilers do not
- * use, at signal frames. It assumes that tables for the dynamic loader have entries of 4 bytes,
- * relative to the table, as linkers write them.
+ * It takes no lock and allocates nothing, so malloc may call it wherever malloc may be called:
+ * glibc's _dl_find_object promises that since 2.35. Without that function a trace has one address.
+ * A trace stops at code without call frame information (made at run time, for example), at frames
+ * of a form that compilers do not use, and at signal frames. The code assumes that tables for the
+ * dynamic loader have entries of 4 bytes, relative to the table, as linkers write them.
  */
 #define _GNU_SOURCE 1 /* struct dl_find_object */
 #include "os/linux_site.h"
 
 #include <string.h>
 
-/* How a frame's end, and what was saved in it, are found. */
+/* How to find a frame's end and the registers saved in it. */
 typedef struct row {
     enum { ROW_NONE, ROW_SP, ROW_FP, ROW_FP_LOAD, ROW_SP_LOAD } base : 8;
-    int32_t end : 24; /* sp of the caller, from base */
-    int16_t fp;       /* from there; 0: fp is the caller's */
-    int16_t back;     /* the same of the return address; 0: in the link register */
+    int32_t end : 24; /* sp of the caller, relative to base, in bytes */
+    /* Offset of the saved fp from the frame's end; 0: fp is the caller's. */
+    int16_t fp;
+    /* Offset of the return address from the frame's end; 0: it is in the link register. */
+    int16_t back;
 } row_t;
 LM_STATIC_ASSERT(sizeof(row_t) == 8, "a word of the table");
 
 enum { TABLE = 4096, STACK_FAR = 128 * 1024 * 1024, DEEP = 4 };
 
-/* Atomic, both words. */
+/* Both words are atomic. */
 static struct {
     uint64_t key, row;
 } table[TABLE];
@@ -81,7 +83,7 @@ static reader_t block(reader_t *r) {
     return inner;
 }
 
-/* A record of .eh_frame, behind its length. */
+/* Returns a reader of a record of .eh_frame, after its length. */
 static reader_t record_at(const uint8_t *at) {
     uint32_t bytes;
     memcpy(&bytes, at, sizeof bytes);
@@ -89,7 +91,7 @@ static reader_t record_at(const uint8_t *at) {
     return (reader_t){at + 4, at + 4 + (plain ? bytes : 0), !plain};
 }
 
-/* ---- The state of a frame, as its program tells it ---- */
+/* ---- The state of a frame, computed by its program ---- */
 
 enum { SAME, SAVED, UNDEFINED, UNKNOWN };
 
@@ -110,7 +112,7 @@ typedef struct program {
     int64_t data_align;
     uint64_t back; /* register of the return address */
     bool relative; /* addresses are relative, in 4 bytes */
-    bool sized;    /* there is a block of other data */
+    bool sized;    /* an augmentation block exists */
     reader_t start;
 } program_t;
 
@@ -124,8 +126,8 @@ static void set_rule(state_t *state, const program_t *program, uint64_t reg, int
     if (rule != NULL) *rule = (rule_t){how, at};
 }
 
-/* register + number, then a load: what compilers write where they align the stack, and the system
- * in signal frames. */
+/* Interprets "register + number, then a load". Compilers write it where they align the stack, and
+ * the system writes it in signal frames. */
 static void cfa_expression(state_t *state, reader_t inner) {
     uint64_t first = fixed(&inner, 1);
     state->cfa = CFA_UNKNOWN;
@@ -146,10 +148,12 @@ static void cfa_set(state_t *state, uint64_t base, int64_t offset) {
 typedef struct run {
     state_t now, first, saved[DEEP];
     unsigned depth;
-    uint64_t at, to; /* addresses */
+    /* Code addresses: the one reached, and the one to stop after. */
+    uint64_t at, to;
 } run_t;
 
-/* The codes that have no number in their upper two bits. false: the program is not understood. */
+/* Executes an instruction without a number in its upper two bits. Returns false iff the program is
+ * not understood. */
 static bool step(run_t *run, const program_t *p, reader_t *r, unsigned code) {
     state_t *now = &run->now;
     uint64_t reg;
@@ -218,7 +222,7 @@ static bool step(run_t *run, const program_t *p, reader_t *r, unsigned code) {
     return !r->bad;
 }
 
-/* Runs instructions up to run->to. */
+/* Executes instructions up to run->to. Returns false iff the program is not understood. */
 static bool play(run_t *run, const program_t *p, reader_t r) {
     while (r.at < r.end && run->at <= run->to) {
         unsigned code = (unsigned)fixed(&r, 1), low = code & 0x3f;
@@ -251,7 +255,7 @@ static bool read_common(const uint8_t *at, program_t *p) {
     p->relative = false;
     p->sized = letters[0] == 'z';
     p->start = r;
-    if (!p->sized) return false; /* as compilers have not written it for twenty years */
+    if (!p->sized) return false; /* compilers have written no other form for twenty years */
     reader_t data = block(&r);
     p->start = r;
     for (letters++; *letters != 0; letters++) {
@@ -263,16 +267,16 @@ static bool read_common(const uint8_t *at, program_t *p) {
             (void)fixed(&data, encoding == 0x0b || encoding == 0x03 ? 4 : 8);
             break;
         }
-        default: break; /* S, B, G: without data */
+        default: break; /* S, B, G have no data */
         }
     }
     return p->relative && !r.bad && !data.bad;
 }
 
-/* The record of the function that `to` lies in; NULL iff there is none. */
+/* Returns the record of the function that contains `to`, or NULL iff there is none. */
 static const uint8_t *find_record(const uint8_t *header, uintptr_t to) {
-    /* version 1; 4 bytes, relative to here; count of 4 bytes; table of 4 bytes each, relative to
-     * the header */
+    /* Required: version 1; a pointer of 4 bytes, relative to its place; a count of 4 bytes; a table
+     * of entries of 4 bytes, relative to the header. */
     if (header[0] != 1 || header[2] != 0x03 || header[3] != 0x3b) return NULL;
     uint32_t count;
     memcpy(&count, header + 8, sizeof count);
@@ -338,14 +342,15 @@ static LM_COLD row_t read_row(uintptr_t to) {
 #endif
 }
 
-/* Of a return address: the call is before it. A module that was loaded where another one was has
- * rows of its own: its number is part of the key. Rows of unknown modules are not kept. */
+/* Returns the row for a return address, whose call is before it. The module's number is part of the
+ * key, because a module that is loaded where another one was has its own rows. Rows of unknown
+ * modules are not cached. */
 static row_t row_for(uintptr_t pc, uint32_t module) {
     if (LM_UNLIKELY(module == 0)) return read_row(pc - 1);
     uint64_t wanted = pc ^ (uint64_t)module << 48;
     size_t i = (pc * 0x9e3779b97f4a7c15u) >> 52;
     LM_STATIC_ASSERT(TABLE == 1 << 12, "the index's bits");
-    /* Relaxed, all: only a pair that belongs together is taken for one. */
+    /* Relaxed, all: only a pair that belongs together is accepted. */
     uint64_t word = lm_load_relaxed(&table[i].row), key = lm_load_relaxed(&table[i].key);
     row_t row;
     if (LM_UNLIKELY((key ^ word) != wanted)) {
@@ -360,24 +365,24 @@ static row_t row_for(uintptr_t pc, uint32_t module) {
 
 /* ---- Walking ---- */
 
-/* Where the stack that sp lies on ends, as far as is known. */
+/* Returns the end of the stack that sp lies on, as far as it is known. */
 static uintptr_t stack_end(uintptr_t sp) {
     uintptr_t main_top = lm_os_main_top(), thread_top = lm_thread_token();
     if (sp < main_top && main_top - sp < STACK_FAR) return main_top;
     if (sp < thread_top && thread_top - sp < STACK_FAR) return thread_top;
-    return UINTPTR_MAX; /* a coroutine's, or a signal's */
+    return UINTPTR_MAX; /* a stack of a coroutine or a signal */
 }
 
 static LM_READS_ANYTHING uintptr_t word_at(uintptr_t at) { return *(const uintptr_t *)at; }
 
-/* Modules that a walk has come through: most traces have few. */
+/* Modules that a trace has passed through. Most traces pass through few. */
 enum { RANGES = 4 };
 typedef struct ranges {
     lm_range_t at[RANGES];
     unsigned used, last;
 } ranges_t;
 
-/* The module of the call before a return address. */
+/* Returns the module of the call before a return address. */
 static const lm_range_t *range_of(ranges_t *ranges, uintptr_t pc) {
     uintptr_t call = pc - 1;
     for (unsigned i = 0; i < ranges->used; i++) {
@@ -389,7 +394,7 @@ static const lm_range_t *range_of(ranges_t *ranges, uintptr_t pc) {
     return &ranges->at[ranges->last];
 }
 
-/* Steps to the caller; false at the end. */
+/* Steps to the caller. Returns false at the end of the trace. */
 static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
     row_t row = row_for(place->pc, module);
     uintptr_t cfa;
@@ -404,7 +409,7 @@ static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
     bool load = row.base == ROW_SP_LOAD || row.base == ROW_FP_LOAD;
     if (load && (cfa < place->sp || cfa >= end || cfa % 8 != 0)) return false;
     if (load) cfa = word_at(cfa);
-    /* Frames are stacked; what lies beyond is not a stack's. */
+    /* Frames are stacked; an address outside these bounds is not on the stack. */
     if (cfa < place->sp || cfa > end || cfa % 8 != 0) return false;
     if (row.back != 0 && cfa + (uintptr_t)(intptr_t)row.back < place->sp) return false;
     if (row.fp != 0 && cfa + (uintptr_t)(intptr_t)row.fp < place->sp) return false;
@@ -416,10 +421,10 @@ static bool up(lm_place_t *place, uintptr_t end, uint32_t module) {
     return place->pc > 4096;
 }
 
-/* Whether it is loam's own code, in a library of its own: not the program's business. */
+/* Returns whether it is loam's own code, in a shared library of its own, which traces leave out. */
 static bool is_ours(uintptr_t pc) {
 #ifdef DLFO_EH_SEGMENT_TYPE
-    static uintptr_t from, to; /* atomic; every thread finds the same */
+    static uintptr_t from, to; /* atomic; every thread finds the same values */
     if (lm_load_relaxed(&to) == 0) {
         struct dl_find_object object;
         bool known = lm_linux_find_object((uintptr_t)is_ours, &object) &&
@@ -434,13 +439,13 @@ static bool is_ours(uintptr_t pc) {
 #endif
 }
 
-/* Either array may be NULL. */
+/* Stores the trace from `place` on. Either array may be NULL. Returns the number of addresses. */
 static size_t walk(lm_place_t *place, uintptr_t *frames, lm_site_t *sites, size_t most) {
     uintptr_t end = stack_end(place->sp);
     ranges_t ranges = {.used = 0};
     uint32_t module = LM_MODULE_OURS;
     size_t depth = 0;
-    bool ours = true; /* those at the beginning are left out */
+    bool ours = true; /* frames of loam at the beginning are left out */
     do {
         ours = ours && is_ours(place->pc);
         if (ours) continue;
