@@ -85,9 +85,9 @@ static void pass_on(int number, int level, bool told, siginfo_t *info, void *con
     int kind = number == SIGBUS;
     const struct sigaction *old = level >= 0 ? &levels[kind][level].before : NULL;
     bool function = old != NULL && is_function(old);
+    /* Relaxed: an independent word. A thread that finds it set uses the default action, as if the
+     * handler had been reset. */
     if (function && (old->sa_flags & (int)SA_RESETHAND) != 0)
-        /* Relaxed: an independent word. A thread that finds it set uses the default action, as if
-         * the handler had been reset. */
         function = !__atomic_exchange_n(&levels[kind][level].spent, true, __ATOMIC_RELAXED);
     /* as lm_port_abort does: no other report begins */
     if (!function && told) lm_port_report_begin();

@@ -1,25 +1,25 @@
-/* span.h: address space in slices of 64 KiB, and the descriptor of what lies in them.
+/* span.h: address space in slices of 64 KiB, and a descriptor for each span of slices.
  *
  *   map          [ p0 | p0 | nobody | p3 | ... ]   8 bytes a slice: the page whose blocks lie here
  *                   │    │              │
  *   descriptors  [ d0 | (d1) | (d2) | d3 | ... ]   128 bytes a slice: one is used for each span
- *   slices       [ span of 2  | free  | span .. ]  64 KiB each, growing upward in place
+ *   slices       [ span of 2  | free  | span .. ]  64 KiB each; the arena grows upward in place
  *
- * One arena a process. Finding a pointer's page is a subtraction, a shift, a bound and a load; NULL
- * and pointers that are not ours fail the bound or meet `nobody`, so that no test of their own is
- * needed. Metadata: 136 bytes a slice, 0.21%.
+ * A process has one arena. Finding a pointer's page takes a subtraction, a shift, a comparison and
+ * a load. NULL and foreign pointers fail the comparison or find `nobody`, so they need no test of
+ * their own. Metadata takes 136 bytes a slice, 0.21% of the memory.
  *
- * Free spans are clean (never touched or purged: they read as zero) or dirty (they hold RAM). The
- * two kinds are kept and merged apart. Dirty spans are used first, wait in the order of their age,
- * and are purged once nobody has wanted them for the purge delay. Dirty memory that the system
- * refuses to take back, because it is locked, is kept and merged apart as well, and tried again
- * later (give_back.c).
+ * Free spans are clean (never touched, or purged: they read as zero) or dirty (they occupy RAM).
+ * The two kinds are kept and merged separately. Dirty spans are used first. They wait in the order
+ * of their age, and are purged if no thread has wanted them for the purge delay. Dirty memory that
+ * the system refuses to take back, because it is locked, is also kept and merged separately, and is
+ * tried again later (give_back.c).
  *
- * The arena's end is given back with its addresses when it has been purged; holes in the middle
- * stay mapped, empty, except where addresses are limited (gone.c). A block cannot be moved, so that
- * one page in use keeps everything below it.
- * Invariant: lm_span_check walks every slice: spans tile the arena; no two neighbours are free and
- * of one kind; bins, ages and counts agree with what the walk finds.
+ * Once purged, the arena's end is returned to the system with its addresses. Holes in the middle
+ * stay mapped but empty, except where addresses are limited (gone.c). A block cannot be moved, so
+ * one page in use keeps everything below it. Invariant: lm_span_check walks every slice. Spans tile
+ * the arena; no two neighbours are free and of one kind; bins, ages and counts agree with what the
+ * walk finds.
  */
 #ifndef LM_SPAN_H
 #define LM_SPAN_H
@@ -29,7 +29,7 @@
 #include "span/tally.h"
 
 enum { LM_SLICE_SHIFT = 16 };
-enum { LM_SLICES_MOST_LOG2 = 28 }; /* of the arena: 16 TiB of slices */
+enum { LM_SLICES_MOST_LOG2 = 28 }; /* maximum size of the arena: 16 TiB of slices */
 #define LM_SLICE_BYTES ((size_t)1 << LM_SLICE_SHIFT)
 
 struct lm_heap;
@@ -39,82 +39,97 @@ typedef struct lm_block {
     struct lm_block *next;
 } lm_block_t;
 
-/* What a span is. */
+/* The use of a span. */
 typedef enum lm_kind {
-    LM_KIND_NONE, /* no span: the slot of `nobody` */
+    LM_KIND_NONE, /* not loam's: `lm_nobody`, and mappings that the arena has stepped over */
     LM_KIND_CLEAN,
     LM_KIND_DIRTY,
-    LM_KIND_REFUSED, /* free and dirty; the system did not take it back (give_back.c) */
+    LM_KIND_REFUSED, /* free and dirty; the system refused to take it back (give_back.c) */
     LM_KIND_BUSY,    /* free, being purged outside the lock */
-    LM_KIND_SPARE,   /* free, of a range (range.h) */
-    LM_KIND_GONE,    /* free, without addresses: the system has them (gone.c) */
+    LM_KIND_SPARE,   /* free, inside a range (range.h) */
+    LM_KIND_GONE,    /* free and unmapped: the system has its addresses (gone.c) */
     LM_KIND_PAGE,    /* blocks of one size class */
-    LM_KIND_LARGE,   /* one object */
-    LM_KIND_META,    /* loam's own */
-    /* slots of sampled objects (sampling/sampled.c); with a descriptor for each slot */
+    LM_KIND_LARGE,   /* one large object */
+    LM_KIND_META,    /* metadata of loam */
+    /* slots of sampled objects (heap/sampled.c), with a descriptor for each slot */
     LM_KIND_SAMPLED,
 } lm_kind_t;
 
-/* Owner words that are no thread's token (tokens are multiples of 16): of `nobody`; of large
- * objects and orphans; of what holds objects at an offset (heap/offset.c); of the common heap's
- * pages. A free by a thread that is not the owner tells by one comparison what goes the common way,
- * which is all above LM_OWNER_OFFSET. */
+/* Owner words that are no thread's token (tokens are multiples of 16). NOBODY: `lm_nobody`. NONE:
+ * large objects and orphans. OFFSET: spans that hold objects at an offset (heap/offset.c). COMMON:
+ * pages of the common heap. A thread that frees a block it does not own compares once: every owner
+ * word above LM_OWNER_OFFSET takes the common path. */
 enum { LM_OWNER_NOBODY, LM_OWNER_NONE, LM_OWNER_OFFSET, LM_OWNER_COMMON };
 
-/* The descriptor. Its first line belongs to the owner of the page, its second is shared. */
+/* The descriptor. The page's owner uses its first cache line; the second is shared. */
 typedef struct LM_ALIGNED(128) lm_page {
-    uintptr_t owner; /* thread token, or LM_OWNER_*; written by who becomes or stops being it */
+    /* A thread token or LM_OWNER_*. The thread that becomes the owner, or ceases to be it, writes
+     * it. */
+    uintptr_t owner;
     union {
-        lm_block_t *free;        /* pages: blocks freed by the owner */
-        struct loam_heap *whole; /* large: the first-class heap that it belongs to, NULL: none */
+        lm_block_t *free; /* pages: free list of blocks freed by the owner */
+        /* Large objects: the first-class heap that the object belongs to; NULL: none. */
+        struct loam_heap *whole;
     };
-    uint32_t live; /* blocks not on `free`, less `bias`: when it reaches 0, something is due */
-    uint32_t bias; /* full pages: live blocks that `live` leaves out, so that it wakes early;
-                    * large, secure builds: bytes of the guard at its end */
-    uint32_t block_bytes; /* of each block; 0 for other spans */
-    uint16_t carved;      /* blocks ever made into free blocks; the rest is untouched memory */
-    uint16_t capacity;    /* blocks that fit */
+    /* Blocks not on `free`, less `bias`. At 0 the page needs attention. */
+    uint32_t live;
+    /* Full pages: number of live blocks that `live` leaves out, so that `live` reaches 0 early.
+     * Large objects in secure builds: bytes of the guard at the span's end. */
+    uint32_t bias;
+    uint32_t block_bytes; /* size of each block in bytes; 0 for other spans */
+    /* Number of blocks ever put on a free list; memory beyond them is untouched. */
+    uint16_t carved;
+    uint16_t capacity; /* number of blocks that fit */
     uint8_t size_class;
-    uint8_t
-        foreign_class; /* the same; 0 in first-class heaps, whose blocks no other heap hands out */
-    uint8_t kind;      /* lm_kind_t */
-    uint8_t place;     /* in which of the heap's lists `link` is (heap layer) */
+    /* The size class, or 0 in first-class heaps: no other heap hands out their blocks. */
+    uint8_t foreign_class;
+    uint8_t kind;  /* lm_kind_t */
+    uint8_t place; /* the heap's list that contains `link` (heap layer) */
     union {
-        bool fresh;      /* pages: memory beyond `carved` reads as zero */
-        bool known_zero; /* large, secure builds: its probes were zero when it was handed out */
+        bool fresh; /* pages: memory beyond `carved` reads as zero */
+        /* Large objects in secure builds: sampled bytes were zero when it was allocated. */
+        bool known_zero;
     };
-    bool huge;      /* large: may have huge pages, which it gets as it is touched */
-    bool in_memory; /* large, secure builds: most of its memory was touched since it was clean */
-    uint8_t range;  /* spans in use: of that range (range.h), 0: of the arena */
-    lm_node_t link; /* pages: heap's list; free spans: bin */
+    /* Large objects: the object may have huge pages, which it gets as it is touched. */
+    bool huge;
+    /* Large objects in secure builds: most of the memory was touched since it was clean. */
+    bool in_memory;
+    uint8_t range;  /* spans in use: number of their range (range.h); 0: the arena */
+    lm_node_t link; /* pages: the heap's list; free spans: the bin */
     struct lm_heap *heap;
 
-    uint64_t remote;          /* packed list of blocks freed by others, see heap/remote.c */
+    uint64_t remote;          /* packed list of blocks that other threads freed (heap/remote.c) */
     struct lm_page *notified; /* next on the owner's stack of pages with remote frees */
-    lm_node_t age;            /* dirty spans, and dirty tails of large objects: oldest first */
-    uint32_t slices;          /* in the span; also in the last slice's slot of a free span */
-    uint32_t stamp;           /* dirty spans: tick of the last free into it */
+    /* Dirty spans, and dirty tails of large objects, oldest first. */
+    lm_node_t age;
+    /* Number of slices in the span. In a free span, also stored in the last slice's slot. */
+    uint32_t slices;
+    uint32_t stamp; /* dirty spans: tick of the last free into it */
     union {
-        size_t bytes; /* large: usable bytes; atomic while `tail` is set */
-        size_t again; /* pages: blocks that came to be handed out again, in all: heap/count.h */
+        size_t bytes; /* large objects: usable bytes; atomic while `tail` is set */
+        /* Pages: number of blocks handed out again after a free, in total (heap/count.h). */
+        size_t again;
     };
-    /* Atomic. Large: the memory behind `bytes` may be resident, and the span is in lm_space.tails.
-     * Set by the thread that uses the object, cleared by any, both with the arena lock held. */
+    /* Atomic. Large objects: the memory after `bytes` may be resident, and the span is in
+     * lm_space.tails. The thread that uses the object sets it, and any thread clears it, both with
+     * the arena lock held. */
     bool tail;
 #if LM_SECURE
-    uint8_t group; /* of the memory (group.c): spans in use, and both ends of free ones */
-    /* Where no page is: all of this slice is as free blocks of that class are; LM_WIPED_WHOLLY:
-     * zero; 0: perhaps neither. Holds while the slice is its group's; read by
-     * lm_secure_page_begin. */
+    /* Group of the memory (group.c). Valid in spans in use, and at both ends of free ones. */
+    uint8_t group;
+    /* Valid while no page is there. A size class: the whole slice holds the contents of free blocks
+     * of that class. LM_WIPED_WHOLLY: the slice is zero. 0: perhaps neither. Valid while the slice
+     * belongs to its group. lm_secure_page_begin reads it. */
     uint8_t wiped_class;
-    /* The last LM_MARK_BYTES of this slice are a guard (guard.c); it was backed by a huge page, and
-     * has none. Both: of any span of a group of blocks, until it is purged. */
+    /* marked: the last LM_MARK_BYTES of this slice are a guard (guard.c). backed: a huge page
+     * backed the slice, so it has no guard. Both are kept in every span of a group of blocks until
+     * it is purged. */
     bool marked, backed;
 #endif
 #if LM_GUARD_LINKS
-    /* Atomic. A block of this page is loam's own and has no canary or fence, or (secure) a block
-     * is damaged and that was reported: who looks at the end of a block beside another one leaves
-     * the page out. Stays set until the page goes. */
+    /* Atomic. True if a block of this page belongs to loam and has no canary or fence, or (secure
+     * builds) a block is damaged and that was reported. A thread that checks the end of a block
+     * next to a given one skips the page. Stays set until the page is given back. */
     bool raw;
 #endif
 } lm_page_t;
@@ -124,163 +139,178 @@ LM_STATIC_ASSERT(offsetof(lm_page_t, remote) == 64, "what others write stays off
 
 /* What free() reads: one cache line, written only when the arena grows or shrinks. */
 typedef struct LM_ALIGNED(64) lm_arena {
-    uintptr_t base;   /* address of slice 0 */
-    size_t slices;    /* mapped so far; map and descriptors below it are readable */
-    lm_page_t **map;  /* by slice */
-    lm_page_t *pages; /* descriptors by slice */
+    uintptr_t base; /* address of slice 0 */
+    /* Number of slices mapped so far. The map and the descriptors below it are readable. */
+    size_t slices;
+    lm_page_t **map;  /* page of each slice */
+    lm_page_t *pages; /* descriptor of each slice */
 } lm_arena_t;
 
 extern LM_HIDDEN lm_arena_t lm_arena;
 extern LM_HIDDEN lm_page_t lm_nobody; /* owner LM_OWNER_NOBODY, kind LM_KIND_NONE */
 
-/* The slice that p lies in; not below lm_arena.slices iff it is none of ours. */
+/* Returns the number of the slice that contains p. It is at least lm_arena.slices iff p is outside
+ * the arena. */
 LM_INLINE size_t lm_slice_of(const void *p) {
     return ((uintptr_t)p - lm_peek(&lm_arena.base)) >> LM_SLICE_SHIFT;
 }
 
-/* For what lies outside the arena, and spans of ranges: the two below (range.c). */
+/* Finds the page of a pointer outside the arena (range.c). Returns lm_nobody iff no range contains
+ * p. */
 lm_page_t *lm_range_page_of(const void *p);
+/* Returns the first byte of a span of a range (range.c). */
 char *lm_range_span_start(const lm_page_t *span);
 
-/* The page that p's slice belongs to; lm_nobody iff none of ours. Any pointer may be asked. Peeks:
- * who holds p got it from a thread that saw the arena and the map with it. */
+/* Returns the page that p's slice belongs to, or lm_nobody iff p is not loam's. p may be any
+ * pointer. Plain loads suffice: a thread that holds p got it from a thread that saw the arena and
+ * the map. */
 LM_INLINE lm_page_t *lm_page_of(const void *p) {
     size_t slice = lm_slice_of(p);
     return LM_LIKELY(slice < lm_peek(&lm_arena.slices)) ? lm_peek(&lm_arena.map[slice])
                                                         : lm_range_page_of(p);
 }
 
-/* Its number in the arena; of a span that lies elsewhere, some number of its own. */
+/* Returns the span's number in the arena. For a span outside the arena the number has no
+ * meaning. */
 LM_INLINE size_t lm_span_slice(const lm_page_t *span) { return (size_t)(span - lm_arena.pages); }
 
-/* First byte of a span. */
+/* Returns the first byte of a span. */
 LM_INLINE char *lm_span_start(const lm_page_t *span) {
     if (LM_UNLIKELY(span->range != 0)) return lm_range_span_start(span);
     return (char *)(lm_arena.base + (lm_span_slice(span) << LM_SLICE_SHIFT));
 }
 
-/* Takes slices (at least 1) in a row, the first a multiple of align_slices (a power of two) slices
- * from address 0. The span has the given kind and is in nobody's map yet. *zero (may be NULL):
- * whether it reads as zero. NULL iff the system gives no more memory. Takes the arena lock. */
+/* Takes a span of `slices` contiguous slices (at least 1) of the given kind. Its address is a
+ * multiple of align_slices slices (a power of two). It is in no map yet. *zero, unless NULL, tells
+ * whether it reads as zero. Returns NULL iff the system gives no more memory. Takes the arena
+ * lock. */
 lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool *zero);
 
 /* Takes a span of kind LARGE as lm_span_take does, for an object of `bytes` usable bytes, and
- * counts the object. If the rest of the span is dirty, it is purged after the delay (tails.c). */
+ * counts the object. If the rest of the span is dirty, it is purged after the purge delay
+ * (tails.c). */
 lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero);
 
-/* The same, for a page of blocks of that size; with fewer slices where only those are dirty.
- * crowded: others of its class are full, so it will be filled as well, and is worth a huge page
- * once there are many (huge.c). */
+/* Takes a span of kind PAGE as lm_span_take does, for blocks of `block_bytes`. It may have fewer
+ * slices if only such spans are dirty. crowded: other pages of the class are full, so this one will
+ * be filled as well, and is worth a huge page once there are many pages (huge.c). */
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero);
 
-/* Gives a span back, dirty. It must be out of the map. rested: nobody has used it for a while, and
- * it need not wait for the purge delay. */
+/* Gives a span back, dirty. The span must be out of the map. rested: no thread has used it for a
+ * while, so it need not wait for the purge delay. Takes the arena lock. */
 void lm_span_give(lm_page_t *span, bool rested);
 
-/* The same for a chain of spans, linked by `notified`, with one lock. */
+/* Gives back a chain of spans, linked by `notified`, as lm_span_give does, with one lock
+ * operation. */
 void lm_span_give_chain(lm_page_t *first, bool rested);
 
-/* Lets the map point [0, slices) of the span to page (lm_nobody to leave it). */
+/* Sets the map entries of slices [0, slices) of the span to `page`; lm_nobody removes them from the
+ * map. */
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page);
 
-/* Takes the span's first slice out of the map. false iff it was not there: of several threads
- * that free an object at the same moment one gets true. */
+/* Removes the span's first slice from the map. Returns false iff it was not there: of several
+ * threads that free an object at the same moment, one gets true. */
 bool lm_span_unmap(lm_page_t *span);
 
-/* Returns false if the arena could not hold so many bytes even if nothing were in use: the system,
- * or a limit, gives too little. It asks the system only for more than the arena has. No lock
- * needed. */
+/* Returns false if the arena could not hold `bytes` even if nothing were in use, because the system
+ * or a limit gives too little. Asks the system only for more than the arena has. Needs no lock. */
 bool lm_span_could_hold(size_t bytes);
 
-/* Makes a span of kind LARGE longer in place; false iff what follows it is not free. *zero: all
- * that it is longer by is zero. */
+/* Extends a span of kind LARGE in place to `slices` slices. Returns false iff the memory after it
+ * is not free or a limit refuses. *zero tells whether all of the added memory is zero. Takes the
+ * arena lock. */
 bool lm_span_extend_by(lm_page_t *span, size_t slices, bool *zero);
 
-/* The same where the longer part is to hold no memory: addresses for a guard. */
+/* Extends a span as lm_span_extend_by does, but for addresses alone: the added part is to be a
+ * guard, without memory. */
 bool lm_span_extend(lm_page_t *span, size_t slices);
 
-/* Makes it shorter, giving the tail back. */
+/* Shrinks a LARGE span to `slices` slices and gives the rest back, dirty. Takes the arena lock. */
 void lm_span_shrink(lm_page_t *span, size_t slices);
 
-/* Moves a LARGE span's contents to a new span of more slices by moving pages; the old span is given
- * back clean. *clean: what the new span has beyond the old one's length is zero. Returns NULL iff
- * that is not possible; the old span is unchanged then. */
+/* Moves a LARGE span's contents to a new span of more slices by moving pages, and gives the old
+ * span back, clean. *clean tells whether the new span reads as zero beyond the old length. Returns
+ * NULL iff that is not possible; the old span is unchanged in that case. */
 lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean);
 LM_INLINE lm_page_t *lm_span_move(lm_page_t *span, size_t slices) {
     bool clean;
     return lm_span_move_to(span, slices, &clean);
 }
 
-/* ---- Tails (tails.c): the memory of a LARGE span behind its usable bytes ---- */
+/* ---- Tails (tails.c): the memory of a LARGE span after its usable bytes ---- */
 
 #if LM_SECURE
-enum { LM_TAIL_CANARY = 256 }; /* bytes behind an object that are not its tail */
+enum { LM_TAIL_CANARY = 256 }; /* bytes after an object that are not part of its tail */
 #else
 enum { LM_TAIL_CANARY = 0 };
 #endif
 
-/* Sets the usable bytes of a LARGE span. dirty: its memory behind these may be resident. It goes
- * back after the purge delay, unless lm_span_tail_keep or another call of this function comes
- * first. The caller alone uses the object. */
+/* Sets the usable bytes of a LARGE span. dirty: the memory after them may be resident. That memory
+ * is purged after the purge delay, unless lm_span_tail_keep or another call of this function comes
+ * first. Only the caller may use the object meanwhile. */
 void lm_span_tail(lm_page_t *span, size_t bytes, bool dirty);
 
 /* Keeps the tail of a LARGE span from being purged, before the object grows or moves. Returns
- * whether it may be resident. */
+ * whether the tail may be resident. */
 bool lm_span_tail_keep(lm_page_t *span);
 
 /* ---- Huge pages (huge.c) ---- */
 
 typedef enum lm_huge_when { LM_HUGE_NEVER, LM_HUGE_ALWAYS, LM_HUGE_AUTO } lm_huge_when_t;
 
-/* Atomic: changed by any thread, at any time. */
+/* Policy for huge pages. Atomic: any thread may change it at any time. */
 typedef struct lm_huge_policy {
     lm_huge_when_t when;
-    size_t least_bytes; /* AUTO: of pages of blocks, before huge ones are made for them */
+    /* AUTO: bytes of pages of blocks from which huge pages are made for them. */
+    size_t least_bytes;
 } lm_huge_policy_t;
 
 extern lm_huge_policy_t lm_huge_policy;
 
-/* Bytes [from, to) of a LARGE span were asked for and will be filled: where they are many, in huge
- * pages. */
+/* Tells that bytes [from, to) of a LARGE span were requested and will be filled. If there are
+ * enough of them, they are filled with huge pages. */
 void lm_span_fill(lm_page_t *span, size_t from, size_t to);
 
-/* Before the span, from that slice on, is given back: no more huge pages there. */
+/* Ends huge pages in the span from slice number `slice` on. Call it before that part is given
+ * back. */
 void lm_span_unfill(lm_page_t *span, size_t slice);
 
 #if LM_TOOLS
-/* A span that is out of the map is loam's own until it is given back. */
+/* Makes a span that is out of the map loam's own (kind META) until it is given back. */
 void lm_span_hold_any(lm_page_t *span);
 #endif
 
 #if LM_GUARD_LINKS
-/* A LARGE span is loam's own, or LARGE again: while it is, a free of it is a double one. */
+/* Makes a LARGE span loam's own (kind META) until lm_span_unhold. Meanwhile a free of the object is
+ * reported as a double free. */
 void lm_span_hold(lm_page_t *span);
+/* Makes a held span LARGE again. */
 void lm_span_unhold(lm_page_t *span);
 #endif
 
-/* Whether the program has not shut itself in: other calls than mmap, madvise and futex are
- * allowed. */
+/* Returns whether the program has not shut itself in: system calls other than mmap, madvise and
+ * futex are allowed. */
 bool lm_span_at_large(void);
 
 /* ---- Guards (guard.c), of the secure build ---- */
 
 #if LM_SECURE
-/* Bytes of a page's guard. */
+/* Bytes of the guard of a page of blocks. */
 enum { LM_MARK_BYTES = 4096 };
 
-/* A slice's wiped_class that is no class. */
+/* Value of wiped_class that is not a size class: the slice is zero. */
 enum { LM_WIPED_WHOLLY = 255 };
 
 /* Makes the end of a page of blocks that was just taken inaccessible, unless a huge page backs it,
- * and all of it before accessible. Returns the bytes before the guard: all, where it has none; 0
- * iff the system refused to make the rest accessible. */
+ * and everything before it accessible. Returns the bytes before the guard: all bytes if there is no
+ * guard; 0 iff the system refused to make the rest accessible. */
 size_t lm_span_mark(lm_page_t *page);
-/* Whether pages have such guards where no huge page is: neither the system nor a wish of the user's
- * is against it, as far as known. */
+/* Returns whether pages that no huge page backs have guards: neither the system nor the user
+ * forbids them, as far as known. */
 bool lm_span_marks(void);
-extern bool lm_page_guards; /* atomic: wanted */
+extern bool lm_page_guards; /* atomic: guards are wanted */
 
-/* Bytes of a page or a large span before its guard: all, where it has none. */
+/* Returns the bytes of a page or a large span before its guard; all bytes if there is no guard. */
 LM_INLINE size_t lm_span_room(const lm_page_t *span) {
     size_t guard = span->bias;
     if (span->kind == LM_KIND_PAGE)
@@ -288,149 +318,165 @@ LM_INLINE size_t lm_span_room(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - guard;
 }
 
-/* Whether another is possible, and addresses are not scarce: a guess. */
+/* Returns whether another guard is possible, and addresses are not scarce. A guess. */
 bool lm_span_may_waste(void);
 
-/* Makes a LARGE span inaccessible from that byte on, a multiple of lm_os_page_bytes(). false iff it
- * cannot: all guards are in use, too many were made lately, or the system refused. */
+/* Makes a LARGE span inaccessible from byte `from` on, a multiple of lm_os_page_bytes(). Returns
+ * false iff it cannot: all guards are in use, too many were made lately, or the system refused. */
 bool lm_span_guard(lm_page_t *span, size_t from);
-/* Ends that; false iff the system refused. */
+/* Removes a span's guard. Returns false iff the system refused. */
 bool lm_span_unguard(lm_page_t *span);
-/* Gives a span that was held back to the arena, accessible. It goes to the system with its
- * addresses where that refuses to make it accessible, and stays out of use where that is refused,
- * too. shut: lm_span_shut has made it inaccessible. rested: see lm_span_give. Takes the arena
- * lock. */
+/* Gives a held span back to the arena, accessible. If the system refuses to make it accessible, the
+ * span goes to the system with its addresses; if that is refused as well, it stays out of use.
+ * shut: lm_span_shut has made it inaccessible. rested: see lm_span_give. Takes the arena lock. */
 void lm_span_let_out(lm_page_t *span, bool shut, bool rested);
-/* Makes all of a freed LARGE span before its guard inaccessible. false iff the span has no guard,
- * too many were shut lately, or the system refused. */
+/* Makes all of a freed LARGE span before its guard inaccessible. Returns false iff the span has no
+ * guard, too many spans were shut lately, or the system refused. */
 bool lm_span_shut(lm_page_t *span);
-/* Makes a shut span accessible up to its guard. false iff the system refused. */
+/* Makes a shut span accessible up to its guard. Returns false iff the system refused. */
 bool lm_span_open(lm_page_t *span);
-extern bool
-    lm_span_shuts; /* atomic; tests clear it to see what becomes of objects that are not shut */
-/* For the worker, once a tick: as many guards as usual may be made again, and as many spans be
- * shut. */
+/* Atomic. False: no span is shut. Tests clear it to see objects that are not shut. */
+extern bool lm_span_shuts;
+/* Allows the usual number of guards and of shut spans again. The worker calls it once a tick. */
 void lm_span_may_guard(void);
-void lm_span_no_guard(lm_page_t *span); /* for a span that was just taken */
+/* Records that a span that was just taken has no guard. */
+void lm_span_no_guard(lm_page_t *span);
 
-/* A random number below n. */
+/* Returns a random number below n. */
 size_t lm_span_random(size_t n);
 
-/* ---- Held spans (held.c), of the secure build: freed large objects that wait with their guards
+/* ---- Held spans (held.c), in secure builds: freed large objects that wait with their guards
  * ---- */
 
 enum {
-    LM_HELD_LEAST = 2 << 20, /* bytes of dense spans that may be held, */
-    LM_HELD_PART = 16,       /* or that part of the bytes of large objects in use, if it is more; */
-    LM_HELD_ONE_MOST = 8 << 20, /* while few spans are held, so many */
+    /* Bytes of dense spans that may be held. */
+    LM_HELD_LEAST = 2 << 20,
+    /* Dense spans may instead take this part of the bytes of large objects in use, if it is
+     * more. */
+    LM_HELD_PART = 16,
+    /* Bytes that may be held while few spans are held. */
+    LM_HELD_ONE_MOST = 8 << 20,
 };
 
-/* What a request accepts of a held span. */
+/* The held spans that a request accepts. */
 typedef struct lm_held_want {
     size_t most_dense,
-        most_sparse;     /* bytes before the guard, of a span in memory and of another; */
-    size_t align_slices; /* its first slice is a multiple of that, as in lm_span_take */
+        /* Maximum bytes before the guard: of a span in memory (dense), and of any other
+         * (sparse). */
+        most_sparse;
+    /* The span's address must be a multiple of that many slices, as in lm_span_take. */
+    size_t align_slices;
 } lm_held_want_t;
 
-/* Holds a span of kind LARGE, which is out of the map; or again one that lm_held_excess returned.
- * cleared: a number of the caller's. dense: most of it is in memory. Returns a span that is held no
- * more because there are too many, NULL iff there is none. All of these take the arena lock. */
+/* Holds a span of kind LARGE that is out of the map, or holds a span again that lm_held_excess
+ * returned. cleared: a number for the caller's use. dense: most of the span is in memory. Returns a
+ * span that is no longer held because there are too many; its kind is META. Returns NULL iff there
+ * is none. Takes the arena lock. */
 lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool dense);
-/* A span that is held no more, because there are too many; because it was held for so many ticks.
- * Its kind is META. NULL iff there is none. */
+/* Returns a span that is no longer held because there are too many, as lm_held_add does. Takes the
+ * arena lock. */
 lm_page_t *lm_held_excess(void);
-/* In a copy of a process whose worker was changing the lists: what is held stays out of use. Lock
- * held. */
+/* Forgets all held spans; they stay out of use. For a copy of a process whose worker was changing
+ * the lists. The arena lock is held. */
 void lm_held_forget(void);
+/* Returns a span that is no longer held because it was held for at least `ticks` ticks. Its kind is
+ * META. Returns NULL iff there is none. Takes the arena lock. */
 lm_page_t *lm_held_old(uint32_t ticks);
-/* A span with at least `room` bytes before its guard, as kind LARGE. NULL iff there is none. */
+/* Takes a held span with at least `room` bytes before its guard, as kind LARGE. Returns NULL iff
+ * there is none. Takes the arena lock. */
 lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want);
-/* The number that lm_held_add was given last for that span, which the caller has. */
+/* Returns the number that lm_held_add was given last for a span that is no longer held. */
 unsigned lm_held_cleared(const lm_page_t *span);
-/* Whether some are held: a guess. */
+/* Returns whether any span is held. A guess. */
 bool lm_held_any(void);
 
-/* What gives spans back that are held, where there is no memory for others: false iff there are
- * none. Locks of heaps may be held. */
+/* Atomic. The function that gives held spans back, called if there is no memory for others. It
+ * returns false iff there were none. Locks of heaps may be held. */
 extern bool (*lm_span_let_go)(void);
+/* Calls lm_span_let_go, if it is set. Returns whether it gave spans back. */
 bool lm_span_more(void);
 
-/* Guards in use. */
+/* Returns the number of guards in use. */
 size_t lm_span_guards(void);
 #endif
 
 /* ---- Purge (purge.c) ---- */
 
-/* Atomic: changed by any thread, at any time. */
+/* Policy for purges. Atomic: any thread may change it at any time. */
 typedef struct lm_purge_policy {
-    uint32_t delay_ms; /* how long a dirty span waits for a new user */
-    bool worker;       /* whether a background worker may be started */
+    uint32_t delay_ms; /* milliseconds that a dirty span waits for a new use */
+    bool worker;       /* a background worker may be started */
 } lm_purge_policy_t;
 
 extern lm_purge_policy_t lm_purge_policy;
 
-/* Atomic: what is dirty stays so, unless lm_purge_all is called. */
+/* Atomic. True: dirty memory stays dirty, unless lm_purge_all is called. */
 extern bool lm_purge_never;
 
-/* After a change of these: a worker that may not be is gone, one that is wanted will be started. */
+/* Applies a change of lm_purge_policy: ends a worker that is no longer allowed, and starts one that
+ * is wanted. */
 void lm_purge_changed(void);
 
-/* What the layer above collects from threads that sleep, before spans are purged; called by the
- * worker once a tick, without locks held. last: it may not come again soon, what waits for a later
- * tick must go now. Returns whether some thread had something but did not sleep. */
+/* The function by which the layer above collects from threads that sleep, before spans are purged.
+ * The worker calls it once a tick, without locks. last: it may not be called again soon, so what
+ * waits for a later tick must be collected now. Returns whether some thread had something to
+ * collect but did not sleep. */
 extern bool (*lm_purge_collect_idle)(bool last);
 
-/* The same while the program has one thread: what it does is safe in a copy of the process that is
- * made meanwhile, in which the worker stops in the middle (decision 0029). */
+/* As lm_purge_collect_idle, while the program has one thread. It must be safe in a copy of the
+ * process that is made meanwhile, in which the worker stops in the middle (decision 0029). */
 extern bool (*lm_purge_collect_alone)(bool last);
 
-/* In a copy of a process: frees the locks of the layer above that its worker may have held.
- * collecting: it was inside lm_purge_collect_idle. */
+/* The function that frees the locks of the layer above that the worker of the copied process may
+ * have held. collecting: the worker was inside lm_purge_collect_idle. */
 extern void (*lm_purge_break_locks)(bool collecting);
 
-/* Whether the program has one thread and the worker never acted as if there were more: then fork
- * needs no locks. */
+/* Returns whether the program has one thread, and the worker never acted as if there were more. If
+ * so, fork needs no locks. */
 bool lm_purge_alone(void);
 
-/* Starts a worker if there is none and enough to do: a lot of dirty memory, or (idle) something to
- * collect from sleeping threads. Called without locks held. */
+/* Starts a worker if there is none and there is enough to do: a lot of dirty memory, or (idle)
+ * something to collect from sleeping threads. The caller must hold no lock. */
 void lm_purge_poke(bool idle);
 
-/* Tells which process this is: at the start, before a vfork child could be the first to ask. */
+/* Records which process this is. Call it at the start, before a vfork child could be the first to
+ * ask. */
 void lm_purge_boot(void);
 
-/* For the worker, before it waits for a lock: ends it if it must stop. Returns otherwise. */
+/* Ends the worker if it must stop; returns otherwise. The worker calls it before it waits for a
+ * lock. */
 void lm_purge_stop_here(void);
 
-/* Whether neither the user nor a sandbox forbids a worker. */
+/* Returns whether neither the user nor a sandbox forbids a worker. */
 bool lm_purge_allowed(void);
 
-/* The same, and the last attempt to start a worker has not failed. */
+/* Returns whether a worker is allowed, and the last attempt to start one has not failed. */
 bool lm_purge_may_work(void);
 
 /* Purges every dirty span now, whatever its age. Returns the bytes given back. */
 size_t lm_purge_all(void);
 
-/* Purges about so many bytes, the oldest spans first, in slices, and where that is too little tails
- * of large objects, each as a whole. Returns how many. Not for memory that the system has refused,
- * nor for that of ranges. */
+/* Purges about `bytes` bytes: the oldest spans first, by slices, then tails of large objects, each
+ * as a whole. Returns the bytes given back. Does not purge memory that the system has refused, nor
+ * memory of ranges. */
 size_t lm_purge_some(size_t bytes);
 
-/* Tells that the program has unlocked memory: what was refused is soon tried again. Takes no lock
- * that the caller may hold, so that a signal handler may call it. */
+/* Tells that the program has unlocked memory, so refused spans are tried again soon. Takes no lock
+ * that the caller may hold, so a signal handler may call it. */
 void lm_purge_unlocked(void);
 
-/* Between the two there is no worker: pause waits until it has ended. They may nest, in any thread,
- * and be called in signal handlers, where the worker may outlive the pause if it waits for a lock
- * that the thread holds (worker.c). */
+/* Ends the worker and waits for its end; none is started until lm_purge_resume. Calls may nest, in
+ * any thread, and may come from signal handlers. In a handler the worker may outlive the call, if
+ * it waits for a lock that the interrupted thread holds (worker.c). */
 void lm_purge_pause(void);
+/* Ends one lm_purge_pause. */
 void lm_purge_resume(void);
 
-/* false: ends the worker and starts none any more (the program is about to forbid itself the calls
- * that this needs); purges what is dirty. */
+/* allowed false: ends the worker, starts none any more, and purges what is dirty. Call it before
+ * the program forbids itself the system calls that a worker needs. allowed true: ends that. */
 void lm_purge_allow(bool allowed);
 
-/* As lm_purge_allow(false). Does nothing if the worker is forbidden already. */
+/* Calls lm_purge_allow(false), unless the worker is forbidden already. */
 void lm_purge_shut_in(void);
 
 /* ---- Limits (limit.c) ---- */
@@ -441,95 +487,100 @@ typedef enum lm_cgroup_mode {
     LM_CGROUP_AUTO
 } lm_cgroup_mode_t;
 
-/* Atomic: changed by any thread, at any time. */
+/* Policy for limits. Atomic: any thread may change it at any time. */
 typedef struct lm_limit_policy {
-    size_t soft, hard; /* bytes held, at most; SIZE_MAX: no limit */
+    size_t soft, hard; /* maximum bytes held; SIZE_MAX: no limit */
     lm_cgroup_mode_t cgroup;
 } lm_limit_policy_t;
 
 extern lm_limit_policy_t lm_limit_policy;
 
-/* Atomic: the soft limit was crossed, and the program has not been told. */
+/* Atomic. The soft limit was crossed, and the program has not been told yet. */
 extern LM_HIDDEN bool lm_limit_crossed;
 
-/* Whether there is a hard limit. */
+/* Returns whether there is a hard limit. */
 LM_INLINE bool lm_limit_is_hard(void) {
-    return lm_load_relaxed(&lm_limit_policy.hard) != SIZE_MAX; /* relaxed: a word by itself */
+    return lm_load_relaxed(&lm_limit_policy.hard) != SIZE_MAX; /* relaxed: an independent word */
 }
 
-/* After a change of these: where more is held than one of them allows, what is free goes back, and
- * the soft one is crossed if that is not enough. */
+/* Applies a change of the limits. If more is held than a limit allows, free memory goes back; if
+ * that is not enough, the soft limit counts as crossed. Takes the arena lock. */
 void lm_limit_changed(void);
 
-/* Looks for the process's control group at once, which the worker does otherwise. false iff it has
- * none. */
+/* Looks for the process's control group at once; otherwise the worker does it. Returns false iff
+ * there is none. */
 bool lm_limit_find_cgroup(void);
 
-/* So many hundredths of the machine's memory, or, of_group, of the lowest limit of the control
- * groups around the process, if that is less: whole slices, rounded down, at least one. Returns 0
- * iff the system does not say, or must not be asked. Reads files. */
+/* Returns `percent` hundredths of the machine's memory or, if of_group, of the lowest limit of the
+ * control groups around the process, if that is less. The result is in bytes, rounded down to whole
+ * slices, but at least one. Returns 0 iff the system does not tell, or must not be asked. Reads
+ * files. */
 size_t lm_limit_share(unsigned percent, bool of_group);
 
 typedef struct lm_limit_stats {
-    size_t held_bytes, held_bytes_most; /* slices in use, or free and dirty */
+    size_t held_bytes, held_bytes_most; /* slices in use, or free and dirty; now, and at peak */
     size_t crossings, refusals;
-    size_t cgroup_used, cgroup_limit; /* as last seen; 0: not */
+    size_t cgroup_used, cgroup_limit; /* as last seen; 0: unknown */
     unsigned pressure;                /* lm_pressure_t */
 } lm_limit_stats_t;
 
 void lm_limit_stats(lm_limit_stats_t *stats);
 
-/* After a crossing, once what can be collected has been: whether more than the soft limit is held
- * still, and then both in bytes. If not, it was no crossing, and the next is one. */
+/* Returns whether more than the soft limit is held, and both numbers in bytes. Call it after a
+ * crossing, once what can be collected has been. If it returns false, the crossing is not counted,
+ * and the next one is reported. */
 bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes);
 
 /* ---- Numbers, checks, fork ---- */
 
 typedef struct lm_span_stats {
     size_t arena_bytes;    /* mapped slices */
-    size_t metadata_bytes; /* map and descriptors behind them */
+    size_t metadata_bytes; /* memory behind the map and descriptors */
     size_t dirty_bytes, clean_bytes, used_bytes, meta_bytes;
-    size_t purged_bytes, purges;    /* since the start */
-    lm_tally_t reserved, committed; /* bytes: of addresses; of those that memory may be behind */
-    size_t grown;                   /* times that the arena got longer */
+    size_t purged_bytes, purges; /* since the start */
+    /* Bytes: of addresses, and of addresses that memory may be behind. */
+    lm_tally_t reserved, committed;
+    size_t grown; /* number of times that the arena grew */
     size_t range_bytes,
-        range_free_bytes; /* of ranges; those inside the arena count above as well */
+        /* Ranges. Those inside the arena are counted above as well. */
+        range_free_bytes;
 } lm_span_stats_t;
 
 void lm_span_stats(lm_span_stats_t *stats);
 
-/* From now on the most of each is looked for anew. */
+/* Restarts every peak at its present value. */
 void lm_span_forget_peaks(void);
 
-/* Calls visit for each span in use; the arena lock is held. */
+/* Calls visit for each span in use. The arena lock is held during the calls. */
 void lm_span_visit(void (*visit)(lm_page_t *span, void *context), void *context);
 
-/* The span in use that p lies in, NULL iff there is none. Walks the arena: for reports. */
+/* Returns the span in use that contains p, or NULL iff there is none. Walks the arena; for reports
+ * only. Takes the arena lock. */
 lm_page_t *lm_span_holding(const void *p);
 
 #if LOAM_DEBUG
-/* What `look` says of the page of blocks that ends where the span begins, which cannot go back
- * meanwhile; false iff there is none. Takes the arena lock. */
+/* Calls `look` for the page of blocks that ends where the span begins, and returns its result;
+ * false iff there is no page. The page cannot be given back meanwhile. Takes the arena lock. */
 bool lm_span_page_before(const lm_page_t *span, bool (*look)(const lm_page_t *page));
 #endif
 
-/* Walks the invariant above; aborts with a line on what is broken. Secure builds: while nobody
- * makes a page. */
+/* Checks the invariant above; aborts with a line about what is broken. In secure builds no thread
+ * may be making a page. Takes the arena lock. */
 void lm_span_check(void);
 
-/* For a fork: the arena's lock, as lm_lock_hold and lm_lock_let. No span is being purged while it
- * is held so. */
+/* Returns whether the calling thread holds the arena lock. */
 bool lm_span_fork_is_mine(void);
+/* Takes the arena lock for a fork, as lm_lock_hold. No span is being purged while it is held. */
 bool lm_span_fork_hold(uint64_t until);
+/* Releases the arena lock after a fork, as lm_lock_let. */
 void lm_span_fork_let(void);
-/* In the child of a fork, with the lock held by the fork: locks are reset and the worker
- * forgotten. */
+/* Resets the locks and forgets the worker, in the child of a fork that holds the arena lock. */
 void lm_span_after_fork(void);
-/* In the child of a fork that took no locks (lm_purge_alone). */
+/* Repairs the state in the child of a fork that took no locks (lm_purge_alone). */
 void lm_span_after_fork_alone(void);
-/* In the child of a fork that stopped no thread: makes the lists of free spans anew if another
- * thread was changing them. Calls `visit` for each span in use, without a lock, before the lists
- * are made. */
+/* Repairs the state in the child of a fork that stopped no thread: rebuilds the lists of free spans
+ * if another thread was changing them. Before that, calls `visit` for each span in use, without a
+ * lock. */
 void lm_span_after_torn_fork(void (*visit)(lm_page_t *span, void *context), void *context);
 
 #include "span/range.h"

@@ -1,10 +1,11 @@
-/* tally.h: how many there are, the most there were, and how many there have been.
+/* tally.h: a counter of things that come and go: how many there are, the peak, and how many there
+ * have been.
  *
  *   come: now++                     go: most = max(most, now), now--, gone++
  *
- * What there is grows until something goes: so its most is looked at there, and when somebody asks,
- * and coming costs one instruction. All that there have been are those that there are and those
- * that have gone. For slow paths, under the lock of whoever keeps it.
+ * The number of things grows until one goes, so the peak is updated only then, and when it is read;
+ * an addition costs one instruction. The number of things that there have ever been is now + gone.
+ * For slow paths, under a lock of the owner.
  */
 #ifndef LM_SPAN_TALLY_H
 #define LM_SPAN_TALLY_H
@@ -27,49 +28,57 @@ LM_INLINE void lm_tally_sub(lm_tally_t *tally, size_t n) {
     tally->gone += n;
 }
 
-/* From now on the most is looked for anew. */
+/* Restarts the peak at the present number. */
 LM_INLINE void lm_tally_forget(lm_tally_t *tally) { tally->most = tally->now; }
 
-/* The greater of the two becomes *most; by any thread at any time. Relaxed, here and below:
- * numbers, with nothing behind them. */
+/* Raises *most to `now`, if that is greater. Any thread may call it at any time. Relaxed, here and
+ * below: statistics, on which no other data depends. */
 LM_INLINE void lm_most(size_t *most, size_t now) {
     size_t seen = lm_load_relaxed(most);
     while (LM_UNLIKELY(now > seen) && !lm_cas_weak_relaxed(most, &seen, now)) {}
 }
 
-/* Pages of blocks and large objects: what their descriptors say is added up as they go. Under the
- * arena's lock, but for what is called atomic, which others add to. By class as the layer above
- * numbers them; 0 is none. */
+/* Counts of pages of blocks and large objects, updated from their descriptors when they go. Written
+ * under the arena's lock, except for the atomic ones, which other threads add to. Classes are
+ * numbered as in the layer above; 0 is no class. */
 typedef struct lm_span_counts {
-    size_t pages, pages_gone, pages_most; /* ever, atomic; given back; at a time */
-    size_t large, large_gone, large_most; /* objects: ever; freed; at a time */
-    size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable ones */
-    /* Atomic, written without that lock: the number of large objects that are not in the arena,
-     * ever; their bytes and those by which objects grew; the bytes by which objects shrank. */
+    /* Pages: ever made (atomic); given back; at peak. */
+    size_t pages, pages_gone, pages_most;
+    /* Large objects: ever made; freed; at peak. */
+    size_t large, large_gone, large_most;
+    size_t large_bytes, large_bytes_gone, large_bytes_most; /* usable bytes of large objects */
+    /* Atomic, written without the arena's lock. large_else: number of large objects outside the
+     * arena, ever. large_bytes_else: their bytes, and the bytes by which large objects grew.
+     * large_bytes_less: the bytes by which large objects shrank. */
     size_t large_else, large_bytes_else, large_bytes_less;
-    struct LM_ALIGNED(32) lm_class_count { /* to find one is a shift */
-        size_t room, room_most;            /* atomic: blocks that its pages hold; the most */
-        uint64_t handed;                   /* atomic: blocks handed out of pages that have gone */
+    struct LM_ALIGNED(32) lm_class_count { /* aligned, so that indexing is a shift */
+        /* Atomic: number of blocks that the pages of the class have room for; now, and at peak. */
+        size_t room, room_most;
+        /* Atomic: number of blocks handed out of pages that were given back. */
+        uint64_t handed;
     } of_class[UINT8_MAX + 1];
 } lm_span_counts_t;
 
 extern LM_HIDDEN lm_span_counts_t lm_span_counts;
 
-/* Relaxed: as above. */
+/* Returns the number of large objects ever made. Relaxed: a statistic. */
 LM_INLINE size_t lm_large_ever(void) {
     return lm_load_relaxed(&lm_span_counts.large) + lm_load_relaxed(&lm_span_counts.large_else);
 }
+/* Returns the usable bytes of large objects ever made, including growth. Relaxed: a statistic. */
 LM_INLINE size_t lm_large_bytes_ever(void) {
     return lm_load_relaxed(&lm_span_counts.large_bytes) +
            lm_load_relaxed(&lm_span_counts.large_bytes_else);
 }
+/* Returns the usable bytes of large objects freed, including those by which objects shrank.
+ * Relaxed: a statistic. */
 LM_INLINE size_t lm_large_bytes_gone(void) {
     return lm_load_relaxed(&lm_span_counts.large_bytes_gone) +
            lm_load_relaxed(&lm_span_counts.large_bytes_less);
 }
-/* Returns the usable bytes of the large objects that are counted as in use now; without the
- * arena's lock too few, if others come and go between the two looks, but never more than there
- * were: a peak is taken of it. */
+/* Returns the usable bytes of the large objects in use. Without the arena's lock the result may be
+ * too small, if objects come and go between the two loads, but it is never too large: a peak is
+ * derived from it. */
 LM_INLINE size_t lm_large_bytes_now(void) {
     size_t ever = lm_large_bytes_ever(), gone = lm_large_bytes_gone();
     return LM_LIKELY(ever > gone) ? ever - gone : 0;
@@ -81,7 +90,7 @@ LM_INLINE void lm_large_comes(size_t bytes) {
     lm_store_relaxed(&counts->large, counts->large + 1);
     lm_store_relaxed(&counts->large_bytes, counts->large_bytes + bytes);
 }
-/* Counts a new large object of `bytes` usable bytes that is not in the arena. Needs no lock. */
+/* Counts a new large object of `bytes` usable bytes outside the arena. Needs no lock. */
 LM_INLINE void lm_large_comes_else(size_t bytes) {
     (void)lm_add_relaxed(&lm_span_counts.large_else, 1);
     (void)lm_add_relaxed(&lm_span_counts.large_bytes_else, bytes);
