@@ -1,22 +1,21 @@
-/* arena.c: the spans of one arena: which are free, which one a caller gets, and how one comes back.
+/* arena.c: the spans of the arena: which are free, which one a caller gets, and how one comes back.
  *
- * A free span sits in a bin by its size and carries its length at both ends (boundary tags, Knuth,
+ * A free span is in a bin by its size and carries its length at both ends (boundary tags, Knuth,
  * TAOCP 1, 2.5). So adding, merging and removing a span cost the same however many spans exist. A
  * search is best fit by bins: exact up to 32 slices, then the best of at most 24 spans of the first
- * bin. Within a bin the span with the lowest address is found first as a rule, which keeps the
+ * bin. Within a bin the span with the lowest address is usually found first, which keeps the
  * arena's top empty.
  *
- *   take   dirty before clean: memory that is resident already costs no page fault. Then a hole
- *          between spans in use, then the arena's end, which grows (grow.c)
+ *   take   dirty before clean: resident memory costs no page fault. Then a hole between spans in
+ *          use, then the arena's end, which grows (grow.c)
  *   give   a span becomes dirty and is stamped with the worker's clock; the worker purges it later
  *          (purge.c)
  *   move   the pages of a large object move to a longer span, without a copy
  *
- * A call that takes may give lm_space.lock up in between, where a huge page is backed or dirty
- * spans are purged first. What it has found before that may be gone afterwards, so it searches
- * again.
+ * A function that takes may release lm_space.lock in between, while a huge page is backed or dirty
+ * spans are purged. What it found before may be gone afterwards, so it searches again.
  *
- * It cannot hand out parts of a slice, and takes one lock: callers come here once a page or large
+ * It cannot hand out parts of a slice. It takes one lock: callers come here once a page or large
  * object, not once a block. Spans of ranges (range.c) only pass through.
  *
  * Invariant (lm_span_check): both ends of a span name its kind and its length, free neighbours of
@@ -29,12 +28,13 @@ LM_AT_START lm_page_t lm_nobody;
 LM_AT_START LM_ALIGNED(64) lm_space_t lm_space;
 lm_span_counts_t lm_span_counts;
 
-enum { LOOK_IN_BIN = 24 }; /* spans of different sizes looked at in one bin */
+/* Spans of different sizes that are examined in one bin. */
+enum { LOOK_IN_BIN = 24 };
 
 void lm_space_label(size_t first, size_t slices, lm_kind_t kind) {
     lm_page_t *head = lm_space_slot(first), *tail = lm_space_slot(first + slices - 1);
-    /* In this order and after what was written before: a copy of the process can be made at any
-     * moment (repair.c). */
+    /* The order matters, and everything written before must precede: a copy of the process can be
+     * made at any moment (repair.c). */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     tail->slices = (uint32_t)slices;
     tail->kind = (uint8_t)kind;
@@ -49,16 +49,17 @@ static void account(lm_kind_t kind, size_t slices, bool add) {
         count = &lm_space.gone_slices;
         lm_space.gone_spans += add ? 1 : (size_t)-1;
     }
-    /* Relaxed: purge.c looks without the lock, to guess. */
+    /* Relaxed: purge.c reads it without the lock, as a guess. */
     lm_store_relaxed(count, add ? *count + slices : *count - slices);
 }
 
-/* A span that the system has refused enters or leaves its list. Apart, because it is rare.
- * Relaxed: as in account. */
+/* Adds a refused span to its list. Separate, because it is rare. Relaxed: read without the lock, as
+ * a guess. */
 static LM_COLD void refused_comes(lm_page_t *span) {
     lm_list_add_last(&lm_space.refused, &span->age);
     lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices + span->slices);
 }
+/* Removes a refused span from its list. Relaxed: read without the lock, as a guess. */
 static LM_COLD void refused_goes(lm_page_t *span) {
     lm_list_remove(&lm_space.refused, &span->age);
     lm_store_relaxed(&lm_space.refused_slices, lm_space.refused_slices - span->slices);
@@ -83,7 +84,7 @@ void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group,
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
     lm_space_set_group(first + slices - 1, group);
-    /* Lowest first, as far as one comparison can tell. */
+    /* The lowest address comes first, as far as one comparison can tell. */
     lm_node_t *lowest = list->first;
     if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span) {
         lm_list_add_first(list, &span->link);
@@ -121,12 +122,12 @@ lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t
     return lm_space_slot(first);
 }
 
-/* Returns the best free span of that kind and group with at least so many slices, NULL iff
+/* Returns the best free span of that kind and group with at least `slices` slices, or NULL iff
  * there is none. */
 static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
     size_t which = lm_free_kind(kind, group), bin = lm_space_bin(slices);
     if (bin >= LM_EXACT_BINS) {
-        /* Spans of one bin differ in size here. */
+        /* Spans of this bin differ in size. */
         lm_list_t *list = &lm_space.bins[which][bin];
         lm_page_t *best = NULL;
         int left = bin == LM_BINS - 1 ? INT32_MAX : LOOK_IN_BIN;
@@ -157,14 +158,14 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
     lm_group_t group = lm_space_group(span);
     uint32_t stamp = span->stamp;
     lm_space_remove(span);
-    /* From the end on: the slots in a row from the first of each span say what is there, at any
-     * moment. */
+    /* From the end on: at any moment, the chain of slots from the first of each span must describe
+     * all spans. */
     size_t end = first + slices;
     if (end < start + length) lm_space_add(end, start + length - end, was, group, stamp);
     lm_space_label(first, slices, kind);
     lm_space_set_group(first, group);
     if (first > start) lm_space_add(start, first - start, was, group, stamp);
-    /* A span that a huge page is about to back may change its group: lm_group_backed. */
+    /* A span that a huge page is about to back may change its group: see lm_group_backed. */
     if (was == LM_KIND_CLEAN && kind != LM_KIND_BUSY)
         lm_purge_retaken(slices - lm_group_retaken(group, slices));
     if (kind == LM_KIND_META) lm_space.meta_slices += slices;
@@ -191,8 +192,8 @@ size_t lm_space_aligned(const lm_page_t *span, size_t align_slices) {
 
 /* ---- Taking and giving ---- */
 
-/* Returns a clean span that fits, is too short for a huge page and does not lie at the arena's
- * end; NULL iff none does. If such holes were left alone, pages would spread over more and more
+/* Returns a clean span that fits, is too short for a huge page and does not lie at the arena's end;
+ * NULL iff there is none. If these holes were left alone, pages would spread over more and more
  * addresses. */
 static lm_page_t *hole(lm_group_t group, size_t slices) {
     lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
@@ -200,9 +201,9 @@ static lm_page_t *hole(lm_group_t group, size_t slices) {
     return lm_span_slice(span) + span->slices < lm_arena.slices ? span : NULL;
 }
 
-/* Returns the slices to take of a dirty span that is shorter than wanted: the most for which
- * some dirty span exists, which hold two blocks and leave at most an eighth unused. Returns 0
- * iff there are none. */
+/* Returns how many slices to take from a dirty span that is shorter than wanted: the most for which
+ * a dirty span exists, and which hold two blocks and leave at most an eighth unused. Returns 0 iff
+ * there is no such number. */
 static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
     uint64_t filled = lm_space.filled[lm_free_kind(LM_KIND_DIRTY, group)];
     filled &= ((uint64_t)1 << lm_space_bin(slices)) - 1;
@@ -220,8 +221,7 @@ static size_t shorter(lm_group_t group, size_t slices, size_t block_bytes) {
 }
 
 #if LM_SECURE
-/* Returns a dirty span that belongs to no group yet, as one of this group; NULL iff there is
- * none. */
+/* Returns a dirty span that belonged to no group, as one of this group; NULL iff there is none. */
 static lm_page_t *dirty_of_nobody(lm_group_t group, size_t slices) {
     lm_page_t *span = find(LM_KIND_DIRTY, LM_GROUP_LARGE, slices);
     return span != NULL ? lm_group_claim(group, span) : NULL;
@@ -234,7 +234,8 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
         lm_page_t *span = find(LM_KIND_CLEAN, group, slices);
         if (span == NULL) span = lm_gone_open(group, slices);
         if (span == NULL) span = lm_group_grow(group, slices);
-        /* Before it is purged: the system, which gives no more, would get the arena's end. */
+        /* Before that span is purged: the system, which gives no more, would get the arena's
+         * end. */
         return span != NULL ? span : dirty_of_nobody(group, slices);
     }
 #endif
@@ -242,21 +243,22 @@ static lm_page_t *clean(lm_group_t group, size_t slices) {
     return lm_space_clean(slices);
 }
 
-/* The system gives no more memory. Purges everything, since a dirty span and its clean neighbour
- * become one span once both are clean, waits for spans that others purge, and searches again.
- * Returns NULL iff that was in vain. Gives the lock up meanwhile. */
+/* Collects memory because the system gives no more. Purges everything, since a dirty span and its
+ * clean neighbour become one span once both are clean; waits for spans that other threads purge;
+ * and searches again. Returns NULL iff that was in vain. Releases the lock meanwhile. */
 static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_t slices,
                                           size_t spared) {
     lm_store_relaxed(&lm_space.scarce, true);
-    /* What is clean at the arena's end makes room for more there. What is dirty does not, until it
-     * is purged. */
+    /* Clean memory at the arena's end makes room for more there. Dirty memory does not, until it is
+     * purged. */
     size_t unused = lm_space.dirty_slices + lm_space.clean_slices;
     if (lm_space_busy() == 0 && unused < wanted && !lm_space_could_grow(wanted - unused))
         return NULL;
     lm_gone_refused();
     while (lm_purge_one(0, SIZE_MAX) > 0) {}
     lm_space_rest();
-    lm_page_t *span = find(LM_KIND_DIRTY, group, wanted); /* others may have been there */
+    /* other threads may have given spans back */
+    lm_page_t *span = find(LM_KIND_DIRTY, group, wanted);
     if (span != NULL || !lm_limit_admits(slices, spared)) return span;
     span = clean(group, wanted);
     if (span == NULL && lm_gone_all(1)) span = clean(group, wanted);
@@ -266,8 +268,9 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     return span;
 }
 
-/* bytes: size of each block of a page; usable bytes of a large object, where 0 means the whole
- * span; 0 for other kinds. spared: slices that become clean soon because their pages move here. */
+/* Takes a span once, without calling lm_span_more. bytes: size of each block of a page; usable
+ * bytes of a large object, where 0 means the whole span; 0 for other kinds. spared: slices that
+ * become clean soon because their pages move here. */
 static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, size_t bytes,
                             bool crowded, size_t spared, bool *zero) {
     LM_ASSERT(slices > 0 && lm_is_pow2(align_slices));
@@ -283,17 +286,17 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     if (fewer > 0) span = find(LM_KIND_DIRTY, group, slices = fewer);
     bool huge = span == NULL && block_bytes > 0 && lm_huge_due(wanted, crowded);
 #if LM_SECURE
-    /* Memory that other groups hold is of no use here: some of it goes before more is held. */
+    /* Memory that other groups hold is of no use here. Some of it is purged before more is held. */
     size_t more = huge ? LM_HUGE_SLICES : slices > spared ? slices - spared : 0;
     bool purged =
         (span == NULL || group == LM_GROUP_LARGE) && lm_group_hurry(group, more, span != NULL);
-    if (purged) span = find(LM_KIND_DIRTY, group, wanted); /* it may be another one now */
+    if (purged) span = find(LM_KIND_DIRTY, group, wanted); /* the lock was released meanwhile */
 #endif
     if (span == NULL && huge) {
         if (lm_limit_admits(slices, spared)) span = hole(group, wanted);
         while (span == NULL && lm_limit_leaves(LM_HUGE_SLICES) && lm_huge_back(group)) {
             poke = true;
-            span = find(LM_KIND_DIRTY, group, wanted); /* others may have been faster */
+            span = find(LM_KIND_DIRTY, group, wanted); /* other threads may have taken it first */
         }
     }
     if (span == NULL && lm_limit_admits(slices, spared)) {
@@ -310,7 +313,7 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
         size_t first = lm_space_aligned(span, align_slices);
         lm_space_carve(span, first, slices, kind);
         span = lm_space_slot(first);
-        span->again = 0; /* it may be looked at before it is ready */
+        span->again = 0; /* other threads may read it before the page is ready */
         if (kind == LM_KIND_LARGE && bytes > 0) {
             span->bytes = bytes;
             lm_large_comes(bytes);
@@ -319,11 +322,11 @@ static lm_page_t *take_once(size_t slices, size_t align_slices, lm_kind_t kind, 
     }
     lm_lock_give(&lm_space.lock);
     if (span != NULL) LM_PROBE2(span_take, lm_span_start(span), slices << LM_SLICE_SHIFT);
-    /* What is not used of a huge page, or of a large object's span, is dirty and may be for
-     * ever. */
+    /* The unused part of a huge page, or of a large object's span, is dirty and may stay unused. */
     if (LM_UNLIKELY(poke)) lm_purge_poke(kind == LM_KIND_LARGE);
 #if LM_SECURE
-    /* The worker may have ended while the span was out of its list, of which a part was refused. */
+    /* The worker may have ended while the span was out of its list, and a part of it may have been
+     * refused. */
     if (purged) lm_purge_poke(false);
 #endif
     return span;
@@ -339,8 +342,8 @@ static lm_page_t *take(size_t slices, size_t align_slices, lm_kind_t kind, size_
     return span;
 }
 
-/* For processes with ranges that serve every thread. Tries near ranges, then the arena, then the
- * others. */
+/* Takes a span in a process with ranges that serve every thread. Tries near ranges, then the arena,
+ * then the other ranges. */
 static LM_NOINLINE lm_page_t *take_with_ranges(size_t slices, size_t align_slices, lm_kind_t kind,
                                                size_t bytes, bool crowded, bool *zero) {
     lm_page_t *span = lm_range_take_near(slices, align_slices, kind, zero);
@@ -356,7 +359,8 @@ lm_page_t *lm_span_take(size_t slices, size_t align_slices, lm_kind_t kind, bool
 }
 
 lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, bool *zero) {
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) { /* as above */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) {
+        /* Relaxed: a range that is added at this moment serves the next call. */
         lm_page_t *span = take_with_ranges(slices, align_slices, LM_KIND_LARGE, bytes, false, zero);
         if (span != NULL && span->range != 0) lm_large_comes_else(bytes);
         return span;
@@ -365,13 +369,14 @@ lm_page_t *lm_span_take_large(size_t slices, size_t align_slices, size_t bytes, 
 }
 
 lm_page_t *lm_span_take_page(size_t slices, size_t block_bytes, bool crowded, bool *zero) {
-    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0)) /* as above */
+    /* Relaxed: a range that is added at this moment serves the next call. */
+    if (LM_UNLIKELY(lm_load_relaxed(&lm_ranges_open) != 0))
         return take_with_ranges(slices, 1, LM_KIND_PAGE, block_bytes, crowded, zero);
     return take(slices, 1, LM_KIND_PAGE, block_bytes, crowded, 0, zero);
 }
 
-/* Relaxed, here and below: statistics. Counts only grow until a span is given back, so each peak is
- * noted here. */
+/* Counts a page that is given back. Relaxed, here and below: statistics. Counts only grow until a
+ * span is given back, so each peak is noted here. */
 static void page_goes(lm_page_t *page) {
     struct lm_class_count *class = &lm_span_counts.of_class[page->size_class];
     size_t carved = page->carved, rest = page->capacity - carved;
@@ -384,7 +389,7 @@ static void page_goes(lm_page_t *page) {
     size_t room = lm_add_relaxed(&class->room, (size_t)0 - page->capacity) - rest;
     if (LM_UNLIKELY(room > class->room_most)) lm_store_relaxed(&class->room_most, room);
 #if LM_SECURE
-    page->carved = 0; /* free looks at it in whatever span it meets */
+    page->carved = 0; /* free reads it in any span that it meets */
 #endif
 }
 
@@ -398,7 +403,8 @@ void lm_space_large_goes(const lm_page_t *span) {
     size_t bytes = lm_large_bytes_now(), objects = lm_large_ever() - counts->large_gone;
     lm_store_relaxed(&counts->large_bytes_gone, counts->large_bytes_gone + span->bytes);
     lm_store_relaxed(&counts->large_gone, counts->large_gone + 1);
-    lm_most(&counts->large_bytes_most, bytes); /* lm_count_large may write it at this moment */
+    /* lm_count_large may write it at this moment. */
+    lm_most(&counts->large_bytes_most, bytes);
     if (LM_UNLIKELY(objects > counts->large_most)) lm_store_relaxed(&counts->large_most, objects);
 }
 
@@ -412,7 +418,8 @@ void lm_span_give(lm_page_t *span, bool rested) {
     lm_span_give_chain(span, rested);
 }
 
-/* In these builds the worker gives spans back even while the program has one thread (repair.c). */
+/* In these builds the worker gives spans back even while the program has one thread (repair.c), so
+ * it must take the lock as the worker. */
 #if LM_GUARD_LINKS
 static void enter_to_give(void) { lm_space_enter_to_give(); }
 static void leave(void) { lm_space_leave(); }
@@ -454,7 +461,7 @@ static LM_NOINLINE void map_in_range(lm_page_t *span, size_t slices, lm_page_t *
 
 void lm_span_map(lm_page_t *span, size_t slices, lm_page_t *page) {
     if (LM_UNLIKELY(span->range != 0))
-        map_in_range(span, slices, page); /* apart, so that no registers are saved for it */
+        map_in_range(span, slices, page); /* out of line, so that no registers are saved for it */
     else
         map(&lm_arena.map[lm_span_slice(span)], slices, page);
 }
@@ -463,14 +470,15 @@ bool lm_span_unmap(lm_page_t *span) {
     lm_page_t **entry =
         LM_UNLIKELY(span->range != 0) ? lm_range_map_of(span) : &lm_arena.map[lm_span_slice(span)];
     lm_page_t *there = span;
-    /* Relaxed, both: what decides is which thread comes first. */
+    /* Relaxed, both: only the order of the exchanges decides. */
     return lm_cas_relaxed(entry, &there, &lm_nobody);
 }
 
 lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
-    if (lm_load_relaxed(&lm_space.worker_forbidden))
-        return NULL;                   /* the program is shut in: mremap may be forbidden too */
-    if (span->range != 0) return NULL; /* a range has its own memory, which stays in place */
+    /* The program is shut in: mremap may be forbidden as well. */
+    if (lm_load_relaxed(&lm_space.worker_forbidden)) return NULL;
+    /* A range has its own memory, which stays in place. */
+    if (span->range != 0) return NULL;
     size_t old = span->slices;
     lm_page_t *target = take(slices, 1, LM_KIND_LARGE, 0, false, old, clean);
     if (target == NULL) return NULL;
@@ -480,8 +488,8 @@ lm_page_t *lm_span_move_to(lm_page_t *span, size_t slices, bool *clean) {
     lm_lock_take(&lm_space.lock);
     lm_space.moving_slices -= old;
     if (LM_UNLIKELY(hole)) {
-        /* The addresses are unmapped, and any code may map memory there: they are a gap from now
-         * on. */
+        /* The addresses are unmapped, and other code may map memory there, so they are a gap from
+         * now on. */
         lm_space_label(lm_span_slice(empty), empty->slices, LM_KIND_NONE);
         lm_space.gap_slices += empty->slices;
     } else if (moved || *clean) {

@@ -1,37 +1,40 @@
-/* give_back.c: gives the memory of one dirty span back to the system, around the parts that the
- * system keeps.
+/* give_back.c: returns the memory of a dirty span to the system, except the parts that the system
+ * keeps.
  *
- * Linux refuses to take pages back that are locked in memory (mlock, mlockall, MAP_LOCKED). One
- * such page makes a whole call fail, although the call has given back what lies before that page.
- * So a refused span is searched: halving finds its first refused slice, single calls find where the
- * refusals end.
+ * Linux refuses to take back pages that are locked in memory (mlock, mlockall, MAP_LOCKED). One
+ * such page makes a whole call fail, although the call has taken back what lies before the page. So
+ * a refused span is searched: halving finds its first refused slice, and calls for single slices
+ * find where the refusals end.
  *
  *   before   [ ..................... dirty ...................... ]
  *   calls      refused; halves: goes, refused, goes, ...; 1, 1, 1: refused, refused, goes
  *   after    [ clean ............ | refused | dirty: the next call continues here ]
  *
- * Refused spans are free memory like other dirty spans and serve the next allocations, but the
- * purge passes over them. They are tried again after 1 turn, then 2, 4, up to 512: a turn is a tick
- * of the worker, or without a worker a span that a thread gives back. An explicit request
+ * Refused spans are free memory like other dirty spans and serve later requests, but the purge
+ * skips them. They are tried again after 1 turn, then 2, 4, up to 512. A turn is a tick of the
+ * worker; without a worker, it is a span that a thread gives back. An explicit request
  * (malloc_trim) tries all of them at once.
  *
- * One search makes at most a few thousand system calls. It cannot see an accessible slice among
- * refused ones if it lies more than NEAR slices behind the first: such a slice waits for a later
- * attempt. Runs in the worker, too: nothing here may use thread-local storage.
- * Invariant (lm_span_check): spans of kind DIRTY are in the list `aged`, those of kind REFUSED in
- * `refused`; the two kinds share their bins and do not merge.
+ * One search makes at most a few thousand system calls. It cannot find an unlocked slice among
+ * refused ones if it lies more than NEAR slices after the first; that slice waits for a later
+ * attempt. This file also runs in the worker, so it may use no thread-local storage. Invariant
+ * (lm_span_check): spans of kind DIRTY are in the list `aged`, those of kind REFUSED in `refused`.
+ * The two kinds share their bins and do not merge.
  */
 #include "span/room.h"
 
 enum {
-    NEAR = 1024,          /* slices behind the first refused one that are tried singly: 64 MiB */
-    RETRY_SPANS = 64,     /* refused spans that one turn tries again */
-    RETRY_TURNS = 512,    /* turns between two attempts, at most */
-    PIECES_MOST = 2 * 64, /* calls for the pages of one refused slice, at most */
-    WORKER_PART = 128,    /* with groups: slices that one call purges, 8 MiB */
+    /* Slices after the first refused one that are tried singly: 64 MiB. */
+    NEAR = 1024,
+    RETRY_SPANS = 64,  /* refused spans that one turn tries again */
+    RETRY_TURNS = 512, /* maximum turns between two attempts */
+    /* Maximum calls for the pages of one refused slice. */
+    PIECES_MOST = 2 * 64,
+    WORKER_PART = 128, /* builds with groups: slices purged in one call, 8 MiB */
 };
 
-/* Purges what the system takes of the pages in [at, at + bytes). Returns false iff it kept some. */
+/* Purges the pages in [at, at + bytes) that the system takes back. Returns false iff it kept
+ * some. */
 static bool purge_pages(char *at, size_t bytes, unsigned *calls) {
     if (++*calls > PIECES_MOST) return false;
     if (lm_os_purge(at, bytes)) return true;
@@ -41,7 +44,7 @@ static bool purge_pages(char *at, size_t bytes, unsigned *calls) {
     return purge_pages(at + half, bytes - half, calls) && first;
 }
 
-/* The same for a slice that was refused, or that was part of a refused range. */
+/* As purge_pages, for a slice that was refused, or was part of a refused range. */
 static bool purge_refused_slice(char *at) {
     unsigned calls = 0;
     return purge_pages(at, LM_SLICE_BYTES, &calls);
@@ -51,8 +54,9 @@ static bool purge_slices(char *span, size_t first, size_t slices) {
     return lm_os_purge(span + (first << LM_SLICE_SHIFT), slices << LM_SLICE_SHIFT);
 }
 
-/* The first slice is refused. Returns how many in a row are, as far as single calls can tell:
- * the last one returned is refused, and the one behind it is purged or does not exist. */
+/* Returns how many slices from `first`, which is refused, are refused in a row, as far as calls for
+ * single slices can tell: the last one is refused, and the one after it is purged or does not
+ * exist. */
 static size_t count_refused(char *span, size_t first, size_t slices) {
     size_t last = first, step = 1;
     for (size_t tried = 0; last + 1 < slices; tried++) {
@@ -75,14 +79,16 @@ static size_t count_refused(char *span, size_t first, size_t slices) {
 }
 
 typedef struct lm_parts {
-    size_t purged, refused; /* slices from the start of the span; slices behind these */
+    /* Slices purged from the start of the span, and slices refused after them. */
+    size_t purged, refused;
 } lm_parts_t;
 
-/* Purges the span from its start up to the first refusal, and finds how far that reaches. No
- * lock. */
+/* Purges the span from its start up to the first refusal, and finds how far the refusal reaches.
+ * Needs no lock. */
 static lm_parts_t purge_parts(char *span, size_t slices) {
     if (purge_slices(span, 0, slices)) return (lm_parts_t){slices, 0};
-    size_t good = 0, bad = slices; /* [0, good) is purged; [good, bad) contains a refused slice */
+    /* [0, good) is purged; [good, bad) contains a refused slice. */
+    size_t good = 0, bad = slices;
     while (bad - good > 1) {
         size_t middle = good + (bad - good) / 2;
         if (purge_slices(span, good, middle - good))
@@ -92,19 +98,20 @@ static lm_parts_t purge_parts(char *span, size_t slices) {
     }
     if (purge_refused_slice(span + (good << LM_SLICE_SHIFT))) return (lm_parts_t){bad, 0};
     size_t refused = count_refused(span, good, slices);
-    /* The last of several often contains pages that are not locked, as the first does. */
+    /* If there are several, the last one often contains unlocked pages, as the first one does. */
     if (refused > 1) (void)purge_refused_slice(span + ((good + refused - 1) << LM_SLICE_SHIFT));
     return (lm_parts_t){good, refused};
 }
 
-/* Lock held. Makes a part of a busy span free again. */
+/* Makes a part of a busy span free again. The lock is held. */
 static lm_page_t *part_ends(size_t first, size_t slices, lm_group_t group, lm_kind_t kind,
                             uint32_t stamp) {
     lm_space_set_group(first, group);
     return lm_space_insert(first, slices, kind, stamp);
 }
 
-/* Lock held. A refused part: calls that failed may have given back some of its pages. */
+/* Makes a part a refused span. Failed calls may have given back some of its pages. The lock is
+ * held. */
 static void part_refused(size_t first, size_t slices, lm_group_t group) {
 #if LM_SECURE
     for (size_t i = first; i < first + slices; i++) lm_space_slot(i)->wiped_class = 0;
@@ -117,11 +124,11 @@ static void part_refused(size_t first, size_t slices, lm_group_t group) {
     lm_space_insert(first, slices, LM_KIND_REFUSED, lm_space.tick);
 }
 
-/* Lock held. Makes all free again except what was purged. */
+/* Makes everything free again except the purged part. The lock is held. */
 static LM_COLD void cut(size_t first, size_t slices, const lm_parts_t *parts, lm_group_t group,
                         uint32_t stamp) {
     size_t refused = first + parts->purged, rest = refused + parts->refused, end = first + slices;
-    /* First each part stands for itself: the slots between them say anything. */
+    /* Each part is labelled first: the slots between parts have arbitrary contents. */
     if (parts->purged > 0) lm_space_label(first, parts->purged, LM_KIND_BUSY);
     if (parts->refused > 0) lm_space_label(refused, parts->refused, LM_KIND_BUSY);
     if (rest < end) {
@@ -131,12 +138,14 @@ static LM_COLD void cut(size_t first, size_t slices, const lm_parts_t *parts, lm
     if (parts->refused > 0) part_refused(refused, parts->refused, group);
 }
 
-/* The worker may be sent away, or missing in a copy of the process, while it purges. So it notes
- * the span before it takes it from its list, and forgets it after the span is back in one. */
+/* The worker may be sent away while it purges, or be missing in a copy of the process. So it
+ * records the span before it takes it from its list, and clears the record after the span is in a
+ * list again. */
 static void into_hand(size_t first, size_t slices, uint32_t stamp) {
     lm_space.hand.first = first;
     lm_space.hand.stamp = stamp;
-    lm_store_release(&lm_space.hand.slices, slices); /* release: before the span leaves its list */
+    /* Release: before the span leaves its list. */
+    lm_store_release(&lm_space.hand.slices, slices);
     lm_fence_release();
 }
 
@@ -154,8 +163,8 @@ void lm_space_take_hand(void) {
     out_of_hand();
 }
 
-/* Takes the first slices of a free span out of its list, as a busy span. The rest stays free,
- * and as old. */
+/* Takes the first slices of a free span out of its list, as a busy span. The rest stays free and
+ * keeps its age. */
 static void take_out(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span);
     size_t rest = span->slices - slices;
@@ -169,8 +178,8 @@ static void take_out(lm_page_t *span, size_t slices) {
     lm_space_label(first, slices, LM_KIND_BUSY);
 }
 
-/* Purges the first `slices` of a dirty span. Returns how many went back. Lock held before and
- * after, but not between. The worker ends in here when it must stop. */
+/* Purges the first `slices` slices of a dirty span. Returns how many were given back. The lock is
+ * held before and after, but not between. A worker that must stop ends in here. */
 static size_t give_back(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span);
     uint32_t stamp = span->stamp;
@@ -205,7 +214,7 @@ static size_t give_back(lm_page_t *span, size_t slices) {
 #if LM_SECURE
 size_t lm_purge_part(lm_page_t *span) {
     size_t at = (lm_arena.base >> LM_SLICE_SHIFT) + lm_span_slice(span), slices = span->slices;
-    size_t part = LM_HUGE_SLICES - at % LM_HUGE_SLICES; /* a huge page goes as a whole */
+    size_t part = LM_HUGE_SLICES - at % LM_HUGE_SLICES; /* a huge page is given back as a whole */
     return give_back(span, part < slices ? part : slices);
 }
 #endif
@@ -221,15 +230,16 @@ size_t lm_purge_one(uint32_t ticks, size_t most) {
         }
         size_t purged = give_back(span, span->slices < part ? span->slices : part);
         if (purged > 0) return purged;
-        part = most; /* what is locked is searched as a whole: in parts it costs more calls */
-        /* Others may have changed the list meanwhile. What was refused is no longer in it, so that
-         * this ends. */
+        /* Locked memory is searched as a whole: in parts it costs more calls. */
+        part = most;
+        /* Other threads may have changed the list meanwhile. Refused spans are no longer in it, so
+         * the loop ends. */
         node = aged->first;
     }
     return 0;
 }
 
-/* ---- What was refused ---- */
+/* ---- Refused spans ---- */
 
 static void try_again(size_t spans) {
     uint32_t stamp = lm_space.tick - lm_purge_ticks();
@@ -249,11 +259,11 @@ void lm_refused_retry(void) {
 }
 
 /* The lock may be held by the worker, at the end of its last turn, or by the malloc that the
- * calling signal handler has interrupted. Then the worker's next turn does it. */
+ * calling signal handler has interrupted. In both cases the worker's next turn does the work. */
 void lm_purge_unlocked(void) {
-    /* Relaxed, here and below: the flag is a word by itself, read under the lock. */
+    /* Relaxed, here and below: the flag is an independent word, read under the lock. */
     if (lm_load_relaxed(&lm_space.refused_slices) == 0) {
-        /* The worker may be refused at this moment what was locked a moment ago. */
+        /* At this moment the worker may be refused memory that was locked a moment ago. */
         if (lm_os_worker_running()) lm_store_relaxed(&lm_space.unlocked, true);
         return;
     }
@@ -269,7 +279,8 @@ void lm_purge_unlocked(void) {
 
 void lm_refused_turn(void) {
     lm_space.turn++;
-    if (lm_load_relaxed(&lm_space.unlocked)) { /* relaxed: as above */
+    if (lm_load_relaxed(&lm_space.unlocked)) {
+        /* Relaxed: an independent word, read under the lock. */
         lm_refused_retry();
         return;
     }

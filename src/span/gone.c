@@ -1,59 +1,64 @@
-/* gone.c: free spans whose addresses the system has back, and what changes near a limit of the
- * program's.
+/* gone.c: free spans whose addresses are returned to the system, and what changes near a limit of
+ * the program.
  *
  *   clean span ── lm_os_release ──> gone: labelled and in bins as before, but not mapped
  *   gone       ── lm_os_commit  ──> clean, in front of the rest that stays gone
- *              └─ another mapping lies there ──> out of use for ever, as what the arena has stepped over
+ *              └─ another mapping lies there ──> out of use, like a gap that the arena stepped over
  *
- * A page in use keeps all that lies below it in the arena. In secure builds, groups keep their
- * addresses as well (group.c), so that clean memory of one size serves no other size. Where the
- * program's addresses or its private memory are limited (RLIMIT_AS, RLIMIT_DATA), clean memory
- * counts against the limit although it holds nothing: the program cannot map a file or start a
- * thread in what it has freed. There a purged span of 1 MiB or more goes. Where the system refuses
- * memory, all clean spans go, the longest first. A span that is gone still belongs to its group:
- * other groups take new addresses at the arena's end, which cost nothing more.
+ * A page in use keeps everything below it in the arena. In secure builds, groups also keep their
+ * addresses (group.c), so clean memory of one size serves no other size. If the program's addresses
+ * or its private memory are limited (RLIMIT_AS, RLIMIT_DATA), clean memory counts against the limit
+ * although it holds nothing: the program cannot map a file or start a thread in memory that it has
+ * freed. In that case, purged spans of 1 MiB or more are unmapped. If the system refuses memory,
+ * all clean spans are unmapped, the longest first. A span that is gone still belongs to its group:
+ * other groups take new addresses at the arena's end, at no extra cost.
  *
- * A limit is near where loam has half of it, or has been refused memory. Then the worker would
- * come too late: a program that frees what it has may start a thread at once, and no call tells
- * loam that this failed. So the thread that frees gives memory back itself (lm_purge_inline), and
- * the arena maps no more than it needs. A refusal counts until loam has a quarter of the addresses
- * that it had then.
+ * A limit is near if loam has half of it, or has been refused memory. The worker would then come
+ * too late: a program that frees memory may start a thread at once, and no call tells loam that
+ * this failed. So the thread that frees gives memory back itself (lm_purge_inline), and the arena
+ * maps no more than it needs. A refusal counts until loam has a quarter of the addresses that it
+ * had at the refusal.
  *
- * A large object's guard (secure builds) is no private memory that may be written. Under
- * RLIMIT_DATA others may have taken its share by the time that the object is freed, and the system
- * then refuses to make the guard accessible. Such a span is given back here as a whole.
+ * The guard of a large object (secure builds) is not private writable memory. Under RLIMIT_DATA,
+ * other mappings may have taken its share by the time the object is freed, and the system then
+ * refuses to make the guard accessible. Such a span is given back here as a whole.
  *
- * Each gap takes an entry in the system's map, of which a process has 65,530: at most SPANS_MOST
- * spans are gone. It cannot give back what a page in use keeps, and does nothing where a sandbox
- * forbids munmap.
- * Invariant (lm_span_check): spans of kind GONE tile the arena as others do; neighbours of one
- * group are merged; gone_slices counts them. A span is labelled GONE before it is unmapped: so a
- * copy of the process (repair.c) never takes memory for clean that is not there.
+ * Each gap takes an entry in the system's map, of which a process has 65,530 by default, so at most
+ * SPANS_MOST spans are gone. It cannot return memory that a page in use keeps, and does nothing if
+ * a sandbox forbids munmap. Invariant (lm_span_check): spans of kind GONE tile the arena like
+ * others; neighbours of one group are merged; gone_slices counts them. A span is labelled GONE
+ * before it is unmapped, so a copy of the process (repair.c) never takes missing memory for clean.
  */
 #include "span/room.h"
 
 enum {
     SPANS_MOST = 8192,
-    OPEN_LEAST = 16, /* slices made accessible at once, where the system gives them: 1 MiB */
-    OPEN_PART = 16,  /* or that part of the arena, if it is more, */
-    OPEN_MOST = 512, /* but no more than so many: 32 MiB */
-    NEAR_PART = 2,   /* part of a limit from which it is near, */
-    CALM_PART = 4,   /* and, after a refusal, part of the addresses that loam had then */
-    /* Slices of the arena below which no thread looks at limits by itself: 16 MiB. Secure builds
-     * put no random distances between objects where addresses are limited, and look at once. */
+    /* Minimum slices mapped again at once, if the system gives them: 1 MiB. */
+    OPEN_LEAST = 16,
+    /* Or this part of the arena, if it is more, ... */
+    OPEN_PART = 16,
+    /* ... but at most 32 MiB. */
+    OPEN_MOST = 512,
+    NEAR_PART = 2, /* part of a limit from which on it is near */
+    /* After a refusal: the limit is near down to this part of the addresses that loam had. */
+    CALM_PART = 4,
+    /* Minimum length of the arena in slices, 16 MiB, for a thread to read limits by itself. Secure
+     * builds put no random distances between objects if addresses are limited, so they read limits
+     * at once. */
     LOOK_LEAST = LM_SECURE ? 0 : 256,
 };
 
 bool lm_span_at_large(void) { return !lm_load_relaxed(&lm_space.worker_forbidden); }
 
-/* Under the arena's lock: the limits as they were seen last; the arena's length at which growth
- * looks again; the number of mapped slices above which a refusal counts, 0 where none does. */
+/* Protected by the arena's lock. limits: those seen last. look_at: length of the arena at which
+ * growth reads them again. refused_at: number of mapped slices above which a refusal counts; 0:
+ * none does. */
 static unsigned limits;
 static size_t look_at = LOOK_LEAST, refused_at;
 
 static size_t mapped(void) { return lm_arena.slices - lm_space.gone_slices; }
 
-/* A filter of system calls may forbid the question. */
+/* Reads the limits, unless a filter of system calls may forbid it. */
 static void look_at_limits(void) {
     size_t least;
     if (!lm_span_at_large() || lm_os_filtered()) return;
@@ -63,8 +68,9 @@ static void look_at_limits(void) {
     lm_space.near_at = refused_at != 0 && refused_at < near_at ? refused_at : near_at;
 }
 
-/* The worker looks each time. Other threads rely on what was seen last: they may have a filter that
- * nobody announced, and purge where malloc would make no other call than mmap and madvise. */
+/* Returns whether limits are set. The worker reads them each time. Other threads use what was seen
+ * last: they may have a filter that loam was not told of, and they purge where malloc would make no
+ * other call than mmap and madvise. */
 static bool is_limited(void) {
     if (lm_os_worker_self()) look_at_limits();
     return limits != 0 && lm_span_at_large();
@@ -88,12 +94,12 @@ static bool unmap(size_t first, size_t slices) {
     return lm_os_release(at, slices << LM_SLICE_SHIFT, lm_space.reserved);
 }
 
-/* Gives the addresses of slices in no list back. Lock held. Returns false iff the system
- * refused. */
+/* Unmaps slices that are in no list. The lock is held. Returns false iff the system refused or too
+ * many spans are gone. */
 static bool go(size_t first, size_t slices, lm_group_t group) {
     if (lm_space.gone_spans >= SPANS_MOST) return false;
     lm_space_label(first, slices, LM_KIND_GONE);
-    /* for a copy of the process, which has the worker's writes in their order */
+    /* A copy of the process sees the worker's writes in their order. */
     lm_fence_release();
     if (!unmap(first, slices)) return false;
 #if LM_SECURE
@@ -119,7 +125,7 @@ static bool release(lm_page_t *span) {
     return false;
 }
 
-/* Whether a clean span is worth a gap: it is long, or makes a gap beside it longer. */
+/* Returns whether a clean span is worth a gap: it is long, or makes an adjacent gap longer. */
 static bool worth(const lm_page_t *span, size_t least) {
     if (span->slices >= least) return true;
     size_t first = lm_span_slice(span), end = first + span->slices;
@@ -166,10 +172,10 @@ void lm_gone_lower_end(void) {
     lm_space_end_at(lm_span_slice(span));
 }
 
-/* ---- Back ---- */
+/* ---- Mapping again ---- */
 
-/* Makes the first slices of a gone span accessible: as many as are worth a call, `least` if the
- * system gives no more. Returns how many; *got says how that went. */
+/* Maps the first slices of a gone span again: as many as are worth a call, or `least` if the system
+ * gives no more. Returns how many. *got tells how the call went. */
 static size_t open_part(lm_page_t *span, size_t least, lm_commit_t *got) {
     size_t slices = lm_gone_near() ? 0 : lm_arena.slices / OPEN_PART;
     if (slices < OPEN_LEAST) slices = OPEN_LEAST;

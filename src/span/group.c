@@ -1,56 +1,62 @@
 /* group.c: secure builds keep memory of objects of different sizes apart.
  *
- *   arena   [ tiny ........ | small ....... | large, nobody's ... | meta | tiny ... | large ... ]
- *             1 MiB or more: pages of blocks to 128 bytes, and never of others
+ *   arena   [ tiny ....... | small ...... | large, no group ... | meta | tiny ... | large ... ]
+ *             1 MiB or more of pages of blocks of up to 128 bytes, and never of others
  *
- * Memory that was once a page of small blocks never becomes a page of larger ones, a large object,
- * or loam's own memory. So a pointer that is used after its object was freed meets an object of
- * one group, and an overflow at a page's end does as a rule. A group takes runs of memory that
- * belongs to no group yet, a sixteenth of the arena at a time, and keeps them: free spans of
- * different groups have bins of their own and do not merge. Purged spans cost addresses alone.
+ * Memory that was a page of small blocks never becomes a page of larger ones, a large object, or
+ * loam's own memory. So a pointer that is used after its object was freed meets an object of one
+ * group, and an overflow at a page's end usually does, too. A group takes runs of memory that
+ * belongs to no group yet, a sixteenth of the arena at a time, and keeps them. Free spans of
+ * different groups have separate bins and do not merge. Purged spans cost only addresses.
  *
- * Its addresses do not go back to the system, not even at the arena's end, except where the
- * program's addresses are limited or the system refuses memory (gone.c). A group cannot keep its
- * memory where even that does not help. Then it takes what large objects have freed, and at last
- * what all groups have purged belongs to no group again. In other builds all memory is of one
- * group.
+ * A group's addresses do not go back to the system, not even at the arena's end, unless the
+ * program's addresses are limited or the system refuses memory (gone.c). If even that does not
+ * help, a group takes what large objects have freed, and at last the purged memory of all groups
+ * belongs to no group again. In other builds all memory is of one group.
  *
- * Memory that one group has freed is of no use to another. Without care, a program that goes from
- * one size to another would hold both until the purge delay is over. So a thread that is about to
- * take new memory purges dirty spans of other groups first, at most 2 MiB a call, where
+ * Memory that one group has freed is of no use to another. Without care, a program that changes
+ * from one size to another would hold both until the purge delay is over. So a thread that is about
+ * to take new memory purges dirty spans of other groups first, at most 2 MiB a call, if
  *
- *   in use + dirty + wanted  >  the most that was ever in use at once + 1/32 of it + 512 KiB
+ *   in use + dirty + wanted  >  peak in use + 1/32 of it + 512 KiB
  *
- * In use are pages of blocks and the bytes of large objects. The span of a large object says too
- * much, because its end is a guard without memory. So dirty spans of large objects count as full
- * as those objects filled theirs that were freed lately. For the same reason a large object that
- * takes a dirty span makes more resident, and dirty spans of large objects may be purged for it.
+ * Pages of blocks and the bytes of large objects are in use. The span of a large object would say
+ * too much, because its end is a guard without memory. So dirty spans of large objects count in
+ * proportion, as full as the spans of recently freed large objects were. For the same reason a
+ * large object that takes a dirty span makes more memory resident, and dirty spans of large objects
+ * may be purged for it.
  *
- * A program that comes back to its sizes soon pays for such purges in page faults. What a group
- * takes anew within the purge delay of such a purge is a regret. Regrets may reach ten times the
- * most ever in use; then no thread purges in a hurry until time has made them fewer, 20 MiB a
- * second. For what large objects purge of their own group the bound is an eighth of the most ever
- * in use, because a steady churn of large objects leaves holes all the time.
+ * A program that soon returns to its former sizes pays for these purges in page faults. What a
+ * group takes anew within the purge delay of such a purge is a regret. Regrets may reach ten times
+ * the peak in use; beyond that, no thread purges in a hurry until time has reduced them, by 20 MiB
+ * a second. For purges of large objects in their own group the bound is an eighth of the peak,
+ * because a steady churn of large objects leaves holes all the time.
  *
- * It cannot bound what phases hold that change more often than that: there, groups keep their
- * memory.
- * Invariant: lm_span_check: both ends of a free span name its group; neighbours of one
- * kind and group are merged; hurry.dirty_large is the sum over the dirty spans of LM_GROUP_LARGE.
+ * It cannot bound the memory held by phases that change more often than that: their groups keep
+ * their memory. Invariant (lm_span_check): both ends of a free span name its group; neighbours of
+ * one kind and group are merged; hurry.dirty_large is the sum over the dirty spans of
+ * LM_GROUP_LARGE.
  */
 #include "span/room.h"
 
 #if LM_SECURE
 
 enum {
-    CHUNK_LEAST = 16, /* slices, as below: 1 and 32 MiB */
+    CHUNK_LEAST = 16, /* slices, as is CHUNK_MOST: 1 and 32 MiB */
     CHUNK_MOST = 512,
-    SPARED_SLICES = 8,    /* what may be held above the most ever in use: 512 KiB */
-    SPARED_PART = 32,     /* and so small a part of it */
-    LARGE_LATELY = 16384, /* slices of freed large objects that are averaged over */
-    REGRETS_ROUNDS = 10,  /* regrets at most: times the most ever in use, */
-    REGRETS_LEAST = 256,  /* plus so many slices: 16 MiB */
-    REGRETS_A_TICK = 16,  /* slices by which a tick lowers them: 20 MiB a second */
-    OWN_PART = 8, /* for large objects that purge their own group: part of the most ever in use */
+    /* Slices that may be held above the peak in use, 512 KiB, and in addition ... */
+    SPARED_SLICES = 8,
+    /* ... this part of the peak. */
+    SPARED_PART = 32,
+    LARGE_LATELY = 16384, /* slices of freed large objects in the average */
+    /* Maximum regrets: this many times the peak in use, ... */
+    REGRETS_ROUNDS = 10,
+    /* ... plus this many slices, 16 MiB. */
+    REGRETS_LEAST = 256,
+    /* Slices by which a tick lowers the regrets: 20 MiB a second. */
+    REGRETS_A_TICK = 16,
+    /* Maximum regrets for large objects that purge their own group: part of the peak in use. */
+    OWN_PART = 8,
 };
 
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
@@ -87,7 +93,8 @@ bool lm_group_forget(void) {
 }
 
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
-    size_t length = lm_arena.slices / 16; /* as the arena grows: few runs, and few ends of runs */
+    /* Grows like the arena, so there are few runs and few ends of runs. */
+    size_t length = lm_arena.slices / 16;
     if (lm_gone_near()) length = 0;
     if (length < CHUNK_LEAST) length = CHUNK_LEAST;
     if (length > CHUNK_MOST) length = CHUNK_MOST;
@@ -97,7 +104,8 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
     if (span == NULL) return NULL;
     size_t first = lm_span_slice(span), rest = span->slices - length;
     lm_space_remove(span);
-    /* Its slots may say anything: neither part must merge with what the other one was. */
+    /* Its slots have arbitrary contents: no part may merge with the former contents of the
+     * other. */
     if (rest > 0) lm_space_label(first + length, rest, LM_KIND_BUSY);
     lm_space_set_group(first, group);
     span = lm_space_insert(first, length, LM_KIND_CLEAN, 0);
@@ -110,8 +118,8 @@ lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
 
 /* ---- Purges in a hurry ---- */
 
-/* Slices that hold memory in use: pages of blocks, and the bytes of large objects. Spans of large
- * objects say nothing, because their ends are guards. */
+/* Returns the slices of memory in use: pages of blocks, and the bytes of large objects. Spans of
+ * large objects do not tell, because their ends are guards. */
 static size_t in_use(void) {
     return lm_space.page_slices + (lm_large_bytes_now() >> LM_SLICE_SHIFT);
 }
@@ -126,20 +134,21 @@ void lm_group_large_goes(const lm_page_t *span) {
     lm_group_used();
     hurry->large_slices += span->slices;
     hurry->large_held += span->in_memory ? (span->bytes + LM_SLICE_BYTES / 2) >> LM_SLICE_SHIFT : 0;
-    while (hurry->large_slices > LARGE_LATELY) { /* the older ones count less */
+    while (hurry->large_slices > LARGE_LATELY) { /* older ones count less */
         hurry->large_slices /= 2;
         hurry->large_held /= 2;
     }
 }
 
-/* So many dirty slices of the group of large objects hold so much memory, in slices. */
+/* Returns the estimated slices of memory that `large` dirty slices of the group of large objects
+ * hold. */
 static size_t held_by(size_t large) {
     const lm_hurry_t *hurry = &lm_space.hurry;
     return hurry->large_slices == 0 ? large : large * hurry->large_held / hurry->large_slices;
 }
 
-/* Whether more memory would be held than may be, once so many slices are taken: of the dirty
- * ones of large objects, or clean ones. */
+/* Returns whether more memory than allowed would be held once `slices` slices are taken; dirty:
+ * they are dirty slices of large objects, otherwise clean ones. */
 static bool too_much(size_t slices, bool dirty) {
     size_t then = in_use() + slices, most = lm_space.hurry.used_most;
     if (then > most) most = then;
@@ -148,7 +157,7 @@ static bool too_much(size_t slices, bool dirty) {
     return then + held + held_by(large) > most + most / SPARED_PART + SPARED_SLICES;
 }
 
-/* Regrets become less with time. Ticks wrap around. */
+/* Lowers the regrets by the time that has passed. Ticks wrap around. */
 static void forget_regrets(void) {
     lm_hurry_t *hurry = &lm_space.hurry;
     size_t less = (size_t)(lm_space.tick - hurry->tick) * REGRETS_A_TICK;
@@ -158,17 +167,18 @@ static void forget_regrets(void) {
     hurry->own_regrets -= less < hurry->own_regrets ? less : hurry->own_regrets;
 }
 
-/* Whether purges of this kind have not cost too many page faults lately. */
+/* Returns whether purges of other groups have cost few enough page faults lately. */
 static bool worth_it(void) {
     const lm_hurry_t *hurry = &lm_space.hurry;
     return hurry->regrets <= REGRETS_ROUNDS * hurry->used_most + REGRETS_LEAST;
 }
+/* Returns whether purges of large objects' own group have cost few enough page faults lately. */
 static bool own_worth_it(void) {
     const lm_hurry_t *hurry = &lm_space.hurry;
     return hurry->own_regrets <= hurry->used_most / OWN_PART;
 }
 
-/* Returns a long dirty span of the group, NULL iff there is none. */
+/* Returns a long dirty span of the group, or NULL iff there is none. */
 static lm_page_t *long_one(lm_group_t group) {
     size_t which = lm_free_kind(LM_KIND_DIRTY, group);
     for (uint64_t filled = lm_space.filled[which]; filled != 0;) {
@@ -211,16 +221,17 @@ bool lm_group_hurry(lm_group_t group, size_t slices, bool dirty) {
         lm_group_t other = lm_space_group(span);
         size_t part = lm_purge_part(span);
         purged = true;
-        if (part == 0) break; /* the system has refused it: the next call tries another one */
+        /* The system has refused it: the next call tries another one. */
+        if (part == 0) break;
         note(other, group, part);
         if (!too_much(slices, dirty)) break;
     }
     return purged;
 }
 
-/* Takes `slices`, or as many as there are, from slices that were purged. Returns how many. */
+/* Takes up to `slices` slices out of the number that was purged. Returns how many. */
 static size_t retaken(size_t *purged, uint32_t when, size_t slices) {
-    /* The worker would have purged them since. */
+    /* Later, the worker would have purged them anyway. */
     if (lm_space.tick - when > lm_purge_ticks()) *purged = 0;
     size_t n = slices < *purged ? slices : *purged;
     *purged -= n;

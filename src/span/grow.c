@@ -1,4 +1,4 @@
-/* grow.c: the arena, and large objects in it, become longer and shorter.
+/* grow.c: how the arena, and large objects in it, grow and shrink.
  *
  *   base  [ used | free | used ....... | free: clean ]<- end
  *                                                     grow    [ at least 1 MiB more ]
@@ -6,13 +6,13 @@
  *   map   [ one pointer a slice ]      pages  [ one descriptor a slice ]
  *
  * The arena grows at its end, by a sixteenth of its length. The map and the descriptors grow with
- * it and are purged with what they describe. Where the addresses behind the end are another
- * mapping's, the arena steps over them: they become a span that stays in use. A large object grows
- * over the free spans behind it and then over the arena's new end. The part that it gives back when
+ * it, and are purged with what they describe. If the addresses after the end belong to another
+ * mapping, the arena steps over them: they become a span that stays in use. A large object grows
+ * over the free spans after it, and then over the arena's new end. The part that it gives back when
  * it shrinks is dirty.
  *
  * It cannot move the arena, and cannot grow past LM_SLICES_MOST_LOG2. Functions named lm_space are
- * called with lm_space.lock held, and functions named lm_span take it.
+ * called with lm_space.lock held; functions named lm_span take it.
  *
  * Invariant (lm_span_check): the spans cover all slices below lm_arena.slices without a gap.
  */
@@ -21,17 +21,19 @@
 enum {
     GROW_LEAST = 16, /* slices: 1 MiB */
     GROW_MOST = 512, /* 32 MiB */
-    /* Slices whose descriptors are worth a purge: where groups keep their addresses, it is all
-     * that goes back. */
+    /* Minimum number of slices whose descriptors are worth a purge. In builds whose groups keep
+     * their addresses, a purge returns nothing else. */
     SETTLE_LEAST = LM_GROUPS > 1 ? 64 : 256,
-    ASK_LEAST = 1 << 14, /* slices for which the system is asked whether it has so much: 1 GiB */
-    SKIPS = 8,           /* attempts to grow past a foreign mapping, each four times as far */
+    /* Minimum slices for which the system is asked whether it has that much: 1 GiB. */
+    ASK_LEAST = 1 << 14,
+    /* Attempts to grow past a foreign mapping; the distance grows fourfold each time. */
+    SKIPS = 8,
 };
 
 /* ---- Growing ---- */
 
-/* Makes one of the two metadata arrays cover its first `bytes` bytes. Neither may be taken by
- * another. */
+/* Commits one of the two metadata arrays up to `bytes` bytes. The arrays cannot move, so
+ * LM_COMMIT_TAKEN is a failure. */
 static lm_commit_t cover(void *array, size_t *committed, size_t bytes) {
     bytes = lm_align_up(bytes, LM_OS_UNIT);
     if (bytes <= *committed) return LM_COMMIT_DONE;
@@ -48,7 +50,7 @@ static bool cover_metadata(size_t slices) {
                LM_COMMIT_DONE;
 }
 
-/* Puts map, descriptors and slices side by side into the place that the system names. */
+/* Places map, descriptors and slices side by side at the address that the system names. */
 static bool place_arena(void) {
     const size_t each = LM_SLICE_BYTES + sizeof(lm_page_t) + sizeof(lm_page_t *);
     size_t bytes = each << LM_SLICES_MOST_LOG2;
@@ -57,34 +59,34 @@ static bool place_arena(void) {
     size_t slices = (bytes - 4 * LM_OS_UNIT) / each;
     lm_arena.map = (lm_page_t **)at;
     lm_space.map_committed = LM_OS_UNIT;
-    /* A unit that is never committed lies behind either array: what overflows the one ends
-     * there. */
+    /* After each array lies a unit that is never committed, at which an overflow of the array
+     * ends. */
     at = lm_align_up(at + slices * sizeof(lm_page_t *), LM_OS_UNIT) + LM_OS_UNIT;
     lm_arena.pages = (lm_page_t *)at;
     at = lm_align_up(at + slices * sizeof(lm_page_t), LM_OS_UNIT) + LM_OS_UNIT;
     lm_store_relaxed(&lm_arena.base, at);
-    lm_store_relaxed(&lm_space.slices_most, slices); /* relaxed: as in lm_space_could_grow */
+    lm_store_relaxed(&lm_space.slices_most, slices); /* relaxed: see lm_space_could_grow */
     lm_space.slices_cheap = (size_t)1 << 20;         /* 64 GiB, whose map takes 8 MiB */
     lm_space.placed = true;
     return true;
 }
 
-/* Makes the arena longer by so many slices, whose memory is committed. */
+/* Makes the arena longer by `slices` slices, whose memory is committed. */
 static void publish(size_t slices) {
     size_t first = lm_arena.slices;
     for (size_t i = first; i < first + slices; i++) lm_store_relaxed(&lm_arena.map[i], &lm_nobody);
-    /* Release: who finds a slice below the bound finds its map entry. */
+    /* Release: a thread that finds a slice below the bound finds its map entry. */
     lm_store_release(&lm_arena.slices, first + slices);
 }
 
-/* Adds slices behind `gap` slices of another mapping, which become a span that stays in use.
- * Changes nothing unless it returns LM_COMMIT_DONE. */
+/* Adds slices after `gap` slices of another mapping, which become a span that stays in use. Changes
+ * nothing unless it returns LM_COMMIT_DONE. */
 static lm_commit_t grow_behind(size_t gap, size_t slices) {
     size_t first = lm_arena.slices, start = first + gap;
     if (LM_UNLIKELY(start + slices > lm_space.slices_cheap)) lm_limit_addresses();
     if (start > lm_space.slices_most || slices > lm_space.slices_most - start)
         return LM_COMMIT_NO_MEMORY;
-    /* Relaxed: a word by itself. A program that has shut itself in must not ask. */
+    /* Relaxed: an independent word. A program that has shut itself in must not ask. */
     if (LM_UNLIKELY(slices >= ASK_LEAST) && !lm_load_relaxed(&lm_space.worker_forbidden) &&
         !lm_os_promises(slices << LM_SLICE_SHIFT))
         return LM_COMMIT_NO_MEMORY;
@@ -106,8 +108,8 @@ static lm_commit_t grow_behind(size_t gap, size_t slices) {
     return LM_COMMIT_DONE;
 }
 
-/* Makes the arena longer by at least so many slices, as a clean span right at its end. The step
- * is a sixteenth of the arena, from 1 to 32 MiB: a large arena makes few calls, a small one maps
+/* Makes the arena longer by at least `slices` slices, as a clean span at its end. The step is a
+ * sixteenth of the arena, from 1 to 32 MiB: a large arena makes few calls, and a small one maps
  * little. */
 static lm_commit_t grow_in_place(size_t slices) {
     size_t step = lm_arena.slices / 16;
@@ -136,14 +138,15 @@ bool lm_space_could_grow(size_t slices) {
     /* Relaxed: a limit that is lowered at this moment counts the next time. */
     size_t have = lm_peek(&lm_arena.slices), most = lm_load_relaxed(&lm_space.slices_most);
     if (slices > most || have > most - slices) return false;
-    /* A sandbox may let loam map memory, and forbid it to unmap what was only a question. */
+    /* A sandbox may let loam map memory, and forbid it to unmap what served only as a question. */
     return !lm_purge_allowed() || lm_os_promises(slices << LM_SLICE_SHIFT);
 }
 
 bool lm_span_could_hold(size_t bytes) {
     size_t slices = bytes >> LM_SLICE_SHIFT, gone = lm_peek(&lm_space.gone_slices),
            have = lm_peek(&lm_arena.slices) - gone;
-    if (slices <= have || lm_load_relaxed(&lm_ranges_open) != 0) return true; /* relaxed: a guess */
+    if (slices <= have || lm_load_relaxed(&lm_ranges_open) != 0) return true;
+        /* Relaxed: a guess. */
     return bytes <= lm_load_relaxed(&lm_limit_policy.hard) && lm_space_could_grow(slices - have);
 }
 
@@ -158,7 +161,7 @@ static void purge_within(void *from, void *to) {
 
 void lm_space_end_at(size_t slice) {
     size_t end = lm_arena.slices;
-    /* Release: a thread that still sees the old bound asks for a pointer that is no object. */
+    /* Release: a thread that still sees the old bound asks about a pointer to no object. */
     lm_store_release(&lm_arena.slices, slice);
     purge_within(lm_space_slot(slice), lm_space_slot(end));
     purge_within(lm_arena.map + slice, lm_arena.map + end);
@@ -166,32 +169,35 @@ void lm_space_end_at(size_t slice) {
 
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
-    bool goes = lm_space_group(span) == LM_GROUP_LARGE; /* and comes back as nobody's */
+    /* after growth it belongs to no group again */
+    bool goes = lm_space_group(span) == LM_GROUP_LARGE;
     goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
-    if (goes) lm_store_release(&lm_space.leaving, first + 1); /* release: before it goes */
-    /* Where a sandbox refuses, the addresses stay: they could not be committed again. */
+    /* Release: set before the memory goes. */
+    if (goes) lm_store_release(&lm_space.leaving, first + 1);
+    /* If a sandbox refuses, the addresses stay: they could not be committed again. */
     if (goes && lm_os_release(lm_span_start(span), slices << LM_SLICE_SHIFT, lm_space.reserved)) {
         lm_space_look_at_mapped();
         lm_space.mapped.gone += slices;
         lm_space_remove(span);
         lm_space_end_at(first);
-        lm_store_release(&lm_space.leaving, 0); /* release: after it has gone */
+        lm_store_release(&lm_space.leaving, 0); /* release: cleared after the memory has gone */
         lm_gone_lower_end();
         return;
     }
-    if (goes) lm_store_release(&lm_space.leaving, 0); /* as above */
-    /* A shorter one goes beside a gap only. */
+    /* Release: ends what the store above began. */
+    if (goes) lm_store_release(&lm_space.leaving, 0);
+    /* A shorter span is unmapped only next to a gap. */
     if (slices >= GROW_LEAST || LM_UNLIKELY(lm_space.gone_spans > 0)) (void)lm_gone_settle(span);
     if (slices >= SETTLE_LEAST) {
-        purge_within(lm_space_slot(first + 1),
-                     lm_space_slot(end - 1)); /* only the ends say something */
+        /* Only the descriptors at both ends are in use. */
+        purge_within(lm_space_slot(first + 1), lm_space_slot(end - 1));
     }
 }
 
 /* ---- Large objects ---- */
 
-/* Returns the slice at which the free spans end that lie in a row from `from` on and that a
- * large object may grow over. Looks no further than needed to reach `to`. */
+/* Returns the slice at which the row of free spans from `from` on ends, over which a large object
+ * may grow. Looks no further than needed to reach `to`. */
 static size_t free_until(size_t from, size_t to) {
     while (from < to && from < lm_arena.slices && lm_space_is_free(lm_space_slot(from)) &&
            lm_space_group(lm_space_slot(from)) == LM_GROUP_LARGE)
@@ -200,8 +206,9 @@ static size_t free_until(size_t from, size_t to) {
 }
 
 #if LM_SECURE
-/* A large object is about to grow over [from, to), if that is free. Purges what other groups
- * hold, if its clean part needs that. Returns whether it gave the lock up meanwhile. */
+/* Called when a large object is about to grow over [from, to), if that is free. Purges what other
+ * groups hold, if the clean part of the range needs that. Returns whether it released the lock
+ * meanwhile. */
 static bool hurry(size_t from, size_t to) {
     size_t reach = free_until(from, to);
     if (reach < to && reach < lm_arena.slices) return false;
@@ -211,7 +218,7 @@ static bool hurry(size_t from, size_t to) {
 }
 #endif
 
-/* addresses: the longer part will hold no memory. */
+/* Extends a LARGE span to `slices` slices. addresses: the added part will hold no memory. */
 static bool extend(lm_page_t *span, size_t slices, bool addresses, bool *zero) {
     *zero = false;
     if (LM_UNLIKELY(span->range != 0)) return lm_range_extend(span, slices);
@@ -228,8 +235,8 @@ static bool extend(lm_page_t *span, size_t slices, bool addresses, bool *zero) {
         lm_lock_give(&lm_space.lock);
         return false;
     }
-    /* Behind us there may be dirty and clean free spans, and then the arena's end, which may
-     * move. */
+    /* After the span there may be dirty and clean free spans, and then the arena's end, which may
+     * grow. */
     size_t reach = free_until(end, first + slices);
     if (reach < first + slices && reach == lm_arena.slices &&
         grow_in_place(first + slices - reach) == LM_COMMIT_DONE) {
@@ -272,7 +279,8 @@ void lm_span_shrink(lm_page_t *span, size_t slices) {
     size_t first = lm_span_slice(span), cut = span->slices - slices;
     if (cut == 0) return;
     lm_lock_take(&lm_space.lock);
-    lm_space_label(first + slices, cut, LM_KIND_META); /* as in lm_space_carve */
+    /* The order is that of lm_space_carve. */
+    lm_space_label(first + slices, cut, LM_KIND_META);
     lm_space_label(first, slices, (lm_kind_t)span->kind);
     lm_space_set_group(first + slices, lm_space_group(span));
     lm_space_insert(first + slices, cut, LM_KIND_DIRTY, lm_space.tick);

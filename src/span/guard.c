@@ -1,36 +1,38 @@
-/* guard.c: what the secure build puts behind spans.
+/* guard.c: guards after spans, in the secure build.
  *
  *   large spans      [ object ......... | ....... guard | guard ][ object ... | ..... guard ][ ...
  *                                          ^ no access from here to the end of the span
  *   pages of blocks  [ block | block | ..... | block |.|guard][ block | block ...
  *                                                        4 KiB
  *
- * A large span's guard is its end, a system's page at least: the rest of the last slice behind the
- * object, or more slices; as the caller draws their number, objects lie at distances that nobody
- * can foretell. It is made by one system call and stays while the span goes from object to object;
- * the descriptor counts its bytes (`bias`). Each takes an entry or two in the kernel's list of
- * maps, of which a process has 65,530: so there are 16,384 guards at most, and what comes after
- * these has canaries only (checks/secure_large.c). Nor are more than 512 made in a tick of the worker
- * (50 ms): a program that replaces filled objects of many sizes all the time would spend a third of
- * its time on guards, and its threads would wait for each other in the kernel.
  *
- * A page's guard is a mark in the system's page table, not an entry in its map: Linux has that from
- * 6.13 on. One call makes it, a twentieth of what the page's faults cost. It outlives the page,
- * until the memory is purged: pages that come and go on the same slices make no call. Where a page
- * ends elsewhere than those before it, what they left in its middle goes. Where the system has
- * none, or refuses one, pages have none from then on, and their blocks go to the end. A guard
- * splits a huge page. So where one backs slices (huge.c: once there is much memory in blocks),
- * pages have none.
+ * The guard of a large span is its end, at least one system page: the rest of the last slice after
+ * the object, or more slices. The caller draws the number of slices at random, so the distances
+ * between objects cannot be predicted. One system call makes the guard, and it stays while the span
+ * passes from object to object; the descriptor counts its bytes (`bias`). Each guard takes an entry
+ * or two in the kernel's list of maps, of which a process has 65,530 by default. So there are at
+ * most 16,384 guards, and later objects have only canaries (heap/secure_large.c). At most 512
+ * guards are made in a tick of the worker (50 ms). Without that bound, a program that replaces
+ * filled objects of many sizes all the time would spend a third of its time on guards, and its
+ * threads would wait for each other in the kernel.
  *
- * A freed large object that waits (held.c) may be shut: no access to all of it, up to its guard.
- * Each costs two calls, which all threads wait for. So at most 256 are shut in a row, and 16 a tick
- * after that. An object without a guard is never shut: with one it needs no further entry in the
- * list of maps.
+ * The guard of a page of blocks is a mark in the system's page table, not an entry in its list of
+ * maps; Linux has such marks from 6.13 on. One call makes it, at a twentieth of the cost of the
+ * page's faults. It outlives the page until the memory is purged, so pages that come and go on the
+ * same slices make no call. If a page ends elsewhere than earlier pages on its slices, their guards
+ * in its middle are removed. If the system has no marks, or refuses one, pages have no guard from
+ * then on, and their blocks reach to the end. A guard splits a huge page. So pages have none where
+ * a huge page backs the slices (huge.c: once there is much memory in blocks).
  *
- * It cannot put guards between the blocks of a page.
- * Invariant: dirty spans are accessible but for the last LM_MARK_BYTES of slices that are `marked`,
- * pages but for that of their last slice, large spans but for their guard; clean spans and what is
- * loam's own are so throughout. Slices that are `backed` are never marked.
+ * A freed large object that waits (held.c) may be shut: all of it up to its guard is inaccessible.
+ * Each costs two system calls, for which all threads wait. So at most 256 are shut in a row, and 16
+ * a tick after that. An object without a guard is never shut; next to a guard, a shut object needs
+ * no further entry in the list of maps.
+ *
+ * It cannot put guards between the blocks of a page. Invariant: dirty spans are accessible except
+ * the last LM_MARK_BYTES of slices that are `marked`; pages except those of their last slice; large
+ * spans except their guard. Clean spans and loam's own spans are accessible throughout. Slices that
+ * are `backed` are never marked.
  */
 #include "span/room.h"
 
@@ -38,20 +40,21 @@
 
 enum {
     GUARDS_MOST = 16384,
-    GUARDS_A_TICK = 512, /* made between two of the worker's ticks: 10,000 a second */
-    SHUTS_MOST = 256,    /* freed objects that are shut in a row */
-    SHUTS_A_TICK = 16,   /* and after that between two ticks */
+    /* Guards made between two ticks of the worker: 10,000 a second. */
+    GUARDS_A_TICK = 512,
+    SHUTS_MOST = 256,  /* freed objects that are shut in a row */
+    SHUTS_A_TICK = 16, /* freed objects that are shut in a tick after that */
 };
 
-/* Relaxed, all: numbers, with nothing behind them. */
+/* Relaxed, all: statistics and bounds, on which no other data depends. */
 static uint32_t guards;
-static uint32_t made; /* since the worker's last tick */
+static uint32_t made; /* guards made since the worker's last tick */
 static uint32_t shuts_left = SHUTS_MOST;
 bool lm_span_shuts = true;
 static uint64_t drawn;
 
 size_t lm_span_random(size_t n) {
-    /* A counter, mixed with the process's number of chance (after Steele, Lea and Flood, 2014). */
+    /* A counter, mixed with the process's random number (after Steele, Lea and Flood, 2014). */
     uint64_t x = lm_os_random() + lm_add_relaxed(&drawn, 1) * 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -83,8 +86,8 @@ bool lm_span_guard(lm_page_t *span, size_t from) {
         char *at = lm_span_start(span) + from;
         if (lm_os_protect(at, bytes, false)) {
             span->bias = (uint32_t)bytes;
-            if (span->in_memory)
-                (void)lm_os_purge(at, bytes); /* or it stays for as long as the guard */
+            /* Otherwise the memory would stay resident as long as the guard. */
+            if (span->in_memory) (void)lm_os_purge(at, bytes);
             return true;
         }
     }
@@ -92,7 +95,8 @@ bool lm_span_guard(lm_page_t *span, size_t from) {
     return false;
 }
 
-/* Nothing there is in use: what one call refuses the other may do. */
+/* Makes memory accessible that holds nothing in use. If one of two system calls is refused, the
+ * other may succeed. */
 static bool allow(char *at, size_t bytes) {
     return (lm_span_at_large() && lm_os_unguard(at, bytes, false)) ||
            lm_os_unguard(at, bytes, true);
@@ -136,9 +140,9 @@ bool lm_span_open(lm_page_t *span) { return allow(lm_span_start(span), lm_span_r
 /* ---- Pages of blocks ---- */
 
 bool lm_page_guards = true;
-static bool no_marks; /* atomic: the system has none */
+static bool no_marks; /* atomic: the system has no marks */
 
-/* Relaxed, all: words by themselves. */
+/* Relaxed, all: independent words. */
 bool lm_span_marks(void) {
     return lm_load_relaxed(&lm_page_guards) && !lm_load_relaxed(&no_marks) &&
            lm_os_page_bytes() <= LM_MARK_BYTES;
@@ -171,14 +175,15 @@ bool lm_space_unmark(size_t first, size_t slices) {
     void *at = (void *)(lm_arena.base + (first << LM_SLICE_SHIFT));
     size_t bytes = slices << LM_SLICE_SHIFT;
     if (!lm_os_unmark(at, bytes)) {
-        /* Nothing there is in use: what one call refuses the other may do. */
+        /* The memory holds nothing in use. If unmarking is refused, mapping it anew may succeed. */
         if (!lm_os_unguard(at, bytes, true)) return false;
         lm_os_no_huge_pages(at, bytes);
     }
     for (size_t i = first; i < first + slices; i++) {
         if (!lm_space_slot(i)->marked) continue;
         lm_space_slot(i)->marked = false;
-        lm_space_slot(i)->wiped_class = 0; /* what lay behind the last block then was not */
+        /* Memory after the last block at that time is not wiped. */
+        lm_space_slot(i)->wiped_class = 0;
     }
     return true;
 }
@@ -193,8 +198,8 @@ bool lm_space_purged(size_t first, size_t slices) {
 bool (*lm_span_let_go)(void);
 
 bool lm_span_more(void) {
-    bool (*let_go)(void) =
-        lm_load_relaxed(&lm_span_let_go); /* relaxed: one function for ever, or none yet */
+    /* Relaxed: it is set once, to one function. */
+    bool (*let_go)(void) = lm_load_relaxed(&lm_span_let_go);
     return let_go != NULL && let_go();
 }
 

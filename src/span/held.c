@@ -1,44 +1,46 @@
-/* held.c: freed large objects of the secure build wait here, each with its guard in place.
+/* held.c: freed large objects of the secure build wait here, with their guards in place.
  *
  *   free ──> by size   [ 64 to 72 KiB ] [ 72 to 80 KiB ] ... [ 7.5 to 8 MiB ] ...
  *            by age    sparse: [ oldest | ... | newest ]   dense: [ oldest | ... | newest ]
  *                        └─> the next object of nearly that size; the arena, once a span is
  *                            old or too much waits
  *
- * A guard costs two calls of mprotect. An object that gets a held span takes the guard over, and
- * makes no system call. So threads that free and allocate objects of many sizes make next to none
- * once enough spans are held. Addresses cost nothing, memory does: of spans that hold memory
- * (dense) as many bytes are held as the caller allows; of those that hold next to none (sparse) up
- * to MOST, whatever their size.
+ * A guard costs two calls of mprotect. An object that gets a held span takes over the guard and
+ * makes no system call. So threads that free and allocate objects of many sizes make hardly any
+ * system calls once enough spans are held. Addresses cost nothing, but memory does. Of spans that
+ * hold memory (dense), as many bytes are held as excess() allows. Of spans that hold next to none
+ * (sparse), up to MOST are held, whatever their size, as far as their addresses do not exceed
+ * another bound.
  *
- * The newest YOUNG spans serve no request, so that no address comes back at once. Of the others the
- * newest serves first, whose memory is in the caches.
+ * The newest YOUNG spans serve no request, so no address is reused at once. Of the others the
+ * newest serves first, because its memory is in the caches.
  *
- * It cannot join two held spans or cut one. It takes one lock, the arena's.
- * Invariant: a held span has kind META, is in no map, and is in one list by size and in one by age.
+ * It cannot join two held spans or split one. It takes one lock, the arena's. Invariant: a held
+ * span has kind META, is in no map, and is in one list by size and in one by age.
  */
 #include "span/room.h"
 
 #if LM_SECURE
 
 enum {
-    MOST = 256,      /* held spans of each kind */
+    MOST = 256,      /* maximum held spans of each kind */
     YOUNG = 2,       /* spans freed last, which serve no request */
-    LOOKS = 16,      /* spans of one list that a request looks at */
+    LOOKS = 16,      /* spans of one list that a request examines */
     LEAST_LOG2 = 16, /* smallest span: 64 KiB */
-    PARTS_LOG2 = 3,  /* lists of each doubling: 8 */
-    DOUBLINGS = 10,  /* to 64 MiB; the last list holds all larger ones */
+    PARTS_LOG2 = 3,  /* lists for each doubling of the size: 8 */
+    DOUBLINGS = 10,  /* up to 64 MiB; the last list holds all larger ones */
     LISTS = DOUBLINGS << PARTS_LOG2,
-    ROOM_FACTOR = 4,                /* addresses held, times the bytes of large objects in use, */
-    ROOM_LEAST = 512 * 1024 * 1024, /* plus so many bytes */
+    /* Maximum bytes of addresses held: this factor times the bytes of large objects in use, ... */
+    ROOM_FACTOR = 4,
+    ROOM_LEAST = 512 * 1024 * 1024, /* ... plus this many bytes */
 };
 
-/* All under the arena's lock. */
+/* All fields are protected by the arena's lock. */
 static struct held {
     lm_list_t sizes[LISTS];
-    lm_list_t aged[2]; /* sparse, dense */
+    lm_list_t aged[2]; /* [0]: sparse, [1]: dense */
     unsigned n[2];
-    uint32_t frees; /* spans ever held; turns over */
+    uint32_t frees; /* spans ever held; wraps around */
     size_t dense_bytes, room_bytes;
 } held;
 
@@ -50,8 +52,8 @@ static unsigned list_for(size_t room) {
     return ((log2 - LEAST_LOG2) << PARTS_LOG2) + part;
 }
 
-/* What a held span's descriptor says besides, in `remote`: its number among all frees (32 bits),
- * whether it is dense (1 bit), what was cleared. */
+/* `remote` of a held span's descriptor contains: its number among all frees (32 bits), whether it
+ * is dense (1 bit), and the caller's number `cleared`. */
 enum { DENSE_SHIFT = 32, CLEARED_SHIFT };
 static uint32_t number_of(const lm_page_t *span) { return (uint32_t)span->remote; }
 static bool dense(const lm_page_t *span) { return (span->remote >> DENSE_SHIFT & 1) != 0; }
@@ -64,7 +66,8 @@ static void remove_held(lm_page_t *span) {
     bool is_dense = dense(span);
     lm_list_remove(&held.sizes[list_for(room)], &span->link);
     lm_list_remove(&held.aged[is_dense], &span->age);
-    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] - 1); /* relaxed: lm_held_any guesses */
+    /* Relaxed: lm_held_any reads it as a guess. */
+    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] - 1);
     held.room_bytes -= room;
     if (is_dense) held.dense_bytes -= room;
 }
@@ -74,7 +77,7 @@ static lm_page_t *oldest(bool is_dense) {
     return node != NULL ? LM_CONTAINER(node, lm_page_t, age) : NULL;
 }
 
-/* A span that is one too many, NULL iff there is none. */
+/* Returns a span that exceeds the bounds, or NULL iff there is none. */
 static lm_page_t *excess(void) {
     size_t used = lm_large_bytes_now(), dense_most = used / LM_HELD_PART;
     if (dense_most < LM_HELD_LEAST) dense_most = LM_HELD_LEAST;
@@ -97,7 +100,8 @@ lm_page_t *lm_held_add(lm_page_t *span, unsigned cleared, bool is_dense) {
     span->stamp = lm_space.tick;
     lm_list_add_last(&held.sizes[list_for(room)], &span->link);
     lm_list_add_last(&held.aged[is_dense], &span->age);
-    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] + 1); /* relaxed: as above */
+    /* Relaxed: lm_held_any reads it as a guess. */
+    lm_store_relaxed(&held.n[is_dense], held.n[is_dense] + 1);
     held.room_bytes += room;
     if (is_dense) held.dense_bytes += room;
     lm_page_t *out = excess();
@@ -147,7 +151,8 @@ lm_page_t *lm_held_take(size_t room, const lm_held_want_t *want) {
     for (unsigned i = list_for(room); i <= last && found == NULL; i++) {
         const lm_node_t *first = held.sizes[i].first, *node = first;
         for (int left = LOOKS; first != NULL && left > 0 && found == NULL; left--) {
-            node = node->prev; /* the newest first: its descriptor and memory are in the caches */
+            /* The newest comes first: its descriptor and memory are in the caches. */
+            node = node->prev;
             lm_page_t *span = LM_CONTAINER(node, lm_page_t, link);
             if (serves(span, room, want)) found = span;
             if (node == first) break;

@@ -1,49 +1,50 @@
 /* huge.c: huge pages, once a program is large enough to fill them.
  *
- * A page fault costs a microsecond and a half for each 4 KiB, and an eighth of that within a huge
- * page, whose entry in the processor's address cache also reaches 512 times as far. But a huge page
- * under a few objects is memory lost, and the kernel's habit of making huge pages out of what was
- * purged loses it again later. So the system is told not to (grow.c), and huge pages are made here,
- * by decision:
+ * A page fault costs 1.5 microseconds for each 4 KiB, and an eighth of that within a huge page,
+ * whose TLB entry also covers 512 times as much. But a huge page under a few objects wastes memory,
+ * and if the kernel makes huge pages out of purged memory later, the purge is lost. So the kernel
+ * is told not to (grow.c), and huge pages are made here on purpose:
  *
- *   clean, 2 MiB, aligned  ── backed at once, without the lock ──>  dirty: resident and free
  *
- * when a page is wanted because the others of its class are full, none is dirty, and pages occupy
- * so much already that the 2 MiB are an eighth of it at most. What is not used soon is purged like
- * all that is dirty. The first page of a class may stay nearly empty: a thousand threads have many
- * of those.
  *
- * A large object that is likely to be filled is only marked. The system then makes each huge page
- * when the program touches it. At most 16 marked objects may be empty at a time: each byte that a
- * program touches in such an object makes 2 MiB resident.
+ * A huge page is made when a page of blocks is wanted because the others of its class are full, no
+ * span is dirty, and pages occupy so much already that the 2 MiB are at most an eighth of it. The
+ * part that is not used soon is purged like any dirty memory. The first page of a class may stay
+ * nearly empty: a thousand threads have many of those.
  *
- * A huge page may cost thirty times what it should: the system moves memory about to make room for
- * it, or is a virtual machine whose host has taken its free memory back, page by page. So each is
- * timed, and after one that took longer than 512 small pages would, the program does without for a
- * while.
+ * A large object that is likely to be filled is only marked. The system makes each huge page when
+ * the program touches it. At most 16 marked objects may be empty at a time, because each byte that
+ * a program touches in such an object makes 2 MiB resident.
  *
- * All of that is by default: a program's user may want huge pages wherever one fits, or none
- * (lm_huge_policy).
+ * A huge page may cost thirty times its usual time: the system may move memory to make room for it,
+ * or be a virtual machine whose host has taken its free memory back page by page. So each one is
+ * timed. After one that took longer than 512 small pages would, no huge pages are made for a while.
  *
- * It cannot know whether the system had a huge page at hand; without one, 4 KiB of it are resident.
+ * These are the defaults. A user may choose huge pages wherever one fits, or none (lm_huge_policy).
+ *
+ * It cannot know whether the system had a huge page available; if it had none, only 4 KiB of the 2
+ * MiB are resident.
  */
 #include "span/room.h"
 
 enum {
-    WANTED_MOST = 8,      /* larger spans may never be touched as a whole */
-    EMPTY_MOST = 16,      /* large objects that are marked and may never be filled */
-    MARKED_MOST = 4096,   /* large objects: each mark is a map entry or two, and those are few */
-    FILL_LEAST = 4 << 20, /* bytes of a large object that is worth huge pages */
-    SLOW_US = 2000,       /* 0.2 ms are common, and 0.4 to 0.7 ms for 512 small pages */
-    PAUSE_LEAST = 256,  /* slices without huge pages after a slow one: 16 MiB, and twice as many */
-    PAUSE_MOST = 65536, /* after each that is slow again, to 4 GiB */
+    WANTED_MOST = 8, /* slices; larger spans may never be touched as a whole */
+    EMPTY_MOST = 16, /* maximum marked large objects that may be empty */
+    /* Maximum marked large objects: each takes a map entry or two, and those are few. */
+    MARKED_MOST = 4096,
+    FILL_LEAST = 4 << 20, /* minimum bytes of a large object that is worth huge pages */
+    SLOW_US = 2000,       /* usual: 0.2 ms; 512 small pages: 0.4 to 0.7 ms */
+    /* Slices without huge pages after a slow one: 16 MiB. The number doubles ... */
+    PAUSE_LEAST = 256,
+    /* ... after each slow one that follows, up to 4 GiB. */
+    PAUSE_MOST = 65536,
 };
 
 #define HUGE_BYTES ((size_t)LM_HUGE_SLICES << LM_SLICE_SHIFT)
 
 lm_huge_policy_t lm_huge_policy = {.when = LM_HUGE_AUTO, .least_bytes = 16 << 20};
 
-/* Relaxed, here and below: words by themselves, which count from the next look on. */
+/* Relaxed, here and below: independent words, which take effect at a later look. */
 static lm_huge_when_t when(void) { return lm_load_relaxed(&lm_huge_policy.when); }
 
 bool lm_huge_due(size_t slices, bool crowded) {
@@ -67,8 +68,8 @@ void lm_huge_took(uint64_t us) {
 
 bool lm_huge_back(lm_group_t group) {
 #if LM_SECURE
-    /* Its own addresses first: otherwise a group that is purged again and again would take more and
-     * more. */
+    /* The group's own addresses come first; otherwise a group that is purged again and again would
+     * take more and more. */
     lm_page_t *span = lm_space_clean_of(group, LM_HUGE_SPAN);
     if (span == NULL) span = lm_gone_open(group, LM_HUGE_SPAN);
     if (span == NULL) span = lm_space_clean(LM_HUGE_SPAN);
@@ -80,7 +81,7 @@ bool lm_huge_back(lm_group_t group) {
     lm_space_carve(span, first, LM_HUGE_SLICES, LM_KIND_BUSY);
     lm_space.busy++;
     lm_lock_give(&lm_space.lock);
-    /* Clearing 2 MiB takes longer than anybody should wait for a lock. */
+    /* Clearing 2 MiB takes too long to hold the lock meanwhile. */
     bool timed = lm_ask_begin();
     uint64_t start = timed ? lm_os_thread_us() : 0;
     lm_os_back_huge((void *)(lm_arena.base + (first << LM_SLICE_SHIFT)));
@@ -99,15 +100,16 @@ bool lm_huge_back(lm_group_t group) {
     return true;
 }
 
-static uint32_t marked; /* atomic: large objects that are */
+static uint32_t marked; /* atomic: number of large objects that are marked */
 
-/* Atomic: a place in the midst of each marked object that was empty when somebody looked last. */
+/* Atomic: an address in the middle of each marked object that was empty when it was last
+ * checked. */
 static uintptr_t empty[EMPTY_MOST];
 static uint32_t empty_next;
 
-/* Returns the address of a page in [from, to) that does not become resident where a program touches
- * the ends of the object only. [first, end) is to be marked: the page is in a huge page that holds
- * neither end, or is a small one beside the one or two huge pages. */
+/* Returns the address of a page in [from, to) that does not become resident if a program touches
+ * only the ends of the object. [first, end) is about to be marked. The page is in a huge page that
+ * contains neither end, or is a small one beside the one or two huge pages. */
 static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t to) {
     size_t before = first - from, after = to - end, page = lm_os_page_bytes();
     if (end - first > 2 * HUGE_BYTES || (before < 4 * page && after < 4 * page))
@@ -115,12 +117,14 @@ static uintptr_t midst(uintptr_t from, uintptr_t first, uintptr_t end, uintptr_t
     return lm_align_down(before > after ? from + before / 2 : end + after / 2, page);
 }
 
-/* Relaxed, both: places by themselves. One that is filled, or another object's by now, costs or
- * gives a mark. A program that has shut itself in must not ask: there each counts as empty. */
+/* Records an address of a new marked object. Returns false iff too many marked objects may be
+ * empty. Relaxed, both: independent words. An address whose page is filled, or belongs to another
+ * object by now, costs or gains one mark. A program that has shut itself in must not ask, so there
+ * each object counts as empty. */
 static bool may_be_empty(uintptr_t at) {
     uintptr_t *place = &empty[lm_add_relaxed(&empty_next, 1) % EMPTY_MOST];
     uintptr_t before = lm_load_relaxed(place);
-    bool shut_in = lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: a word by itself */
+    bool shut_in = lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: an independent word */
     if (before != 0 && (shut_in || lm_os_resident_pages((void *)before, lm_os_page_bytes()) == 0))
         return false;
     lm_store_relaxed(place, at);
@@ -129,7 +133,7 @@ static bool may_be_empty(uintptr_t at) {
 
 static bool may_mark(uintptr_t at) {
     if (when() == LM_HUGE_AUTO && !may_be_empty(at)) return false;
-    /* Relaxed: one more or less. */
+    /* Relaxed: the bound may be exceeded by a few. */
     if (lm_add_relaxed(&marked, 1) < MARKED_MOST) return true;
     (void)lm_add_relaxed(&marked, (uint32_t)-1);
     return false;
@@ -142,9 +146,9 @@ static void forget(uintptr_t start, uintptr_t end) {
     }
 }
 
-/* Apart, so that the objects that are too small do not save registers for it. */
+/* Out of line, so that objects that are too small do not save registers for it. */
 static LM_NOINLINE void fill(lm_page_t *span, size_t from, size_t to) {
-    /* Relaxed: one more or less. */
+    /* Relaxed: a hint. */
     if (lm_load_relaxed(&lm_space.huge_rest) > 0 && when() == LM_HUGE_AUTO) return;
     uintptr_t start = (uintptr_t)lm_span_start(span);
     uintptr_t first = lm_align_down(start + from, HUGE_BYTES),

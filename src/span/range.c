@@ -1,12 +1,12 @@
-/* range.c: spans in ranges of memory that are not the arena's own (range.h has the picture).
+/* range.c: spans in ranges of memory that are not the arena's own (range.h has the drawing).
  *
- * Spare spans carry their length at both ends and lie in bins by the logarithm of their size, as
- * the arena's do (boundary tags). Best fit within the first bin that has one. One kind of free
- * memory: it is never purged, so that there is no clean and dirty; how far it has ever been used
- * (`touched`) tells what reads as zero.
+ * Spare spans carry their length at both ends and are in bins by the logarithm of their size, like
+ * those of the arena (boundary tags). A request takes the best fit of the first bin that has one.
+ * There is one kind of free memory: it is not purged by age, so there is no clean and dirty. How
+ * far the range has ever been used (`touched`) tells what reads as zero.
  *
- * It takes the arena's lock. It cannot find much room in a hurry: a bin is walked to its end where
- * its first spans are all too short.
+ * It takes the arena's lock. It cannot bound a search: a bin is walked to its end if its first
+ * spans are all too short.
  */
 #include "span/room.h"
 
@@ -18,7 +18,8 @@ enum { LOOK_IN_BIN = 32, ADDRESS_BITS = 48 };
 struct loam_arena lm_ranges[LM_RANGES];
 size_t lm_ranges_open;
 
-static size_t entries; /* atomic: that have ever been in use; those above are empty */
+/* Atomic: number of table entries that have ever been in use; those above are empty. */
+static size_t entries;
 
 static struct loam_arena *range_of(const lm_page_t *span) { return &lm_ranges[span->range - 1]; }
 
@@ -44,8 +45,8 @@ lm_page_t **lm_range_map_of(const lm_page_t *span) {
 
 struct loam_arena *lm_range_around(const void *p) {
     FOR_EACH_RANGE(range) {
-        /* Acquire: the map behind it. One word, so that nobody sees the start of one range with the
-         * length of another. */
+        /* Acquire: see the map. Both bounds are in one word, so that no thread sees the start of
+         * one range with the length of another. */
         uint64_t bounds = lm_load_acquire(&range->bounds);
         uint64_t slice = ((uint64_t)(uintptr_t)p >> LM_SLICE_SHIFT) - (bounds >> 32);
         if (slice < (uint32_t)bounds) return range;
@@ -59,7 +60,7 @@ lm_page_t *lm_range_page_of(const void *p) {
     return lm_peek(&range->map[((uintptr_t)p - lm_range_start(range)) >> LM_SLICE_SHIFT]);
 }
 
-/* ---- Spare spans: lock held ---- */
+/* ---- Spare spans; the lock is held ---- */
 
 static void count(struct loam_arena *range, size_t slices, bool used) {
     range->used += used ? slices : 0 - slices;
@@ -79,7 +80,8 @@ static void add(struct loam_arena *range, size_t first, size_t slices) {
     unsigned bin = lm_log2(slices);
     lm_list_t *list = &range->bins[bin];
     label(range, first, slices, LM_KIND_SPARE);
-    /* Lowest first, as far as one comparison can tell: what was never used stays so. */
+    /* The lowest address comes first, as far as one comparison can tell, so that unused memory
+     * stays unused. */
     lm_node_t *lowest = list->first;
     if (lowest == NULL || LM_CONTAINER(lowest, lm_page_t, link) > span)
         lm_list_add_first(list, &span->link);
@@ -94,7 +96,7 @@ static void unlink_span(struct loam_arena *range, lm_page_t *span) {
     if (range->bins[bin].first == NULL) range->filled &= ~((uint64_t)1 << bin);
 }
 
-/* Makes [first, first+slices) spare, merged with its neighbours. */
+/* Makes [first, first+slices) spare and merges it with its neighbours. */
 static void insert(struct loam_arena *range, size_t first, size_t slices) {
     count(range, slices, false);
     if (first > 0 && range->pages[first - 1].kind == LM_KIND_SPARE) {
@@ -156,7 +158,7 @@ static lm_page_t *take(struct loam_arena *range, size_t slices, size_t align, lm
     if (range->touched < end) range->touched = end;
     span = &range->pages[first];
     span->range = (uint8_t)(range - lm_ranges + 1);
-    span->again = 0; /* as in arena.c */
+    span->again = 0; /* other threads may read it before the page is ready */
     return span;
 }
 
@@ -180,7 +182,7 @@ lm_page_t *lm_range_take_page(struct loam_arena *range, size_t slices, size_t bl
     return span;
 }
 
-/* Of ranges that serve everybody and lie on that node. */
+/* Takes a span of a range that serves every thread and is on that node. */
 static lm_page_t *take_of_node(int node, size_t slices, size_t align, lm_kind_t kind, bool *zero) {
     lm_page_t *span = NULL;
     FOR_EACH_RANGE(range) {
@@ -191,7 +193,7 @@ static lm_page_t *take_of_node(int node, size_t slices, size_t align, lm_kind_t 
     return span;
 }
 
-/* Whether where a thread runs makes a difference. */
+/* Returns whether the node of a thread makes a difference. */
 static bool on_nodes(void) {
     FOR_EACH_RANGE(range) {
         if (!range->exclusive && range->node != LM_NODE_ANY && lm_range_slices(range) > 0)
@@ -223,7 +225,8 @@ lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind,
 
 void lm_range_give(lm_page_t *span) {
     struct loam_arena *range = range_of(span);
-    /* The number stays: another thread that frees the same object asks for its place just now. */
+    /* The span keeps its range's number: another thread that frees the same object may ask for its
+     * address at this moment. */
     insert(range, index_of(range, span), span->slices);
 }
 
@@ -256,24 +259,25 @@ void lm_range_shrink(lm_page_t *span, size_t slices) {
     lm_lock_give(&lm_space.lock);
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Opening and closing ---- */
 
-/* An empty entry of the table, lock held; NULL iff there is none. */
+/* Returns an empty entry of the table, or NULL iff there is none. The lock is held. */
 static struct loam_arena *new_entry(void) {
     for (size_t i = 0; i < LM_RANGES; i++) {
         if (lm_ranges[i].taken) continue;
-        /* All but the bounds, which are 0, and which others read at any time. */
+        /* Clears everything but the bounds, which are 0, and which other threads read at any
+         * time. */
         LM_STATIC_ASSERT(offsetof(struct loam_arena, bounds) == 0, "first");
         memset(&lm_ranges[i].map, 0, sizeof lm_ranges[i] - offsetof(struct loam_arena, map));
         lm_ranges[i].taken = true;
-        /* Release: its bounds say 0 to who walks so far. */
+        /* Release: a thread that walks so far sees that its bounds are 0. */
         if (i >= entries) lm_store_release(&entries, i + 1);
         return &lm_ranges[i];
     }
     return NULL;
 }
 
-/* Lock held; map and pages are there. */
+/* Opens a range whose map and pages are set. The lock is held. */
 static void open_range(struct loam_arena *range, uintptr_t start, size_t slices,
                        const lm_range_kind_t *kind) {
     range->node = kind->node;
@@ -281,7 +285,7 @@ static void open_range(struct loam_arena *range, uintptr_t start, size_t slices,
     range->exclusive = kind->exclusive;
     range->purges = kind->purges;
     for (size_t i = 0; i < slices; i++) lm_store_relaxed(&range->map[i], &lm_nobody);
-    /* Release: who finds it finds all of the above. */
+    /* Release: a thread that finds the range sees everything above. */
     lm_store_release(&range->bounds, (uint64_t)(start >> LM_SLICE_SHIFT) << 32 | slices);
     range->used = slices;
     insert(range, 0, slices);
@@ -291,7 +295,7 @@ static void open_range(struct loam_arena *range, uintptr_t start, size_t slices,
 static bool overlaps(uintptr_t start, size_t bytes) {
     uintptr_t arena = lm_arena.base;
     size_t most = lm_space.slices_most << LM_SLICE_SHIFT;
-    /* Map and descriptors lie below it. */
+    /* Map and descriptors lie below the arena. */
     uintptr_t lowest = (uintptr_t)lm_arena.map;
     if (start < arena + most && lowest < start + bytes) return true;
     FOR_EACH_RANGE(range) {
@@ -335,10 +339,10 @@ int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
     if (start == NULL || first < given || bytes > UINTPTR_MAX - given) return -EINVAL;
     uintptr_t end = lm_align_down(given + bytes, LM_SLICE_BYTES);
     if (end <= first || end >> ADDRESS_BITS != 0) return -EINVAL;
-    /* Before anything is written there; what is loam's own may be written or not. */
+    /* Check before anything is written there: loam's own memory may be writable or not. */
     if (is_taken(first, end - first)) return -EEXIST;
-    bool shut_in =
-        lm_load_relaxed(&lm_space.worker_forbidden); /* relaxed: by this thread, if it matters */
+    /* Relaxed: if it matters, this thread has written it. */
+    bool shut_in = lm_load_relaxed(&lm_space.worker_forbidden);
     if (!lm_os_writable((void *)first, end - first, shut_in)) return -EFAULT;
     size_t slices = (end - first) >> LM_SLICE_SHIFT;
     size_t needed = slices * (sizeof(lm_page_t) + sizeof(lm_page_t *));
@@ -346,7 +350,8 @@ int lm_range_manage(void *start, size_t bytes, const lm_range_kind_t *kind,
     lm_page_t *memory =
         lm_span_take((needed + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, 1, LM_KIND_META, &zero);
     if (memory == NULL) return -ENOMEM;
-    if (!zero) memset(lm_span_start(memory), 0, needed); /* as the arena's descriptors begin */
+    /* The arena's descriptors begin as zero, too. */
+    if (!zero) memset(lm_span_start(memory), 0, needed);
     lm_lock_take(&lm_space.lock);
     int result = open_outside(memory, first, slices, kind, range);
     lm_lock_give(&lm_space.lock);
@@ -369,8 +374,9 @@ int lm_range_open_inside(lm_page_t *span, const lm_range_kind_t *kind, struct lo
     return entry != NULL ? 0 : -ENOSPC;
 }
 
-/* Empty; lock held. Makes it what it was before: a META span, whose memory is plain. NULL: that of
- * an outside one is the user's, and the META span is that of its map. */
+/* Makes an empty range what it was before: a META span of plain memory. The memory of a range
+ * outside is the user's; its META span is that of its map. Returns the META span, or NULL iff there
+ * is no plain memory. The lock is held. */
 static lm_page_t *take_apart(struct loam_arena *range) {
     size_t slices = lm_range_slices(range);
     lm_page_t *span = range->memory != NULL ? range->memory : range->pages;
@@ -380,7 +386,7 @@ static lm_page_t *take_apart(struct loam_arena *range) {
         if (lm_os_commit(start, bytes, true) != LM_COMMIT_DONE) return NULL;
         lm_os_no_huge_pages(start, bytes);
         unlink_span(range, range->pages);
-        /* The descriptors are the arena's next. */
+        /* The descriptors belong to the arena again. */
         for (size_t i = 0; i < slices; i++) range->pages[i].range = 0;
         lm_space.spare_slices -= slices;
         lm_space.meta_slices += slices;
@@ -421,7 +427,7 @@ void lm_range_let(struct loam_arena *range) {
     lm_lock_give(&lm_space.lock);
 }
 
-/* ---- Walks: lock held ---- */
+/* ---- Walks; the lock is held ---- */
 
 #define FOR_EACH_SPAN(range, i) \
     for (size_t i = 0; i < lm_range_slices(range); i += (range)->pages[i].slices)
@@ -429,7 +435,7 @@ void lm_range_let(struct loam_arena *range) {
 size_t lm_range_purge(void) {
     size_t slices = 0;
     FOR_EACH_RANGE(range) {
-        size_t last = 0; /* where the last span in use ends */
+        size_t last = 0; /* end of the last span in use */
         bool all = true;
         if (!range->purges) continue;
         FOR_EACH_SPAN(range, i) {
@@ -451,7 +457,7 @@ size_t lm_range_purge(void) {
 
 void lm_range_visit(void (*visit)(lm_page_t *span, void *context), void *context) {
     FOR_EACH_RANGE(range) {
-        if (range->memory == NULL) continue; /* the arena's own walk has met them */
+        if (range->memory == NULL) continue; /* the arena's own walk visits them */
         FOR_EACH_SPAN(range, i) {
             if (range->pages[i].kind >= LM_KIND_PAGE) visit(&range->pages[i], context);
         }
