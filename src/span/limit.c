@@ -1,58 +1,64 @@
 /* limit.c: how much memory the process may hold, and what happens near the limits (loam/limits.h).
  *
- *   held    in use + free and dirty: what loam has of the system. Clean spans cost nothing, and count nothing.
- *   soft    ─ before it is crossed, what is dirty goes back; then the layer above collects, and if that is not enough
- *             the program is told, once, and whatever becomes free goes back at once, until an eighth less is held
- *   hard    ─ the same, then no: lm_span_take gives NULL, and the layer above collects, asks, tries again
- *   cgroup  ─ the worker reads how full the fullest of the process's control groups is:
- *             80%: free memory waits a quarter as long; 90%: not at all, and what threads keep ready is collected
+ *   held    slices in use + free and dirty ones. Clean spans hold no memory and do not count
+ *   soft    before it is crossed, dirty memory is purged; then the layer above collects. If that is
+ *           not enough, the program is told, once. From then on freed memory is purged at once,
+ *           until 1/8 less than the limit is held
+ *   hard    before it is crossed, likewise; then lm_span_take returns NULL, and the layer above
+ *           collects, asks the program's handler, and tries again
+ *   cgroup  the worker reads how full the fullest of the process's control groups is.
+ *           80%: free memory waits a quarter of the delay. 90%: it does not wait, and what
+ *           threads keep ready is collected
  *
- * Looked at where clean slices are taken, once a page or large object, under the arena's lock, and
- * when a limit is set: nothing is counted anywhere, because clean and dirty slices are already. A
- * control group's limit refuses nothing: the system does.
+ * Limits are checked where clean slices are taken, once a page or large object, under the arena's
+ * lock, and when a limit is set. No further counting is needed, because clean and dirty slices are
+ * counted already. A control group's limit refuses nothing here: the system enforces it.
  *
- * It cannot see what allocators of the family reserve for themselves, nor metadata (0.21% of the
- * arena). Nobody tells it that the group fills while there is no worker, but then nothing is free
- * either. Checked by lm_span_check.
+ * It cannot see what the allocators of family/ reserve for themselves, nor metadata (0.21% of the
+ * arena). While there is no worker, it does not notice that the group fills; but then there is no
+ * free memory either. Checked by lm_span_check.
  */
 #include "span/room.h"
 
 enum {
-    BELOW = 8, /* part of the soft limit: so much less is held before crossing it counts again */
-    FIND_EVERY =
-        /* ticks until the control group is looked for again: the process may have been moved */
-    256,
-    RETRY_EVERY = 64,  /* the same while there is none */
-    LIMITS_EVERY = 16, /* ticks until its limits are read again */
-    MAP_PART = 16,     /* part of the memory that the map of the arena may take */
+    /* Part of the soft limit. So much less must be held before crossing it counts again. */
+    BELOW = 8,
+    /* Ticks until the control group is looked for again: the process may have been moved. */
+    FIND_EVERY = 256,
+    /* Ticks until the group is looked for again, while there is none. */
+    RETRY_EVERY = 64,
+    LIMITS_EVERY = 16, /* ticks until the group's limits are read again */
+    /* Part of the machine's memory that the map of the arena may take. */
+    MAP_PART = 16,
 };
 
 lm_limit_policy_t lm_limit_policy = {SIZE_MAX, SIZE_MAX, LM_CGROUP_IGNORED};
 LM_AT_START bool lm_limit_crossed;
 
-/* Of the control group; the lock is held for a look at it, and only tried for. */
+/* State of the control group. The worker only tries to take the lock, to look at the group. */
 static LM_AT_START struct {
     lm_lock_t lock;
     bool found;
-    uint32_t wait, ticks; /* until it is looked for; since */
-    size_t used, limit;   /* atomic: for the eye */
+    /* Ticks until the group is looked for; ticks since it was. */
+    uint32_t wait, ticks;
+    size_t used, limit; /* atomic: for statistics */
 } group;
 
-/* Lock held, for these. */
+/* Returns the slices held. The arena lock is held, here and up to "The control group". */
 static size_t held(void) {
     return lm_arena.slices - lm_space.clean_slices - lm_space.gone_slices - lm_space.gap_slices -
            lm_space.moving_slices;
 }
 
-/* In slices; relaxed: a word by itself, which counts from the next look on. */
+/* Returns a limit in slices. Relaxed: an independent word, which takes effect at a later look. */
 static size_t slices_of(const size_t *bytes) { return lm_load_relaxed(bytes) >> LM_SLICE_SHIFT; }
 
 static void calm_down(size_t soft) {
-    /* Relaxed, here and below: who frees meanwhile may purge once too often. */
+    /* Relaxed, here and below: a thread that frees meanwhile may purge once too often. */
     if (lm_space.above && held() + soft / BELOW <= soft) lm_store_relaxed(&lm_space.above, false);
 }
 
-/* Purges until `slices` more are not above `most`, or nothing is left to purge. */
+/* Purges until `slices` more slices do not exceed `most`, or nothing is left to purge. */
 static void make_room(size_t slices, size_t most) {
     while (held() + slices > most && lm_space.dirty_slices + lm_space_busy() > 0) {
         if (lm_purge_one(0, SIZE_MAX) > 0) continue;
@@ -61,7 +67,7 @@ static void make_room(size_t slices, size_t most) {
     }
 }
 
-/* So many are held, or will be. */
+/* Counts a crossing if `slices` slices, which are held or about to be, exceed the soft limit. */
 static void look_at_soft(size_t slices, size_t soft) {
     if (slices <= soft || lm_space.above) return;
     lm_store_relaxed(&lm_space.above, true);
@@ -96,7 +102,8 @@ void lm_limit_changed(void) {
     lm_lock_take(&lm_space.lock);
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
     make_room(0, soft < hard ? soft : hard);
-    if (held() <= soft) lm_store_relaxed(&lm_space.above, false); /* it was another limit */
+    /* a crossing of the former limit is over */
+    if (held() <= soft) lm_store_relaxed(&lm_space.above, false);
     look_at_soft(held(), soft);
     lm_lock_give(&lm_space.lock);
 }
@@ -106,8 +113,8 @@ bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
     *held_bytes = held() << LM_SLICE_SHIFT;
     *soft_bytes = lm_load_relaxed(&lm_limit_policy.soft); /* it may be changed at any time */
     bool still = *held_bytes > *soft_bytes;
-    /* Otherwise it would have to fall by an eighth first, and nobody be told if it rises
-     * instead. */
+    /* Otherwise the memory held would have to fall by an eighth first, and the program would not be
+     * told if it rises instead. */
     if (!still && lm_space.above) {
         lm_store_relaxed(&lm_space.above, false);
         lm_space.crossings--;
@@ -123,7 +130,8 @@ bool lm_limit_leaves(size_t slices) {
 
 /* ---- The control group ---- */
 
-/* Up at 80 and 90 hundredths, down 5 below: what the purge itself gains must not end it. */
+/* Returns the pressure of a control group. It rises at 80% and 90%, and falls 5% below each: what
+ * the purge itself gains must not end it. */
 static lm_pressure_t pressure_of(size_t used, size_t limit, lm_pressure_t before) {
     size_t hundredth = limit / 100 + 1, down = 5;
     if (used >= hundredth * (before == LM_PRESSURE_HIGH ? 90 - down : 90)) return LM_PRESSURE_HIGH;
@@ -140,7 +148,7 @@ static void group_is(const lm_cgroup_t *cgroup) {
     lm_store_relaxed(&group.limit, cgroup->limit);
 }
 
-/* Group's lock held. */
+/* Looks for the control group. The group's lock is held. */
 static void look_for_group(void) {
     group.found = lm_os_cgroup_find();
     group.wait = group.found ? FIND_EVERY : RETRY_EVERY;
@@ -152,7 +160,7 @@ static void look_at_group(bool now) {
     if (now || group.wait-- == 0) look_for_group();
     bool limits = group.ticks++ % LIMITS_EVERY == 0;
     if (group.found && !lm_os_cgroup_read(limits, &cgroup) && group.wait > RETRY_EVERY)
-        group.wait = RETRY_EVERY; /* it is gone, perhaps */
+        group.wait = RETRY_EVERY; /* perhaps the group is gone */
     group_is(&cgroup);
 }
 
@@ -184,12 +192,12 @@ void lm_limit_tick(void) {
 
 /* ---- Shares of the memory ---- */
 
-/* What the machine has, or what the groups around the process may hold, if that is less. Group's
- * lock held. */
+/* Returns the lowest limit of the groups around the process, if that is less than `bytes`,
+ * otherwise `bytes`. The group's lock is held. */
 static size_t bytes_of_group(size_t bytes) {
     lm_cgroup_t cgroup = {0};
     if (lm_os_cgroup_find()) (void)lm_os_cgroup_read(true, &cgroup);
-    group.wait = 0; /* the worker looks for it anew */
+    group.wait = 0; /* the worker looks for it again */
     return cgroup.least != 0 && (bytes == 0 || cgroup.least < bytes) ? cgroup.least : bytes;
 }
 
@@ -210,8 +218,8 @@ size_t lm_limit_share(unsigned percent, bool of_group) {
 
 /* ---- Addresses ---- */
 
-/* Each slice has an entry of 8 bytes in the arena's map, which is resident whether the slice is or
- * not. Programs that allocate until they get NULL would fill a small machine with it. */
+/* Each slice has an entry of 8 bytes in the arena's map, which stays resident even if the slice is
+ * not. A program that allocates until it gets NULL would fill a small machine with the map. */
 void lm_limit_addresses(void) {
     lm_space.slices_cheap = SIZE_MAX;
     if (!lm_purge_allowed()) return; /* shut in: the system must not be asked */
@@ -222,7 +230,7 @@ void lm_limit_addresses(void) {
     }
     size_t most = bytes / MAP_PART / sizeof(lm_page_t *);
     if (bytes == 0 || most >= lm_space.slices_most) return;
-    /* Relaxed: as in lm_space_could_grow. */
+    /* Relaxed: see lm_space_could_grow. */
     lm_store_relaxed(&lm_space.slices_most, most > lm_arena.slices ? most : lm_arena.slices);
 }
 
@@ -243,7 +251,7 @@ void lm_limit_stats(lm_limit_stats_t *stats) {
 }
 
 void lm_limit_after_fork(void) {
-    group.wait = 0; /* another thread may have been in the middle of it */
+    group.wait = 0; /* another thread may have been changing it */
     lm_lock_reset(&group.lock);
 }
 

@@ -1,20 +1,23 @@
-/* node.c: NUMA nodes as ranges tell them apart (range.h).
+/* node.c: NUMA nodes as ranges distinguish them (range.h).
  *
- *   lm_nodes_most   0: every node is one; n: node i counts as i % n, everywhere, and memory of such a node is of the
- *                   lowest that there is of those; 1: there is one, and nothing is asked
+ *   lm_nodes_most   0: every node counts by itself
+ *                   1: all nodes count as one, and the system is not asked
+ *                   n: node i counts as node i % n. Memory of that node is taken from the
+ *                      lowest existing node that counts as it
  *
- * The system is asked which nodes there are once, when a range of a node is made, and where a
- * thread runs once for each page that is taken from such ranges. A program that has shut itself in
- * is not asked any more: then, or where there is one node, every thread runs on node 0. Memory that
- * is in no range lies where the kernel puts it: on the node of the thread that touches it first.
+ * The system is asked which nodes exist once, when a range of a node is made. It is asked where a
+ * thread runs once for each page that is taken from these ranges. A program that has shut itself in
+ * is not asked. In that case, or if there is one node, every thread counts as running on node 0.
+ * Memory in no range lies where the kernel puts it: on the node of the thread that touches it
+ * first.
  */
 #include "span/room.h"
 
 uint32_t lm_nodes_most;
 
-static uint64_t known; /* atomic, of the system's; 0: not asked yet */
+static uint64_t known; /* atomic: the system's nodes as bits; 0: not asked yet */
 
-/* As they are told apart. */
+/* Returns the nodes as they are distinguished. */
 static uint64_t fold(uint64_t nodes, unsigned most) {
     if (most == 0 || most >= 64) return nodes;
     uint64_t folded = 0;
@@ -23,7 +26,7 @@ static uint64_t fold(uint64_t nodes, unsigned most) {
 }
 
 uint64_t lm_nodes(void) {
-    /* Relaxed: a word by itself; who asks twice gets the same. */
+    /* Relaxed: independent words. A second question gets the same answer. */
     uint64_t nodes = lm_load_relaxed(&known);
     unsigned most = lm_load_relaxed(&lm_nodes_most);
     if (nodes == 0) {

@@ -1,22 +1,24 @@
-/* repair.c: free spans in a copy of the process whose worker was in the middle of its work.
+/* repair.c: repairs free spans in a copy of the process whose worker was in the middle of its work.
  *
- * clone, _Fork and other calls that run no handlers copy the memory at any moment of the worker's,
- * which does not come along. The copy holds all that the worker had written up to one moment, in
- * the order in which it wrote: the kernel's copy-on-write sees to that. While the program has one
- * thread, the worker changes nothing but free spans and their counts. What the copy then does at
- * the first lock that it finds taken, or when it next wants a worker:
+ * clone, _Fork and other calls that run no handlers copy the memory at any moment of the worker's
+ * work, but not the worker. The copy contains all that the worker had written up to one moment, in
+ * the order of its writes: the kernel's copy-on-write ensures that. While the program has one
+ * thread, the worker changes only free spans and their counts. The copy repairs them at the first
+ * lock that it finds taken, or when it next wants a worker:
  *
- *   the worker held lm_space.lock    its lists may be half changed: they are made anew from the descriptors. Of these,
- *                                    the first of each span has its length at any moment (lm_space_label)
- *   the worker was purging a span    the next worker, or a thread that waits for busy spans, takes it as dirty
- *   otherwise                        nothing is to be repaired
+ *   the worker held lm_space.lock    its lists may be half changed: they are rebuilt from the
+ *                                    descriptors, of which the first of each span has the span's
+ *                                    length at any moment (lm_space_label)
+ *   the worker was purging a span    the next worker, or a thread that waits for busy spans,
+ *                                    makes the span dirty
+ *   otherwise                        there is nothing to repair
  *
- * It cannot repair what another thread of the program had half changed: such a program must not
- * allocate in the copy, as POSIX says. There the worker's locks are freed all the same, so that no
- * copy waits for a thread that is not there. fork, which does run handlers, stops other threads
- * where it can. Where it could not (decision 0038), the child calls lm_span_after_torn_fork, which
- * makes the lists anew if another thread was changing them. Invariant afterwards: lm_span_check
- * holds (tests/works/children.c).
+ * It cannot repair what another thread of the program had half changed: POSIX forbids such a
+ * program to allocate in the copy. The worker's locks are freed even there, so no copy waits for a
+ * thread that does not exist. fork, which does run handlers, stops other threads if it can. If it
+ * could not (decision 0038), the child calls lm_span_after_torn_fork, which rebuilds the lists if
+ * another thread was changing them. Invariant afterwards: lm_span_check holds
+ * (tests/works/children.c).
  */
 #include "span/room.h"
 
@@ -24,8 +26,8 @@
 
 void (*lm_purge_break_locks)(bool collecting);
 
-/* Neighbours that ought to be one span become one. Of a span that another thread was about to free,
- * the last slot may say "free" already, and the first one not yet: the first one decides. */
+/* Neighbours that should be one span are merged. If another thread was about to free a span, the
+ * last slot may already say that it is free, and the first one not yet: the first one decides. */
 void lm_space_list_anew(void) {
     memset(lm_space.filled, 0, sizeof lm_space.filled);
     memset(lm_space.bins, 0, sizeof lm_space.bins);
@@ -37,7 +39,7 @@ void lm_space_list_anew(void) {
     lm_space.hurry.dirty_large = 0;
 #endif
     size_t hand = lm_space.hand.first, hand_end = hand + lm_space.hand.slices;
-    size_t end = lm_arena.slices, first = 0, slices = 0; /* of the free span that ends at `at` */
+    size_t end = lm_arena.slices, first = 0, slices = 0; /* the free span that ends at `at` */
     lm_kind_t kind = LM_KIND_NONE;
     lm_group_t group = LM_GROUP_LARGE;
     uint32_t stamp = 0;
@@ -75,9 +77,10 @@ void lm_space_list_anew(void) {
 }
 
 void lm_space_repair(void) {
-    uint64_t mask = lm_os_signals_block(); /* a handler that comes here too finds all done */
+    /* a signal handler that comes here finds the repair done */
+    uint64_t mask = lm_os_signals_block();
     if (lm_os_worker_lost()) {
-        /* Acquire: what the worker had written by then is there. */
+        /* Acquire: see what the worker had written by then. */
         bool inside = lm_load_acquire(&lm_space.worker_inside);
         bool collecting = lm_load_acquire(&lm_space.collecting);
         if (inside) lm_space_list_anew();
@@ -96,7 +99,7 @@ void lm_span_after_torn_fork(void (*visit)(lm_page_t *span, void *context), void
     size_t at = 0, end = lm_arena.slices;
     for (size_t slices; at < end; at += slices) {
         slices = lm_space_slot(at)->slices;
-        if (slices == 0 || slices > end - at) break; /* the arena was just growing */
+        if (slices == 0 || slices > end - at) break; /* the arena was about to grow */
         if (lm_space_slot(at)->kind >= LM_KIND_PAGE) visit(lm_space_slot(at), context);
     }
     if (torn) {

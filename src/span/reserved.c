@@ -1,18 +1,19 @@
 /* reserved.c: ranges that loam reserves itself: ordinary memory, or huge pages of the system's pool
  * (range.h).
  *
- *   pages of 1 GiB  ── pool has none left ──>  of 2 MiB  ── none left ──>  ordinary memory that may have
- *                                                                          transparent huge pages as it is touched
+ *   pages of 1 GiB ── the pool has none left ──> of 2 MiB ── none left ──> ordinary memory, with
+ *                                                                          transparent huge pages
  *
- * A piece of the arena is taken as a whole, at a multiple of the page's size, and then replaced
- * page by page, without the lock: a page of 1 GiB takes the system a tenth of a second and more, to
- * find and to clear. Nodes have their pages in turn, one each, so that all have about as many where
- * time runs out; what has not been replaced then goes back to the arena. So does, where only pages
- * of the pool are wanted (pool_only: options at the start), what the pool has none for: as a range
- * it would be ordinary memory that never goes back. Who asked by a call gets a range of the size
- * that was asked for; one without any page of the pool may be purged.
+ * A part of the arena is taken as a whole, at a multiple of the page's size. Then it is replaced
+ * page by page without the lock, because the system takes a tenth of a second or more to find and
+ * clear a page of 1 GiB. Nodes provide pages in turn, one each, so that all have about as many when
+ * time runs out; what has not been replaced by then goes back to the arena. If only pages of the
+ * pool are wanted (pool_only: options at the start), what the pool has no page for goes back as
+ * well: as a range it would be ordinary memory that is never purged. A caller of the public
+ * functions gets a range of the requested size; if it has no page of the pool at all, it may be
+ * purged.
  *
- * Whatever is not as it was wanted is told in one line.
+ * One line tells what differs from the request.
  */
 #include "span/room.h"
 
@@ -22,20 +23,23 @@
 
 enum { NODES = 64 };
 
-/* What a call has got, over all nodes. */
+/* Results of a call, over all nodes. */
 typedef struct tally {
-    size_t huge, medium, ordinary; /* bytes: pages as wanted, smaller ones, none of the pool's */
-    size_t missing;                /* there was no time for these */
-    size_t left_out;               /* the pool had none for these, and nothing else was wanted */
+    /* Bytes: in pages as wanted, in smaller pages, and in ordinary memory. */
+    size_t huge, medium, ordinary;
+    size_t missing; /* bytes for which there was no time */
+    /* Bytes for which the pool had no page, and nothing else was wanted. */
+    size_t left_out;
     uint64_t start_ms;
 } tally_t;
 
-/* What becomes the range of one node. */
+/* The future range of one node. */
 typedef struct part {
     lm_page_t *span;
-    size_t bytes, done; /* wanted; in place */
+    size_t bytes, done; /* bytes wanted; bytes in place */
     int node;
-    bool zero, of_pool; /* some of it is */
+    /* of_pool: some of it is memory of the pool. */
+    bool zero, of_pool;
     bool pool_empty, medium_empty;
     bool over, late;
 } part_t;
@@ -46,12 +50,12 @@ static bool late(const lm_reserve_t *want, const tally_t *tally) {
 }
 
 static void bind(int node, char *at, size_t bytes) {
-    /* A wish: memory of another node is better than none. */
+    /* Only a preference: memory of another node is better than none. */
     int real = lm_node_real(node);
     if (real >= 0) (void)lm_os_bind(at, bytes, (unsigned)real);
 }
 
-/* The next bytes in a page of that size. false iff the pool has none, or time is up. */
+/* Puts a page of that size in place. Returns false iff the pool has none, or time is up. */
 static bool fill_page(const lm_reserve_t *want, part_t *part, size_t page_bytes, tally_t *tally) {
     part->late = late(want, tally);
     char *at = lm_span_start(part->span) + part->done;
@@ -63,14 +67,14 @@ static bool fill_page(const lm_reserve_t *want, part_t *part, size_t page_bytes,
     return true;
 }
 
-/* As much as a page of the wanted size, in smaller ones if need be. */
+/* Puts as many bytes in place as a page of the wanted size has, in smaller pages if needed. */
 static void fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
     size_t end = part->done + want->page_bytes;
     if (!part->pool_empty) part->pool_empty = !fill_page(want, part, want->page_bytes, tally);
     if (want->page_bytes == PAGE_2M) part->medium_empty = part->pool_empty;
     while (!part->late && part->done < end && !part->medium_empty)
         part->medium_empty = !fill_page(want, part, PAGE_2M, tally);
-    /* Where the pool is empty, the rest costs nothing. */
+    /* If the pool is empty, ordinary memory takes no time. */
     if (!part->late && part->done < end && !want->pool_only) {
         char *at = lm_span_start(part->span) + part->done;
         bind(part->node, at, end - part->done);
@@ -83,8 +87,9 @@ static void fill(const lm_reserve_t *want, part_t *part, tally_t *tally) {
 
 static void tell(const lm_reserve_t *want, const tally_t *tally) {
     size_t other = tally->ordinary + tally->left_out, mib = LM_MIB;
+    /* Relaxed: an independent word. */
     if (tally->medium + other + tally->missing == 0 || lm_load_relaxed(&lm_misuse_policy.quiet))
-        return; /* relaxed: a word by itself */
+        return;
     lm_print(
         "loam: of %zu MiB wanted in huge pages of %zu MiB, %zu MiB are; %zu MiB are in pages of 2 MiB, %zu MiB %s, and "
         "for %zu MiB there was no time",
@@ -93,12 +98,12 @@ static void tell(const lm_reserve_t *want, const tally_t *tally) {
         want->pool_only ? "not reserved" : "in the system's own", tally->missing / mib);
 }
 
-/* Before [0, bytes) of the span become a range: the rest is the arena's again, and clean: nobody
- * has used it. */
+/* Returns all but the first `bytes` bytes of the span to the arena, before these become a range.
+ * The returned memory is clean, because no code has used it. */
 static void give_rest(lm_page_t *span, size_t bytes) {
     size_t first = lm_span_slice(span), had = span->slices, slices = bytes >> LM_SLICE_SHIFT;
     if (slices == had) return;
-    /* What was replaced in part. */
+    /* A part of it may have been replaced. */
     char *rest = lm_span_start(span) + bytes;
     size_t rest_bytes = (had - slices) << LM_SLICE_SHIFT;
     bool clean = lm_os_commit(rest, rest_bytes, true) == LM_COMMIT_DONE;
@@ -121,7 +126,7 @@ static void prepare_ordinary(const lm_reserve_t *want, char *at, size_t bytes) {
     if (want->backed) (void)lm_os_populate(at, bytes);
 }
 
-/* NULL iff there is no memory, or it is beyond the hard limit. */
+/* Returns NULL iff there is no memory, or the hard limit does not allow it. */
 static lm_page_t *take(const lm_reserve_t *want, size_t bytes, bool *zero) {
     size_t align = want->page_bytes != 0 ? want->page_bytes : want->huge ? PAGE_2M : LM_SLICE_BYTES;
     return lm_span_take((bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT, align >> LM_SLICE_SHIFT,
@@ -146,7 +151,8 @@ static int open_part(const lm_reserve_t *want, part_t *part, tally_t *tally,
     return result < 0 ? result : part->late ? -ETIMEDOUT : 0;
 }
 
-/* Fills them in turn, and opens those of which there is something. *range: the last one's. */
+/* Fills the parts in turn, and opens a range for each part that has memory. *range is that of the
+ * last part. */
 static int reserve(const lm_reserve_t *want, part_t *parts, size_t n, struct loam_arena **range) {
     tally_t tally = {.start_ms = lm_os_ms()};
     int result = 0;
@@ -198,7 +204,7 @@ int lm_range_reserve_on_nodes(const lm_reserve_t *want, unsigned nodes) {
     part_t parts[NODES] = {{.span = NULL}};
     size_t pages = want->bytes / want->page_bytes, n = 0;
     for (size_t left = nodes; left > 0; left--, mask &= mask - 1) {
-        /* The first nodes have one more where it does not come out even. */
+        /* If the pages do not divide evenly, the first nodes get one more. */
         size_t some = (pages + left - 1) / left;
         pages -= some;
         if (some == 0) break;

@@ -1,7 +1,7 @@
-/* survey.c: looks at every span of the arena: for numbers, for walks, to check its invariant, and
- * around a fork.
+/* survey.c: walks over all spans of the arena, for numbers, for visitors, to check the invariant,
+ * and around a fork.
  *
- * All of it takes the arena's lock, and none of it is on a path that allocates. It cannot say what
+ * Every function takes the arena's lock, and none is on a path that allocates. It cannot say what
  * is inside a span: heap/survey.c does.
  */
 #include "span/room.h"
@@ -73,8 +73,8 @@ bool lm_span_page_before(const lm_page_t *span, bool (*look)(const lm_page_t *pa
     bool answer = false;
     lm_lock_take(&lm_space.lock);
     size_t slice = lm_span_slice(span);
-    /* Acquire: what was written before it came into the map. Out of it, it needs the lock to go
-     * back. */
+    /* Acquire: see what was written before the page came into the map. Once out of the map, the
+     * page needs the lock to be given back. */
     const lm_page_t *page = slice > 0 ? lm_load_acquire(&lm_arena.map[slice - 1]) : &lm_nobody;
     if (page->kind == LM_KIND_PAGE && page->range == 0) answer = look(page);
     lm_lock_give(&lm_space.lock);
@@ -88,7 +88,7 @@ static void broken(const char *what, size_t slice) {
 }
 
 #if LM_SECURE
-/* Guards of pages, and what has none, are where guard.c says. */
+/* Checks that guards of pages, and slices without guards, are as guard.c says. */
 static void check_marks(const lm_page_t *span) {
     bool waits = span->kind >= LM_KIND_DIRTY && span->kind <= LM_KIND_BUSY &&
                  lm_space_group(span) >= LM_GROUP_TINY;
