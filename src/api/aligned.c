@@ -1,5 +1,5 @@
-/* aligned.c: the aligned half of loam/malloc.h; each function at a plain alignment is the one at an
- * offset of 0. */
+/* aligned.c: the aligned functions of loam/malloc.h. Each function with a plain alignment is the
+ * function with an offset, at offset 0. */
 #define LM_API_ITSELF
 #include "api/api.h"
 #include "api/metered.h"

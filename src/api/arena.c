@@ -1,5 +1,5 @@
-/* arena.c: arenas by their public names (loam/arena.h), and those that options ask for at the
- * start. */
+/* arena.c: the public functions of arenas (loam/arena.h), and the arenas that options request at
+ * the start. */
 #define LM_API_ITSELF
 #include "loam/arena.h"
 #include "api/api.h"
@@ -20,7 +20,7 @@ static lm_range_kind_t kind_of(unsigned flags, int node) {
                              .purges = (flags & LOAM_ARENA_PURGE) != 0};
 }
 
-/* The caller may not want it. */
+/* Stores the new arena in *arena, unless NULL, and returns `result`. */
 static int given(int result, loam_arena *made, loam_arena **arena) {
     if (arena != NULL) *arena = made;
     return result;
@@ -47,7 +47,8 @@ int loam_reserve_memory(size_t bytes, unsigned flags, int node, loam_arena **are
     return given(result, made, arena);
 }
 
-/* false iff there are no such pages, or none of them, or too many. */
+/* Describes a request for huge pages. Returns false iff pages of that size do not exist, count is
+ * 0, or count is too large. */
 static bool huge(lm_reserve_t *want, size_t page_bytes, size_t count, unsigned timeout_ms) {
     *want = (lm_reserve_t){.page_bytes = page_bytes, .timeout_ms = timeout_ms};
     return (page_bytes == 2 * LM_MIB || page_bytes == LM_GIB) && count > 0 &&
@@ -79,7 +80,7 @@ int loam_reserve_huge_pages_interleave(size_t page_bytes, size_t count, unsigned
 
 loam_heap *loam_heap_create_in(loam_arena *arena, bool spill) {
     if (arena == NULL) return (loam_heap *)lm_failed(EINVAL);
-    errno = EBUSY; /* the heap says ENOMEM where that is the reason */
+    errno = EBUSY; /* the heap sets ENOMEM if that is the reason */
     return lm_whole_create_in(arena, spill);
 }
 
@@ -93,7 +94,8 @@ void loam_arena_usage(loam_arena *arena, loam_arena_numbers *numbers) {
     *numbers = (loam_arena_numbers){.node = LOAM_NODE_ANY};
     if (arena == NULL) return;
     lm_range_numbers_t range;
-    (void)lm_tools_let_go(); /* as in loam_arena_destroy */
+    /* Objects that a tool's quarantine holds do not count: see loam_arena_destroy. */
+    (void)lm_tools_let_go();
     lm_range_numbers(arena, &range);
     *numbers = (loam_arena_numbers){.start = (void *)lm_range_start(arena),
                                     .bytes = range.bytes,
@@ -123,7 +125,7 @@ void loam_arenas_print(void) {
     size_t found = 0;
     lm_print("loam %s, %s: arenas", LOAM_VERSION_TEXT, lm_build_name());
     for (size_t i = 0; i < LM_RANGES; i++) {
-        /* Relaxed: an arena that comes or goes meanwhile is printed, or is not. */
+        /* Relaxed: an arena that comes or goes meanwhile may or may not be printed. */
         if (lm_load_relaxed(&lm_ranges[i].bounds) == 0) continue;
         print_arena(&lm_ranges[i], ++found);
     }
@@ -132,7 +134,8 @@ void loam_arenas_print(void) {
 
 int loam_arena_destroy(loam_arena *arena) {
     if (arena == NULL) return 0;
-    (void)lm_tools_let_go(); /* it lies in the arena, but is nobody's */
+    /* What a tool's quarantine holds lies in the arena, but belongs to no object. */
+    (void)lm_tools_let_go();
     return lm_range_destroy(arena);
 }
 
@@ -143,8 +146,8 @@ int loam_numa_node(void) { return lm_node_here(); }
 /* ---- At the start ---- */
 
 static void failed(const char *what, size_t mib, int result) {
-    if (result >= 0 || result == -ETIMEDOUT) return;      /* which has had its line */
-    if (lm_load_relaxed(&lm_misuse_policy.quiet)) return; /* relaxed: a word by itself */
+    if (result >= 0 || result == -ETIMEDOUT) return;      /* a timeout has had its line already */
+    if (lm_load_relaxed(&lm_misuse_policy.quiet)) return; /* relaxed: an independent word */
     lm_print("loam: %s: %zu MiB cannot be had%s", lm_option_called(what).text, mib,
              result == -EINVAL ? ", or there is no such node" : "");
 }

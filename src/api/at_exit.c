@@ -1,28 +1,30 @@
 /* at_exit.c: prints statistics, and what is in use, when all other code of the process has ended.
  *
- *   exit ─> handlers ─> destructors of the program and the libraries ─> handlers ─> streams ─> _exit
+ *   exit ─> handlers ─> destructors of the program and of libraries ─> handlers ─> streams ─> _exit
  *           of main       └─ ends (below), somewhere among them          └─ last (below)
  *
- * The dynamic linker runs destructors of modules in an order of its own: a preloaded library's come
- * before those of most libraries, whose static objects are in use then and freed later. In glibc
- * all of them run inside one handler of exit, which is older than main. So a handler prints:
+ * The dynamic linker runs destructors of modules in its own order. Those of a preloaded library
+ * come before those of most libraries, whose static objects are in use then and freed later. In
+ * glibc all destructors run inside one handler of exit, which is older than main. So a handler
+ * prints. It is one of three:
  *
- *   1. the oldest of all, registered before any constructor runs (override/early.c), where the
- *      environment asks for something;
- *   2. else one of loam's constructor, older than those of main where libloam.so is loaded with the
- *      program;
- *   3. where that has run before the destructors, because loam is linked into the program: one that
- *      loam's own destructor registers, and that exit runs next, when all destructors have ended.
+ *   1. the oldest handler of all, registered before any constructor runs (override/early.c), if
+ *      the environment requests something;
+ *   2. otherwise a handler that loam's constructor registers, which is older than those of main if
+ *      libloam.so is loaded with the program;
+ *   3. if that one has run before the destructors, because loam is linked into the program: a
+ *      handler that loam's own destructor registers. exit runs it next, when all destructors have
+ *      ended.
  *
- * The handler belongs to no module (its handle is NULL): exit would run it with the module's
- * destructors.
+ * The handler belongs to no module (its handle is NULL); otherwise exit would run it with the
+ * module's destructors.
  *
  * glibc keeps handlers in blocks of 32, the first of them static, and frees a block once its
- * handlers have run. So 2 and 3 find blocks in use that are freed later, where libraries have
- * registered more than 32 handlers; and what on_exit's handlers of libraries' constructors free
- * later.
+ * handlers have run. So 2 and 3 find blocks in use that are freed later, if libraries have
+ * registered more than 32 handlers; and they find objects that on_exit handlers of libraries'
+ * constructors free later.
  *
- * Without glibc loam's destructor prints. quick_exit runs no destructors: there the oldest of its
+ * Without glibc, loam's destructor prints. quick_exit runs no destructors: there the oldest of its
  * own handlers prints. _exit and signals print nothing.
  */
 #include "api/api.h"
@@ -32,12 +34,12 @@
 #include <stdlib.h>
 
 #ifdef __GLIBC__
-/* <stdlib.h> does not declare it: the C++ ABI does. */
+/* The C++ ABI specifies it, and <stdlib.h> does not declare it. */
 lm_at_exit_t __cxa_atexit;
 #endif
 
-/* Written by one thread at a time: exit runs handlers one by one. Atomic: any thread sets
- * options. */
+/* One thread at a time writes these, because exit runs handlers one by one. Atomic, because any
+ * thread may set options. */
 static bool wanted; /* handlers are registered */
 static bool waits;  /* the handler of exit has not run */
 static bool ended;  /* loam's destructor has run */
@@ -59,7 +61,7 @@ static void print(void) {
 
 #ifdef __GLIBC__
 
-/* Relaxed, all: see above. */
+/* Relaxed, all: one thread at a time writes the words. */
 static void last(void *argument) {
     (void)argument;
     lm_store_relaxed(&waits, false);
@@ -88,7 +90,7 @@ void lm_at_exit_wanted(void) {
     (void)at_quick_exit(print);
 }
 
-/* After the other destructors of the module that loam is in. */
+/* Runs after the other destructors of the module that contains loam. */
 static void ends(void) {
     lm_store_relaxed(&ended, true);
     if (lm_option_get(OPTION_SHOW_STATS) == 0 && lm_option_get(OPTION_SHOW_LEAKS) == 0) return;

@@ -1,6 +1,6 @@
 /* copy.c: loam_strdup and its kin: copies in objects of the heap.
  *
- * The C library's own functions would take its malloc, which need not be ours.
+ * The C library's own functions would use its malloc, which need not be loam's.
  */
 #define _GNU_SOURCE 1 /* realpath */
 #include "api/api.h"
@@ -26,7 +26,7 @@ char *loam_strndup(const char *text, size_t bytes) {
 
 char *loam_realpath(const char *path, char *resolved) {
     if (resolved != NULL) return realpath(path, resolved);
-    /* It may be longer than any buffer of ours. */
+    /* The path may be longer than any buffer here. */
     char *theirs = realpath(path, NULL);
     if (theirs == NULL) return NULL;
     char *ours = loam_strdup(theirs);

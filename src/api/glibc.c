@@ -1,14 +1,14 @@
-/* glibc.c: what is set for glibc's malloc: mallopt, MALLOC_* and GLIBC_TUNABLES=glibc.malloc.*.
+/* glibc.c: settings for glibc's malloc: mallopt, MALLOC_* and GLIBC_TUNABLES=glibc.malloc.*.
  *
  *   mallopt(M_PERTURB, 85)                     ┐
  *   MALLOC_PERTURB_=85                         ├─> row of `rows` ──> done, or, with
  *   GLIBC_TUNABLES=glibc.malloc.perturb=85     ┘   LOAM_VERBOSE, one line: ignored
  *
- * Most of it is about parts of glibc's malloc that loam does not have. A row says what loam does
- * instead. Sources count as with glibc: GLIBC_TUNABLES more than MALLOC_*, mallopt more than both;
- * LOAM_* counts more than any of these. A process with more rights than its caller reads none of
- * the environment. Nothing here allocates. The table for users is in docs/guide/glibc.md.
- * Invariant: each row is in that table, and in tests/works/glibc_settings.c.
+ * Most of them concern parts of glibc's malloc that loam does not have. A row says what loam does
+ * instead. Sources have the precedence that they have in glibc: GLIBC_TUNABLES over MALLOC_*,
+ * mallopt over both. LOAM_* takes precedence over all of them. A process with more rights than its
+ * caller reads nothing from the environment. Nothing here allocates. docs/guide/glibc.md has the
+ * table for users. Invariant: each row is in that table, and in tests/works/glibc_settings.c.
  */
 #include "api/api.h"
 #include "api/option_text.h"
@@ -18,18 +18,18 @@
 #include <limits.h>
 #include <string.h>
 
-/* The largest value that glibc takes of M_MXFAST. */
+/* The largest value that glibc accepts for M_MXFAST. */
 enum { MXFAST_MOST = 80 * sizeof(size_t) / 4 };
 
 typedef enum effect { IGNORED, PERTURB, TRIM, HUGE } effect_t;
 
 typedef struct row {
-    const char *tunable;     /* behind "glibc.malloc." */
-    const char *environment; /* NULL: it has no name of its own there */
-    const char *name;        /* of mallopt's parameter; NULL: it is none */
+    const char *tunable;     /* its name after "glibc.malloc." */
+    const char *environment; /* environment variable; NULL: it has none */
+    const char *name;        /* mallopt's parameter; NULL: it has none */
     int parameter;
     effect_t effect;
-    const char *instead; /* what loam does */
+    const char *instead; /* what loam does instead */
 } row_t;
 
 static const row_t rows[] = {
@@ -69,9 +69,10 @@ static bool is_verbose(void) {
     return loam_option_get_number("VERBOSE", &verbose) == 0 && verbose == 1;
 }
 
-/* ---- What a value does ---- */
+/* ---- Effects of values ---- */
 
-/* Whether trimming is off because glibc's parameter says so. Atomic, relaxed: a word by itself. */
+/* True iff trimming is off because glibc's parameter says so. Atomic, relaxed: an independent
+ * word. */
 static LM_AT_START bool keeps;
 
 static void trim(bool never) {
@@ -80,7 +81,7 @@ static void trim(bool never) {
     (void)loam_option_set_default("PAGE_RESET", never ? "0" : "1");
 }
 
-/* Whether loam does anything with that value. */
+/* Returns whether the value has an effect in loam. */
 static bool does(const row_t *row, long value) {
     return row->effect == PERTURB || (row->effect == TRIM && value == -1) ||
            (row->effect == HUGE && value == 1);
@@ -93,8 +94,8 @@ static void act(const row_t *row, long value) {
         (void)loam_option_set_default("LARGE_OS_PAGES", "1");
 }
 
-/* Whether an option of loam's is as the row's effect makes it: LOAM_* of the environment may say
- * otherwise. */
+/* Returns whether loam's option has the value that the row's effect gives it: LOAM_* of the
+ * environment may override it. */
 static bool counts(const row_t *row) {
     char text[8] = "";
     if (row->effect == TRIM) (void)loam_option_get("PAGE_RESET", text, sizeof text);
@@ -102,7 +103,7 @@ static bool counts(const row_t *row) {
     return text[0] == '\0' || (text[0] == (row->effect == TRIM ? '0' : '1') && text[1] == '\0');
 }
 
-/* Says it of the setting `what`, as it stands there. */
+/* Prints what became of the setting `what`, quoted as the source writes it. */
 static void say(const row_t *row, lm_piece_t what, long value) {
     const lm_shown_t shown = lm_option_show(what);
     const char *text = shown.text;
@@ -124,8 +125,9 @@ static void say(const row_t *row, lm_piece_t what, long value) {
 
 /* ---- The environment ---- */
 
-/* As glibc reads numbers: decimal, octal or hexadecimal, up to what is no digit. By hand, because a
- * preloaded tool may have wrapped strtol by a function that allocates. */
+/* Reads a number as glibc does: decimal, octal or hexadecimal, up to the first character that is no
+ * digit. It does not call strtol, because a preloaded tool may have wrapped that by a function that
+ * allocates. */
 static long number(const char *text, size_t length) {
     const char *end = text + length;
     while (text < end && (*text == ' ' || *text == '\t')) text++;
@@ -134,7 +136,7 @@ static long number(const char *text, size_t length) {
     bool hexadecimal = end - text > 2 && text[0] == '0' && (text[1] | 0x20) == 'x';
     long base = hexadecimal ? 16 : text < end && *text == '0' ? 8 : 10, value = 0;
     for (text += hexadecimal ? 2 : 0; text < end; text++) {
-        int c = *text | 0x20; /* as it is, or a lower-case letter */
+        int c = *text | 0x20; /* a letter becomes lower case */
         long digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : base;
         if (digit >= base) break;
         value = value > (LONG_MAX - digit) / base ? LONG_MAX : value * base + digit;
@@ -142,7 +144,7 @@ static long number(const char *text, size_t length) {
     return minus ? -value : value;
 }
 
-/* glibc leaves out values that cannot be. */
+/* Returns whether the value is possible; glibc ignores others. */
 static bool fits(const row_t *row, long value) {
     return row->effect != PERTURB || (value >= 0 && value <= 0xff);
 }
@@ -209,7 +211,7 @@ void lm_glibc_read(char **environment, bool aloud) {
 
 /* ---- mallopt ---- */
 
-/* A bit for each row that was spoken of. Atomic, relaxed: bits by themselves. */
+/* Bit i is set iff row i has been reported. Atomic, relaxed: independent bits. */
 static uint32_t said;
 
 static void say_once(const row_t *row, int value) {

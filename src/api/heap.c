@@ -1,4 +1,4 @@
-/* heap.c: first-class heaps by their public names; what each does is said in loam/heap.h. */
+/* heap.c: the public functions of first-class heaps. loam/heap.h specifies them. */
 #define LM_API_ITSELF
 #include "loam/heap.h"
 #include "api/api.h"
@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- Beginning and end ---- */
+/* ---- Creating and deleting ---- */
 
 loam_heap *loam_heap_create(void) { return lm_whole_create(); }
 
@@ -84,8 +84,8 @@ int loam_heap_set_limits(loam_heap *heap, size_t soft, size_t hard, loam_heap_to
 
 void loam_heap_get_limits(const loam_heap *heap, loam_heap_limits *limits) {
     loam_heap_numbers numbers = {0};
-    if (lm_whole_alive(heap, "loam_heap_get_limits"))
-        lm_whole_numbers(heap, &numbers); /* of these it sets four */
+    /* It sets the four numbers below. */
+    if (lm_whole_alive(heap, "loam_heap_get_limits")) lm_whole_numbers(heap, &numbers);
     *limits = (loam_heap_limits){
         .soft = numbers.soft_limit,
         .hard = numbers.hard_limit,
@@ -98,9 +98,9 @@ void loam_heap_collect(loam_heap *heap) {
     if (lm_whole_alive(heap, "loam_heap_collect")) lm_whole_collect(heap);
 }
 
-/* ---- What is in it ---- */
+/* ---- Contents ---- */
 
-/* NULL is the thread's own. */
+/* Returns whether the heap exists. NULL is the thread's own heap. */
 static bool there(const loam_heap *heap, const char *function) {
     return heap == NULL || lm_whole_alive(heap, function);
 }

@@ -1,5 +1,5 @@
-/* heap_forms.c: the other forms of loam/heap.h: each is the one of loam/malloc.h, for a heap that
- * is named. The plain ones, and heaps themselves: heap.c.
+/* heap_forms.c: the other functions of loam/heap.h. Each is the function of loam/malloc.h, for a
+ * given heap. heap.c has the plain functions, and creates heaps.
  */
 #define LM_API_ITSELF
 #define _GNU_SOURCE 1 /* realpath */
@@ -19,7 +19,7 @@ void *loam_heap_mallocarray(loam_heap *heap, size_t count, size_t size) {
                                        : lm_array_refused(count, size);
 }
 
-/* Whether that size is a mistake, which lm_malloc_small reports. */
+/* Returns whether the size is a mistake that lm_malloc_small reports. */
 static bool too_large_for_small(size_t size) { return LM_GUARD_LINKS && size > LM_SMALL_MOST; }
 
 void *loam_heap_malloc_small(loam_heap *heap, size_t size) {
@@ -110,7 +110,7 @@ void *loam_heap_memdup(loam_heap *heap, const void *from, size_t bytes) {
 
 char *loam_heap_realpath(loam_heap *heap, const char *path, char *resolved) {
     if (resolved != NULL) return realpath(path, resolved);
-    char *theirs = realpath(path, NULL); /* as in copy.c */
+    char *theirs = realpath(path, NULL); /* it may be longer than any buffer here */
     if (theirs == NULL) return NULL;
     char *ours = loam_heap_strdup(heap, theirs);
     int error = errno;
@@ -119,7 +119,7 @@ char *loam_heap_realpath(loam_heap *heap, const char *path, char *resolved) {
     return ours;
 }
 
-/* ---- Whose ---- */
+/* ---- Ownership ---- */
 
 loam_heap *loam_heap_get_default(void) { return lm_whole_chosen(); }
 

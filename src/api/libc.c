@@ -1,6 +1,6 @@
-/* libc.c: the C library's names of the heap beside malloc's own: other orders of arguments, other
- * errors, numbers; what each does is said in loam/malloc.h and loam/libc.h. override/libc.c gives
- * them the C library's own names.
+/* libc.c: the C library's names of the heap besides malloc: other orders of arguments, other
+ * errors, statistics. loam/malloc.h and loam/libc.h specify them; override/libc.c gives them the C
+ * library's own names.
  */
 #include "loam/libc.h"
 #include "api/api.h"
@@ -10,11 +10,11 @@
 
 /* ---- Aligned ---- */
 
-/* As glibc from 2.38 on, and C17: a bad alignment is an error, a size that is no multiple is
- * not. */
+/* As in glibc from 2.38 on, and C17: a bad alignment is an error, and a size that is no multiple of
+ * it is not. */
 void *loam_aligned_alloc(size_t align, size_t size) { return loam_malloc_aligned(size, align); }
 
-/* glibc's takes any alignment, too. */
+/* glibc's memalign accepts any alignment, too. */
 void *loam_memalign(size_t align, size_t size) {
     if (align > SIZE_MAX / 2 + 1) return lm_failed(EINVAL);
     size_t power = 16;
@@ -27,7 +27,8 @@ int loam_posix_memalign(void **result, size_t align, size_t size) {
     int before = errno;
     void *p = loam_malloc_aligned(size, align);
     if (p == NULL) {
-        errno = ENOMEM; /* POSIX leaves errno open. glibc sets it, and programs print it. */
+        /* POSIX leaves errno open. glibc sets it, and programs print it. */
+        errno = ENOMEM;
         return ENOMEM;
     }
     errno = before;
@@ -39,7 +40,7 @@ void *loam_valloc(size_t size) { return loam_malloc_aligned(size, lm_os_page_byt
 
 void *loam_pvalloc(size_t size) {
     size_t page = lm_os_page_bytes();
-    if (size > LM_REQUEST_MOST - page) { /* it would wrap */
+    if (size > LM_REQUEST_MOST - page) { /* the sum would wrap around */
         lm_refused(size, true);
         return lm_failed(ENOMEM);
     }
@@ -59,8 +60,8 @@ int loam_malloc_trim(size_t pad) {
     return loam_collect() > 0;
 }
 
-/* Returns the number of blocks of the classes [first, end) that were freed and wait in no list of a
- * thread's malloc. */
+/* Returns the number of blocks of the classes [first, end) that were freed and are in no thread's
+ * free list of malloc. */
 static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned end) {
     size_t blocks = 0;
     for (unsigned c = first; c < end; c++) blocks += stats->of_class[c].freed;
@@ -70,8 +71,9 @@ static size_t free_blocks(const lm_heap_stats_t *stats, unsigned first, unsigned
 struct mallinfo2 loam_mallinfo2(void) {
     lm_stats_t stats;
     lm_stats_take(&stats);
-    /* Memory that the program has lent is not loam's of the system, but objects are objects
-     * wherever they lie. What others do between the two looks must not make it negative. */
+    /* Memory that the program has lent does not count as memory from the system, but objects count
+     * wherever they are. Changes by other threads between the two reads must not make the
+     * difference negative. */
     size_t pages = stats.heap.pages * sizeof(lm_page_t), arena = stats.span.arena_bytes + pages,
            large = stats.heap.large_bytes - stats.heap.lent_large_bytes;
     return (struct mallinfo2){
@@ -85,7 +87,7 @@ struct mallinfo2 loam_mallinfo2(void) {
     };
 }
 
-/* The old form: its ints wrap, as documented. */
+/* Returns loam_mallinfo2 in the old form, whose ints wrap around, as documented. */
 struct mallinfo loam_mallinfo(void) {
     struct mallinfo2 wide = loam_mallinfo2();
     return (struct mallinfo){
@@ -99,7 +101,8 @@ struct mallinfo loam_mallinfo(void) {
     };
 }
 
-/* The last lines of glibc's malloc_stats, word for word: programs and tests look for them. */
+/* Prints the last lines of glibc's malloc_stats, word for word: programs and tests look for
+ * them. */
 static LM_NOINLINE void print_as_glibc(void) {
     loam_stats_t stats;
     (void)loam_stats_get(&stats, sizeof stats);

@@ -1,5 +1,5 @@
-/* limits.c: limits by their public names; what each does is said in loam/limits.h. The option's
- * side: options.c. */
+/* limits.c: the public functions of limits. loam/limits.h specifies them; options.c has the
+ * options. */
 #include "loam/limits.h"
 #include "api/api.h"
 
@@ -15,9 +15,9 @@ int loam_limit_set(size_t soft, size_t hard) {
     return 0;
 }
 
-/* What the policy has, as the public header has it. */
+/* Returns a limit of the policy as the public header defines it: 0 for none. */
 static size_t limit(const size_t *bytes) {
-    size_t value = lm_load_relaxed(bytes); /* relaxed: a word by itself */
+    size_t value = lm_load_relaxed(bytes); /* relaxed: an independent word */
     return value != SIZE_MAX ? value : 0;
 }
 

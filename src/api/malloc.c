@@ -1,5 +1,5 @@
-/* malloc.c: loam's own names for the heap; what each does is said in loam/malloc.h. Aligned ones:
- * aligned.c. */
+/* malloc.c: loam's own names for the heap. loam/malloc.h specifies them; aligned.c has the aligned
+ * functions. */
 #define LM_API_ITSELF
 #include "api/api.h"
 #include "api/metered.h"
@@ -11,14 +11,14 @@ LM_STATIC_ASSERT((size_t)LOAM_SMALL_MOST == (size_t)LM_SMALL_MOST, "as documente
 
 const char lm_boots = 1;
 
-/* The program's, if it has one. */
+/* The program's string of options, if it has one. */
 extern __attribute__((weak)) const char *loam_config;
 
 const char *lm_program_options(void) { return lm_options_text(&loam_config); }
 
-/* Before main and before other constructors, which may start threads or fork. Here, so that whoever
- * links one of the functions below links this. glibc passes main's arguments to constructors;
- * environ may not be set yet. */
+/* Runs before main and before other constructors, which may start threads or fork. It is in this
+ * file so that a program that links one of the functions below links it. glibc passes main's
+ * arguments to constructors; environ may not be set yet. */
 __attribute__((constructor(101))) static void boot(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
     lm_stats_begin();
@@ -37,8 +37,8 @@ void *lm_array_refused(size_t count, size_t size) {
 
 void loam_free(void *p) { FREE(p); }
 
-/* The block knows its size class: the caller's word is not needed, and not trusted, but compared in
- * secure builds. */
+/* The block knows its size class, so the caller's size is neither needed nor trusted. Debug and
+ * secure builds compare it. */
 void loam_free_sized(void *p, size_t size) { FREE_AS(p, lm_free_sized(p, size)); }
 
 void loam_free_aligned_sized(void *p, size_t align, size_t size) {
@@ -61,8 +61,8 @@ void *loam_calloc(size_t count, size_t size) {
     ALLOCATE(bytes, lm_zalloc(bytes));
 }
 
-/* Programs read what malloc_usable_size reports of a calloc's object and expect zeroes, as bionic's
- * tests do. */
+/* As loam_calloc, for libc's name. Programs read what malloc_usable_size reports of an object from
+ * calloc and expect zeros, as bionic's tests do. */
 void *lm_libc_calloc(size_t count, size_t size) {
     size_t bytes;
     if (!lm_mul(count, size, &bytes)) return lm_array_refused(count, size);
@@ -94,7 +94,8 @@ void *loam_reallocarray(void *p, size_t count, size_t size) {
     return lm_mul(count, size, &bytes) ? loam_realloc(p, bytes) : lm_array_refused(count, size);
 }
 
-/* Without realloc's attributes: what of it is inlined, gcc takes for a free whatever comes back. */
+/* Calls loam_realloc out of line: if it is inlined, its attributes make gcc take it for a free,
+ * whatever it returns. */
 static LM_NOINLINE void *resized(void *p, size_t size) { return loam_realloc(p, size); }
 
 void *loam_reallocf(void *p, size_t size) {

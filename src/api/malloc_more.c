@@ -1,11 +1,11 @@
-/* malloc_more.c: the functions of loam/malloc_more.h, each made of those of loam/malloc.h. */
+/* malloc_more.c: the functions of loam/malloc_more.h, each made of functions of loam/malloc.h. */
 #include "loam/malloc_more.h"
 #include "api/api.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Notes what may be used of a new object. */
+/* Stores the usable size of an object in *usable, unless NULL, and returns the object. */
 static void *noted(void *p, size_t *usable) {
     if (usable != NULL) *usable = loam_usable_size(p);
     return p;
@@ -40,7 +40,7 @@ void loam_ufree(void *p, size_t *usable) {
 }
 
 int loam_reallocarr(void *array, size_t count, size_t size) {
-    /* Copied as bytes: it may be a pointer of any type, which a void ** must not alias. */
+    /* Copied as bytes: *array may be a pointer of any type, which a void ** must not alias. */
     void *p, *there;
     size_t bytes;
     memcpy(&p, array, sizeof p);
@@ -61,10 +61,11 @@ int loam_reallocarr(void *array, size_t count, size_t size) {
     return result;
 }
 
-/* The span of objects that p lies in; NULL iff there is none. */
+/* Returns the span of objects that contains p, or NULL iff there is none. */
 static const lm_page_t *span_of(const void *p) {
     const lm_page_t *span = lm_page_of(p);
-    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p); /* the middle of a large object */
+    /* p may be in the middle of a large object. */
+    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p);
     if (span == NULL) return NULL;
     uint8_t kind = span->kind;
     return kind == LM_KIND_PAGE || kind == LM_KIND_LARGE || kind == LM_KIND_SAMPLED ? span : NULL;
@@ -76,8 +77,8 @@ unsigned loam_page_utilization(const void *p) {
     const lm_page_t *span = span_of(p);
     if (span == NULL) return 0;
     if (span->kind != LM_KIND_PAGE) return 100;
-    /* Relaxed: numbers that other threads change. `live` of a full or orphaned page counts from
-     * elsewhere (bias). */
+    /* Relaxed: numbers that other threads change. A full or orphaned page keeps a part of its live
+     * blocks in `bias`. */
     size_t live = lm_load_relaxed(&span->live) + lm_load_relaxed(&span->bias), all = span->capacity;
     return live >= all ? 100 : (unsigned)((live * 100 + all - 1) / all);
 }

@@ -1,7 +1,7 @@
-/* metered.h: what a library of a level above 0 counts of each call to the heap (loam/meter.h);
- * otherwise the call itself.
+/* metered.h: what a library of a meter level above 0 counts for each call to the heap
+ * (loam/meter.h); at level 0, only the call itself.
  *
- * Each is the end of a function's body: it returns the object, or nothing. What is requested is in
+ * Each macro is the end of a function's body: it returns the object, or nothing. `requested` is in
  * bytes.
  */
 #ifndef LM_API_METERED_H

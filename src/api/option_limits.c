@@ -1,19 +1,19 @@
-/* option_limits.c: LIMIT_SOFT and LIMIT_HARD, each set by several sources that may contradict each
- * other.
+/* option_limits.c: LIMIT_SOFT and LIMIT_HARD, which several sources may set to values that
+ * contradict each other.
  *
  *            program   set_default   environment   call
  *    soft       80          -            100         -        100, of the environment
- *    hard       50          -             -          -        50, of the program: weaker, so ignored
+ *    hard       50          -             -          -        50, of the program: weaker, ignored
  *
  * A soft limit above the hard one is a contradiction: the value of the weaker source is ignored,
- * and the next weaker source's value of the same option counts; of one source's two values the hard
- * limit counts. Every value is remembered, so that both limits follow from what the sources say,
- * whatever the order in which they say it. 0 is no limit, and contradicts nothing.
+ * and the next weaker source's value of that option counts. If both values are of one source, the
+ * hard limit counts. Every value is recorded, so both limits follow from what the sources say, in
+ * whatever order. 0 means no limit, and contradicts nothing.
  *
- * Any thread may set them at any time, without a lock: see lm_option_limit_set. It cannot know that
- * a value is too small for a program.
+ * Any thread may set the limits at any time, without a lock: see lm_option_limit_set. It cannot
+ * know that a value is too small for a program.
  *
- * Invariant: soft <= hard where both are set.
+ * Invariant: soft <= hard if both are set.
  */
 #include "api/option_table.h"
 
@@ -23,9 +23,9 @@ enum { SOFT, HARD, LIMITS };
 
 static const option_name_t options[LIMITS] = {OPTION_LIMIT_SOFT, OPTION_LIMIT_HARD};
 
-/* What each source has said; atomic. 0: nothing, else the bytes and one more. */
+/* Value of each source. Atomic. 0: the source has said nothing; otherwise the bytes plus one. */
 static size_t given[LIMITS][SOURCES];
-static bool any_given; /* atomic: whether one has */
+static bool any_given; /* atomic: some source has given a value */
 
 typedef struct limits {
     source_t by[LIMITS];
@@ -34,8 +34,9 @@ typedef struct limits {
 
 static int limit_of(option_name_t option) { return option == OPTION_LIMIT_HARD ? HARD : SOFT; }
 
-/* Sequentially consistent, with the store in note: of two threads that set limits at once, the one
- * that settles last sees both values. */
+/* Returns whether the source has given a value, and stores it in *bytes. Sequentially consistent,
+ * with the store in note: of two threads that set limits at once, the one that settles last sees
+ * both values. */
 static bool said(int limit, source_t source, size_t *bytes) {
     size_t value = __atomic_load_n(&given[limit][source], __ATOMIC_SEQ_CST);
     *bytes = value > 0 ? value - 1 : 0;
@@ -43,11 +44,13 @@ static bool said(int limit, source_t source, size_t *bytes) {
 }
 
 static void note(int limit, source_t source, size_t bytes) {
-    lm_store_relaxed(&any_given, true); /* relaxed: who notes settles afterwards */
-    __atomic_store_n(&given[limit][source], bytes + 1, __ATOMIC_SEQ_CST); /* as in said */
+    /* Relaxed: the thread that records a value settles afterwards. */
+    lm_store_relaxed(&any_given, true);
+    /* Sequentially consistent: see said(). */
+    __atomic_store_n(&given[limit][source], bytes + 1, __ATOMIC_SEQ_CST);
 }
 
-/* The strongest source below `below` that has said something. */
+/* Returns the strongest source weaker than `below` that has given a value. */
 static source_t strongest(int limit, source_t below, size_t *bytes) {
     source_t source = below - 1;
     while (!said(limit, source, bytes)) source--;
@@ -59,7 +62,8 @@ static bool agree(size_t soft, size_t hard) { return soft == 0 || hard == 0 || s
 static limits_t decide(void) {
     limits_t now;
     for (int i = 0; i < LIMITS; i++) now.by[i] = strongest(i, SOURCES, &now.bytes[i]);
-    while (!agree(now.bytes[SOFT], now.bytes[HARD])) { /* the default agrees with everything */
+    /* The loop ends, because the default agrees with everything. */
+    while (!agree(now.bytes[SOFT], now.bytes[HARD])) {
         int weaker = now.by[SOFT] > now.by[HARD] ? HARD : SOFT;
         now.by[weaker] = strongest(weaker, now.by[weaker], &now.bytes[weaker]);
     }
@@ -71,7 +75,7 @@ static bool same(const limits_t *a, const limits_t *b) {
            a->bytes[SOFT] == b->bytes[SOFT] && a->bytes[HARD] == b->bytes[HARD];
 }
 
-/* Stores both until what was decided is what the sources say now. */
+/* Stores both limits until the decision is still the current one. Returns it. */
 static limits_t settle(void) {
     limits_t now;
     do {
@@ -83,7 +87,8 @@ static limits_t settle(void) {
     } while (true);
 }
 
-/* A limit as the end of a sentence: "LOAM_LIMIT_HARD=1GiB", "limit_hard=1GiB of loam_config". */
+/* Returns a limit as the end of a sentence: "LOAM_LIMIT_HARD=1GiB", "limit_hard=1GiB of
+ * loam_config". */
 static lm_line_t cause(const limits_t *now, int limit) {
     static const char *const of[SOURCES] = {[BY_PROGRAM] = " of loam_config",
                                             [BY_DEFAULTS] = " of loam_option_set_default",
@@ -99,7 +104,7 @@ static lm_line_t cause(const limits_t *now, int limit) {
     return line;
 }
 
-/* The value of `source` is ignored. */
+/* Reports that the value of `source` is ignored. */
 static void report(const limits_t *now, int limit, source_t source, size_t bytes) {
     lm_report("loam: %s=%s ignored: it is %s %s", lm_option_named(options[limit], source).text,
               lm_option_value_text(options[limit], 0, bytes).text,
@@ -107,7 +112,7 @@ static void report(const limits_t *now, int limit, source_t source, size_t bytes
 }
 
 void lm_option_limits_reset(void) {
-    /* Relaxed, both: the start, or a test. */
+    /* Relaxed, both: called at the start, or by a test. */
     lm_store_relaxed(&any_given, false);
     for (int i = 0; i < LIMITS; i++) {
         for (int source = 0; source < SOURCES; source++) lm_store_relaxed(&given[i][source], 0);
@@ -119,7 +124,8 @@ void lm_option_limit_note(option_name_t option, size_t bytes, source_t source) {
 }
 
 void lm_option_limits_settle(void) {
-    if (!lm_load_relaxed(&any_given)) return; /* relaxed: a call settles what it has noted */
+    /* Relaxed: a call settles what it has recorded itself. */
+    if (!lm_load_relaxed(&any_given)) return;
     limits_t now = settle();
     size_t bytes;
     for (int i = 0; i < LIMITS; i++) {
@@ -129,7 +135,7 @@ void lm_option_limits_settle(void) {
     }
 }
 
-/* The user's value that a call of the program has put aside just now. */
+/* Reports the user's value if a call of the program has just overridden it. */
 static void report_users(const limits_t *before, const limits_t *now, int limit) {
     size_t bytes;
     if (before->by[limit] == BY_ENVIRONMENT && now->by[limit] < BY_ENVIRONMENT &&
@@ -141,7 +147,7 @@ int lm_option_limit_set(option_name_t option, size_t bytes, source_t source) {
     int limit = limit_of(option), other = 1 - limit;
     size_t soft_or_hard;
     source_t by = strongest(other, SOURCES, &soft_or_hard);
-    /* What the program says by its string and by a call is of one strength. */
+    /* The program's string and its call of loam_option_set_default are equally strong. */
     if (by >= source || (source == BY_DEFAULTS && by == BY_PROGRAM)) {
         size_t soft = limit == SOFT ? bytes : soft_or_hard;
         if (!agree(soft, limit == SOFT ? soft_or_hard : bytes)) return -EINVAL;

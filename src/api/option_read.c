@@ -1,12 +1,13 @@
-/* option_read.c: the sources of options before main: the program's string, then the environment.
+/* option_read.c: reads the sources of options before main: the program's string, then the
+ * environment.
  *
  *   loam_config   "purge_delay=1s,environment=0"  ──┐
  *   environment   LOAM_PURGE_DELAY=2s              ─┴─>  lm_option_store; one line for each mistake
  *
- * A process with more rights than its caller (AT_SECURE) does not look at the environment. Nor does
- * a program whose string says environment=0, nor a library that was built with
- * -DLOAM_READ_ENVIRONMENT=OFF, which has no code for it. No allocation, no lock, no libc call that
- * could do either: this runs before the program does.
+ * The environment is not read in a process with more rights than its caller (AT_SECURE), in a
+ * program whose string says environment=0, and by a library that was built with
+ * -DLOAM_READ_ENVIRONMENT=OFF, which contains no code for it. Nothing here allocates, takes a lock,
+ * or calls a function of libc that could do either: this runs before the program does.
  *
  * Invariant: an option has the value of its strongest source that gave a valid one.
  */
@@ -21,17 +22,17 @@ static bool started;
 
 bool lm_options_started(void) { return started; }
 
-/* What a source has said so far. */
+/* State of reading one source. */
 typedef struct reading {
     source_t source;
-    lm_piece_t given[OPTION_COUNT]; /* names, as they stood there */
+    lm_piece_t given[OPTION_COUNT]; /* the names that the source has used */
     bool by_alias[OPTION_COUNT];
-    size_t before[OPTION_COUNT]; /* what a weaker source has set, where an alias is given */
+    size_t before[OPTION_COUNT]; /* value of a weaker source, if an alias is given */
     source_t before_by[OPTION_COUNT];
 } reading_t;
 
-/* Whether an option is given for the first time in this source, or by its own name after another
- * one. */
+/* Returns whether this mention of an option counts: it is the first in its source, or the option's
+ * own name after an alias. Reports mentions that do not count. */
 static bool counts(reading_t *reading, option_name_t option, lm_piece_t name, bool alias) {
     const char *prefix = lm_option_prefix(reading->source);
     lm_piece_t before = reading->given[option];
@@ -45,7 +46,7 @@ static bool counts(reading_t *reading, option_name_t option, lm_piece_t name, bo
                   reading->source == BY_PROGRAM ? "" : prefix,
                   lm_option_show(better ? name : before).text);
     if (again && !better) return false;
-    if (better) /* as if the alias were not there */
+    if (better) /* restores the state before the alias */
         lm_option_store(option, (lm_piece_t){0}, reading->before[option],
                         reading->before_by[option]);
     reading->before[option] = lm_option_get(option);
@@ -55,7 +56,7 @@ static bool counts(reading_t *reading, option_name_t option, lm_piece_t name, bo
     return true;
 }
 
-/* The value is none, or cannot be computed: what a weaker source has set counts. */
+/* Reports a value that is invalid or cannot be computed. The value of a weaker source counts. */
 static void report_value(const reading_t *reading, option_name_t option, size_t factor,
                          lm_piece_t name, lm_piece_t value) {
     static const char *const whose[SOURCES] = {[BY_DEFAULT] = "default ",
@@ -90,7 +91,7 @@ static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
                   lm_option_show(name).text);
         return;
     }
-    /* A constructor that ran before ours may have called: that counts more. */
+    /* An earlier constructor may have called loam_option_set, which is stronger. */
     bool stronger = lm_option_source(option) > reading->source;
     if (stronger && !lm_option_limits(option)) return;
     if (!counts(reading, option, name, factor != 0)) return;
@@ -108,8 +109,8 @@ static void read_pair(reading_t *reading, lm_piece_t name, lm_piece_t value) {
     }
 }
 
-/* No pointer of a program is seven characters long: its bits from 48 on are 0. A shorter array sets
- * no option, but must not be followed as a pointer either. */
+/* An array of seven printable characters is not taken for a pointer: bits 48 to 63 of a program's
+ * pointer are 0. A shorter array sets no option, and must not be followed as a pointer. */
 const char *lm_options_text(const void *config) {
     if (config == NULL) return NULL;
     size_t texts = 0;
@@ -143,7 +144,7 @@ static void read_environment(char **environment) {
     }
 }
 
-/* Where the meter's rows go (loam/meter.h). */
+/* Opens the file for the meter's rows (loam/meter.h). */
 static void start_rows(void) {
     if (lm_option_get(OPTION_METER) == 0) return;
 #if LOAM_METER > 1
@@ -151,7 +152,7 @@ static void start_rows(void) {
 #endif
 }
 
-/* What only the debug build can do. */
+/* Starts recording call sites, which only the debug build supports. */
 static void start_sites(void) {
 #if LOAM_DEBUG
     size_t callers = lm_option_get(OPTION_RECORD_SITES);
@@ -162,7 +163,7 @@ static void start_sites(void) {
 #endif
 }
 
-/* What options that are set together say. */
+/* Applies options that depend on each other. */
 static void look_at_limits(void) {
     lm_option_limits_settle();
     size_t mode = lm_option_get(OPTION_LIMIT_CGROUP);
@@ -184,7 +185,7 @@ static void print_verbose(void) {
 }
 
 void lm_options_read(const char *config, char **environment) {
-    if (started) { /* a test */
+    if (started) { /* only a test calls it twice */
         lm_option_limits_reset();
         for (int i = 0; i < OPTION_COUNT; i++)
             lm_option_store(i, (lm_piece_t){0}, lm_option_table[i].initial, BY_DEFAULT);

@@ -1,12 +1,13 @@
-/* option_text.c: numbers with units, words, switches and paths of options.def, from texts and into
- * them.
+/* option_text.c: converts numbers with units, words, switches and paths of options.def from and to
+ * text.
  *
- *   "2s"  "512MiB"  "512M"  "on"  "ignore"   ── lm_option_parse ──>   a number   ── lm_option_text ──>   "2000ms"  ...
+ *   "2s"  "512MiB"  "512M"  "on"  "ignore"  ── lm_option_parse ──> a number
+ *   a number  ── lm_option_text ──> "2000ms"  ...
  *
- * It allocates nothing, and knows no option's present value. It cannot take fractions, and does not
- * know how much memory a share of it is.
+ * It allocates nothing, and does not know any option's present value. It accepts no fractions, and
+ * does not know how much memory a share is.
  *
- * Invariant: lm_option_parse makes of lm_option_text's text the number that it was made of
+ * Invariant: lm_option_parse converts the text of lm_option_text back to the same number
  * (Options.EachRow).
  */
 #include "api/option_text.h"
@@ -63,7 +64,7 @@ typedef struct suffix {
     size_t factor;
 } suffix_t;
 
-/* The largest first. */
+/* The largest unit comes first. */
 static const suffix_t suffixes_of_bytes[] = {{"TiB", (size_t)1 << 40},
                                              {"GiB", (size_t)1 << 30},
                                              {"MiB", (size_t)1 << 20},
@@ -81,14 +82,14 @@ static const suffix_t *suffixes_of(lm_unit_t unit) {
 static void add_number(lm_line_t *line, lm_unit_t unit, size_t number) {
     const suffix_t *suffix = suffixes_of(unit);
     if (unit == LM_UNIT_MS)
-        suffix += 2; /* as the table has it: to be compared at a glance */
+        suffix += 2; /* always ms, as in the table, so that values can be compared at a glance */
     else
         while (*suffix->text != '\0' && (number == 0 || number % suffix->factor != 0)) suffix++;
     lm_line_add(line, "%zu%s", number / suffix->factor, suffix->text);
 }
 
-/* Of bytes also "M" and "MB" for "MiB", and "B": people write limits as other programs take
- * them. */
+/* Returns whether the piece is a suffix. For bytes also accepts "M" and "MB" for "MiB", and "B":
+ * people write limits as other programs accept them. */
 static bool is_suffix(lm_piece_t piece, lm_unit_t unit, const suffix_t *suffix) {
     if (lm_piece_same(piece, suffix->text, true)) return true;
     if (unit != LM_UNIT_BYTES) return false;
@@ -99,8 +100,8 @@ static bool is_suffix(lm_piece_t piece, lm_unit_t unit, const suffix_t *suffix) 
     return lm_piece_same(piece, shorter, true);
 }
 
-/* Whole numbers with a suffix of their unit, or, without, of `plain` each. false iff it is none, or
- * too large for a word. */
+/* Parses a whole number with a suffix of its unit; without a suffix it counts units of `plain`.
+ * Returns false iff it is no number, or too large for a word. */
 static bool parse_number(lm_piece_t piece, lm_unit_t unit, size_t plain, size_t *number) {
     size_t i = 0, value = 0;
     for (; i < piece.length && piece.text[i] >= '0' && piece.text[i] <= '9'; i++) {
@@ -117,7 +118,8 @@ static bool parse_number(lm_piece_t piece, lm_unit_t unit, size_t plain, size_t 
     }
 }
 
-/* Whole hundredths; behind them "%" for the machine's memory, "%cgroup" for the control group's. */
+/* Parses whole percents, followed by "%" or "%ram" for the machine's memory, or "%cgroup" for the
+ * control group's. */
 bool lm_option_share(lm_piece_t piece, lm_share_t *share) {
     unsigned percent = 0;
     size_t i = 0;
@@ -133,7 +135,7 @@ bool lm_option_share(lm_piece_t piece, lm_share_t *share) {
 
 /* ---- Words ---- */
 
-/* The number-th of "a|b|c"; length 0 iff there are not so many. */
+/* Returns word `number` of "a|b|c"; its length is 0 iff there are not so many words. */
 static lm_piece_t word(const char *words, size_t number) {
     for (; number > 0 && *words != '\0'; words++) number -= *words == '|';
     return (lm_piece_t){words, strcspn(words, "|")};
@@ -182,7 +184,7 @@ static void add_set(lm_line_t *line, const char *words, size_t number) {
     }
 }
 
-/* ---- Any of these ---- */
+/* ---- Any kind of value ---- */
 
 static bool is_path(lm_piece_t piece) {
     if (piece.length >= LM_OPTION_PATH) return false;
@@ -215,7 +217,8 @@ lm_line_t lm_option_text(const lm_option_t *option, size_t factor, size_t number
         add_number(&line, option->unit, number);
     } else if (number % factor == 0) {
         lm_line_add(&line, "%zu", number / factor);
-    } else { /* a plain number would count factors */
+    } else {
+        /* A plain number would be multiplied by the factor. */
         add_number(&line, option->unit, number);
         if (option->unit == LM_UNIT_BYTES && number % 1024 != 0) lm_line_add(&line, "B");
     }

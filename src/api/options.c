@@ -1,15 +1,15 @@
-/* options.c: the options of options.def: four sources, one parser, and what a change does.
+/* options.c: the options of options.def: four sources, one parser, and the effect of a change.
  *
  *   default  <  loam_config of the program  <  LOAM_NAME of the environment  <  loam_option_set
- *                    └───── lm_options_read, before main ─────┘                  any thread, any time
+ *                    └───── lm_options_read, before main ─────┘               any thread, any time
  *
- * What is not understood costs one clear line on standard error and nothing else. A process with
- * more rights than its caller (AT_SECURE) reads no environment. No allocation, no lock, no libc
- * call that could do either: this runs before the program does. It cannot hold values but numbers,
- * and one path.
+ * An invalid setting costs one clear line on standard error and nothing more. A process with more
+ * rights than its caller (AT_SECURE) reads no environment. Nothing here allocates, takes a lock, or
+ * calls a function of libc that could do either: this runs before the program does. It can hold
+ * only numbers, and one path.
  *
- * Invariant: when nobody sets an option, what the layers below go by is what values[] says (apply);
- * they start with the table's defaults by themselves.
+ * Invariant: while no thread sets an option, the layers below use the values in values[] (apply).
+ * They start with the table's defaults by themselves.
  */
 #include "loam/options.h"
 #include "api/option_table.h"
@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Which builds have what, and what others say of it. */
+/* Which builds support what, and what other builds say about it. */
 enum { BUILD_ANY, BUILD_DEBUG, BUILD_SECURE, BUILD_METER, BUILD_READING };
 enum {
     IN_ANY = 1,
@@ -70,7 +70,7 @@ enum { ALIASES = sizeof aliases / sizeof aliases[0] };
 
 static const char *const source_names[] = {"default", "program", "program", "environment", "call"};
 
-/* What a source calls an option, for messages. */
+/* Prefix of an option's name in messages about a source. */
 static const char *const prefixes[] = {"", "loam_config: ", "loam_option_set_default: ", "LOAM_",
                                        "loam_option_set: "};
 
@@ -86,11 +86,11 @@ static size_t values[OPTION_COUNT] = {
 };
 static LM_AT_START uint8_t sources[OPTION_COUNT]; /* atomic */
 
-/* Programs that are linked statically and use nothing else of loam's malloc have options as
+/* Makes programs that are linked statically, and use nothing else of loam's malloc, read options as
  * well. */
 __attribute__((used)) static const char *const boots = &lm_boots;
 
-/* The one that is a text; changed before main only. */
+/* The value of the only path; written before main only. */
 static char rows_path[LM_OPTION_PATH];
 
 lm_line_t lm_option_value_text(option_name_t name, size_t factor, size_t number) {
@@ -101,18 +101,18 @@ lm_line_t lm_option_value_text(option_name_t name, size_t factor, size_t number)
     return line;
 }
 
-/* ---- What a value does ---- */
+/* ---- Effects of values ---- */
 
-/* A store, and a look whether it is still wanted: of two threads that set an option at once,
- * whoever stores last has looked after the other's value came. Sequentially consistent, with the
- * store in set: no order of these may be lost. */
+/* Stores a value, then checks that it is still the option's value: of two threads that set an
+ * option at once, the one that stores last has checked after the other's value came. Sequentially
+ * consistent, with the store in set: all threads must agree on the order of these accesses. */
 #define PUT(place, convert) \
     do { \
         value = __atomic_load_n(&values[option], __ATOMIC_SEQ_CST); \
         __atomic_store_n(&(place), (convert), __ATOMIC_SEQ_CST); \
     } while (value != __atomic_load_n(&values[option], __ATOMIC_SEQ_CST))
 
-/* Relaxed: a word by itself. */
+/* Relaxed: an independent word. */
 static size_t get(option_name_t option) { return lm_load_relaxed(&values[option]); }
 
 size_t lm_option_get(option_name_t option) { return get(option); }
@@ -120,7 +120,8 @@ size_t lm_option_get(option_name_t option) { return get(option); }
 const char *lm_option_path(void) { return rows_path; }
 
 source_t lm_option_source(option_name_t option) {
-    return (source_t)lm_load_relaxed(&sources[option]); /* relaxed: a byte by itself */
+    /* Relaxed: an independent byte. */
+    return (source_t)lm_load_relaxed(&sources[option]);
 }
 
 const char *lm_option_source_name(source_t source) { return source_names[source]; }
@@ -159,14 +160,16 @@ static void apply(option_name_t option) {
     case OPTION_PAGE_GUARDS: PUT(lm_page_guards, value == 1); break;
     case OPTION_RANDOM_ORDER: PUT(lm_order, (lm_order_t)value); break;
 #else
-    case OPTION_PAGE_GUARDS: /* of the secure build */
+    /* Only in the secure build. */
+    case OPTION_PAGE_GUARDS:
     case OPTION_RANDOM_ORDER: break;
 #endif
     case OPTION_LIMIT_SOFT: PUT(lm_limit_policy.soft, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_HARD: PUT(lm_limit_policy.hard, value > 0 ? value : SIZE_MAX); break;
     case OPTION_LIMIT_CGROUP: PUT(lm_limit_policy.cgroup, (lm_cgroup_mode_t)value); break;
     case OPTION_USE_NUMA_NODES: PUT(lm_nodes_most, (uint32_t)value); break;
-    case OPTION_RESERVE_HUGE_OS_PAGES: /* below */
+    /* See lm_options_reserve. */
+    case OPTION_RESERVE_HUGE_OS_PAGES:
     case OPTION_RESERVE_HUGE_OS_PAGES_AT:
     case OPTION_RESERVE_LARGE_OS_PAGES:
     case OPTION_RESERVE_OS_MEMORY:
@@ -181,19 +184,21 @@ static void apply(option_name_t option) {
     case OPTION_SHOW_LEAKS:
         if (get(option) != 0) lm_at_exit_wanted();
         break;
-    case OPTION_ENVIRONMENT: /* asked for where it is needed */
+    /* Read where they are needed. */
+    case OPTION_ENVIRONMENT:
     case OPTION_VERBOSE:
     case OPTION_ALLOW_DEEPBIND:
     case OPTION_METER:
-    case OPTION_RECORD_SITES: /* start_sites */
+    case OPTION_RECORD_SITES: /* see start_sites */
     case OPTION_COUNT: break;
     }
 }
 
 static void set(option_name_t option, size_t value, source_t source) {
-    /* Relaxed: for the eye. */
+    /* Relaxed: for display only. */
     lm_store_relaxed(&sources[option], (uint8_t)source);
-    __atomic_store_n(&values[option], value, __ATOMIC_SEQ_CST); /* as in PUT */
+    /* Sequentially consistent: see PUT. */
+    __atomic_store_n(&values[option], value, __ATOMIC_SEQ_CST);
     apply(option);
 }
 

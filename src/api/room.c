@@ -1,18 +1,19 @@
-/* room.c: loam_room and loam_check_copy: is there room for what is about to be written, or read?
+/* room.c: loam_room and loam_check_copy: is there room for what is about to be written or read?
  *
- *   copy of n bytes ── room(to) < n ──> a report: an overflow, before it has happened
- *                   └─ room(from) < n ─> the same: an overread
+ *   copy of n bytes ── room(to) < n ───> a report of an overflow, before it has happened
+ *                   └─ room(from) < n ─> a report of an overread
  *
- * For libloam_copies.so, and for programs with copies of their own. What is no object of loam's has
- * all the room there is; so have, seen from deep inside, objects of more than some MiB
- * (checks/inside.c).
+ * For libloam_copies.so, and for programs with their own copy functions. Memory that is no object
+ * of loam counts as having unlimited room. So does the far inside of a large object of more than
+ * some MiB (heap/inside.c).
  */
 #include "api/api.h"
 
 enum {
-    BACK = 64, /* slices that are walked back for any pointer: 4 MiB */
-    BYTES_A_STEP =
-        1024 /* and one more for so many bytes of a copy: next to nothing beside what that takes */
+    BACK = 64, /* slices to walk back for any pointer: 4 MiB */
+    /* Walks back one more slice for this many bytes of a copy, at next to no cost beside the
+     * copy's. */
+    BYTES_A_STEP = 1024
 };
 
 size_t loam_room(const void *p) {

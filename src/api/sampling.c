@@ -1,5 +1,5 @@
-/* sampling.c: loam/sampling.h over the heap's sampler; the rate is an option, which both ways
- * set. */
+/* sampling.c: loam/sampling.h, based on the heap's sampler. The rate is an option, which the
+ * function and LOAM_GUARD_SAMPLING both set. */
 #include "loam/sampling.h"
 #include "api/api.h"
 #include "loam/options.h"

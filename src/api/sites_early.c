@@ -3,9 +3,10 @@
  *   libc's constructor ─> libraries' constructors ─> loam's: all options ─> the program's ─> main
  *                         └─ malloc ─> lm_sites_expected: this one
  *
- * A preloaded library's constructor runs after those of most libraries, and one in a program after
- * those of all. Their objects have call sites only if the option is known by then. It is read by
- * itself, without a word on mistakes: loam's constructor reads it again, and says what is wrong.
+ * The constructor of a preloaded library runs after those of most libraries, and one in a program
+ * after those of all libraries. Objects of these libraries have call sites only if the option is
+ * known by then. It is read by itself here, and mistakes are not reported: loam's constructor reads
+ * it again, and reports them.
  */
 #include "api/api.h"
 #include "api/option_table.h"
@@ -14,8 +15,8 @@
 
 #if LOAM_DEBUG
 
-/* What a source says of an option, if it says it rightly. Of several the first counts, as later
- * on. */
+/* The value of an option in a source, if it is valid. Of several values the first counts, as in
+ * option_read.c. */
 typedef struct early {
     option_name_t option;
     bool given;
@@ -41,7 +42,7 @@ static void read_program(const char *config, early_t *sites, early_t *environmen
 
 static void read_environment(char **environment, early_t *sites) {
     static const char PREFIX[] = "LOAM_";
-    sites->given = false; /* the environment counts more */
+    sites->given = false; /* the environment is stronger */
     for (; *environment != NULL; environment++) {
         if (strncmp(*environment, PREFIX, sizeof PREFIX - 1) != 0) continue;
         const char *name = *environment + sizeof PREFIX - 1, *equals = strchr(name, '=');

@@ -1,11 +1,12 @@
-/* stats.c: numbers of the process and of a heap, as loam/stats.h has them, and the document of
+/* stats.c: statistics of the process and of a heap as in loam/stats.h, and the document of
  * malloc_info.
  *
- *   heap/count.h, span, os ──> take ──> less what was at the last reset ──> loam_stats_t ──> text (stats_text.c)
- *                                                                                       └──> JSON (stats_json.c)
+ *   heap/count.h, span, os ──> take ──> minus the values at the last reset ──> loam_stats_t
+ *                                                                    │
+ *                          text (stats_text.c), JSON (stats_json.c) <┘
  *
- * malloc and free keep no statistics; what other threads do while the numbers are read may be in
- * one and not yet in another. Each row is made to add up.
+ * malloc and free keep no statistics. What other threads do while the numbers are read may be in
+ * one number and not yet in another. Each row is made to add up.
  */
 #include "api/api.h"
 
@@ -27,16 +28,16 @@ void lm_stats_take(lm_stats_t *stats) {
 
 /* ---- The last reset ---- */
 
-/* What had been freed then, of each row of the struct that is one of counts; behind it what is only
- * counted up. */
+/* Values at the last reset: what had been freed, for each row of counts in the struct; then the
+ * numbers that only grow. */
 enum { ROWS_MOST = LOAM_STATS_CLASSES + 16 };
 static struct {
-    uint64_t
-        freed[ROWS_MOST]; /* atomic, relaxed: whoever reads between two of them gets some of each */
+    /* Atomic, relaxed: a thread that reads between two resets gets some numbers of each. */
+    uint64_t freed[ROWS_MOST];
     uint64_t purged_bytes, purges, requested_bytes, began_us;
 } base;
 
-/* Calls each row of the struct that counts what comes and goes, always in the same order. */
+/* Calls `change` for each row of counts in the struct, always in the same order. */
 static void each_row(loam_stats_t *stats, void (*change)(loam_stats_count *row, size_t index)) {
     loam_stats_count *rows[] = {
         &stats->small_objects, &stats->small_bytes, &stats->large_objects, &stats->large_bytes,
@@ -55,14 +56,14 @@ static void set_base(loam_stats_count *row, size_t index) {
 
 static void less_base(loam_stats_count *row, size_t index) {
     uint64_t freed = lm_load_relaxed(&base.freed[index]);
-    if (freed > row->freed) freed = row->freed; /* read before the reset */
+    if (freed > row->freed) freed = row->freed; /* it was read before the reset */
     row->total -= freed;
     row->freed -= freed;
 }
 
 /* ---- Taking ---- */
 
-/* A row that adds up, whatever was read when. */
+/* Returns a row that adds up, in whatever order its numbers were read. */
 static loam_stats_count row_of(uint64_t total, uint64_t current, uint64_t peak) {
     if (total < current) total = current;
     return (loam_stats_count){total, total - current, current, peak < current ? current : peak};
@@ -79,7 +80,7 @@ static void add_row(loam_stats_count *sum, const loam_stats_count *row, uint64_t
     sum->peak += row->peak * times;
 }
 
-/* Sums of the rows that are there. */
+/* Sets the rows that are sums of other rows. */
 static void add_up(loam_stats_t *stats) {
     for (size_t i = 0; i < LOAM_STATS_CLASSES; i++) {
         const loam_stats_class *class = &stats->of_class[i];
@@ -143,8 +144,8 @@ static LM_NOINLINE void take_on_stack(loam_stats_t *stats) {
     take_into(stats, &now);
 }
 
-/* Since the start. A stack of 16 KiB has no room for both structs. The lock is only tried for: in
- * the child of a fork it may stay taken. */
+/* Reads all statistics since the start. A stack of 16 KiB has no room for both structs. The lock is
+ * only tried, because it may stay taken in the child of a fork. */
 static void take_all(loam_stats_t *stats) {
     static lm_lock_t lock;
     static lm_stats_t now;
@@ -167,7 +168,7 @@ static void take_of_system(loam_stats_t *stats) {
     stats->resident_bytes = lm_os_resident_bytes();
     stats->resident_peak = usage.resident_most;
     if (stats->resident_peak < stats->resident_bytes) stats->resident_peak = stats->resident_bytes;
-    /* Relaxed: numbers. */
+    /* Relaxed: statistics. */
     stats->system_calls = lm_load_relaxed(&counts->calls);
     stats->mmaps = lm_load_relaxed(&counts->maps);
     stats->munmaps = lm_load_relaxed(&counts->unmaps);
@@ -175,7 +176,7 @@ static void take_of_system(loam_stats_t *stats) {
     stats->commits = lm_load_relaxed(&counts->commits);
 }
 
-/* Relaxed: as the rows. */
+/* Returns the difference to the value at the last reset. Relaxed: a statistic. */
 static uint64_t since(uint64_t now, const uint64_t *then) {
     uint64_t before = lm_load_relaxed(then);
     return now > before ? now - before : 0;
@@ -192,7 +193,7 @@ static int hand_over(loam_stats_t *to, size_t bytes, loam_stats_t *from) {
     return 0;
 }
 
-/* Since the last reset. */
+/* Reads all statistics since the last reset. */
 static LM_NOINLINE void take_since(loam_stats_t *stats) {
     take_all(stats);
     each_row(stats, less_base);
@@ -214,8 +215,9 @@ static LM_NOINLINE int get_part(loam_stats_t *stats, size_t bytes) {
 int loam_stats_get(loam_stats_t *stats, size_t bytes) {
     if (!room_for(stats, bytes)) return -EINVAL;
     int error = errno, result = 0;
+    /* Stacks of 16 KiB have no room for two structs. */
     if (bytes >= sizeof *stats)
-        take_since(stats); /* stacks of 16 KiB have no room for two */
+        take_since(stats);
     else
         result = get_part(stats, bytes);
     errno = error;
@@ -266,7 +268,7 @@ int loam_heap_stats(loam_heap *heap, loam_stats_t *stats, size_t bytes) {
     return hand_over(stats, bytes, &all);
 }
 
-/* ---- malloc_info: elements and their meaning as the C library has them ---- */
+/* ---- malloc_info: elements and their meaning as in the C library ---- */
 
 /* Free blocks of all pages. */
 typedef struct rest {

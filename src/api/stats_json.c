@@ -1,10 +1,8 @@
-/* stats_json.c: loam_stats_t as one JSON object, a row a line, into a buffer or to the output
- * handler.
+/* stats_json.c: writes loam_stats_t as one JSON object, a row per line, into a buffer or to the
+ * output handler.
  *
- *   { "build": "release", "classes": [ {"object_bytes": 16, "total": ... }, ... ], "small_objects": {...}, ... }
- *
- * Every line is less than LM_LINE_BYTES: a class has eight numbers of 20 digits at most. No
- * allocation, no printf.
+ * Every line is shorter than LM_LINE_BYTES: a class has eight numbers of at most 20 digits. It
+ * neither allocates nor calls printf.
  */
 #include "api/api.h"
 
@@ -90,11 +88,11 @@ void lm_stats_write_json(const loam_stats_t *stats, lm_sink_t *sink, void *conte
     }
 }
 
-/* ---- Where it goes ---- */
+/* ---- Destinations ---- */
 
 typedef struct buffer {
     char *text;
-    size_t room, used; /* used may exceed room: what it would be */
+    size_t room, used; /* `used` may exceed `room`: the bytes that the text needs */
 } buffer_t;
 
 static void into_buffer(void *context, const char *text, size_t length) {
@@ -121,7 +119,7 @@ int loam_stats_json_of(const loam_stats_t *stats, char *buffer, size_t bytes) {
     return (int)out.used;
 }
 
-/* Handlers get whole lines: pieces may begin or end with the end of one. */
+/* Passes whole lines to the handler: a piece may begin or end in the middle of a line. */
 static void into_lines(void *context, const char *text, size_t length) {
     lm_line_t *line = (lm_line_t *)context;
     for (size_t i = 0; i < length; i++) {

@@ -3,8 +3,8 @@
  *    size class      peak     total     freed   current  unit      count
  *             1   8.0 KiB  12.1 MiB  12.1 MiB     0   B    16    792,101 ok
  *
- * A row of objects ends with its verdict: "ok" if none is in use, else "not freed". Nothing here
- * allocates or calls printf.
+ * A row of objects ends with its verdict: "ok" if no object is in use, otherwise "not freed". It
+ * neither allocates nor calls printf.
  */
 #include "api/api.h"
 
@@ -14,14 +14,14 @@ static void pad(lm_line_t *line, size_t to) {
     while (line->used < to) lm_line_add(line, " ");
 }
 
-/* What was written so far of the text goes to the right end of its column. */
+/* Appends the text, aligned to the right in a column of that width. */
 static void add_right(lm_line_t *line, const lm_line_t *text, size_t width) {
     pad(line, line->used + (width > text->used ? width - text->used : 0));
     lm_line_add(line, "%s", text->text);
 }
 
-/* Adds n in units of `one`, rounded to a tenth: "12.3"; without the tenth from 1000 on, to fit a
- * column. */
+/* Appends n in units of `one`, rounded to a tenth: "12.3". From 1000 on it omits the tenth, to fit
+ * a column. */
 static void add_tenths(lm_line_t *line, uint64_t n, uint64_t one) {
     uint64_t whole = n / one, tenth = (n % one * 10 + one / 2) / one;
     if (tenth == 10) {
@@ -48,7 +48,7 @@ static void add_bytes(lm_line_t *line, uint64_t bytes, size_t width) {
     add_right(line, &text, width);
 }
 
-/* With a comma for each thousand. */
+/* Appends n with a comma after each group of three digits. */
 static void add_count(lm_line_t *line, uint64_t n, size_t width) {
     lm_line_t text = {0};
     uint64_t part = 1;
@@ -68,7 +68,7 @@ static void add_seconds(lm_line_t *line, uint64_t us) {
     lm_line_add(line, "%zu.%zu%zu%zu s", ms / 1000, ms / 100 % 10, ms / 10 % 10, ms % 10);
 }
 
-/* Adds whether all objects of the row were freed. */
+/* Appends whether all objects of the row were freed. */
 static void add_verdict(lm_line_t *line, const loam_stats_count *objects) {
     lm_line_add(line, " %s", lm_stats_verdict(objects->current));
 }
@@ -140,7 +140,7 @@ static LM_NOINLINE void print_number(const char *name, add_t *add, uint64_t n, c
     lm_print("%s%s", line.text, behind);
 }
 
-/* Prints the sum of the sizes that the program asked for, below the totals of what it got. */
+/* Prints the sum of the requested sizes, below the totals of the allocated ones. */
 static LM_NOINLINE void print_requested(const loam_stats_t *stats) {
     lm_line_t line = {0};
     lm_line_add(&line, "malloc requested");
@@ -180,7 +180,7 @@ static LM_NOINLINE void print_process(const loam_stats_t *stats) {
     lm_print("%s", process.text);
 }
 
-/* Each in a frame of its own, one after the other: stacks of 16 KiB are enough. */
+/* Each of these functions has its own frame, one after the other, so stacks of 16 KiB suffice. */
 static LM_NOINLINE void print_memory(const loam_stats_t *stats) {
     print_heading("memory", "");
     print_row("committed", &stats->committed, add_bytes);
