@@ -1,34 +1,34 @@
-/* binding.c: keeps libraries from finding libc's malloc and free beside loam's.
+/* binding.c: keeps libraries from finding libc's malloc and free instead of loam's.
  *
  *   caller ──> dlopen (below) ──> lm_binding_open: flags without RTLD_DEEPBIND, libc's dlopen
  *                    └─ jump ──> libc's dlopen ── returns to the caller
  *   caller ──> dlsym (below) ──> lm_binding_find: loam's function, or else libc's dlsym
  *                    └─ jump ──> libc's dlsym ── returns to the caller
  *
- * A library that is loaded with RTLD_DEEPBIND finds names in itself and in what it depends on, libc
- * among them, before it looks where all others look. So it calls libc's malloc and free, while the
- * rest of the program calls loam's, and the first object that passes from one side to the other
- * ends the program. PHP loads its extensions so. dlopen here clears the flag. The library then
- * finds names as every other library does: a program that relies on a second definition of some
- * function, in a library loaded so, finds the first.
+ * A library that is loaded with RTLD_DEEPBIND looks up names in itself and in its dependencies,
+ * libc among them, before the usual places. So it calls libc's malloc and free, while the rest of
+ * the program calls loam's, and the first object that passes from one side to the other ends the
+ * program. PHP loads its extensions in this way. dlopen here clears the flag. The library then
+ * finds names as every other library does. A program that relies on a second definition of some
+ * function in such a library finds the first one instead.
  *
- * A library that is loaded later and asks for the next free behind itself (RTLD_NEXT), or for the
- * free of libc's own handle, finds libc's as well. dlsym here answers such questions about the
+ * A library that is loaded later also finds libc's free if it asks for the next free after its own
+ * (RTLD_NEXT), or for the free of libc's own handle. dlsym here answers these questions about the
  * allocation functions with loam's. Python's chdb needs both.
  *
- * LOAM_ALLOW_DEEPBIND=1 leaves the flag and the answers as libc has them.
+ * LOAM_ALLOW_DEEPBIND=1 leaves the flag and the answers to libc.
  *
  * libc's functions look at their return address: the caller's RUNPATH, its $ORIGIN, its place in
- * the order of libraries and its namespace decide what is found. So these functions are no callers
- * of libc's. They put the arguments back and jump, which C cannot promise, and so they are in
+ * the order of libraries and its namespace decide what is found. So the functions here must not be
+ * callers of libc's. They restore the arguments and jump. C cannot promise that, so they are in
  * assembly.
  *
- * dlmopen has another namespace as a rule, with a libc of its own, and there loam is not malloc. In
- * the program's own namespace it is treated as dlopen.
+ * dlmopen usually has another namespace with its own libc, in which loam is not malloc. In the
+ * program's own namespace it is treated like dlopen.
  *
- * Only in libloam.so: a program that is linked with loam-override.o has libc's functions. This file
- * cannot help a library that defines free itself (owner.c may), that is linked with a static libc,
- * or that asks dlvsym.
+ * Only libloam.so has this file: a program that is linked with loam-override.o has libc's
+ * functions. It cannot help a library that defines free itself (owner.c may), that is linked with a
+ * static libc, or that calls dlvsym.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, RTLD_DEEPBIND, dlmopen */
 #include "doors.h"
@@ -40,13 +40,13 @@
 
 typedef void function_t(void);
 
-/* In two registers: what the assembly jumps to, and what it passes on. */
+/* Returned in two registers: the function to jump to, and the argument to pass on. */
 typedef struct next {
     function_t *function;
     uintptr_t argument;
 } next_t;
 
-/* ISO C has no conversion between object and function pointers; POSIX promises it. */
+/* Converts an object pointer to a function pointer, which POSIX promises and ISO C does not. */
 static function_t *function_at(void *object) {
     function_t *function;
     __builtin_memcpy(&function, &object, sizeof function);
@@ -70,8 +70,9 @@ static definition_t opens = {"dlopen", (function_t *)dlopen, NULL},
 
 static void *nothing_found(void) { return NULL; }
 
-/* libc's own definition, read from its tables: a tool may wrap dlsym, and ask this library's dlsym
- * for libc's meanwhile. Before glibc 2.34 these functions were in a library of their own. */
+/* Returns libc's own definition, read from its tables: a tool may wrap dlsym, and call this
+ * library's dlsym for libc's meanwhile. Before glibc 2.34 these functions were in a library of
+ * their own, libdl. */
 static void *in_libc(const char *name) {
     static const char *const libraries[] = {"libc.so.6", "libdl.so.2"};
     void *found = NULL;
@@ -87,18 +88,21 @@ static void *in_libc(const char *name) {
 typedef void *find_t(void *handle, const char *name);
 static function_t *definition(definition_t *next);
 
-/* A tool that comes behind loam may define dlopen, too, but its dlsym is left out. */
+/* Finds the next definition. A tool that comes after loam may define dlopen, too, but its dlsym is
+ * not used. */
 static function_t *look_up(definition_t *next) {
     function_t *found = NULL;
     if (next != &finds) found = function_at(lm_next_definition(next->name));
     if (found == NULL || found == next->ours) found = function_at(in_libc(next->name));
     if (found == NULL) return (function_t *)nothing_found;
-    lm_store_relaxed(&next->found, found); /* relaxed: a word by itself, always the same */
+    /* Relaxed: an independent word, which is always the same. */
+    lm_store_relaxed(&next->found, found);
     return found;
 }
 
 static function_t *definition(definition_t *next) {
-    function_t *function = lm_load_relaxed(&next->found); /* relaxed: as above */
+    /* Relaxed: an independent word, which is always the same. */
+    function_t *function = lm_load_relaxed(&next->found);
     return function != NULL ? function : look_up(next);
 }
 
@@ -147,8 +151,8 @@ static bool allocates(const char *name) {
     return false;
 }
 
-/* Returns loam's function of that name, NULL iff it is none that allocates or frees. Reads loam's
- * own table: &malloc may be a program's malloc, which asks for the next one. */
+/* Returns loam's function of that name, or NULL iff the name is no allocation function. Reads
+ * loam's own table, because &malloc may be a program's malloc, which asks for the next one. */
 static function_t *ours(const char *name) {
     lm_module_t loam;
     lm_tables_t tables;
@@ -156,14 +160,14 @@ static function_t *ours(const char *name) {
     return lm_module_tables(&loam, &tables) ? function_at(lm_module_find(&tables, name)) : NULL;
 }
 
-/* Whether libc's own definition is what the question would find. */
+/* Returns whether the lookup would find libc's own definition. */
 static bool finds_libc(void *handle, const char *name) {
     if (handle == RTLD_DEFAULT) return false;
-    if (handle == RTLD_NEXT) return true; /* nothing that allocates stands behind loam but libc */
+    if (handle == RTLD_NEXT) return true; /* after loam, only libc defines these names */
     return in_libc(name) == ((find_t *)definition(&finds))(handle, name);
 }
 
-/* The argument is the answer, 0 for what libc is to answer. */
+/* Returns libc's dlsym, and as the argument the answer, or 0 if libc's dlsym is to answer. */
 LM_HIDDEN next_t lm_binding_find(void *handle, const char *name);
 __attribute__((used)) next_t lm_binding_find(void *handle, const char *name) {
     function_t *function = ours(name);

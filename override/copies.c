@@ -1,25 +1,24 @@
-/* copies.c: memcpy and its family, with a look at the bounds of loam's objects first:
+/* copies.c: memcpy and its family, which check the bounds of loam's objects first:
  * libloam_copies.so.
  *
- *   program ── memcpy(to, from, n) ──> here ── loam_check_copy ──> report, abort: nothing is written yet
+ *   program ── memcpy(to, from, n) ──> here ── loam_check_copy ──> report, abort; nothing written
  *                                        └──── the C library's memcpy
  *
  * In the secure build it is part of libloam-secure.so, and calls lm_copy_fits, which is inline.
- * There memcpy, memmove and memset of fewer than LEAST bytes are not looked at: most calls are that
- * short, and a look costs more than such a copy. What a short copy damages is found when the object
- * is freed.
+ * There memcpy, memmove and memset of fewer than LEAST bytes are not checked: most calls are that
+ * short, and a check costs more than the copy. Damage by a short copy is found when the object is
+ * freed.
  *
- * For other builds it is a library of its own, to be preloaded after libloam.so:
+ * For other builds it is a separate library, to be preloaded after libloam.so:
  * LD_PRELOAD=libloam.so:libloam_copies.so. Choose it to find overflows and overreads by library
- * calls where they happen, in a release build; not loaded, it costs nothing. All it knows of loam
- * is loam_check_copy, which it looks for when it is initialised. Until then, and in a process
- * without libloam.so, it copies unchecked.
+ * calls where they happen, in a release build. It costs nothing unless it is loaded. It uses only
+ * loam_check_copy and loam_room of loam, which it looks up when it is initialised. Until then, and
+ * in a process without libloam.so, it copies unchecked.
  *
  * Before its constructor has run, it copies by plain loops, because other libraries' start-up code
- * may call it. loam's own calls, from within libloam.so, are not checked: it writes what lies
- * around objects. It cannot see copies that the compiler has made inline, nor those between
- * functions of libc itself, nor what leaves one object for another inside of a block
- * (docs/guide/copies.md).
+ * may call it. loam's own calls, from within libloam.so, are not checked, because loam writes
+ * around objects. It cannot see copies that the compiler has made inline, copies between functions
+ * of libc itself, or a copy from one object into another inside one block (docs/guide/copies.md).
  * Invariant: a copy that is reported has written nothing.
  */
 #define _GNU_SOURCE 1 /* RTLD_NEXT, mempcpy and the like */
@@ -28,11 +27,11 @@
 #include <dlfcn.h>
 #include <link.h>
 
-/* ---- What is called, once this library is initialised ---- */
+/* ---- Functions that are called, once this library is initialised ---- */
 
 lm_copies_t lm_copies;
 
-/* ISO C has no conversion from object to function pointers; POSIX promises it. */
+/* Converts object pointers to function pointers, which POSIX promises and ISO C does not. */
 typedef union {
     void *object;
     lm_copies_check_t *check;
@@ -46,7 +45,8 @@ static found_t find(void *where, const char *name) {
     return found;
 }
 
-/* Where the segments of the library lie that *data is in. */
+/* A callback of dl_iterate_phdr. Stores the bounds of the library that contains the address *data.
+ * Returns 1 iff this is the library. */
 static int measure(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size;
     uintptr_t function = *(const uintptr_t *)data, from = UINTPTR_MAX, to = 0;
@@ -58,7 +58,7 @@ static int measure(struct dl_phdr_info *info, size_t size, void *data) {
         if (end > to) to = end;
     }
     if (function < from || function >= to) return 0;
-    /* In the program itself loam's calls cannot be told from the program's. */
+    /* In the program itself, loam's calls cannot be told from the program's. */
     if (info->dlpi_name == NULL || info->dlpi_name[0] == '\0') return 1;
     lm_copies.loam_start = from;
     lm_copies.loam_bytes = to - from;
@@ -83,7 +83,7 @@ __attribute__((constructor)) static void begin(void) {
 #endif
 }
 
-/* ---- The look at bounds ---- */
+/* ---- The check of bounds ---- */
 
 #if LM_COPIES_INSIDE
 bool lm_copies_look(const char *function, uintptr_t to, uintptr_t from, size_t bytes,
@@ -105,8 +105,8 @@ size_t lm_copies_room(const void *p, bool far, uintptr_t caller) {
 }
 #endif
 
-/* Defines a function and its fortified form, which knows `room`, the size of *to, and how many
- * bytes are `needed`. */
+/* Defines a function and its fortified form. That form gets `room`, the size of *to in units of
+ * `needed`, and ends the program if more is needed. */
 #define WITH_CHK(type, name, parameters, parameters_chk, arguments, needed) \
     LM_INLINE type name##_at parameters; \
     LM_EXPORT type name parameters; \
@@ -125,7 +125,8 @@ size_t lm_copies_room(const void *p, bool far, uintptr_t caller) {
 
 /* ---- Bytes ---- */
 
-/* The three that programs call most: short ones first, without a look. Each part ends in a jump. */
+/* The three functions that programs call most. Short copies come first, unchecked. Each part ends
+ * in a jump. */
 #if LM_COPIES_INSIDE
 enum { LEAST = 16 };
 #else
@@ -186,10 +187,11 @@ WITH_CHK(void *, mempcpy, COPY, COPY_CHK, (to, from, n), n) {
     return (char *)to + n;
 }
 
-/* As it is: a compiler warns where a function that only writes there has its contents looked at. */
+/* Returns the pointer through an integer: a compiler warns if a pointer parameter that is only
+ * written through is passed to a function that may read. */
 static void *place(void *to) { return (void *)(uintptr_t)to; }
 
-/* The compiler, which sees no call of memset here, cannot leave it out. */
+/* The compiler cannot omit this fill, because it sees no call of memset here. */
 LM_EXPORT void explicit_bzero(void *to, size_t n) {
     if (lm_copies_may("explicit_bzero", place(to), NULL, n, LM_CALLER)) lm_copies_fill(to, 0, n);
 }
@@ -212,7 +214,7 @@ LM_EXPORT void *memccpy(void *restrict to, const void *restrict from, int last, 
     size_t room = lm_copies_room(from, false, LM_CALLER), most = n < room ? n : room;
     const char *at = (const char *)memchr(from, last, most);
     if (LM_UNLIKELY(at == NULL && most < n)) {
-        /* Its object ends before n. Iff the user named that to be passed over, it is read on. */
+        /* The object ends before n. Reading goes on iff the user set this mistake to be ignored. */
         if (!lm_copies_may("memccpy", NULL, from, room + 1, LM_CALLER)) return NULL;
         at = (const char *)memchr(from, last, n);
     }
@@ -222,7 +224,7 @@ LM_EXPORT void *memccpy(void *restrict to, const void *restrict from, int last, 
     return at != NULL ? (char *)to + bytes : NULL;
 }
 
-/* ---- Wide characters; the fortified forms count them, too ---- */
+/* ---- Wide characters, in which the fortified forms count, too ---- */
 
 WITH_CHK(wchar_t *, wmemcpy, WIDE, WIDE_CHK, (to, from, n), n) {
     if (lm_copies_may("wmemcpy", to, from, lm_copies_wide(n), LM_CALLER))

@@ -1,12 +1,12 @@
-/* copies.h: what copies.c and copies_text.c share: the look at bounds, and the C library's own
- * copies.
+/* copies.h: declarations shared by copies.c and copies_text.c: the check of bounds, and the C
+ * library's own copies.
  *
- *   strcpy(to, from) ── lm_copies_room: how far may the text be read that has its end somewhere?
+ *   strcpy(to, from) ── lm_copies_room: how far can the text be read?
  *                    ├─ lm_copies_may:  has the object room? ── no: a report
  *                    └─ lm_copies_copy: the C library's memcpy
  *
- * Nothing here reads a byte that the caller has not found to be readable: what is looked at is what
- * loam knows of the object. Before the library's constructor has run, nothing is looked at.
+ * Nothing here reads a byte that the caller has not found to be readable; only loam's knowledge of
+ * the object is used. Before the library's constructor has run, nothing is checked.
  */
 #ifndef LOAM_OVERRIDE_COPIES_H
 #define LOAM_OVERRIDE_COPIES_H
@@ -26,7 +26,7 @@ typedef size_t lm_copies_room_t(const void *p);
 typedef void *lm_copies_copy_t(void *to, const void *from, size_t bytes);
 typedef void *lm_copies_set_t(void *to, int value, size_t bytes);
 
-/* Written once, before there are threads. The functions: NULL until then. */
+/* Written once, before there are threads. Each function is NULL until then. */
 typedef struct lm_copies {
 #if !LM_COPIES_INSIDE
     lm_copies_check_t *check;
@@ -34,13 +34,14 @@ typedef struct lm_copies {
 #endif
     lm_copies_copy_t *memcpy, *memmove;
     lm_copies_set_t *memset;
-    uintptr_t loam_start; /* of the segments of loam, whose own calls are not looked at */
+    /* The segments of loam, whose own calls are not checked. */
+    uintptr_t loam_start;
     size_t loam_bytes;
 } lm_copies_t;
 
 extern LM_HIDDEN lm_copies_t lm_copies;
 
-/* ---- Copies as such ---- */
+/* ---- Unchecked copies ---- */
 
 LM_INLINE void *lm_copies_copy(void *to, const void *from, size_t bytes) {
     if (LM_LIKELY(lm_copies.memcpy != NULL)) return lm_copies.memcpy(to, from, bytes);
@@ -52,7 +53,7 @@ LM_INLINE void *lm_copies_move(void *to, const void *from, size_t bytes) {
     if (LM_LIKELY(lm_copies.memmove != NULL)) return lm_copies.memmove(to, from, bytes);
     char *t = (char *)to;
     const char *f = (const char *)from;
-    if ((uintptr_t)t - (uintptr_t)f >= bytes) { /* to is not inside of from: upward */
+    if ((uintptr_t)t - (uintptr_t)f >= bytes) { /* to is not inside from: copy upwards */
         for (size_t i = 0; i < bytes; i++) t[i] = f[i];
     } else {
         while (bytes-- > 0) t[bytes] = f[bytes];
@@ -66,20 +67,22 @@ LM_INLINE void *lm_copies_fill(void *to, int value, size_t bytes) {
     return to;
 }
 
-/* ---- The look at bounds ---- */
+/* ---- The check of bounds ---- */
 
-/* In whichever function it is inlined: always an exported one. */
+/* The caller of the function into which this is inlined, which is always an exported one. */
 #define LM_CALLER ((uintptr_t)__builtin_return_address(0))
 
-/* Whether the copy may be made; to or from may be NULL. */
+/* lm_copies_may returns whether the copy may be made; it reports the copy otherwise. to or from may
+ * be NULL. */
 #if LM_COPIES_INSIDE
-/* Whether it may be, for certain. */
+/* Returns true if the copy certainly fits. False means that it must be checked further. */
 LM_INLINE bool lm_copies_fits(const void *to, const void *from, size_t bytes) {
     return (to == NULL || LM_LIKELY(lm_copy_fits(to, bytes))) &&
            (from == NULL || LM_LIKELY(lm_copy_fits(from, bytes)));
 }
 
-/* The rest of it, with a report. Addresses, not pointers, because no byte of either is read. */
+/* Checks the copy further, and reports it if it does not fit. It takes addresses, not pointers,
+ * because it reads no byte of either. */
 LM_HIDDEN bool lm_copies_look(const char *function, uintptr_t to, uintptr_t from, size_t bytes,
                               uintptr_t caller);
 
@@ -103,16 +106,16 @@ LM_INLINE bool lm_copies_may(const char *function, void *to, const void *from, s
 }
 #endif
 
-/* Wide characters in bytes: more than there can be stays more. */
+/* Returns the bytes of n wide characters; SIZE_MAX if they are more than there can be. */
 LM_INLINE size_t lm_copies_wide(size_t n) {
     return n <= SIZE_MAX / sizeof(wchar_t) ? n * sizeof(wchar_t) : SIZE_MAX;
 }
 
-/* Bytes from p to the end of its object; SIZE_MAX: of no object of loam's. far: the object may
- * begin far before p, where this library can find that. */
+/* Returns the bytes from p to the end of its object; SIZE_MAX if p is in no object of loam. far:
+ * the object may begin far before p, if this library can find that. */
 LM_HIDDEN size_t lm_copies_room(const void *p, bool far, uintptr_t caller);
 
-/* Ends a program that was compiled with _FORTIFY_SOURCE as it would end without us. */
+/* Ends a program that was compiled with _FORTIFY_SOURCE as it would end without loam. */
 LM_NORETURN void __chk_fail(void);
 
 #endif

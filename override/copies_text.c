@@ -1,21 +1,19 @@
-/* copies_text.c: strcpy and its kin, of bytes and of wide characters, with a look at the bounds of
- * loam's objects.
+/* copies_text.c: strcpy and its kin, for bytes and for wide characters, which check the bounds of
+ * loam's objects first.
  *
  *   from   [ t e x t ... | end of the object          no 0 in the object: a report of an overread
  *            └ strnlen ──┘
  *
- * A text is measured no further than its object goes. So a text that has no end is a report, and
- * not a bad access in here, even where a page that nobody may touch lies behind it. strlcpy,
- * strlcat, wcslcpy and wcslcat are here although older C libraries have none. It cannot see where
- * the object ends that a text far behind the start of a large object lies in, unless it is part of
- * the secure library (docs/guide/copies.md).
- * Invariant: as of copies.c: a copy that is reported has
- * written nothing.
+ * A text is measured no further than its object reaches. So a text without an end is reported, and
+ * causes no bad access here, even if an inaccessible page follows. strlcpy, strlcat, wcslcpy and
+ * wcslcat are here although older C libraries lack them. For a text far behind the start of a large
+ * object it cannot see where the object ends, unless it is part of the secure library
+ * (docs/guide/copies.md). Invariant: a copy that is reported has written nothing, as in copies.c.
  */
 #define _GNU_SOURCE 1 /* stpcpy, wcpcpy and the like */
 #include "copies.h"
 
-enum { PAGE = 4096 }; /* bytes; larger ones are a multiple */
+enum { PAGE = 4096 }; /* bytes; larger system pages are multiples of it */
 
 #define SAID_OF(name) #name
 #define SAID(name) SAID_OF(name)

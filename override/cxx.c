@@ -1,4 +1,4 @@
-/* cxx.c: finds the C++ library that operator new throws with, at the moment when it has to throw.
+/* cxx.c: finds the C++ library that operator new throws with, when it has to throw.
  *
  *   caller's address ──> its module ──> the module that its __gxx_personality_v0 is bound to
  *                               ├─────> the module itself: a static C++ library inside
@@ -6,16 +6,16 @@
  *   no such module:     the library that loam itself was bound to at start
  *   not even that one:  any module of the process
  *
- * A process may have several C++ libraries, and any of them may come and go by dlopen and dlclose.
- * An exception is caught only where the handler's library knows it. The personality routine of the
- * caller's module is the function that looks at the exception first, so the library that owns that
- * routine is the one to throw with. Its new handler is the one that the caller's
+ * A process may have several C++ libraries, and dlopen and dlclose may load and unload them. An
+ * exception is caught only if the handler's library knows it. The personality routine of the
+ * caller's module is the function that examines the exception first, so operator new throws with
+ * the library that owns that routine. It calls the new handler that the caller's
  * std::set_new_handler has set.
  *
  * The search reads the symbol tables and the relocated words of modules that the caller keeps
- * loaded, so that no dlclose in another thread can unmap them. glibc 2.35 finds the module of an
- * address without a lock (_dl_find_object); before that release the search uses dl_iterate_phdr, as
- * the unwinder does for each throw. Cannot find a C++ library that is linked into a module without
+ * loaded, so no dlclose in another thread can unmap them. glibc 2.35 finds the module of an address
+ * without a lock (_dl_find_object). Before that release the search uses dl_iterate_phdr, as the
+ * unwinder does for each throw. It cannot find a C++ library that is linked into a module without
  * exporting one of its symbols.
  *
  * Invariant: the functions in an lm_cxx_t come from one library.
@@ -26,7 +26,8 @@
 
 /* ---- The C++ library in a module ---- */
 
-/* ISO C has no conversion from object to function pointers; POSIX promises it. */
+/* Looks up a function. The copy converts an object pointer to a function pointer, which POSIX
+ * promises and ISO C does not. */
 #define FIND(tables, to, name) \
     do { \
         void *found = lm_module_find((tables), (name)); \
@@ -39,7 +40,7 @@ static bool can_throw(const lm_cxx_t *cxx) {
             cxx->destroy != NULL && cxx->type != NULL && cxx->vtable != NULL);
 }
 
-/* Whether the module is a C++ library, or has one inside. */
+/* Returns whether the module is a C++ library, or contains one, and stores its functions. */
 static bool library_in(const lm_module_t *module, lm_cxx_t *cxx) {
     lm_tables_t tables;
     *cxx = (lm_cxx_t){0};
@@ -60,7 +61,7 @@ static bool library_in(const lm_module_t *module, lm_cxx_t *cxx) {
     return true;
 }
 
-/* ---- What a module is bound to ---- */
+/* ---- The libraries that a module is bound to ---- */
 
 static bool begins(const char *text, const char *prefix) {
     while (*prefix != '\0' && *text == *prefix) text++, prefix++;
@@ -71,10 +72,10 @@ static bool cxx_name(const char *name) {
     return begins(name, "_Z") || begins(name, "__cxa_") || begins(name, "__gxx_");
 }
 
-/* Looks through the words that the dynamic linker has bound by name, for a C++ library that one of
- * them leads to. It considers the name `only`, whichever module defines it. If `only` is NULL, it
- * considers each C++ name that the module does not define itself. A call that has not been bound
- * yet leads into the module itself, where no library is found. Returns whether it found one. */
+/* Searches the words that the dynamic linker has bound by name for a C++ library that one of them
+ * leads to. Considers only the name `only`, whichever module defines it; if `only` is NULL, each
+ * C++ name that the module does not define itself. A call that has not been bound yet leads into
+ * the module itself, where no library is found. Returns whether it found one. */
 static bool library_bound(const lm_module_t *module, const char *only, lm_cxx_t *cxx) {
     lm_tables_t tables;
     lm_module_t last = {0};
@@ -101,7 +102,7 @@ static bool library_bound(const lm_module_t *module, const char *only, lm_cxx_t 
     return false;
 }
 
-/* ---- What loam itself is bound to ---- */
+/* ---- The library that loam itself is bound to ---- */
 
 /* Weak, so that a C program needs no C++ library. */
 #define OWN(type, name, symbol) extern type name __asm__(symbol) __attribute__((weak))

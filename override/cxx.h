@@ -1,5 +1,5 @@
-/* cxx.h: the C++ library that a caller of operator new throws with, and what operator new needs of
- * it. */
+/* cxx.h: the C++ library with which operator new throws for its caller, and what operator new needs
+ * of it. */
 #ifndef LM_OVERRIDE_CXX_H
 #define LM_OVERRIDE_CXX_H
 
@@ -11,8 +11,8 @@ typedef struct lm_cxx {
     void (*(*get_new_handler)(void))(void);     /* std::get_new_handler */
     void *(*new_nothrow)(size_t, const void *); /* operator new(size_t, const std::nothrow_t &) */
     void *(*new_nothrow_aligned)(size_t, size_t, const void *);
-    /* What `throw std::bad_alloc()` consists of, for a library without throw_bad_alloc. All of them
-     * or none. */
+    /* The parts of `throw std::bad_alloc()`, for a library without throw_bad_alloc. Either all or
+     * none of them are set. */
     void *(*allocate_exception)(size_t);
     void (*throw_exception)(void *, void *, void (*)(void *)); /* does not return */
     void (*destroy)(void *);                                   /* std::bad_alloc::~bad_alloc */

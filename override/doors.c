@@ -1,23 +1,22 @@
-/* doors.c: calls whose result depends on how many threads a process has, or that shut it in.
+/* doors.c: calls whose result depends on the number of threads of the process, or that shut it in.
  *
  * loam's worker is a thread that the program does not know. unshare and setns refuse some
  * namespaces to processes of several threads. setuid and its family leave threads that libc does
  * not know with their old rights. A seccomp filter may kill a thread that starts another one. So
- * each of these calls ends the worker first, waits for it, and lets no other start before it has
- * returned. Once prctl sets a filter, or the promise that precedes one, there is no worker any
- * more: memory is purged by the threads that free it. syscall.c has the door of the same calls made
- * by number.
+ * each of these calls ends the worker first, waits for its end, and lets no other start before the
+ * call has returned. Once prctl sets a filter, or the promise that precedes one, there is no worker
+ * any more: threads that free memory purge it. syscall.c has the door of the same calls by number.
  *
- * POSIX lets signal handlers call setuid and setgid, whatever they have interrupted: a door takes
- * no lock that malloc takes (span/worker.c), allocates nothing, and asks the dynamic linker for
- * nothing. The next definitions of the calls are looked up once, when this library is initialised.
- * prctl, unshare and setns are system calls and no more. The setuid family is libc's, which makes
- * the call in each of its threads.
+ * POSIX lets signal handlers call setuid and setgid, whatever they have interrupted. So a door
+ * takes no lock that malloc takes (span/worker.c), allocates nothing, and asks the dynamic linker
+ * for nothing. The next definitions of the calls are looked up once, when this library is
+ * initialised. prctl, unshare and setns are only system calls. The setuid family is libc's, which
+ * makes the call in each of its threads.
  *
- * Only in libloam.so: in a static program there is no next definition. It cannot see system calls
- * that a program makes by instruction: for those see span/worker.c. A call of the setuid family
- * before this library is initialised, from the initialiser of another one, does ask the dynamic
- * linker, as there is no other way to libc's function.
+ * Only libloam.so has doors: in a static program there is no next definition. A door cannot see
+ * system calls that a program makes by instruction; see span/worker.c for those. A call of the
+ * setuid family before this library is initialised, from the initialiser of another library, does
+ * ask the dynamic linker, because there is no other way to libc's function.
  */
 #define _GNU_SOURCE 1 /* setns and the like */
 #include "doors.h"
@@ -28,12 +27,12 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-/* <sys/prctl.h> is one system's. These numbers never change. */
+/* Defined here, because <sys/prctl.h> exists on Linux only. These numbers never change. */
 enum { SET_SECCOMP = 22, SET_NO_NEW_PRIVS = 38, MODE_FILTER = 2 };
 
 typedef void function_t(void);
 
-/* Every call of libc's that has a door. */
+/* Every function of libc that has a door. */
 #define DOORS(door) \
     door(setuid, (uid_t uid), (uid)) door(setgid, (gid_t gid), (gid)) \
         door(seteuid, (uid_t euid), (euid)) door(setegid, (gid_t egid), (egid)) \
@@ -48,16 +47,17 @@ enum { DOORS(NAME) NAMES };
 #define TEXT(name, parameters, arguments) [AT_##name] = #name,
 static const char *const names[NAMES] = {DOORS(TEXT)};
 
-static function_t
-    *found[NAMES]; /* atomic: the next definitions; NULL: not looked up yet, or none */
+/* Atomic: the next definitions; NULL: not looked up yet, or none. */
+static function_t *found[NAMES];
 
 static function_t *look_up(unsigned at) {
-    /* ISO C has no conversion from object to function pointers; POSIX promises it. */
+    /* Converts an object pointer to a function pointer, which POSIX promises and ISO C does not. */
     union {
         void *object;
         function_t *function;
     } next = {lm_next_definition(names[at])};
-    lm_store_relaxed(&found[at], next.function); /* relaxed: a word by itself, always the same */
+    /* Relaxed: an independent word, which is always the same. */
+    lm_store_relaxed(&found[at], next.function);
     return next.function;
 }
 
@@ -66,11 +66,12 @@ static __attribute__((constructor)) void look_up_all(void) {
 }
 
 static function_t *next(unsigned at) {
-    function_t *function = lm_load_relaxed(&found[at]); /* relaxed: as above */
+    /* Relaxed: an independent word, which is always the same. */
+    function_t *function = lm_load_relaxed(&found[at]);
     return function != NULL ? function : look_up(at);
 }
 
-/* Defines call(type a, ...), which ends the worker and then runs the next definition. */
+/* Defines name(...), which ends the worker and then calls the next definition. */
 #define DEFINE(name, parameters, arguments) \
     LM_EXPORT int name parameters { \
         int(*real) parameters = (int(*) parameters)next(AT_##name); \
@@ -80,7 +81,7 @@ static function_t *next(unsigned at) {
         } \
         lm_purge_pause(); \
         int result = real arguments; \
-        lm_purge_resume(); /* keeps errno */ \
+        lm_purge_resume(); /* preserves errno */ \
         return result; \
     }
 DOORS(DEFINE)
@@ -90,14 +91,14 @@ DOORS(DEFINE)
 LM_EXPORT int unshare(int flags) {
     lm_purge_pause();
     int result = lm_os_unshare(flags);
-    lm_purge_resume(); /* keeps errno */
+    lm_purge_resume(); /* preserves errno */
     return result;
 }
 
 LM_EXPORT int setns(int fd, int type) {
     lm_purge_pause();
     int result = lm_os_setns(fd, type);
-    lm_purge_resume(); /* keeps errno */
+    lm_purge_resume(); /* preserves errno */
     return result;
 }
 

@@ -1,4 +1,4 @@
-/* doors.h: what the files that define doors share (doors.c, syscall.c). */
+/* doors.h: declarations shared by the files that define doors (doors.c, syscall.c). */
 #ifndef LOAM_OVERRIDE_DOORS_H
 #define LOAM_OVERRIDE_DOORS_H
 
@@ -9,7 +9,7 @@
  * use it to find out whether the kernel has filters. */
 LM_HIDDEN void lm_prctl_shuts_in(int option, intptr_t a, intptr_t b);
 
-/* dlsym(RTLD_NEXT, name) for this library, which defines a dlsym of its own (binding.c). */
+/* Returns dlsym(RTLD_NEXT, name) for this library, which defines a dlsym of its own (binding.c). */
 LM_HIDDEN void *lm_next_definition(const char *name);
 
 #endif

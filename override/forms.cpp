@@ -1,10 +1,10 @@
 /* forms.cpp: the other forms of new and delete that may throw: arrays, sized, aligned.
  *
  * The standard defines each form by a simpler one, so that a program that replaces only operator
- * new(size_t) sees all its allocations there. Each form here therefore compares the simpler form's
- * address in the global offset table with one of loam's own, and takes the short way only if they
- * are equal. The file is apart from new.cpp, because ours.hpp must be. nothrow.cpp has the forms of
- * new that return null.
+ * new(size_t) sees all its allocations there. So each form here compares the simpler form's address
+ * in the global offset table with that of loam's own, and takes the short way only if they are
+ * equal. ours.hpp says why this is not in new.cpp. nothrow.cpp has the forms of new that return
+ * null.
  */
 #include "ours.hpp"
 
@@ -33,7 +33,7 @@ inline void any_delete(void *p) noexcept {
     else
         ::operator delete(p);
 }
-/* The size that the program names is checked only if the object came from loam's operator new. The
+/* The size that the program passes is checked only if the object came from loam's operator new. The
  * release build ignores it. */
 inline void any_delete(void *p, size_t size) noexcept {
     if (LM_GUARD_LINKS && delete_is_ours() && lm_new_is_ours())

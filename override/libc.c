@@ -1,15 +1,15 @@
-/* libc.c: the C library's allocator, replaced: every name, with glibc's documented meaning.
+/* libc.c: replaces the C library's allocator: every name, with the meaning that glibc documents.
  *
- * In libloam.so for LD_PRELOAD, and in loam-override.o for static linking. What calls malloc inside
- * libc comes here too, because libc calls it through the same symbols. It cannot serve namespaces
- * made by dlmopen: those have a libc of their own.
+ * It is in libloam.so for LD_PRELOAD, and in loam-override.o for static linking. Calls of malloc
+ * inside libc come here, too, because libc calls it through the same symbols. It cannot serve
+ * namespaces made by dlmopen, which have a libc of their own.
  */
 #include "loam/libc.h"
 #include "api/api.h"
 
 #include <stdlib.h>
 
-/* ---- The fast two, and their close relatives ---- */
+/* ---- malloc, free, and their close relatives ---- */
 
 LM_EXPORT void *malloc(size_t size) { return lm_malloc(size); }
 LM_EXPORT void free(void *p) { lm_free(p); }
@@ -48,9 +48,9 @@ LM_EXPORT struct mallinfo2 mallinfo2(void) { return loam_mallinfo2(); }
 LM_EXPORT void malloc_stats(void) { loam_malloc_stats(); }
 LM_EXPORT int malloc_info(int options, FILE *stream) { return loam_malloc_info(options, stream); }
 
-/* ---- Names by which some programs reach past malloc ---- */
+/* ---- Names by which some programs bypass malloc ---- */
 
-/* In assembly, because the compiler wants an alias to repeat every attribute of libc's headers. */
+/* In assembly, because the compiler wants an alias to repeat every attribute in libc's headers. */
 #define ALSO(name, target) __asm__(".globl " #name "\n.set " #name ", " #target)
 
 ALSO(__libc_malloc, malloc);

@@ -3,19 +3,19 @@
  *   loam's code ── memcpy ──> this file        (bound when the library is linked)
  *   a program   ── memcpy ──> libc, or a preloaded tool that wraps libc
  *
- * A preloaded tool (a profiler, a tracer, a fault injector) may replace libc's memcpy by a
- * function that allocates. loam copies and clears memory while it holds locks, and the compiler
- * adds calls of its own. So no such call may leave the library. The functions here are hidden:
- * the linker binds the calls of all files of libloam.so to them, and no program sees them.
- * libloam.a does without them, because there malloc stays libc's.
+ * A preloaded tool (a profiler, a tracer, a fault injector) may replace libc's memcpy by a function
+ * that allocates. loam copies and clears memory while it holds locks, and the compiler adds calls
+ * of its own. So no such call may leave the library. The functions here are hidden: the linker
+ * binds the calls of all files of libloam.so to them, and no program sees them. libloam.a does
+ * without them, because its programs' malloc stays libc's.
  *
- * They take as long as glibc's (decision 0037). Up to 64 bytes, overlapping words or vectors of
- * 16 bytes cover every size without a loop. Longer pieces take vectors of 16 bytes, and of 32
- * from WIDE_LEAST bytes on if the processor has them. From STRING_LEAST bytes on the processor's
- * own instruction for strings copies or fills, if it is fast there.
+ * They are as fast as glibc's (decision 0037). Up to 64 bytes, overlapping words or vectors of 16
+ * bytes cover every size without a loop. Longer pieces use vectors of 16 bytes, and of 32 bytes
+ * from WIDE_LEAST bytes on if the processor has them. From STRING_LEAST bytes on, the processor's
+ * string instruction copies or fills, if it is fast there.
  *
- * Compiled without built-in functions: a compiler must not recognise the loops as memcpy and the
- * like.
+ * The file is compiled without built-in functions: a compiler must not recognise the loops as
+ * memcpy and the like.
  */
 #include "base/base.h"
 
@@ -24,7 +24,7 @@
 
 enum { WORD = 8, VECTOR = 16, WIDE = 32, WIDE_LEAST = 256, STRING_LEAST = 512 * 1024 };
 
-/* Loads and stores at any address, of whatever type lies there. */
+/* Types for loads and stores at any address, whatever type is stored there. */
 typedef uint16_t two_t __attribute__((aligned(1), may_alias));
 typedef uint32_t four_t __attribute__((aligned(1), may_alias));
 typedef uint64_t word_t __attribute__((aligned(1), may_alias));
@@ -33,24 +33,26 @@ typedef uint64_t wide_t __attribute__((vector_size(WIDE), aligned(1), may_alias)
 #define AT(type, p) (*(type *)(p))
 #define FROM(type, p) (*(const type *)(p))
 
-/* What the processor has: 0 until the first long piece asks, then NO or YES. Atomic: each
- * thread finds the same. Asking costs a microsecond in a virtual machine, so that short
- * programs never ask. */
+/* What the processor has: 0 until the first long piece asks, then NO or YES. Atomic: each thread
+ * finds the same. Asking takes a microsecond in a virtual machine, so short programs never ask. */
 enum { NO = 1, YES = 2 };
 static unsigned char has_wide, has_strings;
 
 static LM_COLD bool asked(unsigned char *answer, bool yes) {
-    lm_store_relaxed(answer, (unsigned char)(yes ? YES : NO)); /* relaxed: a byte by itself */
+    /* Relaxed: an independent byte. */
+    lm_store_relaxed(answer, (unsigned char)(yes ? YES : NO));
     return yes;
 }
 
 LM_INLINE bool wide_works(void) {
-    unsigned char known = lm_load_relaxed(&has_wide); /* relaxed: as above */
+    /* Relaxed: an independent byte. */
+    unsigned char known = lm_load_relaxed(&has_wide);
     return LM_LIKELY(known != 0) ? known == YES : asked(&has_wide, lm_cpu_has_wide());
 }
 
 LM_INLINE bool strings_fast(void) {
-    unsigned char known = lm_load_relaxed(&has_strings); /* relaxed: as above */
+    /* Relaxed: an independent byte. */
+    unsigned char known = lm_load_relaxed(&has_strings);
     return LM_LIKELY(known != 0) ? known == YES : asked(&has_strings, lm_cpu_has_strings());
 }
 
@@ -88,9 +90,9 @@ LM_INLINE void copy_some(char *to, const char *from, size_t bytes) {
     AT(vector_t, to + bytes - VECTOR) = last;
 }
 
-/* Defines name(to, from, bytes), which copies more than 4 vectors to where they do not
- * overlap. The loop writes aligned vectors; the first vector and the last four are copied by
- * themselves. */
+/* Defines name(to, from, bytes), which copies more than 4 vectors between ranges that do not
+ * overlap. The loop writes aligned vectors; the first vector and the last four are copied
+ * separately. */
 #define DEFINE_COPY(attributes, name, vector) \
     static LM_NOINLINE attributes void name(char *to, const char *from, size_t bytes) { \
         enum { STEP = sizeof(vector) }; \
@@ -136,15 +138,15 @@ LM_HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t byte
     return to;
 }
 
-/* A word is read before it is overwritten, whichever way the two overlap. loam itself moves
- * nothing that overlaps; compilers may. */
+/* A word is read before it is overwritten, in whichever way the ranges overlap. loam itself moves
+ * no overlapping ranges, but compilers may. */
 LM_HIDDEN void *memmove(void *to, const void *from, size_t bytes) {
     char *at = (char *)to;
     const char *source = (const char *)from;
     uintptr_t up = (uintptr_t)at - (uintptr_t)source;
     if (up >= bytes && -up >= bytes) {
         copy(at, source, bytes);
-    } else if (up > bytes) { /* to lies below from */
+    } else if (up > bytes) { /* to is below from */
         for (; bytes >= WORD; bytes -= WORD, at += WORD, source += WORD)
             AT(word_t, at) = FROM(word_t, source);
         for (; bytes > 0; bytes--) *at++ = *source++;

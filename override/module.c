@@ -4,19 +4,20 @@
  *
  * loam has to know what a caller's module defines while the dynamic linker may be busy, and its
  * caller may hold any lock. So this file reads the tables in memory and calls no function of the
- * dynamic linker but _dl_find_object, which takes no lock (glibc 2.35). Before that release it uses
- * dl_iterate_phdr, which waits for the linker, as the unwinder does for each throw.
+ * dynamic linker except _dl_find_object, which takes no lock (glibc 2.35). Before that release it
+ * uses dl_iterate_phdr, which waits for the linker, as the unwinder does for each throw.
  *
- * The caller keeps the module loaded meanwhile: it is the one that called loam. Cannot see symbols
- * that a module does not export. Invariant: nothing here allocates or writes to memory that is not
- * its caller's.
+ * The caller keeps the module loaded meanwhile: it is the module that called loam. This file cannot
+ * see symbols that a module does not export. Invariant: nothing here allocates, or writes to memory
+ * that is not its caller's.
  */
 #define _GNU_SOURCE 1 /* dl_iterate_phdr */
 #include "module.h"
 
 /* ---- One module ---- */
 
-/* glibc relocates the addresses in most dynamic sections in place, other C libraries in none. */
+/* Returns an address in a dynamic section as one of this process. glibc relocates the addresses in
+ * most dynamic sections in place, other C libraries in none. */
 static const void *place(const lm_module_t *module, uintptr_t address) {
     return (const void *)(address >= module->base ? address : address + module->base);
 }
@@ -46,7 +47,7 @@ bool lm_module_tables(const lm_module_t *module, lm_tables_t *tables) {
 
 /* ---- Symbols ---- */
 
-/* Whether the symbol is a definition of `name`. */
+/* Returns whether the symbol is a definition of `name`. */
 static bool defines(const lm_tables_t *tables, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = &tables->symbols[index];
     return symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 &&
@@ -90,7 +91,7 @@ void *lm_module_find(const lm_tables_t *tables, const char *name) {
 }
 
 bool lm_module_imports(const lm_tables_t *tables, const char *name) {
-    /* A GNU hash table begins at the first defined symbol; what is imported comes before. */
+    /* A GNU hash table begins at the first defined symbol; imported symbols come before it. */
     uint32_t end = tables->gnu_hash != NULL ? tables->gnu_hash[1]
                    : tables->hash != NULL   ? tables->hash[1]
                                             : 0;
@@ -104,7 +105,7 @@ bool lm_module_imports(const lm_tables_t *tables, const char *name) {
 
 /* ---- The module of an address ---- */
 
-/* As <dlfcn.h> has it from glibc 2.35 on. */
+/* The structure of <dlfcn.h> from glibc 2.35 on. */
 typedef struct dl_object {
     unsigned long long flags;
     void *start, *end;
@@ -117,7 +118,7 @@ int lm_dl_find_object(void *address, dl_object_t *object) __asm__("_dl_find_obje
 
 typedef struct search {
     uintptr_t address;
-    lm_module_t module; /* found */
+    lm_module_t module; /* result */
 } search_t;
 
 lm_module_t lm_module_in(const struct dl_phdr_info *info) {
@@ -161,7 +162,8 @@ bool lm_module_of(uintptr_t address, lm_module_t *module) {
 void *lm_module_finder(void) {
     int (*volatile find_object)(void *, dl_object_t *) = lm_dl_find_object;
     void *found;
-    __builtin_memcpy(&found, (const void *)&find_object, sizeof found); /* C has no cast for it */
+    /* C has no cast from a function pointer to an object pointer. */
+    __builtin_memcpy(&found, (const void *)&find_object, sizeof found);
     return found;
 }
 
@@ -179,7 +181,7 @@ static const char *name_of(const lm_module_t *module) {
     return "";
 }
 
-/* Without a lock: who came with the program comes first in the list, and stays. */
+/* Needs no lock: libraries that came with the program are first in the list, and stay. */
 bool lm_module_named(const char *name, lm_module_t *module) {
     for (const struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next) {
         *module = (lm_module_t){map->l_addr, map->l_ld};

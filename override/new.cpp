@@ -1,10 +1,10 @@
-/* new.cpp: C++'s operators new and delete that all others stand on: plain and aligned.
+/* new.cpp: C++'s operators new and delete on which all others are based: plain and aligned.
  *
- * They depend on no C++ library, so that C programs may load loam. Where memory ends, cxx.c finds
- * the C++ library of the code that called, which may have come later than loam: it has the new
+ * They depend on no C++ library, so that C programs may load loam. If memory runs out, cxx.c finds
+ * the C++ library of the calling code, which may have been loaded after loam: it has the new
  * handler, and throws bad_alloc. The definitions are weak, so that a program linked with
- * loam-override.o may replace them; forms.cpp and nothrow.cpp look whether it has. An unsized
- * delete does not know the object's size, and needs none: blocks know their size class.
+ * loam-override.o may replace them; forms.cpp and nothrow.cpp check whether it has. An unsized
+ * delete does not know the object's size, and does not need it: blocks know their size class.
  */
 #include "new.hpp"
 
@@ -13,8 +13,8 @@ namespace {
 [[noreturn]] void give_up(const lm_cxx_t &cxx) {
     if (cxx.throw_bad_alloc != nullptr) cxx.throw_bad_alloc();
     if (cxx.throw_exception != nullptr) {
-        /* Its only member is the pointer to its virtual functions, which follow the table's first
-         * two words. */
+        /* Its only member is the pointer to its virtual functions, which follow the first two words
+         * of the table. */
         void *exception = cxx.allocate_exception(sizeof(std::bad_alloc));
         *static_cast<char **>(exception) = cxx.vtable + 2 * sizeof(void *);
         cxx.throw_exception(exception, cxx.type, cxx.destroy);
@@ -40,8 +40,8 @@ void *lm_new_again(size_t size, size_t align, const void *caller) {
     give_up(cxx);
 }
 
-/* A handler may throw. The exception is caught by the C++ library's own nothrow form, which calls
- * operator new in turn, because loam's frames know only the C++ library that was there when loam
+/* A handler may throw. The C++ library's own nothrow form, which calls operator new in turn,
+ * catches the exception, because loam's frames know only the C++ library that was present when loam
  * was loaded. */
 void *lm_new_again_nothrow(size_t size, size_t align, const void *caller) noexcept {
     static const std::nothrow_t nothrow{};

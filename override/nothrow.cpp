@@ -1,11 +1,11 @@
-/* nothrow.cpp: the forms of operator new that return null where there is no memory.
+/* nothrow.cpp: the forms of operator new that return null if there is no memory.
  *
  * The standard defines each of them by the form that throws, so that a program that replaces only
- * that one sees all its allocations. Where the form that throws is loam's, nothing is thrown in the
- * first place: no C++ library needs to be loaded, and a failure costs no unwinding. Otherwise what
- * the program's form throws is caught here, by the C++ library that was there when loam was loaded;
- * a program with operators of its own has one from the start. In a file of its own: ours.hpp says
- * why.
+ * that form sees all its allocations. If the form that throws is loam's, nothing is thrown at all:
+ * no C++ library needs to be loaded, and a failure costs no unwinding. Otherwise exceptions of the
+ * program's form are caught here, by the C++ library that was present when loam was loaded; a
+ * program with operators of its own has one from the start. ours.hpp says why this is a separate
+ * file.
  */
 #include "ours.hpp"
 

@@ -1,10 +1,10 @@
 /* unlock.c: munlock and munlockall, which make memory purgeable again.
  *
- * The system does not take locked memory back, so that loam sets aside what it has freed of it and
- * tries again at growing intervals (span/give_back.c). These two definitions make the system call
- * and then have loam try at once. They are only in libloam.so; a program that is linked with
- * libloam.a, or that makes the system call itself, is served at the next interval. They cannot fail
- * where libc's own do not.
+ * The system does not take locked memory back. So loam sets aside locked memory that it has freed,
+ * and tries again at growing intervals (span/give_back.c). The two definitions here make the system
+ * call and then have loam try at once. Only libloam.so has them. For a program that is linked with
+ * libloam.a, or that makes the system call itself, loam tries at the next interval. They fail only
+ * where libc's own do.
  */
 #include "api/api.h"
 
@@ -15,7 +15,7 @@ static int ended(int result) {
         errno = -result;
         return -1;
     }
-    lm_purge_unlocked(); /* keeps errno */
+    lm_purge_unlocked(); /* preserves errno */
     return 0;
 }
 

@@ -1,7 +1,7 @@
-/* alloc_hosted.c: the tables of functions behind handles (loam/alloc.h), for allocators that need
- * an operating system: shared pools; malloc and first-class heaps by their public names.
+/* alloc_hosted.c: the tables of functions behind handles (loam/alloc.h) for allocators that need an
+ * operating system: shared pools, and malloc and first-class heaps through their public functions.
  */
-/* What is asked of the allocators below is the program's doing: to be metered. */
+/* The calls below are made on behalf of the program, so they are metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
 #include "family/family.h"
@@ -59,7 +59,7 @@ static void *heap_realloc(void *self, void *p, size_t old_bytes, size_t bytes, s
     size_t least = bytes != 0 ? bytes : 1;
     if (align <= HEAP_ALIGN)
         return heap == NULL ? loam_realloc(p, least) : loam_heap_realloc(heap, p, least);
-    /* realloc knows no alignment. */
+    /* realloc takes no alignment. */
     void *other = heap_alloc(self, bytes, align, file, line);
     if (other == NULL) return NULL;
     memcpy(other, p, old_bytes < bytes ? old_bytes : bytes);

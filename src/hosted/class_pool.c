@@ -1,10 +1,10 @@
-/* class_pool.c: the pools of pooled classes, one for each class whichever module asks
+/* class_pool.c: the pools of pooled classes: one per class, whichever module asks
  * (loam/class_pool.h).
  *
  *   first ──> class pool ──> class pool ──> NULL       newest first; a pool never leaves the list
  *
- * Pools lie in memory of the library, with a copy of the name, so that nothing of them goes when a
- * module does. They cannot be ended. Lock: the list's own; a thread that holds it takes no other.
+ * Pools are in memory of the library, with a copy of the name, so unloading a module leaves them
+ * intact. They cannot be removed. A thread that holds the list's lock takes no other lock.
  *
  * Invariant: no two pools of the list have the same key; checked by
  * tests/family/class_pool_test.cc.
@@ -27,7 +27,8 @@ static bool fork_prepared;  /* atomic */
 static void before_fork(void) { lm_lock_take(&list_lock); }
 static void after_fork(void) { lm_lock_give(&list_lock); }
 
-/* Without memcmp: ThreadSanitizer sees what that reads in a program, but not the list's lock. */
+/* Compares without memcmp: ThreadSanitizer intercepts a program's memcmp and sees its reads, but
+ * not the list's lock. */
 static bool is_same(const char *name, const char *other, size_t bytes) {
     size_t i = 0;
     while (i < bytes && name[i] == other[i]) i++;
@@ -69,7 +70,7 @@ loam_shared_pool *loam_class_pool_find(const loam_class_pool_key *key) {
     class_pool_t *found = find_locked(key);
     lm_lock_give(&list_lock);
     if (found != NULL) return &found->pool;
-    /* Without the lock: the pool registers handlers of fork, which are to run inside of those of
+    /* Without the lock, because the pool registers fork handlers, which must run inside those of
      * this file. */
     class_pool_t *made = make(key);
     if (made == NULL) return NULL;

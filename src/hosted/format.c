@@ -1,4 +1,5 @@
-/* format.c: formatted strings of any allocator: short ones are formatted once, and copied. */
+/* format.c: formatted strings in memory of any allocator. A short string is formatted once and
+ * copied. */
 #include "hosted/format.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* format.h: formatted strings of any allocator (format.c); the files of this folder include it,
- * nobody else. */
+/* format.h: formatted strings in memory of any allocator (format.c); only the files of this folder
+ * include it. */
 #ifndef LM_HOSTED_FORMAT_H
 #define LM_HOSTED_FORMAT_H
 
@@ -9,8 +9,8 @@
 
 typedef void *lm_get_text_t(void *allocator, size_t bytes, const char *file, unsigned line);
 
-/* As vsprintf, into as many bytes as it takes, got by get(allocator, ...). NULL iff that has no
- * memory or the format is bad. */
+/* Formats like vsprintf into memory of the required size, obtained by get(allocator, ...). Returns
+ * NULL iff `get` has no memory or the format is bad. */
 char *lm_format(lm_get_text_t *get, void *allocator, const char *file, unsigned line,
                 const char *format, va_list args) __attribute__((format(printf, 5, 0)));
 

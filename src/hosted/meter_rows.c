@@ -1,12 +1,12 @@
-/* meter_rows.c: what meters need of an operating system (loam/meter.h): time, rows of a CSV, the
- * table. Empty at level 0.
+/* meter_rows.c: what meters need of an operating system (loam/meter.h): time, rows of a CSV file,
+ * the table. Empty at level 0.
  *
  *   call ──> ticks of the processor ──> ns ──> histogram
- *        └─> every 300 operations, or slow ──> row ──> text[64 KiB] ──> write(2), as it fills and at the end
+ *        └─> every 300 operations, or slow ──> row ──> text[64 KiB] ──> write(2)
  *
- * Rows are written under a lock that nothing else is called in. A process that is not the one that
- * started the rows (a fork's child, a vfork's) finds so before it looks at the lock, and leaves all
- * of it alone.
+ * Rows are written under a lock inside which nothing else is called. A process that has not started
+ * the rows itself (the child of a fork or a vfork) finds so before it looks at the lock, and leaves
+ * everything alone.
  */
 #include "heap/heap.h"
 
@@ -31,11 +31,12 @@ static uint64_t now_ns(void) {
 #if LM_TICKS
 enum { CALIBRATE_NS = 200 * 1000 };
 
-/* ns for 2^32 ticks; 0: not known yet. Every thread that measures it gets the same but for some
+/* Atomic: ns for 2^32 ticks; 0: not known yet. The results of different threads differ only by some
  * millionths. */
 static uint64_t tick_scale;
 
-/* A tick count and the time at which it was that: of a few tries the one that took least. */
+/* Returns a tick count and stores the time at which it was read: of five tries the one that took
+ * least. */
 static uint64_t ticks_at(uint64_t *ns) {
     uint64_t best = UINT64_MAX, ticks = 0;
     for (int i = 0; i < 5; i++) {
@@ -92,7 +93,7 @@ static const char *const function_names[LOAM_METER_FUNCTIONS] = {"alloc", "free"
 static struct {
     lm_lock_t lock;
     int file;  /* atomic; -1: rows go nowhere */
-    bool ours; /* to be closed */
+    bool ours; /* this file must be closed */
     unsigned process;
     uint64_t start_ns;
     size_t rows, used;
@@ -103,7 +104,7 @@ static const char header[] =
     "entry,ns,allocator,name,meter,operation,function,slow,call_ns,used,held,held_in_all,"
     "requested,requests,allocs,frees,reallocs,slow_calls,alloc_ns,free_ns,realloc_ns\n";
 
-/* Under the lock. */
+/* Writes the buffered text to the file. The lock is held. */
 static void flush(void) {
     if (out.used != 0 && !write_all(out.file, out.text, out.used)) {
         lm_report("loam: meter: rows cannot be written, and stop");
@@ -160,7 +161,7 @@ void loam_meter_end_timed(loam_meter_call call, const loam_entry *entry,
                           loam_meter_function function, size_t requested, size_t more, size_t less,
                           bool failed) {
     uint64_t ticks = ticks_now() - call.start;
-    if (LM_UNLIKELY(ticks > UINT64_MAX / 2)) ticks = 0; /* two processors that do not agree */
+    if (LM_UNLIKELY(ticks > UINT64_MAX / 2)) ticks = 0; /* two processors disagree */
     size_t operation, ns = ns_of(ticks);
     bool slow;
     lm_meter_t *meter =
@@ -186,13 +187,13 @@ size_t lm_meter_heap_held(void) {
 /* ---- Start and stop ---- */
 
 static int start(int file, bool ours) {
-    if (out.process != lm_os_process()) { /* what is there is of a parent */
+    if (out.process != lm_os_process()) { /* the state is that of a parent process */
         lm_lock_reset(&out.lock);
         lm_store_relaxed(&out.file, -1);
         out.used = 0;
     }
     loam_meter_stop();
-    (void)ns_of(0); /* not in the first call that is measured */
+    (void)ns_of(0); /* calibrates now, and not in the first call that is measured */
     lm_lock_take(&out.lock);
     out.process = lm_os_process();
     out.ours = ours;

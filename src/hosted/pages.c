@@ -1,12 +1,13 @@
-/* pages.c: the sources `pages` and `heap` (loam/source.h), both loam's own heap.
+/* pages.c: the sources `pages` and `heap` (loam/source.h), both of which take memory from loam's
+ * own heap.
  *
  * Every multiple of 4 KiB up to 64 KiB is a size class, whose blocks lie at multiples of the
- * largest power of two that divides it (lm_class_aligned): so a chunk of that size is a block
- * without waste, the calling thread's lists are the page cache per thread, a chunk that another
- * thread puts goes by the heap's remote frees, and unused memory is purged with the rest. A chunk
- * above that is a large object: huge pages where they pay. In checked builds chunks of `pages` are
- * blocks without the trailer of malloc's objects: the allocators over them have checks of their
- * own. While a tool watches, what both took back is in quarantine first (quarantine.c).
+ * largest power of two that divides it (lm_class_aligned). So a chunk of that size is a block
+ * without waste, the calling thread's lists are its page cache, a chunk that another thread puts
+ * back is a remote free of the heap, and unused memory is purged with the rest. A larger chunk is a
+ * large object, with huge pages where they pay. In checked builds chunks of `pages` are blocks
+ * without the trailer of malloc's objects, because the allocators over them have their own checks.
+ * While a tool watches, chunks that both sources took back go to quarantine first (quarantine.c).
  */
 #include "fheap/fheap.h"
 #include "heap/heap.h"
@@ -17,23 +18,24 @@
 
 #define PAGE_BYTES ((size_t)4096)
 #define HUGE_BYTES (2 * LM_MIB)
-#define HUGE_LEAST (2 * HUGE_BYTES) /* bytes of a chunk that may have huge pages */
+/* Minimum bytes of a chunk that may have huge pages. */
+#define HUGE_LEAST (2 * HUGE_BYTES)
 
-/* ---- The chunks that this thread put last ----
+/* ---- The chunks that this thread put back last ----
  *
  *   last[i]   4 KiB << i: chunk ──> chunk ──> NULL, by their first words; 64 KiB of each at most
  *
- * A heap's lists hand out a page's blocks in turn, so that allocators that live for microseconds
- * would have another chunk each time, and find none of it in the processor's nearest cache. What
- * was put last is got first here. Given to the heap when the thread ends. Debug builds do without:
- * the heap sees more mistakes. */
+ * A heap's lists hand out a page's blocks in turn. So allocators that live for microseconds would
+ * get another chunk each time, none of which is in the processor's nearest cache. Here the chunk
+ * that was put back last is got first. The chunks go to the heap when the thread ends. Debug builds
+ * do without these lists, because the heap finds more mistakes. */
 
 enum { LAST_SIZES = 5, LAST_BYTES = 64 * 1024 };
 
 typedef struct last_chunks {
     lm_block_t *first[LAST_SIZES];
     uint8_t room[LAST_SIZES];
-    bool known; /* the thread's end will tell us */
+    bool known; /* a hook runs when the thread ends */
 } last_chunks_t;
 
 static LM_TLS last_chunks_t last;
@@ -51,8 +53,9 @@ static bool thread_ended(void *value, unsigned rounds) {
     return false;
 }
 
-/* Whether what is put from now on is found when this thread ends. Not by one without a heap: what
- * it gave to the heap then would make it one, too late for that to end as others do. */
+/* Returns whether a hook frees what is put from now on when this thread ends. A thread without a
+ * heap gets none: giving chunks to the heap then would make the thread a heap, too late for that
+ * heap to end as others do. */
 static LM_NOINLINE bool begin_last(void) {
     if (lm_heap_self == &lm_heap_empty) return false;
     if (!lm_thread_on_exit(thread_ended, &last)) return false;
@@ -61,14 +64,15 @@ static LM_NOINLINE bool begin_last(void) {
     return last.known = true;
 }
 
-/* Which list chunks of so many bytes are in; LAST_SIZES: in none. */
+/* Returns the list for chunks of `bytes` bytes; LAST_SIZES: there is none. */
 LM_INLINE unsigned last_of(size_t bytes) {
     size_t pages = bytes / PAGE_BYTES;
     bool kept = pages - 1 < LAST_BYTES / PAGE_BYTES && (pages & (pages - 1)) == 0 && !LOAM_DEBUG;
     return kept ? lm_lowest_bit(pages) : LAST_SIZES;
 }
 
-/* The heap has written to it, and other threads may carve objects from it. */
+/* Tells tools that the heap has written to the chunk, and that other threads may carve objects from
+ * it. */
 static void show_threads(const void *chunk, size_t bytes) {
     lm_tool_take(chunk, bytes);
     lm_tool_give(chunk, bytes);
@@ -78,11 +82,12 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     size_t unit = align <= PAGE_BYTES      ? PAGE_BYTES
                   : align < LM_SLICE_BYTES ? align
                                            : LM_SLICE_BYTES;
-    if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit); /* else refused below */
-    /* Huge pages from its first byte on. */
+    /* larger requests are refused below */
+    if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit);
+    /* Huge pages reach from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;
-    /* Those that end stay with the thread (pages_put), and must not go with a heap that its malloc
-     * uses now. */
+    /* The block must last: the thread keeps chunks that are put back (pages_put), and they must not
+     * go with the heap that its malloc uses now. */
     void *chunk;
     do {
         chunk = lm_block_alloc_lasting(bytes, align <= unit ? 1 : align);
@@ -97,7 +102,7 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
     (void)source;
     size_t whole = bytes <= LAST_BYTES ? lm_align_up(bytes, PAGE_BYTES) : 0;
     unsigned i = last_of(whole);
-    /* Chunks of these sizes lie at multiples of them. */
+    /* Chunks of these sizes lie at multiples of their size. */
     if (LM_UNLIKELY(i == LAST_SIZES || align > whole || last.first[i] == NULL))
         return get_from_heap(bytes, align, got);
     lm_block_t *block = last.first[i];
@@ -107,11 +112,13 @@ static void *pages_get(loam_source *source, size_t bytes, size_t align, size_t *
     return block;
 }
 
-/* The secure build reads memory that is freed; Memcheck is told that it may. */
+/* Tells Memcheck that the secure build may read memory that is freed. */
 LM_INLINE void will_be_read(const void *chunk, size_t bytes) {
     if (LM_SECURE) lm_tool_show(chunk, bytes);
-#if LM_SECURE /* a tool reports what a program does to freed memory, and goes on */
-    if (lm_tool_watches()) lm_store_relaxed(&lm_span_shuts, false); /* relaxed: a word by itself */
+/* A tool reports what a program does to freed memory, and lets it go on. */
+#if LM_SECURE
+    /* Relaxed: an independent word. */
+    if (lm_tool_watches()) lm_store_relaxed(&lm_span_shuts, false);
 #endif
 }
 
@@ -120,8 +127,8 @@ static void give_pages(void *chunk, size_t got) {
     lm_block_give_back(chunk);
 }
 
-/* There is no room before the thread's first call, and none while a tool watches: what is hidden
- * has no links. */
+/* There is no room in the lists before the thread's first call, and while a tool watches: hidden
+ * memory has no links. */
 static LM_NOINLINE void put_without_room(loam_source *source, void *chunk, size_t got) {
     if (lm_tool_watches()) {
         lm_tool_give(chunk, got);
@@ -145,9 +152,9 @@ static void pages_put(loam_source *source, void *chunk, size_t got) {
     last.room[i]--;
 }
 
-/* Whole pages that are ready around [at, at+bytes). Where the next one is in memory as well, though
- * nobody asked for it, they are parts of a huge page, and all of that is ready. Without the call
- * (Linux before 5.14) there is nothing to gain. */
+/* Returns the bytes that are ready from `at` on, in whole pages around [at, at+bytes). If the next
+ * page is in memory although no request touched it, both are parts of a huge page, and all of that
+ * is ready. Without the system call (Linux before 5.14) there is nothing to gain. */
 static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
     (void)source;
     size_t page = lm_os_page_bytes();
@@ -159,10 +166,12 @@ static size_t pages_ready(loam_source *source, void *at, size_t bytes) {
 }
 
 LM_INLINE void *heap_get_once(size_t bytes, size_t align) {
-#if LOAM_METER /* by the names that are metered, as heap_put does */
+/* Through the public functions, which are metered; so does heap_put. */
+#if LOAM_METER
     return align <= 16 && bytes % 16 == 0 ? loam_malloc(bytes) : loam_malloc_aligned(bytes, align);
 #else
-    /* What is no multiple of 16 may lie at none (LOAM_GUARD_SAMPLING_EXACT). */
+    /* An object whose size is no multiple of 16 need not be aligned to 16
+     * (LOAM_GUARD_SAMPLING_EXACT). */
     return align <= 16 && bytes % 16 == 0 ? lm_malloc(bytes) : lm_malloc_aligned(bytes, align);
 #endif
 }
@@ -178,8 +187,8 @@ static void *heap_get(loam_source *source, size_t bytes, size_t align, size_t *g
     return chunk;
 }
 
-/* By its public name: so that whoever links this file has the constructor next to that, which reads
- * the options and starts the heap. */
+/* Calls the public function, so that a program that links this file also links the constructor in
+ * that function's file, which reads the options and starts the heap. */
 static void give_to_heap(void *chunk, size_t got) {
     will_be_read(chunk, got);
     loam_free(chunk);
@@ -188,7 +197,7 @@ static void give_to_heap(void *chunk, size_t got) {
 static void heap_put(loam_source *source, void *chunk, size_t got) {
     (void)source;
     lm_tool_give(chunk, got);
-    /* A heap of the program may end before the quarantine lets go of its memory. */
+    /* A heap of the program may end before the quarantine releases its memory. */
     if (LM_UNLIKELY(lm_tool_watches()) && lm_whole_of(chunk) == NULL &&
         lm_chunk_hold(chunk, got, give_to_heap))
         return;

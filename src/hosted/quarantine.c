@@ -1,20 +1,20 @@
-/* quarantine.c: what the sources `pages` and `heap` took back stays hidden for a while, if a tool
- * watches.
+/* quarantine.c: keeps chunks that the sources `pages` and `heap` took back hidden for a while, if a
+ * tool watches.
  *
- *   an allocator ends ──> put ──> held[ oldest ... newest ]  hidden ──> shown, to the heap ──> another allocator
+ *   an allocator ends ──> put ──> held[ oldest ... newest ], hidden ──> shown, to the heap
  *
- * An allocator shows a chunk as a whole before it gives the chunk back, because the memory has
- * another owner next. Without a quarantine AddressSanitizer and Memcheck would therefore see no use
+ * An allocator shows a chunk as a whole before it gives the chunk back, because the memory's next
+ * owner is another one. Without a quarantine, AddressSanitizer and Memcheck would not see the use
  * of an object whose allocator has ended, been trimmed, or given a large object back. The
- * quarantine holds at most HELD_BYTES in HELD_MOST chunks, the oldest of which leave first. A use
- * of an object is reported as long as its chunk is held.
+ * quarantine holds at most HELD_BYTES in HELD_MOST chunks; the oldest leave first. A use of an
+ * object is reported as long as its chunk is held.
  *
- * It cannot hold a chunk of more than HELD_BYTES. Where no tool watches it is never called.
+ * It cannot hold a chunk of more than HELD_BYTES. It is never called unless a tool watches.
  *
- * The lock is held for a few instructions, and no other lock is taken meanwhile. A fork may copy
- * the process at that moment: a thread that waits for the lock for too long does without the
- * quarantine from then on, in the child for good. So fork need not know of the lock.
- * Invariant: held_bytes is the sum of the sizes of the held chunks, `count` of them from `oldest`
+ * The lock is held for a few instructions, within which no other lock is taken. A fork may copy the
+ * process at that moment. A thread that waits too long for the lock does without the quarantine
+ * from then on; in the child that is for good. So fork need not know of the lock. Invariant:
+ * held_bytes is the sum of the sizes of the held chunks, of which there are `count` from `oldest`
  * on.
  */
 #include "hosted/quarantine.h"
@@ -33,8 +33,8 @@ typedef struct held {
 } held_t;
 
 static lm_lock_t lock;
-static bool out_of_order; /* atomic: the lock is not to be had */
-static held_t *held;      /* a ring of HELD_MOST; NULL before the first chunk */
+static bool out_of_order; /* atomic: the lock cannot be had */
+static held_t *held;      /* ring of HELD_MOST entries; NULL before the first chunk */
 static size_t oldest, count, held_bytes;
 
 static bool lock_taken(void) {
@@ -47,7 +47,7 @@ static bool lock_taken(void) {
     return false;
 }
 
-/* Takes the oldest chunk out. Lock held; there must be one. */
+/* Removes and returns the oldest chunk. The lock is held; there must be a chunk. */
 static held_t pop(void) {
     held_t chunk = held[oldest];
     oldest = (oldest + 1) % HELD_MOST;
@@ -63,13 +63,14 @@ static void release(const held_t *chunks, size_t n) {
     }
 }
 
-/* Memory for the ring, whose pages are touched as it fills. Without the lock: the heap has locks of
- * its own. */
+/* Allocates the ring, whose pages are touched as it fills. Returns false iff there is no memory.
+ * The lock is not held, because the heap has locks of its own. */
 static bool has_ring(void) {
-    if (lm_load_acquire(&held) != NULL) return true; /* acquire: the ring's memory is ours */
+    /* Acquire: the ring's memory may be used. */
+    if (lm_load_acquire(&held) != NULL) return true;
     held_t *ring = (held_t *)lm_block_alloc_lasting(HELD_MOST * sizeof(held_t), 1), *none = NULL;
     if (ring == NULL) return false;
-    /* Acquire and release: as above. */
+    /* Acquire and release: the ring's memory may be used by the thread that sees it. */
     if (!__atomic_compare_exchange_n(&held, &none, ring, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         lm_block_give_back(ring);
     return true;

@@ -1,11 +1,11 @@
-/* reserve.c: a source over one large range of addresses, backed as it is used (loam/source.h).
+/* reserve.c: a source over one large range of addresses, committed as it is used (loam/source.h).
  *
  *   start [ chunks ] at ... idle ... committed ── mapped without access ── end
  *
- * Invariant: start <= at <= committed <= end, all but `at` multiples of LM_OS_UNIT. Commits run
- * ahead of use and releases behind it, by parts of what is used, so that the number of system calls
- * is logarithmic in the distance that `at` moves one way, and none while it moves to and fro. It
- * cannot release holes between chunks.
+ * Invariant: start <= at <= committed <= end, and all but `at` are multiples of LM_OS_UNIT. Commits
+ * run ahead of use and releases behind it, in proportion to the memory used. So the number of
+ * system calls is logarithmic in the distance that `at` moves one way, and zero while it moves to
+ * and fro. It cannot release holes between chunks.
  */
 #include "os/os.h"
 
@@ -19,11 +19,11 @@
 static bool reserve_grow(loam_reserve *reserve, size_t least) {
     size_t left = (size_t)(reserve->end - reserve->committed);
     size_t step = (size_t)(reserve->committed - reserve->start) / 4;
-    least = lm_align_up(least, LM_OS_UNIT); /* left is such a multiple: it still fits */
+    least = lm_align_up(least, LM_OS_UNIT); /* `left` is also such a multiple, so it still fits */
     step = lm_align_down(step < STEP_MOST ? step : STEP_MOST, LM_OS_UNIT);
     if (step > left) step = left;
     if (step <= least || lm_os_commit(reserve->committed, step, true) != LM_COMMIT_DONE) {
-        step = least; /* that much more was only a wish */
+        step = least; /* the larger step was only a wish */
         if (lm_os_commit(reserve->committed, step, true) != LM_COMMIT_DONE) return false;
     }
     reserve->committed += step;
@@ -46,7 +46,8 @@ static void *reserve_get(loam_source *source, size_t bytes, size_t align, size_t
     return chunk;
 }
 
-/* Idle: a half of what is used is kept before anything is given back, and a quarter after. */
+/* Releases idle memory. Nothing is given back until half as much as is used is idle; a quarter as
+ * much is kept then. */
 static void reserve_trim(loam_reserve *reserve) {
     size_t keep = (size_t)(reserve->at - reserve->start) / 4;
     if (keep < KEEP_LEAST) keep = KEEP_LEAST;
@@ -85,7 +86,7 @@ int loam_reserve_init(loam_reserve *reserve, size_t bytes) {
 
 void loam_reserve_deinit(loam_reserve *reserve) {
     if (reserve->start == NULL) return;
-    /* Who gets these addresses next must not meet what a tool was told of them. */
+    /* The next owner of these addresses must not inherit what a tool was told about them. */
     lm_tool_show(reserve->start, (size_t)(reserve->committed - reserve->start));
     (void)lm_os_release(reserve->start, (size_t)(reserve->end - reserve->start), false);
     reserve->start = reserve->at = reserve->committed = reserve->end = NULL;

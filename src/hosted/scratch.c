@@ -1,12 +1,12 @@
-/* scratch.c: what regions have only where there is an operating system: two scratch regions for
- * each thread, file descriptors as cleanups, and formatted strings (loam/region.h).
+/* scratch.c: parts of regions that need an operating system: two scratch regions per thread, file
+ * descriptors as cleanups, and formatted strings (loam/region.h).
  *
- *   pair ── region 0, region 1        made with the thread's first use, ended with the thread
+ *   pair ── region 0, region 1        made at the thread's first use, ended with the thread
  *
- * Two are enough, however deep calls nest: a function that has temporary objects of its own and
- * puts its result into a region of its caller's needs one that is not this, and never a third.
+ * Two suffice, however deep calls nest: a function that has temporary objects and puts its result
+ * into a region of its caller needs one region that differs from the caller's, and never a third.
  */
-/* What is asked of the allocators below is the program's doing: to be metered. */
+/* The calls below are made on behalf of the program, so they are metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
 #include "hosted/format.h"
@@ -21,12 +21,12 @@
 
 typedef struct scratch_pair {
     loam_region *regions[2];
-    bool known; /* known: the thread's end will tell us */
+    bool known; /* a hook runs when the thread ends */
 } scratch_pair_t;
 
 static LM_TLS scratch_pair_t pair;
 
-/* A destructor that runs later may begin scratch again: then there is another round. */
+/* A destructor that runs later may begin scratch again; the hook then runs in another round. */
 static bool thread_ended(void *value, unsigned rounds) {
     scratch_pair_t *of = (scratch_pair_t *)value;
     (void)rounds;

@@ -1,26 +1,26 @@
 /* shared_blocks.c: blocks for many threads: a cache for each thread and instance.
  *
- *   loam_blocks_caches ──> │ place 0 │ place 1 │ ... │ place 63 │       one table a thread
+ *   loam_blocks_caches ──> │ place 0 │ place 1 │ ... │ place 63 │       one table per thread
  *                               │
- *                               v     of each class: head (up to a batch), spare (a batch, or none)
- *                             cache ──> cache of another thread ──> ...  all of the instance
+ *                               v     per class: head (less than a batch), spare (a batch, or none)
+ *                             cache ──> cache of another thread ──> ...  all caches of the instance
  *
- * A thread allocates from head and frees onto it. When head has become a whole batch it turns into
- * the spare, and the spare that was there goes to the instance, in one piece; when head is empty
- * the spare becomes head again, or a batch of the instance's does. So a batch is exchanged for each
- * batch of calls, at most, under one lock, and no list is walked.
+ * A thread allocates from head and frees onto it. When head has become a whole batch, it turns into
+ * the spare, and the former spare goes to the instance in one piece. When head is empty, the spare
+ * becomes head again, or a batch of the instance does. So at most one batch is exchanged per batch
+ * of calls, under one lock, and no list is walked.
  *
- * An instance has a place in all tables. Only 64 at a time have one; those after them take their
- * lock at each call. A thread that ends gives its caches back, and has none from then on: later
- * calls of it take the lock. An instance that ends takes the caches of all threads out of their
- * tables, so that no thread can find one of an instance that is gone, whatever is at its address.
+ * An instance has a place in all tables. Only 64 instances at a time have one; others take their
+ * lock at each call. A thread that ends gives its caches back, and has none from then on: its later
+ * calls take the lock. An instance that ends removes the caches of all threads from their tables,
+ * so no thread can find a cache of an instance that is gone, whatever is at its address.
  *
- * In the child of a fork, the caches of threads that are not there stay as they are: their blocks
- * are lost.
+ * In the child of a fork, the caches of threads that do not exist there stay as they are: their
+ * blocks are lost.
  *
  * Locks: first the port's WALK (registry), then that of all tables, then the instance's. Invariant
- * of each list: each block's depth is that of the one below it and one more, the bottom's is 0, and
- * head's is less than a batch.
+ * of each list: each block's depth is one more than that of the block below it, the bottom's is 0,
+ * and head's is less than a batch.
  */
 #include "hosted/fork.h"
 
@@ -29,14 +29,15 @@
 
 enum { PLACES = 64 };
 
-static loam_blocks_cache *nowhere[PLACES]; /* of threads without a table: stays NULL */
+/* The table of threads without one. All entries stay NULL. */
+static loam_blocks_cache *nowhere[PLACES];
 __thread loam_blocks_cache **loam_blocks_caches LOAM_TLS = nowhere;
-/* No table from now on. */
+/* This thread has ended and gets no table any more. */
 static LM_TLS bool ended;
 
 static lm_lock_t tables_lock;
-static uint64_t places_taken;  /* bits */
-static loam_blocks *instances; /* with a lock of ours */
+static uint64_t places_taken;  /* bit i is set iff an instance has place i */
+static loam_blocks *instances; /* list of instances with a lock of this file */
 static bool fork_prepared;     /* atomic */
 
 LM_INLINE loam_blocks_list *list_of(loam_blocks_cache *cache, unsigned class_index) {
@@ -54,10 +55,10 @@ static void give_lock(void *context) {
     lm_told_let();
 }
 
-/* ---- Fork: the child finds every list whole ---- */
+/* ---- Fork: the child finds every list intact ---- */
 
 static void before_fork(void) {
-    lm_port_before_fork(); /* who holds it may be asking an instance for its usage */
+    lm_port_before_fork(); /* its holder may be asking an instance for its usage */
     lm_lock_take(&tables_lock);
     for (loam_blocks *blocks = instances; blocks != NULL; blocks = blocks->next) take_lock(blocks);
 }
@@ -127,7 +128,7 @@ static void empty(loam_blocks *blocks, loam_blocks_cache *cache) {
     }
 }
 
-/* The calling thread has come to its end: the hook of lm_thread_on_exit. */
+/* Gives the caches of the calling thread back, as a hook of lm_thread_on_exit. */
 static bool thread_ended(void *value, unsigned rounds) {
     (void)rounds;
     loam_blocks_cache **table = (loam_blocks_cache **)value;
@@ -162,7 +163,7 @@ static bool table_made(void) {
     return true;
 }
 
-/* The calling thread's, new if need be; NULL iff it cannot have one. */
+/* Returns the calling thread's cache, made if needed; NULL iff it cannot have one. */
 static loam_blocks_cache *cache_of(loam_blocks *blocks) {
     loam_blocks_cache *cache = loam_blocks_caches[blocks->slot];
     if (LM_LIKELY(cache != NULL) || !table_made()) return cache;
@@ -186,8 +187,9 @@ static loam_blocks_cache *cache_of(loam_blocks *blocks) {
 
 /* ---- Slow paths ---- */
 
-/* The chain becomes a list. A whole batch comes as it left a cache, but for the depth of its first
- * block, which is handed out at once; any other chain has plain links. */
+/* Turns a chain into a list and returns its first block. A whole batch still has the links and
+ * depths with which it left a cache, except the depth of its first block, which is handed out at
+ * once. Any other chain has plain links. */
 static loam_blocks_cached *list_made(void *chain, uintptr_t count) {
     loam_blocks_cached *first = (loam_blocks_cached *)chain;
     if (count == 0) return first;
@@ -200,7 +202,7 @@ static loam_blocks_cached *list_made(void *chain, uintptr_t count) {
     }
 }
 
-/* Without a cache: the rest of the chain stays with the instance. */
+/* Allocates without a cache: the rest of the chain stays with the instance. */
 static void *alloc_alone(loam_blocks *blocks, unsigned class_index) {
     uint32_t count;
     take_lock(blocks);
@@ -246,7 +248,7 @@ void loam_blocks_batch_full(loam_blocks *blocks, loam_blocks_list *list) {
 void lm_blocks_threads_free(loam_blocks *blocks, unsigned class_index, void *p) {
     loam_blocks_cached *block = (loam_blocks_cached *)p;
     loam_blocks_cache *cache = cache_of(blocks);
-    if (cache != NULL) { /* as inline */
+    if (cache != NULL) { /* as the inline free does */
         loam_blocks_list *list = list_of(cache, class_index);
         block->below = list->head;
         block->depth = list->head->depth + 1;

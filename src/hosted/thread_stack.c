@@ -1,10 +1,11 @@
-/* thread_stack.c: what frame stacks have only where there is an operating system: one for each
- * thread, and formatted strings (loam/stack.h).
+/* thread_stack.c: parts of frame stacks that need an operating system: one stack per thread, and
+ * formatted strings (loam/stack.h).
  *
- * A thread's stack has no source before its first use, and no room, so that every inline path
- * misses and the slow one sets it up: nobody else asks. It ends with its thread.
+ * A thread's stack has neither a source nor room before its first use. So every inline path fails,
+ * and the slow path, which is the only code that checks, sets it up. The stack ends with its
+ * thread.
  */
-/* What is asked of the allocators below is the program's doing: to be metered. */
+/* The calls below are made on behalf of the program, so they are metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
 #include "hosted/format.h"
@@ -16,9 +17,9 @@
 #include <errno.h>
 
 LOAM_API LM_TLS loam_stack loam_own_stack = {.entry = {.kind = &lm_stack_kind}};
-static LM_TLS bool known; /* the thread's end will tell us */
+static LM_TLS bool known; /* a hook runs when the thread ends */
 
-/* A destructor that runs later may begin it again: then there is another round. */
+/* A destructor that runs later may begin the stack again; the hook then runs in another round. */
 static bool thread_ended(void *value, unsigned rounds) {
     (void)rounds;
     loam_stack_deinit((loam_stack *)value);

@@ -5,7 +5,7 @@
  * and if the kernel makes huge pages out of purged memory later, the purge is lost. So the kernel
  * is told not to (grow.c), and huge pages are made here on purpose:
  *
- *
+ *   clean, 2 MiB, aligned  ── backed at once, without the lock ──>  dirty: resident and free
  *
  * A huge page is made when a page of blocks is wanted because the others of its class are full, no
  * span is dirty, and pages occupy so much already that the 2 MiB are at most an eighth of it. The

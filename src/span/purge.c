@@ -7,7 +7,7 @@
  * signals, lives about half a second after the last large free, and is gone before any call of the
  * program whose result depends on the program's being single-threaded (override/doors.c).
  *
- *
+ *   give -> dirty, stamped -> [tick .. tick + delay] -> busy: madvise without the lock -> clean
  *
  * A program that works in bursts soon takes again what was just purged, and pays for it in page
  * faults. In that case spans wait twice as long, until a purge is no longer regretted.
