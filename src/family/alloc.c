@@ -1,10 +1,10 @@
-/* alloc.c: the tables of functions behind handles (loam/alloc.h), for allocators that need no
+/* alloc.c: the tables of functions behind handles (loam/alloc.h) for allocators that need no
  * operating system.
  *
- * Each is the allocator's own function, with the handle's rules where these differ: alignments are
- * any number here, and no bytes are an object.
+ * Each function is the allocator's own, adapted to the rules of handles: an alignment may be any
+ * number, and a request for 0 bytes yields an object.
  */
-/* What is asked of the allocators below is the program's doing: to be metered. */
+/* The calls below are made on behalf of the program, so they are metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
 #include "family/family.h"
@@ -25,7 +25,7 @@ void loam_alloc_free_from_none(void *p, const char *file, unsigned line) {
 
 /* ---- Regions ---- */
 
-/* They, and those below, have an inline path for alignments that the compiler knows. */
+/* Regions, FIFOs, stacks and rings have an inline path for alignments that the compiler knows. */
 static void *region_alloc(void *self, size_t bytes, size_t align, const char *file, unsigned line) {
     loam_region *region = (loam_region *)self;
     switch (align) {
@@ -94,7 +94,7 @@ static void *blocks_realloc(void *self, void *p, size_t old_bytes, size_t bytes,
     if (align == BLOCKS_ALIGN && bytes <= 8) bytes = 9;
     if (align <= BLOCKS_ALIGN)
         return loam_blocks_realloc_at((loam_blocks *)self, p, bytes != 0 ? bytes : 1, file, line);
-    /* Their realloc knows no alignment. */
+    /* The realloc of blocks takes no alignment. */
     void *other = blocks_alloc(self, bytes, align, file, line);
     if (other == NULL) return NULL;
     memcpy(other, p, old_bytes < bytes ? old_bytes : bytes);
@@ -175,7 +175,7 @@ static void *ring_realloc(void *self, void *p, size_t old_bytes, size_t bytes, s
     if (p == NULL || !lm_is_pow2(align)) return ring_alloc(self, bytes, align, file, line);
     if (align <= LOAM_RING_ALIGN || bytes <= old_bytes)
         return loam_ring_realloc_at(ring, p, old_bytes, bytes, file, line);
-    /* Their realloc knows no alignment; what is larger moves. */
+    /* The realloc of rings takes no alignment, so a larger object moves. */
     void *other = ring_alloc(self, bytes, align, file, line);
     if (other == NULL) return NULL;
     memcpy(other, p, old_bytes);

@@ -1,22 +1,22 @@
-/* blocks.c: the calls of loam/blocks.h that are not inline, and when the inline ones are to miss.
+/* blocks.c: the calls of loam/blocks.h that are not inline, and the conditions in which the inline
+ * paths fail.
  *
  *   kind of instance                  alloc, free
- *   one thread                        inline; here when a list is empty, or the object is large
- *   caches (LOAM_THREADS)             inline, by the thread's cache; hosted/ when that is empty or full
- *   locked (LOAM_THREADS otherwise)   here, under the lock
- *   checked, watched, counted         here: guards (guard.c) or live bits, redzones for a tool, counts
+ *   one thread                        inline; here if a list is empty, or the object is large
+ *   caches (LOAM_THREADS)             inline, by the thread's cache; hosted/ if that fails
+ *   locked (other LOAM_THREADS)       here, under the lock
+ *   checked, watched, counted         here: guards (guard.c) or live bits, redzones, counts
  *   recorded                          alloc here
- *   fixed                             free here: the owner is found by a table, not by a mask
+ *   fixed                             free here: a table finds the owner, not a mask
  */
 #include "family/blocks_room.h"
 
 LM_STATIC_ASSERT(offsetof(loam_blocks, slot) + sizeof(void *) <= 64,
                  "what the inline paths read is in one cache line");
 
-/* ---- Beginning and end ---- */
+/* ---- Initialisation and end ---- */
 
-/* Reads the classes: how many there are once merged, and the largest. false iff they are not
- * valid. */
+/* Counts the classes after merging, and finds the largest. Returns false iff they are invalid. */
 static bool classes_valid(const loam_blocks_options *options, unsigned *count, uint32_t *largest) {
     if (options->classes != NULL) {
         if (options->class_count == 0 || options->class_count > LOAM_BLOCKS_CLASSES) return false;
@@ -37,7 +37,8 @@ static bool options_valid(const loam_blocks_options *options, unsigned flags) {
     if ((flags & ~(unsigned)(LOAM_CHECK | LOAM_THREADS | LOAM_FIXED)) != 0) return false;
     if (options->memory != NULL && options->source != NULL) return false;
     if (!fixed) return options->max_blocks == NULL && options->blocks_each == 0;
-    /* A heap pool has no memory to fill. */
+    /* Without memory of the caller, the number of blocks must be given: there is no memory to
+     * fill. */
     return options->memory != NULL || options->max_blocks != NULL || options->blocks_each != 0;
 }
 
@@ -71,7 +72,7 @@ static int set_memory(loam_blocks *blocks, const loam_blocks_options *options) {
         return 0;
     }
     lm_blocks_set_tables(blocks, options, (char *)blocks->tables);
-    /* One that will never get a slab is no use. */
+    /* An instance that can never get a slab is useless. */
     size_t slab = LOAM_BLOCKS_SLAB_BYTES;
     return lm_source_may(blocks->source, slab, slab) ? 0 : LM_ENOMEM;
 }
@@ -114,7 +115,7 @@ int loam_blocks_init_flags(loam_blocks *blocks, const loam_blocks_options *optio
     if (options->memory != NULL) blocks->source = NULL;
     if (!blocks->fixed) blocks->class_count += ALIGNED_CLASSES;
     if (options->memory == NULL && blocks->source == NULL) return LM_EINVAL;
-    /* Guards tell a tool more than we can; a fixed instance that is checked has none. */
+    /* Guards tell a tool more than hiding does. A checked fixed instance does not use guard.c. */
     blocks->watched = lm_tool_watches() && (!blocks->checked || blocks->fixed);
     int result = set_memory(blocks, options);
     if (result == 0 && (flags & LOAM_THREADS) != 0) result = set_threads(blocks, options);
@@ -153,7 +154,7 @@ void loam_blocks_deinit(loam_blocks *blocks) {
                             .entry = {.kind = &lm_blocks_kind}};
     if (!checked) return;
     blocks->entry = entry;
-    /* The name is kept where the instance has no use for its words any more. */
+    /* The name is copied into words that the instance no longer needs. */
     lm_entry_bury(&blocks->entry, (char *)&blocks->held_bytes, 3 * sizeof(size_t));
 }
 
@@ -165,9 +166,10 @@ size_t loam_blocks_pool_bytes(const loam_blocks_options *options) {
     return bytes != 0 ? bytes + 15 : 0;
 }
 
-/* ---- Allocation, locked ---- */
+/* ---- Allocation; the lock is held ---- */
 
-/* The first class whose blocks are large enough, and aligned; class_count iff there is none. */
+/* Returns the first class whose blocks are large enough and aligned, or class_count iff there is
+ * none. */
 static unsigned class_for(const loam_blocks *blocks, size_t bytes, size_t align) {
     unsigned i = blocks->sized_count, end = blocks->class_count;
     if (align <= LOAM_BLOCKS_FIRST || blocks->fixed) {
@@ -223,7 +225,8 @@ static void *alloc_locked(loam_blocks *blocks, size_t bytes, size_t align, const
         return block;
     }
     size_t whole = lm_guard_whole(bytes, align);
-    /* Above 16, an object of its own: guard.c looks for the tag of a freed block at one place. */
+    /* With an alignment above 16 it is a large object: guard.c looks for the tag of a freed block
+     * at one place. */
     void *raw = whole == 0    ? NULL
                 : align <= 16 ? take_sized(blocks, whole, 16)
                               : lm_blocks_large_take(blocks, whole, align);
@@ -236,7 +239,7 @@ static void record(loam_blocks *blocks, size_t bytes) {
     loam_histogram *histogram = blocks->histogram;
     size_t *count =
         bytes <= histogram->largest_bytes ? &histogram->counts[bytes] : &histogram->beyond;
-    /* Relaxed: a count, read when recording is over. */
+    /* Relaxed: a count, read after recording has ended. */
     (void)lm_add_relaxed(count, 1);
 }
 
@@ -256,7 +259,8 @@ void *loam_blocks_alloc_slow(loam_blocks *blocks, size_t bytes, const char *file
 void *loam_blocks_alloc_aligned_at(loam_blocks *blocks, size_t bytes, size_t align,
                                    const char *file, unsigned line) {
     if (!lm_is_pow2(align) || align > LOAM_BLOCKS_SLAB_BYTES) return NULL;
-    if (align == 16 && bytes <= 8 && !blocks->checked) bytes = 9; /* not of a class of 8 bytes */
+    /* A class of 8 bytes is not aligned to 16. */
+    if (align == 16 && bytes <= 8 && !blocks->checked) bytes = 9;
     if (align < 16 || (align == 16 && !(blocks->checked && blocks->fixed)))
         return loam_blocks_alloc_at(blocks, bytes, file, line);
     if (blocks_over(blocks, "allocation", file, line)) return NULL;
@@ -354,7 +358,8 @@ void loam_blocks_free_slow(loam_blocks *blocks, void *p, const char *file, unsig
 
 /* ---- Realloc ---- */
 
-/* Usable bytes of a live object, 0 among them if it is checked; false after a report. */
+/* Stores the usable bytes of a live object, which may be 0 if it is checked. Returns false after a
+ * report. */
 static bool size_of(loam_blocks *blocks, const void *p, const char *doing, const char *file,
                     unsigned line, size_t *bytes) {
     if (blocks->fixed) {
@@ -371,7 +376,8 @@ static bool size_of(loam_blocks *blocks, const void *p, const char *doing, const
         if (!owns(blocks, slab_of(p), p, doing, file, line)) return false;
         *bytes = raw_bytes_of(blocks, p) - (blocks->watched ? REDZONE : 0);
     }
-    if (blocks->watched) lm_tool_show(p, *bytes); /* who asks may use it all */
+    /* The caller may use all of it. */
+    if (blocks->watched) lm_tool_show(p, *bytes);
     return true;
 }
 
@@ -391,7 +397,8 @@ size_t loam_blocks_usable_size(loam_blocks *blocks, const void *p) {
 }
 
 #if LOAM_METER
-/* Without a lock: where an object lies is its owner's business alone. */
+/* Returns the bytes of an object's block. Takes no lock: only the object's owner depends on where
+ * it lies. */
 size_t loam_meter_blocks_bytes(loam_blocks *blocks, const void *p) {
     if (p == NULL || lm_tool_watches()) return 0;
     if (blocks->fixed) {
@@ -405,14 +412,16 @@ size_t loam_meter_blocks_bytes(loam_blocks *blocks, const void *p) {
 #endif
 
 static bool stays(const loam_blocks *blocks, size_t old_bytes, size_t bytes) {
-    if (blocks->checked && !blocks->fixed) return false; /* its guards lie where they lie */
+    /* Its guards cannot move. */
+    if (blocks->checked && !blocks->fixed) return false;
     if (bytes > old_bytes) return false;
     if (bytes >= old_bytes / 2) return true;
     if (old_bytes > blocks->largest_bytes) return false;
     return lm_blocks_class_of(blocks, bytes) == lm_blocks_class_of(blocks, old_bytes);
 }
 
-/* The same in a checked fixed instance, whose guards move. always: wherever it fits. */
+/* As stays(), for a checked fixed instance, whose guards can move. always: the object stays
+ * wherever it fits. */
 static bool stays_fixed(loam_blocks *blocks, void *p, size_t bytes, bool always) {
     blocks_lock(blocks);
     loam_blocks_class *class = &blocks->classes[fixed_at(blocks, p)];
@@ -438,7 +447,7 @@ void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const c
     bool notes = blocks->checked && blocks->fixed;
     if (notes ? stays_fixed(blocks, p, bytes, false) : stays(blocks, old_bytes, bytes)) return p;
     void *to = loam_blocks_alloc_at(blocks, bytes, file, line);
-    /* A fixed instance may be out of smaller blocks: then the large one has to do. */
+    /* A fixed instance may have no smaller block left. The object then stays in the larger one. */
     if (to == NULL && notes) return stays_fixed(blocks, p, bytes, true) ? p : NULL;
     if (to == NULL) return bytes <= old_bytes && !blocks->checked ? p : NULL;
     memcpy(to, p, old_bytes < bytes ? old_bytes : bytes);
@@ -446,7 +455,7 @@ void *loam_blocks_realloc_at(loam_blocks *blocks, void *p, size_t bytes, const c
     return to;
 }
 
-/* ---- Record ---- */
+/* ---- Recording ---- */
 
 void loam_blocks_record(loam_blocks *blocks, loam_histogram *histogram) {
     if (blocks_over(blocks, "record", NULL, 0)) return;

@@ -1,5 +1,4 @@
-/* blocks_check.c: what a set of blocks tells about itself: usage, invariants, its lines of
- * statistics. */
+/* blocks_check.c: usage, invariants and statistics of a set of blocks. */
 #include "family/blocks_room.h"
 
 /* ---- Usage ---- */
@@ -25,7 +24,7 @@ static void usage_locked(const loam_blocks *blocks, loam_usage *usage) {
         .requests = blocks->requests,
         .objects = blocks->large_count,
     };
-    if (blocks->tables == NULL) { /* the caller's */
+    if (blocks->tables == NULL) { /* the memory is the caller's */
         usage->held_bytes = usage->peak_bytes = (size_t)(blocks->end - blocks->base);
         usage->chunks = 1;
     }
@@ -92,9 +91,9 @@ static bool wrong(const loam_blocks *blocks, const loam_blocks_class *class, con
     return false;
 }
 
-/* Slabs of a class as a binary tree, so that no check takes blocks times slabs: on which side of
- * another a slab lies tells one bit of its address after the other. Returns where it is, or would
- * be. */
+/* The slabs of a class form a binary tree, so that a check does not take (blocks * slabs) steps.
+ * The bits of a slab's address, the lowest first, tell on which side of another it lies. Returns
+ * the link to the slab, or where the link would be. */
 static loam_blocks_slab **place_of(loam_blocks_slab **tree, const loam_blocks_slab *slab) {
     uintptr_t bits = (uintptr_t)slab / LOAM_BLOCKS_SLAB_BYTES;
     for (; *tree != NULL && *tree != slab; bits /= 2) tree = &(*tree)->sides[bits % 2];
@@ -111,8 +110,8 @@ static loam_blocks_slab *tree_of(const loam_blocks *blocks, const loam_blocks_cl
     return tree;
 }
 
-/* Whether it is where a block of that class, with slabs in that tree, can be and has been
- * carved. */
+/* Returns whether a block of that class, whose slabs are in the tree, can be at that address and
+ * has been carved. */
 static bool is_block(const loam_blocks *blocks, const loam_blocks_class *class,
                      loam_blocks_slab *tree, const void *block) {
     const char *at = (const char *)block;
@@ -144,7 +143,8 @@ static bool chain_good(const loam_blocks *blocks, const loam_blocks_class *class
     return good;
 }
 
-/* Blocks of before a reset that have not been carved again, in a slab from `block` on. */
+/* Checks the blocks from before a reset that have not been carved again, from `block` on in a
+ * slab. */
 static bool gone_good(const loam_blocks *blocks, const loam_blocks_class *class,
                       const loam_blocks_slab *slab, const char *block) {
     const char *end = slab_first(slab) + slab->spare_blocks * (size_t) class->stride;

@@ -1,16 +1,16 @@
-/* blocks_fit.c: how often each size is asked for, and the classes that waste least on it
+/* blocks_fit.c: counts requests by size, and finds the classes that waste least memory on them
  * (loam/blocks.h).
  *
- * A class covers the sizes between the class below it and itself. With the sizes that occur in
- * groups, one for each multiple of the granule, sorted, and for group j
+ * A class covers the sizes between the next smaller class and itself. Sizes that occur are sorted
+ * into groups, one for each multiple of the granule. For group j:
  *
- *   C[j]  requests in groups 1..j          S[j]  bytes asked for in groups 1..j          s[j]  its class size
- *   waste(i, j) = s[j] * (C[j] - C[i]) - (S[j] - S[i])          of one class s[j] over groups i+1..j
+ *   C[j]  requests in groups 1..j     S[j]  bytes requested in groups 1..j     s[j]  its class size
+ *   waste(i, j) = s[j] * (C[j] - C[i]) - (S[j] - S[i])     of one class s[j] over groups i+1..j
  *
- * the least waste of k classes over groups 1..j is W[k][j] = min over i of W[k-1][i] + waste(i, j).
- * waste satisfies waste(a, c) + waste(b, d) <= waste(a, d) + waste(b, c) for a <= b <= c <= d, so
- * that the best i never falls as j rises: the middle j of a range is solved first and bounds both
- * halves.
+ * The least waste of k classes over groups 1..j is W[k][j] = min over i of W[k-1][i] + waste(i, j).
+ * waste satisfies waste(a, c) + waste(b, d) <= waste(a, d) + waste(b, c) for a <= b <= c <= d. So
+ * the best i never decreases as j increases: the middle j of a range is solved first, and bounds
+ * both halves.
  */
 #include "family/blocks_room.h"
 
@@ -22,21 +22,24 @@ void loam_histogram_init(loam_histogram *histogram, size_t *counts, size_t large
 void loam_histogram_add(loam_histogram *histogram, size_t bytes, size_t times) {
     size_t *count =
         bytes <= histogram->largest_bytes ? &histogram->counts[bytes] : &histogram->beyond;
-    /* Relaxed: a count, read when recording is over. */
+    /* Relaxed: a count, read after recording has ended. */
     (void)lm_add_relaxed(count, times);
 }
 
 /* ---- Fit ---- */
 
 typedef struct group {
-    uint64_t requests, bytes; /* of this group and all before it */
-    uint64_t before, now;     /* the least waste up to here: of one class fewer, and of as many */
+    /* Of this group and all groups before it. */
+    uint64_t requests, bytes;
+    /* Least waste up to this group: with one class fewer, and with the present number of
+     * classes. */
+    uint64_t before, now;
     uint32_t class_bytes;
 } group_t;
 
 typedef struct fit {
-    group_t *groups; /* groups[0] is before the first */
-    uint32_t *from;  /* [class][group]: where the class below ends */
+    group_t *groups; /* groups[0] is before the first group */
+    uint32_t *from;  /* [class][group]: where the next smaller class ends */
 } fit_t;
 
 static size_t class_for(size_t bytes, unsigned granule) {
@@ -84,8 +87,8 @@ static uint64_t waste(const group_t *from, const group_t *to) {
     return to->class_bytes * (to->requests - from->requests) - (to->bytes - from->bytes);
 }
 
-/* One row of W for groups first..last, whose best i lie in low..high. The halves recurse: as deep
- * as log2. */
+/* Computes one row of W for groups first..last, whose best i lie in low..high. The recursion is
+ * log2 deep. */
 static void solve(const fit_t *fit, uint32_t *from, size_t first, size_t last, size_t low,
                   size_t high) {
     while (first <= last) {
@@ -120,7 +123,7 @@ int loam_blocks_fit(const loam_histogram *histogram, unsigned class_count, unsig
         fit.from[j] = 0;
     }
     for (unsigned k = 1; k < class_count; k++) {
-        /* With k classes behind it, a class begins at group k + 1 at the earliest. */
+        /* With k smaller classes, a class begins at group k + 1 at the earliest. */
         solve(&fit, fit.from + k * (count + 1), k + 1, count, k, count - 1);
         for (size_t j = k + 1; j <= count; j++) fit.groups[j].before = fit.groups[j].now;
     }
@@ -143,7 +146,7 @@ uint64_t loam_blocks_slack(const loam_histogram *histogram, const uint32_t *clas
     return slack;
 }
 
-/* ---- As C text ---- */
+/* ---- Output as C text ---- */
 
 void loam_blocks_fit_print(const uint32_t *classes, unsigned class_count, const char *name,
                            loam_print *print, void *context) {

@@ -1,11 +1,11 @@
-/* blocks_slab.c: where blocks come from: free lists, slabs, large objects.
+/* blocks_slab.c: the origin of blocks: free lists, slabs, large objects.
  *
- *   heads[class] ──> block ──> block          loose blocks: those freed, and those carved beside one asked for
- *   chains       ──> batch ──> batch          whole batches that threads have brought back
+ *   heads[class] ──> block ──> block     single blocks: freed, or carved along with another
+ *   chains       ──> batch ──> batch     whole batches that threads have returned
  *   slab         │ header │ handed out or in a list ... fresh │ not yet carved ... end │
  *
- * A slab is carved a few blocks at a time, so that memory is touched as it is needed. No block ever
- * moves to another class, only whole slabs, through the source (trim).
+ * A slab is carved a few blocks at a time, so that memory is touched as it is needed. A block never
+ * moves to another class; only whole slabs do, through the source (trim).
  */
 #include "family/blocks_room.h"
 
@@ -38,10 +38,11 @@ void lm_blocks_put(loam_blocks *blocks, void *chunk, size_t got) {
 
 /* ---- Slabs ---- */
 
-/* What does not fill a block is put before the first one, more of it in each slab, so that the
- * blocks of many slabs do not meet in a few sets of the processor's caches (Bonwick's slab
- * colouring). In steps of two cache lines, so that alignments up to that stay what they are; blocks
- * with a higher one have no colour. */
+/* Returns the offset of a new slab's first block, beyond class->first. The part of a slab that
+ * fills no block is put before the first block, more of it in each slab, so that the blocks of many
+ * slabs do not collide in a few sets of the processor's caches (Bonwick's slab colouring). The
+ * steps are two cache lines, so alignments up to that are preserved; blocks with a larger alignment
+ * have no colour. */
 static uint32_t colour_next(loam_blocks_class *class) {
     uint32_t colour = class->colour, step = LOAM_BLOCKS_FIRST;
     size_t room = LOAM_BLOCKS_SLAB_BYTES - class->first - slab_blocks(class) * class->stride;
@@ -78,7 +79,7 @@ static bool carve_anew(loam_blocks *blocks, loam_blocks_class *class) {
     return true;
 }
 
-/* A block that is carved may have been in use before a reset. */
+/* Checks a block that is about to be carved, if it was in use before a reset. */
 static void check_carved(const loam_blocks *blocks, const loam_blocks_class *class,
                          const void *block) {
     if (blocks->fixed) {
@@ -90,7 +91,8 @@ static void check_carved(const loam_blocks *blocks, const loam_blocks_class *cla
     if (number < slab->spare_blocks) (void)lm_guard_check_freed(&blocks->entry, dead_tag(block));
 }
 
-/* A new block; up to `most` of them come along as a chain behind it. */
+/* Carves a new block, followed by a chain of up to most - 1 more blocks. Returns NULL iff there is
+ * no memory. */
 static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most, uint32_t *count) {
     if (class->fresh == class->end && !carve_anew(blocks, class)) return NULL;
     char *first = class->fresh;
@@ -108,7 +110,7 @@ static void *carve(loam_blocks *blocks, loam_blocks_class *class, uint32_t most,
 }
 
 static uint32_t carve_most(const loam_blocks *blocks, const loam_blocks_class *class) {
-    /* What was freed is told from what is new by being in a list (see fixed_taken). */
+    /* Freed blocks are told from new ones by being in a list (see fixed_taken). */
     if (blocks->checked || blocks->counted || class->block_bytes > CARVE_BYTES / 2) return 1;
     return CARVE_BYTES / class->block_bytes;
 }
@@ -124,7 +126,7 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
             lm_blocks_give_chain(blocks, class->index,
                                  lm_blocks_take_chain(blocks, class->index, &count));
             block = *head;
-            if (block == NULL) __builtin_unreachable(); /* a chain has a block */
+            if (block == NULL) __builtin_unreachable(); /* a chain has at least one block */
         } else if ((block = carve(blocks, class, carve_most(blocks, class), &count)) == NULL) {
             return NULL;
         } else if (count == 1) {
@@ -135,7 +137,7 @@ void *lm_blocks_take(loam_blocks *blocks, loam_blocks_class *class) {
     } else if (LM_UNLIKELY(blocks->checked)) {
         (void)lm_blocks_fixed_dead(blocks, class, block, sizeof(void *));
         if (!lm_blocks_fixed_link(blocks, class, block)) {
-            *head = NULL; /* the rest is lost */
+            *head = NULL; /* the rest of the list is lost */
             return block;
         }
     }
@@ -185,10 +187,9 @@ void lm_blocks_give_chain(loam_blocks *blocks, unsigned class_index, void *chain
     }
 }
 
-/* ---- Large objects: a chunk each, found by the same mask ----
+/* ---- Large objects: one chunk each, found by the same mask as slabs ----
  *
- *   align up to 64: │ header, 64 B │ object     above: │ header ... 64 KiB │ object
- */
+ *   alignment up to 64: │ header, 64 B │ object     above 64: │ header ... 64 KiB │ object */
 
 void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
     size_t skip = align <= LOAM_BLOCKS_HEADER ? LOAM_BLOCKS_HEADER : LOAM_BLOCKS_SLAB_BYTES;
@@ -225,8 +226,7 @@ void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab) {
 
 /* ---- Large objects that were freed in a checked instance ----
  *
- *   gone ──> oldest ──> ... ──> newest        at most GONE_COUNT of them, and GONE_BYTES in all
- */
+ *   gone ──> oldest ──> ... ──> newest        at most GONE_COUNT of them, and GONE_BYTES in all */
 
 enum { GONE_COUNT = 8, GONE_BYTES = 512 * 1024 };
 
@@ -274,7 +274,7 @@ bool lm_blocks_large_drop(loam_blocks *blocks) {
     return true;
 }
 
-/* ---- All of them ---- */
+/* ---- All memory ---- */
 
 static void put_slabs(loam_blocks *blocks, loam_blocks_slab *slab) {
     for (loam_blocks_slab *next; slab != NULL; slab = next) {
@@ -342,7 +342,7 @@ static bool is_empty(const loam_blocks_class *class, const loam_blocks_slab *sla
     return slab->spare_blocks == carved_of(class, slab);
 }
 
-/* Takes the free blocks of empty slabs out of the list, in place. */
+/* Removes the free blocks of empty slabs from the list, in place. */
 static void forget_empty(loam_blocks *blocks, loam_blocks_class *class) {
     void *last = NULL;
     for (void *block = blocks->heads[class->index]; block != NULL;) {
@@ -386,10 +386,10 @@ static size_t trim_class(loam_blocks *blocks, loam_blocks_class *class) {
         if (slab == newest) class->fresh = class->end = NULL;
         lm_blocks_put(blocks, slab, slab->got);
     }
-    /* What they said of a reset is lost. */
+    /* The counts from before a reset are lost. */
     for (loam_blocks_slab *slab = class->slabs; slab != NULL; slab = slab->next)
         slab->spare_blocks = 0;
-    /* The newest may be another now: none of it is left to be carved. */
+    /* The newest slab may be another one now; nothing of it is left to be carved. */
     if (class->fresh == NULL && class->slabs != NULL)
         class->fresh = class->end = slab_end(class, class->slabs);
     return before - blocks->held_bytes;

@@ -1,18 +1,18 @@
-/* blocks_static.c: fixed instances: everything in one range, taken once; the owner of a block by
- * its address.
+/* blocks_static.c: fixed instances: all blocks are in one range, taken once, and the owner of a
+ * block follows from its address.
  *
- *   │ classes │ heads │ class_of │ map │ live bits │ class 0: block, block, ... │ class 1: ... │
- *                                                  base                                    end
+ *   │ classes │ heads │ class_of │ map │ live bits │ class 0: block, ... │ class 1: block, ... │
+ *                                                   base                                       end
  *
- * map has a byte for each stretch of 2^map_shift bytes from base on: the class that its first byte
- * belongs to. Small classes may share a stretch; then a few comparisons find the one.
+ * map has a byte for each stretch of 2^map_shift bytes from base on: the class that the stretch's
+ * first byte belongs to. Small classes may share a stretch; a few comparisons then find the class.
  *
- *   checked   │ object │ 0xE7 ... │ note: 4 bytes │        the note: the object's size, mixed with its place
+ *   checked   │ object │ 0xE7 ... │ note: 4 bytes │   note: the object's size, mixed with the address
  *
- * Each class has exactly the blocks that it was made for. So a checked instance has guards of its
- * own only where its memory has room for 16 bytes more a block. Otherwise what an object leaves of
- * its block is its guard, a second bit for each block says whether there is one, and where memory
- * has no room for that either, live bits are all.
+ * Each class has exactly the blocks that were requested. So a checked instance has extra bytes for
+ * guards only if its memory has room for 16 more bytes per block. Otherwise the unused end of an
+ * object's block is its guard, and a second bit for each block says whether there is one. If memory
+ * has no room for these bits either, only live bits are checked.
  */
 #include "family/blocks_room.h"
 
@@ -20,17 +20,18 @@ enum {
     MAP_MOST = 256,
     APART_FROM = 2048, /* bytes of a block */
     APART_OF = 1024,
-    LINE = 64, /* bytes of a cache's line */
+    LINE = 64, /* bytes of a cache line */
     GUARD_BYTES = 16,
     NOTE_BYTES = 4,
 };
 
-/* What is done to check: without room for guards, guards in what is left, guards of their own. */
+/* How a checked instance checks: by live bits alone; by guards in the unused ends of blocks; by
+ * guards in extra bytes. */
 typedef enum care { LIVE_BITS, NOTES, GUARDS } care_t;
 
-/* The original's, each rounded up to 16: 8 and 16 are one, 396 is 400. A program that names a class
- * of 8 bytes itself gets one, unless threads have caches: their lists need two words of each
- * block. */
+/* The classes of the original xallocator, each rounded up to 16: 8 and 16 become one class, and 396
+ * becomes 400. A program that names a class of 8 bytes itself gets one, unless threads have caches:
+ * their lists need two words of each block. */
 static const uint32_t default_classes[] = {8,   16,  32,  64,   128,  256,
                                            396, 512, 768, 1024, 2048, 4096};
 
@@ -113,12 +114,12 @@ void lm_blocks_set_tables(loam_blocks *blocks, const loam_blocks_options *option
 /* ---- Layout ---- */
 
 typedef struct layout {
-    size_t tables, map, live, blocks; /* bytes */
+    size_t tables, map, live, blocks; /* sizes in bytes */
     unsigned map_shift;
 } layout_t;
 
-/* each: instead of the options' counts, unless 0. false iff it overflows, or a class has no
- * block. */
+/* Computes the layout. each: number of blocks per class instead of the options' counts, unless 0.
+ * Returns false iff the size overflows, or a class has no block. */
 static bool lay_out(const loam_blocks_options *options, size_t each, bool checked, care_t care,
                     layout_t *layout) {
     *layout = (layout_t){0};
@@ -149,7 +150,7 @@ size_t lm_blocks_fixed_bytes(const loam_blocks_options *options, size_t each, bo
     return lay_out(options, each, checked, GUARDS, &layout) ? layout_bytes(&layout) : 0;
 }
 
-/* The most blocks of each class that fit. */
+/* Returns the maximum number of blocks of each class that fits. */
 static size_t each_in(const loam_blocks_options *options, size_t bytes, bool checked, care_t care) {
     size_t low = 0, high = bytes / 16 + 1;
     while (high - low > 1) {
@@ -213,7 +214,8 @@ bool lm_blocks_set_fixed(loam_blocks *blocks, const loam_blocks_options *options
         class->live = live;
         live += class->limit / 8 + 1;
         if (care == GUARDS) continue;
-        class->noted = care == NOTES ? live : class->live; /* the latter: no notes */
+        /* class->live: there are no notes. */
+        class->noted = care == NOTES ? live : class->live;
         if (care == NOTES) live += class->limit / 8 + 1;
     }
     blocks->end = at;
@@ -245,14 +247,14 @@ loam_blocks_class *lm_blocks_fixed_class(const loam_blocks *blocks, const void *
     return NULL;
 }
 
-/* ---- What a checked one knows of its blocks ---- */
+/* ---- Guards and notes of checked blocks ---- */
 
 LM_READS_ANYTHING static uint32_t note_at(const char *end) {
     const unsigned char *bytes = (const unsigned char *)end - NOTE_BYTES;
     return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* 16 bits of the size, and 16 of the place and the size. */
+/* Returns the note: 16 bits of the size, and 16 bits mixed from the address and the size. */
 static uint32_t note_of(const char *end, size_t bytes) {
     uint32_t mixed = ((uint32_t)((uintptr_t)end >> 4) + (uint32_t)bytes * 0x9E37u) * 0x9E3779B1u;
     return (uint32_t)bytes ^ (mixed & 0xFFFF0000u) ^ 0x5A5A5A5Au;
@@ -274,7 +276,7 @@ static bool has_note(const loam_blocks_class *class, const void *block) {
            (class->noted != class->live && (class->noted[index / 8] >> index % 8 & 1) != 0);
 }
 
-/* Guards behind an object of so many bytes, or as far as there is room. */
+/* Writes guards after an object of `bytes` bytes, as far as there is room. */
 static void note(loam_blocks_class *class, void *block, size_t bytes) {
     char *end = end_of(class, block), *guard = (char *)block + bytes;
     size_t left = class->block_bytes - bytes, index = index_in(class, block);
@@ -294,8 +296,8 @@ static void note(loam_blocks_class *class, void *block, size_t bytes) {
 
 typedef enum state { WHOLE, OVERFLOW, UNDERFLOW } state_t;
 
-/* Whether the guards are whole, or were written to from the object before them or from the block
- * behind. */
+/* Returns whether the guards are intact, or were overwritten from the object before them (OVERFLOW)
+ * or the block after them (UNDERFLOW). */
 static state_t state_of(const loam_blocks_class *class, const void *block, size_t *bytes,
                         size_t *at) {
     const char *end = end_of(class, block), *last = end - NOTE_BYTES;
@@ -402,7 +404,7 @@ void lm_blocks_fixed_taken(const loam_blocks *blocks, loam_blocks_class *class, 
     note(class, block, bytes);
 }
 
-/* Its guard is what lies behind all that an object may have. */
+/* Fills a free block. Its guard follows the bytes that an object may use. */
 static void fill_dead(const loam_blocks *blocks, loam_blocks_class *class, void *block) {
     size_t usable = usable_of(blocks, class), index = index_in(class, block);
     class->live[index / 8] &= (uint8_t) ~(1 << index % 8);

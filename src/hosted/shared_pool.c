@@ -1,16 +1,16 @@
-/* shared_pool.c: the pool of many threads: a loam_pool under a lock, and magazines in front of it
+/* shared_pool.c: the pool for many threads: a loam_pool under a lock, with magazines in front of it
  * (loam/pool.h).
  *
  *   thread-local   mine ──> table │ magazine of slot 0 │ of slot 1 │ ...
- *   directory      slots ──> pool of slot 0, pool of slot 1, ...       tables of all threads, in a list
+ *   directory      slots ──> pool of slot 0, pool of slot 1, ...   and a list of all tables
  *
- * A magazine is valid iff it has the serial of the pool that asks; one of a pool that has ended is
- * overwritten by the next pool of its slot, and means nothing until then. Only its thread writes
- * it; count and the fresh range are read by others who want to know how many blocks are in use.
- * Locks: directory, then a pool's, then what its source takes.
+ * A magazine is valid iff it has the serial number of the pool that asks. A magazine of a pool that
+ * has ended means nothing; the next pool of its slot overwrites it. Only its thread writes a
+ * magazine. Other threads read count and the fresh range, to find how many blocks are in use. Lock
+ * order: directory, then a pool's lock, then those that its source takes.
  *
- * In the child of a fork, the blocks in the magazines of the threads that are not there are lost: a
- * fork may have met these threads in the middle of a free.
+ * In the child of a fork, the blocks in the magazines of threads that do not exist there are lost:
+ * a fork may have stopped these threads in the middle of a free.
  */
 #include "hosted/fork.h"
 
@@ -22,21 +22,22 @@
 enum { BATCH_BYTES = 16 * 1024, BATCH_LEAST = 4, BATCH_MOST = 64, FIRST_SLOTS = 8 };
 
 typedef struct magazine {
-    uint64_t serial; /* 0: never used */
+    uint64_t serial; /* serial number of the pool; 0: never used */
     loam_pool_cut cut;
-    void *batch;    /* a whole one, or NULL */
-    uint32_t count; /* in cut.free */
+    void *batch;    /* a whole batch, or NULL */
+    uint32_t count; /* blocks in cut.free */
     uint32_t batch_blocks;
 } magazine_t;
 
 typedef struct magazines {
-    struct magazines *next, **link; /* the directory's */
+    struct magazines *next, **link; /* links in the directory's list */
     unsigned slots;
     magazine_t of[];
 } magazines_t;
 
-static magazines_t none; /* of a thread that has used no pool yet */
-static magazines_t gone; /* of one that has ended: it uses the pools under their locks */
+static magazines_t none; /* table of a thread that has used no pool yet */
+/* Table of a thread that has ended: it uses the pools under their locks. */
+static magazines_t gone;
 static LM_TLS magazines_t *mine = &none;
 
 static lm_lock_t directory_lock;
@@ -50,7 +51,8 @@ static bool fork_prepared; /* atomic */
 
 LM_INLINE void *next_of(const void *block) { return *(const loam_pool_link *)block; }
 LM_INLINE void next_set(void *block, void *next) { *(loam_pool_link *)block = next; }
-/* The second word: of a batch's first block the next batch, of a range its end. */
+/* Second word of a block: the next batch in the first block of a batch, the end of the range in the
+ * first block of a range. */
 LM_INLINE void *second_of(const void *block) { return ((const loam_pool_link *)block)[1]; }
 LM_INLINE void second_set(void *block, void *value) { ((loam_pool_link *)block)[1] = value; }
 
@@ -63,7 +65,7 @@ static void pool_unlock(loam_shared_pool *pool) {
     lm_told_let();
 }
 
-/* ---- The pool's side, under its lock ---- */
+/* ---- The pool's side; its lock is held ---- */
 
 static void batch_put(loam_shared_pool *pool, void *batch) {
     second_set(batch, pool->batches);
@@ -79,7 +81,7 @@ static void range_put(loam_shared_pool *pool, char *fresh, char *end) {
     pool->ranges_blocks += (size_t)(end - fresh) / pool->pool.stride;
 }
 
-/* What the list had is used up. Returns blocks in it. */
+/* Refills a cut whose list is used up. Returns the number of blocks in the new list. */
 static uint32_t refill(loam_shared_pool *pool, loam_pool_cut *cut) {
     loam_pool *inner = &pool->pool;
     if (pool->batches != NULL) {
@@ -120,7 +122,7 @@ static void list_put(loam_shared_pool *pool, void *list) {
     }
 }
 
-/* Everything in the magazine goes to the pool. */
+/* Returns everything in the magazine to the pool. */
 static void magazine_return(loam_shared_pool *pool, magazine_t *magazine) {
     if (magazine->batch != NULL) batch_put(pool, magazine->batch);
     list_put(pool, magazine->cut.free);
@@ -130,7 +132,7 @@ static void magazine_return(loam_shared_pool *pool, magazine_t *magazine) {
 
 /* ---- The directory ---- */
 
-/* The pool of a magazine; NULL iff it is gone. Under the directory's lock. */
+/* Returns the pool of a magazine, or NULL iff the pool is gone. The directory's lock is held. */
 static loam_shared_pool *pool_of(const magazines_t *table, unsigned slot) {
     uint64_t serial = table->of[slot].serial;
     loam_shared_pool *pool = slot < slots_count ? slots[slot] : NULL;
@@ -168,8 +170,8 @@ static bool thread_ended(void *value, unsigned rounds) {
     return false;
 }
 
-/* A table of this thread with room for the slot; NULL iff there is no memory, or no way to return
- * it at the end. */
+/* Makes a table of this thread with room for the slot. Returns NULL iff there is no memory, or no
+ * hook to return the table when the thread ends. */
 static magazines_t *table_grow(unsigned slot) {
     magazines_t *old = mine;
     unsigned count = FIRST_SLOTS;
@@ -196,14 +198,14 @@ static magazines_t *table_grow(unsigned slot) {
     return table;
 }
 
-/* This thread's magazine of the pool, made if there is none; NULL iff there can be none. */
+/* Returns this thread's magazine of the pool, made if needed; NULL iff there can be none. */
 static magazine_t *magazine_get(loam_shared_pool *pool) {
     magazines_t *table = mine;
     if (pool->serial == UINT64_MAX) return NULL;
     if (pool->slot >= table->slots && (table = table_grow(pool->slot)) == NULL) return NULL;
     magazine_t *magazine = &table->of[pool->slot];
     if (magazine->serial == pool->serial) return magazine;
-    lm_lock_take(&directory_lock); /* who counts must not meet half of it */
+    lm_lock_take(&directory_lock); /* a thread that counts blocks must not see half of it */
     *magazine = (magazine_t){.serial = pool->serial, .batch_blocks = pool->batch};
     lm_lock_give(&directory_lock);
     return magazine;
@@ -211,7 +213,7 @@ static magazine_t *magazine_get(loam_shared_pool *pool) {
 
 /* ---- Alloc and free ---- */
 
-/* NULL iff this thread has none yet. */
+/* Returns this thread's magazine of the pool, or NULL iff it has none yet. */
 LM_INLINE magazine_t *magazine_find(const loam_shared_pool *pool) {
     magazines_t *table = mine;
     if (LM_UNLIKELY(pool->slot >= table->slots)) return NULL;
@@ -263,7 +265,7 @@ static LM_NOINLINE void *alloc_more(loam_shared_pool *pool, const char *file, un
     return loam_shared_pool_alloc_at(pool, file, line);
 }
 
-/* Relaxed stores: for loam_shared_pool_usage, which takes any value for a guess. */
+/* Relaxed stores: loam_shared_pool_usage reads them as a guess. */
 void *loam_shared_pool_alloc_at(loam_shared_pool *pool, const char *file, unsigned line) {
     magazine_t *magazine = magazine_find(pool);
     if (LM_UNLIKELY(magazine == NULL)) return alloc_more(pool, file, line);
@@ -289,7 +291,7 @@ static LM_NOINLINE void free_more(loam_shared_pool *pool, void *block, const cha
         pool_unlock(pool);
         return;
     }
-    if (magazine->count == magazine->batch_blocks) { /* the list is a batch now */
+    if (magazine->count == magazine->batch_blocks) { /* the list is a whole batch now */
         if (magazine->batch != NULL) {
             pool_lock(pool);
             batch_put(pool, magazine->batch);
@@ -320,7 +322,7 @@ void loam_shared_pool_free_at(loam_shared_pool *pool, void *block, const char *f
 /* ---- Fork ---- */
 
 static void before_fork(void) {
-    lm_port_before_fork(); /* who holds it may look into a pool */
+    lm_port_before_fork(); /* its holder may be inspecting a pool */
     lm_lock_take(&directory_lock);
     for (unsigned i = 0; i < slots_count; i++) {
         if (slots[i] != NULL) pool_lock(slots[i]);
@@ -344,7 +346,7 @@ static void after_fork_in_child(void) {
 
 /* ---- Setting up ---- */
 
-/* A slot for the pool, and a serial. false iff there is no memory. */
+/* Gives the pool a slot and a serial number. Returns false iff there is no memory. */
 static bool slot_take(loam_shared_pool *pool, bool has_magazines) {
     unsigned slot = 0;
     lm_hosted_on_fork(&fork_prepared, before_fork, after_fork_in_parent, after_fork_in_child);
@@ -386,7 +388,7 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
     inner.flags &= ~(unsigned)LOAM_THREADS;
     inner.name = NULL;
     if ((inner.flags & (LOAM_POOL_HANDLES | LOAM_POOL_NARROW)) != 0) return LM_EINVAL;
-    /* Two words, for lists of lists. */
+    /* A block has two words, for lists of lists. */
     if (inner.align < 2 * sizeof(void *) && block_bytes < 2 * sizeof(void *))
         inner.align = 2 * sizeof(void *);
     *pool = (loam_shared_pool){0};
@@ -401,7 +403,7 @@ int loam_shared_pool_init_as(loam_shared_pool *pool, loam_source *source, size_t
         loam_pool_deinit(&pool->pool);
         return LM_ENOMEM;
     }
-    /* As what it is. */
+    /* Registers the entry anew as that of a shared pool. */
     lm_entry_deinit(&pool->pool.entry);
     lm_entry_init(&pool->pool.entry, &lm_shared_pool_kind, name,
                   lm_is_checked(inner.flags | extra));
@@ -420,8 +422,8 @@ static loam_shared_pool *shared_of(const loam_entry *entry) {
     return (loam_shared_pool *)((uintptr_t)entry - offsetof(loam_shared_pool, pool.entry));
 }
 
-/* Its thread may be changing it: each word is one that it had, and the sum at most what a magazine
- * holds. */
+/* Returns the free blocks in a magazine. Its thread may be changing it: each word read is a value
+ * that it had, and the sum is at most what a magazine holds. */
 static size_t in_magazine(const magazine_t *magazine, size_t stride) {
     uintptr_t fresh = (uintptr_t)lm_load_relaxed(&magazine->cut.fresh);
     uintptr_t end = (uintptr_t)lm_load_relaxed(&magazine->cut.end);
@@ -484,7 +486,7 @@ bool loam_shared_pool_owns(loam_shared_pool *pool, const void *p) {
 
 size_t loam_shared_pool_trim(loam_shared_pool *pool) {
     magazine_t *magazine = magazine_find(pool);
-    lm_lock_take(&directory_lock); /* who counts must not meet half of it */
+    lm_lock_take(&directory_lock); /* a thread that counts blocks must not see half of it */
     pool_lock(pool);
     if (magazine != NULL) {
         magazine_return(pool, magazine);
