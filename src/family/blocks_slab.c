@@ -189,7 +189,8 @@ void lm_blocks_give_chain(loam_blocks *blocks, unsigned class_index, void *chain
 
 /* ---- Large objects: one chunk each, found by the same mask as slabs ----
  *
- *   alignment up to 64: │ header, 64 B │ object     above 64: │ header ... 64 KiB │ object */
+ *   alignment up to 64: │ header, 64 B │ object     above 64: │ header ... 64 KiB │ object
+ */
 
 void *lm_blocks_large_take(loam_blocks *blocks, size_t bytes, size_t align) {
     size_t skip = align <= LOAM_BLOCKS_HEADER ? LOAM_BLOCKS_HEADER : LOAM_BLOCKS_SLAB_BYTES;
@@ -226,7 +227,8 @@ void lm_blocks_large_give(loam_blocks *blocks, loam_blocks_slab *slab) {
 
 /* ---- Large objects that were freed in a checked instance ----
  *
- *   gone ──> oldest ──> ... ──> newest        at most GONE_COUNT of them, and GONE_BYTES in all */
+ *   gone ──> oldest ──> ... ──> newest        at most GONE_COUNT of them, and GONE_BYTES in all
+ */
 
 enum { GONE_COUNT = 8, GONE_BYTES = 512 * 1024 };
 

@@ -7,7 +7,7 @@
  * map has a byte for each stretch of 2^map_shift bytes from base on: the class that the stretch's
  * first byte belongs to. Small classes may share a stretch; a few comparisons then find the class.
  *
- *   checked   │ object │ 0xE7 ... │ note: 4 bytes │   note: the object's size, mixed with the address
+ *   checked   │ object │ 0xE7 ... │ note: 4 bytes │   the object's size, mixed with its address
  *
  * Each class has exactly the blocks that were requested. So a checked instance has extra bytes for
  * guards only if its memory has room for 16 more bytes per block. Otherwise the unused end of an

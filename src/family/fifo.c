@@ -1,4 +1,4 @@
-/* fifo.c: FIFOs (loam/fifo.h): setting up, ending, and objects where the inline paths miss.
+/* fifo.c: FIFOs (loam/fifo.h): initialisation, end, and objects for which the inline paths fail.
  *
  *   plain      object                                            nothing around it
  *   watched    │ lm_watched_t │ object │ 16 bytes                the rest of the page is hidden
@@ -8,9 +8,10 @@
 
 enum { PAGE_BYTES = 64 * 1024, PAGE_LEAST = 512, SPARES = 4 };
 
-/* ---- Setting up ---- */
+/* ---- Initialisation and end ---- */
 
-/* A thread's name among those alive; where there are no threads, one for all. */
+/* Returns a number that identifies the calling thread among live threads. Without threads it is
+ * always the same. */
 static uintptr_t this_thread(void) {
 #if LM_HOSTED
     return lm_thread_token();
@@ -84,9 +85,9 @@ void lm_fifo_finish(loam_fifo *fifo) {
     if (checked) {
         fifo->mode = LM_FIFO_ENDED;
         fifo->floor = UINTPTR_MAX;
-        lm_store_relaxed(&fifo->dead,
-                         true); /* relaxed: who frees at this moment may be before or after */
-        /* The name is kept where the FIFO has no use for its words any more. */
+        /* Relaxed: a thread that frees at this moment may be before or after. */
+        lm_store_relaxed(&fifo->dead, true);
+        /* The name is copied into words that the FIFO no longer needs. */
         lm_entry_bury(&fifo->entry, (char *)&fifo->held_bytes, 3 * sizeof(size_t));
     }
     if (got != 0 && !(checked && lm_entry_keep(source, fifo, got, fifo, sizeof(*fifo))))
@@ -108,28 +109,28 @@ void loam_fifo_deinit(loam_fifo *fifo) {
     }
     lm_fifo_drop_spares(fifo);
     fifo->room = fifo->hidden = (loam_fifo_room){0};
-    lm_store_relaxed(&fifo->dead,
-                     true); /* relaxed: who frees at this moment may be before or after */
+    /* Relaxed: a thread that frees at this moment may be before or after. */
+    lm_store_relaxed(&fifo->dead, true);
     lm_fifo_finish(fifo);
 }
 
 void loam_fifo_destroy(loam_fifo *fifo) {
     if (fifo == NULL || lm_fifo_over(fifo, "destroy", NULL, 0)) return;
-    if (fifo->dead) { /* objects are alive */
+    if (fifo->dead) { /* it was destroyed with live objects */
         (void)lm_entry_ended(&fifo->entry, "destroy", NULL, 0);
         return;
     }
     loam_fifo_collect(fifo);
     lm_fifo_retire(fifo);
     lm_fifo_drop_spares(fifo);
-    lm_store_relaxed(&fifo->dead,
-                     true); /* relaxed: who frees at this moment may be before or after */
+    /* Relaxed: a thread that frees at this moment may be before or after. */
+    lm_store_relaxed(&fifo->dead, true);
     if (fifo->busy == NULL) {
         lm_fifo_finish(fifo);
         return;
     }
     if (!fifo->remote) return;
-    fifo->floor = UINTPTR_MAX; /* all threads are alike from now on */
+    fifo->floor = UINTPTR_MAX; /* from now on all threads free as others do */
     lm_fifo_leave(fifo);
 }
 
@@ -169,7 +170,7 @@ void lm_fifo_hide(const void *p) {
     lm_tool_give(p, bytes);
 }
 
-/* In place; the page is large enough. */
+/* Resizes a watched object in place. The page is large enough. */
 static void resize_watched(const loam_fifo *fifo, char *p, size_t bytes) {
     size_t old_bytes = watched_bytes(p);
     lm_watched_t *watched = (lm_watched_t *)(void *)p - 1;
@@ -204,12 +205,13 @@ static void *open_checked(loam_fifo *fifo, size_t bytes, size_t align, const cha
     return p;
 }
 
-/* NULL after a report: tag is NULL, or another thread has freed its object. */
+/* Returns the tag; NULL if tag is NULL, or after a report if another thread has freed its
+ * object. */
 static loam_tag *unless_freed(const loam_fifo *fifo, loam_tag *tag, const char *doing,
                               const char *file, unsigned line) {
     if (tag == NULL || !fifo->remote) return tag;
     const lm_fifo_record_t *record = lm_fifo_record(tag);
-    /* Acquire: the place of that free is there. */
+    /* Acquire: see the place of that free. */
     if (lm_load_acquire(&record->freed) == 0) return tag;
     lm_family_misuse(&fifo->entry, file, line,
                      "%s of %p after its free at %s:%u, allocated at %s:%u", doing,
@@ -218,9 +220,9 @@ static loam_tag *unless_freed(const loam_fifo *fifo, loam_tag *tag, const char *
     return NULL;
 }
 
-/* A free of an object whose guards are broken is refused, but not in a destroyed FIFO: it ends with
- * its last object. Otherwise it would never end, and stay in the registry when the memory that it
- * is in is gone. */
+/* Finds the tag of an object that is about to be freed. A free of an object with broken guards is
+ * refused, except in a destroyed FIFO, which ends with its last object. If it were refused there,
+ * the FIFO would never end, and would stay in the registry after its memory is gone. */
 loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigned line) {
     loam_tag *tag = lm_load_relaxed(&fifo->dead)
                         ? lm_guard_find_broken(&fifo->entry, p, "free", file, line)
@@ -231,12 +233,12 @@ loam_tag *lm_fifo_find(loam_fifo *fifo, const void *p, const char *file, unsigne
 lm_fifo_page_t *lm_fifo_close(loam_fifo *fifo, loam_tag *tag, const char *file, unsigned line) {
     lm_fifo_page_t *page = lm_fifo_page_of(fifo, tag + 1);
     (void)lm_guard_close(&fifo->entry, tag, file, line);
-    tag->next = page->dead; /* its bytes are looked at until the page is used again */
+    tag->next = page->dead; /* its bytes are checked until the page is used again */
     page->dead = tag;
     return page;
 }
 
-/* false after a report. */
+/* Returns whether the calling thread owns the FIFO. Returns false after a report. */
 static bool is_owner(const loam_fifo *fifo, const void *p, const char *doing, const char *file,
                      unsigned line) {
     if (lm_load_relaxed(&fifo->owner) == this_thread() || fifo->dead) return true;
@@ -298,7 +300,7 @@ loam_fifo_made loam_fifo_alloc_slow(loam_fifo *fifo, size_t bytes, size_t align,
     return (loam_fifo_made){object, fifo->room.at};
 }
 
-/* By the owner, or with nobody else. */
+/* Frees an object. The caller is the owner, or no other thread uses the FIFO. */
 static void free_now(loam_fifo *fifo, void *p, const char *file, unsigned line) {
     if (fifo->mode == LM_FIFO_CHECKED) {
         if (!is_owner(fifo, p, "free", file, line)) return;
@@ -323,13 +325,13 @@ void loam_fifo_emptied(loam_fifo *fifo, loam_fifo_page *page) {
     (void)lm_fifo_emptied(fifo, LM_CONTAINER(page, lm_fifo_page_t, head));
 }
 
-/* In place, in a plain FIFO; false iff it has to be moved. */
+/* Resizes an object in place in a plain FIFO. Returns false iff the object has to move. */
 static bool resize_plain(loam_fifo *fifo, char *p, size_t old_bytes, size_t bytes) {
     lm_fifo_page_t *page = lm_fifo_page_of(fifo, p);
     size_t more = bytes - old_bytes;
     if (is_last(fifo, p + old_bytes)) {
         if (bytes > old_bytes) return lm_fifo_stretch(fifo, more);
-        /* They are handed out again: to the same object, or the next. */
+        /* These bytes are handed out again, to the same object or the next. */
         if (fifo->zeroes) memset(p + bytes, 0, old_bytes - bytes);
         lm_fifo_room(fifo)->at = p + bytes;
         return true;

@@ -1,12 +1,12 @@
-/* fifo_check.c: what a FIFO tells about itself (loam/fifo.h): usage, invariants. */
+/* fifo_check.c: usage and invariants of a FIFO (loam/fifo.h). */
 #include "family/fifo.h"
 
 static const loam_fifo_room *room_of(const loam_fifo *fifo) {
     return fifo->mode == LM_FIFO_PLAIN ? &fifo->room : &fifo->hidden;
 }
 
-/* Objects of a page that is not current. Those that others freed are not alive, counted or not;
- * relaxed: a snapshot. */
+/* Returns the live objects of a page that is not current. Objects that other threads freed are not
+ * live, whether the owner has counted them or not. Relaxed: a snapshot. */
 static size_t objects_of(const lm_fifo_page_t *page) {
     return page->head.live - lm_load_relaxed(&page->remote);
 }

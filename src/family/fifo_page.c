@@ -1,17 +1,20 @@
-/* fifo_page.c: pages of a FIFO (loam/fifo.h): the current one, full ones, spares, those of one
- * object.
+/* fifo_page.c: pages of a FIFO (loam/fifo.h): the current one, full ones, spare ones, and those of
+ * one object.
  *
- *   current   [ head │ objects ── at ── zero ── end ── old bytes ── dirty ── zero ]   live: BIAS - freed
- *   busy      [ head │ objects ── at ....................................... ]        live: objects
- *   spare     the same, without objects
- *   own       [ head │ (gap) one object ─────────────────────────────── at ] any length
+ *   current   [ head │ objects ── at ── zero ── end ── old bytes ── dirty ── zero ]
+ *   busy      [ head │ objects ── at ....................................... ]
+ *   spare     [ head │ no objects .......................................... ]
+ *   own       [ head │ (gap) one object ─────────────────────────────── at ]   any length
  *
- * Memory is zeroed a step ahead of the objects, not a page at a time: what is handed out next is in
- * the nearest cache then. Where the current page turns out to have no live object at a step's end
- * it is begun anew, so that a queue that is often empty stays within a few steps.
+ * A page's `live` is BIAS minus the freed objects if it is current, otherwise the number of objects.
  *
- * Spares have a hysteresis: up to spare_most pages stay, and those that nobody needed in WINDOW
- * turns go, half of them at a time. Invariant: busy pages have live objects, spares have none.
+ * Memory is zeroed a step ahead of the objects, not a page at a time, so that the bytes handed out
+ * next are in the nearest cache. If the current page has no live object at the end of a step, it
+ * starts anew, so a queue that is often empty stays within a few steps.
+ *
+ * Spares have hysteresis: up to spare_most pages stay, and every WINDOW turns half of the pages
+ * that were not needed meanwhile are given back. Invariant: busy pages have live objects, spares
+ * have none.
  */
 #include "family/fifo.h"
 
@@ -74,7 +77,7 @@ static void unlink_busy(loam_fifo *fifo, lm_fifo_page_t *page) {
     if (page->next != NULL) page->next->prev = page->prev;
 }
 
-/* ---- Checked ones: freed objects stay to be looked at until their page is used again ---- */
+/* ---- Checked FIFOs: freed objects stay and are checked until their page is used again ---- */
 
 bool lm_fifo_check_freed(const loam_fifo *fifo, const lm_fifo_page_t *page) {
     bool good = true;
@@ -90,7 +93,7 @@ static void forget_freed(const loam_fifo *fifo, lm_fifo_page_t *page) {
     page->dead = NULL;
 }
 
-/* Its objects are gone, for the meter. */
+/* Tells the meter that the page's objects are gone. */
 static void unuse(const loam_fifo *fifo, lm_fifo_page_t *page) {
     LM_METER(less(&fifo->entry, page->metered));
 #if LOAM_METER
@@ -101,7 +104,7 @@ static void unuse(const loam_fifo *fifo, lm_fifo_page_t *page) {
 
 /* ---- The current page ---- */
 
-/* Its objects begin anew. */
+/* Makes the page current and starts its objects anew. */
 static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
     loam_fifo_room *room = lm_fifo_room(fifo);
     char *first = lm_fifo_first(page), *limit = lm_fifo_limit(fifo, page);
@@ -112,11 +115,12 @@ static void begin(loam_fifo *fifo, lm_fifo_page_t *page) {
     room->at = first;
     room->end = fifo->zeroes ? first : limit;
     if (fifo->mode == LM_FIFO_PLAIN) return;
-    lm_tool_take(first, (size_t)(limit - first)); /* from the threads that freed there */
+    /* Threads that freed objects there hand the memory over. */
+    lm_tool_take(first, (size_t)(limit - first));
     lm_tool_hide(first, (size_t)(limit - first));
 }
 
-/* Its objects are as they are; it is not current any more, and in no list. */
+/* Ends the current page, keeping its objects. It is in no list afterwards. */
 static lm_fifo_page_t *end(loam_fifo *fifo) {
     lm_fifo_page_t *page = fifo->page;
     const loam_fifo_room *room = lm_fifo_room(fifo);
@@ -127,7 +131,7 @@ static lm_fifo_page_t *end(loam_fifo *fifo) {
     return page;
 }
 
-/* Makes the next bytes up to `to` ready, and a step more. */
+/* Makes the bytes up to `to` ready, and a step more. */
 static void move_end(loam_fifo *fifo, char *to) {
     lm_fifo_page_t *page = fifo->page;
     loam_fifo_room *room = lm_fifo_room(fifo);
@@ -149,7 +153,7 @@ static void *cut(loam_fifo_room *room, size_t lead, size_t bytes, size_t align) 
     return (void *)p;
 }
 
-/* Whether the current page, which may be begun anew, has now room for such an object. */
+/* Returns whether the current page has room for the object now; it may start anew for that. */
 static bool advance(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
     lm_fifo_page_t *page = fifo->page;
     if (page == NULL) return false;
@@ -190,7 +194,7 @@ static void keep_spare(loam_fifo *fifo, lm_fifo_page_t *page) {
     fifo->spare_count++;
 }
 
-/* Those that were not needed for a while go, half of them. */
+/* Gives back half of the spares that were not needed in the last WINDOW turns. */
 static void look_at_spares(loam_fifo *fifo) {
     if (++fifo->turns % WINDOW != 0 || lm_fifo_contiguous(fifo)) return;
     for (size_t idle = fifo->spare_low / 2; idle > 0; idle--) {
@@ -220,7 +224,8 @@ static lm_fifo_page_t *make_page(char *chunk, size_t got, char *page_at, char *d
     return page;
 }
 
-/* A page of one object becomes one for many: its first page_bytes. NULL iff there is none. */
+/* Makes a page of one object a page for many, of page_bytes bytes. Returns NULL iff there is
+ * none. */
 static lm_fifo_page_t *take_large(loam_fifo *fifo) {
     lm_fifo_page_t *large = fifo->large_spares;
     if (large == NULL) return NULL;
@@ -231,7 +236,7 @@ static lm_fifo_page_t *take_large(loam_fifo *fifo) {
     return make_page(chunk, large->got, chunk, chunk + fifo->page_bytes);
 }
 
-/* Another page becomes the current one. */
+/* Makes another page the current one. Returns false iff there is no memory. */
 static bool turn(loam_fifo *fifo) {
     lm_fifo_page_t *page = take_spare(fifo);
     if (page == NULL) {
@@ -241,9 +246,10 @@ static bool turn(loam_fifo *fifo) {
             page = make_page(chunk, got, chunk,
                              chunk + (is_zeroed(fifo) ? LM_FIFO_HEAD : fifo->page_bytes));
     }
-    if (page == NULL) page = take_large(fifo); /* better than nothing */
+    if (page == NULL) page = take_large(fifo); /* better than failing */
     if (page == NULL) return false;
-    if (fifo->page != NULL) link_busy(fifo, end(fifo)); /* it has objects: see advance */
+    /* It has live objects: see advance. */
+    if (fifo->page != NULL) link_busy(fifo, end(fifo));
     begin(fifo, page);
     look_at_spares(fifo);
     return true;
@@ -264,8 +270,8 @@ void lm_fifo_retire(loam_fifo *fifo) {
 
 /* ---- Pages of one object ---- */
 
-/* The first that is large enough and not too large, but over a contiguous source, which has no
- * other. */
+/* Returns the first large spare that is big enough and not too big. Over a contiguous source, which
+ * has no other memory, it may be too big. */
 static lm_fifo_page_t *find_large(loam_fifo *fifo, size_t need) {
     lm_fifo_page_t **link = &fifo->large_spares;
     for (lm_fifo_page_t *page = *link; page != NULL; link = &page->next, page = *link) {
@@ -306,12 +312,13 @@ static void *carve_own(loam_fifo *fifo, size_t lead, size_t bytes, size_t align)
         LM_METER(slow());
         memset(p, 0, bytes);
     }
-    fifo->made--; /* who called will count it to the current page */
+    /* The caller will count the object in the current page. */
+    fifo->made--;
     return p;
 }
 
-/* An emptied one: of two the larger stays, but for huge ones; over a contiguous source, which could
- * not use it again, each. */
+/* Handles a large page that became empty. Of two, the larger one stays, unless it is huge. Over a
+ * contiguous source, which could not reuse it, each one stays. */
 static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
     lm_fifo_page_t *spare = fifo->large_spares;
     if (!lm_fifo_contiguous(fifo)) {
@@ -327,7 +334,7 @@ static void give_large(loam_fifo *fifo, lm_fifo_page_t *page) {
     fifo->large_spares = page;
 }
 
-/* ---- What fifo.c asks for ---- */
+/* ---- Functions for fifo.c ---- */
 
 void *lm_fifo_carve(loam_fifo *fifo, size_t lead, size_t bytes, size_t align) {
     loam_fifo_room *room = lm_fifo_room(fifo);

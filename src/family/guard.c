@@ -1,23 +1,23 @@
-/* guard.c: objects of checked allocators: their tag, their guards, the list of those alive.
+/* guard.c: objects of checked allocators: their tag, their guards, the list of live objects.
  *
  *   raw ... │ loam_tag, its last 16 bytes 0xE7 │ object │ 16 or more bytes 0xE7
  *
- * A tag's state word is a magic number mixed with its own address, so that neither a copy nor
- * memory that was never an object passes for one.
- * Invariant: what is on the live list is in state LIVE; lm_guard_check walks it.
- * An entry knows between which addresses its objects have been: a pointer that is in nobody's range
- * is reported without a look at the memory around it, which may not be there.
- * It cannot find a write that jumps over the guards, nor one into an object of the same allocator;
- * and a pointer into memory that was an object's once and has gone back to the system ends the
- * program when its tag is read.
+ * A tag's state word is a magic number mixed with the tag's own address, so neither a copy of a tag
+ * nor other memory passes for one. Invariant: tags on the live list are in state LIVE;
+ * lm_guard_check walks the list. An entry records the lowest and highest address of its objects. A
+ * pointer in no entry's range is reported without reading the memory around it, which may not
+ * exist. It cannot find a write that jumps over the guards, nor one into another object of the
+ * allocator. A pointer into memory that was once an object's and has gone back to the system ends
+ * the program when its tag is read.
  */
 #include "family/family.h"
 
 #define LIVE ((uintptr_t)0x10A3A11F)
 #define FREED ((uintptr_t)0x10A3DEAD)
 enum { GUARD = LM_GUARD_BYTE, FRESH = LM_FRESH_BYTE, DEAD = LM_DEAD_BYTE };
-/* Of an object, and of what rounding left behind it, so much is filled and compared: large ones
- * must not cost a walk through memory that the program may never touch. Tools watch all of it. */
+/* Maximum bytes of an object, and of the rounding after it, that are filled and compared: a large
+ * object must not cost a walk through memory that the program may never touch. Tools watch all of
+ * it. */
 enum { FILL_MOST = 64 * 1024, TAIL_MOST = 1024 };
 
 static uintptr_t state_of(const loam_tag *tag, uintptr_t magic) { return (uintptr_t)tag ^ magic; }
@@ -42,14 +42,15 @@ static size_t tail_bytes(const loam_tag *tag) {
     size_t bytes = tail_whole(tag);
     return bytes < TAIL_MOST ? bytes : TAIL_MOST;
 }
-/* The tag of a freed object may be hidden along with it. */
+/* Returns the bytes of an object that are filled. The tag of a freed object may be hidden together
+ * with the object. */
 LM_READS_ANYTHING static size_t filled_bytes(const loam_tag *tag) {
     return tag->bytes < FILL_MOST ? tag->bytes : FILL_MOST;
 }
 
-/* At least LM_GUARD_BYTES. In pieces of constant size, but for what is rare: for a size that it
- * knows to be small the compiler takes an instruction that needs longer than all the rest of an
- * allocation. */
+/* Fills at least LM_GUARD_BYTES after the object, in pieces of constant size except for a rare
+ * rest. For a size that it knows to be small, the compiler would use an instruction that takes
+ * longer than the rest of the allocation. */
 static void tail_fill(const loam_tag *tag) {
     unsigned char *tail = tail_of(tag);
     size_t bytes = tail_bytes(tag);
@@ -59,7 +60,8 @@ static void tail_fill(const loam_tag *tag) {
         memset(tail + LM_GUARD_BYTES, GUARD, bytes - (size_t)2 * LM_GUARD_BYTES);
 }
 
-/* Relaxed, here and in lm_entry_has: another thread that reports a mistake may look. */
+/* Widens the entry's range of addresses. Relaxed, here and in lm_entry_has: another thread that
+ * reports a mistake may read it. */
 LM_INLINE void widen(loam_entry *owner, const loam_tag *tag) {
     uintptr_t low = (uintptr_t)tag->raw, high = (uintptr_t)tail_of(tag);
     if (owner->low == 0 || low < owner->low) lm_store_relaxed(&owner->low, low);
@@ -69,7 +71,7 @@ LM_INLINE void widen(loam_entry *owner, const loam_tag *tag) {
 typedef size_t word_t __attribute__((may_alias, aligned(1)));
 #define WORD_OF(byte) (SIZE_MAX / 0xFF * (byte))
 
-/* Of LM_GUARD_BYTES. */
+/* Returns 0 iff all LM_GUARD_BYTES are intact. */
 LM_INLINE size_t guard_changes(const unsigned char *bytes) {
     const word_t *words = (const word_t *)(const void *)bytes;
     size_t every = WORD_OF(GUARD), changes = (words[0] ^ every) | (words[1] ^ every);
@@ -98,7 +100,8 @@ void *lm_guard_open(loam_entry *owner, void *raw, size_t raw_bytes, size_t bytes
                     const char *file, unsigned line) {
     lm_tool_show_undefined(raw, raw_bytes);
     loam_tag *tag = (loam_tag *)(void *)((char *)raw + lm_guard_head(align)) - 1;
-    tag->next = owner->live; /* one by one, for the reason above */
+    /* Written field by field: a compiler would use a slow instruction for the whole. */
+    tag->next = owner->live;
     tag->prev = tag;
     tag->owner = owner;
     tag->file = file;
@@ -139,7 +142,8 @@ void lm_guard_resize(loam_entry *owner, loam_tag *tag, size_t raw_bytes, size_t 
     lm_tool_hide(tail_of(tag), tail_whole(tag));
 }
 
-/* Whether both guards are whole, found out in a few instructions. false says nothing. */
+/* Returns true if both guards are certainly intact, after a few instructions. False says
+ * nothing. */
 LM_INLINE bool is_whole(const loam_tag *tag) {
     const unsigned char *tail = tail_of(tag);
     size_t bytes = tail_whole(tag);
@@ -149,7 +153,8 @@ LM_INLINE bool is_whole(const loam_tag *tag) {
             guard_changes(tail + bytes - LM_GUARD_BYTES)) == 0;
 }
 
-/* Both guards; one line on the first that was written to. */
+/* Checks both guards. Reports the first one that was overwritten, in one line, and returns
+ * false. */
 static LM_NOINLINE bool whole_or_said(const loam_entry *owner, const loam_tag *tag,
                                       const char *file, unsigned line) {
     lm_tool_show(tag->guard, sizeof(tag->guard));
@@ -179,10 +184,11 @@ LM_INLINE bool whole(const loam_entry *owner, const loam_tag *tag, const char *f
     return LM_LIKELY(is_whole(tag)) || whole_or_said(owner, tag, file, line);
 }
 
-/* The tag of a live object of `owner`, whatever its guards are; NULL after a report. */
+/* Returns the tag of a live object of `owner`, whatever the state of its guards; NULL after a
+ * report. */
 static loam_tag *find(const loam_entry *owner, const void *object, const char *doing,
                       const char *file, unsigned line) {
-    loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may be anything */
+    loam_tag *tag = (loam_tag *)((uintptr_t)object - sizeof(loam_tag)); /* may point anywhere */
     bool ours = lm_entry_has(owner, object);
     if ((uintptr_t)object % 16 != 0 || (!ours && lm_entry_find(lm_entry_has, object) == NULL)) {
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
@@ -193,8 +199,8 @@ static loam_tag *find(const loam_entry *owner, const void *object, const char *d
         lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing, object);
         return NULL;
     }
-    lm_tool_show(tag,
-                 offsetof(loam_tag, guard)); /* an allocator may hide what was freed as a whole */
+    /* An allocator may have hidden freed memory as a whole. */
+    lm_tool_show(tag, offsetof(loam_tag, guard));
     if (state == state_of(tag, FREED)) {
         lm_family_misuse(owner, file, line, "%s of %p after its free at %s:%u, allocated at %s:%u",
                          doing, object, tag->freed_file != NULL ? tag->freed_file : "?",
@@ -206,7 +212,7 @@ static loam_tag *find(const loam_entry *owner, const void *object, const char *d
         if (lm_entry_listed(other)) {
             lm_family_misuse(owner, file, line, "%s of %p, which belongs to %s %s", doing, object,
                              other->kind->name, lm_entry_name(other));
-        } else { /* it ended with objects alive */
+        } else { /* the entry ended with live objects */
             lm_family_misuse(owner, file, line, "%s of %p, which is no object of it", doing,
                              object);
         }
@@ -234,7 +240,7 @@ static void *bury(loam_tag *tag, const char *file, unsigned line) {
     tag->freed_line = line;
     lm_tool_show_undefined(tag + 1, tag->bytes);
     memset(tag + 1, DEAD, filled_bytes(tag));
-    /* An overflow was reported before: what is found from now on was written later. */
+    /* An overflow was reported before. From now on only later writes are found. */
     lm_tool_show_undefined(tail_of(tag), tail_bytes(tag));
     tail_fill(tag);
     lm_tool_hide(tag + 1, (size_t)((char *)tag->raw + tag->raw_bytes - (char *)(tag + 1)));
@@ -305,7 +311,8 @@ size_t lm_guard_leaks(const loam_entry *owner, size_t most) {
 
 enum { UNIT = 16 };
 
-/* The tag at `at` of a dead object that ends at `to` or before; NULL iff there is none. */
+/* Returns the tag at `at` if it is that of a dead object that ends at `to` or before, otherwise
+ * NULL. */
 LM_READS_ANYTHING static const loam_tag *dead_at(const loam_entry *owner, const char *at,
                                                  const char *to) {
     const loam_tag *tag = (const loam_tag *)(const void *)at;
@@ -320,7 +327,7 @@ LM_READS_ANYTHING static const loam_tag *dead_at(const loam_entry *owner, const 
 
 static const char *after(const loam_tag *tag) { return (const char *)tag->raw + tag->raw_bytes; }
 
-/* Byte `changed` of a dead object, counted from its start, was written to. */
+/* Reports that byte `changed` of a dead object, counted from its start, was overwritten. */
 static bool say_written(const loam_entry *owner, const loam_tag *tag, size_t changed) {
     const char *file = tag->freed_file != NULL ? tag->freed_file : tag->file;
     lm_family_misuse(owner, NULL, 0, "byte %zu of %p written after its %s at %s:%u", changed + 1,
@@ -330,7 +337,7 @@ static bool say_written(const loam_entry *owner, const loam_tag *tag, size_t cha
     return false;
 }
 
-/* A dead object: its bytes and its guards. */
+/* Checks the bytes and the guards of a dead object. */
 static bool unit_is_whole(const loam_entry *owner, const loam_tag *tag) {
     size_t filled = filled_bytes(tag), tail = tail_bytes(tag);
     size_t changed = first_changed((const unsigned char *)(tag + 1), filled, DEAD);
@@ -339,7 +346,7 @@ static bool unit_is_whole(const loam_entry *owner, const loam_tag *tag) {
     return changed == tail || say_written(owner, tag, tag->bytes + changed);
 }
 
-/* Where the unit at `at` ends; *good becomes false after a report. */
+/* Checks the unit at `at` and returns its end. Sets *good to false after a report. */
 static const char *unit_check(const loam_entry *owner, const char *at, const char *to, bool *good) {
     size_t count = (size_t)(to - at) < UNIT ? (size_t)(to - at) : UNIT;
     size_t changed = first_changed((const unsigned char *)at, count, DEAD);
@@ -357,7 +364,7 @@ static const char *unit_check(const loam_entry *owner, const char *at, const cha
 
 bool lm_gone_check(const loam_entry *owner, const char *at, const char *gone) {
     bool good = true;
-    if (lm_tool_sees_all() || at >= gone) return true; /* as above */
+    if (lm_tool_sees_all() || at >= gone) return true; /* a tool has reported each write */
     size_t bytes = (size_t)(gone - at);
     lm_tool_show(at, bytes);
     for (const char *unit = at; unit < gone;) unit = unit_check(owner, unit, gone, &good);
@@ -372,7 +379,7 @@ static void fill_hidden(char *from, char *to) {
     lm_tool_hide(from, (size_t)(to - from));
 }
 
-/* What was written to a dead object has been reported. */
+/* Restores the bytes of a dead object. Writes to it have been reported. */
 static void mend(const loam_tag *tag) {
     unsigned char *object = (unsigned char *)(uintptr_t)(tag + 1);
     size_t filled = filled_bytes(tag);
@@ -380,7 +387,7 @@ static void mend(const loam_tag *tag) {
         fill_dead((char *)object, (char *)object + filled);
 }
 
-/* Memcheck is told, and nothing is looked at here. */
+/* With Memcheck it only hides the memory, and nothing is checked later. */
 char *lm_gone_bury(const loam_entry *owner, char *from, char *to, char *gone) {
     if (lm_tool_sees_all()) {
         lm_tool_hide(from, (size_t)(to - from));
@@ -414,7 +421,7 @@ char *lm_gone_take(const loam_entry *owner, char *at, char *p, char *end, char *
 
 char *lm_gone_cut(char *from, char *to, char *gone) {
     if (lm_tool_sees_all()) return NULL;
-    if ((size_t)(to - from) > FILL_MOST) return NULL; /* what is untouched stays so */
+    if ((size_t)(to - from) > FILL_MOST) return NULL; /* untouched memory stays untouched */
     fill_hidden(from, to);
     return gone > to ? gone : to;
 }

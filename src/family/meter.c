@@ -1,13 +1,14 @@
-/* meter.c: the meters of all allocators (loam/meter.h): who has which, and what is counted. Empty
- * at level 0.
+/* meter.c: the meters of all allocators (loam/meter.h): which allocator has which meter, and what
+ * is counted. Empty at level 0.
  *
- *   owners[]   heap │ entry │ entry │ GONE │ entry │ ... │ (others)      a meter each, in meters[]
+ *   owners[]   heap │ entry │ entry │ GONE │ entry │ ... │ (others)     one meter each, in meters[]
  *
- * Whose a meter is, is said by the address of the allocator's entry. The calling thread remembers a
- * few; otherwise the owners are walked, and whoever is not there gets a meter under the port's
- * LIST: that of one of the same kind and name that is GONE, else a new one. Only who uses an
- * allocator looks for it, so that its meter can neither come nor go meanwhile. Invariant: an
- * address is in owners[] once at most; kind, name and shared never change once a meter is used.
+ * The address of an allocator's entry identifies the owner of a meter. The calling thread remembers
+ * a few. Otherwise the owners are searched, and an entry that is not found gets a meter under the
+ * port's LIST: that of a GONE owner of the same kind and name, or a new one. Only threads that use
+ * an allocator look for its meter, so the meter can neither appear nor disappear meanwhile.
+ * Invariant: an address is in owners[] at most once; kind, name and shared never change once a
+ * meter is used.
  */
 #include "family/family.h"
 
@@ -28,10 +29,10 @@ unsigned lm_meters_used = 1;
 LM_METER_TLS bool lm_meter_was_slow;
 size_t lm_meter_system_calls, lm_meter_system_bytes;
 
-/* Where the calling thread found entries last. */
+/* Indices at which the calling thread found entries last. */
 static LM_METER_TLS uint16_t recent[RECENT];
 
-/* ---- Whose is which ---- */
+/* ---- Owners ---- */
 
 static bool is_named(const lm_meter_t *meter, const char *name) {
     size_t i = 0;
@@ -49,7 +50,7 @@ static void set_name(lm_meter_t *meter, const char *name) {
     }
 }
 
-/* Under LIST. */
+/* Gives the entry a meter and returns its index. LIST is held. */
 static unsigned meter_take(const loam_entry *entry) {
     const char *name = entry->name != NULL ? entry->name : "";
     unsigned used = lm_meters_used, i = 0;
@@ -66,7 +67,7 @@ static unsigned meter_take(const loam_entry *entry) {
         meter->kind = entry->kind->name;
         meter->shared = entry->kind->hold != NULL;
         set_name(meter, name);
-        /* Release: as lm_meters_used says. */
+        /* Release: a thread that sees the new count sees the meter's kind and name. */
         lm_store_release(&lm_meters_used, used + 1);
     }
     lm_store_relaxed(&meter->stats.used, 0);
@@ -76,7 +77,7 @@ static unsigned meter_take(const loam_entry *entry) {
     return i;
 }
 
-/* LM_METERS: it has none. */
+/* Returns the index of the entry's meter, or LM_METERS iff it has none. */
 static unsigned meter_find(const loam_entry *entry) {
     uintptr_t owner = (uintptr_t)entry;
     uint16_t *last = &recent[(owner >> 4 ^ owner >> 10) % RECENT];
@@ -99,20 +100,21 @@ static lm_meter_t *meter_of(const loam_entry *entry) {
     return &lm_meters[i];
 }
 
-/* One that has been used already, or NULL. */
+/* Returns the entry's meter, or NULL iff it has none yet. */
 static lm_meter_t *known_meter(const loam_entry *entry) {
     unsigned i = meter_find(entry);
     return i < LM_METERS ? &lm_meters[i] : NULL;
 }
 
-/* ---- What allocators say ---- */
+/* ---- Events of allocators ---- */
 
 static void hold(lm_meter_t *meter, size_t bytes) {
     lm_meter_most(&meter->stats.held_most, lm_meter_add(meter, &meter->stats.held, bytes));
     (void)lm_meter_add(meter, &meter->stats.held_in_all, bytes);
 }
 
-/* Its address may have been that of another, which ended without a word. */
+/* Notes a new allocator. Its address may have been that of another one, which ended without
+ * notice. */
 void lm_meter_began(const loam_entry *entry, size_t held_bytes, size_t requests) {
     lm_meter_over(entry);
     lm_meter_t *meter = meter_of(entry);
@@ -149,7 +151,7 @@ static bool is_frame(const lm_meter_t *meter, size_t depth) {
 }
 
 static void pop_to(lm_meter_t *meter, size_t depth) {
-    if (depth >= lm_load_relaxed(&meter->depth)) return; /* pushed before the first call */
+    if (depth >= lm_load_relaxed(&meter->depth)) return; /* it was pushed before the first call */
     if (depth < LOAM_METER_DEPTH)
         lm_store_relaxed(&meter->stats.used, lm_load_relaxed(&meter->used_at[depth]));
     lm_store_relaxed(&meter->depth, depth);
@@ -174,16 +176,16 @@ void loam_meter_pop(const loam_entry *entry) {
     lm_meter_t *meter = known_meter(entry);
     if (meter == NULL || lm_load_relaxed(&meter->depth) == 0) return;
     size_t depth = lm_load_relaxed(&meter->depth) - 1;
-    while (depth != 0 && !is_frame(meter, depth)) depth--; /* marks in it */
+    while (depth != 0 && !is_frame(meter, depth)) depth--; /* skip the marks in the frame */
     if (is_frame(meter, depth)) pop_to(meter, depth);
 }
 
-/* None is kept beyond the deepest: there all are frames. */
+/* Marks beyond the maximum depth are not kept; all entries there are frames. */
 void lm_meter_mark_at(const loam_entry *entry, const void *place) {
     lm_meter_t *meter = meter_of(entry);
     size_t depth = lm_load_relaxed(&meter->depth);
     if (meter == &lm_meters[LM_METER_OTHERS] || depth > LOAM_METER_DEPTH) return;
-    /* The newest one at the same place serves for both. */
+    /* The newest mark at this place serves for both. */
     if (depth != 0 && lm_load_relaxed(&meter->place[depth - 1]) == (uintptr_t)place) depth--;
     if (depth == LOAM_METER_DEPTH) return;
     push_at(meter, depth);
@@ -196,7 +198,7 @@ void lm_meter_rewind_to(const loam_entry *entry, const void *place) {
     for (size_t i = lm_load_relaxed(&meter->depth); i-- > 0 && !is_frame(meter, i);) {
         if (lm_load_relaxed(&meter->place[i]) != (uintptr_t)place) continue;
         pop_to(meter, i);
-        lm_store_relaxed(&meter->depth, i + 1); /* it may be used again */
+        lm_store_relaxed(&meter->depth, i + 1); /* the mark may be used again */
         return;
     }
 }
@@ -225,7 +227,7 @@ void lm_meter_over(const loam_entry *entry) {
     if (i == LM_METERS) return;
     lm_store_relaxed(&lm_meters[i].stats.used, 0);
     lm_store_relaxed(&lm_meters[i].stats.held, 0);
-    /* Under LIST those who take it see the stores above. */
+    /* A thread that takes the meter under LIST sees the stores above. */
     lm_port_lock(LM_PORT_LIST);
     lm_store_relaxed(&owners[i], GONE);
     lm_port_unlock(LM_PORT_LIST);
@@ -263,7 +265,7 @@ void loam_meter_end(loam_meter_call call, const loam_entry *entry, loam_meter_fu
     lm_meter_was_slow = slow || call.outer;
 }
 
-/* ---- What was counted ---- */
+/* ---- Reading the counts ---- */
 
 void lm_meter_held(const lm_meter_t *meter, size_t *held, size_t *in_all, size_t *requests) {
     *held = lm_load_relaxed(&meter->stats.held);
@@ -321,7 +323,7 @@ bool loam_meter_read(const char *kind, const char *name, loam_meter_stats *sum) 
     return found;
 }
 
-/* Calls that come in meanwhile may be in or out. */
+/* Calls made meanwhile may or may not be included. */
 void loam_meter_reset(void) {
     unsigned used = lm_load_acquire(&lm_meters_used);
     for (unsigned i = 0; i < LM_METERS; i = i + 1 == used ? LM_METER_OTHERS : i + 1) {

@@ -1,15 +1,17 @@
-/* pool.c: a pool is set up, and gives and takes blocks where the inline paths do not (loam/pool.h).
+/* pool.c: initialises a pool, and allocates and frees blocks where the inline paths do not
+ * (loam/pool.h).
  *
  *   a block   plain      │ object                │
- *             watched    │ object │ redzone      │         of 16 bytes, where the source can grow
- *             handles    │ object │ .. generation│         in its last 4 bytes
+ *             watched    │ object │ redzone      │        16 bytes, if the source can grow
+ *             handles    │ object │ .. generation│        in its last 4 bytes
  *             checked    │ tag │ object │ guard (generation)│
- *             narrow     │ object │                         its link has 4 bytes: the next block's distance from the
- *                                                           chunk's start in fours, plus one
+ *             narrow     │ object │                        its link has 4 bytes: the next block's
+ *                                                          distance from the chunk's start in
+ *                                                          words of 4 bytes, plus one
  *
- * A pool of which an inline path may know nothing has its list in `cold`, and `hot` and `floor`
- * such that every call comes here. Hardened links: each is mixed with a key of the pool and its own
- * place, and must lead to a block.
+ * A pool that inline paths must not use has its list in `cold`, and its `hot` and `floor` are such
+ * that every call comes here. Hardened links: each is mixed with a key of the pool and its own
+ * address, and must lead to a block.
  */
 #include "family/pool.h"
 
@@ -20,7 +22,7 @@ enum {
     FIRST_BYTES = 4096,
     FIRST_LEAST = 8,
     MOST_CHUNK_BYTES = 16 << 20,
-    LINE_BYTES = 64, /* of a cache */
+    LINE_BYTES = 64, /* bytes of a cache line */
     SPREAD_FROM = 1024,
     REDZONE_BYTES = 16,
 };
@@ -30,11 +32,12 @@ static const unsigned known_flags = LOAM_CHECK | LOAM_HARDEN | LOAM_FIXED | LOAM
 static size_t lowest(size_t x) { return x & (0 - x); }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-/* ---- Setting up ---- */
+/* ---- Initialisation ---- */
 
-/* x such that odd * x == 1 modulo the size of a word; each line doubles the bits that are right. */
+/* Returns x such that odd * x == 1 modulo the size of a word. Each line doubles the number of
+ * correct bits. */
 static size_t inverse_of(size_t odd) {
-    size_t x = (3 * odd) ^ 2; /* 5 bits */
+    size_t x = (3 * odd) ^ 2; /* 5 correct bits */
     x *= 2 - odd * x;
     x *= 2 - odd * x;
     x *= 2 - odd * x;
@@ -42,7 +45,8 @@ static size_t inverse_of(size_t odd) {
     return x;
 }
 
-/* Not to be guessed by who can write into a block: places of the stack, the pool and the code. */
+/* Returns a key that an attacker who can write into a block cannot guess: it is made from addresses
+ * of the stack, the pool and the code. */
 static size_t key_of(const loam_pool *pool) {
     size_t key = (size_t)(uintptr_t)&key * (size_t)0x9E3779B97F4A7C15u;
     key ^= (size_t)(uintptr_t)pool + (key >> (sizeof key * 4));
@@ -61,8 +65,8 @@ static unsigned char mode_of(unsigned flags) {
     return (unsigned char)mode;
 }
 
-/* Sets all but chunks. false iff something is not allowed. exact: the memory is no more than was
- * asked for. */
+/* Sets everything except chunks. Returns false iff an option is invalid. exact: the source returns
+ * no more memory than was requested. */
 static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_options *options,
                         unsigned extra, bool exact, bool buffer) {
     static const loam_pool_options none = {0};
@@ -94,8 +98,8 @@ static bool pool_set_up(loam_pool *pool, size_t block_bytes, const loam_pool_opt
     pool->inner_bytes = inner;
     if ((pool->mode & LM_POOL_HANDLED) != 0) inner += sizeof(uint32_t);
     pool->stride = lm_align_up(inner, align);
-    /* The guard goes on up to the generation: what lay there before must not be taken for the
-     * heap's fence. */
+    /* The guard extends up to the generation: former contents must not be taken for a fence of the
+     * heap. */
     if ((pool->mode & LM_POOL_CHECKED) != 0 && (pool->mode & LM_POOL_HANDLED) != 0)
         pool->inner_bytes = pool->stride - sizeof(uint32_t);
     if (!buffer && align <= LINE_BYTES && pool->stride % SPREAD_FROM == 0 &&
@@ -204,7 +208,7 @@ LM_READS_ANYTHING void lm_pool_link_set(const loam_pool *pool, void *block, void
 
 const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t *number) {
     const loam_pool_chunk *chunk = NULL, *at = pool->root;
-    while (at != NULL) { /* the last chunk that does not begin above p */
+    while (at != NULL) { /* finds the last chunk that does not begin above p */
         bool above = (uintptr_t)at->start > (uintptr_t)p;
         if (!above) chunk = at;
         at = above ? at->lower : at->higher;
@@ -221,7 +225,7 @@ const loam_pool_chunk *lm_pool_find(const loam_pool *pool, const void *p, size_t
 
 bool loam_pool_owns(const loam_pool *pool, const void *p) {
     size_t number;
-    if (pool->chunks == NULL) return false; /* ended, too */
+    if (pool->chunks == NULL) return false; /* true also after the pool's end */
     return lm_pool_find(pool, (const char *)p - pool->head_bytes, &number) != NULL;
 }
 
@@ -233,7 +237,7 @@ void lm_pool_put(loam_pool *pool, void *block) {
     cut->free = block;
 }
 
-/* The list's first block. NULL after a report. */
+/* Takes the first block off the list. Returns NULL after a report. */
 static char *pool_pop(loam_pool *pool, const char *file, unsigned line) {
     loam_pool_cut *cut = lm_pool_cut(pool);
     char *block = (char *)cut->free;
@@ -244,7 +248,7 @@ static char *pool_pop(loam_pool *pool, const char *file, unsigned line) {
         lm_family_misuse(&pool->entry, file, line,
                          "free list damaged: %p was written to after its free",
                          (void *)(block + pool->head_bytes));
-        cut->free = NULL; /* the rest is lost, and the block with it */
+        cut->free = NULL; /* the rest of the list is lost, including the block */
         return NULL;
     }
     cut->free = next;
@@ -279,10 +283,11 @@ void *loam_pool_alloc_slow(loam_pool *pool, const char *file, unsigned line) {
 }
 
 #if LM_HOSTED
-#pragma weak lm_shared_pool_kind /* a program without shared pools need not link them */
+/* A program without shared pools need not link them. */
+#pragma weak lm_shared_pool_kind
 #endif
 
-/* Of which pool p is an object, if it is none of *pool. */
+/* Returns whether p is an object of the pool that has this entry. */
 static bool holds(const loam_entry *entry, const void *p) {
     bool is_pool = entry->kind == &lm_pool_kind;
 #if LM_HOSTED
@@ -297,7 +302,8 @@ static void report_foreign(const loam_pool *pool, const void *p, const char *fil
         lm_family_misuse(&pool->entry, file, line, "free of %p, which belongs to %s %s", p,
                          owner->kind->name, lm_entry_name(owner));
     else if ((pool->mode & LM_POOL_CHECKED) != 0 && !lm_entry_has(&pool->entry, p))
-        (void)lm_guard_find(&pool->entry, p, "free", file, line); /* of another kind, perhaps */
+        /* It may belong to an allocator of another kind. */
+        (void)lm_guard_find(&pool->entry, p, "free", file, line);
     else
         lm_family_misuse(&pool->entry, file, line, "free of %p, which is no object of it", p);
 }

@@ -1,12 +1,12 @@
-/* pool_chunk.c: where a pool's memory comes from and goes to.
+/* pool_chunk.c: takes a pool's memory from its source and returns it.
  *
- *   chunked      │ loam_pool_chunk │ blocks ...  │      each chunk from one get, twice as large as the last
- *   contiguous   │ blocks ... │ piece │ piece │ piece ─>    from a source whose chunks follow each other
- *   created      │ loam_pool │ blocks ... │              the first of either kind, where its blocks are few
+ *   chunked      │ loam_pool_chunk │ blocks ...  │   one get per chunk, each twice as large
+ *   contiguous   │ blocks ... │ piece │ piece │ ─>   from a source whose chunks are adjacent
+ *   created      │ loam_pool │ blocks ... │          the first chunk, if it has few blocks
  *
- * The chunks are a list by age, and a tree by address whose branches are ordered by a hash of their
- * addresses, a treap: as deep as twice the logarithm of their number, whatever the order in which
- * chunks come and go. (After Seidel and Aragon, "Randomized search trees", 1996.)
+ * The chunks form a list by age, and a tree by address. The tree's branches are ordered by a hash
+ * of their addresses: a treap, whose depth is twice the logarithm of the number of chunks, in
+ * whatever order chunks come and go. (After Seidel and Aragon, "Randomized search trees", 1996.)
  *
  * Invariant: limit - stride < end <= limit, and end - start is a multiple of the stride.
  */
@@ -18,15 +18,16 @@ enum {
     CHUNKS = 1 << LM_POOL_CHUNK_BITS,
     MANY_CHUNKS = CHUNKS / 2,
     DOUBLINGS = 8,
-    HOME_MOST = 64 * 1024, /* bytes of blocks in the pool's own chunk */
+    /* Maximum bytes of blocks in the chunk that contains the pool. */
+    HOME_MOST = 64 * 1024,
 };
 
 static bool is_contiguous(const loam_pool *pool) {
     return (pool->flags & LOAM_POOL_CONTIGUOUS) != 0;
 }
 
-/* Where blocks begin behind head bytes: at their alignment, and in a cache line of their own if
- * that is free. */
+/* Returns the alignment at which blocks begin after the header: theirs, or a cache line if that
+ * costs nothing. */
 static size_t start_align(const loam_pool *pool) {
     size_t natural = pool->stride & (0 - pool->stride);
     if (natural > LINE_BYTES) natural = LINE_BYTES;
@@ -34,8 +35,9 @@ static size_t start_align(const loam_pool *pool) {
     return free && natural > pool->align ? natural : pool->align;
 }
 
-/* Blocks of 128, 256, 512 bytes meet in an eighth of a cache's sets, if all begin at a multiple of
- * that: each chunk begins a line further than the one before. */
+/* Returns the extra offset of a chunk's blocks. Blocks of 128, 256 or 512 bytes would use an eighth
+ * of a cache's sets if all began at a multiple of that, so each chunk begins one line further than
+ * the one before. */
 static size_t colour(const loam_pool *pool, unsigned order) {
     size_t natural = pool->stride & (0 - pool->stride);
     if (natural <= LINE_BYTES || pool->align > LINE_BYTES || (pool->flags & LOAM_POOL_DENSE) != 0)
@@ -60,7 +62,7 @@ void lm_pool_set_end(loam_pool *pool, loam_pool_chunk *chunk) {
     if ((pool->mode & LM_POOL_HANDLED) != 0 && most > (size_t)1 << LM_POOL_NUMBER_BITS)
         most = (size_t)1 << LM_POOL_NUMBER_BITS;
     if ((pool->mode & LM_POOL_NARROW) != 0 && most > UINT32_MAX / (pool->stride / 4 + 1))
-        most = UINT32_MAX / (pool->stride / 4 + 1); /* what links reach */
+        most = UINT32_MAX / (pool->stride / 4 + 1); /* the reach of links */
     if (blocks > most) blocks = most;
     if (pool->left_blocks != SIZE_MAX) pool->left_blocks -= blocks - had;
     chunk->end = chunk->start + blocks * pool->stride;
@@ -153,8 +155,9 @@ bool lm_pool_next(loam_pool *pool) {
 
 /* ---- Memory ---- */
 
-/* Head and blocks, as many as next_blocks; half as many as long as there is no memory, unless all
- * is asked for at once. NULL iff there is none for a single block; *got is set otherwise. */
+/* Gets memory for the header and next_blocks blocks. Halves the number of blocks as long as there
+ * is no memory, unless all memory must come at once. Sets *got to the bytes got. Returns NULL iff
+ * there is no memory even for one block. */
 static void *memory_get(loam_pool *pool, size_t head, size_t align, size_t *got) {
     size_t blocks = pool->next_blocks;
     if (blocks > pool->left_blocks) blocks = pool->left_blocks;
@@ -174,7 +177,7 @@ static void *memory_get(loam_pool *pool, size_t head, size_t align, size_t *got)
     return NULL;
 }
 
-/* The next chunk is twice this one, within limits. */
+/* Doubles the size of the next chunk, within limits. */
 static void grow_next(loam_pool *pool) {
     size_t most = pool->most_chunk_bytes / pool->stride;
     unsigned chunks = pool->current == NULL ? 0 : pool->current->order;
@@ -225,9 +228,9 @@ static loam_pool_run *last_run(loam_pool *pool) {
     return i < 0 ? NULL : &pool->runs[i];
 }
 
-/* A piece in place. Sizes are remembered in a few runs: the first ones double, the others leave it
- * at that; and where there is not so much, an eighth of it is tried, and so on to a single block,
- * so that all of a source is used. */
+/* Extends the first chunk in place by a piece. Sizes of pieces are recorded in a few runs: the
+ * first runs double, the others do not. If there is not so much memory, an eighth is tried, and so
+ * on down to one block, so that a source is used up. */
 static bool pieces_grow(loam_pool *pool) {
     const loam_pool_run *last = last_run(pool), *full = pool->runs + LOAM_POOL_RUNS - 1;
     size_t blocks = pool->next_blocks < pool->left_blocks ? pool->next_blocks : pool->left_blocks;
@@ -244,7 +247,7 @@ static bool pieces_grow(loam_pool *pool) {
 
 bool lm_pool_grow(loam_pool *pool) {
     if (pool->left_blocks == 0) return false;
-    /* The blocks of a fixed pool are not touched before they are wanted, not by a header either. */
+    /* The blocks of a fixed pool are not touched before they are needed, not even by a header. */
     bool fixed = (pool->flags & LOAM_FIXED) != 0 && pool->first.memory == NULL;
     if (!is_contiguous(pool) && !fixed) return chunk_get(pool);
     if (pool->first.memory == NULL) return first_get(pool);
@@ -275,7 +278,7 @@ bool lm_pool_piece_get(loam_pool *pool, size_t bytes) {
     if (run == NULL) {
         run = pool->runs;
     } else if (run->bytes != bytes && ++run == pool->runs + LOAM_POOL_RUNS) {
-        return false; /* no room to remember another size */
+        return false; /* there is no room to record another size */
     }
     if ((pool->source->flags & LOAM_SOURCE_CONTIGUOUS) == 0 || bytes > PTRDIFF_MAX) return false;
     size_t got;
@@ -307,9 +310,10 @@ size_t lm_pool_piece_put(loam_pool *pool, const char *high) {
     return run->bytes;
 }
 
-/* ---- The pool within its first chunk; the table ---- */
+/* ---- A pool inside its first chunk; the table ---- */
 
-/* The pool by itself: making one touches no memory of its blocks, which may be huge pages. */
+/* Allocates the pool separately: creating it touches no memory of its blocks, which may be huge
+ * pages. */
 static loam_pool *get_home_apart(const loam_pool *made) {
     size_t got;
     loam_pool *pool = (loam_pool *)loam_source_get(made->source, sizeof(loam_pool), 16, &got);
@@ -335,7 +339,7 @@ loam_pool *lm_pool_get_home(const loam_pool *made) {
     if (!is_contiguous(made) && has_many_blocks(made)) return get_home_apart(made);
     loam_pool bare = *made;
     size_t align = start_align(&bare), got;
-    if (align < 16) align = 16; /* the pool's own */
+    if (align < 16) align = 16; /* alignment of the pool itself */
     size_t head = lm_align_up(sizeof(loam_pool), align);
     char *memory = (char *)memory_get(&bare, head, align, &got);
     if (memory == NULL) return NULL;

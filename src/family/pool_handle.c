@@ -1,38 +1,41 @@
-/* pool_handle.c: names of blocks that never come true again.
+/* pool_handle.c: handles: names of blocks that never become valid again after the block is freed.
  *
  *   handle   │ generation: 32 │ chunk: 6 │ block in it: 26 │
  *
  *   all generations   │ pool A │ pool B │ pool A ........ │ pool C │ not yet given ... │
  *
- * The last word of a block is its generation: odd while it is in use, higher after each step. A
- * block that is cut takes the pool's, which a reset or trim lifts above all that were ever given,
- * so that neither has to visit blocks; handles below the last reset's are stale by that alone.
- * Generations are given to pools in ranges, each four times as large as the one before: a block
- * steps through all ranges of its pool, and no two pools ever count with the same number, until all
- * numbers have been given. Then new pools begin with the first ones again, and those that want more
- * get none.
- * Invariant: no generation is above pool->generations + 1, and one that cannot be counted on
- * retires its block.
+ * The last word of a block is its generation: odd while the block is in use, and higher after each
+ * step. A block that is cut takes the pool's generation. A reset or trim lifts that above all
+ * generations ever given, so neither has to visit blocks; handles with a generation below the last
+ * reset's are stale. Generations are given to pools in ranges, each four times as large as the one
+ * before. A block steps through all ranges of its pool. No two pools count with the same number
+ * until all numbers have been given. Then new pools start with the first numbers again, and pools
+ * that need more get none. Invariant: no generation is above pool->generations + 1, and a block
+ * whose generation cannot be increased is retired.
  */
 #include "family/pool.h"
 
-#define LAST (UINT32_MAX - 1) /* of a retired block; in no range */
+#define LAST (UINT32_MAX - 1) /* generation of a retired block; in no range */
 #define TOP (UINT32_MAX - (STEP - 1))
-enum { STEP = 8 }; /* numbers of the first range; each range begins at a multiple of it */
+enum { STEP = 8 }; /* size of the first range; each range begins at a multiple of it */
 #define MOST ((uint32_t)1 << 29)
 
-static uint32_t given; /* atomic, relaxed: generations below belong to some pool */
+/* Atomic, relaxed: all generations below it belong to some pool. */
+static uint32_t given;
 
 LM_INLINE uint32_t *word_of(const loam_pool *pool, const void *block) {
     return (uint32_t *)((uintptr_t)block + pool->stride - sizeof(uint32_t));
 }
-/* By themselves: a tool may have hidden what is behind the object. */
+/* Reads a block's generation. Tools are paused, because one may have hidden what follows the
+ * object. */
 LM_READS_ANYTHING static uint32_t generation_of(const loam_pool *pool, const void *block) {
     lm_tool_pause();
     uint32_t generation = *word_of(pool, block);
     lm_tool_resume();
     return generation;
 }
+/* Writes a block's generation. Tools are paused, because one may have hidden what follows the
+ * object. */
 LM_READS_ANYTHING static void generation_set(const loam_pool *pool, const void *block,
                                              uint32_t value) {
     lm_tool_pause();
@@ -43,8 +46,8 @@ static bool has_handles(const loam_pool *pool) { return (pool->mode & LM_POOL_HA
 
 /* ---- Ranges ---- */
 
-/* `numbers` of those that are left, from *from on. false iff there are not so many, or they are
- * below `least`. */
+/* Takes `numbers` of the numbers left, from *from on. Returns false iff there are not so many, or
+ * they are below `least`. */
 static bool take(uint32_t numbers, uint32_t least, uint32_t *from) {
     *from = lm_load_relaxed(&given);
     do {
@@ -53,7 +56,8 @@ static bool take(uint32_t numbers, uint32_t least, uint32_t *from) {
     return true;
 }
 
-/* One more range, which begins where the last one ends or above. false iff there is none. */
+/* Gives the pool one more range, at or above the end of its last one. Returns false iff there is
+ * none. */
 static bool range_get(loam_pool *pool) {
     unsigned count = pool->ranges_count;
     loam_pool_range *last = count != 0 ? &pool->ranges[count - 1] : NULL;
@@ -71,7 +75,7 @@ static bool range_get(loam_pool *pool) {
     return true;
 }
 
-/* The first number at `least` or above that is the pool's; LAST iff there is none. */
+/* Returns the pool's first number that is at least `least`, or LAST iff there is none. */
 static uint32_t in_range(loam_pool *pool, uint32_t least) {
     do {
         for (unsigned i = 0; i < pool->ranges_count; i++) {
@@ -85,7 +89,8 @@ static uint32_t in_range(loam_pool *pool, uint32_t least) {
 void lm_pool_generation_start(loam_pool *pool) {
     if (!has_handles(pool)) return;
     if (!range_get(pool)) {
-        lm_store_relaxed(&given, 0); /* all are used up: from the first ones again */
+        /* All numbers are used up: start from the first ones again. */
+        lm_store_relaxed(&given, 0);
         (void)range_get(pool);
     }
     pool->generation = pool->generations = pool->ranges[0].from;
@@ -116,8 +121,8 @@ bool lm_pool_generation_live(const loam_pool *pool, const void *block) {
     return !has_handles(pool) || generation_of(pool, block) % 2 == 1;
 }
 
-/* Blocks that are cut begin above all that are or were in use. false iff there is no such
- * number. */
+/* Makes blocks that are cut from now on begin above all that are or were in use. Returns false iff
+ * there is no such number. */
 static bool lift(loam_pool *pool) {
     uint32_t above = in_range(pool, (pool->generations + 3) & ~1u);
     if (above == LAST) return false;
@@ -143,7 +148,8 @@ bool lm_pool_generation_end_all(loam_pool *pool) {
     if (!has_handles(pool)) return true;
     if (lift(pool)) {
         pool->reset_at = pool->generation;
-        pool->retired = 0; /* they are cut anew, above all that they ever had */
+        /* retired blocks are cut again, above all generations that they ever had */
+        pool->retired = 0;
         return true;
     }
     lm_pool_cut(pool)->free = NULL;

@@ -1,12 +1,13 @@
-/* pool_set.c: several pools, a request to the smallest block that fits it (loam/pool.h).
+/* pool_set.c: a set of pools, which serves a request with the smallest block that fits it
+ * (loam/pool.h).
  *
- *   of the fallback   │ bytes got │ mark │ object        16 bytes in front on a 64-bit machine
- *            checked    │ tag │ object │ guard             as in a checked pool
+ *   from the fallback   │ bytes got │ mark │ object    16 bytes in front on a 64-bit machine
+ *            checked    │ tag │ object │ guard         as in a checked pool
  *
- * Where an object came from is found by its address: no header for those of pools. The mark is
- * mixed with the address, so that a pointer that is nobody's is told from one of the fallback.
+ * The address of an object tells where it came from, so objects of pools have no header. The mark
+ * is mixed with the address, to tell a foreign pointer from an object of the fallback.
  */
-/* What is asked of the allocators below is the program's doing: to be metered. */
+/* The calls below are made on behalf of the program, so they are metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
 #include "family/pool.h"
@@ -36,12 +37,12 @@ static bool set_check(const loam_entry *entry) { return lm_guard_check(entry); }
 
 static const loam_kind set_kind = {.name = "pool set", .usage = set_usage, .check = set_check};
 
-/* Whether the set has ended, which is reported. */
+/* Returns whether the set has ended, after a report. */
 static bool over(const loam_pool_set *set, const char *doing, const char *file, unsigned line) {
     return LM_UNLIKELY(set->ended) && lm_entry_ended(&set->entry, doing, file, line);
 }
 
-/* ---- Set-up ---- */
+/* ---- Initialisation ---- */
 
 int loam_pool_set_init_as(loam_pool_set *set, loam_pool *pools, const size_t *block_bytes,
                           size_t count, loam_source *source, const loam_pool_options *options,
@@ -104,7 +105,7 @@ static void *fallback_get(loam_pool_set *set, size_t bytes, const char *file, un
     return head + 1;
 }
 
-/* Whether a block is not too large for the request. */
+/* Returns whether a block is not too large for the request. */
 static bool is_within(const loam_pool_set *set, const loam_pool *pool, size_t bytes) {
     size_t over = pool->block_bytes - bytes, most;
     return !lm_mul(bytes, set->tolerance, &most) || over <= most / 100;

@@ -1,11 +1,11 @@
-/* pool_whole.c: what is done to a pool as a whole (loam/pool.h): reset, extend, shrink, trim, the
- * end; what is told of it, and its check. Whatever walks blocks is here, but for handles.
+/* pool_whole.c: operations on a whole pool (loam/pool.h): reset, extend, shrink, trim, end, usage
+ * and check. All code that walks blocks is here, except for handles.
  */
 #include "family/pool.h"
 
 static bool is_checked(const loam_pool *pool) { return (pool->mode & LM_POOL_CHECKED) != 0; }
 
-/* Blocks cut since the last reset. */
+/* Returns the number of blocks cut since the last reset. */
 static size_t blocks_cut(const loam_pool *pool) {
     size_t blocks = 0;
     for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
@@ -13,7 +13,7 @@ static size_t blocks_cut(const loam_pool *pool) {
     return blocks;
 }
 
-/* Members of the list; more than `most` if it has no end. */
+/* Returns the number of blocks in the list; more than `most` if it has no end. */
 static size_t blocks_free(const loam_pool *pool, size_t most) {
     size_t blocks = 0;
     const void *block = lm_pool_cut_of(pool)->free;
@@ -21,13 +21,14 @@ static size_t blocks_free(const loam_pool *pool, size_t most) {
     return blocks;
 }
 
-/* ---- Blocks of before a reset, in a checked pool ---- */
+/* ---- Blocks from before a reset, in a checked pool ---- */
 
 static const loam_tag *tag_in(const loam_pool *pool, const char *block) {
     return (const loam_tag *)(const void *)(block + pool->head_bytes) - 1;
 }
 
-/* Ends where a link leads to no block: the next allocation reports that. */
+/* Checks the blocks in the list. Ends at a link that leads to no block: the next allocation reports
+ * that. */
 static bool free_blocks_are_whole(const loam_pool *pool) {
     bool good = true;
     size_t number;
@@ -48,7 +49,7 @@ bool lm_pool_check_gone(const loam_pool *pool) {
     return good;
 }
 
-/* What was written where no program may is reported now or never. */
+/* Checks everything once more: later, a write to memory of the pool could not be reported. */
 static void look_again(const loam_pool *pool) {
     if (pool->chunks == NULL) return;
     (void)lm_guard_check(&pool->entry);
@@ -56,16 +57,18 @@ static void look_again(const loam_pool *pool) {
     (void)lm_pool_check_gone(pool);
 }
 
-/* All blocks that were ever cut are free, and none of them fresh. */
+/* Records that all blocks that were ever cut are free and have been used. */
 static void note_gone(loam_pool *pool) {
     const loam_pool_chunk *chunk = pool->current;
     char *high = lm_pool_cut(pool)->fresh;
-    if (lm_pool_is_gone(pool, chunk, high)) return; /* it is no further than it was then */
+    /* the position is no further than at the last record */
+    if (lm_pool_is_gone(pool, chunk, high)) return;
     pool->gone = high;
     pool->gone_order = chunk->order;
 }
 
-/* Memory goes back: what is got in its place has never been a block. */
+/* Ends the record of used blocks: memory is given back, and memory got in its place was never a
+ * block. */
 static void forget_gone(loam_pool *pool) {
     if (!is_checked(pool)) return;
     (void)lm_pool_check_gone(pool);
@@ -136,7 +139,7 @@ size_t loam_pool_shrink(loam_pool *pool) {
     return bytes;
 }
 
-/* A block of the list is counted in its chunk. */
+/* Counts the blocks of the list in their chunks. */
 static void count_free(loam_pool *pool) {
     for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
         chunk->counted = 0;
@@ -153,7 +156,7 @@ static bool is_idle(const loam_pool *pool, const loam_pool_chunk *chunk) {
     return !home && chunk->counted == lm_pool_blocks(pool, chunk, lm_pool_high(pool, chunk));
 }
 
-/* Takes the blocks of idle chunks out of the list, which keeps its order. */
+/* Removes the blocks of idle chunks from the list, which keeps its order. */
 static void filter_free(loam_pool *pool) {
     loam_pool_cut *cut = lm_pool_cut(pool);
     void *last = NULL, *next;
@@ -174,8 +177,8 @@ static void filter_free(loam_pool *pool) {
         lm_pool_link_set(pool, last, NULL);
 }
 
-/* The chunk that is cut goes: none is until the next block is wanted, which takes up the one behind
- * it. */
+/* Leaves the current chunk, which goes. No chunk is current until the next block is requested; that
+ * takes the chunk after it. */
 static void leave_current(loam_pool *pool, loam_pool_chunk *before) {
     loam_pool_cut *cut = lm_pool_cut(pool);
     pool->current = before != NULL ? before : pool->chunks;
@@ -197,7 +200,7 @@ size_t loam_pool_trim(loam_pool *pool) {
     filter_free(pool);
     if ((pool->flags & LOAM_POOL_CONTIGUOUS) != 0 && !is_idle(pool, &pool->first))
         return loam_pool_shrink(pool);
-    /* First all are told apart, because the high mark of each is where the current one tells. */
+    /* All chunks are marked first, because the current chunk tells the high mark of each. */
     for (loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
         chunk->counted = is_idle(pool, chunk);
     loam_pool_chunk *before = NULL;
@@ -219,8 +222,8 @@ size_t loam_pool_trim(loam_pool *pool) {
     return bytes;
 }
 
-/* What is left of a pool: no memory, and for as long as its own is there, a tombstone. The name of
- * a checked one is kept where the pool has no use for its words any more. */
+/* Leaves of a pool no memory and, as long as its own memory exists, a tombstone. The name of a
+ * checked pool is copied into words that the pool no longer needs. */
 static void bury(loam_pool *pool) {
     pool->hot = pool->cold = (loam_pool_cut){0};
     pool->chunks = pool->current = pool->root = NULL;
@@ -232,7 +235,7 @@ static void bury(loam_pool *pool) {
         pool->entry.name = NULL;
 }
 
-/* The chunk that the pool lives in, or its only one, goes with it. */
+/* Gives back the pool's only chunk, or the one that contains the pool. */
 static void put_last(loam_pool *pool) {
     loam_pool_chunk *chunk = pool->chunks;
     loam_source *source = pool->source;
@@ -247,7 +250,7 @@ static void put_last(loam_pool *pool) {
         loam_source_put(source, memory, got);
 }
 
-/* A pool that has ended goes, unless it stays for a while as a tombstone. */
+/* Gives back the memory of a pool that has ended, unless it stays for a while as a tombstone. */
 static void put_home(loam_source *source, loam_pool *pool, size_t got) {
     if (!is_checked(pool) || !lm_entry_keep(source, pool, got, pool, sizeof(*pool)))
         loam_source_put(source, pool, got);
@@ -295,12 +298,12 @@ void loam_pool_destroy(loam_pool *pool) {
 
 /* ---- Visiting ----
  *
- * Nothing in a block says whether it is in use. So the free ones are sorted by their addresses, and
- * what lies between them in the chunks is in use. */
+ * Nothing in a block tells whether it is in use. So the free blocks are sorted by address, and the
+ * blocks between them in the chunks are in use. */
 
 enum { DIGIT = 6, DIGITS = 1 << DIGIT };
 
-/* By digits of the addresses, the lowest first. */
+/* Sorts the list by digits of the addresses, the lowest digit first. */
 static void sort_free(loam_pool *pool) {
     loam_pool_cut *cut = lm_pool_cut(pool);
     uintptr_t differ = 0;
@@ -330,7 +333,7 @@ static void sort_free(loam_pool *pool) {
     }
 }
 
-/* The chunk with the lowest address that is not below `from`. */
+/* Returns the chunk with the lowest address that is not below `from`. */
 static loam_pool_chunk *chunk_from(const loam_pool *pool, uintptr_t from) {
     loam_pool_chunk *found = NULL, *at = pool->root;
     while (at != NULL) {
@@ -375,7 +378,7 @@ size_t loam_pool_visit(loam_pool *pool, bool (*visit)(void *object, void *contex
     return visited;
 }
 
-/* ---- Telling ---- */
+/* ---- Usage and check ---- */
 
 static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     const loam_pool *pool = lm_pool_of(entry);
@@ -387,7 +390,8 @@ static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     usage->objects = cut - (held < cut ? held : cut);
     usage->object_bytes = pool->block_bytes;
     usage->used_bytes = usage->objects * pool->stride;
-    usage->chunks = (pool->table != NULL) + (pool->home_bytes != 0); /* these are chunks as well */
+    /* table and pool are chunks as well */
+    usage->chunks = (pool->table != NULL) + (pool->home_bytes != 0);
     for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
         usage->chunks++;
 }

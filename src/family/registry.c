@@ -1,11 +1,11 @@
-/* registry.c: the list of named and checked allocators, and what is asked of all of them.
+/* registry.c: the list of named and checked allocators, and operations on all of them.
  *
- *   first ──> entry ──> entry ──> NULL        newest first; each knows the link that leads to it
+ *   first ──> entry ──> entry ──> NULL     newest first; each entry has its link's address
  *
- * Two of the port's locks: LIST, for some instructions, around every look at the links, and WALK
- * around all that looks into allocators, and around the end of one, so that a walk always finds the
- * next. Allocators lock themselves inside WALK; what they report inside their own locks asks for
- * LIST alone.
+ * Two locks of the port protect it. LIST is held for a few instructions, around every access to the
+ * links. WALK is held around code that looks into allocators, and around the end of one, so that a
+ * walk always finds the next entry. Allocators take their own locks inside WALK; what they report
+ * inside their own locks takes only LIST.
  *
  * A fork may copy the process while a thread that passes LIST (os/fork.c) changes the list. Even
  * then the list leads from first to NULL. The next change in the child sets every link again.
@@ -15,7 +15,8 @@
 #include "family/family.h"
 
 static loam_entry *first;
-static bool changing; /* atomic for a copy of the process: under LIST, links may be wrong */
+/* Atomic, for a copy of the process: LIST is held, and links may be wrong. */
+static bool changing;
 
 static void mend(void) {
     loam_entry **link = &first;
@@ -29,11 +30,12 @@ static void change_begins(void) {
     lm_port_lock(LM_PORT_LIST);
     if (LM_UNLIKELY(changing)) mend();
     lm_store_relaxed(&changing, true);
-    lm_fence_release(); /* before the changes, in a copy of the process too */
+    lm_fence_release(); /* orders it before the changes, also in a copy of the process */
 }
 
 static void change_ends(void) {
-    lm_store_release(&changing, false); /* release: after the changes, there too */
+    /* release: after the changes, also in a copy of the process */
+    lm_store_release(&changing, false);
     lm_port_unlock(LM_PORT_LIST);
 }
 
@@ -44,7 +46,8 @@ void lm_entry_init(loam_entry *entry, const loam_kind *kind, const char *name, b
     entry->next = first;
     entry->link = &first;
     if (first != NULL) lm_store_relaxed(&first->link, &entry->next);
-    lm_store_release(&first, entry); /* release: no copy of the process finds it without its next */
+    /* Release: no copy of the process finds the entry without its next. */
+    lm_store_release(&first, entry);
     change_ends();
 }
 
@@ -62,11 +65,11 @@ void lm_entry_deinit(loam_entry *entry) {
 
 /* ---- Tombstones ----
  *
- *   kept   [ chunk of an allocator that has ended │ ... ]      the oldest goes when another comes
+ *   kept   [ chunk of an allocator that has ended │ ... ]      the oldest is dropped for a new one
  *
- * A checked allocator that lived in its own memory would take its tombstone along. Where the source
- * is one that no program ends, that chunk stays for a while, so that who uses the allocator late is
- * told, and does not meet another. */
+ * A checked allocator that lived in its own memory would lose its tombstone. If its source is one
+ * that no program ends, the chunk stays for a while, so that a late use of the allocator is
+ * reported, and does not meet another allocator. */
 
 void lm_entry_bury(loam_entry *entry, char *name, size_t bytes) {
     size_t length = 0;
@@ -90,7 +93,7 @@ enum { KEPT = 32, KEPT_BYTES = 64 * 1024 };
 static struct {
     void *memory;
     size_t got;
-} kept[KEPT]; /* under LIST */
+} kept[KEPT]; /* protected by LIST */
 static unsigned kept_next;
 
 bool lm_entry_keep(const loam_source *source, void *memory, size_t got, const void *stone,
@@ -135,7 +138,7 @@ const loam_entry *lm_entry_find(bool (*holds)(const loam_entry *entry, const voi
     return entry;
 }
 
-/* Relaxed: of another thread's allocator, where it has been is good enough. */
+/* Relaxed: an approximate range of another thread's allocator suffices. */
 bool lm_entry_has(const loam_entry *entry, const void *p) {
     return (uintptr_t)p > lm_load_relaxed(&entry->low) &&
            (uintptr_t)p <= lm_load_relaxed(&entry->high);
@@ -157,7 +160,7 @@ static loam_usage usage_of(const loam_entry *entry) {
     return usage;
 }
 
-/* The member after entry, NULL: the first. Under WALK: entry is still there. */
+/* Returns the member after entry; NULL: the first member. WALK is held, so entry still exists. */
 static const loam_entry *after(const loam_entry *entry) {
     lm_port_lock(LM_PORT_LIST);
     const loam_entry *next = entry != NULL ? entry->next : first;

@@ -3,9 +3,9 @@
  *   buffer   start [ chunk ][ gap ][ chunk ][ chunk ] at ──> free ──> end
  *   limit    used ≤ most ──> inner          count   counters ──> inner
  *
- * Invariants: start <= at <= end, and at == start when nothing is out; used_bytes <= most_bytes at
- * any time, and what limit has out of inner is never more than used_bytes, but for a chunk that is
- * being refused.
+ * Invariants: start <= at <= end, and at == start if no chunk is out. used_bytes <= most_bytes at
+ * any time. A limit never has more than used_bytes out of inner, except a chunk that is being
+ * refused.
  */
 #include "family/family.h"
 
@@ -31,7 +31,7 @@ static void buffer_put(loam_source *source, void *chunk, size_t got) {
 }
 
 void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) {
-    /* Inline paths add constants to addresses in chunks (loam/region.h): the sum must be an
+    /* Inline paths add constants to addresses in chunks (loam/region.h). The sum must be a valid
      * address. */
     size_t most = UINTPTR_MAX - (uintptr_t)memory;
     most = most > LOAM_SOURCE_TOP ? most - LOAM_SOURCE_TOP : 0;
@@ -50,16 +50,17 @@ void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) {
 /* ---- Limit ---- */
 
 static bool limit_take(loam_limit *limit, size_t bytes) {
-    size_t used = lm_load_relaxed(&limit->used_bytes); /* a guess: the exchange tells */
+    /* relaxed: a guess, which the exchange verifies */
+    size_t used = lm_load_relaxed(&limit->used_bytes);
     do {
         if (bytes > limit->most_bytes - used) return false;
-        /* Acquire: who finds room finds the chunks that made it back in inner. */
+        /* Acquire: a thread that finds room sees in `inner` the chunks that made the room. */
     } while (!lm_cas_weak_acquire(&limit->used_bytes, &used, used + bytes));
     return true;
 }
 
 static void limit_give(loam_limit *limit, size_t bytes) {
-    (void)lm_sub_release(&limit->used_bytes, bytes); /* release: as in limit_take */
+    (void)lm_sub_release(&limit->used_bytes, bytes); /* release: see limit_take */
 }
 
 static void *limit_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
@@ -78,8 +79,8 @@ static void *limit_get(loam_source *source, size_t bytes, size_t align, size_t *
 
 static void limit_put(loam_source *source, void *chunk, size_t got) {
     loam_limit *limit = (loam_limit *)source;
-    loam_source_put(limit->inner, chunk,
-                    got); /* first: inner must never have more out than we say */
+    /* This comes first: inner must never have more out than used_bytes says. */
+    loam_source_put(limit->inner, chunk, got);
     limit_give(limit, got);
 }
 
@@ -99,7 +100,7 @@ void loam_limit_init(loam_limit *limit, loam_source *inner, size_t most_bytes) {
 
 /* ---- Count ---- */
 
-/* Relaxed throughout: the counters order nothing, and agree with each other when nobody is in a
+/* Relaxed throughout: the counters order nothing, and agree with each other while no thread is in a
  * call. */
 static void *count_get(loam_source *source, size_t bytes, size_t align, size_t *got) {
     loam_count *count = (loam_count *)source;
@@ -118,7 +119,7 @@ static void *count_get(loam_source *source, size_t bytes, size_t align, size_t *
 static void count_put(loam_source *source, void *chunk, size_t got) {
     loam_count *count = (loam_count *)source;
     (void)lm_add_relaxed(&count->puts, 1);
-    /* First: who gets the same memory next must not be counted on top of us. */
+    /* This comes first: the next owner of the memory must not be counted on top of this one. */
     (void)lm_add_relaxed(&count->used_bytes, 0 - got);
     loam_source_put(count->inner, chunk, got);
 }
@@ -136,7 +137,7 @@ void loam_count_init(loam_count *count, loam_source *inner) {
     if (inner->ready != NULL) count->source.ready = count_ready;
 }
 
-/* ---- What sources may have ---- */
+/* ---- What a source can provide ---- */
 
 bool lm_source_may(loam_source *source, size_t bytes, size_t align) {
     while (source->get == limit_get || source->get == count_get) {

@@ -1,18 +1,18 @@
 /* tool.c: tells AddressSanitizer and Valgrind which bytes of a chunk are objects, and
- * ThreadSanitizer when an object goes from one thread to another.
+ * ThreadSanitizer when an object passes from one thread to another.
  *
- * The sanitizers' functions are weak: a program that was built with a sanitizer has them, whatever
- * loam was built with. Valgrind's requests are instructions that do nothing outside of it; they
- * need its header when loam is built, and nothing when it runs. A freestanding build has none of
- * the three.
+ * The sanitizers' functions are weak: a program that was built with a sanitizer has them, however
+ * loam was built. Valgrind's requests are instructions that do nothing outside of it; they need its
+ * header when loam is built, and nothing at run time. A freestanding build supports none of the
+ * three.
  *
- *   free   release ──> slots[line % SLOTS] ──> acquire   alloc     one slot for each 64 bytes of the object
+ *   free   release ──> slots[line % SLOTS] ──> acquire   alloc     one slot per 64 bytes
  *
  * ThreadSanitizer cannot be told that memory is new. So a free releases the slots of all lines that
- * the object lies in, and whoever gets any memory in these lines, by whatever allocator, acquires
- * them. Two objects may share a slot: then a true race between their threads may not be seen. A
- * library that was compiled with ThreadSanitizer needs none of this, because it is seen itself, and
- * runs as it does without a tool.
+ * contain the object, and a thread that gets any memory in these lines, from any allocator,
+ * acquires them. Two objects may share a slot; a true race between their threads may be missed in
+ * that case. A library that was compiled with ThreadSanitizer does not need this, because the
+ * sanitizer sees it, and runs as without a tool.
  */
 #include "family/family.h"
 
@@ -30,7 +30,8 @@ unsigned char lm_tool_state;
 
 static bool is_memcheck(void) {
 #if LM_VALGRIND
-    /* It alone answers so. Its siblings measure, and must see the program as it is without them. */
+    /* Only Memcheck answers this request. Valgrind's other tools measure, and must see the program
+     * as it is without them. */
     return VALGRIND_MAKE_MEM_DEFINED(NULL, 0) != 0;
 #else
     return false;
@@ -47,7 +48,8 @@ static bool is_watched(void) {
 }
 
 bool lm_tool_watches_now(void) {
-    unsigned char state = lm_load_relaxed(&lm_tool_state); /* every thread finds the same */
+    /* Relaxed: every thread finds the same value. */
+    unsigned char state = lm_load_relaxed(&lm_tool_state);
     if (state == LM_TOOL_UNKNOWN) {
         state = is_watched() ? LM_TOOL_SOME : LM_TOOL_NONE;
         lm_store_relaxed(&lm_tool_state, state);
@@ -94,7 +96,7 @@ void lm_tool_show_undefined_now(const void *p, size_t bytes) {
 enum { LINE_SHIFT = 6, SLOTS = 4096 };
 
 static void each_slot(void (*visit)(void *slot), const void *p, size_t bytes) {
-    static char slots[SLOTS]; /* addresses, never touched */
+    static char slots[SLOTS]; /* only their addresses are used */
     uintptr_t line = (uintptr_t)p >> LINE_SHIFT;
     uintptr_t lines = (((uintptr_t)p + bytes - 1) >> LINE_SHIFT) - line + 1;
     if (bytes == 0 || !lm_tool_watches()) return;

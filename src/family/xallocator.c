@@ -1,14 +1,14 @@
-/* xallocator.c: the one set of blocks behind xmalloc (loam/xallocator.h): when it starts and ends.
+/* xallocator.c: the set of blocks behind xmalloc (loam/xallocator.h): when it starts and ends.
  *
- *   state: none ──> starting ──> ready ──> none      the last: by xalloc_destroy alone
+ *   state: none ──> starting ──> ready ──> none      the last step: only by xalloc_destroy
  *                  (one thread; others wait)
  *
- * Whoever comes first starts it, whatever the order of static objects. The last C++ file to go ends
- * nothing: it may belong to a plugin that is closed while a program in C, which no static object
- * counts for, has blocks and threads. Unused memory goes back then. After xalloc_destroy a free
- * does nothing, because the block lies in memory that has another owner by then.
+ * The first caller starts it, whatever the order of static objects. The end of the last C++ file
+ * does not end it: that file may belong to a plugin that is closed while a program in C, for which
+ * no static object counts, has blocks and threads. Unused memory is given back at that time. After
+ * xalloc_destroy a free does nothing, because the block's memory has another owner by then.
  */
-/* What is asked of the allocators below is the program's doing: to be metered. */
+/* The calls below are made on behalf of the program, so they are metered. */
 #undef LOAM_METER_HOOKS
 #define LOAM_METER_HOOKS 1
 #include "loam/xallocator.h"
@@ -17,7 +17,8 @@
 enum { NONE, STARTING, READY };
 
 static loam_blocks the_blocks;
-static unsigned state; /* acquire and release: the_blocks is set up by who sees READY */
+/* Acquire and release: a thread that sees READY sees the_blocks initialised. */
+static unsigned state;
 static unsigned files; /* atomic: number of C++ files that have begun and not ended */
 
 __attribute__((weak)) const loam_blocks_options *loam_xalloc_options(void) {
@@ -55,7 +56,7 @@ void loam_xalloc_begin(void) {
     if (lm_add_relaxed(&files, 1) == 0) loam_xalloc_init();
 }
 void loam_xalloc_end(void) {
-    /* Relaxed: nothing is read because of the count. */
+    /* Relaxed: the count publishes no other data. */
     if (lm_add_relaxed(&files, 0u - 1) == 1 && ready()) (void)loam_blocks_trim(&the_blocks);
 }
 
