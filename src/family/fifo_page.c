@@ -6,7 +6,7 @@
  *   spare     [ head │ no objects .......................................... ]
  *   own       [ head │ (gap) one object ─────────────────────────────── at ]   any length
  *
- * A page's `live` is BIAS minus the freed objects if it is current, otherwise the number of objects.
+ * A current page's `live` is BIAS minus its freed objects; another page's is its live objects.
  *
  * Memory is zeroed a step ahead of the objects, not a page at a time, so that the bytes handed out
  * next are in the nearest cache. If the current page has no live object at the end of a step, it

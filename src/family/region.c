@@ -1,10 +1,11 @@
-/* region.c: regions (loam/region.h): setting up, chunks, and objects where the inline paths miss.
+/* region.c: regions (loam/region.h): initialisation, chunks, and objects for which the inline paths
+ * fail.
  *
- *   chunk ──> before ──> before ──> NULL      the first is current: its at and start are in the room
- *   spares ──> before ──> NULL                empty, smallest first after a reset
+ *   chunk ──> before ──> before ──> NULL     the first is current: its at and end are in the room
+ *   spares ──> before ──> NULL               empty chunks, the smallest first after a reset
  *
- * Invariant: what a chunk that is not current knows of its position is right from the moment when
- * another becomes current, until it is current again.
+ * Invariant: the position stored in a chunk that is not current is valid from the moment another
+ * chunk becomes current until the chunk is current again.
  */
 #include "family/region.h"
 
@@ -52,14 +53,15 @@ void lm_region_put_chunk(loam_region *region, lm_chunk_t *chunk) {
  *
  *   chunk [ objects ... at ... end ] not touched so far ]
  *
- * A system gives memory page by page as it is touched, and a fault costs more than the page: many
- * at once are half the price. So in a region that has become large, the room ends where memory is
- * ready, and the slow path lets the source get the next step ready: a part of what there is, so
- * that a region never holds much more than it used. (docs/decisions/0015-regions-touch-ahead.md) */
+ * A system provides memory page by page as it is touched, and a fault costs more than the page;
+ * many pages at once cost half. So in a region that has become large, the room ends where memory is
+ * ready, and the slow path lets the source prepare the next step. The step is a part of the memory
+ * in use, so a region never holds much more than it used.
+ * (docs/decisions/0015-regions-touch-ahead.md) */
 
 enum { READY_FROM = 256 * 1024, READY_LEAST = 64 * 1024, READY_MOST = 256 * 1024 };
 
-/* Bytes that the region would occupy if the last of its chunks were used up to there. */
+/* Returns the bytes that the region would occupy if its current chunk were used up to `to`. */
 static size_t occupied(const loam_region *region, const lm_chunk_t *chunk, const char *to) {
     return region->held_bytes - region->spare_bytes - chunk->bytes + (size_t)(to - (char *)chunk);
 }
@@ -75,7 +77,7 @@ static LM_NOINLINE bool move_end(loam_region *region, size_t bytes, size_t align
     if (step < READY_LEAST) step = READY_LEAST;
     if (step > READY_MOST) step = READY_MOST;
     if (to > (uintptr_t)room->end + step) {
-        /* One object that is more than a step: who says that it will be filled? */
+        /* An object of more than a step need not be filled, so its memory is not prepared. */
         size_t past = lm_align_up((size_t)(to - (uintptr_t)room->end), READY_LEAST);
         room->end = past < left ? room->end + past : end;
         return true;
@@ -106,7 +108,7 @@ LM_INLINE void begin_chunk(const loam_source *source, bool plain, lm_chunk_t *ch
     pieces->got[0] = got;
 }
 
-/* ---- Setting up ---- */
+/* ---- Initialisation ---- */
 
 static const loam_region_options defaults;
 static size_t first_of(const loam_region_options *options) {
@@ -120,8 +122,8 @@ static bool possible_options(const loam_region_options *options) {
            align <= PTRDIFF_MAX / 2 && (large == 0 || large >= LOAM_REGION_SMALL);
 }
 
-/* What the defaults make of a region that has nothing yet. It is copied: a region that lives for a
- * microsecond has no time for decisions. */
+/* A new region with default options. It is copied: a region that lives for a microsecond has no
+ * time for decisions. */
 static const loam_region fresh = {.large_bytes = LARGE_BYTES,
                                   .first_bytes = FIRST_BYTES,
                                   .most_bytes = MOST_BYTES,
@@ -150,11 +152,12 @@ static LM_NOINLINE void take_options(loam_region *region, const loam_region_opti
         lm_entry_init(&region->entry, &lm_region_kind, options->name, checked);
 }
 
-/* Its mode is plain iff true. */
+/* Initialises the region. Returns true iff its mode is plain. */
 LM_INLINE bool set_up(loam_region *region, loam_source *source, const loam_region_options *options,
                       unsigned flags) {
     size_t bytes = sizeof(*region);
-    __asm__("" : "+r"(bytes)); /* the library's memcpy: a third of the time of `rep movs` */
+    /* Makes the compiler call memcpy, which takes a third of the time of `rep movs`. */
+    __asm__("" : "+r"(bytes));
     memcpy(region, &fresh, bytes);
     region->source = source;
     if (LM_LIKELY(options == &defaults && flags == 0 && !lm_is_checked(flags) &&
@@ -173,16 +176,18 @@ int loam_region_init_as(loam_region *region, loam_source *source,
     return 0;
 }
 
-/* Whether it is as most are: unchecked chunks, and nothing else that its end has to look at. */
+/* Returns whether the region is an ordinary one: unchecked chunks, and nothing more that its end
+ * must handle. */
 LM_INLINE bool has_only_chunks(const loam_region *region) {
     return ((uintptr_t)region->cleanups | (uintptr_t)region->large | (uintptr_t)region->in_parent |
             (uintptr_t)region->spares | (uintptr_t)lm_load_relaxed(&region->entry.link) |
             region->mode | (region->source->flags & LOAM_SOURCE_CONTIGUOUS)) == 0;
 }
 
-/* All but the chunk in which the region itself lives, if it does; that one is returned. */
+/* Ends everything except the chunk that contains the region itself, if it does; that chunk is
+ * returned. */
 static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
-    if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* they may look at objects */
+    if (region->cleanups != NULL) lm_region_run_newer(region, 0); /* cleanups may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         (void)lm_region_check_objects(region);
         (void)lm_region_check_gone(region);
@@ -202,10 +207,10 @@ static LM_NOINLINE lm_chunk_t *end(loam_region *region) {
     return NULL;
 }
 
-/* What is left of a checked region says so, for as long as its memory does. */
+/* Marks a checked region as ended; the mark lasts as long as its memory. */
 static void bury(loam_region *region) {
     region->mode = LM_REGION_ENDED;
-    /* Where the name is kept, what the region has no use for any more. */
+    /* The name is copied into words that the region no longer needs. */
     lm_entry_bury(&region->entry, (char *)&region->first_bytes, 4 * sizeof(size_t));
 }
 
@@ -216,7 +221,7 @@ void loam_region_deinit(loam_region *region) {
     if (region->mode == LM_REGION_CHECKED) bury(region);
 }
 
-/* The region ends with its chunk, or the first piece of that. */
+/* Ends the region and gives back its chunk, or the first piece of it. */
 static LM_NOINLINE void end_and_put(loam_region *region) {
     if (lm_region_over(region, "destroy", NULL, 0)) return;
     lm_chunk_t *chunk = end(region);
@@ -250,14 +255,14 @@ void loam_region_destroy(loam_region *region) {
     }
     loam_source *source = region->source;
     LM_METER(over(&region->entry));
-    /* The region goes with the last one. */
+    /* The last of these chunks contains the region. */
     for (lm_chunk_t *chunk = region->chunk, *before; chunk != NULL; chunk = before) {
         before = chunk->before;
         loam_source_put(source, chunk, chunk->bytes);
     }
 }
 
-/* A chunk becomes current, with room for objects from `first` on. */
+/* Makes a chunk current, with room for objects from `first` on. */
 LM_INLINE void make_current(loam_region *region, lm_chunk_t *chunk, char *first) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *before = region->chunk;
@@ -278,9 +283,8 @@ LM_INLINE void make_current(loam_region *region, lm_chunk_t *chunk, char *first)
     if (used > region->round_bytes) region->round_bytes = used;
 }
 
-/* The chunk in which the region itself lives becomes current, with room for objects from `own` on.
- * Nothing of the region is read: it was copied a moment ago, and a read would wait until that is
- * done. */
+/* Makes the chunk that contains the region current, with room for objects from `own` on. It reads
+ * nothing of the region, which was copied a moment ago: a read would wait for the copy. */
 LM_INLINE void make_first(loam_region *region, lm_chunk_t *chunk, size_t got, char *own,
                           bool plain) {
     char *end = chunk->end > own ? chunk->end : own;
@@ -301,7 +305,7 @@ LM_INLINE void *create(loam_source *source, const loam_region_options *options, 
     if (source == NULL) source = lm_default_source();
     if (options == NULL) options = &defaults;
     if (source == NULL || !possible_options(options) || bytes > PTRDIFF_MAX - 4096) return NULL;
-    /* Not by carve: the region is made where it stays, in the chunk. */
+    /* It does not call lm_region_carve, because the region is made in place, in the chunk. */
     size_t head = lm_chunk_head_over(source), got, wanted = first_of(options);
     size_t need = head + lm_align_up(sizeof(loam_region), 16) + lm_align_up(bytes, 16);
     size_t align = options->chunk_align > 16 ? options->chunk_align : 16;
@@ -327,7 +331,7 @@ void *loam_region_create_object_as(loam_source *source, const loam_region_option
 loam_region *loam_region_create_as(loam_source *source, const loam_region_options *options,
                                    unsigned more_flags) {
     loam_region *region;
-    /* The defaults are constants in this call. */
+    /* The default options are constants in this call. */
     void *object = options == NULL
                        ? create(source, &defaults, 0, &region, more_flags)
                        : loam_region_create_object_as(source, options, 0, &region, more_flags);
@@ -336,15 +340,15 @@ loam_region *loam_region_create_as(loam_source *source, const loam_region_option
 
 /* ---- Chunks ---- */
 
-/* Bytes for the next chunk, which needs so many at least. */
+/* Returns the bytes of the next chunk, which needs at least `need`. */
 static size_t chunk_bytes(const loam_region *region, size_t need) {
     size_t bytes = region->first_bytes;
     if (region->growth == LOAM_GROWTH_DOUBLE && region->chunk != NULL) {
         size_t last = region->chunk->bytes, most = region->most_bytes;
         if (region->freed != NULL) {
-            /* Not so much that more than twice what is live would be held: where much is free that
-             * cannot be used, as little as possible. And so the newest chunk need not be the
-             * largest. */
+            /* Limits the chunk so that the region holds at most about twice its live memory: if
+             * much is free but unusable, the chunk is as small as possible. So the newest chunk
+             * need not be the largest. */
             size_t free = 2 * region->freed->bytes, held = region->held_bytes - region->spare_bytes;
             size_t left = held > free ? held - free : 0;
             if (left < most) most = left;
@@ -375,7 +379,7 @@ static lm_chunk_t *take_spare(loam_region *region, size_t need) {
     return NULL;
 }
 
-/* Where the source has not as much as wanted, half of it, and so on, will do. */
+/* Gets a new chunk. If the source has not enough memory, half of the size is tried, and so on. */
 static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
     size_t got, bytes = chunk_bytes(region, need);
     lm_chunk_t *chunk;
@@ -390,7 +394,8 @@ static lm_chunk_t *get_chunk(loam_region *region, size_t need) {
     return chunk;
 }
 
-/* Another chunk, with room for so many bytes at that alignment, becomes current. */
+/* Makes another chunk current, with room for `bytes` bytes at that alignment. Returns false iff
+ * there is no memory. */
 static bool turn(loam_region *region, size_t bytes, size_t align) {
     size_t need = bytes + lm_chunk_head(region) + (align > 16 ? align - 16 : 0);
     if (bytes > (size_t)PTRDIFF_MAX - 1024 || align > (size_t)PTRDIFF_MAX / 2 || need < bytes ||
@@ -410,7 +415,7 @@ static bool turn(loam_region *region, size_t bytes, size_t align) {
     if (chunk == NULL) return false;
     lm_chunk_t *before = region->chunk;
     make_current(region, chunk, (char *)chunk + lm_chunk_head(region));
-    /* Not while a mark stands in there: rewinding to it wants the chunk as it was. */
+    /* Not while there is a mark in it: rewinding to the mark requires the chunk as it was. */
     if (before != NULL && region->freed != NULL && region->mode != LM_REGION_CHECKED &&
         (region->marks == 0 || before->floor == lm_chunk_first(region, before)))
         lm_region_give_tail(region, before);
@@ -426,7 +431,7 @@ static void *cut(loam_region_room *room, size_t bytes, size_t align) {
     return (void *)p;
 }
 
-/* From freed extents, or what the current chunk has left. */
+/* Cuts an object from freed extents, or from the rest of the current chunk. */
 static void *recut(loam_region *region, size_t bytes, size_t align) {
     void *p = lm_region_reuse(region, bytes, align);
     if (p != NULL) return p;
@@ -434,21 +439,21 @@ static void *recut(loam_region *region, size_t bytes, size_t align) {
     return cut(lm_region_room(region), bytes, align);
 }
 
-/* Whether enough is free, and enough of that has come since neighbours were joined: sorting costs a
- * step for each extent, so that each pays for some. */
+/* Returns whether enough memory is free, and enough of it was freed since neighbours were joined.
+ * Sorting costs a step per extent, so each step must pay for some extents. */
 static bool is_worth_sorting(const loam_region *region, size_t bytes) {
     const lm_freed_set_t *set = region->freed;
     return set->bytes >= bytes && set->unsorted > set->count / 4;
 }
 
-/* From memory that was not used before. */
+/* Cuts an object from memory that was not used before. */
 static void *cut_new(loam_region *region, size_t bytes, size_t align) {
     loam_region_room *room = lm_region_room(region);
     void *p = cut(room, bytes, align);
     return p == NULL && lm_region_ready(region, bytes, align) ? cut(room, bytes, align) : p;
 }
 
-/* The same for a region of which something was freed. */
+/* As lm_region_carve, for a region in which something was freed. */
 static void *carve_again(loam_region *region, size_t bytes, size_t align) {
     void *p = recut(region, bytes, align);
     if (p == NULL) p = cut_new(region, bytes, align);
@@ -546,7 +551,7 @@ static void free_checked(loam_region *region, void *p, size_t bytes, size_t alig
     } else if (lm_region_is_last(region, raw, raw_bytes)) {
         lm_region_release(region, raw, raw_bytes);
     } else {
-        tag->next = region->dead; /* its bytes are looked at until it is gone for good */
+        tag->next = region->dead; /* its bytes are checked until it is gone for good */
         region->dead = tag;
     }
 }
@@ -558,7 +563,8 @@ void lm_region_free(loam_region *region, void *p, size_t bytes, size_t align, co
         free_checked(region, p, bytes, align, file, line);
     } else if (bytes > region->large_bytes) {
         lm_region_large_free(region, p);
-    } else if (bytes != 0 || region->redzone != 0) { /* else another object may have its address */
+    } else if (bytes != 0 || region->redzone != 0) {
+        /* An empty object may share its address with another. */
         size_t all =
             lm_region_capacity(region, (char *)p, lm_region_whole(region, bytes, align), true);
         lm_tool_hide(p, all);

@@ -1,23 +1,23 @@
-/* region_array.c: what a region knows of freed extents, of arrays with room to grow, and of large
- * objects.
+/* region_array.c: a region's freed extents, its arrays with room to grow, and its large objects.
  *
- *   lists[i] ──> extent ──> extent                 of about as many bytes; lists[0]: of less than two words
- *   grown    [ p, capacity │ - │ p, capacity ]     a hash table of few slots
+ *   lists[i] ──> extent ──> extent               of similar size; lists[0]: of less than two words
+ *   grown    [ p, capacity │ - │ p, capacity ]   a hash table of few slots
  *
- *   chunk    [ object │ extent │ object │ at .. end ]      chunk     [ object │ at . end │ object │ .... ]
- *                                                                              └ room: a hole
+ *   chunk    [ object │ extent │ object │ at .. end ]
+ *   chunk    [ object │ at . end │ object │ .... ]
+ *                       └ the room is a hole
  *
- * What is freed and not the last object joins a list, in its own memory, and what was left of a
- * chunk when the next one became current does, too. Where the room is used up, an extent serves the
- * request, and becomes the room itself if it has more left than the room: so the inline paths cut
- * small objects from holes as they do from chunks. Extents know nothing of their neighbours;
- * lm_region_sort (region_sort.c) joins them from time to time.
+ * A freed extent that is not the last object joins a list, in its own memory. So does the rest of a
+ * chunk when the next one becomes current. When the room is used up, an extent serves the request.
+ * If it has more left than the room, it becomes the room, so the inline paths cut small objects
+ * from holes as they do from chunks. Extents do not know their neighbours; lm_region_sort
+ * (region_sort.c) joins them from time to time.
  *
- * An array that moves to grow gets twice the room, so that adding elements one by one copies each
- * less than once on average, whatever is allocated between. Only the address tells that it has this
- * room: free and realloc look it up. Behind it lie SPOIL bytes that are nobody's: with them `at`
- * never equals the end of what its user knows of, so that the inline paths, which know of no
- * capacity, leave it to us.
+ * An array that moves to grow gets twice the room. So adding elements one by one copies each less
+ * than once on average, whatever is allocated in between. Only a table keyed by the array's address
+ * records this room; free and realloc look it up. After the room come SPOIL unused bytes. Because
+ * of them `at` never equals the end that the array's user knows, so the inline paths, which know no
+ * capacity, leave the array to the slow path.
  */
 #include "family/region.h"
 
@@ -49,7 +49,8 @@ lm_freed_set_t *lm_region_freed_set(loam_region *region) {
 
 /* ---- Freed extents ---- */
 
-/* Below eight units a list for each unit, above two for each doubling. */
+/* Returns the list of an extent. Below eight units there is one list per unit, above that two per
+ * doubling. */
 unsigned lm_region_list_of(size_t bytes) {
     if (bytes < (size_t)STEPS * UNIT) return (unsigned)(bytes / UNIT);
     unsigned log = lm_log2(bytes);
@@ -57,7 +58,8 @@ unsigned lm_region_list_of(size_t bytes) {
     return list < LM_REGION_LISTS ? list : LM_REGION_LISTS - 1;
 }
 
-/* Freed memory is hidden from tools: its links are read and written behind their back. */
+/* Adds an extent to its list. Freed memory is hidden from tools, so its links are read and written
+ * with the tools paused. */
 LM_READS_ANYTHING void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes) {
     if (bytes < SMALL) return;
     lm_freed_t *freed = (lm_freed_t *)(void *)p;
@@ -73,8 +75,8 @@ LM_READS_ANYTHING void lm_region_push(lm_freed_set_t *set, char *p, size_t bytes
     set->unsorted++;
 }
 
-/* The first of those looked at in which an object finds its place, off its list: its bytes; 0 iff
- * there is none. */
+/* Takes the first extent with room for the object, among those examined, off its list. Returns its
+ * bytes, or 0 iff there is none. */
 LM_READS_ANYTHING static size_t pop(lm_freed_set_t *set, size_t bytes, size_t align, char **p) {
     uint32_t lists = set->nonempty & ~(uint32_t)0 << lm_region_list_of(bytes);
     for (; lists != 0; lists &= lists - 1) {
@@ -122,8 +124,8 @@ static void enter_hole(loam_region *region, char *p, char *end) {
     *room = (loam_region_room){p, end, p - 1};
 }
 
-/* The room is empty, so that every request comes out of line, to where it fits best. What it had is
- * the chunk's, or joins the lists. */
+/* Empties the room, so that every request takes the slow path, which finds the best place. The
+ * room's memory stays with the chunk, or joins the lists. */
 static void park(loam_region *region) {
     lm_chunk_t *chunk = region->chunk;
     char *p = (char *)lm_align_down((uintptr_t)chunk + chunk->bytes, 16);
@@ -177,7 +179,8 @@ void lm_region_give_tails(loam_region *region) {
     }
 }
 
-/* Not their capacities: what was freed since may be somebody else's by now. */
+/* Merges the older set into the present one. The older set's capacities are dropped: memory freed
+ * since may belong to another object by now. */
 LM_READS_ANYTHING void lm_region_merge(loam_region *region, lm_freed_set_t *older) {
     lm_freed_set_t *set = region->freed;
     if (set == NULL) region->freed = older;
@@ -205,7 +208,7 @@ static size_t slot_of(const lm_freed_set_t *set, const char *p) {
     return ((uintptr_t)p >> 4) * 0x9E3779B1u >> 7 & (set->grown_slots - 1);
 }
 
-/* p's slot; with p NULL, for `home`: an empty one. NULL iff there is none. */
+/* Returns the slot of p; if p is NULL, an empty slot for `home`. Returns NULL iff there is none. */
 static lm_grown_t *find_slot(lm_freed_set_t *set, const char *home, const char *p) {
     for (size_t i = 0, slot = slot_of(set, home); i < PROBES; i++, slot++) {
         lm_grown_t *grown = &set->grown[slot & (set->grown_slots - 1)];
@@ -220,7 +223,8 @@ static bool put_slot(lm_freed_set_t *set, lm_grown_t grown) {
     return slot != NULL;
 }
 
-/* A table of twice the slots, while there is memory and it is not too large. */
+/* Doubles the table's slots. Returns false iff there is no memory, or the table would be too
+ * large. */
 static bool more_slots(loam_region *region, lm_freed_set_t *set) {
     lm_grown_t *old = set->grown;
     size_t old_slots = set->grown_slots, bytes = 2 * old_slots * sizeof(*old);
@@ -232,7 +236,8 @@ static bool more_slots(loam_region *region, lm_freed_set_t *set) {
     set->grown = larger;
     set->grown_slots = 2 * old_slots;
     for (size_t i = 0; i < old_slots; i++) {
-        if (old[i].p != NULL) (void)put_slot(set, old[i]); /* forgotten if it finds no place */
+        /* an entry without a place is forgotten */
+        if (old[i].p != NULL) (void)put_slot(set, old[i]);
     }
     if (old == set->first_grown) return true;
     lm_tool_hide(old, bytes / 2);
@@ -244,8 +249,8 @@ static void remember(loam_region *region, lm_freed_set_t *set, char *p, size_t c
     lm_grown_t grown = {p, capacity};
     while (!put_slot(set, grown)) {
         if (more_slots(region, set)) continue;
-        set->grown[slot_of(set, p)] =
-            grown; /* one is forgotten: what it had more is lost until reset */
+        /* An entry is forgotten: its additional room is lost until the reset. */
+        set->grown[slot_of(set, p)] = grown;
         return;
     }
 }
@@ -260,11 +265,11 @@ size_t lm_region_capacity(loam_region *region, const char *p, size_t bytes, bool
     return capacity + SPOIL;
 }
 
-/* ---- Large objects: a chunk of their own ---- */
+/* ---- Large objects: one chunk each ---- */
 
 static lm_large_t *large_of(const void *p) { return (lm_large_t *)(uintptr_t)p - 1; }
 
-/* room: bytes that it shall have at least if that can be had. */
+/* Allocates a large object. room: bytes that it should have if possible. */
 static void *large_alloc(loam_region *region, size_t bytes, size_t align, size_t room) {
     if (align < 16) align = 16;
     size_t head = lm_align_up(sizeof(lm_large_t), align), got;
@@ -279,7 +284,8 @@ static void *large_alloc(loam_region *region, size_t bytes, size_t align, size_t
     *large = (lm_large_t){region->large, &region->large, chunk, got, ++region->serial};
     if (large->older != NULL) large->older->link = &large->older;
     region->large = large;
-    char *after = (char *)(&large->serial + 1); /* rounding, up to the object: its redzone */
+    /* The rounding up to the object is its redzone. */
+    char *after = (char *)(&large->serial + 1);
     lm_tool_hide(after, (size_t)(chunk + got - after));
     return p;
 }
@@ -304,7 +310,7 @@ size_t lm_region_large_serial(const void *p) { return large_of(p)->serial; }
 
 /* ---- Realloc ---- */
 
-/* What the tool sees of an object whose size has changed in place. */
+/* Tells a tool that an object's size has changed in place. */
 static void show(const loam_region *region, char *p, size_t old_bytes, size_t bytes) {
     if (region->mode != LM_REGION_WATCHED) return;
     if (bytes > old_bytes) {
@@ -314,8 +320,8 @@ static void show(const loam_region *region, char *p, size_t old_bytes, size_t by
     }
 }
 
-/* The last object of the current chunk, of old_all bytes in all, becomes one of all: false iff it
- * is not the last or there is no room. */
+/* Changes the last object of the current chunk from old_all to `all` bytes. Returns false iff it is
+ * not the last one, or there is no room. */
 static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all) {
     loam_region_room *room = lm_region_room(region);
     if (!lm_region_is_last(region, p, old_all)) return false;
@@ -335,7 +341,7 @@ static bool resize_last(loam_region *region, char *p, size_t old_all, size_t all
 }
 
 static bool resize(loam_region *region, char *p, size_t old_bytes, size_t bytes, size_t align) {
-    if (old_bytes == 0) return bytes == 0; /* its address may be another object's as well */
+    if (old_bytes == 0) return bytes == 0; /* its address may also be another object's */
     bool was_large = old_bytes > region->large_bytes;
     if (was_large != (bytes > region->large_bytes)) return false;
     if (was_large) return bytes <= lm_region_large_room(p);
@@ -374,7 +380,7 @@ static void *move(loam_region *region, char *p, size_t old_bytes, size_t bytes, 
     return moved;
 }
 
-/* The same in a checked region: the tag knows what room the object has. */
+/* As resize(), in a checked region: the tag records the room of the object. */
 static bool resize_checked(loam_region *region, loam_tag *tag, size_t bytes) {
     char *raw = (char *)tag->raw;
     size_t head = (size_t)((char *)(tag + 1) - raw), old_raw = tag->raw_bytes;
@@ -396,7 +402,7 @@ static void *realloc_checked(loam_region *region, void *p, size_t old_bytes, siz
     loam_tag *tag = lm_region_find(region, p, old_bytes, align, "realloc", file, line);
     if (tag == NULL) return NULL;
     if (resize_checked(region, tag, bytes)) return p;
-    /* With room to grow, as elsewhere. */
+    /* The object gets room to grow, as in unchecked regions. */
     size_t room = bytes;
     if (bytes > old_bytes && bytes <= PTRDIFF_MAX / 2)
         room = 4 * old_bytes < region->large_bytes ? 2 * old_bytes : bytes + old_bytes / 2;

@@ -1,12 +1,11 @@
-/* region_check.c: what a region tells about itself (loam/region.h): usage, origin of addresses,
- * invariants. */
+/* region_check.c: usage, origin of addresses and invariants of a region (loam/region.h). */
 #include "family/region.h"
 
 static const loam_region_room *room_of(const loam_region *region) {
     return region->mode == LM_REGION_PLAIN ? &region->room : &region->hidden;
 }
 
-/* Whether a chunk's position is in the room. */
+/* Returns whether the chunk's position is in the room. */
 static bool is_room(const loam_region *region, const lm_chunk_t *chunk) {
     return chunk == region->chunk && !lm_region_in_hole(region);
 }
@@ -136,7 +135,7 @@ static bool check_lists(const loam_region *region, size_t *bytes) {
     return spare == region->spare_bytes || broken(region, "the spare chunks", region->spares);
 }
 
-/* Of one list. */
+/* Checks the extents of one list, and adds up their bytes and number. */
 LM_READS_ANYTHING static bool extents_are_whole(const loam_region *region, unsigned list,
                                                 size_t *bytes, size_t *count) {
     const lm_freed_t *freed = region->freed->lists[list];

@@ -1,13 +1,13 @@
-/* region_life.c: the ends of a region's objects (loam/region.h): marks, reset, trim, cleanups,
- * children, and of chunks.
+/* region_life.c: the end of a region's objects and chunks (loam/region.h): marks, reset, trim,
+ * cleanups, children.
  *
- *   serial    1   2   3   4   5   6        of large objects and cleanups, as they were made
- *   mark              ^                    rewinding ends those above its own
+ *   serial    1   2   3   4   5   6        of large objects and cleanups, in order of creation
+ *   mark              ^                    rewinding ends those with a higher number
  *
- * A mark sets the freed lists aside and begins new ones, which lie in memory newer than the mark:
- * so rewinding to it drops them with that memory, and finds the old ones as they were, however
- * objects were reused meanwhile. Invariant: everything that a mark remembers is still there when it
- * is rewound to, because objects older than it do not make room when they are freed.
+ * A mark sets the freed lists aside and starts new ones, which lie in memory newer than the mark.
+ * So rewinding to it drops the new lists with that memory, and finds the old ones as they were,
+ * however objects were reused meanwhile. Invariant: everything that a mark records still exists
+ * when it is rewound to, because objects older than it are not reused when they are freed.
  */
 #include "family/region.h"
 
@@ -15,8 +15,8 @@
 
 enum { REMOVED_MOST = 64 };
 
-/* Whether the oldest removed record may be used again: in a checked region only when REMOVED_MOST
- * others wait, so that a second removal finds the record. */
+/* Returns whether the oldest removed record may be reused. In a checked region that requires
+ * REMOVED_MOST waiting records, so that a second removal is detected. */
 static bool may_reuse(const loam_region *region, const lm_cleanup_t *removed) {
     if (LM_LIKELY(region->mode != LM_REGION_CHECKED)) return true;
     unsigned count = 0;
@@ -24,7 +24,7 @@ static bool may_reuse(const loam_region *region, const lm_cleanup_t *removed) {
     return count > REMOVED_MOST;
 }
 
-/* In a checked region: the record waits behind those that were removed before it. */
+/* Appends the record to the removed ones, in a checked region. */
 static void wait_as_removed(loam_region *region, lm_cleanup_t *cleanup) {
     lm_freed_set_t *set = lm_region_freed_set(region);
     if (set == NULL) return;
@@ -86,7 +86,8 @@ void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanu
     if (lm_region_over(region, "remove_cleanup", NULL, 0)) return;
     const lm_cleanup_t *known = cleanup;
     if (region->mode ==
-        LM_REGION_CHECKED) { /* a record of another region, or of before a reset, may be anything */
+        LM_REGION_CHECKED) {
+            /* A record of another region, or from before a reset, may have any contents. */
         known = region->cleanups;
         while (known != NULL && known != cleanup) known = known->older;
     }
@@ -149,7 +150,7 @@ int loam_region_set_parent(loam_region *child, loam_region *parent) {
     return 0;
 }
 
-/* ---- Checked regions: objects that end without being freed ---- */
+/* ---- Checked regions: objects that end without a free ---- */
 
 void lm_region_back(loam_region *region, char *to) {
     loam_region_room *room = lm_region_room(region);
@@ -169,8 +170,8 @@ static bool is_newer(const loam_region *region, const loam_region_mark *mark, co
     return false;
 }
 
-/* Newer ones come first in the live list. What was written outside of one is reported now or
- * never. */
+/* Ends objects newer than the mark, which come first in the live list. A write outside an object is
+ * reported now or never. */
 static void close_newer(loam_region *region, const loam_region_mark *mark) {
     loam_tag *tag, *next;
     for (tag = region->entry.live; tag != NULL && is_newer(region, mark, tag); tag = next) {
@@ -187,7 +188,7 @@ bool lm_region_check_objects(const loam_region *region) {
     return good;
 }
 
-/* ---- Chunks go back ---- */
+/* ---- Giving chunks back ---- */
 
 bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     lm_chunk_t *chunk = region->chunk;
@@ -195,7 +196,7 @@ bool lm_region_grow_chunk(loam_region *region, size_t bytes) {
     if (region->fixed || pieces->count > LM_REGION_PIECES) return false;
     char *wanted = (char *)chunk + chunk->bytes;
     size_t least = lm_align_up(bytes, 16), more = chunk->bytes, got = 0;
-    /* The last pieces are larger, so that there are enough of them for any range of addresses. */
+    /* Later pieces are larger, so that they suffice for any range of addresses. */
     if (pieces->count > LM_REGION_PIECES / 2) more *= 4;
     if (region->growth == LOAM_GROWTH_FIXED) more = region->first_bytes;
     if (more < least) more = least;
@@ -248,10 +249,11 @@ void lm_region_drop_chunk(loam_region *region) {
     lm_chunk_t *chunk = region->chunk, *before = chunk->before;
     loam_region_room *room = lm_region_room(region);
     if (region->mode == LM_REGION_CHECKED) lm_region_back(region, lm_chunk_first(region, chunk));
-    /* This one stays, so that alternating at a chunk's border does not ask the source each time. */
+    /* The dropped chunk stays as a spare, so that alternating at a chunk's border does not call the
+     * source each time. */
     lm_region_drop_spares(region, lm_region_spare_most(region));
-    chunk->end =
-        chunk->given == NULL ? room->end : lm_chunk_end(chunk); /* what is ready stays so */
+    /* Memory that is ready stays ready. */
+    chunk->end = chunk->given == NULL ? room->end : lm_chunk_end(chunk);
     chunk->given = NULL;
     if (region->mode != LM_REGION_PLAIN)
         lm_tool_hide(lm_chunk_first(region, chunk),
@@ -272,7 +274,7 @@ void lm_region_shrink_chunk(loam_region *region, size_t most) {
     if (chunk == NULL || chunk->given != NULL || !lm_region_contiguous(region)) return;
     loam_region_room *room = lm_region_room(region);
     lm_pieces_t *pieces = lm_chunk_pieces(chunk);
-    /* Whole sixteens of it: the end is rounded down. */
+    /* Whole units of 16 bytes, because the end is rounded down. */
     size_t used = (size_t)(lm_align_up((uintptr_t)room->at, 16) - (uintptr_t)chunk);
     if (most < used) most = used;
     while (pieces->count > 1 && chunk->bytes - pieces->got[pieces->count - 1] >= most) {
@@ -297,7 +299,7 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
                              region->dead, region->serial, region->marks++};
     if (room->at != NULL) {
         room->floor = room->at - 1;
-        /* Behind an object of one byte that is the chunk's first, this would say that its free
+        /* If the chunk's first object had one byte, this floor would say that freeing the object
          * empties the chunk. */
         if (room->floor == lm_chunk_first(region, region->chunk)) room->floor++;
     }
@@ -306,8 +308,8 @@ loam_region_mark loam_region_mark_here(loam_region *region) {
     return mark;
 }
 
-/* Marks end as brackets close. Only a checked region looks: what stands behind an ended mark may be
- * anything. */
+/* Returns whether the mark may end. Marks end in reverse order of creation. Only a checked region
+ * verifies that; in other regions an ended mark leads to undefined results. */
 static bool may_end(const loam_region *region, const loam_region_mark *mark, const char *doing,
                     bool newest) {
     if (region->mode != LM_REGION_CHECKED)
@@ -332,9 +334,11 @@ void loam_region_keep(loam_region *region, const loam_region_mark *mark) {
     }
 }
 
-/* How much recent rounds needed: this one's if it is more, and less and less of earlier ones. */
+/* Records the memory needed by recent rounds: that of this round if it is more, and ever less of
+ * earlier rounds. */
 static void end_round(loam_region *region) {
-    if (region->chunk != NULL && lm_region_contiguous(region)) { /* one chunk, not all of it used */
+    if (region->chunk != NULL && lm_region_contiguous(region)) {
+        /* There is one chunk, which is not fully used. */
         size_t used = (size_t)(lm_region_room(region)->at - (char *)region->chunk);
         if (region->round_bytes < used) region->round_bytes = used;
     }
@@ -344,7 +348,7 @@ static void end_round(loam_region *region) {
 
 void loam_region_rewind(loam_region *region, const loam_region_mark *mark) {
     if (!may_end(region, mark, "rewind to", false)) return;
-    lm_region_run_newer(region, mark->serial); /* they may look at objects */
+    lm_region_run_newer(region, mark->serial); /* cleanups may look at objects */
     if (region->mode == LM_REGION_CHECKED) {
         close_newer(region, mark);
         for (const loam_tag *tag = region->dead; tag != NULL && tag != mark->dead; tag = tag->next)

@@ -1,16 +1,15 @@
-/* region_sort.c: joins freed extents of a region that are neighbours (loam/region.h, decision
- * 0047).
+/* region_sort.c: joins adjacent freed extents of a region (loam/region.h, decision 0047).
  *
  *   extents    [ x ][ x ]   [ x ]    [ x x x x ]      by falling addresses
- *   chunks     [ object x x room ]   [ all of it ]    the same
- *              the room takes in what lies beside it  the chunk goes to the spares, or back
+ *   chunks     [ object x x room ]   [ all of it ]    by falling addresses
+ *              the room absorbs      the chunk goes to the spares, or back to the source
+ *              what is next to it
  *
- * One walk through both lists finds neighbours, what lies beside the room, and chunks that hold no
- * object. While there are marks, it joins neighbours only: a chunk that is rewound to has to be as
- * it was. Takes time by the number of extents: callers sort when enough was freed since the last
- * time.
- * Invariant: what the lists hold before and after is the same memory, but for what joined the room
- * or went back; lm_region_check_freed counts it.
+ * One walk through both lists finds adjacent extents, extents next to the room, and chunks that
+ * hold no object. While there are marks, it only joins extents, because a chunk that is rewound to
+ * must be as it was. The time is proportional to the number of extents, so callers sort only when
+ * enough was freed since the last time. Invariant: before and after, the lists contain the same
+ * memory, except for what joined the room or was given back; lm_region_check_freed counts it.
  */
 #include "family/region.h"
 
@@ -24,8 +23,8 @@ LM_READS_ANYTHING static void set_next(char *p, size_t link, char *next) {
     *(link_t *)(void *)(p + link) = next;
 }
 
-/* A list by falling addresses; the link of each member lies `link` bytes behind its address. By
- * digits, the lowest first: takes time by the number of members. */
+/* Sorts a list by falling addresses. The link of each member is `link` bytes after its address.
+ * Sorts by digits, the lowest first; the time is proportional to the number of members. */
 static char *sort_down(char *list, size_t link) {
     uintptr_t differ = 0;
     for (const char *p = list; p != NULL; p = next_of(p, link))
@@ -56,7 +55,7 @@ static char *sort_down(char *list, size_t link) {
     return list;
 }
 
-/* The extents by falling addresses: the smallest, which have a list of their own, and the
+/* All extents by falling addresses: the smallest, which have a list of their own, and the
  * others. */
 typedef struct extents {
     char *small, *others;
@@ -79,7 +78,7 @@ static extents_t take_all(lm_freed_set_t *set) {
     return (extents_t){sort_down(all.small, link), sort_down(all.others, link)};
 }
 
-/* The highest of them; NULL iff there is none left. */
+/* Takes the extent with the highest address. Returns NULL iff there is none left. */
 LM_READS_ANYTHING static char *take_highest(extents_t *all, size_t *bytes) {
     bool small = all->small > all->others;
     char **list = small ? &all->small : &all->others, *p = *list;
@@ -90,7 +89,8 @@ LM_READS_ANYTHING static char *take_highest(extents_t *all, size_t *bytes) {
     return p;
 }
 
-/* What lies before the current chunk's room, or behind it, and is free, joins it. */
+/* Lets a free extent before or after the current chunk's room join the room. Returns false iff it
+ * is not adjacent. */
 static bool join_room(loam_region *region, char *p, size_t bytes) {
     loam_region_room *room = lm_region_room(region);
     lm_chunk_t *chunk = region->chunk;
@@ -107,7 +107,8 @@ static bool join_room(loam_region *region, char *p, size_t bytes) {
     return true;
 }
 
-/* A chunk that holds no object has no position. */
+/* Marks a chunk that holds no object by clearing its position. Returns false iff it holds one, or
+ * must stay. */
 static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, size_t bytes) {
     bool home = chunk->before == NULL && region->own != NULL;
     if (home || lm_region_contiguous(region) || p != lm_chunk_first(region, chunk) ||
@@ -117,7 +118,7 @@ static bool leave_chunk(loam_region *region, lm_chunk_t *chunk, const char *p, s
     return true;
 }
 
-/* Of a chunk that is no such one. Returns the bytes that objects take, and freed extents. */
+/* Restores a chunk that stays. Returns the bytes that its objects and freed extents take. */
 static size_t keep(const loam_region *region, lm_chunk_t *chunk) {
     bool stays = chunk->given != NULL || chunk->before == NULL;
     char *first = lm_chunk_first(region, chunk);
@@ -125,7 +126,8 @@ static size_t keep(const loam_region *region, lm_chunk_t *chunk) {
     return (size_t)(lm_chunk_used(region, chunk) - first);
 }
 
-/* One such chunk stays for the next to come, and so does the newest. Returns the bytes of keep. */
+/* Drops the chunks that hold no object, except one, which becomes a spare, and the newest. Returns
+ * the bytes that objects and freed extents take in the other chunks. */
 static size_t drop_left(loam_region *region) {
     lm_chunk_t *newest = region->chunk;
     size_t taken = keep(region, newest);
@@ -154,7 +156,8 @@ static size_t drop_left(loam_region *region) {
     return taken;
 }
 
-/* Tails join the extents; chunks by falling addresses, linked by their floors. */
+/* Lets the tails of chunks join the extents. Returns the chunks by falling addresses, linked by
+ * their floors. */
 static lm_chunk_t *sort_chunks(loam_region *region) {
     lm_region_give_tails(region);
     for (lm_chunk_t *chunk = region->chunk; chunk != NULL; chunk = chunk->before)
@@ -184,7 +187,7 @@ void lm_region_sort(loam_region *region) {
     lm_tool_resume();
     set->unsorted = 0;
     if (!chunks) return;
-    /* The next free that looks for chunks is when half of what is live now has gone. */
+    /* A free looks for chunks again once half of the memory that is live now has been freed. */
     size_t taken = drop_left(region), live = taken - set->bytes - sizeof(*set);
     set->sort_at = lm_region_sort_at(region);
     if (set->sort_at < set->bytes + live / 2) set->sort_at = set->bytes + live / 2;

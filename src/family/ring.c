@@ -1,13 +1,13 @@
 /* ring.c: frames that end in any order (loam/ring.h).
  *
- *   oldest ──> frame ──> frame ──> newest        in the order of their memory; released ones wait until they are
- *                                                the oldest or the newest
- *   block ──> free ──> free ──> oldest's block ──> ... ──> block       the ring; in use from the oldest's
- *                                                                      to the current one
+ *   oldest ──> frame ──> frame ──> newest    in the order of their memory; a released frame waits
+ *                                            until it is the oldest or the newest
+ *   block ──> free ──> free ──> oldest's block ──> ... ──> block     the ring; the blocks from the
+ *                                                                    oldest's on are used
  *
- * A frame's memory begins with its record and ends where the next one's begins. Invariants: neither
- * the oldest nor the newest frame is a released one; without frames all blocks are free, the
- * current one from its begin on.
+ * A frame's memory begins with its record and ends where the next frame's begins. Invariants:
+ * neither the oldest nor the newest frame is a released one; without frames all blocks are free,
+ * the current one from its beginning.
  */
 #include "family/ring.h"
 
@@ -20,7 +20,7 @@ static void hide(const loam_ring *ring, const char *from, const char *to) {
     if (ring->mode != LM_RING_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
 }
 
-/* Opens the inline paths or closes them: there must be a newest frame that is alive, and nobody who
+/* Opens or closes the inline paths. They are open while there is a live newest frame, and no tool
  * watches. */
 static void set_open(loam_ring *ring) {
     bool open = ring->mode == LM_RING_PLAIN && ring->newest != NULL;
@@ -32,7 +32,7 @@ static void set_open(loam_ring *ring) {
     *end_of(ring) = end;
 }
 
-/* ---- Setting up ---- */
+/* ---- Initialisation and end ---- */
 
 int loam_ring_init_as(loam_ring *ring, loam_source *source, const loam_ring_options *options,
                       unsigned more_flags) {
@@ -58,7 +58,7 @@ int loam_ring_init_as(loam_ring *ring, loam_source *source, const loam_ring_opti
 static void put_block(loam_ring *ring, lm_ring_block_t *block) {
     block->next->before = block->before;
     block->before->next = block->next;
-    if (block == ring->block) ring->block = NULL; /* the last one */
+    if (block == ring->block) ring->block = NULL; /* it was the last one */
     size_t bytes = block->bytes;
     lm_tool_show_undefined(block, bytes);
     ring->held_bytes -= bytes;
@@ -79,7 +79,7 @@ void loam_ring_deinit(loam_ring *ring) {
     ring->open = false;
     if (ring->mode != LM_RING_CHECKED) return;
     ring->mode = LM_RING_ENDED;
-    /* The name is kept where the ring has no use for its words any more. */
+    /* The name is copied into words that the ring no longer needs. */
     lm_entry_bury(&ring->entry, (char *)&ring->held_bytes, 3 * sizeof(size_t));
 }
 
@@ -111,14 +111,14 @@ static lm_ring_block_t *block_new(loam_ring *ring, size_t need) {
     return block;
 }
 
-/* Whether the one behind the current block, which there is, is free. */
+/* Returns whether the block after the current one is free. There must be a current block. */
 static bool next_is_free(const loam_ring *ring) {
     const lm_ring_block_t *next = ring->block->next;
     return next != ring->block && (ring->oldest == NULL || next != ring->oldest->block);
 }
 
-/* Over a contiguous source, which could not use again what it took back: the smallest free block
- * that is large enough is the next. NULL iff there is none. */
+/* Makes the smallest free block that is large enough the next one, over a contiguous source, which
+ * could not reuse memory that it took back. Returns NULL iff there is none. */
 static lm_ring_block_t *best_free(const loam_ring *ring, size_t need) {
     const lm_ring_block_t *used = lm_ring_first_used(ring);
     lm_ring_block_t *best = NULL, *at = ring->block;
@@ -199,15 +199,16 @@ static bool belongs(const loam_ring *ring, const loam_ring_frame *frame, const v
     return false;
 }
 
-/* Objects of a frame that ends. They are listed in the order of their memory: so those of a frame
- * are together, and those of the oldest one are the last. */
+/* Ends the objects of a frame that ends. The live list is in the order of their memory, so the
+ * objects of a frame are adjacent, and those of the oldest frame are the last. */
 static void close_objects(loam_ring *ring, const loam_ring_frame *frame) {
     bool last = frame == ring->oldest;
     loam_tag *tag = last ? lm_guard_last(&ring->entry) : ring->entry.live;
     while (tag != NULL && !belongs(ring, frame, tag->raw)) tag = last ? NULL : tag->next;
     while (tag != NULL && belongs(ring, frame, tag->raw)) {
         loam_tag *next = last ? lm_guard_newer(&ring->entry, tag) : tag->next;
-        (void)lm_guard_find(&ring->entry, tag + 1, "release", NULL, 0); /* overflow is told now */
+        /* reports an overflow now */
+        (void)lm_guard_find(&ring->entry, tag + 1, "release", NULL, 0);
         lm_guard_close(&ring->entry, tag, NULL, 0);
         tag = next;
     }
@@ -238,8 +239,8 @@ static bool note_block(const loam_ring *ring, lm_ring_block_t *block) {
     return true;
 }
 
-/* In a checked ring: memory that frames have given back is watched until it is used again. `block`
- * was the current one, used up to `at`. */
+/* Watches memory that frames have given back until it is used again, in a checked ring. `block` was
+ * the current block, used up to `at`. */
 static void note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
     block->left = at;
     char *to = ring->block->left, *now = *at_of(ring);
@@ -253,7 +254,7 @@ static void note_gone(loam_ring *ring, lm_ring_block_t *block, char *at) {
         if (!note_block(ring, block)) break;
 }
 
-/* Frames at both ends that are over give their memory back. */
+/* Gives back the memory of released frames at both ends. */
 static void collect(loam_ring *ring) {
     lm_ring_block_t *was = ring->block;
     char *was_at = *at_of(ring);
@@ -269,7 +270,7 @@ static void collect(loam_ring *ring) {
     while (ring->oldest != NULL && lm_ring_is(ring, ring->oldest, LM_RING_RELEASED)) {
         loam_ring_frame *frame = ring->oldest;
         ring->oldest = frame->newer;
-        ring->oldest->older = NULL; /* the newest one is alive */
+        ring->oldest->older = NULL; /* the newest frame is not released */
         hide(ring, (char *)frame, (char *)(frame + 1));
     }
     if (ring->newest == NULL) *at_of(ring) = lm_ring_first(ring->block);
@@ -277,7 +278,7 @@ static void collect(loam_ring *ring) {
     set_open(ring);
 }
 
-/* From both ends, because frames end at one of them as a rule. */
+/* Searches from both ends, because frames usually end at one of them. */
 static bool is_listed(const loam_ring *ring, const loam_ring_frame *frame) {
     const loam_ring_frame *older = ring->newest, *newer = ring->oldest;
     for (; older != NULL && older != frame && newer != frame; older = older->older)
@@ -288,7 +289,7 @@ static bool is_listed(const loam_ring *ring, const loam_ring_frame *frame) {
 void loam_ring_release_at(loam_ring *ring, loam_ring_frame *frame, const char *file,
                           unsigned line) {
     if (frame == NULL || lm_ring_over(ring, "release", file, line)) return;
-    /* Who is not in the list may be no memory at all. */
+    /* A frame that is not in the list may not even be in memory. */
     if ((ring->mode == LM_RING_CHECKED && !is_listed(ring, frame)) ||
         (!lm_ring_is(ring, frame, LM_RING_ALIVE) && !lm_ring_is(ring, frame, LM_RING_RELEASED))) {
         lm_family_misuse(&ring->entry, file, line, "release of %p, which is no frame of it",
@@ -343,7 +344,7 @@ loam_ring_made loam_ring_alloc_slow(loam_ring *ring, size_t bytes, size_t align,
     return (loam_ring_made){object, ring->at};
 }
 
-/* The tag of a live object of that size; NULL after a report. */
+/* Returns the tag of a live object of that size; NULL after a report. */
 static loam_tag *find(const loam_ring *ring, const void *p, size_t bytes, const char *doing,
                       const char *file, unsigned line) {
     loam_tag *tag = lm_guard_find(&ring->entry, p, doing, file, line);
@@ -362,7 +363,7 @@ static void close_one(loam_ring *ring, loam_tag *tag, const char *file, unsigned
         *at_of(ring) = raw;
         return;
     }
-    tag->next = ring->dead; /* its bytes are looked at until it is gone for good */
+    tag->next = ring->dead; /* its bytes are checked until it is gone for good */
     ring->dead = tag;
 }
 
@@ -438,7 +439,8 @@ void loam_meter_ring_more(loam_ring *ring, const void *p, size_t bytes) {
     loam_ring_frame *frame = ring->newest;
     if (p == NULL || frame == NULL) return;
     while (frame != NULL && !belongs(ring, frame, p)) frame = frame->older;
-    (frame != NULL ? frame : ring->newest)->metered += bytes; /* no bytes may lie behind all */
+    /* An object of 0 bytes may be after all frames' memory. */
+    (frame != NULL ? frame : ring->newest)->metered += bytes;
 }
 #endif
 

@@ -1,5 +1,4 @@
-/* ring_check.c: what a ring tells about itself (loam/ring.h): usage, invariants, and what a checked
- * ring looks at. */
+/* ring_check.c: usage and invariants of a ring (loam/ring.h), and the checks of a checked ring. */
 #include "family/ring.h"
 
 bool lm_ring_part(const loam_ring *ring, const loam_ring_frame *frame, const lm_ring_block_t *block,
@@ -13,7 +12,7 @@ bool lm_ring_part(const loam_ring *ring, const loam_ring_frame *frame, const lm_
     return block != (newer != NULL ? newer->block : ring->block);
 }
 
-/* ---- Asking ---- */
+/* ---- Usage ---- */
 
 void loam_ring_usage(const loam_ring *ring, loam_usage *usage) {
     size_t chunks = 0, used = 0, objects = 0;
@@ -70,7 +69,7 @@ static bool check_frames(const loam_ring *ring) {
     return true;
 }
 
-/* What objects have left: in free blocks, and behind the current position. */
+/* Checks what ended objects have left, in free blocks and after the current position. */
 static bool check_gone(const loam_ring *ring) {
     const lm_ring_block_t *block = ring->block;
     if (block == NULL) return true;

@@ -1,14 +1,14 @@
-/* stack.c: frame stacks (loam/stack.h): setting up, frames, marks, and objects where the inline
- * paths miss.
+/* stack.c: frame stacks (loam/stack.h): initialisation, frames, marks, and objects for which the
+ * inline paths fail.
  *
- *   newest ──> record ──> record ──> NULL      each where its frame begins; a pop goes back to that place, or to
- *                                              where the frame below was moved meanwhile
+ *   newest ──> record ──> record ──> NULL    each is where its frame begins; a pop goes back there,
+ *                                           or to where the older frame was moved
  *
- * The program's loam_stack_frame remembers what a pop needs while the block is the same, so that
- * inline pops read nothing of the record but its address. Where the current block is another one by
- * then, room.end is, too, and the pop comes here. So it does for the outermost frame where free
- * blocks came to be meanwhile: then the first block's end is 16 bytes earlier.
- * Invariant: room and newest are the hot ones iff `open` (room), iff the mode is plain (newest).
+ * The program's loam_stack_frame stores what a pop needs while the block is still current, so
+ * inline pops read only the address of the record. If another block is current by then, room.end
+ * differs, and the pop takes the slow path. So does the pop of the outermost frame if free blocks
+ * have appeared meanwhile: the first block's end is then 16 bytes lower. Invariant: room is the hot
+ * one iff `open`; newest is the hot one iff the mode is plain.
  */
 #include "family/stack.h"
 
@@ -20,7 +20,7 @@ LM_STATIC_ASSERT(sizeof(loam_stack_record) <= 16 && 16 % sizeof(loam_stack_recor
 enum { BLOCK_LEAST = 256 };
 #define BLOCK_BYTES (64 * LM_KIB)
 
-/* ---- Setting up ---- */
+/* ---- Initialisation and end ---- */
 
 int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_options *options,
                        unsigned more_flags) {
@@ -38,16 +38,17 @@ int loam_stack_init_as(loam_stack *stack, loam_source *source, const loam_stack_
         stack->mode = LM_STACK_WATCHED;
         stack->redzone = lm_stack_contiguous(stack) ? 0 : 16;
     }
-    /* What a contiguous source gives next begins where the block ends. */
+    /* The next memory of a contiguous source begins where the block ends. */
     stack->block_bytes = lm_align_up(bytes, 16);
-    /* A block holds its header at least, and something else. */
+    /* A block holds at least its header and something more. */
     if (stack->block_bytes < 2 * lm_stack_head(stack))
         stack->block_bytes = 2 * lm_stack_head(stack);
     lm_entry_init(&stack->entry, &lm_stack_kind, options->name, checked);
     return 0;
 }
 
-/* Whether it is set up: a thread's stack is by its first use. */
+/* Returns whether the stack is initialised. A thread's own stack is initialised at its first
+ * use. */
 static bool begun(loam_stack *stack) {
     if (LM_LIKELY(stack->source != NULL)) return true;
 #if LM_HOSTED
@@ -57,7 +58,7 @@ static bool begun(loam_stack *stack) {
 #endif
 }
 
-/* A thread's own stack begins again when it is used again. */
+/* Returns whether it is the thread's own stack, which starts again when it is used again. */
 static bool is_of_thread(const loam_stack *stack) {
 #if LM_HOSTED
     return stack == &loam_own_stack;
@@ -82,13 +83,13 @@ void loam_stack_deinit(loam_stack *stack) {
     stack->block = NULL;
     stack->source = NULL;
     if (!checked || is_of_thread(stack)) return;
-    /* The name is kept where the stack has no use for its words any more. */
+    /* The name is copied into words that the stack no longer needs. */
     lm_entry_bury(&stack->entry, (char *)&stack->held_bytes, 3 * sizeof(size_t));
     stack->mode = LM_STACK_ENDED;
     stack->open = false;
 }
 
-/* Whether nothing is alive. */
+/* Returns whether the stack has no live frame or object. */
 static bool is_empty(const loam_stack *stack) {
     return lm_stack_newest(stack) == NULL &&
            (stack->block == NULL ||
@@ -96,14 +97,14 @@ static bool is_empty(const loam_stack *stack) {
 }
 
 void lm_stack_open(loam_stack *stack) {
-    /* Where free memory waits to be given back, an outermost frame is to begin and end out of
-     * line. */
+    /* If free memory is to be given back, an outermost frame must begin and end out of line. */
     bool open = stack->mode == LM_STACK_PLAIN && !stack->sealed &&
                 !(is_empty(stack) && lm_stack_has_spare(stack));
     if (open == (stack->open != 0)) return;
     loam_stack_room *from = lm_stack_room(stack), *to = open ? &stack->room : &stack->hidden;
     char *at = from->at, *end = from->end;
-    __asm__("" : "+r"(at), "+r"(end)); /* word by word: one load would wait for the two stores */
+    /* Copies word by word: one load would wait for both stores. */
+    __asm__("" : "+r"(at), "+r"(end));
     to->at = at;
     to->end = end;
     from->at = from->end = NULL;
@@ -132,15 +133,16 @@ bool lm_stack_is_newer(const loam_stack *stack, const lm_block_head_t *block, co
     return false;
 }
 
-/* Whether the object belongs to the newest frame. */
+/* Returns whether the object belongs to the newest frame. */
 static bool is_own(const loam_stack *stack, const void *p) {
     const char *record = (const char *)lm_stack_newest(stack);
     return record == NULL || lm_stack_is_newer(stack, lm_stack_block_of(stack, record), record, p);
 }
 
-/* ---- Checked stacks: objects that end without being freed ---- */
+/* ---- Checked stacks: objects that end without a free ---- */
 
-/* Newer ones come first in both lists, but for objects older than a mark, freed since. */
+/* Ends objects newer than `at`. They come first in both lists, except for objects older than a mark
+ * that were freed since. */
 static void close_newer(loam_stack *stack, const char *at, const char *doing, bool frame) {
     const lm_block_head_t *block = lm_stack_block_of(stack, at), *in = stack->block;
     loam_tag *tag, *next;
@@ -149,7 +151,7 @@ static void close_newer(loam_stack *stack, const char *at, const char *doing, bo
         next = tag->next;
         while (in != block && !lm_stack_inside(in, raw)) in = in->older;
         if (!lm_stack_inside(in, raw) || (in == block && raw < at)) break;
-        (void)lm_guard_find(&stack->entry, tag + 1, doing, NULL, 0); /* overflow is told now */
+        (void)lm_guard_find(&stack->entry, tag + 1, doing, NULL, 0); /* reports an overflow now */
         lm_guard_close(&stack->entry, tag, NULL, 0);
     }
     loam_tag **link = &stack->dead;
@@ -167,7 +169,8 @@ static void close_newer(loam_stack *stack, const char *at, const char *doing, bo
 
 /* ---- Frames ---- */
 
-/* bytes at a multiple of align; no guards, no redzone. NULL iff there is no memory. */
+/* Cuts `bytes` bytes at a multiple of align, without guards or redzone. Returns NULL iff there is
+ * no memory. */
 static void *carve(loam_stack *stack, size_t bytes, size_t align) {
     for (int twice = 0;; twice++) {
         loam_stack_room *room = lm_stack_room(stack);
@@ -214,7 +217,7 @@ loam_stack_pushed loam_stack_push_slow(loam_stack *stack, const char *file, unsi
         pushed.frame.record = record;
         pushed.frame.older = stack->mode == LM_STACK_PLAIN ? older : NULL;
         pushed.frame.at = block != NULL && block == stack->block ? at : (char *)record;
-        /* The pop is to come here where more is to be done than to go back. */
+        /* The pop must take the slow path if it has more to do than to go back. */
         if (was_open) pushed.frame.end = stack->room.end;
     }
     pushed.at = stack->room.at;
@@ -222,7 +225,7 @@ loam_stack_pushed loam_stack_push_slow(loam_stack *stack, const char *file, unsi
     return pushed;
 }
 
-/* What a pop of another frame than the newest is called. */
+/* Reports a pop of a frame that is not the newest. */
 static LM_COLD void report_pop(const loam_stack *stack, const loam_stack_record *record,
                                const char *file, unsigned line) {
     const loam_stack_record *newest = lm_stack_newest(stack), *other = newest;
@@ -263,7 +266,7 @@ loam_stack_popped loam_stack_pop_slow(loam_stack *stack, loam_stack_record *reco
 void loam_stack_unwind_at(loam_stack *stack, const loam_stack_frame *frame, const char *file,
                           unsigned line) {
     if (lm_stack_over(stack, "unwind", file, line)) return;
-    /* Of a frame that there was no memory for the one below is left. */
+    /* If there was no memory for a frame, it only stores the older one. */
     const loam_stack_record *to = frame->record != NULL ? frame->record : frame->older;
     loam_stack_record *record = lm_stack_newest(stack);
     while (record != NULL && record != to) record = lm_record_older(record);
@@ -291,8 +294,8 @@ void loam_stack_unseal(loam_stack *stack) {
 
 /* ---- Marks ---- */
 
-/* Frames below the newest that were to go on in a block that is free now go on where they were.
- * What they remember is no newer than what those above them do. */
+/* Makes frames below the newest that were moved to a block which is free now continue where they
+ * were. A place that a frame stores is no newer than those that newer frames store. */
 static void forget_moves(const loam_stack *stack) {
     for (loam_stack_record *record = lm_stack_newest(stack);
          record != NULL && lm_record_is(record, LM_RECORD_MOVED) &&
@@ -303,7 +306,7 @@ static void forget_moves(const loam_stack *stack) {
 
 loam_stack_mark loam_stack_mark_here(loam_stack *stack) {
     if (lm_stack_over(stack, "mark", NULL, 0)) return (loam_stack_mark){NULL, NULL};
-    /* Nothing is older than an empty base, and the first block may be another one by then. */
+    /* Nothing is older than an empty base, and the first block may be another one at the rewind. */
     char *at = is_empty(stack) ? NULL : lm_stack_room(stack)->at;
     LM_METER(mark_at(&stack->entry, at));
     return (loam_stack_mark){lm_stack_newest(stack), at};
@@ -318,7 +321,8 @@ void loam_stack_rewind_at(loam_stack *stack, const loam_stack_mark *mark, const 
         lm_family_misuse(&stack->entry, file, line, "rewind to a mark of another frame");
         return;
     }
-    if (at == NULL) { /* the empty base */
+    if (at == NULL) {
+        /* The mark is at the empty base. */
         if (stack->block == NULL) return;
         at = lm_stack_first(stack, stack->first);
     }
@@ -377,7 +381,7 @@ loam_stack_made loam_stack_alloc_slow(loam_stack *stack, size_t bytes, size_t al
     return (loam_stack_made){object, stack->room.at};
 }
 
-/* The tag of a live object of that size in the newest frame; NULL after a report. */
+/* Returns the tag of a live object of that size in the newest frame; NULL after a report. */
 static loam_tag *find(const loam_stack *stack, const void *p, size_t bytes, const char *doing,
                       const char *file, unsigned line) {
     loam_tag *tag = lm_guard_find(&stack->entry, p, doing, file, line);
@@ -407,7 +411,7 @@ static void close_one(loam_stack *stack, loam_tag *tag, const char *file, unsign
         room->at = raw;
         return;
     }
-    tag->next = stack->dead; /* its bytes are looked at until it is gone for good */
+    tag->next = stack->dead; /* its bytes are checked until it is gone for good */
     stack->dead = tag;
 }
 
@@ -518,7 +522,7 @@ char *loam_stack_strdup_at(loam_stack *stack, const char *from, const char *file
     return loam_stack_strndup_at(stack, from, PTRDIFF_MAX, file, line);
 }
 
-/* ---- All of it ---- */
+/* ---- The whole stack ---- */
 
 void loam_stack_reset(loam_stack *stack) {
     if (lm_stack_over(stack, "reset", NULL, 0) || stack->source == NULL) return;

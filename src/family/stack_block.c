@@ -1,16 +1,16 @@
-/* stack_block.c: a stack's blocks (loam/stack.h): how large they are, which one is next, when they
- * go back.
+/* stack_block.c: a stack's blocks (loam/stack.h): their size, which one is next, and when they are
+ * given back.
  *
- *   first ──> ... ──> block ──> newer ──> last          all up to `block` in use, all behind it free
+ *   first ──> ... ──> block ──> newer ──> last     blocks up to `block` are in use, later ones free
  *
- * Size. A block holds 64 requests of mean size at least. Nobody counts requests: one that finds no
- * room is drawn from all with a chance in proportion to its size, so it stands for as many as fit
- * into a block. sum and count of these samples, which begin as if 64 requests had filled a block,
- * are both divided by four when the count reaches 65,535. The first block is of plain size: the
- * base goes back to it, and what is more is free then and seen when it is needed.
+ * Size: a block holds at least 64 requests of mean size. Requests are not counted. A request that
+ * finds no room is a sample, drawn with a probability proportional to its size, so it stands for as
+ * many requests as fit into a block. The sum and count of these samples start as if 64 requests had
+ * filled a block. Both are divided by four when the count reaches 65,535. The first block has plain
+ * size: the base returns to it, and blocks beyond it are then seen to be free.
  *
- * Invariants: used_bytes is that of the blocks up to the current one; what a record remembers lies
- * in one of these.
+ * Invariants: used_bytes is the size of the blocks up to the current one; every place that a record
+ * stores is in one of them.
  */
 #include "family/stack.h"
 
@@ -30,7 +30,7 @@ void lm_stack_sample(loam_stack *stack, size_t block_bytes, size_t bytes) {
         stack->sum /= 4;
         stack->count /= 4;
     }
-    if (stack->sum > SIZE_MAX - many * bytes) return; /* on 32 bits: as large as it gets */
+    if (stack->sum > SIZE_MAX - many * bytes) return; /* on 32 bits: the sum cannot grow further */
     stack->sum += many * bytes;
     stack->count += many;
 }
@@ -72,23 +72,24 @@ void lm_stack_put_block(loam_stack *stack, lm_block_head_t *block) {
     put(stack, block, bytes);
 }
 
-/* ---- Another block ---- */
+/* ---- Choosing a block ---- */
 
-/* Of a block for usual requests. */
+/* Returns the size of a block for usual requests. */
 static size_t usual_bytes(const loam_stack *stack) {
     size_t mean = lm_stack_mean(stack);
     size_t by_mean = mean < PTRDIFF_MAX / (2 * MEANS) ? MEANS * mean : 0;
     return by_mean > stack->block_bytes ? by_mean : stack->block_bytes;
 }
 
-/* It is not used as the first: nobody would see when it is needed no more. */
+/* Returns whether the block is too large to be the first: as the first, it would never be seen to
+ * be unneeded. */
 static bool is_oversize(const loam_stack *stack, lm_block_head_t *block) {
     size_t bytes = lm_stack_contiguous(stack) ? lm_stack_pieces(block)->got[0] : block->bytes;
     return bytes / 4 > stack->block_bytes;
 }
 
-/* Behind `after`, with so many bytes for objects. Where the source has not as much as wanted, half
- * of it, and so on, will do. */
+/* Makes a block after `after` with `need` bytes for objects. If the source has not enough memory,
+ * half of the size is tried, and so on. */
 static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, size_t need) {
     size_t got = 0, least = lm_align_up(need + lm_stack_head(stack), 16);
     size_t bytes = after != NULL ? usual_bytes(stack) : stack->block_bytes;
@@ -116,8 +117,9 @@ static lm_block_head_t *block_new(loam_stack *stack, lm_block_head_t *after, siz
     return block;
 }
 
-/* What is too small is destroyed, as far as it is not more than the request, but one block at
- * least: so what is free stays bounded, and one large request does not end them all. */
+/* Returns the next block with room. Destroys blocks that are too small: at least one, and further
+ * ones as long as they do not exceed the request. So free memory stays bounded, and one large
+ * request does not destroy all free blocks. */
 static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, size_t need) {
     size_t destroyed = 0;
     lm_block_head_t *block = after != NULL ? after->newer : stack->first;
@@ -126,7 +128,7 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
     while (block != NULL) {
         lm_block_head_t *newer = block->newer;
         size_t room = (size_t)(lm_stack_end(block) - lm_stack_first(stack, block));
-        if (room > need) return block; /* inline paths leave the last byte */
+        if (room > need) return block; /* inline paths leave the last byte unused */
         if (destroyed != 0 && destroyed + room > need) break;
         destroyed += room;
         if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
@@ -137,7 +139,7 @@ static lm_block_head_t *block_next(loam_stack *stack, lm_block_head_t *after, si
     return block_new(stack, after, need + 16);
 }
 
-/* The current block, the last one, gets so many bytes more at its end. */
+/* Extends the current block, which is the last one, by `more` bytes at its end. */
 static bool grow(loam_stack *stack, size_t more) {
     lm_block_head_t *block = stack->block;
     lm_stack_pieces_t *pieces = lm_stack_pieces(block);
@@ -181,8 +183,8 @@ bool lm_stack_extend(loam_stack *stack, char *to) {
     return true;
 }
 
-/* Frames below the newest that stand in the same block, with no room for a usual request: they go
- * where that one goes. */
+/* Moves frames below the newest that are in the full block, with no room there for a usual request,
+ * to the place of the newest. */
 static void move_older(const loam_stack *stack, const lm_block_head_t *full, char *first) {
     size_t usual = lm_stack_mean(stack);
     const char *end = lm_stack_end(full);
@@ -219,7 +221,7 @@ bool lm_stack_advance(loam_stack *stack, size_t bytes, size_t align) {
     return true;
 }
 
-/* ---- And back ---- */
+/* ---- Going back ---- */
 
 static void hide(const loam_stack *stack, const char *from, const char *to) {
     if (stack->mode != LM_STACK_PLAIN && to > from) lm_tool_hide(from, (size_t)(to - from));
@@ -237,19 +239,19 @@ static void set_end(loam_stack *stack) {
     const lm_block_head_t *block = stack->block;
     loam_stack_room *room = lm_stack_room(stack);
     room->end = lm_stack_end(block);
-    /* Frames that were pushed when there was nothing to give back are to see that there is. */
+    /* Frames that were pushed when there was nothing to give back must notice that there is now. */
     if (block == stack->first && block->newer != NULL && lm_stack_has_spare(stack) &&
         room->end - room->at > 16)
         room->end -= 16;
 }
 
-/* Objects in [from, to) have ended, in a checked stack. */
+/* Records that the objects in [from, to) have ended, in a checked stack. */
 static void note_gone(const loam_stack *stack, lm_block_head_t *block, char *from, const char *to) {
     if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
         block->gone = lm_gone_bury(&stack->entry, from, (char *)(uintptr_t)to, block->gone);
 }
 
-/* A free block goes back. */
+/* Gives a free block back. */
 static void put_free(loam_stack *stack, lm_block_head_t *block) {
     if (LM_UNLIKELY(stack->mode == LM_STACK_CHECKED))
         (void)lm_gone_check(&stack->entry, lm_stack_first(stack, block), block->gone);
@@ -308,8 +310,8 @@ void lm_stack_shrink(loam_stack *stack, size_t most) {
     }
 }
 
-/* No block is current: all are free. Over a contiguous source none is left: it would not be the
- * first again. */
+/* Leaves all blocks free and none current. Over a contiguous source all are given back, because the
+ * current block would not be the first again. */
 void lm_stack_leave(loam_stack *stack) {
     *lm_stack_room(stack) = (loam_stack_room){0};
     stack->block = NULL;
@@ -331,7 +333,8 @@ void lm_stack_end_round(loam_stack *stack) {
     if (stack->held_bytes > average) {
         lm_stack_drop_free(stack, average > stack->used_bytes ? average - stack->used_bytes : 0);
         lm_stack_shrink(stack, average);
-        if (stack->block != NULL) set_end(stack); /* the next frames are to see what comes then */
+        /* Later frames must notice blocks that are added after this. */
+        if (stack->block != NULL) set_end(stack);
     }
     stack->round_bytes = lm_stack_contiguous(stack) ? 0 : stack->used_bytes;
 }

@@ -1,8 +1,7 @@
-/* stack_check.c: what a stack tells about itself (loam/stack.h): usage, origin of addresses,
- * invariants. */
+/* stack_check.c: usage, origin of addresses and invariants of a stack (loam/stack.h). */
 #include "family/stack.h"
 
-/* Where a block's objects end. */
+/* Returns the end of a block's objects. */
 static const char *at_of(const loam_stack *stack, const lm_block_head_t *block) {
     return block == stack->block ? lm_stack_room_of(stack)->at : block->left;
 }
@@ -93,8 +92,8 @@ static bool check_room(const loam_stack *stack) {
     return true;
 }
 
-/* From the newest on each lies before the one that came after it, and remembers a place that is in
- * use. */
+/* Checks the frames from the newest on: each lies before the newer one, and records a place that is
+ * in use. */
 static bool check_frames(const loam_stack *stack) {
     const char *after = lm_stack_room_of(stack)->at;
     const lm_block_head_t *block = stack->block;
