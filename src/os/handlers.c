@@ -1,7 +1,7 @@
 /* handlers.c: a program's handlers for lines, reports and the end of memory (loam/handlers.h).
  *
  *   lm_print, lm_misuse, a refusal ── is there a handler, and may this thread call it now?
- *        │ no                    │ yes                     │ it holds a lock of the family's
+ *        │ no                    │ yes                     │ it holds a lock of an allocator
  *        └──> standard error     └──> call, errno kept     └──> called when it releases the lock
  *
  * A handler and its argument are two words that must be read as a pair, by threads that may not

@@ -471,9 +471,9 @@ bool lm_os_worker_self(void);
 
 /* ---- The program's handlers (handlers.c, loam/handlers.h) ---- */
 
-/* Bracket code in which the calling thread holds a lock of the family's and may find mistakes of
- * the program. An error handler is called at the last lm_told_let. Calls may nest. Not for the
- * worker. */
+/* Bracket code in which the calling thread holds a lock of an allocator in family/ and may find
+ * mistakes of the program. An error handler is called at the last lm_told_let. Calls may nest. Not
+ * for the worker. */
 void lm_told_hold(void);
 void lm_told_let(void);
 /* Must be called in the child of a fork, where locks are reset instead of released. */
@@ -501,8 +501,8 @@ void lm_quiet_end(void);
  * no lock and must be a thread of the program. Preserves errno. */
 bool lm_deferred_free(bool force);
 
-/* Returns whether what the calling thread holds may be collected now: it holds no lock of the
- * family's and is not inside a fork. */
+/* Returns whether what the calling thread holds may be collected now: it holds no lock of an
+ * allocator in family/ and is not inside a fork. */
 bool lm_told_may(void);
 
 /* Tells the program that `held` bytes are held, more than the soft limit. The caller must hold no

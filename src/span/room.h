@@ -51,9 +51,9 @@ typedef struct lm_space {
     lm_lock_t lock;
     /* Bit i is set iff bin i is not empty. */
     uint64_t filled[LM_FREE_KINDS];
-    lm_list_t bins[LM_FREE_KINDS][LM_BINS];
-    lm_list_t aged;    /* dirty spans, except refused ones */
-    lm_list_t refused; /* dirty spans that the system refused to take back */
+    lm_list_t bins[LM_FREE_KINDS][LM_BINS]; /* free spans by kind, group and size */
+    lm_list_t aged;                         /* dirty spans, except refused ones */
+    lm_list_t refused;                      /* dirty spans that the system refused to take back */
     /* Atomic: slices of the spans in `refused`. They also count in dirty_slices. */
     size_t refused_slices;
     lm_list_t tails;     /* large objects with a dirty tail, oldest first (tails.c) */
@@ -65,17 +65,18 @@ typedef struct lm_space {
     uint32_t retry_wait;
     /* Atomic: memory was unlocked, so the next turn tries all refused spans again. */
     bool unlocked;
+    /* Slices of dirty and clean spans, of spans of kind META, and of pages of blocks. */
     size_t dirty_slices, clean_slices, meta_slices, page_slices;
     size_t spare_slices; /* spare slices of ranges inside the arena */
     size_t gone_slices;  /* slices of spans of kind GONE */
-    size_t gone_spans;
-    uint32_t tick; /* number of ticks of the worker */
+    size_t gone_spans;   /* number of spans of kind GONE */
+    uint32_t tick;       /* number of ticks of the worker */
 
     /* Not 0: the arena's end, from slice leaving - 1 on, is being returned to the system. */
     size_t leaving;
 
-    bool placed, reserved;
-    size_t slices_most; /* maximum length of the arena */
+    bool placed, reserved; /* the arena has an address; lm_os_place reserved its range */
+    size_t slices_most;    /* maximum length of the arena */
     /* Length up to which the arena grows without asking for the machine's memory
      * (lm_limit_addresses). */
     size_t slices_cheap;
@@ -119,8 +120,8 @@ typedef struct lm_space {
     unsigned busy;
     /* Atomic: slices to take before the next huge page is made, because the last one was slow. */
     size_t huge_rest;
-    size_t huge_pause; /* value of huge_rest after the last huge page; 0: it was fast */
-    size_t purged_bytes, purges;
+    size_t huge_pause;            /* value of huge_rest after the last huge page; 0: it was fast */
+    size_t purged_bytes, purges;  /* since the start, for statistics */
     lm_tally_t mapped, committed; /* slices; `now` is set when it is read */
     size_t grown;                 /* number of times that the arena grew */
     size_t purged_lately;         /* slices purged; older ones count less */
@@ -131,8 +132,8 @@ typedef struct lm_space {
     size_t gap_slices;
     /* Slices of spans whose pages are moving to another span, and so count twice. */
     size_t moving_slices;
-    /* Slices held, at peak (limit.c, as are the next two lines). */
-    size_t held_most;
+    size_t held_most; /* slices held, at peak (limit.c) */
+    /* Times that the soft limit was crossed, and that the hard one refused a request. */
     size_t crossings, refusals;
     bool scarce; /* atomic: the system has refused memory at least once */
     /* Mapped slices above which a limit of the program is near; 0: no limit (gone.c). */
