@@ -279,7 +279,7 @@ bool lm_os_worker_running(void);
 
 /* Returns whether this process is a copy (by fork, clone or any other call) of a process that had a
  * worker, and lm_os_worker_forget has not been called since. The child of vfork is no copy. Costs
- * one load. */
+ * two loads. */
 bool lm_os_worker_lost(void);
 
 /* Waits until the worker is gone, for at most timeout_ms. Returns whether it is gone. */

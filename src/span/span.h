@@ -345,8 +345,7 @@ void lm_span_no_guard(lm_page_t *span);
 /* Returns a random number below n. */
 size_t lm_span_random(size_t n);
 
-/* ---- Held spans (held.c), in secure builds: freed large objects that wait with their guards
- * ---- */
+/* ---- Held spans (held.c), in secure builds: freed large objects, with their guards ---- */
 
 enum {
     /* Bytes of dense spans that may be held. */
@@ -360,10 +359,8 @@ enum {
 
 /* The held spans that a request accepts. */
 typedef struct lm_held_want {
-    size_t most_dense,
-        /* Maximum bytes before the guard: of a span in memory (dense), and of any other
-         * (sparse). */
-        most_sparse;
+    /* Maximum bytes before the guard: of a span in memory (dense), and of any other (sparse). */
+    size_t most_dense, most_sparse;
     /* The span's address must be a multiple of that many slices, as in lm_span_take. */
     size_t align_slices;
 } lm_held_want_t;
@@ -410,7 +407,7 @@ typedef struct lm_purge_policy {
 
 extern lm_purge_policy_t lm_purge_policy;
 
-/* Atomic. True: dirty memory stays dirty, unless lm_purge_all is called. */
+/* Atomic. True: dirty memory stays dirty, unless lm_purge_all or lm_purge_some is called. */
 extern bool lm_purge_never;
 
 /* Applies a change of lm_purge_policy: ends a worker that is no longer allowed, and starts one that
@@ -541,9 +538,8 @@ typedef struct lm_span_stats {
     /* Bytes: of addresses, and of addresses that memory may be behind. */
     lm_tally_t reserved, committed;
     size_t grown; /* number of times that the arena grew */
-    size_t range_bytes,
-        /* Ranges. Those inside the arena are counted above as well. */
-        range_free_bytes;
+    /* Bytes of ranges, and their free bytes. Ranges inside the arena are counted above as well. */
+    size_t range_bytes, range_free_bytes;
 } lm_span_stats_t;
 
 void lm_span_stats(lm_span_stats_t *stats);
