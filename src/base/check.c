@@ -10,7 +10,7 @@ LM_AT_START lm_misuse_policy_t lm_misuse_policy;
 void (*lm_misuse_more)(bool written);
 
 static void line_char(lm_line_t *line, char c) {
-    /* leaves room for the '\n' */
+    /* Leaves room for the '\n'. */
     if (line->used < sizeof(line->text) - 1) line->text[line->used++] = c;
 }
 
@@ -151,7 +151,7 @@ static void line_end(lm_line_t *line, lm_wrong_t wrong) {
     if (written) lm_port_report_begin();
 #endif
     if (written) line_write(line);
-    /* acquire: see the data that the function reads */
+    /* Acquire: see the data that the function reads. */
     void (*more)(bool) = lm_load_acquire(&lm_misuse_more);
     if (more != NULL) more(written);
 #if LM_HOSTED

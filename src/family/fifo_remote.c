@@ -57,7 +57,7 @@ void lm_fifo_leave(loam_fifo *fifo) {
 }
 
 static void push(loam_fifo *fifo, lm_notice_t *notice) {
-    /* relaxed: a guess, which the exchanges verify */
+    /* Relaxed: a guess, which the exchanges verify. */
     uintptr_t first = lm_load_relaxed(&fifo->notices);
     for (;;) {
         if (first == LEFT) {

@@ -148,7 +148,7 @@ bool lm_pool_generation_end_all(loam_pool *pool) {
     if (!has_handles(pool)) return true;
     if (lift(pool)) {
         pool->reset_at = pool->generation;
-        /* retired blocks are cut again, above all generations that they ever had */
+        /* Retired blocks are cut again, above all generations that they ever had. */
         pool->retired = 0;
         return true;
     }

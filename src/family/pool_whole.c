@@ -61,7 +61,7 @@ static void look_again(const loam_pool *pool) {
 static void note_gone(loam_pool *pool) {
     const loam_pool_chunk *chunk = pool->current;
     char *high = lm_pool_cut(pool)->fresh;
-    /* the position is no further than at the last record */
+    /* The position is no further than at the last record. */
     if (lm_pool_is_gone(pool, chunk, high)) return;
     pool->gone = high;
     pool->gone_order = chunk->order;
@@ -390,7 +390,7 @@ static void pool_usage(const loam_entry *entry, loam_usage *usage) {
     usage->objects = cut - (held < cut ? held : cut);
     usage->object_bytes = pool->block_bytes;
     usage->used_bytes = usage->objects * pool->stride;
-    /* table and pool are chunks as well */
+    /* Table and pool are chunks as well. */
     usage->chunks = (pool->table != NULL) + (pool->home_bytes != 0);
     for (const loam_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
         usage->chunks++;

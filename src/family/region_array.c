@@ -236,7 +236,7 @@ static bool more_slots(loam_region *region, lm_freed_set_t *set) {
     set->grown = larger;
     set->grown_slots = 2 * old_slots;
     for (size_t i = 0; i < old_slots; i++) {
-        /* an entry without a place is forgotten */
+        /* An entry without a place is forgotten. */
         if (old[i].p != NULL) (void)put_slot(set, old[i]);
     }
     if (old == set->first_grown) return true;

@@ -34,7 +34,7 @@ static void change_begins(void) {
 }
 
 static void change_ends(void) {
-    /* release: after the changes, also in a copy of the process */
+    /* Release: after the changes, also in a copy of the process. */
     lm_store_release(&changing, false);
     lm_port_unlock(LM_PORT_LIST);
 }

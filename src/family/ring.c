@@ -207,7 +207,7 @@ static void close_objects(loam_ring *ring, const loam_ring_frame *frame) {
     while (tag != NULL && !belongs(ring, frame, tag->raw)) tag = last ? NULL : tag->next;
     while (tag != NULL && belongs(ring, frame, tag->raw)) {
         loam_tag *next = last ? lm_guard_newer(&ring->entry, tag) : tag->next;
-        /* reports an overflow now */
+        /* Reports an overflow now. */
         (void)lm_guard_find(&ring->entry, tag + 1, "release", NULL, 0);
         lm_guard_close(&ring->entry, tag, NULL, 0);
         tag = next;

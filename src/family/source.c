@@ -50,7 +50,7 @@ void loam_buffer_init(loam_buffer *buffer, void *memory, size_t bytes) {
 /* ---- Limit ---- */
 
 static bool limit_take(loam_limit *limit, size_t bytes) {
-    /* relaxed: a guess, which the exchange verifies */
+    /* Relaxed: a guess, which the exchange verifies. */
     size_t used = lm_load_relaxed(&limit->used_bytes);
     do {
         if (bytes > limit->most_bytes - used) return false;

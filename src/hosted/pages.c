@@ -82,7 +82,7 @@ static LM_NOINLINE void *get_from_heap(size_t bytes, size_t align, size_t *got) 
     size_t unit = align <= PAGE_BYTES      ? PAGE_BYTES
                   : align < LM_SLICE_BYTES ? align
                                            : LM_SLICE_BYTES;
-    /* larger requests are refused below */
+    /* Larger requests are refused below. */
     if (bytes <= LM_REQUEST_MOST - unit) bytes = lm_align_up(bytes, unit);
     /* Huge pages reach from its first byte on. */
     if (bytes >= HUGE_LEAST && align < HUGE_BYTES) align = HUGE_BYTES;

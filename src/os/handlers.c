@@ -59,7 +59,7 @@ static void handler_set(kind_t kind, function_t *function, void *argument) {
     /* Release, both: a thread that sees one of them sees the odd turn, or a later one. */
     lm_store_release(&handler->function, function);
     lm_store_release(&handler->argument, argument);
-    /* release: a thread that sees the turn sees the pair */
+    /* Release: a thread that sees the turn sees the pair. */
     lm_store_release(&handler->turn, turn + 2);
     lm_port_unlock(LM_PORT_LIST);
 }
@@ -69,7 +69,7 @@ static handler_t handler_get(kind_t kind) {
     handler_t *handler = &handlers[kind], got;
     uint32_t after;
     do {
-        /* acquire: see the pair of that turn, or a newer one */
+        /* Acquire: see the pair of that turn, or a newer one. */
         got.turn = lm_load_acquire(&handler->turn);
         /* Acquire, both: the next load of turn is not older than the turn that they belong to. */
         got.function = lm_load_acquire(&handler->function);

@@ -222,7 +222,7 @@ bool PORT(unmark)(void *at, size_t bytes) {
 void lm_os_back_huge(void *at) {
     lm_os_huge_pages(at, 2 * LM_MIB);
     *(volatile char *)at = 0;
-    /* memory that is there stays; purged memory stays purged */
+    /* Memory that is there stays; purged memory stays purged. */
     lm_os_no_huge_pages(at, 2 * LM_MIB);
 }
 

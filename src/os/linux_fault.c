@@ -89,7 +89,7 @@ static void pass_on(int number, int level, bool told, siginfo_t *info, void *con
      * handler had been reset. */
     if (function && (old->sa_flags & (int)SA_RESETHAND) != 0)
         function = !__atomic_exchange_n(&levels[kind][level].spent, true, __ATOMIC_RELAXED);
-    /* as lm_port_abort does: no other report begins */
+    /* As lm_port_abort does: no other report begins. */
     if (!function && told) lm_port_report_begin();
     if (!function)
         end(number, info, old != NULL && !is_function(old) && old->sa_handler == SIG_IGN);

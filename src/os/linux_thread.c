@@ -129,7 +129,7 @@ bool PORT(worker_start)(void (*entry)(void)) {
     worker.control[0] = (uintptr_t)worker.control;
     worker.control[2] = (uintptr_t)worker.control;
     if (marked) {
-        /* relaxed: clone orders it before the new thread's accesses */
+        /* Relaxed: clone orders it before the new thread's accesses. */
         lm_store_relaxed(&worker.tid, 1);
         got = lm_clone_call(SYS_clone, SYS_exit,
                             CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |

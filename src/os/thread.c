@@ -41,7 +41,7 @@ void lm_lock_take_contended(lm_lock_t *lock) {
         uint32_t seen = lm_load_relaxed(&lock->word);
         /* Acquire: see what the last holder wrote. */
         if (seen == 0 && lm_cas_acquire(&lock->word, &seen, holder)) return;
-        /* the holder sleeps on or forks: the wait will be longer */
+        /* Other threads sleep, or a fork holds the lock: the wait will be longer. */
         if (seen & (LM_LOCK_WAITED | LM_LOCK_FORK)) break;
         lm_cpu_relax();
     }
@@ -220,7 +220,7 @@ void lm_biased_let(lm_biased_t *lock) {
 }
 
 void lm_biased_boot(void) {
-    /* the sanitizer does not understand barriers */
+    /* The sanitizer does not understand barriers. */
     if (LM_TSAN || lm_load_relaxed(&forbidden)) return;
     barrier_works = lm_os_barrier_prepare();
     lm_store_relaxed(&lm_biased_fenced, !barrier_works);

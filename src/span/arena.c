@@ -257,7 +257,7 @@ static LM_COLD lm_page_t *scrape_together(lm_group_t group, size_t wanted, size_
     lm_gone_refused();
     while (lm_purge_one(0, SIZE_MAX) > 0) {}
     lm_space_rest();
-    /* other threads may have given spans back */
+    /* Other threads may have given spans back. */
     lm_page_t *span = find(LM_KIND_DIRTY, group, wanted);
     if (span != NULL || !lm_limit_admits(slices, spared)) return span;
     span = clean(group, wanted);

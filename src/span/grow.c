@@ -169,7 +169,7 @@ void lm_space_end_at(size_t slice) {
 
 void lm_space_settle(lm_page_t *span) {
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
-    /* after growth it belongs to no group again */
+    /* After growth it belongs to no group again. */
     bool goes = lm_space_group(span) == LM_GROUP_LARGE;
     goes = goes && end == lm_arena.slices && slices >= GROW_LEAST;
     /* Release: set before the memory goes. */

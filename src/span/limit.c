@@ -102,7 +102,7 @@ void lm_limit_changed(void) {
     lm_lock_take(&lm_space.lock);
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
     make_room(0, soft < hard ? soft : hard);
-    /* a crossing of the former limit is over */
+    /* A crossing of the former limit is over. */
     if (held() <= soft) lm_store_relaxed(&lm_space.above, false);
     look_at_soft(held(), soft);
     lm_lock_give(&lm_space.lock);

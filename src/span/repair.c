@@ -77,7 +77,7 @@ void lm_space_list_anew(void) {
 }
 
 void lm_space_repair(void) {
-    /* a signal handler that comes here finds the repair done */
+    /* A signal handler that comes here finds the repair done. */
     uint64_t mask = lm_os_signals_block();
     if (lm_os_worker_lost()) {
         /* Acquire: see what the worker had written by then. */

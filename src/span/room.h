@@ -32,7 +32,7 @@ typedef struct lm_hurry {
     uint32_t when[LM_GROUPS]; /* tick of the last such purge of the group */
     /* Slices purged in a hurry and taken anew, less an allowance for each tick. */
     size_t regrets;
-    /* own_...: the three numbers above, for large objects that purge their own group. */
+    /* own_...: as purged, regrets and when, for large objects that purge their own group. */
     size_t own_purged;
     size_t own_regrets;
     uint32_t own_when;

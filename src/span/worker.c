@@ -64,7 +64,7 @@ static bool collect(bool hurry) {
     __atomic_store_n(&lm_space.many, true, __ATOMIC_SEQ_CST);
     lm_store_release(&lm_space.collecting, true); /* release: set before any lock is taken */
     bool awake = lm_purge_collect_idle(hurry);
-    /* release: cleared after the last lock is released */
+    /* Release: cleared after the last lock is released. */
     lm_store_release(&lm_space.collecting, false);
     return awake;
 }
