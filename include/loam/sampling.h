@@ -38,7 +38,7 @@
  * sets later gets the signals instead: samples are taken as before, but only mistakes of calls are
  * reported. Each child of fork samples other allocations than its siblings and its parent.
  *
- * Source: src/heap/sampled.c, src/heap/sample_turns.c. Guide: docs/guide/sampling.md.
+ * Source: src/sampling/sampled.c, src/sampling/sample_turns.c. Guide: docs/guide/sampling.md.
  */
 #ifndef LOAM_SAMPLING_H
 #define LOAM_SAMPLING_H

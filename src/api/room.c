@@ -5,7 +5,7 @@
  *
  * For libloam_copies.so, and for programs with their own copy functions. Memory that is no object
  * of loam counts as having unlimited room. So does the far inside of a large object of more than
- * some MiB (heap/inside.c).
+ * some MiB (checks/inside.c).
  */
 #include "api/api.h"
 

@@ -32,7 +32,7 @@
 /* 1 iff the links in free lists are encoded and verified. */
 #define LM_GUARD_LINKS (LOAM_DEBUG || LOAM_SECURE)
 /* LM_TOOLS is 1 iff this is a debug build that tells Memcheck or AddressSanitizer which memory is
- * an object (heap/tools.c). */
+ * an object (checks/tools.c). */
 #ifndef LOAM_VALGRIND
 #define LOAM_VALGRIND 0
 #endif
@@ -40,7 +40,7 @@
 #define LOAM_POISON 0
 #endif
 #define LM_TOOLS (LOAM_VALGRIND || LOAM_POISON)
-/* 1 iff blocks are laid out as heap/secure.h describes, and large objects have guards. The debug
+/* 1 iff blocks are laid out as checks/inner.h describes, and large objects have guards. The debug
  * build has fences instead. */
 #define LM_SECURE (LOAM_SECURE && !LOAM_DEBUG)
 
@@ -142,7 +142,7 @@ void lm_line_add_way_out(lm_line_t *line, lm_wrong_t wrong);
 void lm_assert_failed(const char *text, const char *file, int line) LM_NORETURN;
 
 /* Atomic. NULL, or a function that writes more lines after each report of a mistake, before the
- * program ends (heap/sites.c). `written` tells whether the report was written; if it was not, the
+ * program ends (checks/sites.c). `written` tells whether the report was written; if it was not, the
  * function must write nothing. */
 extern void (*lm_misuse_more)(bool written);
 

@@ -333,8 +333,7 @@ enum { LM_REGISTER_FP = 6, LM_REGISTER_SP = 7 };
 #define LM_CONTEXT_FP(c) ((uintptr_t)(c)->uc_mcontext.gregs[10])
 #define LM_CONTEXT_LINK(c) ((uintptr_t)0 * (uintptr_t)(c))
 /* Bit 1 of the page fault's error code is set iff the access was a write. */
-#define LM_CONTEXT_WRITES(c) \
-    ((int)((c)->uc_mcontext.gregs[19] >> 1 & 1))
+#define LM_CONTEXT_WRITES(c) ((int)((c)->uc_mcontext.gregs[19] >> 1 & 1))
 #elif defined(__aarch64__)
 enum { LM_REGISTER_FP = 29, LM_REGISTER_SP = 31 };
 #define lm_code_address(address) ((address) & (((uintptr_t)1 << 48) - 1))

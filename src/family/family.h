@@ -235,7 +235,7 @@ LM_INLINE void lm_tool_resume(void) {
 enum { LM_GUARD_BYTES = 16 };
 
 /* Bytes that fill guards, new objects and freed ones. The guard byte must differ from the heap's
- * fence byte (0xFB, heap/fence.c): a guard may end where a chunk ends, and the debug build's free
+ * fence byte (0xFB, checks/fence.c): a guard may end where a chunk ends, and the debug build's free
  * of the heap's next object reads eight fence bytes there as the mark of an underflow. */
 enum { LM_GUARD_BYTE = 0xE7, LM_FRESH_BYTE = 0xA5, LM_DEAD_BYTE = 0xDD };
 

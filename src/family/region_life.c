@@ -85,9 +85,8 @@ void lm_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup,
 void loam_region_remove_cleanup(loam_region *region, loam_region_cleanup *cleanup, bool run_it) {
     if (lm_region_over(region, "remove_cleanup", NULL, 0)) return;
     const lm_cleanup_t *known = cleanup;
-    if (region->mode ==
-        LM_REGION_CHECKED) {
-            /* A record of another region, or from before a reset, may have any contents. */
+    if (region->mode == LM_REGION_CHECKED) {
+        /* A record of another region, or from before a reset, may have any contents. */
         known = region->cleanups;
         while (known != NULL && known != cleanup) known = known->older;
     }

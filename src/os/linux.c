@@ -263,8 +263,7 @@ static bool fill_hole(void *at, size_t bytes) {
     intptr_t got = map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
     if (got == (intptr_t)at || got == -EEXIST) return true;
     /* An old kernel took the address as a hint. */
-    if (!lm_linux_failed(got))
-        (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0);
+    if (!lm_linux_failed(got)) (void)lm_linux_call3(SYS_munmap, got, (intptr_t)bytes, 0);
     return false;
 }
 

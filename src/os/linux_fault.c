@@ -9,7 +9,7 @@
  *   Installed again over a handler H that knows loam's:
  *     system ──> level 1 ──> H ──> level 0 ──> the handler before H
  *
- * It is installed only when a feature wants to judge (heap/sampled.c). It calls nothing that could
+ * It is installed only when a feature wants to judge (sampling/sampled.c). It calls nothing that could
  * take a lock. It passes signals on nearly as if it were absent: with the same signal mask and
  * arguments, on the alternate stack only if the former handler asks for it (or there is no former
  * handler). It does not notice a handler that is installed later: that handler is called, and this

@@ -190,11 +190,7 @@ typedef struct lm_place {
 typedef struct lm_bad_access {
     uintptr_t address;
     /* LM_ACCESS: the processor does not tell whether it was a read or a write. */
-    enum {
-        LM_ACCESS,
-        LM_ACCESS_READ,
-        LM_ACCESS_WRITE
-    } way;
+    enum { LM_ACCESS, LM_ACCESS_READ, LM_ACCESS_WRITE } way;
     lm_place_t place;
 } lm_bad_access_t;
 
@@ -489,7 +485,7 @@ bool lm_room_made(size_t bytes, unsigned *tries);
 extern LM_HIDDEN bool lm_beating;
 
 /* Atomic. The largest size in bytes that malloc serves without further checks. Larger blocks are
- * large objects, or are counted, or sampled (heap/sampled.c). It is LM_QUIET_MOST, or 0 after
+ * large objects, or are counted, or sampled (sampling/sampled.c). It is LM_QUIET_MOST, or 0 after
  * lm_quiet_end. */
 enum { LM_QUIET_MOST = 65536 };
 extern LM_HIDDEN size_t lm_quiet_most;

@@ -146,7 +146,7 @@ bool lm_span_could_hold(size_t bytes) {
     size_t slices = bytes >> LM_SLICE_SHIFT, gone = lm_peek(&lm_space.gone_slices),
            have = lm_peek(&lm_arena.slices) - gone;
     if (slices <= have || lm_load_relaxed(&lm_ranges_open) != 0) return true;
-        /* Relaxed: a guess. */
+    /* Relaxed: a guess. */
     return bytes <= lm_load_relaxed(&lm_limit_policy.hard) && lm_space_could_grow(slices - have);
 }
 

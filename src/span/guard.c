@@ -11,7 +11,7 @@
  * between objects cannot be predicted. One system call makes the guard, and it stays while the span
  * passes from object to object; the descriptor counts its bytes (`bias`). Each guard takes an entry
  * or two in the kernel's list of maps, of which a process has 65,530 by default. So there are at
- * most 16,384 guards, and later objects have only canaries (heap/secure_large.c). At most 512
+ * most 16,384 guards, and later objects have only canaries (checks/secure_large.c). At most 512
  * guards are made in a tick of the worker (50 ms). Without that bound, a program that replaces
  * filled objects of many sizes all the time would spend a third of its time on guards, and its
  * threads would wait for each other in the kernel.

@@ -51,7 +51,7 @@ typedef enum lm_kind {
     LM_KIND_PAGE,    /* blocks of one size class */
     LM_KIND_LARGE,   /* one large object */
     LM_KIND_META,    /* metadata of loam */
-    /* Slots of sampled objects (heap/sampled.c), with a descriptor for each slot. */
+    /* Slots of sampled objects (sampling/sampled.c), with a descriptor for each slot. */
     LM_KIND_SAMPLED,
 } lm_kind_t;
 

@@ -2,7 +2,7 @@
  * and around a fork.
  *
  * Every function takes the arena's lock, and none is on a path that allocates. It cannot say what
- * is inside a span: heap/survey.c does.
+ * is inside a span: survey/survey.c does.
  */
 #include "span/room.h"
 

@@ -35,7 +35,7 @@
 enum { CHUNK = 1 << 20 }; /* maximum bytes that one call purges with the lock held */
 
 /* Returns the end of a tail as an offset in the span. The debug build has a fence in the last word
- * of a span (heap/fence.c). */
+ * of a span (checks/fence.c). */
 static size_t end_of(const lm_page_t *span) {
     return ((size_t)span->slices << LM_SLICE_SHIFT) - (LOAM_DEBUG ? lm_os_page_bytes() : 0);
 }
