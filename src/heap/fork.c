@@ -1,7 +1,7 @@
 /* fork.c: what a fork does to the heaps of the process that forks, and to those of the child.
  *
  *   before, one thread       nothing: no lock is taken, and signal handlers may fork (decision 0029)
- *   before, several threads  the forking thread holds every lock, in the order of core.h, until the
+ *   before, several threads  the forking thread holds every lock, in the order of locks.c, until the
  *                            fork is done. A thread that the fork waits for meanwhile passes the
  *                            locks (os/lock.h)
  *   before, in a handler     that has interrupted its own thread in the heap: nothing, because that
@@ -17,6 +17,7 @@
  * Decision 0038.
  */
 #include "heap/core.h"
+#include "heap/locks.h"
 
 #define FOR_EACH_HEAP(heap, node) \
     for (lm_node_t *node = lm_registry.first; node != NULL; \
@@ -31,67 +32,13 @@ static bool forks_alone;
 
 /* A signal handler that forks then could wait for other threads that wait for the lock.
  * lm_lock_hold finds by itself that the thread holds the lock it is to wait for. */
-bool lm_heap_is_inside(void) {
-    const lm_heap_t *mine = lm_heap_mine();
-    return lm_fork_passes() || (mine != NULL && !lm_biased_outside(&mine->lock)) ||
-           lm_lock_is_mine(&lm_registry_lock) || lm_lock_is_mine(&lm_common_lock) ||
-           lm_transfer_is_mine() || lm_lock_is_mine(lm_offset_fork_lock()) ||
-           lm_lock_is_mine(lm_sampled_fork_lock()) || lm_lock_is_mine(lm_orphan_fork_lock()) ||
-           (lm_sites_fork_lock() != NULL && lm_lock_is_mine(lm_sites_fork_lock())) ||
-           lm_span_fork_is_mine();
-}
-
-/* Returns false iff some lock could not be had. */
-static bool hold_heaps(uint64_t until) {
-    FOR_EACH_HEAP(heap, node) lm_biased_ask(&heap->lock);
-    lm_biased_settle();
-    FOR_EACH_HEAP(heap, node) {
-        /* Relaxed: a thread that takes this heap as its own at this moment has no lock yet. */
-        bool own =
-            lm_heap_plain_token(heap) == lm_thread_token() && !lm_biased_outside(&heap->lock);
-        if (own || !lm_biased_wait_until(&heap->lock, until)) return false;
-    }
-    return true;
-}
-
-/* The same. In the order of core.h. */
-static bool hold_all(uint64_t until) {
-    if (!lm_port_before_fork())
-        return false; /* its holder may be in the program's own code, and allocate there */
-    if (!lm_lock_hold(&lm_registry_lock, until)) return false;
-    /* Before its heap: a thread that holds it may wait there to be let in. So for late threads of
-     * first-class heaps. */
-    if (!lm_lock_hold(&lm_common_lock, until) || !lm_whole_hold_late(until)) return false;
-    return hold_heaps(until) && lm_whole_hold(until) && lm_transfer_hold(until) &&
-           lm_lock_hold(lm_offset_fork_lock(), until) &&
-           lm_lock_hold(lm_sampled_fork_lock(), until) &&
-           lm_lock_hold(lm_orphan_fork_lock(), until) &&
-           (lm_sites_fork_lock() == NULL || lm_lock_hold(lm_sites_fork_lock(), until)) &&
-           lm_span_fork_hold(until);
-}
-
-/* Gives what hold_all has taken, all or a part. */
-static void let_all(void) {
-    lm_span_fork_let();
-    if (lm_sites_fork_lock() != NULL) lm_lock_let(lm_sites_fork_lock());
-    lm_lock_let(lm_orphan_fork_lock());
-    lm_lock_let(lm_sampled_fork_lock());
-    lm_lock_let(lm_offset_fork_lock());
-    lm_transfer_let();
-    if (lm_lock_is_mine(&lm_registry_lock)) { /* otherwise hold_all came no further */
-        lm_whole_let();
-        FOR_EACH_HEAP(heap, node) lm_biased_let(&heap->lock);
-    }
-    lm_lock_let(&lm_common_lock);
-    lm_lock_let(&lm_registry_lock);
-    lm_port_after_fork(false);
-}
+bool lm_heap_is_inside(void) { return lm_fork_passes() || lm_locks_any_is_mine(); }
 
 static void before_fork(void) {
     forks_alone = lm_purge_alone();
     if (forks_alone || lm_fork_again() || lm_heap_is_inside()) return;
-    if (!hold_all(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
-        let_all();
+    if (!lm_locks_hold(lm_os_ms() + LM_FORK_PATIENCE_MS)) {
+        lm_locks_let();
         return;
     }
     const lm_heap_t *mine = lm_heap_mine();
@@ -101,7 +48,7 @@ static void before_fork(void) {
 }
 
 static void after_fork_in_parent(void) {
-    if (!forks_alone && lm_fork_end()) let_all();
+    if (!forks_alone && lm_fork_end()) lm_locks_let();
 }
 
 /* ---- In the child ---- */

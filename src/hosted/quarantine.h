@@ -12,10 +12,10 @@ typedef void lm_release_t(void *chunk, size_t bytes);
 /* Hides the chunk from the program and holds it. Shows chunks that have been held for long, and
  * passes them to their `release`. Returns false iff it does not take the chunk, which is unchanged
  * in that case. Any thread may call it, but only while a tool watches. */
-bool lm_quarantine_take(void *chunk, size_t bytes, lm_release_t *release);
+bool lm_chunk_hold(void *chunk, size_t bytes, lm_release_t *release);
 
 /* Releases every chunk that is held. Returns false iff no chunk was held. Any thread may call
  * it. */
-bool lm_quarantine_empty(void);
+bool lm_chunks_release(void);
 
 #endif
