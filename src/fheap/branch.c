@@ -94,6 +94,7 @@ static void into_index(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap
 }
 
 void lm_branch_out_of_index(lm_heap_t *branch, const struct loam_heap *whole) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_heap_t *own = branch->fheap.own_heap, **link = bucket(own, whole);
     while (*link != branch) link = &(*link)->fheap.next_branch;
     lm_store_release(link, branch->fheap.next_branch);
@@ -101,6 +102,7 @@ void lm_branch_out_of_index(lm_heap_t *branch, const struct loam_heap *whole) {
 }
 
 void lm_branch_forget_all(lm_heap_t *own) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     if (own->fheap.bucket_memory != NULL) lm_span_give(own->fheap.bucket_memory, false);
     own->fheap.bucket_memory = NULL;
     own->fheap.buckets = NULL;
@@ -135,6 +137,7 @@ void lm_branch_each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *conte
 /* ---- Which to take ---- */
 
 void lm_branch_spare(lm_heap_t *branch) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_store_relaxed(&branch->fheap.own_heap, NULL);
     lm_store_release(&branch->fheap.next_branch, spare_branches);
     spare_branches = branch;
@@ -234,6 +237,7 @@ lm_heap_t *lm_branch_late(struct loam_heap *whole) {
 /* ---- End ---- */
 
 void lm_branch_retire(lm_heap_t *branch) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_heap_t *own = branch->fheap.own_heap;
     branch->fheap.retired = true;
     lm_store_release(&branch->fheap.next_branch, own->fheap.retired_branches);
@@ -271,6 +275,7 @@ static void disown(lm_heap_t *branch) {
 }
 
 void lm_branch_ends(lm_heap_t *branch) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     disown(branch);
     lm_store_relaxed(&branch->fheap.own_heap, NULL);
     lm_store_release(&branch->fheap.next_branch, NULL);

@@ -72,6 +72,7 @@ struct loam_heap *lm_whole_create_in(struct loam_arena *arena, bool spills) {
 }
 
 void lm_whole_room_to_count(struct loam_heap *whole) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     size_t bytes = LM_CLASSES * sizeof *whole->handed;
     if (whole->handed != NULL) return;
     uint64_t *room = spare_handed;

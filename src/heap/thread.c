@@ -59,6 +59,7 @@ static void count_processors(void) {
 }
 
 void *lm_heap_room(size_t bytes) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     bytes = lm_align_up(bytes, 64);
     if (heaps_next == NULL) {
         heaps_next = (char *)&first;
@@ -79,6 +80,7 @@ void *lm_heap_room(size_t bytes) {
 }
 
 lm_heap_t *lm_heap_create(void) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_heap_t *heap = (lm_heap_t *)lm_heap_room(sizeof(lm_heap_t));
     if (heap == NULL) return NULL;
     lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
@@ -384,6 +386,7 @@ void lm_heap_retire(lm_heap_t *heap, bool keeping) {
 }
 
 void lm_heap_idle_add(lm_heap_t *heap) {
+    LM_ASSERT(lm_lock_held(&lm_registry_lock));
     heap->next_idle = idle;
     idle = heap;
 }

@@ -121,6 +121,13 @@ LM_INLINE bool lm_lock_is_mine(const lm_lock_t *lock) {
     return (lm_load_relaxed(&lock->word) & ~(uint32_t)LM_LOCK_FLAGS) == lm_lock_holder();
 }
 
+/* Returns whether the calling thread may use what the lock protects: it holds the lock, or passes.
+ * For assertions. Returns true by mistake in the worker if the thread that started it holds the
+ * lock. */
+LM_INLINE bool lm_lock_held(const lm_lock_t *lock) {
+    return lm_lock_is_mine(lock) || lm_fork_passes();
+}
+
 LM_INLINE void lm_lock_take(lm_lock_t *lock) {
     uint32_t expected = 0;
     /* Acquire: see what the last holder wrote. */

@@ -66,6 +66,7 @@ static LM_COLD void refused_goes(lm_page_t *span) {
 }
 
 void lm_space_remove(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     lm_kind_t kind = (lm_kind_t)span->kind;
     size_t bin = lm_space_bin(span->slices), which = lm_free_kind(kind, lm_space_group(span));
     lm_list_t *list = &lm_space.bins[which][bin];
@@ -102,6 +103,7 @@ void lm_space_add(size_t first, size_t slices, lm_kind_t kind, lm_group_t group,
 }
 
 lm_page_t *lm_space_insert(size_t first, size_t slices, lm_kind_t kind, uint32_t stamp) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t own = slices;
     lm_group_t group = lm_space_group(lm_space_slot(first));
     if (first > 0 && lm_space_is_free_as(first - 1, kind, group)) {
@@ -147,12 +149,14 @@ static lm_page_t *find(lm_kind_t kind, lm_group_t group, size_t slices) {
 }
 
 lm_page_t *lm_space_find_gone(lm_group_t group, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     return find(LM_KIND_GONE, group, slices);
 }
 
 /* ---- Cutting ---- */
 
 void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t start = lm_span_slice(span), length = span->slices;
     lm_kind_t was = (lm_kind_t)span->kind;
     lm_group_t group = lm_space_group(span);
@@ -173,6 +177,7 @@ void lm_space_carve(lm_page_t *span, size_t first, size_t slices, lm_kind_t kind
 }
 
 lm_page_t *lm_space_clean(size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     lm_page_t *span = find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices);
     if (span == NULL) span = lm_gone_open(LM_GROUP_LARGE, slices);
     return span == NULL && lm_space_grow(slices) ? find(LM_KIND_CLEAN, LM_GROUP_LARGE, slices)
@@ -181,6 +186,7 @@ lm_page_t *lm_space_clean(size_t slices) {
 
 #if LM_SECURE
 lm_page_t *lm_space_clean_of(lm_group_t group, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     return find(LM_KIND_CLEAN, group, slices);
 }
 #endif
@@ -398,6 +404,7 @@ void lm_space_page_goes(lm_page_t *page) { page_goes(page); }
 #endif
 
 void lm_space_large_goes(const lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     lm_span_counts_t *counts = &lm_span_counts;
     lm_group_large_goes(span);
     size_t bytes = lm_large_bytes_now(), objects = lm_large_ever() - counts->large_gone;

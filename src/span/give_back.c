@@ -213,6 +213,7 @@ static size_t give_back(lm_page_t *span, size_t slices) {
 
 #if LM_SECURE
 size_t lm_purge_part(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t at = (lm_arena.base >> LM_SLICE_SHIFT) + lm_span_slice(span), slices = span->slices;
     size_t part = LM_HUGE_SLICES - at % LM_HUGE_SLICES; /* a huge page is given back as a whole */
     return give_back(span, part < slices ? part : slices);
@@ -220,6 +221,7 @@ size_t lm_purge_part(lm_page_t *span) {
 #endif
 
 size_t lm_purge_one(uint32_t ticks, size_t most) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     lm_list_t *aged = &lm_space.aged;
     size_t part = LM_GROUPS > 1 && most > WORKER_PART ? WORKER_PART : most;
     for (lm_node_t *node = aged->first; node != NULL;) {
@@ -278,6 +280,7 @@ void lm_purge_unlocked(void) {
 }
 
 void lm_refused_turn(void) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     lm_space.turn++;
     if (lm_load_relaxed(&lm_space.unlocked)) {
         /* Relaxed: an independent word, read under the lock. */

@@ -135,10 +135,12 @@ static bool worth(const lm_page_t *span, size_t least) {
 }
 
 bool lm_gone_settle(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     return worth(span, OPEN_LEAST) && is_limited() && release(span);
 }
 
 bool lm_gone_all(size_t least) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     bool any = false, refused = !lm_span_at_large();
     for (size_t bin = LM_BINS; bin-- > 0 && !refused;) {
         for (unsigned group = 0; group < LM_GROUPS && !refused; group++) {
@@ -157,6 +159,7 @@ bool lm_gone_all(size_t least) {
 }
 
 void lm_gone_trim(void) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     if (lm_space.clean_slices < OPEN_LEAST) return;
     look_at_limits();
     if (is_limited()) (void)lm_gone_all(OPEN_LEAST);
@@ -191,6 +194,7 @@ static size_t open_part(lm_page_t *span, size_t least, lm_commit_t *got) {
 }
 
 lm_page_t *lm_gone_open(lm_group_t group, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     if (lm_space.gone_slices < slices) return NULL;
     for (lm_page_t *span; (span = lm_space_find_gone(group, slices)) != NULL;) {
         lm_commit_t got;
@@ -215,6 +219,7 @@ lm_page_t *lm_gone_open(lm_group_t group, size_t slices) {
 
 #if LM_SECURE
 void lm_gone_drop(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t first = lm_span_slice(span), slices = span->slices;
     lm_space_enter_to_give();
     if (lm_span_at_large() && go(first, slices, lm_space_group(span))) {

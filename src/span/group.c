@@ -60,6 +60,7 @@ enum {
 };
 
 lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t first = lm_span_slice(span), slices = span->slices;
     lm_kind_t kind = (lm_kind_t)span->kind;
     uint32_t stamp = span->stamp;
@@ -70,6 +71,7 @@ lm_page_t *lm_group_claim(lm_group_t group, lm_page_t *span) {
 }
 
 void lm_group_backed(lm_group_t group, size_t first, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     for (size_t i = 0; i < slices; i++) {
         lm_page_t *slot = lm_space_slot(first + i);
         slot->backed = true;
@@ -93,6 +95,7 @@ bool lm_group_forget(void) {
 }
 
 lm_page_t *lm_group_grow(lm_group_t group, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     /* Grows like the arena, so there are few runs and few ends of runs. */
     size_t length = lm_arena.slices / 16;
     if (lm_gone_near()) length = 0;
@@ -125,6 +128,7 @@ static size_t in_use(void) {
 }
 
 void lm_group_used(void) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t used = in_use();
     if (used > lm_space.hurry.used_most) lm_space.hurry.used_most = used;
 }
@@ -213,6 +217,7 @@ static void note(lm_group_t of, lm_group_t for_group, size_t slices) {
 }
 
 bool lm_group_hurry(lm_group_t group, size_t slices, bool dirty) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     bool purged = false;
     if (LM_LIKELY(!too_much(slices, dirty))) return false;
     for (forget_regrets(); worth_it() && !lm_load_relaxed(&lm_purge_never);) {
@@ -239,6 +244,7 @@ static size_t retaken(size_t *purged, uint32_t when, size_t slices) {
 }
 
 size_t lm_group_retaken(lm_group_t group, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     lm_hurry_t *hurry = &lm_space.hurry;
     size_t own = 0, n = 0;
     if (group == LM_GROUP_LARGE && hurry->own_purged > 0)

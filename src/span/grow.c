@@ -121,6 +121,7 @@ static lm_commit_t grow_in_place(size_t slices) {
 }
 
 bool lm_space_grow(size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     if (!lm_space.placed && !place_arena()) return false;
     size_t end = lm_arena.slices, there = 0;
     if (end > 0 && lm_space_is_free_as(end - 1, LM_KIND_CLEAN, LM_GROUP_LARGE))
@@ -160,6 +161,7 @@ static void purge_within(void *from, void *to) {
 }
 
 void lm_space_end_at(size_t slice) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t end = lm_arena.slices;
     /* Release: a thread that still sees the old bound asks about a pointer to no object. */
     lm_store_release(&lm_arena.slices, slice);
@@ -168,6 +170,7 @@ void lm_space_end_at(size_t slice) {
 }
 
 void lm_space_settle(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t first = lm_span_slice(span), slices = span->slices, end = first + slices;
     /* After growth it belongs to no group again. */
     bool goes = lm_space_group(span) == LM_GROUP_LARGE;

@@ -168,6 +168,7 @@ size_t lm_span_mark(lm_page_t *page) {
 }
 
 bool lm_space_unmark(size_t first, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     if (lm_space_group(lm_space_slot(first)) < LM_GROUP_TINY) return true;
     bool any = false;
     for (size_t i = first; i < first + slices && !any; i++) any = lm_space_slot(i)->marked;

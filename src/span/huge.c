@@ -67,6 +67,7 @@ void lm_huge_took(uint64_t us) {
 }
 
 bool lm_huge_back(lm_group_t group) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
 #if LM_SECURE
     /* The group's own addresses come first; otherwise a group that is purged again and again would
      * take more and more. */

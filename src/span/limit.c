@@ -90,6 +90,7 @@ static LM_NOINLINE bool admits_near(size_t more, size_t soft, size_t hard) {
 }
 
 bool lm_limit_admits(size_t slices, size_t spared) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
     size_t more = slices > spared ? slices - spared : 0, then = held() + more;
     if (LM_UNLIKELY(then > soft || then > hard || lm_space.above))
@@ -124,6 +125,7 @@ bool lm_limit_still_crossed(size_t *held_bytes, size_t *soft_bytes) {
 }
 
 bool lm_limit_leaves(size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t soft = slices_of(&lm_limit_policy.soft), hard = slices_of(&lm_limit_policy.hard);
     return held() + slices <= (soft < hard ? soft : hard);
 }

@@ -71,6 +71,7 @@ uint32_t lm_purge_ticks_rested(void) {
 }
 
 void lm_purge_retaken(size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t left = lm_space.purged_lately - lm_space.retaken_lately;
     lm_space.retaken_lately += slices < left ? slices : left;
 }
@@ -142,6 +143,7 @@ void lm_space_leave(void) {
 }
 
 void lm_space_rest(void) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     for (unsigned turn = 0; lm_space_busy() > 0; turn++) {
         /* The worker that purged it has been sent away. */
         if (lm_space.hand.slices != 0 && !lm_os_worker_running()) lm_space_take_hand();

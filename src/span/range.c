@@ -224,6 +224,7 @@ lm_page_t *lm_range_take_far(size_t slices, size_t align_slices, lm_kind_t kind,
 }
 
 void lm_range_give(lm_page_t *span) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     struct loam_arena *range = range_of(span);
     /* The span keeps its range's number: another thread that frees the same object may ask for its
      * address at this moment. */
@@ -231,6 +232,7 @@ void lm_range_give(lm_page_t *span) {
 }
 
 bool lm_range_extend(lm_page_t *span, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     struct loam_arena *range = range_of(span);
     size_t first = index_of(range, span), end = first + span->slices, want = first + slices;
     lm_lock_take(&lm_space.lock);
@@ -250,6 +252,7 @@ bool lm_range_extend(lm_page_t *span, size_t slices) {
 }
 
 void lm_range_shrink(lm_page_t *span, size_t slices) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     struct loam_arena *range = range_of(span);
     size_t first = index_of(range, span), cut = span->slices - slices;
     if (cut == 0) return;
@@ -433,6 +436,7 @@ void lm_range_let(struct loam_arena *range) {
     for (size_t i = 0; i < lm_range_slices(range); i += (range)->pages[i].slices)
 
 size_t lm_range_purge(void) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     size_t slices = 0;
     FOR_EACH_RANGE(range) {
         size_t last = 0; /* end of the last span in use */
@@ -490,6 +494,7 @@ void lm_range_numbers(struct loam_arena *range, lm_range_numbers_t *numbers) {
 }
 
 void lm_range_stats(lm_span_stats_t *stats) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     stats->range_bytes = stats->range_free_bytes = 0;
     FOR_EACH_RANGE(range) {
         size_t slices = lm_range_slices(range);

@@ -79,6 +79,7 @@ static lm_page_t *oldest(uint32_t ticks) {
 }
 
 size_t lm_tails_purge(uint32_t ticks, size_t most) {
+    LM_ASSERT(lm_lock_held(&lm_space.lock));
     /* end: end of what is still to be purged of the span `current`. */
     size_t purged = 0, end = 0;
     const lm_page_t *current = NULL;
