@@ -160,14 +160,18 @@ class Workload {
         }
     }
 
-    /* Whether something in use begins behind it, so that it cannot grow where it is: right there,
-     * or after single slices, which large objects cannot fill (a dirty and a clean one do not
-     * merge). Objects; in the secure build also what waits there after its free, and memory of
-     * another group. */
+    static bool is_single(const lm_page_t *span) {
+        return (lm_space_is_free(span) || span->kind == LM_KIND_GONE) && span->slices == 1;
+    }
+
+    /* Returns whether something in use begins behind it, so that it cannot grow where it is: right
+     * there, or after single slices. Large objects cannot fill these: a dirty slice, a clean slice
+     * and one whose addresses went back do not merge. In use are objects; in the secure build also
+     * what waits there after its free, and memory of another group. */
     static bool shut_in(const Object &object) {
         const lm_page_t *page = lm_page_of(object.p), *end = lm_arena.pages + lm_arena.slices;
         const lm_page_t *behind = page + page->slices;
-        while (behind < end && lm_space_is_free(behind) && behind->slices == 1) behind++;
+        while (behind < end && is_single(behind)) behind++;
         return behind < end &&
                (behind->kind >= LM_KIND_PAGE || lm_space_group(behind) != LM_GROUP_LARGE);
     }
