@@ -82,7 +82,7 @@ static void *object_of(size_t bytes, unsigned how) {
 static void fill(part *own) {
     own->n = own->filled = 0;
     while (own->n < objects_most) {
-        uint64_t chance = works_random(&own->quarantine.random);
+        uint64_t chance = works_random(&own->random);
         size_t bytes = size[chance % sizes];
         void *p = object_of(bytes, (unsigned)(chance >> 32) % 16);
         if (p == NULL) return;
@@ -108,7 +108,7 @@ static void empty(part *of) {
     size_t n = of->n;
     if (order == 2) {
         for (size_t i = n; i > 1; i--) {
-            size_t j = works_random(&of->quarantine.random) % i;
+            size_t j = works_random(&of->random) % i;
             void *p = of->object[i - 1];
             of->object[i - 1] = of->object[j];
             of->object[j] = p;
