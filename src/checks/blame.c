@@ -1,15 +1,15 @@
-/* blame.c: which object's overflow or underflow it was, as far as the damaged bytes tell (blame.h
- * has the drawing).
+/* blame.c: finds out which object's overflow or underflow damaged memory, as far as the damaged
+ * bytes tell (blame.h has the drawing).
  *
- * An overflow or underflow of one piece changes all bytes from the object's edge on. So it breaks
- * the words of a row of blocks. The first of the row may have been overflowed: not if its fence is
- * whole some bytes before its word, nor if it is free. The one behind the row may have been
- * underflowed: not if the last bytes of the word before it are as they were, nor if it is free,
- * because a free looks at the word before and reports it. If both remain, the report names both,
- * and both kinds. An edge is whole if three bytes of it are. It cannot tell where a stray write
- * came from, which begins at no edge: a report of such damage says where it is. Pages with blocks
- * of loam's own, which have no words (`raw`), have no rows.
- * Invariant: a word that was broken stays so until it was reported.
+ * An overflow or underflow in one piece changes all bytes from the object's edge on, and so breaks
+ * the end words of a row of adjacent blocks. The first block of the row is not the culprit if some
+ * bytes of its fence before its end word are intact, or if it is free. The block behind the row is
+ * not the culprit if the last bytes of the end word before it are intact, or if it is free: its
+ * free would have found and reported the damage. If both remain, the report names both objects and
+ * both kinds of mistake. An edge is intact if three of its bytes are. A stray write begins at no
+ * edge, so its origin cannot be told; the report says where the damage is. Pages with blocks of
+ * loam's own, which have no end words (`raw`), have no rows. Invariant: a broken end word stays
+ * broken until it was reported.
  */
 #include "checks/blame.h"
 
@@ -18,7 +18,8 @@
 #if LOAM_DEBUG
 enum {
     WORD = sizeof(uint64_t),
-    EDGE_BITS = 24, /* that have to be whole: one byte may be what the program wrote by chance */
+    /* bits that must be intact; the program may have written one equal byte by chance */
+    EDGE_BITS = 24,
 };
 
 static const char *span_end_of(const lm_page_t *page) {
@@ -37,7 +38,8 @@ static bool in_use(const void *end) {
 
 bool lm_word_top_whole(const void *end) {
     uint64_t as_zero = lm_word_raw(end) ^ lm_word_mask(end);
-    return as_zero >> (64 - EDGE_BITS) == 0; /* of a size below 2^24 */
+    /* the size in the word is below 2^24, so these bits are zero */
+    return as_zero >> (64 - EDGE_BITS) == 0;
 }
 
 bool lm_word_low_whole(const void *end) {
@@ -46,7 +48,8 @@ bool lm_word_low_whole(const void *end) {
     return word == (each * LM_FILL_FENCE & low) || word == (each * LM_FILL_FREED & low);
 }
 
-/* Acquire: the block that has no word, and what its user wrote, comes after. */
+/* Acquire: pairs with the release store of `raw`, which comes before any write to a block without
+ * an end word. */
 static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
 static bool is_free(const lm_page_t *page, const char *block) {
@@ -66,7 +69,8 @@ const void *lm_run_behind(const void *end) {
     return block < last && in_use(block + page->block_bytes) ? block : NULL;
 }
 
-/* hi: where the row ends. */
+/* Fills in the candidates for an underflow of an object behind the row. hi: address of the row's
+ * end. */
 static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
     size_t bytes = page->block_bytes;
     const char *made = lm_span_start(page) + (size_t)lm_load_relaxed(&page->carved) * bytes;
@@ -78,7 +82,9 @@ static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
     } else if (hi == span_end_of(page)) {
         run->under = lm_run_behind(hi);
         run->behind =
-            run->under == NULL; /* or it is freed since: no free looks at all that lies before */
+            /* or that object was freed since: a free does not look at all memory before its
+             * object */
+            run->under == NULL;
     } else {
         run->behind = lm_word_broken(span_end_of(page));
     }
@@ -86,7 +92,7 @@ static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
 
 static bool end_broken(const lm_page_t *page) { return lm_word_broken(span_end_of(page)); }
 
-/* Of a large object only the first slice is in the map. */
+/* Only the first slice of a large object is in the map, so the arena is searched for one. */
 bool lm_run_span_before(const lm_page_t *span) {
     if (span->range != 0) return false;
     if (lm_span_page_before(span, end_broken)) return true;
@@ -120,8 +126,8 @@ bool lm_run_end_broken(const lm_page_t *page) {
     return !is_raw(page) && lm_word_broken(end) && !lm_word_top_whole(end);
 }
 
-/* In the gap behind the last block nothing comes from before, unless that block's word is
- * broken. */
+/* Returns whether an object behind the page underflowed in any case. An overflow reaches the gap
+ * behind the last block only over the end word of that block. */
 bool lm_run_end_from_behind(const lm_page_t *page) {
     const char *end = span_end_of(page), *start = lm_span_start(page);
     size_t blocks = lm_load_relaxed(&page->carved), bytes = page->block_bytes;
@@ -139,7 +145,7 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     if (is_raw(page)) return false;
     if (own || (!first && lm_word_broken(start))) {
         lm_run_find(page, own ? end : start, locked, &run);
-        if (!own) run.under = NULL; /* it ends in this block */
+        if (!own) run.under = NULL; /* the damage ends in this block */
         if (!own) run.behind = false;
     } else {
         if (!first || locked || !lm_run_span_before(page)) return false;
@@ -149,7 +155,8 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     return true;
 }
 
-/* Without the lock that lm_run_span_before takes: of a page of blocks, which is in the map. */
+/* Takes no lock, unlike lm_run_span_before, and so considers only a page of blocks before the page:
+ * all slices of such a page are in the map. */
 lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block) {
     const char *start = lm_span_start(page);
     lm_run_t run = {.page = page};
@@ -189,7 +196,8 @@ bool lm_run_report(const lm_run_t *run, lm_wrong_t how, const void *at) {
                      : under       ? LM_MISTAKE_UNDERFLOW
                                    : LM_MISTAKE_OVERFLOW + LM_MISTAKE_OR(LM_MISTAKE_UNDERFLOW) +
                                    LM_MISTAKE_OR_ELSE(LM_MISTAKE_USE_AFTER_FREE);
-    /* Of a stray write no object is known: what is there now may have come after it. */
+    /* No object is known for a stray write: the object that is there now may be younger than the
+     * write. */
     const void *known = over || under ? at : NULL;
     lm_sites_about(run->over != NULL ? run->over : run->under != NULL ? run->under : known);
     lm_wrong(how + kinds, "%s: %s (size class %zu B, ", who.text, what, lm_block_bytes(run->page));

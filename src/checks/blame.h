@@ -1,9 +1,11 @@
-/* blame.h: which object's overflow or underflow it was, as far as the damaged bytes tell. Debug and
- * secure builds. blame.c; what a damaged word tells is in fence.c's words (debug) and near.c's
- * canaries (secure).
+/* blame.h: finds out which object's overflow or underflow damaged memory, as far as the damaged
+ * bytes tell. Debug and secure builds. blame.c judges the end words of debug builds, near.c the
+ * canaries of secure builds.
  *
- *   block 1       block 2       block 3             words of 1 and 2 broken: an overflow of 1, an underflow of 3
- *   [ ... | word ][ ... | word ][ ... | word ]      one end of the damage tells which, if it is still there
+ *   block 1       block 2       block 3             end words of 1 and 2 broken:
+ *   [ ... | word ][ ... | word ][ ... | word ]      an overflow of 1, or an underflow of 3
+ *
+ * An intact edge of the damage tells which of both it was. It cannot tell if both edges are gone.
  */
 #ifndef LM_CHECKS_BLAME_H
 #define LM_CHECKS_BLAME_H
@@ -12,53 +14,57 @@
 
 #if LM_GUARD_LINKS
 
-/* What may have damaged a row of blocks. */
+/* The candidates for the damage to a row of adjacent blocks. NULL and false: not a candidate. */
 typedef struct lm_run {
     const lm_page_t *page;
-    const void *over;  /* object whose overflow it may be; NULL: no block of the page */
-    const void *under; /* object whose underflow it may be; NULL: none that is known */
-    const void *first; /* the first object of the row, and what begins behind it, */
-    const void *next;  /* for a report that it was neither; NULL: not known */
-    bool before;       /* true: or an overflow of an object before the page */
-    bool behind;       /* true: or an underflow of an object that is not known */
+    const void *over;  /* the block of `page` that may have overflowed */
+    const void *under; /* the object that may have underflowed, if it is known */
+    /* the first object of the row, for a report without candidates; may be NULL */
+    const void *first;
+    const void *next; /* the object behind the row, for a report without candidates; may be NULL */
+    bool before;      /* an object before the page may have overflowed */
+    bool behind;      /* an unknown object behind the row may have underflowed */
 } lm_run_t;
 
-/* Fills in *run for a block of the page (no large object) whose word, which ends at `end`, is
- * broken. locked: a lock may be held, so that the span before the page is not looked at. */
+/* Fills in *run for a block of `page` whose end word, which ends at `end`, is broken. The page is
+ * not a large object. locked: the caller may hold a lock; then the span before the page is left
+ * out. */
 void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *run);
 
-/* Reports it. how: LM_WRONG_DAMAGE or LM_WRONG_INSIDE. at: where the damage is. Returns false. */
+/* Reports the damage at `at` with the candidates of *run. how: LM_WRONG_DAMAGE or LM_WRONG_INSIDE.
+ * Returns false. */
 bool lm_run_report(const lm_run_t *run, lm_wrong_t how, const void *at);
 
-/* A block whose first bytes, or bytes before a whole word, are damaged: reports it if that came
- * over an end of the block. Returns false iff it did not: nothing was reported. locked: as
- * above. */
+/* Reports damage to the block's first bytes, or to bytes before its intact end word, if the damage
+ * crossed an edge of the block. Returns false, without a report, iff it did not. locked: the caller
+ * may hold a lock; then the span before the page is left out. */
 bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, bool locked);
 
-/* Of a free block whose link is damaged: whether that may have come from an object before it or
- * behind it, though nothing shows it: from another page, or as zeros in the secure build. */
+/* Returns the candidates for a damaged link of a free block that left no other trace: an object of
+ * another page, or, in the secure build, an object that wrote zeros. */
 lm_run_t lm_run_unseen(const lm_page_t *page, const lm_block_t *block);
 
 #if LOAM_DEBUG
-/* Whether the word at the end of the block that ends there is broken. */
+/* Returns whether the end word of the block that ends at `end` is broken. */
 bool lm_word_broken(const void *end);
 
-/* Whether the word's last bytes are as loam writes them: then nothing came from behind. */
+/* Returns whether the last bytes of the end word are intact. If so, no underflow of the object
+ * behind it damaged the word. */
 bool lm_word_top_whole(const void *end);
 
-/* Whether the lowest of the eight bytes before the word are as in a fence or a free block: then
- * nothing came over them from before. */
+/* Returns whether the lowest of the 8 bytes before the end word are those of a fence or of a free
+ * block. If so, no overflow of the block's object damaged the word. */
 bool lm_word_low_whole(const void *end);
 
-/* The object behind the end of a span whose underflow damaged that end, in use or just freed; NULL:
- * none, or not known. */
+/* Returns the object behind the end of a span whose underflow may have damaged that end. The object
+ * is in use or was just freed. Returns NULL iff no such object is known. */
 const void *lm_run_behind(const void *end);
 
-/* Whether the end of what lies before that span is broken. Takes the arena's lock. */
+/* Returns whether the end of the span before `span` is broken. Takes the arena's lock. */
 bool lm_run_span_before(const lm_page_t *span);
 
-/* The end of a page of blocks is broken, and not only by an overflow: for lm_span_page_before. The
- * second: and by an underflow of the object behind it in any case. */
+/* Returns whether the end of the page is broken, and an overflow alone does not explain it. For
+ * lm_span_page_before. */
 bool lm_run_end_broken(const lm_page_t *page);
 bool lm_run_end_from_behind(const lm_page_t *page);
 #endif

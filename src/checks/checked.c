@@ -1,13 +1,14 @@
-/* checked.c: what finds a program's mistakes, in all builds that look for them.
+/* checked.c: checks the pointers that a program passes, in all builds.
  *
  *   release   pointers that loam did not allocate
  *   secure    + pointers into a block, damaged free lists, and what secure.c finds
- *   debug     + the same, and what fence.c finds
+ *   debug     + pointers into a block, damaged free lists, and what fence.c finds
  *
- * In debug and secure builds links of free lists are xored with a key of the process and of their
- * slice: an overwritten one leads out of the arena and is reported. In debug builds 16 bits of a
- * sum stand above the address, so that one of which a byte was written is, too, which may lead
- * anywhere.
+ * In debug and secure builds the links of free lists are xored with a key of the process and of
+ * their slice. An overwritten link leads out of the arena and is reported. An overwrite of a single
+ * byte may lead anywhere; so in debug builds 16 bits of a checksum stand above the address and show
+ * it as well. It cannot find a mistake at the moment it is made, but when a pointer is passed or a
+ * link is read.
  */
 #include "checks/blame.h"
 #include "checks/inner.h"
@@ -15,7 +16,7 @@
 bool (*lm_free_elsewhere)(void *p);
 
 lm_page_t *lm_page_foreign(const void *p, const char *function) {
-    bool frees = function[0] == 'f'; /* "free" alone begins so */
+    bool frees = function[0] == 'f'; /* no other function name begins with 'f' */
     if (frees && lm_free_elsewhere != NULL && lm_free_elsewhere((void *)(uintptr_t)p)) return NULL;
     lm_wrong(LM_MISTAKE_FOREIGN, "%s of a pointer that loam did not allocate: %p (", function, p);
     return NULL;
@@ -36,7 +37,7 @@ lm_page_t *lm_inside_large(const lm_page_t *page, const void *p, const char *fun
 
 #if LM_GUARD_LINKS
 
-/* In the arena, or a range, but in no page: it was ours once. */
+/* Returns whether p lies in no page, but in the arena or a range: loam owned that memory once. */
 static bool was_ours(const void *p) {
     bool inside = lm_slice_of(p) < lm_load_acquire(&lm_arena.slices);
     return (inside || lm_range_around(p) != NULL) && lm_page_of(p)->kind == LM_KIND_NONE;
@@ -47,14 +48,14 @@ static bool was_ours(const void *p) {
 uintptr_t lm_secret;
 
 void lm_secret_make(void) {
-    /* Every thread computes the same: no race that matters. */
+    /* Relaxed: all threads store an equal value, so a race between them is harmless. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_secret) == 0))
         lm_store_relaxed(&lm_secret, (uintptr_t)lm_os_random() | 1);
 }
 
 lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
 #if LOAM_DEBUG
-    (void)next; /* whatever it is, loam did not write it there */
+    (void)next; /* loam did not write this value there */
 #else
     if (LM_LIKELY(next == NULL)) return NULL;
     if ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL)
@@ -89,8 +90,8 @@ lm_block_t *lm_link_last(const lm_block_t *block, const lm_block_t *next) {
 
 /* ---- Blocks ---- */
 
-/* A large object's kind may change at any moment, by another thread's free of p: what is no
- * page is one. */
+/* Returns whether no object begins at p. A span that is not a page counts as a large object, whose
+ * kind another thread's free of p may change at any moment. */
 static bool misaligned(const lm_page_t *page, const void *p) {
     size_t offset = (size_t)((const char *)p - lm_span_start(page));
     if (lm_is_offset(page)) return !lm_offset_is_object(page, p);
@@ -123,7 +124,8 @@ static lm_page_t *misaligned_in(const lm_page_t *page, const void *p, const char
     return NULL;
 }
 
-/* By hand, because a preloaded tool may have wrapped strcmp by a function that allocates. */
+/* Does not call strcmp, because a preloaded tool may have wrapped it by a function that
+ * allocates. */
 static bool is_free(const char *function) {
     static const char name[] = "free";
     for (size_t i = 0; i < sizeof name; i++) {
@@ -132,7 +134,8 @@ static bool is_free(const char *function) {
     return true;
 }
 
-/* p is in no object that there is, but where there may have been one. */
+/* Reports p, which points into no existing object, but to where an object may have been. Returns
+ * NULL. */
 static lm_page_t *gone(const void *p, const char *function) {
     bool freed = is_free(function);
     const char *what = freed ? "double free" : function, *after = freed ? "" : " after free";

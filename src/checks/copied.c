@@ -1,30 +1,29 @@
-/* copied.c: copies of which the inline path (checks.h) could not say that they fit into their
- * object.
+/* copied.c: judges copies that the inline path (checks.h) could not show to fit into their object.
  *
- *   lm_copy_fits ──> page of blocks, canary as it should be, n small enough ──> fits
+ *   lm_copy_fits ──> page of blocks, canary intact, n small enough ──> fits
  *                └─> lm_copy_looks: large object ─── its end is found in the map
- *                                   sampled, at an offset, damaged ─── lm_room_inside (inside.c)
+ *                                   sampled, at an offset, damaged ─── lm_room_inside
  *                                   last word is zero ─── the block is free
  *
- * Choose it through libloam-secure.so, which has memcpy and its kin (override/copies.c). It cannot
- * judge blocks that loam itself holds (`raw` pages), memory outside of the arena, or a copy that
- * begins many slices behind the start of a large object and is short. It takes no lock.
- * Invariant: a copy that a correct program makes always fits.
+ * libloam-secure.so calls it; the library has memcpy and its kin (override/copies.c). It cannot
+ * judge blocks that loam itself holds (`raw` pages), memory outside of the arena, or a short copy
+ * that begins many slices behind the start of a large object. It takes no lock. Invariant: a copy
+ * that a correct program makes always fits.
  */
 #include "checks/inner.h"
 
 #if LM_SECURE
 
 enum {
-    BACK = 4,           /* slices that are walked back in search of a large object's start, */
-    BYTES_A_STEP = 1024 /* and one more for so many bytes of the copy */
+    BACK = 4,           /* slices before p that are searched for the start of a large object */
+    BYTES_A_STEP = 1024 /* bytes of the copy for which one more slice is searched */
 };
 
 uint64_t lm_index_factor[LM_CLASSES];
 
 static size_t steps(size_t n) { return BACK + n / BYTES_A_STEP; }
 
-/* Whether p lies in a block that is free. Acquire: the block's last word is read after `raw`. */
+/* Returns whether p lies in a free block. Acquire: the block's last word is read after `raw`. */
 static bool in_free_block(const lm_page_t *page, const void *p) {
     if (lm_peek(&page->kind) != LM_KIND_PAGE || lm_is_offset(page)) return false;
     if (lm_load_acquire(&page->raw)) return false;
@@ -34,8 +33,8 @@ static bool in_free_block(const lm_page_t *page, const void *p) {
     return *lm_last_word(lm_span_start(page) + at / bytes * bytes, bytes) == 0;
 }
 
-/* Whether the user named that mistake to be passed over: then the copy is made, and so is a report
- * at the free. Relaxed: a word by itself. */
+/* Returns whether the user chose to pass over that mistake: then the copy is made, and the free of
+ * the object reports the damage. Relaxed: the setting stands alone. */
 static bool passed_over(lm_wrong_t mistake) {
     return (lm_load_relaxed(&lm_misuse_policy.tolerated) >> (mistake >> LM_MISTAKE_SHIFT) & 1) != 0;
 }

@@ -1,18 +1,19 @@
-/* fence.c: what the debug build writes around each block, and reads again when it is freed or
+/* fence.c: what the debug build writes around each block, and checks when the block is freed or
  * resized.
  *
- *     [ requested bytes | fence 0xfb ... at least 8 bytes | 48 bits requested, 16 bits tag ]  next block ...
- *                        `-- an overflow comes from here        ^ and an underflow of the next one from there --'
+ *   [ requested bytes | fence 0xfb ..., 8 bytes or more | requested: 48 bits, tag: 16 ] next block
+ *                       ^ an overflow starts here       an underflow of the next starts here ^
  *
- * The word at the end says in use or freed, mixed with its address and the size, and is xored with
- * bytes of its place; every block that was ever made has one (reuse.c), but for those that loam
- * itself holds without a request (lm_block_alloc). So it finds overflows to the byte, underflows
- * that reach the block before, at the latest when that one is freed, double frees while the block
- * is free, and a wrong size at a sized delete. A large object has a second such word where its span
- * ends, and a page one where no block ends, which an underflow of the next span meets. It cannot
- * find what jumps over fence and word, nor an underflow of a span behind one that is free.
- * Invariant: a word is either valid or was overwritten; it is read and written whole, because who
- * frees a block looks at the one before.
+ * The end word says whether the block is in use or freed. Its tag mixes that state with the word's
+ * address and the requested size, and the word is xored with bytes that depend on the address.
+ * Every block that was ever made has an end word (reuse.c), except blocks that loam itself holds
+ * without a request (lm_block_alloc). So fence.c finds overflows to the byte; underflows that reach
+ * the block before, at the latest when that block is freed; double frees while the block is free;
+ * and a wrong size at a sized delete. A large object has a second end word where its span ends. A
+ * page has one in the gap behind its last block. An underflow of the next span breaks these. It
+ * cannot find a write that jumps over fence and end word, nor an underflow of a span that lies
+ * behind a free one. Invariant: an end word is valid, or the program has overwritten it. It is read
+ * and written as one word, because a thread that frees a block looks at the block before it.
  */
 #include "checks/blame.h"
 #include "checks/inner.h"
@@ -38,11 +39,11 @@ static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
     return (both * 0x9e3779b97f4a7c15u >> 48) ^ tag;
 }
 
-/* What a word is xored with: each byte is 0x80 to 0xbf, by the place and the process. A size has
- * zeroes above, and so none of the bytes before an object is one that programs often write (0, 1,
- * 0xff, text), nor the same everywhere. */
+/* Returns what the end word is xored with. Each byte lies in 0x80 to 0xbf and depends on the
+ * address and the process. The upper bytes of a size are zero, so after the xor no byte before an
+ * object is one that programs often write (0, 1, 0xff, text), and none is equal everywhere. */
 static uint64_t mask_of(const void *end) {
-    lm_secret_make(); /* a large object may come before the first page */
+    lm_secret_make(); /* the first large object may be older than the first page */
     uint64_t bits = ((uintptr_t)end >> 4 ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
     return ((bits ^ bits >> 29) & 0x3f3f3f3f3f3f3f3fu) | 0x8080808080808080u;
 }
@@ -70,7 +71,8 @@ static uint64_t word_for(const void *end, size_t requested, unsigned tag) {
     return (uint64_t)requested << 16 | tag_of(end, requested, tag);
 }
 
-/* Relaxed: others look whether it is whole, and at nothing behind it. */
+/* Relaxed: other threads only look whether the word is intact, and read nothing that depends on
+ * it. */
 LM_READS_ANYTHING void lm_word_set(const void *end, size_t requested, lm_state_t state) {
     uint64_t word = word_for(end, requested, state == LM_STATE_USED ? TAG_USED : TAG_FREED);
     lm_tools_pause();
@@ -85,7 +87,8 @@ size_t lm_requested(const lm_page_t *page, const void *p) {
     return requested;
 }
 
-/* Where a large object's span ends, if that is not where its block does; NULL otherwise. */
+/* Returns the end of a large object's span. Returns NULL iff the object's block ends there as
+ * well. */
 static void *span_end(const lm_page_t *page) {
     if (page->kind != LM_KIND_LARGE) return NULL;
     size_t bytes = (size_t)page->slices << LM_SLICE_SHIFT;
@@ -98,19 +101,19 @@ static const char *page_end(const lm_page_t *page) {
 
 /* ---- Counting ---- */
 
-/* Atomic, relaxed: a number. */
+/* Sum of all requested sizes in bytes. Atomic; relaxed: a statistic that orders nothing. */
 static uint64_t requested_in_all;
 
 uint64_t lm_requested_in_all(void) { return lm_load_relaxed(&requested_in_all); }
 
-/* An object of `before` bytes, 0 for a new one, is now one of `bytes`. */
+/* Counts an object that grew from `before` requested bytes, 0 for a new object, to `bytes`. */
 static void count_requested(size_t before, size_t bytes) {
     if (bytes > before) (void)lm_add_relaxed(&requested_in_all, bytes - before);
 }
 
 /* ---- Writing ---- */
 
-/* Release: who finds the page in the map, finds these. */
+/* Release: a thread that finds the page in the map also sees these words. */
 LM_READS_ANYTHING void lm_fence_page(const lm_page_t *page) {
     const char *end = page_end(page);
     lm_tools_pause();
@@ -150,7 +153,8 @@ void *lm_mark_new(void *p, size_t bytes) {
     if (lm_perturbs())
         lm_perturb_new(p, bytes);
     else
-        memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST); /* nobody may rely on zeros */
+        /* no program may rely on zeros */
+        memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST);
     (void)lm_mark(p, bytes);
     lm_tools_undefined(p, bytes);
     return p;
@@ -158,7 +162,8 @@ void *lm_mark_new(void *p, size_t bytes) {
 
 /* ---- Looking ---- */
 
-/* Acquire: the block that has no fence, and what its user wrote, comes after. */
+/* Acquire: pairs with the release store of `raw`, which comes before any write to a block without
+ * an end word. */
 static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
 const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requested) {
@@ -187,7 +192,7 @@ void lm_fence_check_page(const lm_page_t *page) {
     (void)lm_run_report(&run, LM_WRONG_INSIDE, end);
 }
 
-/* The word of the object p is broken. */
+/* Reports that the end word of the object p is broken. Returns false. */
 static bool word_overwritten(const lm_page_t *page, const void *p) {
     const char *end = (const char *)block_end(page, p);
     lm_run_t run = {.page = page, .over = p};
@@ -204,8 +209,9 @@ static bool word_overwritten(const lm_page_t *page, const void *p) {
     return lm_run_report(&run, LM_WRONG_DAMAGE, end);
 }
 
-/* The block before the one in use at p was in use as well, or free, when p was given: its word was
- * whole. So was that at the end of a page before p's span. */
+/* Returns false, after a report, iff memory before p was damaged since p was allocated. The end
+ * word before p was intact then, whether that block was in use or free; so was the end word of a
+ * page before p's span. */
 static bool intact_before(const lm_page_t *page, const void *p, size_t requested) {
     if (lm_is_offset(page)) return lm_offset_before_intact(page, p);
     if (p == lm_span_start(page)) {
@@ -217,7 +223,7 @@ static bool intact_before(const lm_page_t *page, const void *p, size_t requested
     if (is_raw(page) || !lm_word_broken(p)) return true;
     lm_run_t run;
     lm_run_find(page, p, false, &run);
-    if (run.under == NULL) return true; /* its owner's free reports it */
+    if (run.under == NULL) return true; /* the free of the damaged block reports it */
     if (run.over == NULL && !run.before) return underflow(page, p, requested);
     return lm_run_report(&run, LM_WRONG_DAMAGE, p);
 }
@@ -230,7 +236,8 @@ static bool intact_behind(const lm_page_t *page, const void *p) {
     return lm_run_report(&run, LM_WRONG_DAMAGE, last);
 }
 
-/* The last byte of [fence, end) that is not as written; NULL iff all are. */
+/* Returns the last byte in [fence, end) that is not a fence byte. Returns NULL iff all bytes are
+ * intact. */
 LM_READS_ANYTHING static const unsigned char *last_damaged(const unsigned char *fence,
                                                            const unsigned char *end) {
     lm_tools_pause();
@@ -245,8 +252,9 @@ size_t lm_fence_past(const void *p, size_t requested, const void *end) {
     return last != NULL ? (size_t)(last - fence) + 1 : 0;
 }
 
-/* Of a fence before a whole word: an overflow of p, or one that came over all of p from before.
- * What does not begin where the object ends is neither, if the program did not leave bytes out. */
+/* Reports a damaged fence before an intact end word: an overflow of p, or an overflow from before p
+ * that crossed all of p. Damage that does not begin at the object's end may also be a stray write,
+ * unless the program left bytes out. Returns false. */
 static bool fence_overwritten(const lm_page_t *page, const void *p, size_t requested, size_t past) {
     bool begins = ((const unsigned char *)p)[requested] != FENCE;
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page) && begins &&
@@ -265,7 +273,7 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
     size_t requested;
     lm_state_t state = lm_word_get(end, &requested);
     if (state == LM_STATE_BROKEN && lm_page_of(p) != page)
-        state = LM_STATE_FREED; /* by another thread since */
+        state = LM_STATE_FREED; /* another thread has freed it since */
     if (state == LM_STATE_FREED) {
         lm_sites_about(p);
         lm_double_free(page, p, function);
@@ -280,16 +288,15 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 
 #define ANY_SIZE SIZE_MAX
 
-/* Before a free that says what it frees: reports p if it is an object that was requested with
- * another size, or that does not lie at a multiple of align. If the user lets the program go on,
- * the free then goes on as well: the object itself is sound. All other mistakes are left to
- * lm_free. */
+/* Checks what a sized or aligned free says of p. Reports p if it is an object that was requested
+ * with another size, or that is not at a multiple of align. If the user lets the program go on, the
+ * free goes on as well: the object itself is sound. lm_free reports all other mistakes. */
 static void check_size(const void *p, size_t bytes, size_t align) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
     bool sampled = page->kind == LM_KIND_SAMPLED;
     if (page->kind != LM_KIND_PAGE && page->kind != LM_KIND_LARGE && !sampled)
-        return; /* free reports it */
+        return; /* lm_free reports it */
     if (sampled) {
         if (!lm_sampling_holds(p)) return;
     } else if (lm_is_offset(page)) {
@@ -303,7 +310,7 @@ static void check_size(const void *p, size_t bytes, size_t align) {
         requested = page->bytes;
     else if (lm_word_get(block_end(page, p), &requested) != LM_STATE_USED)
         return;
-    /* At an offset it is p plus that which is aligned. */
+    /* For an object at an offset, p plus the offset is aligned, not p. */
     bool aligned = lm_is_offset(page) || !lm_is_pow2(align) || (uintptr_t)p % align == 0;
     if ((requested == bytes || bytes == ANY_SIZE) && aligned) return;
     lm_sites_about(p);
@@ -323,7 +330,7 @@ void *lm_malloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (p == NULL) return NULL;
-    /* Without the trailer; one that is aligned does not come by here (resize.c). */
+    /* The requested size without the trailer. Aligned requests do not come here (resize.c). */
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
     return lm_mark_new(p, bytes);
@@ -336,8 +343,8 @@ void *lm_malloc_small(size_t bytes) {
     return lm_no_memory();
 }
 
-/* Marks it as freed, so that only one of several threads that free it at the same moment goes
- * on. Returns false after the report of a double free. */
+/* Marks p as freed, so that one of several threads that free p at one moment goes on. Returns
+ * false, after the report of a double free, in all others. */
 LM_READS_ANYTHING static bool claim(const lm_page_t *page, const void *p) {
     const unsigned char *end = block_end(page, p);
     size_t requested;
@@ -346,7 +353,7 @@ LM_READS_ANYTHING static bool claim(const lm_page_t *page, const void *p) {
         uint64_t mask = mask_of(end);
         uint64_t used = word_for(end, requested, TAG_USED) ^ mask;
         lm_tools_pause();
-        /* Relaxed: what decides is which thread comes first. */
+        /* Relaxed: only the order of the threads on this word matters. */
         ours = lm_cas_relaxed(word_before(end), &used, word_for(end, requested, TAG_FREED) ^ mask);
         lm_tools_resume();
     }
@@ -370,7 +377,7 @@ void lm_free(void *p) {
     if (!lm_reuse_keep(page, p)) lm_block_free(p);
 }
 
-/* Its last word is the user's, if anybody's: nobody looks at it. */
+/* The block's last word is what its user wrote there, so it is set without a check. */
 void lm_block_give_back(void *p) {
     const lm_page_t *page = lm_page_of(p);
     lm_word_set(block_end(page, p), 0, LM_STATE_FREED);

@@ -1,21 +1,22 @@
-/* inside.c: from a pointer into an object to that object's end, without a lock: how much room is
- * left there.
+/* inside.c: finds, without a lock, how many bytes are left from a pointer into an object to that
+ * object's end.
  *
- *   block   [ object ......... | trailer ]      large   [ slice | slice | slice ... ]
- *             ^ start     ^ p  ^ end                      ^ in the map    ^ p: the map is walked back to here
- *                         |room|
+ *   block   [ object ......... | trailer ]    large   [ slice | slice | slice ... ]
+ *             ^ start     ^ p  ^ end                    ^ in the map    ^ p: the search goes back
+ *                         |room|                                          through the map from here
  *
- * For who is about to write there and asks first (loam_check_copy, loam_room). Any pointer may be
- * asked; the answer means nothing only where another thread frees that very memory meanwhile. The
- * end is that of what was asked for where this build knows it (debug, secure, sampled objects),
- * else that of the block or of the large object's usable bytes. It cannot tell a free block from
- * one in use in a release build, and does not find a large object that begins more slices before p
- * than the caller lets it walk. It never reports, takes no lock and changes nothing.
+ * For code that is about to write there and asks first (loam_check_copy, loam_room). Any pointer
+ * may be passed; the answer is wrong only if another thread frees that very memory meanwhile. The
+ * end is that of the requested bytes where this build knows it (debug, secure, sampled objects);
+ * elsewhere it is the end of the block, or of the large object's usable bytes. It cannot tell a
+ * free block from one in use in a release build. It does not find a large object that begins more
+ * slices before p than the caller lets it search. It never reports, takes no lock and changes
+ * nothing.
  */
 #include "checks/inner.h"
 
-/* The page, or large object, whose slice p lies in, or one of at most `back` slices before it;
- * lm_nobody: none. */
+/* Returns the page or large object in whose slice p lies, or that begins one of at most `back`
+ * slices before p. Returns lm_nobody iff there is none. */
 static lm_page_t *page_around(const char *p, size_t back) {
     size_t slice = lm_slice_of(p);
     if (slice < lm_peek(&lm_arena.slices)) {
@@ -33,7 +34,7 @@ static lm_page_t *page_around(const char *p, size_t back) {
     return page;
 }
 
-/* Bytes of an object in use; SIZE_MAX iff it is known to be free. */
+/* Returns the bytes of an object. Returns SIZE_MAX iff the object is known to be free. */
 static size_t bytes_of(const lm_page_t *page, const char *object) {
 #if LOAM_DEBUG
     size_t room = lm_block_room(page, object), requested;
@@ -49,10 +50,10 @@ static size_t bytes_of(const lm_page_t *page, const char *object) {
 #endif
 }
 
-/* The object of a page of blocks; NULL: there is none. */
+/* Returns the object of the page's block in which p lies. Returns NULL iff no block lies there. */
 static const char *object_in_page(const lm_page_t *page, const char *p) {
     size_t bytes = lm_peek(&page->block_bytes);
-    if (bytes == 0) return NULL; /* it is going back */
+    if (bytes == 0) return NULL; /* the page is being returned */
     const char *start = lm_span_start(page);
     size_t index = (size_t)(p - start) / bytes;
     if (index >= lm_peek(&page->carved)) return NULL;
@@ -61,7 +62,8 @@ static const char *object_in_page(const lm_page_t *page, const char *p) {
 
 static const char *object_in_large(const lm_page_t *page, const char *p) {
     const char *start = lm_span_start(page);
-    if ((size_t)(p - start) >> LM_SLICE_SHIFT >= page->slices) return NULL; /* behind it */
+    /* p lies behind the span */
+    if ((size_t)(p - start) >> LM_SLICE_SHIFT >= page->slices) return NULL;
     return lm_is_offset(page) ? lm_offset_object(page, p) : start;
 }
 
@@ -70,7 +72,8 @@ static size_t room_in_slot(const char *p, const char **object) {
     const lm_page_t *page = lm_sampled_near(p, &index);
     if (page == NULL) return SIZE_MAX;
     const lm_slot_t *slot = &lm_sampled.slots[index];
-    /* Relaxed: who has a pointer into an object in use knows it from who allocated it. */
+    /* Relaxed: a thread with a pointer into an object in use has it from the thread that allocated
+     * the object, and is synchronised with that thread. */
     if (lm_load_relaxed(&slot->state) != LM_SLOT_USED || p < slot->object || p >= slot->end)
         return SIZE_MAX;
     *object = slot->object;
@@ -83,7 +86,7 @@ size_t lm_room_inside(const void *pointer, size_t back, const char **object) {
     const lm_page_t *page = page_around(p, back);
     uint8_t kind = lm_peek(&page->kind);
     if (kind == LM_KIND_SAMPLED && page == lm_page_of(p)) return room_in_slot(p, object);
-    /* Every slice of a page is in the map. */
+    /* A page's slices are all in the map, so no search back is needed for one. */
     const char *found = kind == LM_KIND_PAGE && page == lm_page_of(p) ? object_in_page(page, p)
                         : kind == LM_KIND_LARGE                       ? object_in_large(page, p)
                                                                       : NULL;

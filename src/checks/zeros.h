@@ -1,12 +1,13 @@
-/* zeros.h: looks at the memory of a block, and wipes it, for secure.c alone.
+/* zeros.h: tests whether a block's memory is zero, and wipes it. For secure.c alone.
  *
- *   up to 64    [pair pair pair pair]        which may overlap: of 16 bytes all four are the same
- *   up to 128   [eight pairs]                four from each end
- *   longer      [eight pairs] ... [eight pairs]
+ *   up to 64 B    [pair pair pair pair]        the pairs may overlap: in 16 bytes all four coincide
+ *   up to 128 B   [eight pairs]                four from each end
+ *   longer        [eight pairs] ... [eight pairs]
  *
- * Sizes are multiples of 16 and at least 16, addresses are aligned to 16. They differ from call to
- * call, and a branch that foretells them wrongly costs as much as all the rest: so there are few,
- * and what is looked at or written twice costs nothing. Longer memory is wiped by memset.
+ * Sizes are multiples of 16 and at least 16 bytes; addresses are aligned to 16. Sizes differ from
+ * call to call, and a mispredicted branch costs as much as all other work here. So there are few
+ * branches, and some bytes are read or written twice, which costs nothing. memset wipes longer
+ * memory.
  */
 #ifndef LM_CHECKS_ZEROS_H
 #define LM_CHECKS_ZEROS_H
@@ -16,15 +17,15 @@
 #include <string.h>
 
 enum {
-    LM_ZEROS_FOUR = 64,   /* bytes, or less: looked at and wiped as four pairs of words */
-    LM_ZEROS_EIGHT = 128, /* or less: as eight */
+    LM_ZEROS_FOUR = 64,   /* largest size in bytes that is handled as four pairs of words */
+    LM_ZEROS_EIGHT = 128, /* largest size in bytes that is handled as eight pairs */
 };
-/* `anywhere`: at any address, not only an aligned one. */
+/* The types named `anywhere` need no alignment. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) lm_two_words_t;
 typedef lm_two_words_t __attribute__((aligned(1))) lm_two_words_anywhere_t;
 typedef lm_word_t __attribute__((aligned(1))) lm_word_anywhere_t;
 
-/* Two words of memory of any type. */
+/* The two words at an address, whatever the type of the memory. */
 #define LM_PAIR(at) (*(lm_two_words_t *)(void *)(at))
 
 LM_INLINE bool lm_none_set(lm_two_words_t any) { return (any[0] | any[1]) == 0; }
@@ -40,11 +41,11 @@ LM_INLINE lm_two_words_t lm_eight_pairs(const char *p) {
 LM_INLINE void lm_wipe_four(char *p) {
     lm_two_words_t zero = {0, 0};
     LM_PAIR(p) = LM_PAIR(p + 16) = LM_PAIR(p + 32) = zero;
-    lm_fence_release(); /* the last word last, see inner.h */
+    lm_fence_release(); /* the last word is cleared last, see inner.h */
     LM_PAIR(p + 48) = zero;
 }
 
-/* Of four pairs the two inner ones lie so far from the outer. */
+/* Returns the distance in bytes of the two inner pairs from the outer ones. */
 LM_INLINE size_t lm_inner_pair(size_t bytes) { return (size_t)(bytes >= 32) << 4; }
 
 LM_INLINE bool lm_is_zero_from(const void *from, size_t bytes) {
@@ -73,7 +74,7 @@ LM_INLINE void lm_wipe_short(void *block, size_t bytes) {
         size_t in = lm_inner_pair(bytes);
         lm_two_words_t zero = {0, 0};
         LM_PAIR(p) = LM_PAIR(p + in) = LM_PAIR(last - in) = zero;
-        lm_fence_release(); /* the last word last, see inner.h */
+        lm_fence_release(); /* the last word is cleared last, see inner.h */
         LM_PAIR(last) = zero;
     } else {
         lm_wipe_four(p);
