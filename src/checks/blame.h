@@ -17,13 +17,14 @@
 /* The candidates for the damage to a row of adjacent blocks. NULL and false: not a candidate. */
 typedef struct lm_run {
     const lm_page_t *page;
-    const void *over;  /* the block of `page` that may have overflowed */
+    const void *over;  /* the object of `page` that may have overflowed */
     const void *under; /* the object that may have underflowed, if it is known */
-    /* the first object of the row, for a report without candidates; may be NULL */
+    /* For a report without candidates: the first object of the row; NULL: not known. */
     const void *first;
-    const void *next; /* the object behind the row, for a report without candidates; may be NULL */
-    bool before;      /* an object before the page may have overflowed */
-    bool behind;      /* an unknown object behind the row may have underflowed */
+    /* For a report without candidates: the object behind the row; NULL: not known. */
+    const void *next;
+    bool before; /* an object before the page may have overflowed */
+    bool behind; /* an unknown object behind the row may have underflowed */
 } lm_run_t;
 
 /* Fills in *run for a block of `page` whose end word, which ends at `end`, is broken. The page is
@@ -66,6 +67,8 @@ bool lm_run_span_before(const lm_page_t *span);
 /* Returns whether the end of the page is broken, and an overflow alone does not explain it. For
  * lm_span_page_before. */
 bool lm_run_end_broken(const lm_page_t *page);
+/* Returns whether the broken end of the page was damaged by an underflow of the object behind it in
+ * any case. For lm_span_page_before. */
 bool lm_run_end_from_behind(const lm_page_t *page);
 #endif
 

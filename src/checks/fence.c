@@ -9,11 +9,12 @@
  * Every block that was ever made has an end word (reuse.c), except blocks that loam itself holds
  * without a request (lm_block_alloc). So fence.c finds overflows to the byte; underflows that reach
  * the block before, at the latest when that block is freed; double frees while the block is free;
- * and a wrong size at a sized delete. A large object has a second end word where its span ends. A
- * page has one in the gap behind its last block. An underflow of the next span breaks these. It
+ * and a wrong size at a sized delete. A large object has a second end word where its span ends, and
+ * so has a page whose last block ends earlier: an underflow of the next span breaks that word. It
  * cannot find a write that jumps over fence and end word, nor an underflow of a span that lies
- * behind a free one. Invariant: an end word is valid, or the program has overwritten it. It is read
- * and written as one word, because a thread that frees a block looks at the block before it.
+ * behind a free one.
+ * Invariant: an end word is valid, or the program has overwritten it. It is read and written as one
+ * word, because a thread that frees a block looks at the block before it.
  */
 #include "checks/blame.h"
 #include "checks/inner.h"
@@ -153,7 +154,7 @@ void *lm_mark_new(void *p, size_t bytes) {
     if (lm_perturbs())
         lm_perturb_new(p, bytes);
     else
-        /* no program may rely on zeros */
+        /* No program may rely on zeros. */
         memset(p, FILL_NEW, bytes < FILL_MOST ? bytes : FILL_MOST);
     (void)lm_mark(p, bytes);
     lm_tools_undefined(p, bytes);
@@ -330,7 +331,7 @@ void *lm_malloc(size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (p == NULL) return NULL;
-    /* The requested size without the trailer. Aligned requests do not come here (resize.c). */
+    /* Notes the size without the trailer. Aligned requests do not come here (resize.c). */
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
     return lm_mark_new(p, bytes);

@@ -1,17 +1,17 @@
-/* near.c: damage beside a block of the secure build.
+/* near.c: finds and reports damage beside a block of the secure build.
  *
  *   free(p)     [ block before: in use: canary? free: last 32 bytes zero? ][ p ... canary? ]
  *
- * An underflow of p damages what lies before p, and so does an overflow of the block there that is
- * never freed. Either is found when p is freed or resized: check_before in secure.c looks, and what
- * it finds comes here.
+ * An underflow of p damages the memory before p, and so does an overflow of the block there that is
+ * never freed. Either is found when p is freed or resized: secure.c looks first, and what it
+ * suspects comes here.
  *
  * Another thread may take, resize or free the block before p meanwhile. It writes the last word
- * before it hands the block out, and clears the block after it took it back: so damage is reported
+ * before it hands the block out, and clears the block after it took it back. So damage is reported
  * only if the last word has not changed after the look. It cannot tell an underflow of p from an
- * overflow of the block before or a write after its free, nor see an underflow into the object of a
- * block in use that leaves its canary alone. Pages with blocks that loam itself holds (`raw`) are
- * left out: such blocks have no canary. So are pages with damage that was reported once, if the
+ * overflow of the block before or a write after that block's free. It cannot see an underflow into
+ * the object of a block in use that leaves its canary alone. It leaves out pages with blocks that
+ * loam itself holds (`raw`), which have no canary, and pages whose damage was reported once, if the
  * program goes on.
  */
 #include "checks/blame.h"
@@ -21,7 +21,8 @@
 
 enum { NEAR = 32 };
 
-/* Acquire: what was read before is read before this. */
+/* Returns the last word of the block, read anew. Acquire, fence and load: earlier reads of the
+ * block stay before this read, and later reads after it. */
 static uint64_t word_again(const void *block, size_t bytes) {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return lm_load_acquire(lm_last_word(block, bytes));
@@ -29,7 +30,7 @@ static uint64_t word_again(const void *block, size_t bytes) {
 
 static bool is_raw(const lm_page_t *page) { return lm_load_acquire(&page->raw); }
 
-/* Whether bytes [from, from+bytes) are zero. */
+/* Returns whether the bytes [from, from+bytes) are zero. */
 static bool zero(const char *from, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         if (from[i] != 0) return false;
@@ -37,16 +38,16 @@ static bool zero(const char *from, size_t bytes) {
     return true;
 }
 
-/* Whether a free block's link is one: none, or one that leads to a block. */
+/* Returns whether a free block's link is NULL or leads to a block. */
 bool lm_near_link_is_right(const lm_block_t *block) {
-    if (block->next == NULL) return true; /* wiped, and in no list */
+    if (block->next == NULL) return true; /* the block was wiped and is in no list */
     const lm_block_t *next = lm_link_decoded(block);
     return next == NULL || lm_link_leads(next) ||
            ((uintptr_t)next % 16 == 0 && lm_range_around(next) != NULL);
 }
 
-/* Whether a block is damaged that nobody has changed meanwhile. near: how many of a free block's
- * last bytes to look at. */
+/* Returns whether a block is damaged that no thread has changed meanwhile. near: number of a free
+ * block's last bytes to look at. */
 static bool damaged(const void *block, size_t bytes, size_t near) {
     const char *end = (const char *)block + bytes;
     uint64_t last = word_again(block, bytes);
@@ -65,7 +66,7 @@ static bool damaged(const void *block, size_t bytes, size_t near) {
 
 /* ---- Whose mistake it was ---- */
 
-/* Whether the last word of an in-use or free block is neither a canary nor zero, or zero and the
+/* Returns whether the last word of a block is neither a canary nor zero, or is zero though the
  * block is not free. */
 static bool broken(const char *block, size_t bytes) {
     uint64_t last = *lm_last_word(block, bytes);
@@ -74,8 +75,8 @@ static bool broken(const char *block, size_t bytes) {
     return !lm_is_claimed(block, last) && !lm_has_canary(block, bytes, &slack);
 }
 
-/* A word's bytes by address: 0 to 4 and 7 are the canary's alone. An edge of EDGE bytes is whole:
- * one or two may be what the program wrote by chance. */
+/* Bytes 0 to 4 and 7 of a last word, by address, are the canary's alone. An edge is intact if EDGE
+ * bytes are: the program may have written one or two equal bytes by chance. */
 enum { EDGE = 3, LOW_BITS = 8 * EDGE, SLACK_LIKELY = 512 };
 
 static bool low_whole(const char *block, size_t bytes) {
@@ -88,20 +89,22 @@ static bool top_whole(const char *block, size_t bytes) {
     return odd >> LM_SLACK_SHIFT <= SLACK_LIKELY;
 }
 
-/* Whether a block that looks free is: an object of zeros may look so, too. */
+/* Returns whether a block that looks free certainly is: an object of zeros may look free as
+ * well. */
 static bool surely_free(const lm_page_t *page, const char *block, bool locked) {
     const lm_block_t *link = (const lm_block_t *)(const void *)block;
     if (!lm_near_link_is_right(link)) return false;
     return link->next != NULL || (!locked && lm_quarantine_holds(page, block));
 }
 
-/* Whether the first and last word are zero. */
+/* Returns whether the first and last word of the block are zero. */
 static bool looks_wiped(const char *block, size_t bytes) {
     return *lm_last_word(block, bytes) == 0 &&
            ((const lm_block_t *)(const void *)block)->next == NULL;
 }
 
-/* Pages have guards behind them, where the system has such. */
+/* Returns whether a page of blocks without a guard lies directly before the page. Pages have guards
+ * behind them where the system allows guards. */
 static bool page_before(const lm_page_t *page) {
     const lm_page_t *before = lm_page_of(lm_span_start(page) - 1);
     return page->range == 0 && before->kind == LM_KIND_PAGE && before->range == 0 &&
@@ -122,7 +125,8 @@ void lm_run_find(const lm_page_t *page, const void *end, bool locked, lm_run_t *
     while (hi < made && broken(hi, bytes)) hi += bytes;
     run->first = lo - bytes;
     run->next = hi < made ? hi : NULL;
-    /* Zeros that were written over whole blocks leave nothing that is broken: twice below. */
+    /* Zeros written over whole blocks leave no broken word. So two cases below look for wiped
+     * blocks beside the row. */
     if (!low_whole(lo - bytes, bytes)) {
         run->before = lo - bytes == start ? page_before(page)
                                           : looks_wiped(lo - 2 * bytes, bytes) &&
@@ -156,12 +160,12 @@ bool lm_run_over_edge(const lm_page_t *page, const void *block, lm_wrong_t how, 
     bool own = *lm_last_word(at, bytes) != 0 && broken(at, bytes);
     if (!own && (at == lm_span_start(page) || !broken(at - bytes, bytes))) return false;
     lm_run_find(page, own ? at + bytes : at, locked, &run);
-    if (!own && *lm_last_word(at, bytes) != 0) run.under = NULL; /* it ends in this block */
+    if (!own && *lm_last_word(at, bytes) != 0) run.under = NULL; /* the damage ends in this block */
     (void)lm_run_report(&run, how, block);
     return true;
 }
 
-/* Relaxed: a word by itself. */
+/* Relaxed: no other memory depends on the flag. */
 void lm_before_reported(const lm_page_t *page) {
     lm_store_relaxed(&((lm_page_t *)(uintptr_t)page)->raw, true);
 }
@@ -200,7 +204,7 @@ void lm_written_after_free(const lm_page_t *page, const void *block, size_t from
     size_t bytes = page->block_bytes, first = from, end = bytes;
     while (first < bytes && p[first] == 0) first++;
     while (end > first && p[end - 1] == 0) end--;
-    bool past = end > bytes - LM_TRAILER; /* no object reaches there */
+    bool past = end > bytes - LM_TRAILER; /* no object reaches the block's last word */
     lm_run_t run = {.page = page};
     if (end == bytes) lm_run_find(page, p + bytes, false, &run);
     if (run.under != NULL) {
@@ -219,7 +223,7 @@ void lm_written_after_free(const lm_page_t *page, const void *block, size_t from
     }
 }
 
-/* The block before p, which is in use. */
+/* Reports damage to the block before p. p is in use. */
 static LM_COLD void report(const lm_page_t *page, const void *before, const void *p) {
     size_t bytes = page->block_bytes;
     bool linked = lm_near_link_is_right((const lm_block_t *)before);

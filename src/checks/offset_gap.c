@@ -1,11 +1,11 @@
-/* offset_gap.c: the gap before an object at an offset, in debug and secure builds: an underflow
- * shows there.
+/* offset_gap.c: the gap before an object at an offset, which shows an underflow. Debug and secure
+ * builds.
  *
  *   block   [ link | shift | gap: 0xfb ... | object ........... ]
  *
- * heap/offset.c has the layout. What it keeps at the block's start (link and shift) lies within the
- * program's reach as well; damage to it is reported by lm_offset_front_damaged.
- *
+ * heap/offset.c has the layout. The link and shift at the block's start lie within the program's
+ * reach as well; lm_offset_front_damaged reports damage to them. It cannot find an underflow that
+ * jumps over the last GAP_MOST bytes of the gap.
  * Invariant: the last bytes of the gap, at most GAP_MOST, are GAP while the object is in use,
  * unless the program has overwritten them (lm_offset_before_intact).
  */
@@ -17,7 +17,7 @@
 #if LM_GUARD_LINKS
 enum { GAP = 0xfb, GAP_MOST = 64 };
 
-/* Returns where the gap of the object p begins: at most its last GAP_MOST bytes are looked at. */
+/* Returns the start of the part of p's gap that is looked at: its last GAP_MOST bytes at most. */
 static char *gap_before(char *start, const char *p) {
     size_t bytes = (size_t)(p - start) - LM_OFFSET_FRONT;
     return start + ((size_t)(p - start) - (bytes < GAP_MOST ? bytes : GAP_MOST));
@@ -34,7 +34,7 @@ void lm_gap_clear(char *start, const char *p) {
     if (LM_SECURE) fill(start, p, 0);
 }
 
-/* Whether the last bytes of the gap, at most that many, are as they were. */
+/* Returns whether the last bytes of the gap, at most `most`, are intact. */
 LM_READS_ANYTHING static bool gap_whole(const lm_page_t *page, const char *p, size_t most) {
     const char *at = gap_before(lm_offset_start(page, p), p);
     if ((size_t)(p - at) > most) at = p - most;
@@ -59,8 +59,9 @@ static bool is_in_use(const lm_page_t *page, const void *p) {
 #endif
 }
 
-/* Of a block for which nothing was given: it was never used, or is overwritten with zeros. In the
- * secure build its link tells, which an object and the last of a list do not have. */
+/* Returns whether a block whose front names no object was overwritten with zeros; the alternative
+ * is that it was never used. In the secure build the link tells: a free block has one, unless it is
+ * the last of its list, and an object has none. */
 static bool is_zeroed(const lm_page_t *page, const void *p) {
 #if LOAM_DEBUG
     return lm_word_broken((const char *)p + lm_block_room(page, p));
@@ -70,7 +71,7 @@ static bool is_zeroed(const lm_page_t *page, const void *p) {
 #endif
 }
 
-/* A gap tells whether the damage came over it. */
+/* An intact gap shows that no underflow of p crossed it, if the gap is long enough to tell. */
 bool lm_offset_front_damaged(const lm_page_t *page, const void *p) {
     enum { TELLS = 3 };
     if (page->kind != LM_KIND_PAGE || !lm_offset_in_carved(page, p)) return false;

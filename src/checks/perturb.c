@@ -1,22 +1,22 @@
-/* perturb.c: memory is filled when it is allocated and when it is freed (M_PERTURB,
- * MALLOC_PERTURB_).
+/* perturb.c: fills memory when it is allocated and when it is freed (M_PERTURB, MALLOC_PERTURB_).
  *
  *   malloc   head[class] stays empty ──> slow path ──> one block, filled ──> the program
  *   free     owner: the thread's token + 8 ──> slow path ──> filled ──> page->remote
  *
- * The fast paths ask nothing. While memory is to be filled, a heap's lists are put back into their
- * pages, so that every malloc takes the slow path; and its pages have an owner word that is no
- * thread's token, so that every free does, and goes the way of other threads' blocks, to be taken
- * in by a later malloc. Each thread changes its heap at the next slow path of its own after the
- * value was set, and back after that became 0.
+ * The fast paths do not test for it. While memory is to be filled, a heap's lists are put back into
+ * their pages, so every malloc takes the slow path. Its pages have an owner word that is no
+ * thread's token, so every free takes the slow path as well. Such a block goes to the page's remote
+ * list, as a block of another thread's page does, and a later malloc takes it in. Each thread
+ * changes its heap at its next slow path after the value was set, and changes it back after the
+ * value became 0.
  *
- *   release   as above
- *   secure    malloc as above; freed memory is zero, or it was written after its free
- *   debug     new and freed memory is filled anyway (fence.c, reuse.c): other bytes are used
+ *   release   as described here
+ *   secure    malloc as described here; freed memory is zero, or was written after its free
+ *   debug     fills new and freed memory anyway (fence.c, reuse.c); the value selects other bytes
  *
- * It cannot fill freed objects of more than 32 MiB, whose memory would have to come back for that,
- * nor objects of first-class heaps that are named at the call. Invariant: pages of a heap have the
- * heap's token (lm_heap_check).
+ * It cannot fill freed objects of more than 32 MiB, whose memory would have to become resident for
+ * that, nor objects of first-class heaps that the call names.
+ * Invariant: pages of a heap have the heap's token (lm_heap_check).
  */
 #include "checks/inner.h"
 
@@ -24,19 +24,20 @@ uint32_t lm_perturb;
 
 #if LOAM_DEBUG
 
-/* A bit for each value that was ever set: blocks that were freed then have it until they are used
- * again. Atomic. */
+/* A bit for each value that was ever set. Blocks that were freed under a value keep it until they
+ * are used again. Atomic. */
 static uint64_t values[4];
 
 bool lm_perturb_filled(unsigned char byte) {
     return byte == LM_FILL_FREED ||
-           (lm_load_relaxed(&values[byte / 64]) >> byte % 64 & 1) != 0; /* relaxed: bits */
+           /* relaxed: each bit stands alone */
+           (lm_load_relaxed(&values[byte / 64]) >> byte % 64 & 1) != 0;
 }
 
 void lm_perturb_set(int value) {
     unsigned char byte = (unsigned char)value;
-    /* Relaxed: whoever fills with the byte reads lm_perturb after this store, by the release
-     * below. */
+    /* Relaxed: a thread that fills with the byte has read lm_perturb after this store, by the
+     * release below. */
     if (value != 0)
         (void)__atomic_fetch_or(&values[byte / 64], (uint64_t)1 << byte % 64, __ATOMIC_RELAXED);
     lm_store_release(&lm_perturb, value != 0 ? (uint32_t)LM_PERTURB_ON | byte : 0);
@@ -55,11 +56,12 @@ bool lm_perturb_free(void *p, lm_page_t *page) {
 #else
 
 static void give_to(lm_page_t *page, void *token) {
-    lm_store_relaxed(&page->owner, *(uintptr_t *)token); /* relaxed: others only compare it */
+    /* relaxed: other threads only compare it */
+    lm_store_relaxed(&page->owner, *(uintptr_t *)token);
 }
 
-/* Makes a heap of the calling thread one whose mallocs and frees all take the slow path, or one as
- * any other. */
+/* Gives a heap of the calling thread the token, so that all its mallocs and frees take the slow
+ * path, or again use the fast one. */
 static LM_NOINLINE void change(lm_heap_t *heap, uintptr_t token) {
     lm_biased_enter(&heap->lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -67,7 +69,7 @@ static LM_NOINLINE void change(lm_heap_t *heap, uintptr_t token) {
         heap->holds[c] = LM_HOLDS_OWN;
     }
     lm_foreign_return_all(heap);
-    lm_store_relaxed(&heap->token, token); /* relaxed: others only compare it */
+    lm_store_relaxed(&heap->token, token); /* relaxed: other threads only compare it */
     lm_page_each(heap, give_to, &token);
     lm_biased_leave(&heap->lock);
 }
@@ -77,7 +79,8 @@ static void settle(lm_heap_t *heap) {
     if (LM_UNLIKELY(heap->token != token)) change(heap, token);
 }
 
-/* The calling thread's heap, after it has heard of the value; NULL iff it has ended. */
+/* Returns the calling thread's heap, brought in line with the current value. Returns NULL iff that
+ * heap has ended. */
 static lm_heap_t *settled(void) {
     lm_heap_t *heap = lm_heap_get();
     if (heap == NULL) return NULL;
@@ -89,24 +92,27 @@ static lm_heap_t *settled(void) {
 void lm_perturb_set(int value) {
     uint32_t word = value != 0 ? (uint32_t)LM_PERTURB_ON | (value & LM_PERTURB_VALUE) : 0;
     uint32_t before =
-        lm_load_relaxed(&lm_perturb); /* relaxed: of two that set it at once one stays */
+        /* relaxed: if two threads set the value at once, either value may stay */
+        lm_load_relaxed(&lm_perturb);
     if (value == 0 && before == 0) return;
     lm_store_relaxed(&lm_perturb,
-                     word | LM_PERTURB_WAS_ON); /* relaxed: heard at the next slow path */
+                     /* relaxed: each thread reads it at its next slow path */
+                     word | LM_PERTURB_WAS_ON);
     lm_quiet_end();
-    /* A thread that has not allocated yet needs no heap for this. */
+    /* A thread that has not allocated yet needs no heap for this call. */
     lm_heap_t *heap = lm_heap_mine() != NULL ? settled() : NULL;
-    /* What is on its lists would be handed out as it is. */
+    /* The blocks on its lists would be handed out without a fill. */
     if (heap != NULL && LM_SECURE) change(heap, heap->token);
 }
 
-/* lm_page_take, of one block. */
+/* As lm_page_take, for one block. Returns NULL iff the heap's list is not empty, or the current
+ * page has no free block. */
 static void *take_one(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     if (heap->head[size_class] != NULL || page == NULL || page->free == NULL) return NULL;
     lm_block_t *block = page->free;
     page->free = lm_link_get(block);
-    lm_store_release(&page->live, page->live + 1); /* release: as in lm_page_take */
+    lm_store_release(&page->live, page->live + 1);
     lm_count_again(page, 1);
     heap->holds[size_class] = LM_HOLDS_OWN;
     return block;
@@ -124,7 +130,7 @@ void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
     lm_heap_t *heap = settled();
     void *p = NULL;
     if (!lm_perturbs()) return lm_block_refill(size_class);
-    /* Relaxed: a word by itself. */
+    /* Relaxed: the rate stands alone. */
     if (lm_load_relaxed(&lm_sampling.rate) != 0)
         p = lm_sampled_slow(bytes, size_class);
     else if (heap != NULL)
@@ -132,7 +138,7 @@ void *lm_perturb_alloc(size_t bytes, unsigned size_class) {
     if (p == NULL) p = lm_block_refill(size_class);
     if (heap != NULL) {
         put_back(heap, size_class);
-        /* The block may be one that was never used: from now on it is not zero. */
+        /* A block that was never used is not zero any more. */
         heap->holds[size_class] = LM_HOLDS_OWN;
     }
     if (p != NULL && !LM_SECURE) lm_perturb_new(p, lm_block_bytes(lm_page_of(p)));
@@ -147,7 +153,7 @@ bool lm_perturb_free(void *p, lm_page_t *page) {
     lm_heap_t *heap = settled();
     int value = lm_perturb_freed();
     if (!lm_perturbs()) {
-        /* The page may just have become an ordinary one of ours. */
+        /* The page may just have become an ordinary page of this thread. */
         if (lm_peek(&page->owner) != lm_thread_token()) return false;
         lm_block_free_on(p, page);
         return true;
@@ -159,7 +165,7 @@ bool lm_perturb_free(void *p, lm_page_t *page) {
     if (page->kind == LM_KIND_LARGE && p == lm_span_start(page) && page->bytes <= LM_PERTURB_LARGE)
         memset(p, value, page->bytes);
     if (page->kind != LM_KIND_PAGE) return false;
-    /* A pointer into a block is a mistake of the program's, which must not become one with the next
+    /* A pointer into a block is a mistake of the program. The fill must not damage the next
      * block. */
     size_t into = (size_t)((char *)p - lm_span_start(page)) % page->block_bytes;
     memset(p, value, page->block_bytes - into);

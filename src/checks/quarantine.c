@@ -1,29 +1,30 @@
-/* quarantine.c: freed blocks of the secure build wait, in random order, before malloc may have them
- * again.
+/* quarantine.c: freed blocks of the secure build wait, in random order, before malloc reuses them.
  *
- *               taken            ready           ready + mask + 1
+ *                taken            ready           ready + mask + 1
  *   malloc <────── [ block | block | block | block |   | block ] <── free: takes the place
  *                  └── malloc may ──┘ └── must wait, 8 ──┘      of one of the youngest, which
  *                                                               moves to the end; in a full ring
  *                                                               the ready blocks leave first
  *
- * The thread's heap has a ring for each small class, and one for all others. So an address that was
- * just freed does not come back at once, and which comes back when nobody can foretell; but only
- * the youngest four change places, because what a program frees together it uses together, and
- * where blocks of the class are many none do (secure_page.c, lm_order). What waits is wiped
- * already, so that a double free and a write meanwhile are seen. Malloc takes the next small one
- * that has waited from here, before it looks into lists of pages: most blocks never go back to
- * theirs. Larger ones do: else pages of few blocks would stay for one each. Blocks of any thread
- * wait here; those of first-class heaps do not, which may be destroyed.
- * It holds back at most LM_QUARANTINE_MOST blocks of a small class or BYTES, but LEAST, and BYTES_ALL in
- * all for a thread (those of LEAST apart); OTHERS of the larger ones; less where threads are many.
- * To its page a block that waits is in use: more of them would keep more pages. How long one waits
- * is chance: one free of its ring at least, as many as must wait on average. While somebody counts
- * allocations (lm_quiet_most) malloc takes none. Emptied by the owner when it ends or collects, by
- * the worker when it sleeps, and in the child of a fork. Blocks that are between their places and
- * their pages while another thread forks are lost to the child. Invariant: ready - taken <= most,
- * most + mask + 1 == places; those from `taken` to the end hold free blocks of the classes, or
- * NULL, and no block is in two of them.
+ * Each thread heap has one ring for each small class and one ring for all other classes. So an
+ * address that was just freed does not come back at once, and its return cannot be predicted. Only
+ * the youngest four blocks change places, because a program uses together what it frees together.
+ * Where a class has many blocks, no block changes places (secure_page.c, lm_order). Blocks in the
+ * rings are wiped, so that a double free or a write meanwhile shows. Malloc takes the next small
+ * block from its ring before it looks into the lists of pages: most small blocks never return to
+ * their page. Larger blocks do, because pages of few blocks would otherwise stay for one block
+ * each. Blocks of any thread's pages wait here. Blocks of first-class heaps do not: those heaps may
+ * be destroyed. Limits: a ring of a small class holds back at most LM_QUARANTINE_MOST blocks and
+ * BYTES bytes, but at least LEAST blocks. All rings of a thread hold back at most BYTES_ALL bytes;
+ * rings of LEAST blocks do not count. The ring of larger classes holds back OTHERS blocks. Where
+ * threads are many, these limits are smaller. A block that waits counts as in use for its page, so
+ * longer rings would keep more pages. Chance decides how long a block waits: at least one free into
+ * its ring, and on average as many frees as blocks must wait. While some thread counts allocations
+ * (lm_quiet_most), malloc takes no block from a ring. The owner empties the rings when it ends or
+ * collects, the worker when the owner sleeps, and the child after a fork. Blocks between their ring
+ * and their page while another thread forks are lost to the child.
+ * Invariant: ready - taken <= most, and most + mask + 1 == places. The places from `taken` to the
+ * end hold free blocks of the classes, or NULL, and no block is in two of them.
  */
 #include "checks/inner.h"
 
@@ -32,11 +33,11 @@
 enum { WAIT = 8, LEAST = 2, OTHERS = 8, BYTES = 8192, BYTES_ALL = 256 * 1024 };
 
 uint64_t lm_random(lm_heap_t *heap) {
-    /* Nobody else's: only the owner, or who has the heap's lock, comes here. */
+    /* Only the owner, or a thread with the heap's lock, comes here, so the state needs no order. */
     if (LM_UNLIKELY(heap->quarantine.random == 0))
         heap->quarantine.random =
             (lm_load_relaxed(&lm_secret) ^ (uintptr_t)heap) * 0xbf58476d1ce4e5b9u;
-    /* xorshift, Marsaglia 2003, for the lower half. */
+    /* xorshift (Marsaglia 2003) improves the lower half. */
     uint64_t x = heap->quarantine.random = lm_random_after(heap->quarantine.random);
     x ^= x << 13;
     x ^= x >> 7;
@@ -62,7 +63,8 @@ static bool heap_holds(const lm_heap_t *heap, unsigned ring, const void *p) {
     return false;
 }
 
-/* What empties a heap's rings for another thread holds the registry's lock, and may come here. */
+/* Tries the registry's lock, because a caller that empties a heap's rings for another thread holds
+ * it. */
 bool lm_quarantine_holds(const lm_page_t *page, const void *p) {
     unsigned size_class = lm_load_relaxed(&page->foreign_class),
              ring = lm_quarantine_ring(size_class);
@@ -75,7 +77,8 @@ bool lm_quarantine_holds(const lm_page_t *page, const void *p) {
     return found;
 }
 
-/* How many blocks of a small class may wait. */
+/* Returns the number of places of a small class's ring, and charges them to the heap's budget of
+ * bytes. many: threads are many. */
 static size_t places_for(lm_heap_t *heap, size_t bytes, bool many) {
     size_t places = LM_QUARANTINE_MOST, most = many ? BYTES / 4 : BYTES;
     while (places * bytes > most && places > LEAST) places /= 2;
@@ -86,7 +89,7 @@ static size_t places_for(lm_heap_t *heap, size_t bytes, bool many) {
 }
 
 static void grant(lm_heap_t *heap, unsigned ring) {
-    /* Relaxed: a number. */
+    /* Relaxed: an estimate is enough. */
     bool many = lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many);
     size_t others = many ? OTHERS / 2 : OTHERS,
            places =
@@ -94,7 +97,7 @@ static void grant(lm_heap_t *heap, unsigned ring) {
            wait = places / 2 < WAIT ? places / 2 : WAIT;
     unsigned first = heap->quarantine.places;
     heap->quarantine.places += (unsigned)places;
-    LM_ASSERT(heap->quarantine.places <= LM_QUARANTINE_PLACES); /* if all rings have some */
+    LM_ASSERT(heap->quarantine.places <= LM_QUARANTINE_PLACES); /* enough places for all rings */
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     memset(&heap->quarantine.place[first], 0, places * sizeof *later->places);
     later->ready = later->taken = heap->quarantine.left[ring] = 0;
@@ -102,22 +105,24 @@ static void grant(lm_heap_t *heap, unsigned ring) {
     later->last = (uint8_t)(places - 1);
     later->places = &heap->quarantine.place[first];
     lm_quarantine_keep_order(heap, ring, later->in_order);
-    /* Release, free on x86-64: what the child of a fork finds hangs together. */
+    /* Release, free on x86-64: the child of a fork finds a consistent ring. */
     lm_store_release(&later->most, (uint8_t)(places - wait));
 }
 
-/* The first n places are empty, whatever they say. Before anything in them is freed: the child of a
- * fork must not find it in two places. Returns the number of the first. */
+/* Marks the first n places of the ring as empty, whatever they contain. Callers free the blocks
+ * afterwards: the child of a fork must not find a block in two places. Returns the first place's
+ * number. */
 LM_INLINE size_t take(lm_heap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     size_t taken = later->taken;
     lm_store_relaxed(&heap->quarantine.left[ring], heap->quarantine.left[ring] + n);
-    lm_store_release(&later->taken, taken + n); /* release, free on x86-64: for that child */
+    /* release, free on x86-64: the child of a fork sees this before the frees */
+    lm_store_release(&later->taken, taken + n);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return taken;
 }
 
-/* The n that have waited longest. */
+/* Moves the n blocks that have waited longest from the ring to where free puts blocks. */
 static void leave(lm_heap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     size_t bytes = lm_class_bytes(ring), first = take(heap, ring, n);
@@ -149,7 +154,7 @@ void lm_quarantine_make_room(const lm_page_t *page, void *p) {
     if (LM_UNLIKELY(!lm_quarantine_put(heap, ring, p))) lm_block_free(p);
 }
 
-/* Places in use, by blocks or NULL. */
+/* Returns the number of places in use, by a block or NULL. */
 LM_INLINE size_t waiting(const lm_quarantine_ring_t *later) {
     return later->most != 0 ? later->ready + later->mask + 1 - later->taken : 0;
 }
@@ -166,7 +171,7 @@ size_t lm_quarantine_count(const lm_heap_t *heap, unsigned size_class) {
     return count;
 }
 
-/* They are empty. */
+/* Ends a ring whose places are all empty, and counts the blocks that malloc has reused from it. */
 static void end_ring(lm_heap_t *heap, unsigned ring) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     if (ring != LM_QUARANTINE_OTHERS) {
@@ -175,7 +180,8 @@ static void end_ring(lm_heap_t *heap, unsigned ring) {
         lm_bytes_add(heap, bytes, bytes);
     }
     later->most = 0;
-    lm_store_release(&heap->quarantine.left[ring], 0); /* release: as in grant */
+    /* Release, free on x86-64, all three: the child of a fork finds a consistent ring. */
+    lm_store_release(&heap->quarantine.left[ring], 0);
     lm_store_release(&later->taken, 0);
     lm_store_release(&later->ready, 0);
 }
