@@ -1,14 +1,14 @@
-/* reuse.c: what the debug build writes into free memory, to see later whether it was written to.
+/* reuse.c: the debug build fills free memory, to see later whether the program wrote to it.
  *
- *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     link: guarded by itself (heap.h)
- *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 8 before its span goes back
+ *   block, free    [ link | 0xdf 0xdf ... 0xdf | word: freed ]     the link guards itself (heap.h)
+ *   large, free    [ 0xdf ... 0xdf ]  waits in a ring of 8 before its span is returned
  *
- * A block is looked at when it is handed out again, or when its page goes back; a large object when
- * it leaves the ring. Every block that is made of untouched memory starts like this, too, so that
- * there is no other kind. It cannot see what is written to a page after that has gone back, or to
- * an object of more than 2 MiB: those go back at once, because a fill would touch memory that the
- * program never did. While M_PERTURB has a value (perturb.c), that stands for 0xdf; memory that is
- * full of such a byte, set now or earlier, is whole.
+ * A block is checked when it is handed out again, or when its page is returned; a large object when
+ * it leaves the ring. Every block made of untouched memory starts with this fill as well, so all
+ * free blocks look alike. It cannot see a write to a page that was returned already, nor to a freed
+ * object of more than 2 MiB: such an object is returned at once, because a fill would touch memory
+ * that the program never did. While M_PERTURB has a value (perturb.c), that value replaces 0xdf.
+ * Memory full of a value that is set now or was set earlier counts as intact.
  */
 #include "checks/blame.h"
 #include "checks/inner.h"
@@ -17,7 +17,7 @@
 
 #if LOAM_DEBUG
 
-/* What is freed now is filled with it. */
+/* Returns the byte that fills memory freed now. */
 static int filling(void) { return lm_perturbs() ? lm_perturb_freed() : LM_FILL_FREED; }
 
 enum { RING = 8, WORD = sizeof(uint64_t) };
@@ -27,7 +27,8 @@ static unsigned char *end_of(const lm_page_t *page, const void *block) {
     return (unsigned char *)(uintptr_t)block + page->block_bytes;
 }
 
-/* What a free block keeps at its start: a link; of objects at an offset, where the object was. */
+/* Returns the bytes at a free block's start that are not filled: a link, and in pages of objects at
+ * an offset also where the object was. */
 static size_t front_bytes(const lm_page_t *page) {
     return (lm_is_offset(page) ? 2 : 1) * sizeof(lm_block_t);
 }
@@ -36,7 +37,8 @@ static void fill(const lm_page_t *page, void *block) {
     size_t front = front_bytes(page);
     lm_tools_show(block, page->block_bytes);
     memset((char *)block + front, filling(), page->block_bytes - front - WORD);
-    /* Of a link tools.c knows; where an object was, offset.c asks. */
+    /* tools.c reads links itself. offset.c reads where an object was, so that part stays
+     * visible. */
     size_t shown = lm_is_offset(page) ? front : 0;
     lm_tools_hide((char *)block + shown, page->block_bytes - shown);
 }
@@ -45,13 +47,15 @@ void lm_given(void *p) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
     bool large = page->kind == LM_KIND_LARGE && !lm_is_offset(page);
-    if (!large && (page->kind != LM_KIND_PAGE || lm_is_offset(page))) return; /* lm_given_at */
+    /* such a block comes to lm_given_at */
+    if (!large && (page->kind != LM_KIND_PAGE || lm_is_offset(page))) return;
     const void *end = (char *)p + lm_block_bytes(page);
     lm_state_t state = lm_word_get(end, &requested);
-    if (state == LM_STATE_USED) lm_tools_freed(p); /* loam's own, by lm_malloc_aligned */
+    /* a block of loam's own, from lm_malloc_aligned */
+    if (state == LM_STATE_USED) lm_tools_freed(p);
     if (state != LM_STATE_FREED) lm_word_set(end, 0, LM_STATE_FREED);
     lm_tools_show(p, lm_block_bytes(page));
-    if (large) return; /* it goes back */
+    if (large) return; /* its span is returned, so it needs no fill */
     fill(page, p);
 }
 
@@ -66,8 +70,9 @@ void lm_carved(const lm_page_t *page, char *first, size_t blocks) {
     }
 }
 
-/* Bytes of [from, to), words in a row, that are not that byte: from the first to the last one.
- * *first: where that is. */
+/* Returns the number of bytes from the first to the last byte of [from, to) that differ from
+ * `fill`; 0 iff none differs. from and to are multiples of 8. Stores in *first where the first such
+ * byte is. */
 LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const unsigned char *to,
                                             unsigned char fill, const unsigned char **first) {
     const uint64_t *word = (const uint64_t *)(const void *)from, fills = fill * (UINT64_MAX / 255);
@@ -84,7 +89,8 @@ LM_READS_ANYTHING static size_t damage_read(const unsigned char *from, const uns
     return (size_t)(to - byte);
 }
 
-/* The least damage that explains what is there, by any byte that it may have been filled with. */
+/* Returns the least damage that explains the contents, over all bytes that the memory may have been
+ * filled with: its number of bytes, and in *first where it begins. */
 static size_t damage(const unsigned char *from, const unsigned char *to,
                      const unsigned char **first) {
     lm_tools_pause();
@@ -101,14 +107,16 @@ static size_t damage(const unsigned char *from, const unsigned char *to,
     return bytes;
 }
 
-/* Of a free block whose end is overwritten, which a write to its object does not reach. */
+/* Reports a free block whose end word is overwritten. A write to its object does not reach that
+ * word. */
 static void end_overwritten(lm_wrong_t wrong, const lm_page_t *page, const unsigned char *end) {
     lm_run_t run;
     lm_run_find(page, end, wrong == LM_WRONG_INSIDE, &run);
     (void)lm_run_report(&run, wrong, end);
 }
 
-/* linked: its link has not been read. */
+/* Checks a free block. Returns false, after a report, iff the program wrote to it. linked: nothing
+ * has read its link since, so the link is checked as well. */
 static bool look_at(lm_wrong_t wrong, const lm_page_t *page, const void *block, bool linked) {
     const unsigned char *start = (const unsigned char *)block, *end = end_of(page, block), *first;
     size_t requested, bytes = damage(start + front_bytes(page), end - WORD, &first);
@@ -160,8 +168,8 @@ void *lm_taken(void *block) {
     return block;
 }
 
-/* An object that goes with its heap. One whose word is not whole may be loam's own, which has
- * none. */
+/* Checks an object that ends with its heap, and reports an overflow. A block whose end word is
+ * broken may be loam's own, which has no end word, and is left out. */
 static void look_at_dropped(const lm_page_t *page, const void *p, const void *end) {
     size_t requested, past;
     if (lm_word_get(end, &requested) != LM_STATE_USED) return;
@@ -173,12 +181,14 @@ static void look_at_dropped(const lm_page_t *page, const void *p, const void *en
         p, past, requested, lm_block_bytes(page));
 }
 
-static bool interrupted; /* atomic */
+/* atomic: this process is the child of a fork whose parent had other threads */
+static bool interrupted;
 
 void lm_reuse_interrupted(void) { lm_store_relaxed(&interrupted, true); }
 
-/* In the child of a fork another thread may have stopped between word and fence or pattern.
- * Relaxed: there is one thread when it is set. */
+/* Checks a block, used or free, of a page that ends with its heap. Does nothing in the child of a
+ * fork: another thread may have stopped between word and fence or fill. Relaxed: the process has
+ * one thread when the flag is set. */
 static void look_at_any(const lm_page_t *page, const void *block) {
     size_t requested;
     if (lm_load_relaxed(&interrupted)) return;
@@ -189,7 +199,7 @@ static void look_at_any(const lm_page_t *page, const void *block) {
 }
 
 void lm_reuse_check_page(const lm_page_t *page) {
-    /* Otherwise a heap is destroyed, and its objects with it, which nobody touches. */
+    /* Otherwise a heap is destroyed, and its objects with it. No thread touches them. */
     bool whole = lm_page_outside(page) == 0;
     for (size_t i = 0; i < page->carved; i++) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
@@ -211,12 +221,13 @@ void lm_reuse_check_large(const lm_page_t *page) {
     if (!lm_load_relaxed(&interrupted)) look_at_dropped(page, start, start + page->bytes);
 }
 
-/* Atomic, each: NULL, or a span that nobody else knows. No lock of its own, so that a fork finds
- * nothing half done. */
+/* Each entry is atomic: NULL, or a span that no other code knows. The ring has no lock, so that a
+ * fork finds nothing half done. */
 static lm_page_t *ring[RING];
-static uint32_t turn; /* atomic */
+static uint32_t turn; /* atomic: number of spans that ever entered the ring */
 
-/* Damage that came over an end of a large span, where no object reaches: reports it. */
+/* Returns true, after a report, iff the damage came over an end of a large span, where no object
+ * reaches. */
 static bool past_objects(const lm_page_t *span, const unsigned char *first, size_t bytes,
                          lm_wrong_t wrong) {
     const unsigned char *start = (const unsigned char *)lm_span_start(span);
@@ -256,29 +267,31 @@ static void discard(lm_page_t *span, lm_wrong_t wrong) {
 
 bool lm_reuse_keep(lm_page_t *page, void *p) {
     if (page->kind != LM_KIND_LARGE || page->bytes > kept_most) return false;
-    if (page->range != 0) return false; /* its heap may end, and its memory with it */
-    /* Acquire: as in lm_large_free. It counts no more. */
+    if (page->range != 0) return false; /* its heap may end, and its memory with the heap */
+    /* Acquire: pairs with the release store in lm_whole_delete. The object counts no more. */
     if (lm_load_acquire(&page->whole) != NULL) lm_whole_lose(page);
-    /* Where the object was, and how large: for reports, until the span goes. */
+    /* The place and size of the object, for reports until the span is returned. */
     page->remote = lm_requested(page, p);
     page->block_bytes = (uint32_t)((char *)p - lm_span_start(page));
     if (lm_is_offset(page)) lm_offset_unmap(page, p);
     LM_PROBE2(large_free, p, page->bytes);
     lm_bytes_mine(0, page->bytes);
     char *start = lm_span_start(page);
-    lm_span_map(page, 1, &lm_nobody); /* before it is filled: see lm_intact */
+    lm_span_map(page, 1, &lm_nobody); /* before the fill: see lm_intact */
     lm_tools_show(start, page->bytes);
     memset(start, filling(), page->bytes);
     lm_tools_hide(start, page->bytes);
-    lm_span_hold(page); /* nobody's object any more, for who walks the arena */
-    /* Acquire and release: who takes it out sees the fill. Relaxed: any place is as good. */
+    lm_span_hold(page); /* code that walks the arena no longer sees an object here */
+    /* Acquire and release: the thread that takes the span out sees the fill. Relaxed, for the turn:
+     * any place serves. */
     lm_page_t *old = lm_exchange_acq_rel(&ring[lm_add_relaxed(&turn, 1) % RING], page);
     if (old != NULL) discard(old, LM_WRONG_DAMAGE);
     lm_purge_poke(true);
     return true;
 }
 
-/* No lock: what leaves the ring at this moment is told with the size that it had, or has now. */
+/* Takes no lock. A span that leaves the ring meanwhile is reported with the size it had, or has
+ * now. */
 bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested) {
     for (unsigned i = 0; i < RING; i++) {
         const lm_page_t *span = lm_load_acquire(&ring[i]);
@@ -293,7 +306,8 @@ bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested) {
 static bool empty(lm_wrong_t wrong) {
     bool some = false;
     for (unsigned i = 0; i < RING; i++) {
-        lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL); /* as above */
+        /* acquire: sees the fill; release: as in lm_reuse_keep */
+        lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL);
         if (span == NULL) continue;
         discard(span, wrong);
         some = true;
@@ -306,11 +320,11 @@ bool lm_reuse_unkeep(void) {
     return lm_tools_let_go() || some;
 }
 
-/* Under the registry's lock: no handler of the program's may be called. */
+/* The caller holds the registry's lock, so no handler of the program may be called. */
 bool lm_reuse_rest(bool all) {
-    static uint32_t seen; /* the worker's */
+    static uint32_t seen; /* only the worker uses it */
     uint32_t now =
-        lm_load_relaxed(&turn); /* relaxed: what comes this moment is seen the next time */
+        lm_load_relaxed(&turn); /* relaxed: a span that enters meanwhile is seen at the next tick */
     if (now != seen && !all) {
         seen = now;
         return true;

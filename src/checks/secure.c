@@ -1,17 +1,18 @@
-/* secure.c: malloc and free of the secure build (preset secure): what they look at, and what they
- * leave.
+/* secure.c: malloc and free of the secure build (preset secure): what they check and what they
+ * write.
  *
- *   malloc   quarantine.c, or pop ──> is all of it zero? ──> canary        no: written after free, damaged list
- *   free     block's begin? ──> canary? ──> slack zero? ──> wipe ──> quarantine.c ──> lm_block_free
- *               │ no                │ zero: double free; else overflow, or underflow of the next
+ *   malloc   quarantine.c, or pop ──> is all of it zero? ──> canary
+ *                                        └ no: written after free, or a damaged list
+ *   free     block's start? ──> canary? ──> slack zero? ──> wipe ──> quarantine.c ──> lm_block_free
+ *               │ no               │ zero: double free; else overflow, or underflow of the next
  *               └──> checked.c
  *
- * For programs that run with data or code that nobody trusts: it costs five to ten nanoseconds a
- * call. Blocks come zeroed, so calloc has nothing to clear. Objects at an offset have the canary,
- * too; large ones are large.c's. It cannot see an overflow that jumps over the canary, nor one
- * before it is looked at: at free or realloc of the block or of the one behind it (near.c). Objects
- * of 0 bytes have no block (zero.c). Of blocks above EACH_WORD it looks for writes after free in
- * both ends only, unless they are for calloc. Whoever can read canaries can forge them.
+ * For programs that run with data or code that they cannot trust: it costs 5 to 10 ns a call.
+ * Blocks come zeroed, so calloc has nothing to clear. Objects at an offset have a canary, too;
+ * secure_large.c has the large ones. It cannot see an overflow that jumps over the canary. It sees
+ * an overflow only at the free or realloc of the block or of the one behind it (near.c). Objects of
+ * 0 bytes have no block (zero.c). Blocks above EACH_WORD bytes are checked for writes after free at
+ * both ends only, unless calloc takes them. Code that can read canaries can forge them.
  */
 #include "checks/blame.h"
 #include "checks/inner.h"
@@ -24,8 +25,8 @@
 #include <string.h>
 
 enum {
-    EACH_WORD = 1024, /* bytes of a block that malloc looks at as a whole */
-    END = 128,        /* of larger ones: so many at the end, and 64 at the begin */
+    EACH_WORD = 1024, /* bytes of the largest block that malloc checks as a whole */
+    END = 128,        /* bytes checked at the end of a larger block, besides 64 at its start */
 };
 
 LM_INLINE void set_trailer(void *p, size_t bytes, size_t slack) {
@@ -38,13 +39,14 @@ LM_INLINE uint64_t second_word(const lm_block_t *block) {
     return ((const lm_word_t *)(const void *)block)[1];
 }
 
-/* A free block, but for its link. */
+/* Returns whether a free block is zero except for its link. */
 LM_INLINE bool is_zero(const lm_block_t *block, size_t bytes) {
     return second_word(block) == 0 &&
            (LM_UNLIKELY(bytes == 16) || lm_is_zero_from((const char *)block + 16, bytes - 16));
 }
 
-/* Both ends of a longer one, but for its link. */
+/* Returns whether both ends of a free block of at least END + 64 bytes are zero, except for its
+ * link. */
 LM_INLINE bool ends_zero(const lm_block_t *block, size_t bytes) {
     const char *p = (const char *)block;
     return second_word(block) == 0 &&
@@ -58,7 +60,7 @@ LM_INLINE bool looks_zero(const lm_block_t *block, size_t bytes, bool all) {
 
 /* ---- Malloc ---- */
 
-/* Tells, and makes it what it should be, should the program go on. */
+/* Reports a write to a free block. Wipes the block, in case the program goes on. */
 static LM_COLD void written_after_free(lm_block_t *block, size_t bytes, size_t from) {
     lm_written_after_free(lm_page_of(block), block, from);
     lm_wipe(block, bytes);
@@ -83,7 +85,7 @@ void lm_check_waited(lm_block_t *block, size_t bytes) {
         written_after_free(block, bytes, 0);
 }
 
-/* A block of that size for a request of that many bytes. */
+/* Makes a block of `size` bytes an object of `bytes` bytes. all: all its words must be zero. */
 LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
     if (LM_UNLIKELY(!looks_zero(block, size, all))) written_after_free(block, size, sizeof *block);
     block->next = NULL;
@@ -91,8 +93,8 @@ LM_INLINE void *begin(lm_block_t *block, size_t size, size_t bytes, bool all) {
     return block;
 }
 
-/* moves: a sampled object is to be put where it ends with its page; one that is aligned has been
- * (resize.c). */
+/* Writes the trailer of what lm_block_alloc returned. moves: a sampled object is moved to end with
+ * its page; an aligned one has been moved (resize.c). */
 static void *begin_any(void *p, size_t bytes, bool all, bool moves) {
     lm_page_t *page = lm_page_of(p);
     if (page->kind == LM_KIND_PAGE && !lm_is_offset(page))
@@ -118,15 +120,15 @@ static LM_NOINLINE void *malloc_slow(size_t bytes, bool all) {
     return p;
 }
 
-/* The next that has waited, if there is one and nobody counts allocations: then all come from lists
- * of pages. */
+/* Returns the next block that has waited. Returns NULL iff it finds none, or some thread counts
+ * allocations: then all blocks come from lists of pages. */
 LM_INLINE lm_block_t *pop_waited(unsigned size_class, size_t bytes) {
     lm_heap_t *heap = lm_heap_self;
     lm_quarantine_ring_t *later = &heap->quarantine.ring[size_class];
     size_t taken = later->taken;
     if (taken == later->ready || LM_UNLIKELY(bytes > lm_load_relaxed(&lm_quiet_most))) return NULL;
     lm_block_t *block = *lm_quarantine_place(later, taken);
-    /* Relaxed, both: read by who asks for statistics. */
+    /* Relaxed, both stores: only statistics read the numbers. */
     size_t *left = &heap->quarantine.left[size_class];
     if (LM_UNLIKELY(block == NULL)) lm_store_relaxed(left, *left + 1);
     lm_store_relaxed(&later->taken, taken + 1);
@@ -146,7 +148,7 @@ LM_INLINE void *malloc_small(size_t bytes, bool all) {
     return begin(block, size, bytes, all);
 }
 
-/* all: every word of it must be zero. */
+/* Allocates an object. all: every word of its block must be zero. */
 LM_INLINE void *malloc_here(size_t bytes, bool all) {
     if (LM_LIKELY(bytes <= LM_SMALL_MOST - LM_TRAILER)) return malloc_small(bytes, all);
     if (LM_LIKELY(bytes <= LM_BLOCK_MOST - LM_TRAILER)) {
@@ -156,8 +158,8 @@ LM_INLINE void *malloc_here(size_t bytes, bool all) {
     return malloc_slow(bytes, all);
 }
 
-/* An object of 0 bytes. Where objects are sampled, or a first-class heap was chosen, it is as any
- * other. all: as for malloc_here. */
+/* Allocates an object of 0 bytes; an ordinary block where objects are sampled or the thread has
+ * chosen a first-class heap. all: every word of its block must be zero. */
 static LM_NOINLINE void *malloc_nothing(bool all) {
     bool any = lm_load_relaxed(&lm_sampling.rate) != 0 || lm_whole_chosen() != NULL;
     void *p = any ? NULL : lm_zero_alloc();
@@ -168,7 +170,7 @@ static LM_NOINLINE void *malloc_other(size_t bytes) {
     return LM_LIKELY(bytes != 0) ? malloc_here(bytes, false) : malloc_nothing(false);
 }
 
-/* What is small and as it should be, without a call: all else begins anew. */
+/* Serves small requests without a call as long as every check passes; otherwise it starts anew. */
 void *lm_malloc(size_t bytes) {
     size_t size = (bytes + LM_TRAILER + 15) & ~(size_t)15;
     if (LM_UNLIKELY(bytes - 1 > LM_SMALL_MOST - LM_TRAILER - 1)) return malloc_other(bytes);
@@ -234,7 +236,8 @@ bool lm_block_is_free(const lm_page_t *page, const void *p) {
     return *lm_last_word(p, page->block_bytes) == 0;
 }
 
-/* Whether so many bytes before the canary are zero; 8 more lie before them, or are. */
+/* Returns whether `slack` bytes before the canary are zero. The loads reach up to 8 bytes further
+ * back, which are readable. */
 LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
     const char *end = (const char *)lm_last_word(p, bytes);
     for (; LM_UNLIKELY(slack > 64); slack -= 64, end -= 64) {
@@ -250,9 +253,9 @@ LM_INLINE bool slack_is_zero(const void *p, size_t bytes, size_t slack) {
     return *lm_last_word(end, 0) == 0 && *lm_last_word(end - 8, 0) >> (128 - 8 * slack) == 0;
 }
 
-/* The same of at most 15 bytes before the canary, without a branch; reads 16 there, as two words,
- * because programs have often just written one: a load of both would wait until it is in the
- * cache. */
+/* Returns whether `slack` bytes, at most 15, before the canary are zero. Has no branch. Reads 16
+ * bytes there, as two words: programs have often just written one word, and a load of both at once
+ * would wait for the cache. */
 LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
     static const LM_ALIGNED(32) unsigned char none_then_all[32] = {
         [16] = 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
@@ -262,7 +265,7 @@ LM_INLINE bool short_slack_is_zero(const void *p, size_t bytes, size_t slack) {
            0;
 }
 
-/* Says what is wrong with a block that is. Returns false. */
+/* Reports what is wrong with a damaged block. Returns false. */
 static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *function) {
     size_t room = lm_block_room(page, p), most = room - LM_TRAILER;
     uint64_t word = *lm_last_word(p, room), odd = word ^ lm_canary_of(p);
@@ -276,7 +279,7 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
     }
     const char *from = (const char *)p + (most - slack), *last = (const char *)p + most - 1;
     while (last > from && *last == 0) last--;
-    bool begins = *from != 0; /* where the object ends */
+    bool begins = *from != 0; /* the damage begins where the object ends */
     if (begins && lm_run_over_edge(page, p, LM_WRONG_DAMAGE, false)) return false;
     lm_before_reported(page);
     lm_wrong(LM_WRONG_DAMAGE + LM_MISTAKE_OVERFLOW +
@@ -288,7 +291,7 @@ static LM_COLD bool damaged(const lm_page_t *page, const void *p, const char *fu
 }
 
 bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
-    if (page->kind != LM_KIND_PAGE) return true; /* see large.c */
+    if (page->kind != LM_KIND_PAGE) return true; /* lm_large_intact checks large objects */
     size_t room = lm_block_room(page, p), slack;
     return (LM_LIKELY(lm_has_canary(p, room, &slack)) &&
             LM_LIKELY(slack_is_zero(p, room, slack))) ||
@@ -297,7 +300,8 @@ bool lm_intact(const lm_page_t *page, const void *p, const char *function) {
 
 /* ---- Free ---- */
 
-/* The caller goes on to free p, if the user lets the program go on: the object itself is sound. */
+/* Reports a free with a wrong size. The caller goes on to free p, if the user lets the program go
+ * on: the object itself is sound. */
 static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t size,
                                   size_t requested) {
     lm_wrong(LM_MISTAKE_WRONG_SIZE,
@@ -307,19 +311,20 @@ static LM_COLD void of_other_size(const lm_page_t *page, const void *p, size_t s
 
 #define ANY_SIZE SIZE_MAX
 
-/* A large object of 0 bytes has one. */
+/* Returns whether `size` is not the size that p was requested with. A large object of 0 bytes has a
+ * requested size of 1. */
 static bool is_other_size(const lm_page_t *page, size_t requested, size_t size) {
     return size != requested && (page->kind != LM_KIND_LARGE || size != 0 || requested != 1);
 }
 
-/* Marks another thread's block: of several threads that free it at the same moment, one goes on.
- * The mark is not zero, or a thread that frees the block behind would take this one for free, and
- * find it written. A block of the calling thread's own page is not marked: that would cost every
- * free. Returns false after the report of a double free. */
+/* Marks another thread's block, so that one of several threads that free it at one moment goes on.
+ * Returns false, after the report of a double free, in the others. The mark is not zero: a thread
+ * that frees the block behind would take a zero for a free block that was written to. A block of
+ * the calling thread's own page is not marked, because that would cost every free. */
 static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
     uint64_t *last = (uint64_t *)(void *)lm_last_word(p, page->block_bytes);
     uint64_t word = lm_load_relaxed(last);
-    /* Relaxed, both: what decides is which thread comes first. */
+    /* Relaxed, both: only the order of the threads on this word matters. */
     if (LM_LIKELY(word != 0 && !lm_is_claimed(p, word)) &&
         LM_LIKELY(lm_cas_relaxed(last, &word, lm_canary_of(p) ^ LM_CLAIMED)))
         return true;
@@ -327,7 +332,8 @@ static LM_NOINLINE bool claim(const lm_page_t *page, void *p) {
     return false;
 }
 
-/* Peeks: the owner may end this moment, and then the page is another thread's or no thread's. */
+/* Returns whether the page is not the calling thread's. Peeks: the owner may end this moment, and
+ * then the page is another thread's or no thread's. */
 LM_INLINE bool is_others(const lm_page_t *page) {
     return LM_UNLIKELY(lm_peek(&page->owner) != lm_thread_token());
 }
@@ -337,8 +343,8 @@ static void check_size(const lm_page_t *page, const void *p, size_t size, size_t
         of_other_size(page, p, size, requested);
 }
 
-/* Claimed first: another thread's free of such an object may be the last of its page, which ends
- * then. */
+/* Frees an object at an offset. Claims it first: another thread's free of p may be the last of its
+ * page, which ends then. */
 static void free_at_offset(lm_page_t *page, void *p, size_t size) {
     if (!lm_offset_claim(page, p)) return;
     bool large = page->kind == LM_KIND_LARGE;
@@ -352,8 +358,8 @@ static void free_at_offset(lm_page_t *page, void *p, size_t size) {
     lm_offset_end(page, p);
 }
 
-/* What is no block of a page, or a damaged one, or in memory of the user. Its size is read before
- * it is marked as claimed, and reported after that: by one of several threads. */
+/* Frees what is no block of a page, or damaged, or in memory of the user. The size is read before p
+ * is marked as claimed, and reported after that: by one of several threads. */
 static LM_NOINLINE void free_other(void *p, size_t size) {
     if (p == NULL) return;
     lm_page_t *page = lm_page_of(p);
@@ -364,7 +370,7 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     page = lm_page_checked(p, "free");
     if (page == NULL) return;
     size_t requested = lm_requested(page, p);
-    bool block = page->kind == LM_KIND_PAGE; /* a free of the zero descriptor may change it */
+    bool block = page->kind == LM_KIND_PAGE; /* a free of the zero descriptor may change the kind */
     if (block && is_others(page) && !claim(page, p)) return;
     check_size(page, p, size, requested);
     if (page == &lm_zero_descriptor) {
@@ -375,14 +381,14 @@ static LM_NOINLINE void free_other(void *p, size_t size) {
     }
 }
 
-/* Spans that are no pages have no carved blocks; objects at an offset do not begin where one
- * does. */
+/* Returns whether a block begins at p. Spans other than pages have no carved blocks, and objects at
+ * an offset do not begin where a block does. */
 LM_INLINE bool begins_block(const lm_page_t *page, const void *p) {
     uint32_t at = (uint32_t)((const char *)p - lm_span_start(page));
     return lm_block_index(page, at) < lm_peek(&page->carved);
 }
 
-/* Takes a wiped block that was free'd, for a while; small: it is. */
+/* Puts a freed and wiped block into the quarantine. small: its class is small. */
 LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
     unsigned size_class = lm_load_relaxed(&page->foreign_class);
     if (LM_UNLIKELY(!lm_quarantine_put(lm_heap_self,
@@ -390,14 +396,14 @@ LM_INLINE void set_aside(const lm_page_t *page, void *p, bool small) {
         lm_quarantine_make_room(page, p);
 }
 
-/* The page of p, a block in use, whose slack may be damaged; NULL iff it is none, or its canary is.
- * Where a block begins is looked at only if one at p could leave the slice, or reach into a guard:
- * elsewhere there is no canary of that address. */
+/* Returns the page of p, a block in use whose slack may be damaged. Returns NULL iff p is no such
+ * block or its canary is damaged. Whether a block begins at p is tested only if a block at p could
+ * leave the slice or reach into a guard: no other address has a canary that matches it. */
 LM_INLINE const lm_page_t *page_in_use(const void *p, size_t *slack) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    size_t bytes = page->block_bytes; /* 0 of other spans */
+    size_t bytes = page->block_bytes; /* 0 for other spans */
     size_t in_slice = (uintptr_t)p & (LM_SLICE_BYTES - 1);
     if (LM_UNLIKELY(in_slice + (uint32_t)(bytes - 1) >= LM_SLICE_BYTES - LM_MARK_BYTES) &&
         !begins_block(page, p))
@@ -415,8 +421,8 @@ static LM_NOINLINE void free_unlike(void *p, size_t size) {
         free_other(p, size);
 }
 
-/* Reports damage before p, a block of that page, not its first: the canary of the block there, or,
- * if that block is free, what is not zero of its last 32 bytes. Other threads may change it
+/* Reports damage before p, a block of that page, not its first. If the block before p is in use,
+ * its canary is checked; if it is free, its last 32 bytes must be zero. Other threads may change it
  * meanwhile: near.c looks again before it reports. */
 LM_INLINE void check_before(const lm_page_t *page, const void *p) {
     size_t bytes = page->block_bytes;
@@ -447,14 +453,15 @@ static LM_NOINLINE void free_longer(void *p, size_t size) {
     set_aside(page, p, false);
 }
 
-/* The page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves: zero, if
- * all is to be looked at. NULL iff it is none. No look at where blocks begin: elsewhere there is no
- * canary of that address. All bytes that are looked at are of one slice, and of no guard. */
+/* Returns the page of p, a small block in use with a slack of at most 15 bytes, as malloc leaves.
+ * Returns NULL iff p is no such block. all: the slack must be zero. Does not test where blocks
+ * begin: no other address has a canary that matches it. All bytes that are read lie in one slice
+ * and in no guard. */
 LM_INLINE const lm_page_t *short_page(const void *p, size_t *slack, bool all) {
     size_t slice = lm_slice_of(p);
     if (LM_UNLIKELY(slice >= lm_peek(&lm_arena.slices))) return NULL;
     const lm_page_t *page = lm_peek(&lm_arena.map[slice]);
-    size_t bytes = page->block_bytes; /* 0 of other spans */
+    size_t bytes = page->block_bytes; /* 0 for other spans */
     if (LM_UNLIKELY(bytes - 16 > LM_SMALL_MOST - 16) ||
         LM_UNLIKELY((((uintptr_t)p - 16) & (LM_SLICE_BYTES - 1)) >
                     LM_SLICE_BYTES - LM_MARK_BYTES - 16 - LM_SMALL_MOST))
@@ -474,20 +481,21 @@ static LM_NOINLINE size_t usable_size_longer(const void *p) {
                                    : lm_usable_size_of_any(p);
 }
 
-/* Some programs ask at each malloc and each free. */
+/* Has a short path, because some programs call it at each malloc and each free. */
 size_t lm_usable_size(const void *p) {
     size_t slack;
     const lm_page_t *page = short_page(p, &slack, false);
     return LM_LIKELY(page != NULL) ? page->block_bytes - LM_TRAILER - slack : usable_size_longer(p);
 }
 
-/* A small one of more than LM_ZEROS_EIGHT bytes, as it should be. */
+/* Frees an intact small block of more than LM_ZEROS_EIGHT bytes. */
 static LM_NOINLINE void free_medium(const lm_page_t *page, void *p) {
     memset(p, 0, page->block_bytes);
     set_aside(page, p, true);
 }
 
-/* As for malloc: a small block. */
+/* Frees a small block in use without a call, as lm_malloc allocates one; any other p starts
+ * anew. */
 LM_INLINE void free_short(void *p, size_t size) {
     size_t slack;
     const lm_page_t *page = short_page(p, &slack, true);
@@ -522,7 +530,7 @@ void lm_free_aligned(void *p, size_t align) {
     }
     lm_page_t *page = lm_page_checked(p, "free");
     if (page == NULL) return;
-    if (!lm_is_offset(page)) /* else p is aligned somewhere inside */
+    if (!lm_is_offset(page)) /* an object at an offset is aligned elsewhere inside */
         lm_wrong(LM_MISTAKE_WRONG_ALIGN,
                  "free of %p as one aligned to %zu B, which it is not (size class %zu B, ", p,
                  align, lm_block_bytes(page));
@@ -544,7 +552,7 @@ void lm_block_give_back(void *p) {
 
 /* ---- Realloc ---- */
 
-/* Of a block with `have` bytes requested: so many now, in place. */
+/* Resizes an object of `have` bytes in a block of `size` bytes to `bytes`, in place. */
 LM_INLINE void *fit_short(void *p, size_t size, size_t have, size_t bytes) {
     if (bytes < have) memset((char *)p + bytes, 0, have - bytes);
     set_trailer(p, size, size - LM_TRAILER - bytes);
@@ -556,7 +564,8 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
     const lm_page_t *page = short_page(p, &slack, true);
     if (LM_UNLIKELY(page == NULL) || bytes > LM_SMALL_MOST - LM_TRAILER) return false;
     size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
-    if (lm_worth_staying(size, whole) || (whole <= size && bytes >= have)) { /* as in resize.c */
+    /* the policy of resize.c */
+    if (lm_worth_staying(size, whole) || (whole <= size && bytes >= have)) {
         *there = fit_short(p, size, have, bytes);
         return true;
     }
@@ -565,11 +574,11 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
     size_t roomy = lm_with_room(have, bytes);
     void *other = lm_malloc(roomy);
     if (LM_UNLIKELY(other == NULL)) {
-        if (fits) errno = error; /* it was to shrink: too large will do */
+        if (fits) errno = error; /* the object was to shrink, so the larger block serves */
         *there = fits ? fit_short(p, size, have, bytes) : NULL;
         return true;
     }
-    /* Relaxed: a word by itself. */
+    /* Relaxed: the rate stands alone. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && roomy != bytes)
         other = lm_sampled_resized(other, bytes);
     memcpy(other, p, have < bytes ? have : bytes);

@@ -2,43 +2,44 @@
  *
  *   span   [ object ........ | canary | accessible | guard: no access ]
  *          ^                 ^ bytes               ^ room
- *   free   in use ──> cleared ──> shut, held with its guard (span/held.c) ──> opened: used again, or to the arena
+ *   free   in use ──> cleared ──> shut, held with its guard (span/held.c)
+ *                                   └─> opened: used again, or to the arena
  *
- * An overflow meets the guard (span/guard.c) or is seen in the canary when the object is freed or
+ * An overflow meets the guard (span/guard.c), or shows in the canary when the object is freed or
  * resized. An underflow meets the guard of the object before. A freed object is cleared, so that no
- * later owner reads what it held, and waits with its guard until others were freed after it. Then
- * an object of nearly its size may have it as it is. Unless a program frees thousands a second,
- * they are shut while they wait: an access ends the program. The others cost no system call; if a
- * byte of one is not zero any more, it was written after the free. That is seen when the span is
- * used again, or leaves for the arena.
+ * later owner reads its contents. It waits with its guard until others were freed after it; then an
+ * object of nearly its size may reuse it as it is. Unless a program frees thousands of objects a
+ * second, they are shut while they wait: an access ends the program. A span that is not shut costs
+ * no system call. If a byte of it is not zero any more, the program wrote to it after the free.
+ * This shows when the span is reused or leaves for the arena.
  *
  * The cost of clearing follows what the program has touched:
- *   all    objects to 1 MiB that were touched: memset; where next to nothing is in memory, the
- *          memory is given to the system instead, whatever the size
- *   gone   larger objects that were touched: their memory is given to the system, up to REFAULTS
- *          bytes at once and REFAULTS / REST a tick; beyond that they are cleared by memset, up to
- *          CLEARS bytes at once and CLEARS / REST a tick
- *   head   larger objects that were touched, beyond both: the first 64 KiB
- *   scan   objects to 1 MiB that seem untouched, while the budget lasts: each page is read, and
- *          cleared if need be
+ *   all    touched objects up to 1 MiB: memset; if little of an object is resident, its memory is
+ *          given to the system instead, whatever the object's size
+ *   gone   touched larger objects: their memory goes to the system, up to REFAULTS bytes at once
+ *          and REFAULTS / REST a tick; beyond that memset clears them, up to CLEARS bytes at once
+ *          and CLEARS / REST a tick
+ *   head   touched larger objects beyond both budgets: the first 64 KiB
+ *   scan   objects up to 1 MiB that seem untouched, within the budget: each page is read, and
+ *          cleared if it is not zero
  *   light  objects that seem untouched, beyond the budget: the first 512 bytes and the canary
- * An object seems untouched if it was zero when it was handed out, and the lines of 64 bytes at a
- * dozen places (probes: at each fourfold of 512 bytes, at the end, and two that nobody can
- * foretell) are zero still. The budget is BUDGET bytes for each tick of the worker. So a program
- * that frees large objects a million times a second pays for what it touches, and any other has its
- * objects looked at as a whole. Memory that was given to the system costs its next user some 0.3 us
- * for each KiB, clearing some 0.1 us. An object may exceed what is left of REFAULTS or CLEARS; the
- * ticks after it make up for that.
+ * An object seems untouched if it was zero when it was handed out, and a dozen lines of 64 bytes
+ * are still zero (probes: at each fourfold of 512 bytes, at the end, and at two unpredictable
+ * places). The budget is BUDGET bytes for each tick of the worker. So a program that frees large
+ * objects a million times a second pays for what it touches, and the objects of any other program
+ * are checked as a whole. Memory that was given to the system costs its next user about 0.3 us for
+ * each KiB; clearing costs about 0.1 us. An object may exceed what is left of REFAULTS or CLEARS;
+ * later ticks make up for that.
  *
  * The tail of an object that becomes shorter is cleared as well.
  *
- * It cannot find an overflow that jumps over canary and guard. Once its budgets are spent it cannot
- * find all writes to the middle of a page of a freed object, nor writes past the head of one above
- * 1 MiB; and the next owner of the memory can read what objects above 1 MiB held past their head,
- * and what an object that seemed untouched held between the probes. Objects above 8 MiB do not wait
- * unless their memory was given back.
- * Invariant: what was cleared of a held span reads as zero, unless it was written after its free.
- * What was not cleared is never taken for a write after free.
+ * It cannot find an overflow that jumps over canary and guard. Beyond its budgets it misses some
+ * writes to the middle of a page of a freed object, and writes past the head of a freed object
+ * above 1 MiB. The next owner can then read what objects above 1 MiB held past their head, and what
+ * an object that seemed untouched held between the probes. Objects above 8 MiB wait only if their
+ * memory was given to the system.
+ * Invariant: the cleared part of a held span reads as zero, unless the program wrote to it after
+ * its free. Memory that was not cleared is never taken for a write after free.
  */
 #include "checks/inner.h"
 
@@ -47,46 +48,49 @@
 #include <string.h>
 
 enum {
-    CANARY = LM_TAIL_CANARY,  /* bytes at most */
-    CLEAR_MOST = 1 << 20,     /* of larger objects only the head is cleared */
-    SPARSE_LEAST = 256 << 10, /* bytes from which the system is asked how much is in memory */
-    ASK_MOST = 256 << 20,     /* bytes up to which it is asked */
-    SPARSE_PART = 16,         /* sparse: less than that part is in memory */
-    EACH_WORD = 128 << 10,    /* objects up to that size are looked at as a whole */
-    HEAD = 64 << 10,          /* bytes of the head of a larger object */
-    LIGHT_HEAD = 512,         /* bytes of the head of an object that seems untouched */
-    LINE = 64,                /* bytes of each page, or probe, that are looked at */
-    DRAWN = 2,                /* probes at places that nobody can foretell */
-    BUDGET = 16 << 20,        /* bytes a tick that are read without need */
-    REFAULTS = 64 << 20,      /* bytes of objects above 1 MiB whose memory is given away */
-    CLEARS = 1 << 30,         /* bytes of objects above 1 MiB that are cleared beyond these */
-    REST = 16,                /* ticks after which a budget is whole again */
-    ASK_PART = 16,            /* to ask whether memory is resident costs that part of reading it */
-    APART_MOST = 4,           /* slices of addresses that chance adds to a guard, plus 1 */
-    TICKS = 6,                /* worker's ticks that a held span waits for a request */
+    CANARY = LM_TAIL_CANARY, /* largest length of a canary in bytes */
+    /* bytes of the largest object that is cleared as a whole beyond the budgets */
+    CLEAR_MOST = 1 << 20,
+    /* bytes of the smallest object for which the system is asked how much is resident */
+    SPARSE_LEAST = 256 << 10,
+    ASK_MOST = 256 << 20,  /* bytes of the largest such object */
+    SPARSE_PART = 16,      /* an object is sparse if less than one part in so many is resident */
+    EACH_WORD = 128 << 10, /* bytes of the largest freed object that is always checked as a whole */
+    HEAD = 64 << 10,       /* bytes of the head of an object above CLEAR_MOST */
+    LIGHT_HEAD = 512,      /* bytes of the head of an object that seems untouched */
+    LINE = 64,             /* bytes of each page, or probe, that are checked */
+    DRAWN = 2,             /* number of probes at unpredictable places */
+    BUDGET = 16 << 20,     /* bytes a tick that may be read without need */
+    REFAULTS = 64 << 20,   /* bytes of objects above 1 MiB whose memory may go to the system */
+    CLEARS = 1 << 30,      /* bytes of objects above 1 MiB that may be cleared beyond REFAULTS */
+    REST = 16,             /* number of ticks in which a budget refills */
+    ASK_PART = 16,         /* a question whether memory is resident costs that part of reading it */
+    APART_MOST = 4,        /* 1 plus the largest number of slices that chance adds to a guard */
+    TICKS = 6,             /* number of the worker's ticks that a held span waits for a request */
 };
 
-/* What was cleared of a held span. */
+/* Which part of a held span was cleared. */
 enum {
     CLEARED_LIGHT, /* the first LIGHT_HEAD bytes and the probes */
     CLEARED_HEAD,  /* the first HEAD bytes */
-    CLEARED_ALL,   /* everything */
-    CLEARED_GONE,  /* everything: the memory was given to the system */
-    SHUT = 4,      /* a bit beside one of these: nobody can have written there since */
+    CLEARED_ALL,   /* all bytes */
+    CLEARED_GONE,  /* all bytes: the memory was given to the system */
+    /* a bit beside the others: the span is inaccessible, so nothing can have written there since */
+    SHUT = 4,
 };
 
-/* Atomic, relaxed, all three: bytes of each budget that are left; each tick of the worker adds
- * some. */
+/* Bytes left in each budget; each tick of the worker adds some. Atomic; relaxed: estimates
+ * suffice. */
 static int64_t budget = BUDGET, refaults = REFAULTS, clears = CLEARS;
 
 static bool afford(size_t bytes) {
-    if (!lm_purge_may_work()) return true; /* no tick would come */
+    if (!lm_purge_may_work()) return true; /* no tick would refill the budget */
     if (lm_load_relaxed(&budget) < (int64_t)bytes) return false;
     (void)lm_add_relaxed(&budget, -(int64_t)bytes);
     return true;
 }
 
-/* Whether something is left of a budget, which may become negative. */
+/* Charges a budget, which may become negative. Returns false iff nothing is left of it. */
 static bool borrow(int64_t *left, size_t bytes) {
     if (!lm_purge_may_work()) return true;
     if (lm_load_relaxed(left) <= 0) return false;
@@ -110,7 +114,8 @@ size_t lm_large_slices(const lm_page_t *page) {
 
 static size_t whole_pages(size_t bytes) { return lm_align_up(bytes, lm_os_page_bytes()); }
 
-/* With a page for the guard, or the canary. */
+/* Returns the number of slices for `room` bytes and one system page, for the guard or the
+ * canary. */
 static size_t slices_for(size_t room) {
     return (room + lm_os_page_bytes() + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
 }
@@ -119,11 +124,11 @@ static size_t slices_for(size_t room) {
 
 static uint64_t canary_at(const char *end) {
     uint64_t x = ((uintptr_t)end ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;
-    return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0: strings end in one */
+    return (x ^ (x >> 32)) | 0x0101010101010101u; /* no byte is 0, because strings end in 0 */
 }
 
-/* Without a guard, what is resident behind an object goes back after the purge delay
- * (span/tails.c). With one it went when the guard was made. */
+/* Without a guard, the resident memory behind an object is purged after the purge delay
+ * (span/tails.c). With a guard it went when the guard was made. */
 void lm_large_tail(lm_page_t *page) {
     if (page->bias == 0) lm_span_tail(page, page->bytes, page->in_memory);
 }
@@ -134,7 +139,7 @@ static size_t canary_bytes(const lm_page_t *page) {
 }
 
 void lm_large_mark(lm_page_t *page, size_t bytes) {
-    lm_secret_make(); /* a large object may come before the first page */
+    lm_secret_make(); /* the first large object may be older than the first page */
     page->bytes = bytes;
     char *end = lm_span_start(page) + bytes;
     uint64_t word = canary_at(end);
@@ -144,7 +149,7 @@ void lm_large_mark(lm_page_t *page, size_t bytes) {
     memcpy(end, &word, left);
 }
 
-/* The first byte of a canary that is not as it was written; its length if all are. */
+/* Returns the index of the first damaged byte of a canary; its length iff all bytes are intact. */
 static size_t damaged_at(const char *end, size_t bytes) {
     uint64_t word = canary_at(end);
     const char *expected = (const char *)&word;
@@ -171,11 +176,11 @@ bool lm_large_intact(const lm_page_t *page, const char *function) {
 
 /* ---- Zeros ---- */
 
-/* A register of every processor that loam knows: twice as fast as words. */
+/* One register of every processor that loam supports: twice as fast as words. */
 typedef uint64_t __attribute__((vector_size(16), may_alias)) two_words_t;
 
-/* The first byte in a range that is not zero, NULL iff there is none. Both are multiples of
- * LINE. */
+/* Returns the first byte that is not zero. Returns NULL iff there is none. at and bytes are
+ * multiples of LINE. */
 static const char *not_zero(const char *at, size_t bytes) {
     for (const char *end = at + bytes; at < end; at += LINE) {
         const two_words_t *w = (const two_words_t *)(const void *)at;
@@ -187,7 +192,8 @@ static const char *not_zero(const char *at, size_t bytes) {
     return NULL;
 }
 
-/* Looks at those pages that are in memory, of what was given to the system. */
+/* Returns a byte that is not zero in the resident pages of memory that was given to the system.
+ * Returns NULL iff none was found. */
 static const char *look_at_resident(const char *start, size_t room) {
     enum { CHUNK = 1 << 20 };
     size_t page = lm_os_page_bytes();
@@ -203,8 +209,8 @@ static const char *look_at_resident(const char *start, size_t room) {
     return found;
 }
 
-/* The first probe that is not zero, NULL iff there is none. They lie within what is cleared of a
- * touched object. */
+/* Returns the first byte of a probe that is not zero. Returns NULL iff there is none. The probes
+ * lie within what is cleared of a touched object. */
 static const char *look_at_probes(const char *start, size_t room) {
     size_t end = room > CLEAR_MOST ? HEAD : room;
     const char *found = NULL;
@@ -219,8 +225,9 @@ static const char *look_at_probes(const char *start, size_t room) {
     return found;
 }
 
-/* The first byte that was written after the free, as far as is looked: NULL iff none was found.
- * all: everything that was cleared. *whole: everything is zero, if the result is NULL. */
+/* Returns the first byte that was written after the free, as far as is checked. Returns NULL iff
+ * none was found; then *whole tells whether every byte is known to be zero. all: checks all that
+ * was cleared, regardless of the budget. */
 static const char *look(const lm_page_t *page, bool all, bool *whole) {
     const char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
@@ -258,15 +265,15 @@ static bool untouched(lm_page_t *page, bool all, bool *whole) {
     lm_wrong(LM_WRONG_INSIDE + LM_MISTAKE_USE_AFTER_FREE,
              "%p was written after its free: at byte %zu of %zu (a large object, ", (void *)start,
              (size_t)(found - start), room);
-    memset(start, 0, room); /* a program that goes on all the same shall not read it */
+    memset(start, 0, room); /* a program that goes on must not read what was written */
     page->in_memory = true;
     return false;
 }
 
-/* Whether an object is clearly not sparse: most of a few lines in it are not zero. */
+/* Returns whether an object is clearly not sparse: most of a few lines in it are not zero. */
 static bool filled(const char *start, size_t room) {
     unsigned found = 0;
-    for (size_t i = 1; i <= 4; i++) /* where pages begin, for programs that touch those */
+    for (size_t i = 1; i <= 4; i++) /* at starts of pages, because some programs touch only those */
         found += not_zero(start + lm_align_down(room / 5 * i, lm_os_page_bytes()), LINE) != NULL;
     return found >= 3;
 }
@@ -274,18 +281,18 @@ static bool filled(const char *start, size_t room) {
 static bool sparse(const char *start, size_t room) {
     if (room < SPARSE_LEAST || !lm_span_at_large() || filled(start, room)) return false;
     if (room > ASK_MOST)
-        return true; /* to ask for so much takes longer than to fill what is used */
+        return true; /* the question would take longer than to fill the pages that are used */
     return lm_os_resident_pages(start, room) < room / lm_os_page_bytes() / SPARSE_PART;
 }
 
-/* Gives the memory of an object to the system. false iff that is refused. */
+/* Gives the memory of an object to the system. Returns false iff the system refuses. */
 static bool gone(lm_page_t *page) {
     if (!lm_os_purge(lm_span_start(page), lm_span_room(page))) return false;
     page->in_memory = false;
     return true;
 }
 
-/* Clears an object that was touched. */
+/* Clears an object that was touched. Returns what was cleared. */
 static unsigned clear_touched(lm_page_t *page) {
     char *start = lm_span_start(page);
     size_t room = lm_span_room(page);
@@ -298,8 +305,7 @@ static unsigned clear_touched(lm_page_t *page) {
     return all ? CLEARED_ALL : CLEARED_HEAD;
 }
 
-/* Reads each page, and clears those that are not zero: pages that were never touched stay out of
- * memory. */
+/* Reads each page, and clears pages that are not zero. Untouched pages stay out of memory. */
 static void scan(char *start, size_t room) {
     size_t page = lm_os_page_bytes();
     for (size_t at = 0; at < room; at += page) {
@@ -323,7 +329,8 @@ static unsigned clear(lm_page_t *page) {
 
 /* ---- Held spans ---- */
 
-/* No lock held. rested: see lm_span_give. */
+/* Checks a span that is held no more, and gives it to the arena. rested: see lm_span_give. No lock
+ * held. */
 static void give_back(lm_page_t *page, bool rested) {
     bool whole;
     (void)untouched(page, false, &whole);
@@ -345,8 +352,9 @@ static bool let_all_go(void) {
     return any;
 }
 
-/* More is held than may be. A program that leaves most of its objects untouched shall find their
- * guards again: their memory goes, which nobody misses. */
+/* Gives spans back until no more are held than may be. A program that leaves most of its objects
+ * untouched must find their guards again. So such a span stays held and only its untouched memory
+ * goes. */
 static void give_back_excess(lm_page_t *page) {
     while (page != NULL) {
         bool unused = page->in_memory && cleared_of(page) == CLEARED_LIGHT, whole;
@@ -360,7 +368,7 @@ static void give_back_excess(lm_page_t *page) {
 }
 
 void lm_large_keep(lm_page_t *page, bool touch) {
-    lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: the same for ever */
+    lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: every store is equal */
     if (LM_UNLIKELY(page->range != 0)) {           /* the user may want that memory back */
         if (touch) memset(lm_span_start(page), 0, lm_span_room(page));
         lm_span_give(page, false);
@@ -369,7 +377,8 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     unsigned cleared = touch || !gone(page) ? clear(page) : CLEARED_GONE;
     page->known_zero = true;
     if (page->in_memory &&
-        lm_span_room(page) > LM_HELD_ONE_MOST) { /* it would hold back more than all others */
+        /* it would hold back more memory than all other held spans */
+        lm_span_room(page) > LM_HELD_ONE_MOST) {
         lm_span_hold(page);
         lm_span_let_out(page, false, true);
         return;
@@ -379,9 +388,9 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     lm_purge_poke(true);
 }
 
-/* How much too large a held span may be: an eighth, and no more than an eighth of what was asked
- * for where that is in memory; but no slice more than was asked for where a hard limit counts
- * slices. */
+/* Returns how large a held span may be for a request of `bytes`: at most an eighth more than `room`
+ * plus 4 system pages. A span in memory may have at most an eighth more than `bytes`. Where a hard
+ * limit counts slices, the span has no slice more than the request needs. */
 static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t room,
                            size_t align_slices) {
     lm_held_want_t want = {.align_slices = align_slices,
@@ -397,7 +406,8 @@ static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t r
 static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero) {
     lm_page_t *page = lm_held_take(room, want);
     if (page == NULL) return NULL;
-    if (is_shut(page) && !lm_span_open(page)) { /* it goes, as an object that was in use */
+    /* the span is returned, as an object that was in use */
+    if (is_shut(page) && !lm_span_open(page)) {
         lm_large_comes_else(page->bytes);
         lm_span_hold(page);
         lm_span_let_out(page, true, false);
@@ -412,7 +422,7 @@ static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero
 
 /* ---- Spans ---- */
 
-/* In memory of the user there are no guards: it is as it was when it goes back. */
+/* Takes a new span. Memory of the user gets no guards: it is unchanged when it is returned. */
 static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t align_slices,
                            bool *zero) {
     bool clean = false;
@@ -426,8 +436,8 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
     page->in_memory = !clean;
     lm_span_no_guard(page);
     if (page->range != 0 || !guarded) return page;
-    /* Not of memory that was used: it would be lost to the guard. Nor without one: it would be the
-     * object's. */
+    /* Adds slices at random only to clean memory that gets a guard: used memory would be lost to
+     * the guard, and without a guard the slices would be the object's. */
     size_t apart = clean && lm_span_may_waste() ? lm_span_random(APART_MOST) : 0;
     if (apart > 0 && !lm_span_extend(page, slices + apart)) apart = 0;
     if (!lm_span_guard(page, room) && apart > 0) lm_span_shrink(page, slices);
@@ -437,16 +447,16 @@ static lm_page_t *take_new(const struct loam_heap *whole, size_t room, size_t al
 lm_page_t *lm_large_take(const struct loam_heap *whole, size_t bytes, size_t align_slices,
                          bool *zero) {
     size_t room = whole_pages(bytes);
-    /* What waits lies wherever it lay; a range's memory comes first (relaxed: one that comes now
-     * serves the next). */
+    /* A held span may lie anywhere, so a heap or process with a range takes none. Relaxed: a range
+     * that opens now serves the next request. */
     bool anywhere = !lm_whole_has_range(whole) && lm_load_relaxed(&lm_ranges_open) == 0;
     lm_held_want_t wanted = want(whole, bytes, room, align_slices);
     lm_page_t *page = anywhere ? take_again(room, &wanted, zero) : NULL;
     return page != NULL ? page : take_new(whole, room, align_slices, zero);
 }
 
-/* What an object held that becomes shorter: as much of it as of a freed one. Both are multiples of
- * a system's page. */
+/* Clears the tail of an object that becomes shorter, to the extent that a freed object is cleared.
+ * from and to are multiples of a system page. */
 static void clear_tail(lm_page_t *page, size_t from, size_t to) {
     if (from >= to) return;
     char *at = lm_span_start(page) + from;
@@ -456,13 +466,16 @@ static void clear_tail(lm_page_t *page, size_t from, size_t to) {
     memset(at, 0, !long_one || borrow(&clears, bytes) ? bytes : HEAD);
 }
 
-/* What grows will grow again: without a call for each step. before: what it had room for. */
+/* Changes the span to hold `room` bytes. Returns false iff it cannot grow. An object that grows
+ * gets 1/16 more space, so that it needs no system call for each step. before: the bytes it had
+ * space for. */
 static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier, size_t *fresh) {
     size_t had = page->slices;
     bool zero = false;
     bool grows = room > before && roomier;
     size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
-    if (room < before) page->in_memory = true; /* what it loses may be, and goes with the guard */
+    /* the part that it loses may be resident, and goes with the guard */
+    if (room < before) page->in_memory = true;
     if (slices < page->slices) {
         clear_tail(page, slices << LM_SLICE_SHIFT, before);
         lm_span_unfill(page, slices);
@@ -491,7 +504,7 @@ void *lm_large_refit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t 
     }
     if (!fits && !make_room(page, room, before, roomy, fresh)) {
         (void)lm_span_guard(page, before);
-        lm_large_mark(page, had); /* without a guard, there is more to look at */
+        lm_large_mark(page, had); /* without a guard, the canary is longer */
         lm_large_tail(page);
         return NULL;
     }

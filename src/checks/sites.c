@@ -1,14 +1,15 @@
-/* sites.c: who allocated an object, and who freed it: for the debug build's reports, and only if
- * asked for.
+/* sites.c: call stacks that allocated and freed an object, for the debug build's reports. Only if
+ * the user requests it.
  *
  *   pointer ── hash ──> bucket of 8 [ pointer | trace of malloc, thread | trace of free, thread ]
  *                                              │                         │
- *                                              └──> traces, each once <──┘        [ depth | sites ]
+ *                                              └──> traces, each once <──┘      [ depth | sites ]
  *
- * Both tables are loam's own memory, out of the objects' reach. A bucket that is full reuses the
- * entries of objects that are free, and only then another table of buckets is made, up to
- * TABLES_MOST of them: then objects go without. One lock for all, before the arena's. Names of
- * places take libc's locks: they are asked for outside it.
+ * Both tables are loam's own memory, out of the objects' reach. A full bucket reuses the entries of
+ * freed objects. If it has none, the next table of buckets is searched or made, up to TABLES_MOST
+ * tables; beyond these, new objects are not recorded. It cannot record allocations that dladdr
+ * makes for a report. One lock guards all tables; it is taken before the arena's lock. Names of
+ * places need libc's locks, so they are looked up outside of it.
  */
 #include "checks/inner.h"
 
@@ -21,35 +22,37 @@ enum {
     BUCKET = 8,
     TABLES_MOST = 128,
     TRACES = 1 << 15,
-    PROBES_MOST = 64, /* so that the table is nearly full before one has no room */
-    MOST = 16,        /* places of a trace */
+    PROBES_MOST = 64, /* large enough that a trace finds no slot only in a nearly full table */
+    MOST = 16,        /* largest number of places in a trace */
 };
 
 typedef struct entry {
     uintptr_t object;
-    uint32_t allocated, freed; /* traces; 0: unknown, or not freed */
-    unsigned by, freed_by;     /* threads; freed_by 0: in use */
+    /* number of the trace of its allocation and of its free; 0: unknown, or not freed */
+    uint32_t allocated, freed;
+    /* number of the thread that allocated and of the one that freed it; freed_by 0: in use */
+    unsigned by, freed_by;
 } entry_t;
 
 typedef struct trace {
-    uint32_t depth; /* 0: no trace */
+    uint32_t depth; /* number of places; 0: the slot is empty */
     lm_site_t places[MOST];
 } trace_t;
 
 #define BUCKETS (TABLE_SLICES * LM_SLICE_BYTES / (BUCKET * sizeof(entry_t)))
 
-/* Atomic: depth of traces; 0: off; UNSETTLED: options are not read yet. */
+/* Depth of traces; 0: nothing is recorded; UNSETTLED: options are not read yet. Atomic. */
 enum { UNSETTLED = MOST + 1 };
 static LM_AT_START unsigned recorded = UNSETTLED;
-static lm_lock_t lock; /* of all below */
+static lm_lock_t lock; /* guards the tables below */
 static entry_t *tables[TABLES_MOST];
 static unsigned count;
-static trace_t *traces; /* [0] is nobody's */
-static bool lost;       /* atomic: some trace or object had no room */
+static trace_t *traces; /* [0] is unused */
+static bool lost;       /* atomic: a trace or object had no room */
 
-static LM_TLS bool inside;          /* dladdr's own calls of malloc */
-static LM_TLS const void *about;    /* what the next report is about */
-static const void *about_of_worker; /* the same; the worker has no storage of its own */
+static LM_TLS bool inside;          /* this thread is in code whose allocations are not recorded */
+static LM_TLS const void *about;    /* the object that the thread's next report is about */
+static const void *about_of_worker; /* `about` of the worker, which has no thread-local storage */
 
 static uint64_t mixed(uint64_t value) {
     value *= 0x9e3779b97f4a7c15u;
@@ -66,13 +69,15 @@ static void *room(size_t bytes) {
 
 /* ---- Traces ---- */
 
-/* From now on reports say so (relaxed: a word by itself). */
+/* Records that the tables are full, which reports say from now on. Returns 0. Relaxed: the flag
+ * stands alone. */
 static uint32_t no_room(void) {
     lm_store_relaxed(&lost, true);
     return 0;
 }
 
-/* Its number; 0 iff there are too many others. */
+/* Returns the trace's number, after it was added if it was new. Returns 0 iff it is empty or has no
+ * room. Lock held. */
 static uint32_t trace_number(const trace_t *trace) {
     if (trace->depth == 0) return 0;
     if (traces == NULL) traces = (trace_t *)room(TRACES * sizeof(trace_t));
@@ -124,7 +129,8 @@ static entry_t *find(const void *p) {
     return NULL;
 }
 
-/* An entry for a new object: empty, or of one that is free. */
+/* Returns an entry for a new object: an empty one, or that of a freed object. Returns NULL iff
+ * there is none. */
 static entry_t *spare(const void *p) {
     for (unsigned t = 0; t < count; t++) {
         entry_t *entry = bucket_of(t, p), *freed = NULL;
@@ -139,8 +145,8 @@ static entry_t *spare(const void *p) {
     return tables[count] != NULL ? bucket_of(count++, p) : NULL;
 }
 
-/* Options are read by a constructor. Constructors of other libraries may come before it, and call
- * malloc. */
+/* Returns whether to record, as the options say, before loam's constructor has read them.
+ * Constructors of other libraries may run earlier and call malloc. */
 static LM_COLD bool settle(void) {
     unsigned depth;
     inside = true; /* a preloaded tool's strncmp may allocate */
@@ -154,7 +160,7 @@ static LM_COLD bool settle(void) {
     return depth != 0;
 }
 
-/* Relaxed: a word by itself. */
+/* Returns whether this thread's allocations are recorded. Relaxed: the depth stands alone. */
 static bool wanted(void) {
     unsigned depth = lm_load_relaxed(&recorded);
     if (LM_UNLIKELY(depth == UNSETTLED) && !inside) return settle();
@@ -198,7 +204,8 @@ uint32_t lm_sites_of(const void *p) {
 
 /* ---- Reports ---- */
 
-/* libc knows names, but not the worker. */
+/* Adds the place's name to the line. The worker is no thread of libc, so it gets module and
+ * offset. */
 static void name(lm_line_t *line, lm_site_t place) {
     if (lm_os_worker_self()) {
         lm_os_site_where(line, place);
@@ -214,7 +221,7 @@ void lm_sites_report(uint32_t number) {
     lm_lock_take(&lock);
     if (traces != NULL) trace = traces[number];
     lm_lock_give(&lock);
-    /* Relaxed, both: words by themselves. */
+    /* Relaxed, both: each word stands alone. */
     if (number == 0 && lm_load_relaxed(&lost) && lm_load_relaxed(&recorded) != 0)
         lm_report("loam:     from where is not known: there was no room for more call sites");
     for (uint32_t i = 0; i < trace.depth; i++) {
@@ -228,7 +235,8 @@ static const void **about_here(void) { return lm_os_worker_self() ? &about_of_wo
 
 static void report_more(bool written) {
     const void **place = about_here(), *object = *place;
-    *place = NULL; /* whoever took the line: the next is about something else */
+    /* whether or not the line was written, the next report is about another object */
+    *place = NULL;
     if (object == NULL || !written) return;
     lm_lock_take(&lock);
     const entry_t *found = find(object);

@@ -1,20 +1,20 @@
-/* tools.c: Memcheck and AddressSanitizer see loam's objects, if this build was made for them.
+/* tools.c: shows loam's objects to Memcheck and AddressSanitizer, in builds for these tools.
  *
  *   block    [ object ....... | fence, word ]        free block   [ link | 0xdf ...... | word ]
  *              shown            hidden                              all hidden
  *
- * A build for tools (LOAM_VALGRIND, LOAM_POISON) is a debug build, which knows each object's exact
- * size and comes by here whenever a block changes hands; its fences are the redzones. What loam
- * itself reads and writes of hidden memory is done with Memcheck's reports paused, by functions
- * that AddressSanitizer leaves alone (LM_READS_ANYTHING). Where no tool runs, nothing happens.
- * Spans that go back are hidden for a while (tools_kept.c).
+ * A build for tools (LOAM_VALGRIND, LOAM_POISON) is a debug build. It knows each object's exact
+ * size, and calls this file whenever a block changes hands; its fences are the redzones. loam's own
+ * accesses to hidden memory run with Memcheck's reports paused, in functions that AddressSanitizer
+ * leaves alone (LM_READS_ANYTHING). If no tool runs, nothing happens. Returned spans stay hidden
+ * for a while (tools_kept.c).
  */
 #include "checks/inner.h"
 
 #if LM_VALGRIND
 #include <valgrind/memcheck.h>
 #endif
-/* There in a program that was built with AddressSanitizer, whatever loam was built with. */
+/* Present in a program that was built with AddressSanitizer, however loam was built. */
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *p, size_t bytes);
 
 void lm_tools_forget(const void *p, size_t bytes) {
@@ -26,8 +26,8 @@ void lm_tools_forget(const void *p, size_t bytes) {
 
 #if LM_TOOLS
 
-/* The fences are hidden by loam itself. Of a block with redzones, Memcheck hides at its free what
- * lies before it as well, which can be another's. */
+/* loam itself hides the fences. With redzones, Memcheck would at a block's free also hide the bytes
+ * before the block, which may be another block's. */
 enum { NO_REDZONE = 0 };
 
 #if LOAM_POISON
@@ -43,7 +43,8 @@ void lm_tools_hide(const void *p, size_t bytes) {
 #endif
 }
 
-/* Defined: loam's own words may be anything, the program's are told by lm_tools_new. */
+/* Marks the memory as defined: loam's own words may have any contents. lm_tools_new marks the
+ * program's bytes. */
 void lm_tools_show(const void *p, size_t bytes) {
 #if LOAM_POISON
     if (__asan_unpoison_memory_region != NULL) __asan_unpoison_memory_region(p, bytes);

@@ -1,36 +1,37 @@
-/* tools_kept.c: in builds for tools, spans that go back to the arena stay hidden for a while.
+/* tools_kept.c: in builds for tools, spans that return to the arena stay hidden for a while.
  *
  *   a heap is destroyed, a page is empty, a large object is freed
- *         └─> kept[ oldest ... newest ]  hidden ──> shown, to the arena ──> whoever takes it next
+ *         └─> kept[ oldest ... newest ]  hidden ──> shown, to the arena ──> the next owner
  *
  * So Memcheck and AddressSanitizer report a use of an object after its first-class heap was
- * destroyed, and of a freed object whose page or span has gone. At most MOST_BYTES in MOST spans
- * are kept, as addresses: the memory goes back to the system, unless it is an arena's. The oldest
- * leave first. All leave where memory is short, an arena is full or to end, or loam_collect is
- * called. It cannot keep a span of more than MOST_BYTES, and sees no use of memory that has another
- * owner.
+ * destroyed, and of a freed object whose page or span was returned. At most MOST spans of
+ * MOST_BYTES bytes in all are kept, as addresses: their memory goes to the system, except that of a
+ * range. The oldest spans leave first. All leave if memory is short, if a range is full or is to
+ * end, or if loam_collect is called. It cannot keep a span of more than MOST_BYTES, and sees no use
+ * of memory that has another owner.
  *
- * The lock is held for a few instructions and for the arena's lock. A fork may copy the process at
- * that moment: a thread that waits too long does without this list from then on. So fork need not
- * know of the lock.
- * Invariant: a span in the list is hidden, is loam's own for who walks the arena, and is in no map.
+ * The lock is held for a few instructions and while the arena's lock is held. A fork may copy the
+ * process at that moment: the first thread that then waits too long turns the list off for its
+ * process. So fork need not know the lock.
+ * Invariant: a span in the list is hidden, is loam's own for code that walks the arena, and is in
+ * no map.
  */
 #include "checks/inner.h"
 
 #if LM_TOOLS
 
-enum { MOST = 1 << 16, TURNS = 200 /* of lm_os_nap */ };
+enum { MOST = 1 << 16, TURNS = 200 /* turns of lm_os_nap */ };
 #define MOST_BYTES (4096 * LM_MIB)
 
 static lm_lock_t lock;
-static bool out_of_order; /* atomic: the lock is not to be had */
+static bool out_of_order; /* atomic: the lock cannot be had, and the list is unused */
 static lm_page_t *oldest, *newest;
 static size_t count, kept_bytes;
 
 static size_t bytes_of(const lm_page_t *span) { return (size_t)span->slices << LM_SLICE_SHIFT; }
 
 static bool lock_taken(void) {
-    if (lm_load_relaxed(&out_of_order)) return false; /* relaxed: a word by itself */
+    if (lm_load_relaxed(&out_of_order)) return false; /* relaxed: the flag stands alone */
     for (unsigned turn = 0; turn < TURNS; turn++) {
         if (lm_lock_try(&lock)) return true;
         lm_os_nap(turn);
@@ -39,7 +40,7 @@ static bool lock_taken(void) {
     return false;
 }
 
-/* Lock held; there must be one. */
+/* Removes and returns the oldest span of the list, which is not empty. Lock held. */
 static lm_page_t *pop(void) {
     lm_page_t *span = oldest;
     oldest = span->notified;

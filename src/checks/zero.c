@@ -3,17 +3,17 @@
  *   chunk    [ 65,536 slots of 16 bytes, no access | bitmap: slots in use, 8 KiB | no access ]
  *
  * The standard lets malloc(0) return a unique pointer, through which nothing may be accessed. Here
- * a read or a write through it ends the program by SIGSEGV at once, before and after its free, and
- * malloc_usable_size of it is 0. A slot comes back only after all others of its chunk had their
+ * a read or a write through it ends the program by SIGSEGV at once, before and after its free.
+ * malloc_usable_size of it is 0. A slot is reused only after all others of its chunk had their
  * turn. A program that is known to write to such objects runs with LOAM_IGNORE=overflow: then they
  * are ordinary blocks.
  *
- * It serves malloc, calloc and operator new; aligned objects and those of first-class heaps are
- * ordinary blocks of 0 requested bytes. When CHUNKS_MOST are full, or where no chunk can be had,
+ * It serves malloc, calloc and operator new. Aligned objects, and objects of first-class heaps, are
+ * ordinary blocks of 0 requested bytes. If CHUNKS_MOST chunks are full, or no chunk can be made,
  * ordinary blocks serve as well.
  *
- * All is lock-free, so that a fork at any moment leaves nothing locked. Invariant: a set bit is an
- * object in use.
+ * All is lock-free, so that a fork at any moment leaves nothing locked.
+ * Invariant: a set bit is an object in use.
  */
 #include "checks/inner.h"
 
@@ -21,28 +21,30 @@
 
 enum {
     SLOT = 16,
-    SLOTS = 65536, /* of a chunk */
+    SLOTS = 65536, /* number of slots in a chunk */
     WORD_BITS = 64,
     WORDS = SLOTS / WORD_BITS,
     CHUNK_BYTES = SLOT * SLOTS,
-    BITMAP_BYTES = LM_OS_UNIT, /* what is committed; more than SLOTS / 8 */
+    BITMAP_BYTES = LM_OS_UNIT, /* bytes committed for the bitmap; more than SLOTS / 8 */
     CHUNKS_MOST = 64,
 };
 
 typedef struct chunk {
-    uintptr_t start; /* atomic; 0: there is none yet. Written once, the others before it */
-    uint64_t *used;  /* WORDS of them, atomic */
-    uint32_t next;   /* atomic: word to look at first, modulo WORDS */
-    uint32_t count;  /* atomic: slots in use, about */
+    /* Address of slot 0; 0: the chunk does not exist yet. Atomic; written once, after `used`. */
+    uintptr_t start;
+    uint64_t *used; /* WORDS words of the bitmap, each atomic */
+    uint32_t next;  /* atomic: number of the word to search first, modulo WORDS */
+    uint32_t count; /* atomic: approximate number of slots in use */
 } chunk_t;
 
 static chunk_t chunks[CHUNKS_MOST];
-static bool refused; /* atomic: the system has given none: it is not asked again */
+static bool refused; /* atomic: the system refused a chunk, and is not asked again */
 
-/* What functions of the heap get for such an object: 0 bytes, of no page and no heap. */
+/* The descriptor of all objects of 0 bytes: no page, no heap, 0 bytes. */
 lm_page_t lm_zero_descriptor = {.kind = LM_KIND_META, .owner = LM_OWNER_NONE};
 
-/* Of several threads that make a chunk at once, one succeeds; the others give theirs back. */
+/* Makes the chunk. Returns false iff that is not possible. Of several threads that make it at once,
+ * one succeeds; the others release their memory. */
 static bool make(chunk_t *chunk) {
     if (lm_load_relaxed(&refused) || !lm_span_at_large()) return false;
     size_t bytes = CHUNK_BYTES + BITMAP_BYTES + LM_OS_UNIT;
@@ -53,27 +55,27 @@ static bool make(chunk_t *chunk) {
         return false;
     }
     uint64_t *none = NULL;
-    /* Release: who sees the bitmap sees it zeroed. Acquire, on failure: the other thread's is used
-     * then. */
+    /* Release: a thread that sees the bitmap sees it zeroed. Acquire, on failure: this thread then
+     * uses the other thread's bitmap. */
     if (!__atomic_compare_exchange_n(&chunk->used, &none, (uint64_t *)(void *)(at + CHUNK_BYTES),
                                      false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         lm_os_release(at, bytes, false);
         at = (char *)none - CHUNK_BYTES;
     }
-    /* Both threads store the same. Release: the bitmap comes before it. */
+    /* All threads store an equal value. Release: the store of the bitmap comes before it. */
     lm_store_release(&chunk->start, (uintptr_t)at);
     return true;
 }
 
 static void *take(chunk_t *chunk, uintptr_t start) {
-    /* Relaxed: a place to begin at, which others move as well. */
+    /* Relaxed: a starting point, which other threads move as well. */
     uint32_t first = lm_add_relaxed(&chunk->next, 1);
     for (uint32_t i = 0; i < WORDS; i++) {
         uint32_t at = (first + i) % WORDS;
         uint64_t word = lm_load_relaxed(&chunk->used[at]);
         while (word != UINT64_MAX) {
             unsigned bit = (unsigned)__builtin_ctzll(~word);
-            /* Relaxed: there is no memory behind a slot that an order could concern. */
+            /* Relaxed: no memory behind a slot could need an order. */
             if (!__atomic_compare_exchange_n(&chunk->used[at], &word, word | (uint64_t)1 << bit,
                                              true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
                 continue;
@@ -89,9 +91,9 @@ void *lm_zero_alloc(void) {
     if (lm_wrong_goes_on(LM_MISTAKE_OVERFLOW)) return NULL;
     for (unsigned c = 0; c < CHUNKS_MOST; c++) {
         chunk_t *chunk = &chunks[c];
-        /* Acquire: the bitmap, with make. */
+        /* Acquire: pairs with the release store of `start`; the bitmap is visible. */
         if (lm_load_acquire(&chunk->start) == 0 && !make(chunk)) return NULL;
-        /* Relaxed: a full chunk is left out; one that seems to be full serves later. */
+        /* Relaxed: a chunk that seems full by mistake serves later. */
         if (lm_load_relaxed(&chunk->count) >= SLOTS - SLOTS / 16) continue;
         void *p = take(chunk, chunk->start);
         if (p != NULL) return p;
@@ -101,7 +103,7 @@ void *lm_zero_alloc(void) {
 
 static chunk_t *chunk_of(const void *p) {
     for (unsigned c = 0; c < CHUNKS_MOST; c++) {
-        uintptr_t start = lm_load_acquire(&chunks[c].start); /* acquire: as in lm_zero_alloc */
+        uintptr_t start = lm_load_acquire(&chunks[c].start); /* acquire: the bitmap is visible */
         if (start == 0) return NULL;
         if ((uintptr_t)p - start < CHUNK_BYTES) return &chunks[c];
     }
@@ -131,13 +133,13 @@ lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside) {
     return NULL;
 }
 
-/* Of two frees at once, one finds the bit cleared. */
+/* Frees p, or reports a double free: of two frees at once, one finds the bit cleared. */
 void lm_zero_free(void *p) {
     chunk_t *chunk = chunk_of(p);
     size_t slot = slot_of(chunk, p);
     uint64_t bit = (uint64_t)1 << slot % WORD_BITS;
     bool inside;
-    /* Relaxed: as in take. */
+    /* Relaxed: no memory behind a slot could need an order. */
     if ((__atomic_fetch_and(&chunk->used[slot / WORD_BITS], ~bit, __ATOMIC_RELAXED) & bit) != 0)
         (void)lm_add_relaxed(&chunk->count, (uint32_t)-1);
     else
