@@ -18,7 +18,7 @@
 #if LOAM_DEBUG
 enum {
     WORD = sizeof(uint64_t),
-    /* bits that must be intact; the program may have written one equal byte by chance */
+    /* Bits that must be intact; the program may have written one equal byte by chance. */
     EDGE_BITS = 24,
 };
 
@@ -38,7 +38,7 @@ static bool in_use(const void *end) {
 
 bool lm_word_top_whole(const void *end) {
     uint64_t as_zero = lm_word_raw(end) ^ lm_word_mask(end);
-    /* the size in the word is below 2^24, so these bits are zero */
+    /* The size in the word is below 2^24, so these bits are zero. */
     return as_zero >> (64 - EDGE_BITS) == 0;
 }
 
@@ -81,10 +81,8 @@ static void find_behind(const lm_page_t *page, const char *hi, lm_run_t *run) {
         run->behind = run->under == NULL;
     } else if (hi == span_end_of(page)) {
         run->under = lm_run_behind(hi);
-        run->behind =
-            /* or that object was freed since: a free does not look at all memory before its
-             * object */
-            run->under == NULL;
+        /* Or the object was freed since: a free does not look at all memory before its object. */
+        run->behind = run->under == NULL;
     } else {
         run->behind = lm_word_broken(span_end_of(page));
     }

@@ -62,7 +62,7 @@ static const char *object_in_page(const lm_page_t *page, const char *p) {
 
 static const char *object_in_large(const lm_page_t *page, const char *p) {
     const char *start = lm_span_start(page);
-    /* p lies behind the span */
+    /* p lies behind the span. */
     if ((size_t)(p - start) >> LM_SLICE_SHIFT >= page->slices) return NULL;
     return lm_is_offset(page) ? lm_offset_object(page, p) : start;
 }

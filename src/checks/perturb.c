@@ -29,9 +29,8 @@ uint32_t lm_perturb;
 static uint64_t values[4];
 
 bool lm_perturb_filled(unsigned char byte) {
-    return byte == LM_FILL_FREED ||
-           /* relaxed: each bit stands alone */
-           (lm_load_relaxed(&values[byte / 64]) >> byte % 64 & 1) != 0;
+    /* Relaxed: each bit stands alone. */
+    return byte == LM_FILL_FREED || (lm_load_relaxed(&values[byte / 64]) >> byte % 64 & 1) != 0;
 }
 
 void lm_perturb_set(int value) {
@@ -56,7 +55,7 @@ bool lm_perturb_free(void *p, lm_page_t *page) {
 #else
 
 static void give_to(lm_page_t *page, void *token) {
-    /* relaxed: other threads only compare it */
+    /* Relaxed: other threads only compare it. */
     lm_store_relaxed(&page->owner, *(uintptr_t *)token);
 }
 
@@ -91,13 +90,11 @@ static lm_heap_t *settled(void) {
 
 void lm_perturb_set(int value) {
     uint32_t word = value != 0 ? (uint32_t)LM_PERTURB_ON | (value & LM_PERTURB_VALUE) : 0;
-    uint32_t before =
-        /* relaxed: if two threads set the value at once, either value may stay */
-        lm_load_relaxed(&lm_perturb);
+    /* Relaxed, load and store: if two threads set the value at once, either may stay; each thread
+     * reads it at its next slow path. */
+    uint32_t before = lm_load_relaxed(&lm_perturb);
     if (value == 0 && before == 0) return;
-    lm_store_relaxed(&lm_perturb,
-                     /* relaxed: each thread reads it at its next slow path */
-                     word | LM_PERTURB_WAS_ON);
+    lm_store_relaxed(&lm_perturb, word | LM_PERTURB_WAS_ON);
     lm_quiet_end();
     /* A thread that has not allocated yet needs no heap for this call. */
     lm_heap_t *heap = lm_heap_mine() != NULL ? settled() : NULL;

@@ -116,7 +116,7 @@ LM_INLINE size_t take(lm_heap_t *heap, unsigned ring, size_t n) {
     lm_quarantine_ring_t *later = &heap->quarantine.ring[ring];
     size_t taken = later->taken;
     lm_store_relaxed(&heap->quarantine.left[ring], heap->quarantine.left[ring] + n);
-    /* release, free on x86-64: the child of a fork sees this before the frees */
+    /* Release, free on x86-64: the child of a fork sees this before the frees. */
     lm_store_release(&later->taken, taken + n);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return taken;

@@ -47,11 +47,11 @@ void lm_given(void *p) {
     const lm_page_t *page = lm_page_of(p);
     size_t requested;
     bool large = page->kind == LM_KIND_LARGE && !lm_is_offset(page);
-    /* such a block comes to lm_given_at */
+    /* Such a block comes to lm_given_at. */
     if (!large && (page->kind != LM_KIND_PAGE || lm_is_offset(page))) return;
     const void *end = (char *)p + lm_block_bytes(page);
     lm_state_t state = lm_word_get(end, &requested);
-    /* a block of loam's own, from lm_malloc_aligned */
+    /* A block of loam's own, from lm_malloc_aligned. */
     if (state == LM_STATE_USED) lm_tools_freed(p);
     if (state != LM_STATE_FREED) lm_word_set(end, 0, LM_STATE_FREED);
     lm_tools_show(p, lm_block_bytes(page));
@@ -181,7 +181,7 @@ static void look_at_dropped(const lm_page_t *page, const void *p, const void *en
         p, past, requested, lm_block_bytes(page));
 }
 
-/* atomic: this process is the child of a fork whose parent had other threads */
+/* Atomic: this process is the child of a fork whose parent had other threads. */
 static bool interrupted;
 
 void lm_reuse_interrupted(void) { lm_store_relaxed(&interrupted, true); }
@@ -306,7 +306,7 @@ bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested) {
 static bool empty(lm_wrong_t wrong) {
     bool some = false;
     for (unsigned i = 0; i < RING; i++) {
-        /* acquire: sees the fill; release: as in lm_reuse_keep */
+        /* Acquire and release, as in lm_reuse_keep: this thread sees the fill. */
         lm_page_t *span = lm_exchange_acq_rel(&ring[i], NULL);
         if (span == NULL) continue;
         discard(span, wrong);

@@ -564,7 +564,7 @@ bool lm_realloc_short(void *p, size_t bytes, void **there) {
     const lm_page_t *page = short_page(p, &slack, true);
     if (LM_UNLIKELY(page == NULL) || bytes > LM_SMALL_MOST - LM_TRAILER) return false;
     size_t size = page->block_bytes, have = size - LM_TRAILER - slack;
-    /* the policy of resize.c */
+    /* The policy of resize.c. */
     if (lm_worth_staying(size, whole) || (whole <= size && bytes >= have)) {
         *there = fit_short(p, size, have, bytes);
         return true;

@@ -48,13 +48,11 @@
 #include <string.h>
 
 enum {
-    CANARY = LM_TAIL_CANARY, /* largest length of a canary in bytes */
-    /* bytes of the largest object that is cleared as a whole beyond the budgets */
-    CLEAR_MOST = 1 << 20,
-    /* bytes of the smallest object for which the system is asked how much is resident */
-    SPARSE_LEAST = 256 << 10,
-    ASK_MOST = 256 << 20,  /* bytes of the largest such object */
-    SPARSE_PART = 16,      /* an object is sparse if less than one part in so many is resident */
+    CANARY = LM_TAIL_CANARY,  /* largest length of a canary in bytes */
+    CLEAR_MOST = 1 << 20,     /* bytes of the largest object that needs no budget to be cleared */
+    SPARSE_LEAST = 256 << 10, /* bytes of the smallest object whose resident pages are counted */
+    ASK_MOST = 256 << 20,     /* bytes of the largest object whose resident pages are counted */
+    SPARSE_PART = 16,         /* an object is sparse if less than one part in so many is resident */
     EACH_WORD = 128 << 10, /* bytes of the largest freed object that is always checked as a whole */
     HEAD = 64 << 10,       /* bytes of the head of an object above CLEAR_MOST */
     LIGHT_HEAD = 512,      /* bytes of the head of an object that seems untouched */
@@ -75,7 +73,7 @@ enum {
     CLEARED_HEAD,  /* the first HEAD bytes */
     CLEARED_ALL,   /* all bytes */
     CLEARED_GONE,  /* all bytes: the memory was given to the system */
-    /* a bit beside the others: the span is inaccessible, so nothing can have written there since */
+    /* A bit beside the others: the span is inaccessible, so nothing can have written there since. */
     SHUT = 4,
 };
 
@@ -377,7 +375,7 @@ void lm_large_keep(lm_page_t *page, bool touch) {
     unsigned cleared = touch || !gone(page) ? clear(page) : CLEARED_GONE;
     page->known_zero = true;
     if (page->in_memory &&
-        /* it would hold back more memory than all other held spans */
+        /* It would hold back more memory than all other held spans. */
         lm_span_room(page) > LM_HELD_ONE_MOST) {
         lm_span_hold(page);
         lm_span_let_out(page, false, true);
@@ -406,7 +404,7 @@ static lm_held_want_t want(const struct loam_heap *whole, size_t bytes, size_t r
 static lm_page_t *take_again(size_t room, const lm_held_want_t *want, bool *zero) {
     lm_page_t *page = lm_held_take(room, want);
     if (page == NULL) return NULL;
-    /* the span is returned, as an object that was in use */
+    /* The span is returned, as an object that was in use. */
     if (is_shut(page) && !lm_span_open(page)) {
         lm_large_comes_else(page->bytes);
         lm_span_hold(page);
@@ -474,7 +472,7 @@ static bool make_room(lm_page_t *page, size_t room, size_t before, bool roomier,
     bool zero = false;
     bool grows = room > before && roomier;
     size_t roomy = grows ? room + whole_pages(room / 16) : room, slices = slices_for(roomy);
-    /* the part that it loses may be resident, and goes with the guard */
+    /* The part that it loses may be resident, and goes with the guard. */
     if (room < before) page->in_memory = true;
     if (slices < page->slices) {
         clear_tail(page, slices << LM_SLICE_SHIFT, before);

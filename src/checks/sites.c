@@ -28,9 +28,9 @@ enum {
 
 typedef struct entry {
     uintptr_t object;
-    /* number of the trace of its allocation and of its free; 0: unknown, or not freed */
+    /* Number of the trace of its allocation and of its free; 0: unknown, or not freed. */
     uint32_t allocated, freed;
-    /* number of the thread that allocated and of the one that freed it; freed_by 0: in use */
+    /* Number of the thread that allocated and of the one that freed it; freed_by 0: in use. */
     unsigned by, freed_by;
 } entry_t;
 
@@ -235,7 +235,7 @@ static const void **about_here(void) { return lm_os_worker_self() ? &about_of_wo
 
 static void report_more(bool written) {
     const void **place = about_here(), *object = *place;
-    /* whether or not the line was written, the next report is about another object */
+    /* Whether or not the line was written, the next report is about another object. */
     *place = NULL;
     if (object == NULL || !written) return;
     lm_lock_take(&lock);

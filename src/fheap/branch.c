@@ -1,20 +1,21 @@
-/* branch.c: what a thread has of first-class heaps (fheap.h has the picture).
+/* branch.c: the branches of first-class heaps that threads allocate from (fheap.h has the drawing).
  *
- *   in use     fheap; own_heap: a thread's own heap; in its index
- *   alone      fheap, no own_heap: its thread has ended; first in its heap's list
- *   late       fheap; own_heap: the common heap; for all threads that have ended but go on
- *   retired    no fheap, own_heap; in the thread's retired_branches: it will part with its pages
- *   spare      neither; in spare_branches, perhaps with pages that wait for a free on its way
+ *   state     fheap   own_heap         where it is, and what becomes of it
+ *   in use    set     the thread's     in the thread's index
+ *   alone     set     NULL             first in its heap's list: its thread has ended
+ *   late      set     the common heap  serves all threads that have ended but still run code
+ *   retired   NULL    the thread's     in the thread's retired_branches: it will part with it
+ *   spare     NULL    NULL             in spare_branches, maybe with pages that wait for a free
  *
- * States change under the registry's lock. Branches are never unmapped: whoever needs one takes a
- * spare one.
+ * States change under the registry's lock. Branches are never unmapped: a thread that needs one
+ * takes a spare one.
  *
  *   own->fheap.buckets[hash of the heap] ── branch ── branch       the index of a thread
  *
- * The owner reads its index without a lock, while who ends a heap takes branches out of it. It may
- * then be led into another thread's chain, and miss what it looks for; it looks again under the
- * lock before it makes a branch. What it finds is right: nobody but itself makes a branch its own,
- * and nobody ends the heap that it allocates from.
+ * The owner reads its index without a lock, while a thread that ends a heap takes branches out of
+ * it. The owner may then follow a link into another thread's chain, and miss its branch; so it
+ * looks again under the lock before it makes one. A branch that it finds is right: only the owner
+ * makes a branch its own, and no thread ends the heap that the owner allocates from.
  */
 #include "fheap/fheap.h"
 
@@ -26,7 +27,10 @@ static void give_to(lm_page_t *page, void *token) {
 
 /* ---- A thread's index ---- */
 
-enum { FEW_BITS = 3, LOAD = 2 /* branches for each bucket, before there are more of them */ };
+enum {
+    FEW_BITS = 3,
+    LOAD = 2 /* average number of branches in a bucket at which the index grows */
+};
 LM_STATIC_ASSERT(1 << FEW_BITS == LM_BRANCHES_FEW, "of buckets");
 
 static lm_heap_t **bucket(const lm_heap_t *own, const struct loam_heap *whole) {
@@ -34,18 +38,19 @@ static lm_heap_t **bucket(const lm_heap_t *own, const struct loam_heap *whole) {
     return &own->fheap.buckets[hash >> (64 - own->fheap.bucket_bits)];
 }
 
-/* Acquire, of all links: a branch is as it was when it came into some index. */
+/* Returns the thread's branch of that heap. Returns NULL iff it finds none. Acquire, for all links:
+ * a branch is seen as it was when it entered an index. */
 static lm_heap_t *find(const lm_heap_t *own, const struct loam_heap *whole) {
     if (LM_UNLIKELY(own->fheap.buckets == NULL)) return NULL;
     lm_heap_t *branch = lm_load_acquire(bucket(own, whole));
-    /* Relaxed: if it is ours of that heap, we made it so. */
+    /* Relaxed: if it is this thread's branch of that heap, this thread wrote both words. */
     while (branch != NULL && (lm_load_relaxed(&branch->fheap.fheap) != whole ||
                               lm_load_relaxed(&branch->fheap.own_heap) != own))
         branch = lm_load_acquire(&branch->fheap.next_branch);
     return branch;
 }
 
-/* Below: registry's lock held. */
+/* Functions from here up to lm_branch_each need the registry's lock. */
 
 static void put_in(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *whole) {
     lm_heap_t **first = bucket(own, whole);
@@ -53,7 +58,8 @@ static void put_in(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *wh
     lm_store_release(first, branch);
 }
 
-/* Only by its thread, which reads it. In the memory that there is, as long as that is enough. */
+/* Doubles the buckets of the calling thread's index, within its memory while that is large
+ * enough. */
 static void grow(lm_heap_t *own) {
     unsigned bits = own->fheap.bucket_bits + 1u;
     size_t bytes = sizeof(lm_heap_t *) << bits;
@@ -61,7 +67,7 @@ static void grow(lm_heap_t *own) {
     if (memory == NULL || bytes > (size_t)memory->slices << LM_SLICE_SHIFT) {
         size_t slices = (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT;
         memory = lm_span_take(slices, 1, LM_KIND_META, NULL);
-        if (memory == NULL) return; /* it gets slower */
+        if (memory == NULL) return; /* the index stays as it is, and gets slower */
     }
     lm_heap_t *all = NULL, *next;
     for (size_t i = 0; i < (size_t)1 << own->fheap.bucket_bits; i++) {
@@ -83,7 +89,7 @@ static void grow(lm_heap_t *own) {
     }
 }
 
-/* By its thread. */
+/* Puts a branch into the calling thread's index. */
 static void into_index(lm_heap_t *own, lm_heap_t *branch, const struct loam_heap *whole) {
     if (own->fheap.buckets == NULL) {
         own->fheap.bucket_bits = FEW_BITS;
@@ -114,7 +120,8 @@ void lm_branch_forget_all(lm_heap_t *own) {
     own->fheap.active_heap = own;
 }
 
-/* Each of a thread's, which may leave its chain meanwhile. */
+/* Calls visit for each branch of a thread, which may leave its chain meanwhile. Registry's lock
+ * held. */
 static void each(lm_heap_t *own, void (*visit)(lm_heap_t *branch, void *context), void *context) {
     size_t n = own->fheap.buckets != NULL ? (size_t)1 << own->fheap.bucket_bits : 0;
     for (size_t i = 0; i <= n; i++) {
@@ -167,7 +174,8 @@ static lm_heap_t *alone(const struct loam_heap *whole) {
     return branch->fheap.own_heap == NULL ? branch : NULL;
 }
 
-/* Registry's lock held. */
+/* Returns a branch of the heap that is now the thread's: one whose thread has ended, or a spare
+ * one. Returns NULL iff there is no memory. Registry's lock held. */
 static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
     lm_heap_t *branch = alone(whole);
     if (branch != NULL) {
@@ -184,8 +192,8 @@ static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
 }
 
 static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
-    /* Relaxed: what comes this moment is for the next time. Who uses heaps by name alone comes
-     * nowhere else. */
+    /* Relaxed: a branch that is retired this moment waits for the next call. A thread that uses
+     * heaps by name only comes to no other such place. */
     if (lm_load_relaxed(&own->fheap.special) == LM_HAS_RETIRED) lm_whole_part_with_retired(own);
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *branch = find(own, whole);
@@ -208,7 +216,8 @@ lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own) {
     if (LM_UNLIKELY(branch == NULL)) branch = new_branch(whole, own);
     if (branch == NULL) return NULL;
     lm_heap_t *front =
-        /* not lm_heap_self: the worker may have hidden it, and that one is everybody's */
+        /* Not lm_heap_self: the worker may have hidden it, and the heap there then belongs to no
+         * thread. */
         own->fheap.active_heap;
     front->fheap.last_branch = branch;
     lm_store_relaxed(&front->fheap.last_fheap, whole);
@@ -216,14 +225,14 @@ lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own) {
 }
 
 lm_heap_t *lm_branch_late(struct loam_heap *whole) {
-    /* Acquire: it is as below once it is seen. */
+    /* Acquire: a branch that is seen is seen as it was stored. */
     lm_heap_t *late = lm_load_acquire(&whole->late);
     if (late != NULL) return late;
     lm_lock_take(&lm_registry_lock);
     late = whole->late;
     if (late == NULL && (late = take_spare()) != NULL) {
         lm_store_relaxed(&late->fheap.own_heap, &lm_heap_common);
-        late->token = LM_OWNER_COMMON; /* as the common heap's: no thread's */
+        late->token = LM_OWNER_COMMON; /* the common heap's token, which is no thread's */
         late->active = true;
         lm_whole_room_to_count(whole);
         lm_store_relaxed(&late->fheap.fheap, whole);
@@ -259,7 +268,8 @@ void lm_whole_part_with_retired(lm_heap_t *own) {
     lm_lock_give(&lm_registry_lock);
 }
 
-/* Heap lock held, in place of the owner. */
+/* Takes the branch's pages from its thread, which has ended. Heap lock held, in place of the
+ * owner. */
 static void disown(lm_heap_t *branch) {
     uintptr_t nobody = LM_OWNER_NONE;
     if (branch->fheap.fheap == NULL) {

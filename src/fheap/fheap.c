@@ -1,25 +1,28 @@
-/* fheap.c: the beginning and the end of first-class heaps (fheap.h has the picture).
+/* fheap.c: creates and ends first-class heaps (fheap.h has the drawing).
  *
- * Both happen under the registry's lock, and so without the worker and without a fork. Who changes
- * another thread's branch asks for its lock as the worker does; branches of the calling thread
- * alone, which is what most heaps have, cost no barrier. What another thread may still take for the
- * branch of a heap that has ended is made NONE in its place.
+ * Both happen under the registry's lock, and so neither beside the worker nor beside a fork. A
+ * thread that changes another thread's branch asks for the branch's lock as the worker does.
+ * Branches of the calling thread, the only ones of most heaps, cost no barrier. Where another
+ * thread may still take a branch for the branch of an ended heap, LM_NO_FHEAP is stored. It cannot
+ * see that a heap ends while another thread uses it.
+ * Invariant: see fheap.h.
  */
 #include "fheap/fheap.h"
 
-/* So many handles of heaps that have ended are nobody's: until then a mistake with one is seen. */
+/* Number of ended heaps whose places stay unused, so that a use of their handles is reported. */
 enum { SPARES_LEAST = 64 };
 
-/* Under the registry's lock. */
-static lm_list_t wholes;       /* alive */
-static lm_list_t spare_wholes; /* the oldest first */
+/* All four: under the registry's lock. */
+static lm_list_t wholes;       /* heaps that are alive */
+static lm_list_t spare_wholes; /* heaps that have ended, the oldest first */
 static size_t spares;
-static uint64_t *spare_handed; /* the first word leads to the next */
+static uint64_t *spare_handed; /* arrays for `handed`; the first word of each leads to the next */
 
 /* ---- Handles ---- */
 
 bool lm_whole_alive(const struct loam_heap *whole, const char *function) {
-    /* Relaxed: who ends it while it is used has made a mistake that this cannot see. */
+    /* Relaxed: a thread that ends the heap while it is used makes a mistake that this cannot
+     * see. */
     lm_whole_state_t state = whole != NULL ? lm_load_relaxed(&whole->state) : LM_WHOLE_ENDED;
     if (LM_LIKELY(state == LM_WHOLE_ALIVE)) return true;
     if (whole == NULL)
@@ -89,7 +92,8 @@ struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done) {
     *done = false;
     if (lm_heap_get() == NULL) return NULL;
     lm_heap_t *own = lm_heap_mine();
-    struct loam_heap *before = own->fheap.active_heap->fheap.fheap; /* as in lm_branch_of */
+    /* Not lm_heap_self, for the reason given in lm_branch_of. */
+    struct loam_heap *before = own->fheap.active_heap->fheap.fheap;
     lm_heap_t *front = whole == NULL ? own : lm_branch_of(whole, own);
     if (front == NULL) return before;
     if (front->fheap.special == LM_IS_BRANCH) {
@@ -118,8 +122,8 @@ void lm_whole_collect(struct loam_heap *whole) {
 
 /* ---- End ---- */
 
-/* Registry's lock held: the worker and fork are not about. own: the calling thread's, whose
- * branches need no asking. */
+/* Takes the locks of all branches. Registry's lock held, so neither the worker nor a fork runs.
+ * own: the heap of the calling thread, whose branches need no request. */
 static void enter(struct loam_heap *whole, const lm_heap_t *own) {
     bool others = false;
     for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
@@ -147,8 +151,8 @@ static void leave(lm_heap_t *branch, const lm_heap_t *own) {
         lm_biased_let(&branch->lock);
 }
 
-/* No thread takes it for the heap's any more. Its thread may be writing the same fields: NONE is
- * always right. */
+/* Takes the branch out of its heap, so that no thread finds it there. The branch's thread may be
+ * writing the same fields: LM_NO_FHEAP is always right. */
 static void unlink_branch(lm_heap_t *branch, struct loam_heap *whole) {
     lm_heap_t *main = branch->fheap.own_heap;
     if (main != NULL && main != &lm_heap_common) {
@@ -176,8 +180,8 @@ static void make_ordinary(lm_page_t *page, void *context) {
     lm_store_relaxed(&page->foreign_class, page->size_class);
 }
 
-/* All its pages at once, whatever is in them: so what it has ready stays counted as handed out, and
- * counts as freed. Heap lock held. */
+/* Returns all pages of the branch at once, whatever is in them. Blocks that the branch has ready
+ * count as handed out, and as freed. Heap lock held. */
 static void drop_pages(lm_heap_t *branch) {
     lm_page_t *chain = NULL;
     lm_bytes_branch(branch, true);
@@ -207,7 +211,7 @@ static lm_page_t *first_large(const struct loam_heap *whole) {
     return first != NULL ? LM_CONTAINER(first, lm_page_t, link) : NULL;
 }
 
-/* malloc goes back to the thread's own heap if it is this one that it uses. */
+/* Sets the calling thread's malloc to its own heap, if it allocates from this heap. */
 static void leave_front(const struct loam_heap *whole, lm_heap_t *own) {
     if (own != NULL && own->fheap.active_heap->fheap.fheap == whole) lm_heap_face(own);
 }
@@ -225,25 +229,27 @@ static void put_away(struct loam_heap *whole) {
     spares++;
 }
 
-/* Registry's lock held. Whether another thread's malloc uses it. */
+/* Returns whether another thread's malloc allocates from the heap. Registry's lock held. */
 static bool is_of_others(const struct loam_heap *whole, const lm_heap_t *own) {
     for (lm_node_t *n = whole->branches.first; n != NULL; n = lm_list_after(&whole->branches, n)) {
         const lm_heap_t *branch = LM_CONTAINER(n, lm_heap_t, fheap.sibling),
                         *main = branch->fheap.own_heap;
         if (main == NULL || main == own || main == &lm_heap_common) continue;
-        /* Relaxed: who makes it that at this moment has made a mistake that this cannot see. */
+        /* Relaxed: a thread that chooses the heap at this moment makes a mistake that this cannot
+         * see. */
         if (lm_load_relaxed(&main->fheap.active_heap) == branch) return true;
     }
     return false;
 }
 
-/* Takes the registry's lock, and the heap from the calling thread's malloc; false, after a report,
- * with neither iff it cannot end. */
+/* Takes the registry's lock, and takes the heap from the calling thread's malloc. Returns false,
+ * after a report and without the lock, iff the heap cannot end. */
 static bool begin_end(struct loam_heap *whole, const char *function, lm_heap_t **own) {
     if (!lm_whole_alive(whole, function)) return false;
     *own = lm_heap_get() != NULL ? lm_heap_mine() : NULL;
     lm_lock_take(&lm_registry_lock);
-    bool ended = lm_load_relaxed(&whole->state) != LM_WHOLE_ALIVE; /* by another thread, just now */
+    /* Another thread may have ended the heap just now. */
+    bool ended = lm_load_relaxed(&whole->state) != LM_WHOLE_ALIVE;
     bool others = !ended && is_of_others(whole, *own);
     if (LM_LIKELY(!ended && !others)) {
         leave_front(whole, *own);
@@ -268,7 +274,7 @@ void lm_whole_destroy(struct loam_heap *whole) {
         leave(branch, own);
         lm_branch_spare(branch);
     }
-    /* Somebody may be changing a large object (fheap_alloc.c), by mistake. */
+    /* A thread may be changing a large object (fheap_alloc.c), by mistake. */
     lm_lock_take(&whole->lock);
     whole->life++;
     lm_lock_give(&whole->lock);
@@ -292,23 +298,26 @@ void lm_whole_delete(struct loam_heap *whole) {
     for (lm_heap_t *branch; (branch = first_branch(whole)) != NULL;) {
         lm_heap_t *main = branch->fheap.own_heap;
         bool of_others = main != NULL && main != own && main != &lm_heap_common;
-        /* Nothing is taken in: another thread may be freeing on its pages at this moment, without a
-         * lock. */
+        /* Takes no remote frees in: another thread may be freeing on the branch's pages at this
+         * moment, without a lock. */
         lm_page_each(branch, make_ordinary, NULL);
         unlink_branch(branch, whole);
         if (of_others)
-            lm_branch_retire(branch); /* its thread comes for it */
+            lm_branch_retire(branch); /* its thread will part with it */
         else
             lm_heap_part_with_all(branch);
         leave(branch, own);
         if (!of_others) lm_branch_spare(branch);
     }
-    /* Somebody may be freeing one, or changing it, which must not come back (life). */
+    /* A thread may be freeing a large object, or changing one, which must not return here
+     * (`life`). */
     lm_lock_take(&whole->lock);
     whole->life++;
     for (lm_page_t *page; (page = first_large(whole)) != NULL;) {
         lm_list_remove(&whole->large, &page->link);
-        lm_store_release(&page->whole, NULL); /* the last that is done to it: see lm_large_free */
+        /* Release: the last access to the page here. Pairs with the acquire load in
+         * lm_large_free. */
+        lm_store_release(&page->whole, NULL);
     }
     lm_lock_give(&whole->lock);
     put_away(whole);
@@ -329,7 +338,7 @@ bool lm_whole_hold_late(uint64_t until) {
     return true;
 }
 
-/* Of heaps that have ended as well: another thread may be looking at a heap's life. */
+/* Holds the locks of ended heaps as well: another thread may be reading an ended heap's `life`. */
 bool lm_whole_hold(uint64_t until) {
     FOR_EACH_WHOLE(&wholes, whole, node) {
         if (!lm_lock_hold(&whole->lock, until)) return false;
@@ -358,7 +367,8 @@ void lm_whole_after_fork(void) {
 
 enum { WALK_MOST = 1 << 16 };
 
-/* Another thread may have been changing the lists, which then need not end where they began. */
+/* Another thread may have been changing the lists, which then need not end. So the walk is
+ * bounded. */
 void lm_whole_after_torn_fork(void) {
     unsigned left = WALK_MOST;
     for (lm_node_t *n = wholes.first; n != NULL && left > 0;

@@ -1,12 +1,14 @@
-/* fheap_alloc.c: objects of first-class heaps, counted and limited (fheap.h has the picture).
+/* fheap_alloc.c: allocates, counts and limits objects of first-class heaps (fheap.h has the
+ * drawing).
  *
  *   loam_heap_malloc ── last_fheap == the heap? ── last_branch->head[class] ── pop
  *                           │ no
  *                           └── this thread's branch; or one without a thread, or a new one
  *                               (branch.c)
  *
- * Limits are looked at where a page or a large object is taken from the arena, and nowhere else:
- * they are about slices, not blocks.
+ * Limits are checked only where a page or a large object is taken from the arena. So they cannot
+ * count blocks: they count slices.
+ * Invariant: see fheap.h.
  */
 #include "fheap/fheap.h"
 
@@ -15,10 +17,11 @@
 
 /* ---- What is used, and how much may be ---- */
 
-/* Relaxed, all of these: numbers, with nothing behind them. */
+/* Relaxed, all in this section: numbers on which no other memory depends. */
 
-/* The hard limit alone: what is asked for beyond what is needed tells nobody, though others may
- * meanwhile see it as used (lm_whole_count), and so as a peak. */
+/* Counts slices within the hard limit. Returns false iff the limit forbids them. Does not test the
+ * soft limit: slices beyond the need cause no call of the program. Others may meanwhile see them as
+ * used (lm_whole_count), and so in the peak. */
 static bool reserve(struct loam_heap *whole, size_t slices, size_t *now) {
     size_t bytes = slices << LM_SLICE_SHIFT, used = lm_load_relaxed(&whole->used);
     do {
@@ -28,7 +31,7 @@ static bool reserve(struct loam_heap *whole, size_t slices, size_t *now) {
     return true;
 }
 
-/* What is used has just become so much, by so many bytes. */
+/* Updates the peak and the soft limit's state after `used` has grown by `bytes` bytes. */
 static void note(struct loam_heap *whole, size_t used, size_t bytes) {
     if (used > lm_load_relaxed(&whole->most)) lm_store_relaxed(&whole->most, used);
     size_t soft = lm_load_relaxed(&whole->soft);
@@ -48,25 +51,26 @@ void lm_whole_uncount(struct loam_heap *whole, size_t slices) {
 
 void lm_whole_page_goes(struct loam_heap *whole, const lm_page_t *page) {
     lm_whole_uncount(whole, page->slices);
-    /* Relaxed: statistics read it. */
+    /* Relaxed: only statistics read it. */
     if (whole->handed != NULL)
         (void)lm_add_relaxed(&whole->handed[page->size_class], page->carved + page->again);
 }
 
 bool lm_whole_is_limited(const struct loam_heap *whole) {
-    return lm_load_relaxed(&whole->hard) != SIZE_MAX; /* relaxed: a word by itself */
+    return lm_load_relaxed(&whole->hard) != SIZE_MAX; /* relaxed: the limit stands alone */
 }
 
 bool lm_whole_in_range(const struct loam_heap *whole) { return whole->arena != NULL; }
 
-/* No lock held: what is called may allocate, and free. */
+/* Calls the program's function if the soft limit was crossed. No lock is held: the function may
+ * allocate and free. */
 static void tell(struct loam_heap *whole) {
     if (!lm_exchange_acquire(&whole->crossed, false)) return;
     if (whole->told != NULL) whole->told(whole, lm_load_relaxed(&whole->used), whole->context);
 }
 
-/* Into its list; counted slices of it are counted already, and `before` were before it was asked
- * for. Heap's lock held. */
+/* Puts a large object into the heap's list. `counted` of its slices are counted already; it had
+ * `before` slices before it was resized. Heap's lock held. */
 static void gain(struct loam_heap *whole, lm_page_t *page, size_t counted, size_t before) {
     size_t slices = lm_large_slices(page), more = (slices - counted) << LM_SLICE_SHIFT;
     size_t used = lm_add_relaxed(&whole->used, more) + more;
@@ -76,20 +80,22 @@ static void gain(struct loam_heap *whole, lm_page_t *page, size_t counted, size_
 }
 
 void lm_whole_lose(lm_page_t *page) {
-    /* Acquire: as in lm_large_free, which may have seen what is not there any more. */
+    /* Acquire: pairs with the release store in lm_whole_delete. lm_large_free may have seen a heap
+     * that is gone by now. */
     struct loam_heap *whole = lm_load_acquire(&page->whole);
     if (whole == NULL) return;
     lm_lock_take(&whole->lock);
-    if (page->whole == whole) { /* it may be deleted at this moment */
+    if (page->whole == whole) { /* the heap may have been deleted just now */
         lm_list_remove(&whole->large, &page->link);
         lm_store_relaxed(&page->whole, NULL);
-        /* Under the lock: once that is let go, another heap may be in its place. */
+        /* Under the lock: once the lock is free, another heap may be in this place. */
         lm_whole_uncount(whole, lm_large_slices(page));
     }
     lm_lock_give(&whole->lock);
 }
 
-/* Out of its list, but counted. false iff the heap has been deleted meanwhile. */
+/* Takes a large object out of the heap's list; it stays counted. Returns false iff the heap has
+ * been deleted meanwhile. */
 static bool borrow(struct loam_heap *whole, lm_page_t *page, uint64_t *life) {
     lm_lock_take(&whole->lock);
     bool ours = page->whole == whole;
@@ -100,7 +106,7 @@ static bool borrow(struct loam_heap *whole, lm_page_t *page, uint64_t *life) {
     return ours;
 }
 
-/* Another heap may be in its place by now: that is not charged. */
+/* Counts slices unless the heap has ended: another heap in its place is not charged. */
 static bool reserve_in(struct loam_heap *whole, uint64_t life, size_t slices) {
     lm_lock_take(&whole->lock);
     size_t used;
@@ -113,7 +119,7 @@ static void give_back(struct loam_heap *whole, uint64_t life, lm_page_t *page, s
                       size_t before, size_t had) {
     lm_lock_take(&whole->lock);
     if (whole->life == life) {
-        /* Relaxed: for who asks for statistics. */
+        /* Relaxed: only statistics read it. */
         if (page->bytes > had) (void)lm_add_relaxed(&whole->large_bytes_total, page->bytes - had);
         gain(whole, page, counted, before);
     }
@@ -127,9 +133,9 @@ void *lm_whole_large_change(struct loam_heap *whole, lm_page_t *page, void *p, s
     uint64_t life;
     if (!borrow(whole, page, &life)) return change(page, p, bytes, true, fresh);
     size_t more = need > before ? need - before : 0;
-    /* A quarter is what move asks for, and two slices for what is rounded up. */
+    /* lm_large_move requests a quarter more; rounding may add two slices. */
     size_t roomy = bytes > had ? more + need / 4 + 2 : 0;
-    /* Not near the limit: nobody is to be refused for what may not be taken in the end. */
+    /* Not near the limit: no allocation may fail for slices that are not used in the end. */
     size_t left = lm_load_relaxed(&whole->hard) - lm_load_relaxed(&whole->used);
     bool rooms = roomy <= left >> LM_SLICE_SHIFT >> 1 && reserve_in(whole, life, roomy);
     bool allowed = rooms || reserve_in(whole, life, more);
@@ -187,7 +193,8 @@ lm_page_t *lm_whole_take_page(const struct loam_heap *whole, size_t slices, size
 
 /* ---- Allocation ---- */
 
-/* Once more after what is empty has gone, if that is what is missing. */
+/* Refills the branch. If that fails within a limit or a range, it collects the heap and tries
+ * again. */
 static void *refill(lm_heap_t *branch, unsigned size_class) {
     struct loam_heap *whole = branch->fheap.fheap;
     void *block = lm_heap_refill(branch, size_class);
@@ -206,7 +213,7 @@ void *lm_branch_alloc(lm_heap_t *branch, unsigned size_class) {
     return block;
 }
 
-/* By a thread whose heap has ended. */
+/* Allocates a block for a thread whose own heap has ended. */
 static void *alloc_late(struct loam_heap *whole, unsigned size_class) {
     lm_heap_t *late = lm_branch_late(whole);
     if (late == NULL) return NULL;
@@ -217,7 +224,7 @@ static void *alloc_late(struct loam_heap *whole, unsigned size_class) {
     return block;
 }
 
-/* Asked on slow paths only: no thread has one that has ended for the one that it used last. */
+/* Only slow paths ask: no thread has an ended heap as the heap that it used last. */
 bool lm_whole_serves(const struct loam_heap *whole) {
     if (LM_LIKELY(whole != NULL && lm_load_relaxed(&whole->state) == LM_WHOLE_ALIVE)) return true;
     (void)lm_whole_alive(whole, "malloc");
@@ -240,7 +247,7 @@ void *lm_whole_large_alloc(struct loam_heap *whole, size_t bytes, size_t align, 
     if (!allowed) lm_refused(bytes, false);
     void *p = allowed ? lm_large_open(whole, bytes, align, zero) : lm_no_memory();
     if (p != NULL) {
-        /* Relaxed, both: for who asks for statistics. */
+        /* Relaxed, both: only statistics read them. */
         (void)lm_add_relaxed(&whole->large_total, 1);
         (void)lm_add_relaxed(&whole->large_bytes_total, lm_page_of(p)->bytes);
         lm_lock_take(&whole->lock);
@@ -274,7 +281,7 @@ static LM_NOINLINE void *alloc_slow(struct loam_heap *whole, size_t need) {
     return lm_no_memory();
 }
 
-/* NULL iff the branch used last is not that heap's, or has nothing ready. */
+/* Returns NULL iff the branch used last is not that heap's, or has no block ready. */
 LM_INLINE lm_block_t *pop(const struct loam_heap *whole, size_t size_class) {
     const lm_heap_t *self = lm_heap_self;
     if (LM_UNLIKELY(lm_load_relaxed(&self->fheap.last_fheap) != whole)) return NULL;
@@ -285,7 +292,7 @@ LM_INLINE lm_block_t *pop(const struct loam_heap *whole, size_t size_class) {
     return block;
 }
 
-/* As lm_block_alloc. */
+/* As lm_block_alloc, from the heap. */
 LM_INLINE void *alloc(struct loam_heap *whole, size_t need) {
     if (LM_LIKELY(need <= LM_SMALL_MOST)) {
         lm_block_t *block = pop(whole, lm_class_small(need));
@@ -298,7 +305,7 @@ LM_INLINE void *alloc(struct loam_heap *whole, size_t need) {
 }
 
 void *lm_whole_malloc(struct loam_heap *whole, size_t bytes) {
-    /* Without a trailer, what is too large is told so where it is looked at: as a large object. */
+    /* Without a trailer, the allocation of large objects refuses what is too large. */
     if (LM_TRAILER != 0 && LM_UNLIKELY(bytes > LM_REQUEST_MOST - LM_TRAILER))
         return lm_too_large(bytes);
     void *p = alloc(whole, bytes + LM_TRAILER);
@@ -313,11 +320,12 @@ void *lm_whole_calloc(struct loam_heap *whole, size_t bytes) {
                                    : alloc(whole, need);
     if (p == NULL) return NULL;
     const lm_page_t *page = lm_page_of(p);
-    size_t written = lm_to_clear(page, p, bytes, true); /* for recalloc */
+    /* recalloc relies on zeros in all usable bytes. */
+    size_t written = lm_to_clear(page, p, bytes, true);
     if (zero) written = 0;
     if (page->kind == LM_KIND_PAGE && lm_peek(&page->owner) == lm_thread_token() &&
         lm_page_virgin(lm_load_relaxed(&page->heap), page))
-        written = sizeof(lm_block_t); /* as in lm_calloc */
+        written = sizeof(lm_block_t); /* a block that was never used: only the link is not zero */
     return lm_mark(lm_clear_large(p, written), bytes);
 }
 

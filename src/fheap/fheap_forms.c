@@ -1,5 +1,6 @@
-/* fheap_forms.c: zeroed and aligned objects of first-class heaps, and the heap of an object.
- * resize.c resizes them, as all objects.
+/* fheap_forms.c: zeroed and aligned objects of first-class heaps, the heap that the thread has
+ * chosen, and the heap of an object. resize.c resizes objects of these heaps, as all objects. It
+ * cannot name the heap of an object in a page without an owner.
  */
 #include "fheap/fheap.h"
 
@@ -18,7 +19,7 @@ void *lm_whole_zalloc_aligned(struct loam_heap *whole, size_t bytes, size_t alig
 }
 
 struct loam_heap *lm_whole_chosen(void) {
-    /* Relaxed: if this thread has chosen one, it has seen that. */
+    /* Relaxed: if this thread has chosen a heap, it has set the flag itself. */
     return lm_load_relaxed(&lm_heaps_chosen) ? lm_heap_chosen() : NULL;
 }
 
@@ -27,11 +28,11 @@ void *lm_block_alloc_lasting(size_t bytes, size_t align) {
     bool done;
     if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(NULL, &done);
     void *p = align <= 16 ? lm_block_alloc(bytes) : lm_block_alloc_aligned(bytes, align);
-    /* There is a branch of it: this needs no memory. */
+    /* The branch exists, so this needs no memory. */
     if (LM_UNLIKELY(chosen != NULL)) (void)lm_whole_choose(chosen, &done);
 #if LM_GUARD_LINKS
-    /* Release: before what is written to its last word, which near.c takes for a canary otherwise,
-     * and fence.c for a fence. */
+    /* Release: the flag comes before any write to the block's last word, which near.c would
+     * otherwise take for a canary, and fence.c for an end word. */
     if (p != NULL) __atomic_store_n(&lm_page_of(p)->raw, true, __ATOMIC_RELEASE);
 #endif
     return p;
@@ -39,10 +40,12 @@ void *lm_block_alloc_lasting(size_t bytes, size_t align) {
 
 struct loam_heap *lm_whole_of(const void *p) {
     const lm_page_t *span = lm_page_of(p);
-    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p); /* the middle of a large object */
+    /* p may lie in the middle of a large object. */
+    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p);
     if (span == NULL) return NULL;
     if (span->kind == LM_KIND_LARGE) return lm_load_relaxed(&span->whole);
-    /* Relaxed, as in lm_whole_holds. */
+    /* Relaxed: the answer is right if no other thread changes the page meanwhile. The heap of an
+     * orphan is the last that it had, which may be part of another heap by now. */
     if (span->kind != LM_KIND_PAGE || (lm_load_relaxed(&span->remote) & LM_REMOTE_ORPHAN) != 0)
         return NULL;
     const lm_heap_t *heap = lm_load_relaxed(&span->heap);
