@@ -109,6 +109,7 @@ static void *take_one(lm_heap_t *heap, unsigned size_class) {
     if (heap->head[size_class] != NULL || page == NULL || page->free == NULL) return NULL;
     lm_block_t *block = page->free;
     page->free = lm_link_get(block);
+    /* Release, as in lm_page_take: a fork at this moment finds no block in two places. */
     lm_store_release(&page->live, page->live + 1);
     lm_count_again(page, 1);
     heap->holds[size_class] = LM_HOLDS_OWN;

@@ -73,7 +73,7 @@ enum {
     CLEARED_HEAD,  /* the first HEAD bytes */
     CLEARED_ALL,   /* all bytes */
     CLEARED_GONE,  /* all bytes: the memory was given to the system */
-    /* A bit beside the others: the span is inaccessible, so nothing can have written there since. */
+    /* A bit beside the others: the span is inaccessible, so nothing can have written to it. */
     SHUT = 4,
 };
 

@@ -1,17 +1,16 @@
-/* sample_turns.c: which allocations are sampled.
+/* sample_turns.c: decides which allocations are sampled.
  *
- *   sample_in   counts blocks down as lists are handed out ── the list that holds the last one is cut
+ *   countdown   falls as lists of blocks are handed out ── the list with the sample's block is cut
  *               before it, and its class is due: the next refill of that class is a sample
  *
- * Each heap draws how many blocks it hands out before its next sample. A heap begins anew where the
- * rate is another, and in the child of a fork: the lists that it holds ready go back, so that their
- * blocks are counted as well. A child of clone or _Fork, which loam does not see begin, has up
- * to two samples in common with its siblings, and draws other gaps from then on. It costs the fast
- * paths nothing: malloc meets an empty list where a sample is due. It cannot sample first-class
- * heaps, nor threads that have ended but go on; blocks of other threads' pages are counted one by
- * one, and what is cut off goes home.
- * Invariant: while no class is due, a heap's lists have no more
- * blocks than were counted down for them.
+ * Each heap draws how many blocks it hands out before its next sample. A heap begins anew when the
+ * rate has changed, and in the child of a fork: the lists that it holds ready are returned, so that
+ * their blocks are counted as well. loam does not see a child of clone or _Fork begin: such a child
+ * has up to two samples in common with its siblings, and draws other gaps from then on. The fast
+ * paths pay nothing: malloc meets an empty list where a sample is due. It cannot sample first-class
+ * heaps, nor threads that have ended but still run code. Blocks of other threads' pages are counted
+ * one by one, and what is cut off their lists returns to its pages.
+ * Invariant: while no class is due, a heap's lists have no more blocks than were counted for them.
  */
 #include "sampling/sampling.h"
 
@@ -19,10 +18,11 @@ LM_STATIC_ASSERT(LM_CLASSES <= 128, "a bit each in sample_due");
 
 /* ---- Chance ---- */
 
-/* Nothing that the children of one process have in common says all of it: they have its memory. */
+/* Returns a random seed that is not 0. It mixes several sources, because children of one process
+ * share its memory, and no single source differs among all of them. */
 static uint64_t seed_of(const lm_heap_t *heap) {
     uint64_t x = lm_os_random() ^ (uintptr_t)heap ^ lm_ticks();
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64's mixing, Steele et al. 2014 */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* the mixing of splitmix64, Steele et al. 2014 */
     x ^= (uint64_t)lm_port_thread_id() << 20;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return (x ^ (x >> 31)) | 1;
@@ -38,13 +38,13 @@ uint32_t lm_sampled_random(lm_heap_t *heap) {
     return (uint32_t)(x >> 32);
 }
 
-/* Blocks between two samples: geometric, so that every allocation has the same chance, whatever
- * came before, and processes that end soon get their share. The logarithm is good to a
- * hundredth. */
+/* Returns the number of blocks between two samples. It is geometric: every allocation has an equal
+ * chance, whatever came before, and short-lived processes get their share. The logarithm is good to
+ * 1%. */
 static uint32_t gap(lm_heap_t *heap, uint32_t rate) {
     if (rate <= 1) return 0;
-    /* A copy of the process that ran no handlers of fork has another thread, and goes another
-     * way. */
+    /* A copy of the process that ran no fork handlers has another thread id, and so draws other
+     * numbers. */
     if (heap->sampling.random != 0) heap->sampling.random ^= (uint64_t)lm_port_thread_id() << 20;
     uint32_t x = lm_sampled_random(heap) | 1;
     unsigned whole = lm_log2(x);
@@ -62,13 +62,14 @@ static bool any_due(const lm_heap_t *heap) {
     return (heap->sampling.due[0] | heap->sampling.due[1]) != 0;
 }
 
-/* While a sample is due, sample_in is 0, which sends all to the slower path, and the next one's
- * count is elsewhere. */
+/* Returns the countdown to the next sample. While a sample is due, `countdown` is 0, which sends
+ * all classes to the slower path, and the next sample's countdown is in `following`. */
 static uint32_t *count_of(lm_heap_t *heap) {
     return any_due(heap) ? &heap->sampling.following : &heap->sampling.countdown;
 }
 
-/* Lists that were not counted down for this rate are counted again. */
+/* Restarts sampling at a rate. Lists that were not counted at this rate are returned, to be
+ * counted. */
 static LM_NOINLINE void begin(lm_heap_t *heap, uint32_t rate) {
     lm_biased_enter(&heap->lock);
     for (unsigned c = 1; c < LM_CLASSES; c++) lm_heap_return_head(heap, c);
@@ -79,16 +80,16 @@ static LM_NOINLINE void begin(lm_heap_t *heap, uint32_t rate) {
 }
 
 static void forget(lm_heap_t *heap) {
-    if (heap->sampling.rate == 0) return; /* no write: a page of the parent's would be copied */
+    if (heap->sampling.rate == 0) return; /* no write, which would copy a page of the parent */
     heap->sampling.rate = 0;
     heap->sampling.random = 0;
 }
 
 void lm_sampled_after_fork(void) {
-    if (lm_load_relaxed(&lm_sampling.rate) == 0) return; /* relaxed: there is one thread */
+    if (lm_load_relaxed(&lm_sampling.rate) == 0) return; /* relaxed: the process has one thread */
     lm_heap_t *mine = lm_heap_mine();
     if (mine != NULL) forget(mine);
-    /* Otherwise the calling thread itself was about to add a heap when a signal handler forked. */
+    /* Otherwise the calling thread was adding a heap when a signal handler forked. */
     if (!lm_lock_is_mine(&lm_registry_lock)) {
         for (lm_node_t *n = lm_registry.first; n != NULL; n = lm_list_after(&lm_registry, n))
             forget(LM_CONTAINER(n, lm_heap_t, link));
@@ -96,7 +97,7 @@ void lm_sampled_after_fork(void) {
     lm_heap_hide_mine();
 }
 
-/* Whether this allocation is one. */
+/* Returns whether this allocation is a sample, and draws the next gap. */
 static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
     if (is_due(heap, size_class)) {
         heap->sampling.due[size_class / 64] &= ~((uint64_t)1 << size_class % 64);
@@ -109,7 +110,8 @@ static bool take_turn(lm_heap_t *heap, unsigned size_class, uint32_t rate) {
     return true;
 }
 
-/* A list of count blocks is handed out: how many of them now. */
+/* Counts a list of `count` blocks that is about to be handed out. Returns how many of them may be
+ * handed out before the next sample, at least 1. */
 static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
     uint32_t *counter = count_of(heap), in = *counter;
     if (in >= count) {
@@ -122,7 +124,7 @@ static uint32_t allowed(lm_heap_t *heap, unsigned size_class, uint32_t count) {
     return in > 0 ? in : 1;
 }
 
-/* Ends the list behind n blocks; returns the rest. */
+/* Cuts the list behind n blocks. Returns the rest. */
 static lm_block_t *cut(lm_block_t *list, uint32_t n) {
     while (--n > 0) list = lm_link_get(list);
     lm_block_t *rest = lm_link_get(list);
@@ -130,14 +132,15 @@ static lm_block_t *cut(lm_block_t *list, uint32_t n) {
     return rest;
 }
 
-/* lm_page_take, of no more blocks than are allowed. */
+/* As lm_page_take, for no more blocks than may be handed out before the next sample. */
 static lm_block_t *take_some(lm_heap_t *heap, lm_page_t *page) {
     uint32_t count = page->carved - page->live, n;
     if (page->free == NULL || (n = allowed(heap, page->size_class, count)) == count)
         return lm_page_take(page);
     lm_block_t *list = page->free;
     page->free = cut(list, n);
-    lm_store_release(&page->live, page->live + n); /* release: as in lm_page_take */
+    /* Release, as in lm_page_take: a fork at this moment finds no block in two places. */
+    lm_store_release(&page->live, page->live + n);
     lm_count_again(page, n);
     return list;
 }
@@ -146,10 +149,11 @@ static bool samples(const lm_heap_t *heap) {
     return heap->fheap.own_heap == heap && heap != &lm_heap_common && heap->fheap.fheap == NULL;
 }
 
-/* Blocks in a list that the heap was refilled with: of other threads, or of the page. */
+/* Returns the length of a list that refilled the heap, of other threads' pages or of the current
+ * page. */
 static uint32_t length_of(const lm_block_t *list, const lm_heap_t *heap, unsigned size_class) {
 #if !LM_SECURE
-    /* Those that were just made lie side by side, up to the last that there is. */
+    /* Blocks that were just made lie side by side, up to the last block that was made. */
     if (heap->holds[size_class] == LM_HOLDS_ZERO) {
         const lm_page_t *page = heap->current[size_class];
         const char *end = lm_span_start(page) + (size_t)page->carved * page->block_bytes;
@@ -180,7 +184,8 @@ void lm_sampled_limit(lm_heap_t *heap, unsigned size_class, lm_block_t *list) {
     lm_count_back(page, count - n);
 }
 
-/* The current page's own list, or as much of it as is allowed; NULL: that is for refill.c. */
+/* Hands out the current page's own list, or the part before the next sample. Returns NULL if
+ * refill.c must find blocks. */
 static void *of_current(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     if (page == NULL) return NULL;
@@ -196,7 +201,7 @@ static LM_NOINLINE void *slower(size_t bytes, unsigned size_class, uint32_t rate
     void *p = NULL;
     bool may = rate != 0 && heap != NULL && samples(heap);
     if (may && LM_UNLIKELY(heap->sampling.rate != rate)) begin(heap, rate);
-    /* A list that is there after all had been hidden by the worker (idle.c). */
+    /* A list that exists at this point had been hidden by the worker (idle.c). */
     if (may && heap->head[size_class] == NULL) {
         if (take_turn(heap, size_class, rate)) p = lm_sampled_alloc(heap, bytes, size_class);
         if (p == NULL) p = of_current(heap, size_class);
@@ -208,8 +213,8 @@ void *lm_sampled_slow(size_t bytes, unsigned size_class) {
     lm_heap_t *heap = lm_heap_self;
     uint32_t rate = lm_load_relaxed(&lm_sampling.rate);
     lm_page_t *page = heap->current[size_class];
-    /* Most lists hold no sample: for them, this is lm_block_take and a subtraction. A heap that
-     * samples nothing has another rate. */
+    /* Most lists hold no sample. For them this does what lm_block_take does, and a subtraction. A
+     * heap that is not sampled has another rate. */
     if (LM_LIKELY(heap->sampling.rate == rate) && LM_LIKELY(page != NULL) &&
         LM_LIKELY(heap->head[size_class] == NULL)) {
         uint32_t count = page->carved - page->live;

@@ -1,19 +1,20 @@
-/* sampled.c: one in N allocations on pages of its own, between pages that nobody may touch.
+/* sampled.c: places one in N allocations on pages of its own, between pages without access.
  *
  *   slice     guard 0   slot 0                guard 1   slot 1                guard 2
- *           [ ------- | ----------- [object]| ------- | ----------- [object]| ------- ]      64 KiB each
- *                                   ^ the slice's last page, or pages; all else, and this once freed, is closed
+ *           [ ------- | ----------- [object]| ------- | ----------- [object]| ------- ] 64 KiB each
+ *                                   ^ the slice's last page or pages; all other pages are closed,
+ *                                     and these once the object is freed
  *
  * Choose it (LOAM_GUARD_SAMPLING, loam/sampling.h) where a debug build is too slow: in production.
- * An object ends where its last page does, or begins where its first does, by chance, so that one
- * byte too far is a fault (the rest of the page has a pattern that free looks at); a free closes
- * its pages, and the slot waits in a queue as long as there are others. What was recorded is told
- * by sampled_report.c.
+ * An object ends where its last page does, or begins where its first does, by chance: one byte too
+ * far is a fault. The rest of its pages has a pattern that free checks. A free closes the pages,
+ * and the slot waits in a queue as long as there are other slots. sampled_report.c reports what was
+ * recorded.
  *
  * It costs the fast path of free nothing: free meets an owner that is no thread. It cannot sample
- * objects above 64 KiB. Which allocations are sampled: sample_turns.c.
- * Invariant: a slot is in the queue iff no object in use lies in it; pages are open only of slots
- * in use, and of those that are opened on purpose (LOAM_ON_ERROR=ignore) until their next use.
+ * objects above 64 KiB. sample_turns.c decides which allocations are sampled.
+ * Invariant: a slot is in the queue iff no object in use lies in it. Pages are open only in slots
+ * in use, and in slots that were opened on purpose (LOAM_ON_ERROR=ignore), until their next use.
  * Checker: lm_sampled_check.
  */
 #include "sampling/sampling.h"
@@ -23,7 +24,7 @@
 lm_sampling_t lm_sampling = {0, 256, false};
 LM_AT_START lm_sampled_t lm_sampled;
 
-enum { PATTERN = 0xb7, PATIENCE = 200 /* turns of lm_os_nap */ };
+enum { PATTERN = 0xb7, PATIENCE = 200 /* largest number of turns of lm_os_nap */ };
 
 void lm_sampled_lock(void) { lm_lock_take(&lm_sampled.lock); }
 bool lm_sampled_lock_soon(void) {
@@ -57,7 +58,7 @@ static void enqueue(uint32_t slot) {
     lm_sampled.last = slot;
 }
 
-/* Lock held. */
+/* Makes the slots, unless they exist. Returns false iff that is not possible. Lock held. */
 static bool make_slots(void) {
     if (lm_sampled.base != NULL) return true;
     uint32_t count = lm_load_relaxed(&lm_sampling.slots);
@@ -89,7 +90,7 @@ static bool make_slots(void) {
         lm_span_map(page, 1, page);
         enqueue(slot);
     }
-    /* Release: who reads it without the lock, in a signal handler, finds the rest. */
+    /* Release: a signal handler that reads the address without the lock sees all other fields. */
     lm_store_release(&lm_sampled.base, base);
     return true;
 }
@@ -104,12 +105,13 @@ bool lm_sampling_start(void) {
 }
 
 lm_page_t *lm_sampled_near(const void *p, uint32_t *index) {
-    const char *base = lm_load_acquire(&lm_sampled.base); /* acquire: see make_slots */
+    /* Acquire: all other fields are visible. */
+    const char *base = lm_load_acquire(&lm_sampled.base);
     if (base == NULL) return NULL;
     size_t slice = ((uintptr_t)p - (uintptr_t)base) >> LM_SLICE_SHIFT;
     if (slice > 2 * (size_t)lm_sampled.count) return NULL;
     size_t slot = slice / 2;
-    /* A guard is the nearer neighbour's, one that has been used if possible. */
+    /* A guard belongs to the nearer neighbour, or to the other one if only that has been used. */
     if (slice % 2 == 0) {
         size_t before = slot > 0 ? slot - 1 : slot, after = slot < lm_sampled.count ? slot : before;
         bool low = (uintptr_t)p % LM_SLICE_BYTES < LM_SLICE_BYTES / 2;
@@ -122,7 +124,7 @@ lm_page_t *lm_sampled_near(const void *p, uint32_t *index) {
 
 /* ---- Objects ---- */
 
-/* What lies around the object in its pages, as far as it is looked at. */
+/* Stores in *low and *high the bounds of what is checked around the object. */
 static void surroundings(const lm_slot_t *slot, size_t bytes, char **low, char **high) {
     char *p = slot->object, *end = slot->end;
     *low = p - slot->start > LM_SAMPLED_FENCE ? p - LM_SAMPLED_FENCE : slot->start;
@@ -133,7 +135,8 @@ static void set_object(lm_slot_t *slot, lm_page_t *page, char *p, size_t bytes) 
     char *low, *high;
     slot->object = p;
     page->bytes = bytes;
-    /* The secure build's free looks before an object that ends where a block of these would. */
+    /* The secure build's free would look before an object that ends where a block of this size
+     * ends. */
     page->block_bytes = LM_SECURE ? 0 : (uint32_t)bytes;
     surroundings(slot, bytes, &low, &high);
     memset(low, PATTERN, (size_t)(p - low));
@@ -149,15 +152,15 @@ ptrdiff_t lm_sampled_beyond(const lm_slot_t *slot, size_t bytes) {
     return low - p;
 }
 
-/* What every object is aligned to; with LOAM_GUARD_SAMPLING_EXACT only what one of just that size
- * can need. */
+/* Returns the least alignment of an object; with LOAM_GUARD_SAMPLING_EXACT, the largest that an
+ * object of exactly this size can need. */
 static size_t least_align(size_t bytes) {
     size_t exact = bytes == 0 ? 1 : (bytes | 16) & (0 - (bytes | 16));
-    return lm_load_relaxed(&lm_sampling.exact) ? exact : 16; /* relaxed: a word by itself */
+    return lm_load_relaxed(&lm_sampling.exact) ? exact : 16; /* relaxed: the setting stands alone */
 }
 
-/* Where an object of bytes lies in pages that end there: at their end, or, if left, at a page's
- * begin. */
+/* Returns where an object lies in pages that end at `end`: at their end, or, if left, at the start
+ * of a page. */
 static char *place(char *end, size_t bytes, size_t align, bool left) {
     size_t room = bytes == 0 ? 1 : bytes;
     if (left) {
@@ -184,13 +187,14 @@ static void record(lm_trace_t *to, const lm_trace_t *trace, unsigned thread) {
     to->thread = thread;
 }
 
-/* Lock held; LM_SLOT_NONE iff there is none, or the system refused. */
+/* Takes the first slot of the queue for an object and opens its pages. Returns LM_SLOT_NONE iff the
+ * queue is empty or the system refused. Lock held. */
 static uint32_t open_slot(size_t bytes, size_t align, bool left) {
     uint32_t index = lm_sampled.first;
     if (index == LM_SLOT_NONE) return index;
     lm_slot_t *slot = &lm_sampled.slots[index];
     char *whole = slot_start(index), *end = whole + LM_SLICE_BYTES;
-    /* Somebody went on after a bad access there, or in a guard beside it. */
+    /* The program went on after a bad access to the slot or a guard beside it. */
     if (LM_UNLIKELY(slot->opened))
         slot->opened = !lm_os_protect(whole - LM_SLICE_BYTES, 3 * LM_SLICE_BYTES, false);
     if (slot->state == LM_SLOT_FRESH)
@@ -208,9 +212,9 @@ static uint32_t open_slot(size_t bytes, size_t align, bool left) {
 
 void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class) {
     if (lm_load_relaxed(&lm_sampled.base) == NULL && !lm_sampling_start()) return NULL;
-    /* Before the lock: it reads what may be slow to come. */
+    /* Before the lock, because a trace may read memory that is slow to load. */
     lm_trace_t trace = trace_here();
-    /* Who asks for a whole class may rely on what its blocks are aligned to (resize.c). */
+    /* A caller that requests all bytes of a class may rely on its blocks' alignment (resize.c). */
     bool whole = bytes > 0 && bytes == lm_class_bytes(size_class);
     size_t align = whole ? bytes & -bytes : least_align(bytes);
     lm_sampled_lock();
@@ -248,7 +252,7 @@ void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
     size_t least = least_align(bytes);
     if (!slot->left) p = place(slot->end, bytes, align > least ? align : least, false);
     lm_sampled_lock();
-    /* It was counted with all of its class: nothing has gone. */
+    /* The object was counted with all bytes of its class; nothing was freed. */
     lm_sampled.bytes.now -= page->bytes - bytes;
     lm_bytes_mine(bytes - page->bytes, 0);
     set_object(slot, page, (char *)p, bytes);
@@ -259,7 +263,7 @@ void *lm_sampled_place(lm_page_t *page, void *p, size_t bytes, size_t align) {
 bool lm_sampled_shrink(lm_page_t *page, size_t bytes) {
     uint32_t index = slot_of(page);
     if (bytes > page->bytes) return false;
-    /* The pattern is written anew, which would hide what has been done to it. */
+    /* The pattern is written anew, which would hide damage to it. */
     lm_sampled_lock();
     ptrdiff_t beyond = lm_sampled_beyond(&lm_sampled.slots[index], page->bytes);
     lm_sampled_unlock();
@@ -275,17 +279,18 @@ void *lm_sampled_resized(void *p, size_t bytes) {
 
 lm_page_t *lm_sampled_checked(lm_page_t *page, const void *p, const char *function) {
     const lm_slot_t *slot = &lm_sampled.slots[slot_of(page)];
-    /* Relaxed: who passes an object in use knows it from who allocated it. */
+    /* Relaxed: a thread that passes an object in use has it from the thread that allocated it. */
     if (lm_load_relaxed(&slot->state) == LM_SLOT_USED && slot->object == p) return page;
     lm_sampled_misuse(slot_of(page), p, function);
     return NULL;
 }
 
-/* Lock held. Pages behind the first go back: the rest stays, and costs no fault the next time. */
+/* Closes the pages of a slot. All pages except the last are purged; the last stays, and costs no
+ * fault at its next use. Lock held. */
 static void close_slot(lm_slot_t *slot) {
     char *last = slot->end - lm_sampled.page_bytes;
     if (slot->start < last) (void)lm_os_purge(slot->start, (size_t)(last - slot->start));
-    /* Refused: it stays open, which hides a use after free, no more. */
+    /* If the system refuses, the pages stay open, which only hides a use after free. */
     (void)lm_os_protect(slot->start, (size_t)(slot->end - slot->start), false);
 }
 
@@ -303,7 +308,7 @@ void lm_sampled_free(lm_page_t *page, void *p) {
     if (LM_UNLIKELY(beyond != 0)) {
         lm_sampled_unlock();
         lm_sampled_damaged(index, beyond, "free");
-        lm_sampled_lock(); /* the policy is to go on */
+        lm_sampled_lock(); /* the user's policy is to go on */
     }
     if (slot->state == LM_SLOT_USED) {
         record(&slot->freed, &trace, thread_of(lm_heap_mine()));
@@ -358,12 +363,14 @@ bool lm_sampling_holds(const void *p) {
     return holds;
 }
 
-/* Either array may be NULL. */
+/* Copies the trace of the allocation or free of the object near p. Either array may be NULL.
+ * Returns the number of frames. */
 static size_t copy_trace(const void *p, bool of_free, uintptr_t *frames, lm_site_t *sites,
                          size_t most) {
     uint32_t index;
     if (lm_sampled_near(p, &index) == NULL) return 0;
-    bool locked = lm_sampled_lock_soon(); /* in a signal handler the thread itself may have it */
+    /* The thread of a signal handler may hold the lock itself. */
+    bool locked = lm_sampled_lock_soon();
     const lm_slot_t *slot = &lm_sampled.slots[index];
     const lm_trace_t *trace = of_free ? &slot->freed : &slot->allocated;
     size_t depth = trace->depth < most ? trace->depth : most;

@@ -1,28 +1,31 @@
-/* sampled_report.c: what is said of a sampled object that was misused.
+/* sampled_report.c: reports the misuse of a sampled object.
  *
  *   loam: overflow: write of byte 0 past the end of 0x7f.. (32 B, ...), thread 17)
  *   loam:   the access, by thread 17:        then a line for each frame, module+offset
  *   loam:   allocated by thread 12:
  *   loam:   freed by thread 9:
  *
- * The first line is what an error handler gets (loam/handlers.h); the others then stay unsaid, and
- * can be asked for by loam_sampling_trace. Everything here may run in a signal handler: no
- * allocation, and the slots' lock is asked for, not waited for, because another thread may be gone
- * with it. What is read without it can be another object's, if the slot is taken anew at this very
- * moment. Names of functions are left to addr2line: to find them takes locks.
+ * An error handler gets the first line (loam/handlers.h). Then the others are not printed;
+ * loam_sampling_trace returns what they say. All code here may run in a signal handler: it
+ * allocates nothing, and it tries the slots' lock for a while instead of waiting, because the
+ * thread with the lock may be gone. What is read without the lock can be another object's, if the
+ * slot is reused at that very moment. It cannot print names of functions, because finding them
+ * takes locks: addr2line does.
  */
 #include "sampling/sampling.h"
 
 /* ---- Lines ---- */
 
-/* Whether more is to be said; if so, a report has begun. */
+/* Counts a report and prints its first line, or passes it to a handler. Returns whether more lines
+ * are to be printed; if so, a report has begun. */
 static bool say_line(lm_wrong_t wrong, lm_line_t *line) {
     (void)lm_add_relaxed(&lm_sampled.found, 1);
     lm_line_add(line, "thread %u)", lm_port_thread_id());
     lm_line_add_way_out(line, wrong);
-    (void)lm_add_relaxed(&lm_wrong_count, 1); /* relaxed: a number */
+    (void)lm_add_relaxed(&lm_wrong_count, 1); /* relaxed: only a number */
     if (lm_port_tell(wrong, line) != LM_TOLD_NOBODY) return false;
-    if (lm_load_relaxed(&lm_misuse_policy.quiet)) return false; /* relaxed: a word by itself */
+    /* Relaxed: the setting stands alone. */
+    if (lm_load_relaxed(&lm_misuse_policy.quiet)) return false;
     lm_port_report_begin();
     lm_report("%s", line->text);
     return true;
@@ -43,7 +46,8 @@ static void say_life(const lm_slot_t *slot) {
         say_sites("freed", slot->freed.thread, slot->freed.sites, slot->freed.depth);
 }
 
-/* Of a call: where it comes from, and the end, unless the policy is to go on. */
+/* Ends the report of a wrong call with its trace and the object's. Ends the program, unless the
+ * policy is to go on. */
 static void end_call(lm_wrong_t wrong, lm_line_t *line, const lm_slot_t *slot) {
     bool said = say_line(wrong, line);
     if (said) {
@@ -97,13 +101,12 @@ static lm_wrong_t wrong_access(const lm_bad_access_t *access, const lm_slot_t *s
                                                                           : LM_MISTAKE_OVERFLOW);
 }
 
-/* false iff this is nobody's object: it is as if the address had never been anything. */
+/* Reports a bad access. Returns false iff the slot has had no object: then the address counts as
+ * one that never was loam's. */
 static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, size_t bytes) {
     static const char *const ways[] = {"access", "read", "write"};
     uintptr_t object = (uintptr_t)slot->object, at = access->address;
     bool freed = slot->state == LM_SLOT_FREED, below = at < object, above = at >= object + bytes;
-    /* In an object in use: somebody else's use of it has ended this moment, or it was opened
-     * meanwhile. */
     if (slot->state == LM_SLOT_FRESH) return false;
     lm_line_t line = {0};
     lm_line_add(&line, "loam: %s: %s at %p, ",
@@ -111,6 +114,8 @@ static bool say_access(const lm_bad_access_t *access, const lm_slot_t *slot, siz
                 : below ? "underflow"
                         : "overflow",
                 ways[access->way], (void *)at);
+    /* An access that hits an object in use: another thread's use of the slot ended this moment, or
+     * the pages were opened meanwhile. */
     if (below)
         lm_line_add(&line, "%zu byte(s) before", (size_t)(object - at));
     else if (above)
@@ -141,7 +146,7 @@ lm_verdict_t lm_sampled_judge(const lm_bad_access_t *access) {
     if (!say_access(access, &copy, bytes)) return LM_VERDICT_OTHER;
     if (!lm_wrong_goes_on(wrong_access(access, &copy))) return LM_VERDICT_END;
     uintptr_t at = lm_align_down(access->address, lm_sampled.page_bytes);
-    slot->opened = true; /* closed before its next use */
+    slot->opened = true; /* the slot is closed before its next use */
     return lm_os_protect((void *)at, lm_sampled.page_bytes, true) ? LM_VERDICT_AGAIN
                                                                   : LM_VERDICT_END;
 }

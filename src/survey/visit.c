@@ -51,7 +51,7 @@ static void add_all(spans_t *spans, struct loam_heap *whole) {
     lm_lock_give(&whole->lock);
 }
 
-/* false iff there is no memory for the list. */
+/* False iff there is no memory for the list. */
 static bool collect(spans_t *spans, struct loam_heap *whole) {
     *spans = (spans_t){NULL, 0, 0, NULL};
     for (;;) {
