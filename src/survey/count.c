@@ -1,11 +1,11 @@
-/* count.c: the counts of count.h: what is rare about them, and their sums.
+/* count.c: sums the counts of count.h, and counts what is rare.
  *
- *   page->carved + page->again ──┐ when the page goes (span/arena.c, page.c)
+ *   page->carved + page->again ──┐ when the page is returned (span/arena.c, page.c)
  *                                v
- *   lm_span_counts.of_class[].handed     of the process; and of a first-class heap: whole->handed
+ *   lm_span_counts.of_class[].handed     of the process; for a first-class heap: its `handed`
  *
- * Asked for by lm_heap_stats (survey.c) and lm_whole_count_all. It cannot say what another running
- * thread has ready in its lists: nobody may follow these but that thread.
+ * lm_heap_stats (survey.c) and lm_whole_count_all call it. It cannot tell what another running
+ * thread has ready in its lists: only that thread may follow them.
  */
 #include "survey/survey.h"
 
@@ -16,25 +16,26 @@ lm_heap_counts_t lm_heap_counts;
 void lm_count_large(size_t was, size_t is) {
     lm_span_counts_t *counts = &lm_span_counts;
     if (is >= was) {
-        (void)lm_add_relaxed(&counts->large_bytes_else, is - was); /* relaxed: a number */
+        (void)lm_add_relaxed(&counts->large_bytes_else, is - was); /* relaxed: a statistic */
         return;
     }
     lm_most(&counts->large_bytes_most, lm_large_bytes_now());
-    (void)lm_add_relaxed(&counts->large_bytes_less, was - is); /* relaxed: a number */
+    (void)lm_add_relaxed(&counts->large_bytes_less, was - is); /* relaxed: a statistic */
 }
 
 /* ---- Sums of the process ---- */
 
 static void less(lm_heap_stats_t *stats, unsigned size_class, size_t n) {
     size_t there = stats->of_class[size_class].blocks, bytes = lm_class_bytes(size_class);
-    if (n > there) n = there; /* it was taken meanwhile */
+    if (n > there) n = there; /* the rest was taken meanwhile */
     stats->of_class[size_class].blocks -= n;
     stats->small_blocks -= n;
     stats->small_bytes -= n * bytes;
     stats->held_bytes += n * bytes;
 }
 
-/* Of a list that a running thread adds to without a lock; a moment's guess is enough. */
+/* Returns about how many blocks are on a list that a running thread adds to without a lock.
+ * Relaxed: a momentary guess is enough. */
 static LM_READS_RACING uint32_t listed(const lm_foreign_t *foreign) {
     uint32_t granted = lm_load_relaxed(&foreign->granted), room = lm_load_relaxed(&foreign->room);
     return granted > room ? granted - room : 0;
@@ -48,7 +49,7 @@ static void less_ready(lm_heap_t *heap, void *context) {
             less(stats, of, 1);
             stats->of_class[of].total--;
         }
-        /* Freed, as far as the program knows. */
+        /* Blocks in the quarantine are freed, as far as the program knows. */
         less(stats, c, lm_quarantine_count(heap, c));
         stats->of_class[c].freed += lm_quarantine_count(heap, c);
     }
@@ -78,10 +79,10 @@ void lm_count_sum(lm_heap_stats_t *stats) {
         lm_branch_each(own, less_ready, stats);
     }
     for (unsigned c = 1; c < LM_CLASSES; c++) {
-        /* So far it is what is carved of the pages that there are. */
+        /* Up to here, `most` is what is carved of the pages that exist. */
         stats->of_class[c].most = greater(stats->of_class[c].most,
                                           lm_load_relaxed(&lm_span_counts.of_class[c].room_most));
-        /* Blocks that moved while we looked. */
+        /* Blocks may have moved during the walk. */
         size_t now = stats->of_class[c].blocks;
         if ((int64_t)(stats->of_class[c].total - now) < 0) stats->of_class[c].total = now;
     }

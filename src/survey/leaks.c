@@ -1,14 +1,15 @@
-/* leaks.c: what is in use, in groups: same size and, where call sites are kept, allocated at the
- * same place.
+/* leaks.c: prints what is in use, in groups: objects of equal size that were allocated at one
+ * place, where call sites are kept.
  *
- *   every span ──> blocks whose word says "in use" ──┬──> list in memory of its own ──> groups ──> the largest, printed
- *   slots of sampled objects that are in use ────────┘
+ *   every span ──> blocks whose word says "in use" ──┬──> list, in memory of its own
+ *   slots of sampled objects that are in use ────────┘      └──> groups ──> the largest, printed
  *
- * The debug build's words say so by themselves: no list of free blocks is walked, of whichever
- * thread. Other threads may go on meanwhile; what they do is seen or not. Objects whose end is
- * overwritten are told as well; where the word is, too, they are not told from what loam holds for
- * pools and the like (lm_block_alloc). It cannot tell whether anything still points to an object,
- * so that what a program keeps on purpose to its end is listed, too.
+ * The debug build's end words tell by themselves what is in use: no list of free blocks is walked,
+ * of any thread. Other threads may go on meanwhile; what they do is seen or not. Objects whose end
+ * is overwritten are printed as well. If the end word is overwritten, an object looks like what
+ * loam holds for pools and similar parts (lm_block_alloc), and the print says so. It cannot tell
+ * whether anything still points to an object, so it also lists what a program keeps on purpose to
+ * its end.
  */
 #include "survey/survey.h"
 
@@ -18,29 +19,30 @@
 
 enum { SHOWN_MOST = 32 };
 
-/* In place of how many bytes past its end: those and its word. */
+/* Value of `past` for an object whose end word is overwritten, too. */
 #define BROKEN SIZE_MAX
 
 typedef struct object {
     const void *at;
-    size_t requested; /* BROKEN: bytes of its block */
-    size_t past;      /* bytes written past its end */
+    size_t requested; /* requested bytes; if `past` is BROKEN, bytes of its block */
+    size_t past;      /* bytes written past its end, or BROKEN */
 } object_t;
 
 typedef struct group {
-    size_t requested, objects; /* objects 0: none */
+    /* Size of each object, and their number; objects 0: the entry is unused. */
+    size_t requested, objects;
     const void *first;
     uint32_t trace;
 } group_t;
 
-/* A table with room for a group of each object. */
+/* A hash table with more entries than there are objects. */
 typedef struct groups {
     group_t *at;
     size_t room;
 } groups_t;
 
 typedef struct list {
-    object_t *at; /* NULL: only counted */
+    object_t *at; /* NULL: objects are only counted */
     size_t count, room;
 } list_t;
 
@@ -49,7 +51,8 @@ static void add(list_t *list, const void *at, size_t requested, size_t past) {
     list->count++;
 }
 
-/* Written to after its free: its next user's matter. */
+/* Returns whether a block with a broken end word looks filled as a free block: then it was written
+ * to after its free, and the report is left to its next user. */
 LM_READS_ANYTHING static bool filled(const char *block, const char *end) {
     lm_tools_pause();
     const char *at = end - 2 * sizeof(uint64_t), *second = block + sizeof(lm_block_t);
@@ -73,7 +76,7 @@ static void add_block(list_t *list, const lm_page_t *page, const char *block) {
         add(list, object, lm_block_bytes(page), BROKEN);
 }
 
-/* The arena's lock is held. */
+/* Adds the objects in use of a span. The arena's lock is held. */
 static void add_span(lm_page_t *span, void *context) {
     list_t *list = (list_t *)context;
     const char *start = lm_span_start(span);
@@ -109,7 +112,8 @@ static lm_page_t *memory_for(size_t bytes) {
     return lm_span_take(bytes / LM_SLICE_BYTES + 1, 1, LM_KIND_META, NULL);
 }
 
-/* The span that holds the list; NULL iff there is no memory. */
+/* Lists all objects in use. Returns the span that holds the list. Returns NULL iff there is no
+ * memory. */
 static lm_page_t *collect(list_t *list) {
     *list = (list_t){0};
     add_all(list);
@@ -118,11 +122,12 @@ static lm_page_t *collect(list_t *list) {
     if (span == NULL) return NULL;
     *list = (list_t){(object_t *)(void *)lm_span_start(span), 0, room};
     add_all(list);
-    if (list->count > list->room) list->count = list->room; /* others have gone on */
+    /* Other threads have allocated meanwhile. */
+    if (list->count > list->room) list->count = list->room;
     return span;
 }
 
-/* Where the object counts. */
+/* Returns the group that the object belongs to, which is new if it has 0 objects. */
 static group_t *group_of(groups_t groups, const object_t *object, uint32_t trace) {
     size_t at = (object->requested * 31 + trace) * 0x9e3779b1u;
     for (;; at++) {
@@ -135,7 +140,7 @@ static group_t *group_of(groups_t groups, const object_t *object, uint32_t trace
     }
 }
 
-/* The one with the most bytes, which is none any more then; NULL iff there is none. */
+/* Returns the group with the most bytes. Returns NULL iff no group has objects. */
 static group_t *largest(groups_t groups) {
     group_t *most = NULL;
     for (size_t i = 0; i < groups.room; i++) {
@@ -163,7 +168,8 @@ static void print(groups_t groups, size_t left) {
     }
 }
 
-/* What of these was written past, or is perhaps no object: in the order of the list. */
+/* Prints the objects that were written past their end, and blocks with a broken end word, which may
+ * be no objects. In the order of the list. */
 static void print_damaged(const list_t *list) {
     size_t shown = 0, more = 0;
     for (size_t i = 0; i < list->count; i++) {

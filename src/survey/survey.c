@@ -1,7 +1,10 @@
-/* survey.c: looks at every page of the process, to count (with count.c) and to check.
+/* survey.c: walks every page of the process, to count (with count.c) and to check.
  *
- * Nothing is kept for it on the fast paths. It reads pages of other threads while those go on: sums
- * are right when they rest, and off by the blocks in flight when they do not.
+ *   lm_heap_stats   every span ──> sums by class ──> count.c
+ *   lm_heap_check   the calling thread's heap and branches ──> the invariants of each
+ *
+ * The fast paths keep nothing for it. It reads pages of other threads while these run: sums are
+ * exact while those threads rest, and otherwise off by the blocks in flight.
  */
 #include "survey/survey.h"
 
@@ -24,7 +27,7 @@ static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
     stats->of_class[span->size_class].pages++;
     stats->of_class[span->size_class].blocks += blocks;
     stats->of_class[span->size_class].capacity += span->capacity;
-    size_t carved = lm_load_relaxed(&span->carved); /* relaxed: a number */
+    size_t carved = lm_load_relaxed(&span->carved); /* relaxed: a statistic */
     stats->of_class[span->size_class].freed += carved > blocks ? carved - blocks : 0;
     stats->of_class[span->size_class].most += lm_load_relaxed(&span->carved);
     stats->of_class[span->size_class].total +=
@@ -36,9 +39,9 @@ static LM_READS_RACING void count_span(lm_page_t *span, void *context) {
 
 void lm_heap_stats(lm_heap_stats_t *stats) {
     memset(stats, 0, sizeof *stats);
-    lm_idle_unkeep(); /* what ended threads have left ready would count as in use */
+    lm_idle_unkeep(); /* blocks that ended threads left ready would count as in use */
     if (lm_heap_mine() != NULL)
-        (void)lm_heap_get(); /* it may be parked, and the worker in its lists */
+        (void)lm_heap_get(); /* the heap may be parked, and the worker in its lists */
     lm_span_visit(count_span, stats);
     lm_sampled_tally(&stats->sampled, &stats->sampled_bytes);
     stats->small_blocks += stats->sampled.now;

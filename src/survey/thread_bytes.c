@@ -1,28 +1,28 @@
-/* thread_bytes.c: how many bytes a thread has allocated and freed, by itself, though malloc and
- * free count nothing.
+/* thread_bytes.c: how many bytes a thread has allocated and freed, though malloc and free count
+ * nothing.
  *
- *   a page of the thread    allocated: carved + again, less what is ready in head[]
- *                           freed: carved + again - outside, less what came by `remote`
+ *   a page of the thread    allocated: carved + again, minus what is ready in head[]
+ *                           freed: carved + again - outside, minus what came by `remote`
  *   other threads' blocks   lists that become ready, and lists of freed blocks that leave
- *   pages that come and go  their counts so far are taken off, or added, once
+ *   pages that come and go  their counts so far are subtracted, or added, once
  *   large, sampled, others  counted one by one
  *
  * So both numbers are exact at any call, to the byte of the blocks: nothing is sampled, and nothing
- * is on its way. The sums over pages are made when the thread asks. What has left its pages is in
- * two words of its heap, which are kept from the thread's first call on; before that, and in
+ * is in flight. The sums over pages are made when the thread asks. What has left its pages is in
+ * two words of its heap, which are kept from the thread's first call on. Before that call, and in
  * threads that do not ask, slow paths test one word of the process.
  *
- * A block that a list gives back unused is taken off again; a list of the thread's own frees that
- * the worker sends home counts as freed by the thread. Objects that end with a first-class heap are
- * not freed by anyone. It cannot tell what a thread did before it asked first, nor what it
- * allocates after its heap has ended; other threads cannot ask. Invariant: allocated - freed
- * changes as what the thread holds does, if no other thread frees that.
+ * A block that a list returns unused is subtracted again. A list of the thread's own frees that the
+ * worker sends to their pages counts as freed by the thread. Objects that end with a first-class
+ * heap count as freed by no thread. It cannot tell what a thread did before its first call, nor
+ * what it allocates after its heap has ended; one thread cannot ask for another.
+ * Invariant: allocated - freed changes by what the thread holds, if no other thread frees that.
  */
 #include "survey/survey.h"
 
 bool lm_bytes_wanted;
 
-/* Relaxed: numbers. The worker adds to them in the place of a thread that sleeps, while that one
+/* Relaxed: only sums. Added atomically: the worker adds for a thread that sleeps, while that thread
  * may wake up. */
 void lm_bytes_add_to(lm_heap_t *heap, size_t allocated, size_t freed) {
     lm_heap_t *own = heap->fheap.own_heap;
@@ -69,7 +69,8 @@ void lm_bytes_add_list(lm_heap_t *heap, const lm_block_t *list, bool allocated, 
     lm_bytes_add_to(heap, allocated ? bytes : 0, allocated ? 0 : bytes);
 }
 
-/* Freed blocks that wait in the secure build (quarantine.c), and those of them that malloc has taken. */
+/* Adds freed blocks that wait in the secure build (quarantine.c), and blocks of these that malloc
+ * has reused. */
 static void add_waiting(const lm_heap_t *heap, unsigned size_class, sums_t *sums) {
     size_t bytes = lm_class_bytes(size_class);
     sums->freed += lm_quarantine_count(heap, size_class) * bytes;
@@ -79,7 +80,7 @@ static void add_waiting(const lm_heap_t *heap, unsigned size_class, sums_t *sums
     sums->freed += again;
 }
 
-/* What a heap's pages and lists say. Its lock is held. */
+/* Adds what a heap's pages and lists say. Heap lock held. */
 static void add_heap(lm_heap_t *heap, sums_t *sums) {
     lm_page_each(heap, add_page, sums);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -107,7 +108,8 @@ bool lm_thread_bytes(uint64_t *allocated, uint64_t *freed) {
     if (heap == NULL) return false;
     lm_heap_t *own = heap->fheap.own_heap;
     sums_t sums = {0, 0};
-    /* The worker's collection ends before the registry's lock is had, and none begins meanwhile. */
+    /* The worker's collection ends before this thread has the registry's lock, and none begins
+     * meanwhile. */
     lm_idle_hold();
     lm_lock_take(&lm_registry_lock);
     lm_lock_give(&lm_registry_lock);
@@ -116,7 +118,8 @@ bool lm_thread_bytes(uint64_t *allocated, uint64_t *freed) {
     if (!own->bytes.on) {
         lm_store_relaxed(&own->bytes.allocated, 0 - sums.allocated);
         lm_store_relaxed(&own->bytes.freed, 0 - sums.freed);
-        lm_store_relaxed(&own->bytes.on, true); /* relaxed, both: see lm_bytes_counted */
+        /* Relaxed, both flags: a thread that counts has set them itself (lm_bytes_counted). */
+        lm_store_relaxed(&own->bytes.on, true);
         lm_store_relaxed(&lm_bytes_wanted, true);
     }
     *allocated = sums.allocated + lm_load_relaxed(&own->bytes.allocated);

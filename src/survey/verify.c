@@ -1,20 +1,21 @@
-/* verify.c: looks at every object and every free block of the process, of whichever thread and
- * heap, when somebody asks.
+/* verify.c: checks every object and every free block of the process, of any thread and heap, when
+ * the program asks.
  *
  *   every span ──> list ──> page    blocks in use: their ends; free ones: what they are filled with
  *                        ├─> large   its end
- *                        └─> sampled objects: what lies around each
+ *                        └─> sampled objects: the memory around each
  *
- *   debug     fences, words and fills (fence.c, reuse.c)
- *   secure    canaries and zeroes (secure.c)
- *   release   links of free lists that lead elsewhere, blocks that are listed twice, blocks that
- *             were never used and are not zero: there is nothing around an object to look at
+ *   debug     fences, end words and fills (fence.c, reuse.c)
+ *   secure    canaries and zeros (secure.c)
+ *   release   links of free lists that lead out of their page, blocks that are listed twice, blocks
+ *             that were never used and are not zero: nothing lies around an object to check
  *
- * Mistakes are reported as by free, and so the first one ends the program unless the user chose
- * otherwise. No lock is held then. It cannot be used while other threads allocate or free: what
- * they have half done would look like a mistake; nor see what lies in objects, what was freed and
- * has gone back, or, in checked builds, lists themselves, whose links are checked as they are used.
- * Invariant: without a mistake of the program it says nothing and returns 0.
+ * Mistakes are reported as by free, so the first one ends the program unless the user chose
+ * otherwise. No lock is held during a report. It cannot be used while other threads allocate or
+ * free: their unfinished work would look like a mistake. It cannot see what lies in objects, what
+ * was freed and returned to the system, or, in checked builds, lists themselves, whose links are
+ * checked as they are used.
+ * Invariant: without a mistake of the program it reports nothing and returns 0.
  */
 #include "survey/survey.h"
 
@@ -51,10 +52,12 @@ static bool collect(spans_t *spans) {
 
 #if LOAM_DEBUG
 
-/* Damage between two blocks is reported with the first: of the second, only its own end is looked
- * at then. */
+/* Checks the blocks of a page. Damage between two blocks is reported with the first; for the second
+ * only its own end is checked then. */
 static void look_at_page(const lm_page_t *page) {
-    bool damaged = false, raw = lm_load_acquire(&page->raw); /* acquire: blocks without words */
+    /* Acquire: pairs with the release store that comes before a write to a block without an end
+     * word. */
+    bool damaged = false, raw = lm_load_acquire(&page->raw);
     for (size_t i = 0; i < page->carved; i++) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
         const char *end = block + page->block_bytes;
@@ -83,7 +86,9 @@ static void look_at_large(const lm_page_t *page) {
 #elif LM_SECURE
 
 static void look_at_page(const lm_page_t *page) {
-    bool raw = lm_load_acquire(&page->raw); /* acquire: blocks without canaries */
+    /* Acquire: pairs with the release store that comes before a write to a block without a
+     * canary. */
+    bool raw = lm_load_acquire(&page->raw);
     for (size_t i = 0; i < page->carved; i++) {
         const char *block = lm_span_start(page) + i * page->block_bytes;
         size_t slack;
@@ -99,7 +104,7 @@ static void look_at_page(const lm_page_t *page) {
 }
 
 static void look_at_large(const lm_page_t *page) {
-    /* An object at an offset ends where its span's usable bytes do, too. */
+    /* An object at an offset also ends where its span's usable bytes end. */
     (void)lm_large_intact(page, "check");
 }
 
@@ -107,7 +112,7 @@ static void look_at_large(const lm_page_t *page) {
 
 enum { BLOCKS_MOST = LM_SLICE_BYTES * 8 / 16 };
 
-/* Blocks of one page that were met in a list. */
+/* A bit for each block of one page that was met in a list. */
 typedef struct met {
     uint8_t bit[BLOCKS_MOST / 8];
 } met_t;
@@ -118,13 +123,14 @@ static void damaged_list(const lm_page_t *page, const void *block) {
              page->block_bytes);
 }
 
-/* Whether a block of the page begins there. */
+/* Returns whether a block of the page begins at p. */
 static bool is_block(const lm_page_t *page, const void *p) {
     size_t at = (size_t)((const char *)p - lm_span_start(page));
     return at / page->block_bytes < page->carved && at % page->block_bytes == 0;
 }
 
-/* Follows a list of blocks of the page, as far as its links lead to some. */
+/* Follows a list of blocks of the page as long as its links lead to blocks of the page. Reports a
+ * link that does not, and a block that was met before. */
 static void look_at_list(const lm_page_t *page, const lm_block_t *list, met_t *met) {
     const lm_block_t *before = NULL;
     for (; list != NULL; before = list, list = lm_link_get(list)) {
@@ -143,7 +149,8 @@ static void look_at_list(const lm_page_t *page, const lm_block_t *list, met_t *m
     }
 }
 
-/* Blocks of the heap's head that were never handed out: calloc takes them for zero. */
+/* Reports a block in the heap's head that was never handed out and is not zero: calloc takes such a
+ * block for zero. */
 static void look_at_zeroes(const lm_page_t *page, const lm_block_t *list) {
     for (; list != NULL && is_block(page, list); list = lm_link_get(list)) {
         const char *p = (const char *)list, *end = p + page->block_bytes;
@@ -159,7 +166,8 @@ static void look_at_zeroes(const lm_page_t *page, const lm_block_t *list) {
 static void look_at_page(const lm_page_t *page) {
     met_t met = {{0}};
     look_at_list(page, page->free, &met);
-    uint64_t remote = lm_load_acquire(&page->remote); /* acquire: the pushers' links */
+    /* Acquire: the links of threads that pushed blocks are visible. */
+    uint64_t remote = lm_load_acquire(&page->remote);
     if (lm_remote_count(remote) > 0) look_at_list(page, lm_remote_at(page, remote >> 48), &met);
     const lm_heap_t *heap = page->heap;
     unsigned c = page->size_class;
@@ -173,7 +181,7 @@ static void look_at_large(const lm_page_t *page) { (void)page; }
 
 #endif
 
-/* Objects of the sampling. One that is damaged is reported without the lock. */
+/* Checks sampled objects. Damage is reported without the lock. */
 static void look_at_sampled(void) {
     for (uint32_t i = 0;; i++) {
         ptrdiff_t beyond = 0;
@@ -189,10 +197,10 @@ static void look_at_sampled(void) {
 }
 
 size_t lm_verify(bool *all) {
-    /* Relaxed: counted by this thread alone, if the others rest. */
+    /* Relaxed: only this thread counts, if the others rest. */
     size_t before = lm_load_relaxed(&lm_wrong_count);
     spans_t spans;
-    if (lm_heap_mine() != NULL) (void)lm_heap_get(); /* it may be parked */
+    if (lm_heap_mine() != NULL) (void)lm_heap_get(); /* the heap may be parked */
     lm_purge_pause();
     lm_idle_hold();
     *all = collect(&spans);

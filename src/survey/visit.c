@@ -1,12 +1,13 @@
-/* visit.c: what is in a heap: its spans, the blocks in use, whose a pointer is.
+/* visit.c: what is in a heap: its spans, its blocks in use, and whether a pointer is its own.
  *
- *   pages of its branches ──> list of spans (in memory of its own) ──> for each: who is free? ──> area, blocks
+ *   pages of its branches ──> list of spans (in memory of its own)
+ *                               └──> for each: which blocks are free? ──> area, blocks
  *
- * A block is in use iff it was carved and is on no list: the page's own, that of others' frees, or
- * one of the branch's heads, where blocks of a larger class may lie as well. That costs a walk of
- * these lists for each page. The worker pauses meanwhile, so that nothing moves if nobody uses the
- * heap. Blocks of a thread's own heap that other threads have freed and still hold count as in use;
- * a first-class heap has none of these.
+ * A block is in use iff it was carved and is on no list: neither the page's own, nor that of remote
+ * frees, nor a head of the branch, where blocks of a larger class may lie as well. Each page costs
+ * a walk of these lists. The worker pauses meanwhile, so nothing moves if no thread uses the heap.
+ * It cannot find blocks of a thread's own heap that other threads have freed and still hold: they
+ * count as in use. A first-class heap has no such blocks.
  */
 #include "survey/survey.h"
 
@@ -51,7 +52,7 @@ static void add_all(spans_t *spans, struct loam_heap *whole) {
     lm_lock_give(&whole->lock);
 }
 
-/* False iff there is no memory for the list. */
+/* Lists the heap's spans. Returns false iff there is no memory for the list. */
 static bool collect(spans_t *spans, struct loam_heap *whole) {
     *spans = (spans_t){NULL, 0, 0, NULL};
     for (;;) {
@@ -96,7 +97,8 @@ static void find_used(used_t *used, lm_page_t *page) {
     used->count = page->carved;
     for (size_t i = 0; i < page->carved; i++) used->bit[i / 8] |= (uint8_t)(1u << i % 8);
     strike(used, page, page->free);
-    uint64_t remote = lm_load_acquire(&page->remote); /* acquire: the pushers' links */
+    /* Acquire: the links of threads that pushed blocks are visible. */
+    uint64_t remote = lm_load_acquire(&page->remote);
     if (lm_remote_count(remote) > 0) strike(used, page, lm_remote_at(page, remote >> 48));
     /* A head may hold blocks of a class up to a quarter larger (of_larger in refill.c). */
     const lm_heap_t *heap = page->heap;
@@ -105,7 +107,7 @@ static void find_used(used_t *used, lm_page_t *page) {
         strike(used, page, heap->head[c]);
     }
 #if LM_SECURE
-    /* Those that wait (quarantine.c), in whatever thread. */
+    /* Blocks that wait in any thread's quarantine are free (quarantine.c). */
     for (size_t i = 0; i < page->carved; i++) {
         if (!is_used(used, i) ||
             !lm_block_is_free(page, lm_span_start(page) + i * page->block_bytes))
@@ -149,7 +151,7 @@ bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context) {
     spans_t spans;
     lm_purge_pause();
-    lm_idle_hold(); /* before the registry's lock */
+    lm_idle_hold(); /* taken before the registry's lock */
     bool on = collect(&spans, whole);
     for (size_t i = 0; on && i < spans.count; i++) {
         lm_page_t *span = spans.at[i];
@@ -164,12 +166,13 @@ bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
 
 bool lm_whole_holds(const struct loam_heap *whole, const void *p) {
     const lm_page_t *span = lm_page_of(p);
-    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p); /* the middle of a large object */
+    /* p may lie in the middle of a large object. */
+    if (span->kind == LM_KIND_NONE) span = lm_span_holding(p);
     if (span == NULL) return false;
-    if (span->kind == LM_KIND_LARGE)
-        return whole != NULL && lm_load_relaxed(&span->whole) == whole; /* they are no thread's */
-    /* Relaxed: as for walks. An orphan's heap is the last it had, which may be another one's part
-     * by now. */
+    if (span->kind == LM_KIND_LARGE) /* a thread's own heap has no large objects */
+        return whole != NULL && lm_load_relaxed(&span->whole) == whole;
+    /* Relaxed: no other thread may change the page meanwhile. The heap of an orphan is the last
+     * that it had, which may be part of another heap by now. */
     if (span->kind != LM_KIND_PAGE || (lm_load_relaxed(&span->remote) & LM_REMOTE_ORPHAN) != 0)
         return false;
     const lm_heap_t *heap = lm_load_relaxed(&span->heap);
@@ -190,7 +193,7 @@ bool lm_whole_owns(const struct loam_heap *whole, const void *p) {
 /* ---- The invariant ---- */
 
 static bool sum_up(const loam_heap_area *area, void *context) {
-    *(size_t *)context += lm_align_up(area->bytes, LM_SLICE_BYTES); /* a guard counts */
+    *(size_t *)context += lm_align_up(area->bytes, LM_SLICE_BYTES); /* the guard counts as well */
     return true;
 }
 
