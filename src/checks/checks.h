@@ -1,8 +1,8 @@
 /* checks.h: what debug and secure builds do around each object, and what all builds know of a
  * pointer: where its object ends, and what filled it.
  *
- *   debug    [ object | fence 0xfb ... | word ]     fence.c, reuse.c: to the byte; sites.c, tools.c
- *   secure   [ object | zeros: slack | canary ]     secure.c, quarantine.c, secure_large.c, copied.c
+ *   debug    [ object | fence 0xfb ... | word ]   fence.c, reuse.c: to the byte; sites.c, tools.c
+ *   secure   [ object | zeros: slack | canary ]   secure.c, quarantine.c, secure_large.c, copied.c
  *                 damage ──> blame.c, near.c: which object's overflow or underflow it was
  *
  * For api/, override/ and the wings above. What the core calls is in heap/hooks.h; what only the
@@ -46,7 +46,7 @@ LM_INLINE void lm_tools_dropped(const void *block, size_t bytes) { (void)block, 
 #if LM_GUARD_LINKS
 /* Returns false, after a report, iff the block is not in use or was overrun. */
 bool lm_intact(const lm_page_t *page, const void *p, const char *function);
-/* Returns false, after a report, iff the bytes before the object p at an offset were overwritten. */
+/* Returns false, after a report, iff the gap before p, an object at an offset, was overwritten. */
 bool lm_offset_before_intact(const lm_page_t *page, const void *p);
 #endif
 
@@ -58,8 +58,8 @@ uint64_t lm_requested_in_all(void);
 
 /* Reports an underflow of what lies behind a page's span, as the page goes back. */
 void lm_fence_check_page(const lm_page_t *page);
-/* Returns how many bytes past an object's request were written to, up to the word, which is
- * whole. */
+/* Returns how many bytes past an object's request were written to, up to the end word, which is
+ * intact. */
 size_t lm_fence_past(const void *p, size_t requested, const void *end);
 /* Returns whether a free block of the page is as it was filled; reports it otherwise. No lock
  * held. */
@@ -156,12 +156,12 @@ LM_INLINE bool lm_copy_fits(const void *p, size_t n) {
 }
 
 /* Returns false iff n bytes at p certainly do not fit into the object there, or p is in a freed
- * block. */
+ * block, unless the user chose to pass over that mistake. */
 bool lm_copy_looks(const void *p, size_t n);
 
-/* Returns the bytes from p to the end of its object; 0 iff p is in a freed block, SIZE_MAX iff p is
- * in no known object. far: a large object is found however far before p it begins, at the cost of
- * a load for each 64 KiB. */
+/* Returns the bytes from p to the end of its object. Returns 0 iff p is in a freed block or at or
+ * behind its object's end, and SIZE_MAX iff p is in no known object. far: a large object is found
+ * however far before p it begins, at the cost of a load for each 64 KiB. */
 size_t lm_copy_room(const void *p, bool far);
 
 /* Reports a copy that does not fit: `way` is "to" or "from". */

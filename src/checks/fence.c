@@ -42,7 +42,8 @@ static uint64_t tag_of(const void *end, size_t requested, unsigned tag) {
 
 /* Returns what the end word is xored with. Each byte lies in 0x80 to 0xbf and depends on the
  * address and the process. The upper bytes of a size are zero, so after the xor no byte before an
- * object is one that programs often write (0, 1, 0xff, text), and none is equal everywhere. */
+ * object is one that programs often write (0, 1, 0xff, text), and the bytes differ from block to
+ * block. */
 static uint64_t mask_of(const void *end) {
     lm_secret_make(); /* the first large object may be older than the first page */
     uint64_t bits = ((uintptr_t)end >> 4 ^ lm_load_relaxed(&lm_secret)) * 0x9e3779b97f4a7c15u;

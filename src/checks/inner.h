@@ -81,8 +81,8 @@ LM_INLINE uint32_t lm_block_index(const lm_page_t *page, uint32_t at) {
 }
 
 /* Reports what was written to the first word of a freed block that has waited, which is about to
- * become a link, and to the ends of a large block. Malloc sees all other bytes when it takes the
- * block. */
+ * become a link, and to both ends of a block of more than 1 KiB. Malloc checks the other bytes when
+ * it takes the block. */
 void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* ---- quarantine.c ---- */

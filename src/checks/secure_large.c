@@ -52,7 +52,7 @@ enum {
     CLEAR_MOST = 1 << 20,     /* bytes of the largest object that needs no budget to be cleared */
     SPARSE_LEAST = 256 << 10, /* bytes of the smallest object whose resident pages are counted */
     ASK_MOST = 256 << 20,     /* bytes of the largest object whose resident pages are counted */
-    SPARSE_PART = 16,         /* an object is sparse if less than one part in so many is resident */
+    SPARSE_PART = 16,         /* an object is sparse if less than 1/16 of its pages are resident */
     EACH_WORD = 128 << 10, /* bytes of the largest freed object that is always checked as a whole */
     HEAD = 64 << 10,       /* bytes of the head of an object above CLEAR_MOST */
     LIGHT_HEAD = 512,      /* bytes of the head of an object that seems untouched */
@@ -367,7 +367,7 @@ static void give_back_excess(lm_page_t *page) {
 
 void lm_large_keep(lm_page_t *page, bool touch) {
     lm_store_relaxed(&lm_span_let_go, let_all_go); /* relaxed: every store is equal */
-    if (LM_UNLIKELY(page->range != 0)) {           /* the user may want that memory back */
+    if (LM_UNLIKELY(page->range != 0)) {           /* the memory's user may want it back */
         if (touch) memset(lm_span_start(page), 0, lm_span_room(page));
         lm_span_give(page, false);
         return;

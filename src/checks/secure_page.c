@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    AMONG = 4,          /* a new block is drawn at random from so many candidates */
+    AMONG = 4,          /* number of candidates from which a new block is drawn at random */
     AMONG_SMALLEST = 8, /* number of candidates for blocks of at most SMALLEST bytes */
     SMALLEST = 32,
 };
@@ -39,8 +39,9 @@ void lm_secure_class(unsigned size_class, size_t bytes) {
                      (((uint64_t)1 << LM_INDEX_SHIFT) + bytes - 1) / bytes);
 }
 
-/* Only pages of one slice count as wiped: a page of the class could begin in the middle of a longer
- * one. A write to the zeroed memory since then is found by malloc. */
+/* Free blocks are zero, so a page of an equal class in the same slice need not clear them. Only
+ * pages of one slice count as wiped: a page of the class could begin in the middle of a longer one.
+ * Malloc finds what was written to the memory since it was wiped. */
 bool lm_secure_page_begin(lm_page_t *page, unsigned size_class, bool zero) {
     lm_store_relaxed(&page->raw, false); /* relaxed: no other thread knows the page yet */
     if (page->range != 0) return zero;   /* a range has descriptors of its own */

@@ -193,7 +193,7 @@ static lm_heap_t *find_branch(struct loam_heap *whole, lm_heap_t *own) {
 
 static lm_heap_t *new_branch(struct loam_heap *whole, lm_heap_t *own) {
     /* Relaxed: a branch that is retired this moment waits for the next call. A thread that uses
-     * heaps by name only comes to no other such place. */
+     * heaps by name only parts with retired branches nowhere else. */
     if (lm_load_relaxed(&own->fheap.special) == LM_HAS_RETIRED) lm_whole_part_with_retired(own);
     lm_lock_take(&lm_registry_lock);
     lm_heap_t *branch = find(own, whole);

@@ -74,7 +74,7 @@ void lm_whole_destroy(struct loam_heap *whole);
 
 /* The calling thread's malloc allocates from the heap; NULL: from its own. Returns what it
  * allocated from before, NULL: its own. *done becomes false, and nothing changes, iff there is no
- * memory for a branch. */
+ * memory for a branch, or the thread's own heap has ended. */
 struct loam_heap *lm_whole_choose(struct loam_heap *whole, bool *done);
 
 /* Returns the heap in whose memory p is, in the middle of an object, too (lm_whole_holds); NULL iff
@@ -96,7 +96,8 @@ void lm_whole_room_to_count(struct loam_heap *whole);
 /* Returns the calling thread's branch of that heap, made if need be. Returns NULL iff there is no
  * memory. No lock held. */
 lm_heap_t *lm_branch_of(struct loam_heap *whole, lm_heap_t *own);
-/* Returns the branch of threads that have ended. */
+/* Returns the branch of threads that have ended, made if need be. Returns NULL iff there is no
+ * memory. */
 lm_heap_t *lm_branch_late(struct loam_heap *whole);
 
 /* A branch without a thread or heap may be reused. Registry's lock held. */

@@ -55,7 +55,8 @@ extern LM_HIDDEN lm_sampled_t lm_sampled;
 /* ---- For api/ ---- */
 
 /* Makes the slots, unless they exist, and takes the signals of bad accesses (lm_os_judge_faults).
- * If it is not called, the first sample does both. Returns false iff there is no memory. */
+ * If it is not called, the first sample does both. Returns false iff there is no memory, or the
+ * system refuses to close the slots. */
 bool lm_sampling_start(void);
 
 typedef struct lm_sampling_numbers {
@@ -88,7 +89,8 @@ void lm_sampled_unlock(void);
  * be taken for a while. */
 bool lm_sampled_lock_soon(void);
 
-/* Allocates a sampled object. Returns NULL iff there is no slot. */
+/* Allocates a sampled object. Returns NULL iff all slots are in use, or a slot cannot be made or
+ * opened. */
 void *lm_sampled_alloc(lm_heap_t *heap, size_t bytes, unsigned size_class);
 
 /* ---- sample_turns.c ---- */

@@ -22,9 +22,9 @@ typedef struct lm_heap_stats {
     /* In use, in pages or sampled. Taken without stopping any thread. */
     size_t small_bytes, small_blocks;
     size_t large_bytes, large_blocks;
-    size_t
-        lent_large_bytes; /* of large_bytes: in memory that the program has lent (span/range.h) */
-    size_t held_bytes;    /* in pages, not in use */
+    /* Part of large_bytes that lies in memory that the program has lent (span/range.h). */
+    size_t lent_large_bytes;
+    size_t held_bytes; /* in pages, not in use */
     size_t heaps;
     struct {
         size_t pages, blocks, capacity;
@@ -72,7 +72,7 @@ typedef struct lm_whole_counts {
  * iff there is no memory for a list of its spans. */
 bool lm_whole_count_all(struct loam_heap *whole, lm_whole_counts_t *counts);
 
-/* ---- visit.c: whole is a first-class heap, or NULL for the calling thread's own heap ---- */
+/* ---- visit.c: NULL for a heap means the calling thread's own heap ---- */
 
 /* Returns whether p is in memory of the heap, in the middle of an object, too. Takes time by the
  * number of the arena's spans for pointers into large objects and for pointers that are not

@@ -100,7 +100,7 @@ static void find_used(used_t *used, lm_page_t *page) {
     /* Acquire: the links of threads that pushed blocks are visible. */
     uint64_t remote = lm_load_acquire(&page->remote);
     if (lm_remote_count(remote) > 0) strike(used, page, lm_remote_at(page, remote >> 48));
-    /* A head may hold blocks of a class up to a quarter larger (of_larger in refill.c). */
+    /* A head may hold blocks of a class up to a quarter larger (refill.c). */
     const lm_heap_t *heap = page->heap;
     for (unsigned c = page->size_class; c > 0; c--) {
         if (4 * (size_t)page->block_bytes > 5 * lm_class_bytes(c)) break;
