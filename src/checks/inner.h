@@ -27,8 +27,9 @@
 /* Bytes that fill free blocks, and the rest of a block behind its object. */
 enum { LM_FILL_FREED = 0xdf, LM_FILL_FENCE = 0xfb };
 
-/* Returns the word as it lies there; what it is xored with (fence.c). */
+/* Returns the end word as it is in memory (fence.c). */
 uint64_t lm_word_raw(const void *end);
+/* Returns what the end word is xored with. It depends on the word's address and on the process. */
 uint64_t lm_word_mask(const void *end);
 
 /* Returns for reports: "size class 64 B, " and, unless requested is 0, "40 requested, ". */
@@ -38,15 +39,21 @@ const char *lm_size_text(lm_line_t *line, const lm_page_t *page, size_t requeste
  * had been requested. */
 bool lm_reuse_holds(const void *p, size_t *bytes, size_t *requested);
 
-/* An object was allocated; is about to be freed (sites.c). */
+/* Records the call stack that allocated p (sites.c). */
 void lm_sites_allocated(const void *p);
+/* Records the call stack that is about to free p. */
 void lm_sites_freed(const void *p);
 
-/* Tell the tool of new, resized and freed objects (tools.c). */
+/* The lm_tools functions inform Memcheck or AddressSanitizer (tools.c). They do nothing if no tool
+ * runs. */
 #if LM_TOOLS
+/* The bytes have undefined contents from now on. */
 void lm_tools_undefined(const void *p, size_t bytes);
+/* p is a new object of `bytes` bytes. */
 void lm_tools_new(const void *p, size_t bytes);
+/* The object p of `before` bytes has `bytes` bytes now. */
 void lm_tools_resized(const void *p, size_t before, size_t bytes);
+/* The object p is freed. */
 void lm_tools_freed(const void *p);
 #else
 LM_INLINE void lm_tools_undefined(const void *p, size_t bytes) { (void)p, (void)bytes; }
@@ -87,7 +94,7 @@ void lm_check_waited(lm_block_t *block, size_t bytes);
 
 /* ---- quarantine.c ---- */
 
-/* Returns 64 bits that a program cannot foretell. For the owner, or under the heap's lock. */
+/* Returns 64 bits that a program cannot predict. For the owner, or under the heap's lock. */
 uint64_t lm_random(lm_heap_t *heap);
 
 /* Returns the random number after x, whose upper half is good (Knuth's MMIX). */
@@ -181,17 +188,19 @@ bool lm_near_link_is_right(const lm_block_t *block);
 
 /* ---- zero.c: objects of 0 bytes ---- */
 
-/* Returns an address that no program may read or write. Returns NULL iff there is none left, or the
+/* Returns an address that no program may read or write. Returns NULL iff no address is left, or the
  * user has chosen that overflows are ignored: then an ordinary block serves. */
 void *lm_zero_alloc(void);
 
-/* The descriptor of all of them. */
+/* The descriptor of all objects of 0 bytes. */
 extern LM_HIDDEN lm_page_t lm_zero_descriptor;
 
-/* Returns the descriptor of such an object; NULL, after a report where `function` is not NULL, iff
- * p is none in use. *inside: whether p is an address of this kind, in use or not. */
+/* Returns the descriptor of an object of 0 bytes that is in use at p. Returns NULL, after a report
+ * if `function` is not NULL, iff there is none. *inside: whether p lies where such objects do, in
+ * use or not. */
 lm_page_t *lm_zero_checked(const void *p, const char *function, bool *inside);
 
+/* Frees an object of 0 bytes. Reports a double free of it. */
 void lm_zero_free(void *p);
 
 #endif

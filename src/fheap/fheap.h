@@ -85,6 +85,7 @@ struct loam_heap *lm_whole_of(const void *p);
  * given and soft is above hard. */
 bool lm_whole_limit(struct loam_heap *whole, size_t soft, size_t hard, loam_heap_told *told,
                     void *context);
+/* Fills in the heap's bytes in use, their peak and its limits. */
 void lm_whole_numbers(const struct loam_heap *whole, loam_heap_numbers *numbers);
 
 /* Prepares the count of blocks in pages that go; without it statistics lack them. Registry's lock

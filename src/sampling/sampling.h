@@ -62,6 +62,7 @@ bool lm_sampling_start(void);
 typedef struct lm_sampling_numbers {
     size_t rate, slots, live, taken, missed, found;
 } lm_sampling_numbers_t;
+/* Fills in the settings and the counts of sampled objects. */
 void lm_sampling_numbers(lm_sampling_numbers_t *numbers);
 
 /* Returns whether p is a sampled object in use. */
@@ -80,13 +81,15 @@ void lm_sampled_mark(lm_page_t *page, void *p, size_t bytes);
 void lm_sampled_check(void);
 /* Returns the numbers of objects, and of their bytes, in use and ever. */
 void lm_sampled_tally(lm_tally_t *objects, lm_tally_t *bytes);
-/* The peak of each is looked for anew from now on. */
+/* Starts new peaks of the numbers of objects and bytes. */
 void lm_sampled_forget_peaks(void);
 
+/* Takes the lock of lm_sampled. */
 void lm_sampled_lock(void);
+/* Releases the lock of lm_sampled. */
 void lm_sampled_unlock(void);
-/* For a signal handler, whose thread may hold the lock itself. Returns false iff the lock could not
- * be taken for a while. */
+/* Tries to take the lock of lm_sampled for a while. Returns false iff it could not. For a signal
+ * handler, whose thread may hold the lock itself. */
 bool lm_sampled_lock_soon(void);
 
 /* Allocates a sampled object. Returns NULL iff all slots are in use, or a slot cannot be made or

@@ -46,7 +46,8 @@ void lm_heap_stats(lm_heap_stats_t *stats);
 /* Fills in what lm_heap_stats has not walked: pages and large objects are there already. */
 void lm_count_sum(lm_heap_stats_t *stats);
 
-/* The peak of each number is looked for anew from now on. */
+/* Starts new peaks of the numbers of threads, orphans and sampled objects. lm_span_forget_peaks
+ * does so for pages and large objects. */
 void lm_heap_forget_peaks(void);
 
 /* Writes the bytes of blocks that the calling thread has allocated and freed since its first call.
@@ -88,6 +89,8 @@ bool lm_whole_owns(const struct loam_heap *whole, const void *p);
 bool lm_whole_visit(struct loam_heap *whole, loam_heap_area_visitor *area,
                     loam_heap_object_visitor *block, void *context);
 
+/* Walks the heap's pages and large objects, and ends the program with a line iff their bytes are
+ * not the heap's `used`. Conditions as for lm_whole_visit. */
 void lm_whole_check(struct loam_heap *whole);
 
 /* ---- verify.c, leaks.c ---- */
