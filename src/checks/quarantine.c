@@ -14,15 +14,17 @@
  * block from its ring before it looks into the lists of pages: most small blocks never return to
  * their page. Larger blocks do, because pages of few blocks would otherwise stay for one block
  * each. Blocks of any thread's pages wait here. Blocks of first-class heaps do not: those heaps may
- * be destroyed. Limits: a ring of a small class holds back at most LM_QUARANTINE_MOST blocks and
- * BYTES bytes, but at least LEAST blocks. All rings of a thread hold back at most BYTES_ALL bytes;
- * rings of LEAST blocks do not count. The ring of larger classes holds back OTHERS blocks. Where
- * threads are many, these limits are smaller. A block that waits counts as in use for its page, so
- * longer rings would keep more pages. Chance decides how long a block waits: at least one free into
- * its ring, and on average as many frees as blocks must wait. While some thread counts allocations
- * (lm_quiet_most), malloc takes no block from a ring. The owner empties the rings when it ends or
- * collects, the worker when the owner sleeps, and the child after a fork. Blocks between their ring
- * and their page while another thread forks are lost to the child.
+ * be destroyed.
+ *
+ * Limits: a ring of a small class holds back at most LM_QUARANTINE_MOST blocks and BYTES bytes, but
+ * at least LEAST blocks. All rings of a thread hold back at most BYTES_ALL bytes; rings of LEAST
+ * blocks do not count. The ring of larger classes holds back OTHERS blocks. Where threads are many,
+ * these limits are smaller. A block that waits counts as in use for its page, so longer rings would
+ * keep more pages. Chance decides how long a block waits: at least one free into its ring, and on
+ * average as many frees as blocks must wait. While some thread counts allocations (lm_quiet_most),
+ * malloc takes no block from a ring. The owner empties the rings when it ends or collects, the
+ * worker when the owner sleeps, and the child after a fork. Blocks between their ring and their
+ * page while another thread forks are lost to the child.
  * Invariant: ready - taken <= most, and most + mask + 1 == places. The places from `taken` to the
  * end hold free blocks of the classes, or NULL, and no block is in two of them.
  */
