@@ -5,28 +5,30 @@
  *     ^                   ^ └──────── chosen again ───────────────────────┘  │
  *     └───────────────────┴───────────── every block is back ────────────────┘
  *
- * Where a page has few blocks, one empty page a class stays, as a partial one: it is vacant. A
- * program with a dozen objects of 20 KiB would otherwise give a page back and take it again with
- * every few of them. Vacant pages go when the heap has given a quarter of its pages back, and while
- * its thread sleeps.
+ * In classes of more than 2 KiB, one empty page of each class stays in the heap as a partial page:
+ * it is vacant. Otherwise a program with a dozen objects of 20 KiB would give a page back and take
+ * it again with every few objects. Vacant pages go when the heap has given a quarter of its pages
+ * back, and while its thread sleeps.
  *
- * A full page is left alone until a quarter of its blocks are back, 16 at most: `live` is set that
- * low and `bias` holds the rest, so that free() needs one counter for both "wake up" and "empty".
- * So a refill finds several blocks, not one. Before memory is taken anew, it looks for fewer
- * (awake_early).
+ * A full page is left alone until a quarter of its blocks, at most 16, are free. `live` is set that
+ * low and `bias` holds the rest, so that free() needs one counter for both "becomes partial" and
+ * "is empty". So a refill finds several blocks, not one. Before a heap takes new memory, it also
+ * looks for full pages with fewer free blocks (refill.c).
  *
- * It cannot return a page of which one block is in use, nor purge parts of it.
+ * It cannot return a page with one block in use, and cannot purge parts of a page.
  */
 #include "heap/core.h"
 
 enum {
-    CARVE_LEAST = 512, /* bytes, as the next two */
-    CARVE_MOST = 4096,
-    VACANT_LEAST = 2048, /* larger blocks are few in a page */
-    VACANT_FEW = 3,      /* a heap with no more vacant pages than that does not shrink by them */
-    WAKE_MOST = 16,
+    CARVE_LEAST = 512,   /* smallest number of bytes that are carved at once, if the page has them */
+    CARVE_MOST = 4096,   /* largest number of bytes that are carved at once, but at least a block */
+    VACANT_LEAST = 2048, /* a class of larger blocks keeps a vacant page, in bytes of a block */
+    VACANT_FEW = 3,      /* so many vacant pages of a heap do not count as given back */
+    WAKE_MOST = 16,      /* largest number of free blocks that a full page waits for */
 };
 
+/* Takes a span for a page of the heap: from the range of the heap's first-class heap, if it has
+ * one, and otherwise from the arena. crowded, *zero and the result: see lm_span_take_page. */
 LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_bytes, bool crowded,
                           bool *zero) {
     if (LM_UNLIKELY(lm_whole_has_range(heap->fheap.fheap)))
@@ -35,7 +37,8 @@ LM_INLINE lm_page_t *take(const lm_heap_t *heap, size_t slices, size_t block_byt
 }
 
 #if LM_SECURE
-/* A page that cannot be used comes and goes, with nothing in it. */
+/* Gives back a new page that cannot be marked. The page is counted as one without blocks, because
+ * the arena counts what it gets back. Returns NULL. */
 static LM_COLD lm_page_t *give_up(lm_page_t *page) {
     page->size_class = 0;
     page->carved = page->capacity = 0;
@@ -45,6 +48,7 @@ static LM_COLD lm_page_t *give_up(lm_page_t *page) {
 }
 #endif
 
+/* lm_page_create without a look at the limit of a first-class heap. */
 static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     size_t block_bytes = lm_class_bytes(size_class), slices = lm_class_slices(block_bytes);
     bool zero;
@@ -53,7 +57,7 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     slices = page->slices;
 #if LM_GUARD_LINKS
     lm_secret_make();
-    lm_store_relaxed(&page->raw, false); /* relaxed: it is not in the map */
+    lm_store_relaxed(&page->raw, false); /* relaxed: the page is not in the map yet */
 #endif
 #if LM_SECURE
     lm_secure_class(size_class, block_bytes);
@@ -87,7 +91,8 @@ static lm_page_t *create(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
-/* A first-class heap's, within its limit. */
+/* lm_page_create for a branch of a first-class heap. Returns NULL also iff the page would exceed
+ * that heap's hard limit. */
 static LM_NOINLINE lm_page_t *create_counted(lm_heap_t *heap, unsigned size_class) {
     size_t slices = lm_class_slices(lm_class_bytes(size_class));
     if (!lm_whole_count(heap->fheap.fheap, slices)) return NULL;
@@ -102,8 +107,9 @@ lm_page_t *lm_page_create(lm_heap_t *heap, unsigned size_class) {
                                                 : create_counted(heap, size_class);
 }
 
-/* As many as there are already: a thread that wants three blocks does not pay for a page of
- * them. */
+/* lm_page_carve for a page that begins at `start`. Carves as many bytes as the page has carved
+ * already, between CARVE_LEAST and CARVE_MOST: a thread that wants three blocks does not pay for a
+ * page of them. */
 LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
     size_t bytes = page->block_bytes, more = page->carved * bytes;
     if (more < CARVE_LEAST) more = CARVE_LEAST;
@@ -124,7 +130,9 @@ LM_INLINE lm_block_t *carve(lm_page_t *page, char *start) {
     }
     lm_link_set((lm_block_t *)(void *)(first + (n - 1) * bytes), NULL);
 #endif
-    /* Who finds a word that is not whole must find carved, too (fence.c). */
+    /* The two fences put `carved` between the blocks' first words and the program's writes. So a
+     * thread that reads a word which the program overwrote finds the block carved
+     * (checks/near.c). */
 #if LOAM_DEBUG
     __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
@@ -141,7 +149,8 @@ static LM_NOINLINE lm_block_t *carve_in_range(lm_page_t *page) {
 }
 
 lm_block_t *lm_page_carve(lm_page_t *page) {
-    /* Apart: mostly nothing is called here, and so no registers are saved. */
+    /* The rare case is a function of its own, so that the usual one calls nothing and saves no
+     * registers. */
     if (LM_UNLIKELY(page->range != 0)) return carve_in_range(page);
     return carve(page, (char *)(lm_arena.base + (lm_span_slice(page) << LM_SLICE_SHIFT)));
 }
@@ -185,14 +194,16 @@ void lm_page_to_full(lm_heap_t *heap, lm_page_t *page) {
 
 /* ---- The end of a page ---- */
 
-/* A page of objects at an offset keeps its owner until its slices are used again. A thread may have
- * found the page in the map just before, to free an object that another thread frees at the same
- * moment. By the owner it still comes to offset.c, which reports the double free. */
+/* Takes the page out of the map. A page of objects at an offset keeps its owner until its slices
+ * are used again. A thread may have found such a page in the map just before, to free an object
+ * that another thread frees at the same moment. Because of the owner, that free still comes to
+ * offset.c, which reports the double free. */
 LM_INLINE void retire(lm_page_t *page) {
     lm_span_map(page, page->slices, &lm_nobody);
     if (LM_LIKELY(!lm_is_offset(page))) lm_store_relaxed(&page->owner, LM_OWNER_NONE);
 }
 
+/* lm_page_retire for a page of a first-class heap. */
 static LM_NOINLINE void retire_counted(lm_page_t *page) {
     lm_whole_page_goes(page->heap->fheap.fheap, page);
     retire(page);
@@ -214,7 +225,7 @@ void lm_page_discard(lm_page_t *page, bool rested) {
 
 void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
     LM_ASSERT(lm_page_outside(page) == 0);
-    /* Acquire: pairs with the push of whoever freed the last block. */
+    /* Acquire: pairs with the push of the thread that freed the page's last block. */
     if (lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED) {
         if (page->place != LM_AT_PARTIAL) lm_page_to_partial(heap, page);
         return;
@@ -228,20 +239,23 @@ void lm_page_release(lm_heap_t *heap, lm_page_t *page) {
     heap->pages--;
 }
 
-/* An empty partial page stays where no other of its class has free blocks. A first-class heap,
- * which may have a limit, gives it back. */
+/* Returns whether an empty partial page stays in the heap as a vacant one: only if its blocks are
+ * larger than VACANT_LEAST, and it is the only partial page of its class. A branch of a first-class
+ * heap, which may have a limit, keeps no vacant page. */
 static bool stays(const lm_heap_t *heap, const lm_page_t *page) {
     const lm_node_t *link = &page->link;
     return page->block_bytes > VACANT_LEAST && link->next == link && heap->fheap.fheap == NULL;
 }
 
-/* Whether a quarter of the pages are gone since the last trim, or half of what there were at most.
- * Vacant pages count as gone. */
+/* Returns whether a quarter of the heap's pages are gone since the last trim, or half of the
+ * largest number that it has had since. Vacant pages count as gone if they are more than
+ * VACANT_FEW. */
 static bool shrinks(const lm_heap_t *heap) {
     size_t vacant = heap->vacant > VACANT_FEW ? heap->vacant : 0;
     return heap->pages <= heap->trim_at + vacant;
 }
 
+/* Releases the first partial page of the class if it is empty. Heap lock held. */
 static void release_vacant(lm_heap_t *heap, unsigned size_class) {
     lm_node_t *first = heap->partial[size_class].first;
     if (first == NULL) return;
@@ -249,9 +263,11 @@ static void release_vacant(lm_heap_t *heap, unsigned size_class) {
     if (lm_page_outside(page) == 0) lm_page_release(heap, page);
 }
 
-/* Whether all blocks outside the current page are in the heap's head or on `remote`: then nobody
- * can free one, and nobody but malloc can touch the page. */
+/* Returns whether no block of the current page is in use: all blocks that are not on the page's own
+ * list are in the heap's head[] or on `remote`. Then no thread can free a block of the page, and
+ * only the owner's malloc can touch it. */
 static bool unused(const lm_heap_t *heap, const lm_page_t *page) {
+    /* Acquire: pairs with the pushes of the threads that freed blocks of the page. */
     uint32_t outside = lm_page_outside(page),
              remote = lm_remote_count(lm_load_acquire(&page->remote));
     lm_block_t *block = heap->head[page->size_class];
@@ -275,25 +291,26 @@ void lm_page_trim(lm_heap_t *heap) {
     heap->trim_at = heap->pages - (heap->pages + 3) / 4;
 }
 
-/* free() counted down to 0: the page has woken up, or is empty. */
 void lm_page_event(lm_page_t *page) {
     lm_heap_t *heap = lm_heap_get();
-    if (heap == NULL) return; /* cannot be: we own the page */
+    if (heap == NULL) return; /* never happens: the calling thread owned the page */
     if (LM_UNLIKELY(lm_load_relaxed(&page->heap) != heap)) {
-        /* Another of ours; or, if the worker has taken the page away, anybody's. Heaps are never
-         * unmapped. */
+        /* The page belongs to another heap of this thread (its own, or a branch); or to any heap,
+         * if the worker has taken the page away. Relaxed: heaps are never unmapped, and no other
+         * thread writes this thread's token. */
         heap = lm_load_relaxed(&page->heap);
         if (lm_load_relaxed(&heap->token) != lm_thread_token()) return;
     }
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
-    /* Ours was the last block outside, and the worker has already taken the page away (idle.c). */
+    /* This thread freed the last block in use, and the worker has already taken the page away
+     * (idle.c). Relaxed: the heap's lock orders the worker's writes before this. */
     if (lm_load_relaxed(&page->owner) != heap->token) {
         lm_biased_leave(&heap->lock);
         return;
     }
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
-    /* The current page stays: the next malloc of its class would only ask for another. */
+    /* The current page stays, because the next malloc of its class would need a page again. */
     if (page->live == 0 && page->place == LM_AT_PARTIAL) {
         if (stays(heap, page))
             heap->vacant++;

@@ -3,7 +3,7 @@
  *   create ──> current ──> full <──> partial ──> release ──> arena
  *                            └── the thread ends ──> orphans ──> adopted by another heap
  *
- * For the heap's files and its wings, by core.h. Invariants: heap.h.
+ * For the heap's files and its wings, by core.h. Invariants: theap.h.
  */
 #ifndef LM_HEAP_PAGE_H
 #define LM_HEAP_PAGE_H

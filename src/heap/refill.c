@@ -1,22 +1,28 @@
 /* refill.c: malloc when the list of the class is empty.
  *
- * The order decides how much memory a program occupies: first what has been used before, of the
- * current page, of another page of ours (the fullest of a few, so that the emptier ones can drain),
- * of others, of larger classes; then what has not: the rest of the current page, a page set aside
- * with such a rest; then what is worth less: a sleeping page, an orphan, and only then a new page
- * (dirty before clean: span/arena.c).
+ * Refill tries its sources in this order, which decides how much memory a program occupies:
+ *
+ *   used blocks      1. freed blocks of the current page
+ *                    2. the fullest of a few partial pages, so that the emptier ones can drain
+ *                    3. blocks of other threads' pages: this thread's list, the transfer cache
+ *                    4. now and then: a full page with a free block, a larger class
+ *   untouched blocks 5. the rest of the current page
+ *                    6. a partial page with such a rest
+ *   other pages      7. a full page with a free block
+ *                    8. an orphan
+ *                    9. a new page, of dirty memory before clean memory (span/arena.c)
  */
 #include "heap/core.h"
 
 #include <errno.h>
 
 enum {
-    LOOK = 4,            /* partial pages looked at for free blocks */
-    COMPARED = 2,        /* of these with free blocks: each may be a miss of every cache */
-    LOOK_FULL = 8,       /* full ones */
-    LARGER_BYTES = 4096, /* taken of a larger class's list at once, at most */
-    CUT_MOST = 2,        /* links followed to cut such a list: each may be a miss of every cache */
-    SKIP_MOST = 3,
+    LOOK = 4,            /* largest number of partial pages that one refill searches */
+    COMPARED = 2,        /* largest number of pages compared: each may be a miss of every cache */
+    LOOK_FULL = 8,       /* largest number of full pages that one refill searches */
+    LARGER_BYTES = 4096, /* largest number of bytes taken from a larger class at once */
+    CUT_MOST = 2,        /* blocks cut from a long list: each may be a miss of every cache */
+    SKIP_MOST = 3,       /* largest number of refills between two searches (see searched) */
 };
 
 void *lm_no_memory(void) {
@@ -34,26 +40,28 @@ void *lm_too_large_at(size_t bytes, size_t align) {
     return lm_no_memory();
 }
 
-/* What others have freed of a page. */
+/* Takes the blocks of the page that other threads have freed. Returns NULL iff there are none. */
 static LM_NOINLINE lm_block_t *list_of_remote(lm_page_t *page) {
     lm_block_t *list, *tail;
-    /* These blocks counted as outside, and do so in the heap's head as well. */
+    /* page->live stays: it counts the blocks on `remote`, and those in head[], as not free. */
     uint32_t count = lm_remote_take(page, &list, &tail);
     if (count == 0) return NULL;
     lm_count_again(page, count);
     return list;
 }
 
-/* What has come back to a page: its own list, or that of others. */
+/* Takes the freed blocks of a page: those that its owner freed, or otherwise those that other
+ * threads freed. Returns NULL iff there are none. */
 LM_INLINE lm_block_t *list_of(lm_page_t *page) {
     lm_block_t *list = lm_page_take(page);
-    /* Relaxed: what comes this moment stays for later. */
+    /* Relaxed: a block that another thread frees at this moment may wait for the next refill. */
     if (list != NULL || LM_LIKELY(lm_remote_count(lm_load_relaxed(&page->remote)) == 0))
         return list;
     return list_of_remote(page);
 }
 
-/* The fuller of the COMPARED oldest partial pages that have free blocks, among the LOOK oldest. */
+/* Looks at the LOOK oldest partial pages. Returns the fuller of the COMPARED oldest of them that
+ * have free blocks; NULL iff no page has any. */
 static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     lm_page_t *best = NULL;
@@ -61,14 +69,15 @@ static lm_page_t *fullest(lm_heap_t *heap, unsigned size_class) {
     for (lm_node_t *node = list->first; node != NULL && left-- > 0;
          node = lm_list_after(list, node)) {
         lm_page_t *page = LM_CONTAINER(node, lm_page_t, link);
-        if (page->free == NULL) continue; /* set aside, only to be carved */
+        if (page->free == NULL) continue; /* the page has only untouched blocks */
         if (best == NULL || page->live > best->live) best = page;
         if (--compare == 0) break;
     }
     return best;
 }
 
-/* A page that was set aside for others with free blocks. */
+/* Returns a partial page with untouched blocks: it stopped being current because another page had
+ * free blocks. Returns NULL iff there is none. */
 static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->partial[size_class];
     for (lm_node_t *node = list->first; node != NULL; node = lm_list_after(list, node)) {
@@ -78,8 +87,9 @@ static lm_page_t *set_aside(lm_heap_t *heap, unsigned size_class) {
     return NULL;
 }
 
-/* Before memory is taken anew: a full page that has got a block back, though too few to wake it.
- * Looks at up to LOOK_FULL pages, and begins behind them the next time. */
+/* Returns a full page with a free block, though too few were freed to make the page partial
+ * (page.c). Looks at up to LOOK_FULL pages, and begins behind them the next time. Returns NULL iff
+ * none of these pages has a free block. */
 static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
     lm_list_t *list = &heap->full[size_class];
     lm_node_t *begin = list->first;
@@ -88,12 +98,12 @@ static lm_page_t *awake_early(lm_heap_t *heap, unsigned size_class) {
     do {
         lm_page_t *page = LM_CONTAINER(list->first, lm_page_t, link);
         if (page->free != NULL) return page;
-        list->first =
-            list->first->next; /* the list is circular: its first member becomes the last */
+        list->first = list->first->next; /* in the circular list, the first page becomes the last */
     } while (--left > 0 && list->first != begin);
     return NULL;
 }
 
+/* Takes in the remote frees of each page of a list of the heap. Heap lock held. */
 static void look_at(lm_heap_t *heap, lm_list_t *list) {
     lm_node_t *next;
     for (lm_node_t *node = list->first; node != NULL; node = next) {
@@ -108,7 +118,8 @@ static void look_at(lm_heap_t *heap, lm_list_t *list) {
     }
 }
 
-/* The worker found remote frees on our pages while we slept, and could not take them. */
+/* Takes in the remote frees that the worker found while the owner slept, and could not take in
+ * (idle.c). Heap lock held. */
 static LM_COLD void look_behind(lm_heap_t *heap) {
     heap->left_behind = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -122,7 +133,7 @@ void lm_heap_take_in(lm_heap_t *heap) {
     if (heap->left_behind > 0) look_behind(heap);
 }
 
-/* Memory that has been used before, of this heap. */
+/* Returns a partial page of the heap with freed blocks; NULL if the search finds none. */
 static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = fullest(heap, size_class);
     if (page == NULL && heap->left_behind > 0) {
@@ -132,17 +143,18 @@ static lm_page_t *woken(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
-/* Takes n blocks of a page's list that is not empty. Returns them as a list. A list of at most n
- * blocks is taken whole, without a look at it. Of a longer one only the first CUT_MOST are taken,
- * because finding the end of what is taken reads each block. */
+/* Takes up to n blocks, at least one, from a page's list, which is not empty. Returns them as a
+ * list. A list of at most n blocks is taken whole, and no block of it is read. From a longer list
+ * only the first CUT_MOST blocks are taken, because the search for the end of the cut reads each
+ * block. */
 static lm_block_t *cut(lm_page_t *page, uint32_t n) {
-    page->fresh = false; /* from now on some blocks are in another class's list */
+    page->fresh = false; /* from now on, another class's list holds blocks of the page */
     if (page->carved - page->live <= n) return lm_page_take(page);
     lm_block_t *list = page->free, *tail = list;
     if (n > CUT_MOST) n = CUT_MOST;
     uint32_t taken = 1;
     for (lm_block_t *next; taken < n && (next = lm_link_get(tail)) != NULL; tail = next) taken++;
-    /* Release: as in lm_page_take. */
+    /* Release: if the process forks now, the blocks leave the page before they are in a list. */
     page->free = lm_link_get(tail);
     lm_store_release(&page->live, page->live + taken);
     lm_count_again(page, taken);
@@ -150,17 +162,19 @@ static lm_block_t *cut(lm_page_t *page, uint32_t n) {
     return list;
 }
 
-/* Freed blocks of a class that is not much larger: the peak stays lower than with new memory, and
- * what is large is cheaper so than what the system must clear first. As many as would be carved. */
+/* Takes freed blocks of a class that is at most a quarter larger, about as many as a page would
+ * carve. So the peak stays lower than with new memory; and a large used block costs less than
+ * memory that the system must clear first. Returns NULL iff no freed block is found. */
 static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class), align = bytes & -bytes;
     for (unsigned c = size_class + 1; c < LM_CLASSES && 4 * lm_class_bytes(c) <= 5 * bytes; c++) {
-        if (lm_class_bytes(c) % align != 0) continue; /* see lm_class_aligned */
+        /* Blocks must keep the alignment that lm_class_aligned promises for the class. */
+        if (lm_class_bytes(c) % align != 0) continue;
         lm_page_t *page = heap->current[c];
         if (page == NULL || page->free == NULL) page = fullest(heap, c);
         if (page == NULL) continue;
         lm_block_t *list = cut(page, (uint32_t)(LARGER_BYTES / bytes));
-        /* Or the partial pages would be many that have nothing, before the few that have. */
+        /* Otherwise pages without a block would collect at the front of the partial list. */
         if (page->free == NULL && page->carved == page->capacity && page->place == LM_AT_PARTIAL)
             lm_page_to_full(heap, page);
         return list;
@@ -168,7 +182,8 @@ static lm_block_t *of_larger(lm_heap_t *heap, unsigned size_class) {
     return NULL;
 }
 
-/* Blocks of other threads' pages. */
+/* Takes blocks of other threads' pages: from this thread's own list, then from the transfer cache.
+ * Returns NULL iff both have none, or too few. */
 static lm_block_t *of_others(lm_heap_t *heap, unsigned size_class) {
     lm_block_t *list = NULL;
     if (heap->foreign[size_class].first != NULL) list = lm_foreign_take(heap, size_class);
@@ -178,15 +193,17 @@ static lm_block_t *of_others(lm_heap_t *heap, unsigned size_class) {
     return list;
 }
 
-/* Whether to look further for memory that has been used before: a search that found nothing is
- * repeated later, and later still, so that a heap that only grows is not searched for each
- * block. */
+/* Returns whether this refill searches full pages and larger classes for used blocks. After each
+ * search that finds nothing, more refills go without one, up to SKIP_MOST. So a heap that only
+ * grows is not searched for each block. */
 static bool worth_searching(lm_foreign_t *class) {
     if (class->skip == 0) return true;
     class->skip--;
     return false;
 }
 
+/* Sets how many refills go without a search: 0 after a search that found blocks; otherwise 1, then
+ * 3. */
 static void searched(lm_foreign_t *class, bool found) {
     class->pause = (uint8_t)(found                      ? 0
                              : class->pause < SKIP_MOST ? 2 * class->pause + 1
@@ -194,8 +211,8 @@ static void searched(lm_foreign_t *class, bool found) {
     class->skip = class->pause;
 }
 
-/* Begins to load the descriptors that a search may read. A program with a large heap has none of
- * them in its caches, and each load would wait for the one before. */
+/* Begins to load the descriptors that a search may read. With a large heap no cache holds them, and
+ * each load would wait for the previous one. */
 LM_INLINE void read_ahead(const lm_heap_t *heap, unsigned size_class) {
     LM_PREFETCH(heap->partial[size_class].first);
     LM_PREFETCH(heap->full[size_class].first);
@@ -208,12 +225,14 @@ LM_INLINE void read_ahead_page(const lm_page_t *page) {
     LM_PREFETCH(&page->remote);
 }
 
+/* Returns a list of blocks for head[size_class], which is empty, and sets holds[]. Returns NULL iff
+ * there is no memory. Heap lock held. */
 static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
     lm_page_t *page = heap->current[size_class];
     lm_foreign_t *class = &heap->foreign[size_class];
     lm_block_t *list;
-    bool shares =
-        heap->fheap.fheap == NULL; /* or its blocks and pages are of one first-class heap */
+    /* A branch of a first-class heap takes only blocks and pages of that heap. */
+    bool shares = heap->fheap.fheap == NULL;
     heap->holds[size_class] = LM_HOLDS_OWN;
     read_ahead(heap, size_class);
     if (page != NULL) {
@@ -225,12 +244,12 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         list = other == NULL && shares ? of_others(heap, size_class) : NULL;
         if (other == NULL && list == NULL && worth_searching(class)) {
             if (size_class >= LM_SMALL_CLASSES) other = awake_early(heap, size_class);
-            /* The canary of a secure build's block is where its class ends. */
+            /* Not in secure builds, where a block's canary lies at the end of its size class. */
             if (other == NULL && !LM_SECURE) list = of_larger(heap, size_class);
             searched(class, other != NULL || list != NULL);
         }
         while (other == NULL && list == NULL && lm_remote_waits(heap)) {
-            lm_remote_drain_some(heap); /* the pages that were too many at first */
+            lm_remote_drain_some(heap); /* pages that the first drain left for later */
             if (page != NULL && (list = list_of(page)) != NULL) return list;
             other = fullest(heap, size_class);
         }
@@ -258,8 +277,9 @@ static lm_block_t *refill(lm_heap_t *heap, unsigned size_class) {
         if (page->place == LM_AT_PARTIAL && page->live == 0 && heap->vacant > 0) heap->vacant--;
         lm_page_unlink(heap, page);
         page->place = LM_AT_CURRENT;
-        lm_store_relaxed(&page->owner,
-                         heap->token); /* it may be left over from the heap's last thread */
+        /* A page that the heap's last thread left has no owner. Relaxed: other threads compare the
+         * word with their own tokens, and this store makes it equal to no token of theirs. */
+        lm_store_relaxed(&page->owner, heap->token);
         heap->current[size_class] = page;
         list = list_of(page);
         if (list != NULL) return list;
@@ -270,7 +290,7 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->slow, heap->slow + 1);
     if (LM_UNLIKELY(lm_remote_waits(heap))) lm_remote_drain_some(heap);
-    /* The common heap keeps its lists: all calls come here. */
+    /* The common heap's head[] need not be empty: all allocations from that heap come here. */
     lm_block_t *block = heap->head[size_class];
     if (block == NULL) {
         block = refill(heap, size_class);
@@ -282,17 +302,20 @@ void *lm_heap_refill(lm_heap_t *heap, unsigned size_class) {
     return block;
 }
 
+/* Returns a block from what the calling thread's malloc allocates from: its heap, its chosen
+ * branch, or the common heap. Returns NULL iff there is no memory. No lock held. */
 LM_INLINE void *from_other_page(unsigned size_class) {
     lm_heap_t *heap = lm_heap_get();
     if (LM_UNLIKELY(heap == NULL)) return lm_common_alloc(size_class);
-    /* Relaxed: who deletes a heap may set it at any time; what it says of a branch, never
-     * changes. */
+    /* Relaxed: LM_HAS_RETIRED may be set at any time, by a thread that deletes a heap, and the next
+     * refill may notice it. LM_IS_BRANCH never changes. */
     unsigned special = lm_load_relaxed(&heap->fheap.special);
     if (LM_UNLIKELY(special != 0)) {
         if (special == LM_IS_BRANCH) return lm_branch_alloc(heap, size_class);
         lm_whole_part_with_retired(heap);
     }
-    /* Starting a heap may have allocated already. */
+    /* The list is looked at anew, because lm_heap_get may have allocated when it made the heap.
+     * Relaxed: a stale count only moves the moment from which the heap borrows. */
     if (heap->head[size_class] == NULL && heap->current[size_class] == NULL &&
         LM_UNLIKELY(lm_load_relaxed(&lm_heaps_active) > lm_load_relaxed(&lm_heaps_many)))
         lm_common_share(heap, size_class);
@@ -302,7 +325,8 @@ LM_INLINE void *from_other_page(unsigned size_class) {
     return block;
 }
 
-/* No lock is held here. */
+/* The rest of lm_block_refill, where memory has run out: frees memory that loam keeps and asks the
+ * program's handler, then tries again. Returns a block, or NULL with errno ENOMEM. No lock held. */
 static LM_COLD void *from_room_made(unsigned size_class) {
     size_t bytes = lm_class_bytes(size_class);
     for (unsigned tries = 0; lm_room_found(bytes, &tries);) {
@@ -314,7 +338,7 @@ static LM_COLD void *from_room_made(unsigned size_class) {
 }
 
 LM_NOINLINE void *lm_block_refill(unsigned size_class) {
-    /* A request of 0 bytes has class 0, which has neither lists nor pages. It always comes here. */
+    /* A request of 0 bytes has class 0, which has neither lists nor pages: it always comes here. */
     if (LM_UNLIKELY(size_class == 0)) return lm_block_alloc(1);
     LM_METER(slow());
     void *block = from_other_page(size_class);
@@ -325,7 +349,8 @@ LM_NOINLINE void *lm_block_refill(unsigned size_class) {
 
 LM_STATIC_ASSERT((size_t)LM_QUIET_MOST == (size_t)LM_BLOCK_MOST, "one comparison serves both");
 
-/* From the current page, if blocks of it are free. The heap's list is empty. */
+/* Returns a block of the current page, if the page has freed blocks, and otherwise of a refill. The
+ * heap's list of the class is empty. No lock held. */
 LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
     lm_page_t *page = heap->current[size_class];
     lm_block_t *block;
@@ -340,20 +365,24 @@ LM_INLINE void *take(size_t size_class, lm_heap_t *heap) {
     return lm_block_refill((unsigned)size_class);
 }
 
+/* lm_block_take for a large request, and for all requests while slow paths are counted, memory is
+ * filled or sampling is on. */
 static LM_NOINLINE void *take_unquiet(size_t bytes, size_t size_class) {
     if (bytes > LM_BLOCK_MOST) return lm_large_alloc(bytes, 1, NULL);
     lm_beat_if_asked();
     if (lm_perturb_matters()) return lm_perturb_alloc(bytes, (unsigned)size_class);
-    /* Relaxed: a word by itself. */
+    /* Relaxed: no other data depends on the rate. */
     if (lm_load_relaxed(&lm_sampling.rate) != 0)
         return lm_sampled_slow(bytes, (unsigned)size_class);
     lm_heap_t *heap = lm_heap_self;
-    void *block = lm_block_pop_of(heap, size_class); /* who was asked may have filled the list */
+    /* The program's deferred free, if it was called above, may have filled the list. */
+    void *block = lm_block_pop_of(heap, size_class);
     return block != NULL ? block : take(size_class, heap);
 }
 
-/* The heap comes from the fast path, which has met an empty list in it. Read anew, it might be
- * another: the worker hides a heap for a moment (idle.c), and what it hid may have a list. */
+/* `heap` is the heap in which the fast path met an empty list. lm_heap_self is not read anew: the
+ * worker may have hidden the heap for a moment (idle.c), and a heap that reappears may have a
+ * list. */
 void *lm_block_take(size_t bytes, size_t size_class, lm_heap_t *heap) {
     if (LM_UNLIKELY(bytes > lm_peek(&lm_quiet_most))) return take_unquiet(bytes, size_class);
     return take(size_class, heap);

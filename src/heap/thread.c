@@ -1,54 +1,61 @@
 /* thread.c: creates a thread's heap at its first allocation, and retires it when the thread exits.
  *
- *   first malloc    the thread gets an idle heap, or a new one, which becomes active
- *   thread exit     blocks of other heaps are sent home. The current pages stay in the heap with their free
- *                   lists, for the next thread. Of the other pages, empty ones go to the arena and the
- *                   others become orphans
+ *   first malloc    the thread gets an idle heap or a new one, which becomes active
+ *   thread exit     blocks of other heaps return to their pages. The current pages stay in the
+ *                   heap with their free lists, for the next thread. Of the other pages, empty
+ *                   ones go to the arena, and pages with blocks in use become orphans
  *   no next thread  the worker takes the current pages as well (idle.c)
  *
  * Heaps are never unmapped, so that a thread that still holds a page of a retired heap may notify
  * that heap. A thread that goes on after its heap was retired (destructors of other keys, libc's
- * own cleanup) allocates from the common heap. No thread has the common heap's token, so that all
- * its frees are remote frees.
+ * own cleanup) allocates from the common heap. No thread has the common heap's token, so that
+ * every free of its blocks is a remote free.
  *
  * What a fork does to heaps is in fork.c.
- * Invariant: a heap is active, or in the list of idle heaps, or being handed over by the one thread
- * that has just taken it from there.
+ * Invariant: a thread's heap is active, or in the list of idle heaps, or in the hands of the one
+ * thread that is moving it between these two states.
  */
 #include "heap/core.h"
 
 enum {
-    KEPT_BYTES = 512 * 1024, /* of the current pages of each heap that is kept */
-    KEPT_LEAST = 4096,       /* that a page counts for */
-    MANY_LEAST = 16,         /* heaps that share nothing, at least */
-    MANY_EACH = 4,           /* for each processor: more cannot run at a time, by far */
+    KEPT_BYTES = 512 * 1024, /* largest sum of carved bytes in the current pages of a kept heap */
+    KEPT_LEAST = 4096,       /* a kept page counts as at least so many bytes */
+    MANY_LEAST = 16,         /* smallest value of lm_heaps_many, in heaps */
+    /* lm_heaps_many for each processor: far more heaps than threads that can run at a time. */
+    MANY_EACH = 4,
 };
 
 LM_TLS lm_heap_t *lm_heap_self = &lm_heap_empty;
-/* The same, also while it is parked; `ended` once the thread has come to its end. loam takes a few
- * words of static TLS: there is little of it for libraries that are opened late. */
+/* The calling thread's own heap, even while lm_heap_self points elsewhere because the heap is
+ * parked. NULL before the first allocation; `ended` once the thread has ended. All of loam takes
+ * only a few words of static TLS, because libraries that are opened late find little of it. */
 static LM_TLS lm_heap_t *mine;
-static LM_TLS unsigned end_calls; /* of heap_ended */
+static LM_TLS unsigned end_calls; /* number of calls of heap_ended in this thread */
 static lm_heap_t *const ended = &lm_heap_empty;
 
 lm_heap_t lm_heap_empty = {.fheap.last_fheap = LM_NO_FHEAP};
-static lm_heap_t
-    first; /* most processes need no other; those in the arena take memory of their own */
-lm_heap_t lm_heap_common; /* most never touch it: see lm_common_heap */
+/* The first heap, which needs no slices of the arena. Most processes need no other. */
+static lm_heap_t first;
+/* Most processes never touch the common heap: lm_common_heap makes it. */
+lm_heap_t lm_heap_common;
 
 LM_AT_START lm_lock_t lm_common_lock;
-LM_AT_START uint32_t lm_heaps_active; /* atomic: a guess is enough */
-uint32_t lm_heaps_many = MANY_LEAST;  /* atomic: more than so many share */
-LM_AT_START uint32_t lm_heaps_kept;   /* atomic, the same */
+/* Atomic. Relaxed accesses are enough, because readers need only a guess. */
+LM_AT_START uint32_t lm_heaps_active;
+/* Atomic. With more active heaps than this, threads borrow their first blocks of a class. */
+uint32_t lm_heaps_many = MANY_LEAST;
+/* Atomic. Relaxed accesses are enough, because readers need only a guess. */
+LM_AT_START uint32_t lm_heaps_kept;
 
 LM_AT_START lm_lock_t lm_registry_lock;
 LM_AT_START lm_list_t lm_registry;
-static LM_AT_START lm_heap_t *idle; /* under the registry's lock */
-static LM_AT_START char *heaps_next,
-    *heaps_limit; /* under the registry's lock: room for new heaps */
+/* First heap that the next thread may get, linked by next_idle. Under the registry's lock. */
+static LM_AT_START lm_heap_t *idle;
+/* Bounds of the unused memory for new heaps. Under the registry's lock. */
+static LM_AT_START char *heaps_next, *heaps_limit;
 static LM_AT_START bool booted, common_made;
-/* The heap that the process has started first, until lm_heap_boot. The thread that started it has
- * forgotten it if that was before the dynamic linker initialised thread-local storage. */
+/* The heap that the process started first; NULL after lm_heap_boot. The thread that started the
+ * heap has forgotten it if the dynamic linker initialised thread-local storage afterwards. */
 static LM_AT_START lm_heap_t *early;
 
 /* ---- Beginning ---- */
@@ -83,7 +90,8 @@ lm_heap_t *lm_heap_create(void) {
     LM_ASSERT(lm_lock_held(&lm_registry_lock));
     lm_heap_t *heap = (lm_heap_t *)lm_heap_room(sizeof(lm_heap_t));
     if (heap == NULL) return NULL;
-    lm_store_relaxed(&heap->head[0], NULL); /* to read a page first means a second fault */
+    /* Written before it is read: a read of a fresh page would cost a second page fault. */
+    lm_store_relaxed(&heap->head[0], NULL);
     heap->fheap.own_heap = heap->fheap.active_heap = heap;
     heap->fheap.last_fheap = LM_NO_FHEAP;
     lm_list_add_last(&lm_registry, &heap->link);
@@ -107,7 +115,8 @@ void lm_heap_be_known(lm_heap_t *heap) {
     lm_biased_leave(&heap->lock);
 }
 
-/* The worker parked our heap while we slept (idle.c). */
+/* Makes the calling thread's heap usable again after the worker has parked it (idle.c). Returns
+ * what the thread's malloc allocates from: the heap itself or a branch. Heap lock not held. */
 static lm_heap_t *unpark(lm_heap_t *heap) {
     lm_biased_enter(&heap->lock);
     lm_store_relaxed(&heap->parked, false);
@@ -122,7 +131,8 @@ static void no_longer_kept(lm_heap_t *heap) {
     (void)lm_add_relaxed(&lm_heaps_kept, (uint32_t)-1);
 }
 
-/* What the heap's last thread left ready is ours. */
+/* Makes the calling thread the owner of the current pages that the heap's last thread left. Heap
+ * lock held; heap->token is the calling thread's. */
 static void take_over(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         if (heap->current[c] != NULL) lm_store_relaxed(&heap->current[c]->owner, heap->token);
@@ -134,11 +144,11 @@ void lm_heap_before_start(void) {
     if (lm_heap_self == NULL) lm_heap_self = &lm_heap_empty;
 }
 
-/* Gives the calling thread, which has no heap, the one that it has forgotten. Returns NULL if it
- * has forgotten none. */
+/* Gives the calling thread, which knows of no heap, the heap that it started before the dynamic
+ * linker initialised thread-local storage. Returns NULL iff the thread started none. */
 static lm_heap_t *remember(void) {
-    /* Acquire: the heap was made before. Relaxed: what another thread writes there is not our
-     * token. */
+    /* Acquire: the heap that `early` names is complete. Relaxed for `active` and `token`: no value
+     * that another thread writes into `token` equals the calling thread's. */
     lm_heap_t *heap = lm_load_acquire(&early);
     if (heap == NULL || !lm_load_relaxed(&heap->active)) return NULL;
     if (lm_load_relaxed(&heap->token) != lm_thread_token()) return NULL;
@@ -146,10 +156,12 @@ static lm_heap_t *remember(void) {
     return unpark(heap);
 }
 
+/* The slow half of lm_heap_get, while lm_heap_self is the empty heap. */
 static LM_NOINLINE lm_heap_t *heap_start(void) {
     if (mine == ended) return NULL;
     if (mine != NULL) return unpark(mine);
-    if (!lm_load_relaxed(&booted)) { /* relaxed: as below */
+    /* Relaxed: a thread that misses the boot finds `early` NULL, or another thread's heap there. */
+    if (!lm_load_relaxed(&booted)) {
         lm_heap_t *forgotten = remember();
         if (forgotten != NULL) return forgotten;
     }
@@ -162,24 +174,26 @@ static LM_NOINLINE lm_heap_t *heap_start(void) {
         heap = lm_heap_create();
     lm_lock_give(&lm_registry_lock);
     if (heap == NULL) return NULL;
-    /* Relaxed: others only compare it. Before the lock: so a signal handler that forks finds whose
-     * it is. */
+    /* Relaxed: other threads only compare the token. The token is written before the heap is
+     * locked, so that a signal handler that forks finds which thread owns the heap. */
     lm_store_relaxed(&heap->token, lm_thread_token());
     lm_biased_enter(&heap->lock);
-    lm_remote_drain(heap); /* as an inactive heap: late arrivals become orphans */
+    /* The heap is still inactive here, so that pages with late remote frees become orphans. */
+    lm_remote_drain(heap);
     if (heap->kept) take_over(heap);
     lm_store_relaxed(&heap->active, true);
-    /* Relaxed, all of these: a guess is enough. */
+    /* Relaxed, the next three: readers of these counts need only a guess. */
     lm_most(&lm_heap_counts.most, lm_add_relaxed(&lm_heaps_active, 1) + 1);
     (void)lm_add_relaxed(&lm_heap_counts.total, 1);
     lm_biased_leave(&heap->lock);
     mine = lm_heap_self = heap;
-    /* Relaxed: of several threads any may be the first, and what comes after boot is never asked
-     * for. Release: the heap is complete. */
+    /* Relaxed loads: any of several threads may be the first, and no thread reads a heap that is
+     * noted after boot. Release store: the heap is complete for a thread that finds it. */
     if (!lm_load_relaxed(&booted) && lm_load_relaxed(&early) == NULL)
         lm_store_release(&early, heap);
-    /* May allocate: the heap is ready. Without a key left nobody says when the thread ends, and the
-     * heap is not parked: the worker must not write into a thread that has gone. */
+    /* lm_thread_on_exit may allocate: the heap is ready. If no key is left, the system does not
+     * report the thread's end. The worker cannot park the heap then, because it must not write
+     * into a thread that may be gone. */
     if (lm_thread_on_exit(heap_ended, heap))
         lm_heap_be_known(heap);
     else
@@ -202,18 +216,19 @@ struct loam_heap *lm_heap_chosen(void) {
 
 void lm_heap_face(lm_heap_t *front) {
     lm_store_relaxed(&lm_heaps_chosen, true);
-    lm_biased_enter(&mine->lock); /* the worker puts back what it has hidden */
+    /* Locked, because the worker stores active_heap into lm_heap_self when it ends parking. */
+    lm_biased_enter(&mine->lock);
     lm_store_relaxed(&mine->fheap.active_heap, front);
     lm_store_relaxed(&lm_heap_self, front);
     lm_biased_leave(&mine->lock);
 }
 
 void lm_heap_hide_mine(void) {
-    /* Relaxed: as the worker's own store (idle.c), but by the thread itself. */
+    /* Relaxed: the thread itself reads the word next; the worker only overwrites it. */
     if (lm_heap_mine() != NULL) lm_store_relaxed(&lm_heap_self, &lm_heap_empty);
 }
 
-/* ---- What is ready to hand out goes back ---- */
+/* ---- Returning the lists of ready blocks ---- */
 
 void lm_heap_return_head(lm_heap_t *heap, unsigned size_class) {
     lm_block_t *head = heap->head[size_class], *tail = head;
@@ -239,7 +254,7 @@ void lm_heap_return_handed_out(lm_heap_t *heap) {
 /* ---- The common heap ---- */
 
 lm_heap_t *lm_common_heap(void) {
-    /* Acquire: it is as below once made is seen. */
+    /* Acquire: pairs with the release below. A thread that reads true finds the heap complete. */
     if (LM_LIKELY(lm_load_acquire(&common_made))) return &lm_heap_common;
     lm_lock_take(&lm_registry_lock);
     if (!common_made) {
@@ -262,7 +277,8 @@ void *lm_common_alloc(unsigned size_class) {
 }
 
 void lm_common_trim(void) {
-    if (!lm_load_acquire(&common_made)) return; /* acquire: as above */
+    /* Acquire: pairs with the release in lm_common_heap, so that the heap is complete here. */
+    if (!lm_load_acquire(&common_made)) return;
     lm_heap_t *common = &lm_heap_common;
     lm_lock_take(&lm_common_lock);
     lm_biased_enter(&common->lock);
@@ -275,17 +291,20 @@ void lm_common_trim(void) {
     lm_lock_give(&lm_common_lock);
 }
 
-enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8 /* at a time */, SHARE_MOST = 32 };
+/* A heap borrows at most SHARE_BLOCKS blocks and SHARE_BYTES bytes at a time, but at least one
+ * block; and SHARE_MOST blocks of a class in its thread's life. */
+enum { SHARE_BYTES = 256, SHARE_BLOCKS = 8, SHARE_MOST = 32 };
 
 void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     uint32_t n = SHARE_BYTES / (uint32_t)lm_class_bytes(size_class);
     if (size_class >= LM_SMALL_CLASSES + 24 || foreign->shared >= SHARE_MOST) return;
-    if (n == 0) n = 1; /* of a larger class, perhaps: such a block is in no list */
+    if (n == 0) n = 1; /* the block is larger than SHARE_BYTES */
     if (n > SHARE_BLOCKS) n = SHARE_BLOCKS;
     lm_block_t *list = NULL;
     lm_heap_t *common = lm_common_heap();
-    lm_lock_take(&lm_common_lock); /* what is in here, no fork finds half done */
+    /* Held to the end: a fork waits for the lock, and finds no list half moved. */
+    lm_lock_take(&lm_common_lock);
     for (; n > 0; n--) {
         lm_block_t *block = (lm_block_t *)lm_heap_refill(common, size_class);
         if (block == NULL) break;
@@ -299,16 +318,17 @@ void lm_common_share(lm_heap_t *heap, unsigned size_class) {
     lm_lock_give(&lm_common_lock);
 }
 
-/* ---- End ---- */
+/* ---- The end of a heap ---- */
 
-/* Empty: into the chain of what goes back to the arena. Otherwise an orphan, or, with a free on its
- * way, ours for a while yet. */
+/* Takes the page out of the heap. A page without a block in use is added to the chain *empty, which
+ * goes to the arena. Any other page becomes an orphan. A page on which a remote free is on its way
+ * stays in the heap as a partial page, until the free has arrived. Heap lock held. */
 static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     lm_block_t *head, *tail;
     uint32_t n = lm_remote_take(page, &head, &tail);
     lm_page_unlink(heap, page);
     if (n > 0) lm_page_put(page, head, tail, n);
-    /* Acquire: as in lm_page_release. */
+    /* Acquire: pairs with the push of the thread that freed the page's last block. */
     if (page->live == 0 && !(lm_load_acquire(&page->remote) & LM_REMOTE_QUEUED)) {
         lm_bytes_page(heap, page, true);
         lm_page_retire(page);
@@ -317,7 +337,8 @@ static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
         heap->pages--;
         return;
     }
-    lm_bytes_page(heap, page, true); /* before another thread may have it */
+    /* Counted now, because another thread may own the page as soon as it is an orphan. */
+    lm_bytes_page(heap, page, true);
     if (page->live > 0 && lm_orphan_add(page)) {
         heap->pages--;
     } else {
@@ -326,15 +347,16 @@ static void part_with(lm_heap_t *heap, lm_page_t *page, lm_page_t **empty) {
     }
 }
 
-/* A thread that comes soon may do the same: the page stays in its place, and its blocks in head[],
- * because to count them would be to read each. Who frees one of the others meanwhile tells the
- * heap. */
+/* Keeps a current page for the heap's next thread, which may come soon and use the same classes.
+ * The page stays current, and its ready blocks stay in head[], because counting them would read
+ * each of them. A thread that meanwhile frees a block of the page notifies the heap. */
 static void keep(lm_heap_t *heap, lm_page_t *page) {
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     lm_store_relaxed(&heap->kept, true);
 }
 
-/* Heap lock held. keeping: but for what a successor may use. */
+/* Makes the heap inactive and takes all pages out of it. If `keeping`, current pages of up to
+ * KEPT_BYTES in all stay for the heap's next thread. Heap lock held. */
 static void part_with_all(lm_heap_t *heap, bool keeping) {
     lm_page_t *empty = NULL;
     size_t room = keeping ? KEPT_BYTES : 0;
@@ -364,7 +386,7 @@ static void part_with_all(lm_heap_t *heap, bool keeping) {
             part_with(heap, LM_CONTAINER(heap->full[c].first, lm_page_t, link), &empty);
     }
     if (empty != NULL) lm_tools_give_chain(empty, false);
-    /* What cannot leave yet is nobody's all the same. */
+    /* A page that a remote free keeps in the heap loses its owner all the same. */
     for (unsigned c = 1; c < LM_CLASSES; c++) {
         lm_list_t *list = &heap->partial[c];
         for (lm_node_t *n = list->first; n != NULL; n = lm_list_after(list, n)) {
@@ -402,18 +424,20 @@ void lm_heap_unkeep(lm_heap_t *heap) {
     no_longer_kept(heap);
 }
 
-/* Only where the worker comes to take it, and not where threads are many. */
+/* Returns whether a retired heap may keep its current pages: only if a worker can collect them
+ * later, and heaps are few. */
 static bool worth_keeping(void) {
     uint32_t many = lm_load_relaxed(&lm_heaps_many);
     return lm_purge_may_work() && lm_load_relaxed(&lm_heaps_kept) < many / 2 &&
            lm_load_relaxed(&lm_heaps_active) <= many;
 }
 
-/* The calling thread's heap becomes idle. */
+/* Retires the calling thread's heap and makes it idle. No lock held. */
 static void end_mine(lm_heap_t *heap) {
-    (void)lm_heap_get(); /* it may be parked */
+    (void)lm_heap_get(); /* unparks the heap */
     lm_quarantine_empty(heap);
-    lm_store_relaxed(&heap->bytes.on, false); /* relaxed: nobody asks any more */
+    /* Relaxed: no thread asks for this thread's bytes any more. */
+    lm_store_relaxed(&heap->bytes.on, false);
     if (heap->fheap.buckets != NULL) lm_whole_thread_ends(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
@@ -428,15 +452,18 @@ static void end_mine(lm_heap_t *heap) {
     lm_lock_give(&lm_registry_lock);
     if (!kept) return;
     lm_purge_poke(true);
-    if (!lm_purge_may_work()) lm_idle_unkeep(); /* it could not be started */
+    /* If no worker could be started, this thread takes the kept pages itself. */
+    if (!lm_purge_may_work()) lm_idle_unkeep();
 }
 
-/* In the first round other destructors still use the heap. From the second on it ends each time: a
- * thread that first allocates in a destructor comes here less often than there are rounds, and is
- * not told which one is the last. Where it goes on to allocate, it gets a heap again. */
+/* The hook of lm_thread_on_exit: ends the calling thread's heap. Returns whether it must be called
+ * in another round. In the first round other destructors still use the heap. From the second round
+ * on, each call ends it, and a thread that allocates afterwards gets a heap anew. A thread that
+ * first allocates in a destructor comes here less often than there are rounds, and is not told
+ * which round is the last. */
 static bool heap_ended(void *value, unsigned rounds) {
-    /* Not `value`: namespaces made by dlmopen number their keys apart but keep the values
-     * together. */
+    /* `value` is not used: namespaces made by dlmopen number their keys separately, but share the
+     * values. */
     (void)value;
     if (mine == ended || ++end_calls == 1) return mine != ended;
     if (mine != NULL) end_mine(mine);
@@ -459,16 +486,17 @@ void lm_heap_collect(void) {
         lm_idle_unkeep();
         return;
     }
-    (void)lm_heap_get(); /* it may be parked */
+    (void)lm_heap_get(); /* unparks the heap */
     lm_quarantine_empty(heap);
     lm_biased_enter(&heap->lock);
     lm_foreign_return_all(heap);
     (void)lm_transfer_empty(true);
     lm_heap_return_handed_out(heap);
     lm_biased_leave(&heap->lock);
-    /* In this order: the heaps of ended threads take in what was sent home above, and send home
-     * what is ours. The worker has the registry's lock while it sends: what it had in its hands has
-     * arrived, too. */
+    /* Between the two: the heaps of ended threads take in the blocks that were returned above, and
+     * return blocks of this heap's pages, which are taken in below. lm_idle_unkeep takes the
+     * registry's lock, which the worker holds while it returns blocks: after it, those blocks have
+     * arrived as well. */
     lm_idle_unkeep();
     lm_biased_enter(&heap->lock);
     lm_heap_take_in(heap);
