@@ -3,36 +3,37 @@
  *   [ slice | slice | slice ]     usable: the request, rounded up to 4 KiB
  *   [ usable ........ | tail ]    tail: not used; goes back after a while if dirty (span/tails.c)
  *
- * They belong to no thread: one lock (the arena's) serves them. They grow in place as long as what
- * follows is free, and else move by moving pages (mremap), not bytes. It cannot find an object
- * from a pointer into its middle: only the first slice is in the map.
+ * Large objects belong to no thread: one lock, the arena's, serves them. An object grows in place
+ * if the slices behind it are free, and otherwise moves by moving pages (mremap), not bytes. It
+ * cannot find an object from a pointer into its middle, because only the first slice is in the map.
  */
 #include "heap/core.h"
 
 enum {
-    UNIT = 4096,       /* usable sizes are multiples of it */
-    MOVE_LEAST = 4,    /* slices from which moving pages beats copying */
-    MOVES_MOST = 4096, /* objects that may have moved: each is a map entry, and those are few */
+    UNIT = 4096,       /* bytes of which usable sizes are multiples */
+    MOVE_LEAST = 4,    /* slices of the smallest object that is moved by pages, not copied */
+    MOVES_MOST = 4096, /* about how many objects may have moved: each takes one map entry */
 };
 
 #if !LM_SECURE
 static size_t slices_for(size_t bytes) { return (bytes + LM_SLICE_BYTES - 1) >> LM_SLICE_SHIFT; }
 #endif
 
-/* Of an object of so many bytes: usable ones. The secure build, which looks at what lies behind
- * them, is exact. */
+/* Returns the usable size of an object of `bytes` bytes: a multiple of UNIT, or in the secure
+ * build, which checks the bytes behind the object, exactly `bytes`; but at least 1. */
 static size_t usable_of(size_t bytes) {
     size_t least = bytes == 0 ? 1 : bytes;
     return LM_SECURE ? least : lm_align_up(least, UNIT);
 }
 
-/* Makes a span that was just taken an object of so many usable bytes. */
+/* Makes a new span an object of `usable` usable bytes. Returns the object. */
 static void *open_at(lm_page_t *page, size_t usable) {
 #if LM_SECURE
     lm_large_mark(page, usable);
     lm_large_tail(page);
 #else
-    lm_store_relaxed(&page->bytes, usable); /* relaxed: a purge of the tail reads the same number */
+    /* Relaxed: a purge of the tail that reads the word meanwhile finds the number that is there. */
+    lm_store_relaxed(&page->bytes, usable);
 #endif
     page->block_bytes = 0;
     page->huge = false;
@@ -42,6 +43,8 @@ static void *open_at(lm_page_t *page, size_t usable) {
     return lm_span_start(page);
 }
 
+/* Takes a span for an object of `usable` bytes, from the first-class heap's range if it has one,
+ * and counts the object. Returns NULL iff there is no memory. No lock held. */
 static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t align_slices,
                        bool *zero) {
     lm_page_t *page;
@@ -56,7 +59,9 @@ static lm_page_t *take(const struct loam_heap *whole, size_t usable, size_t alig
     return page;
 }
 
-/* No lock is held here. */
+/* Takes a span where memory has run out: frees memory that loam keeps, asks the program's handler,
+ * and tries again. Returns NULL, after the error handler was called, iff that does not help. No
+ * lock held. */
 static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usable,
                                             size_t align_slices, bool *zero) {
     if (lm_whole_has_range(whole)) {
@@ -76,7 +81,7 @@ static LM_COLD lm_page_t *take_of_room_made(struct loam_heap *whole, size_t usab
 }
 
 void *lm_large_alloc(size_t bytes, size_t align, bool *zero) {
-    /* Relaxed: if this thread has chosen one, it has seen that. */
+    /* Relaxed: a thread that has chosen a first-class heap has set the word itself. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_heaps_chosen))) {
         struct loam_heap *whole = lm_heap_chosen();
         if (whole != NULL) return lm_whole_large_alloc(whole, bytes, align, zero);
@@ -100,11 +105,11 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     lm_bytes_mine(usable, 0);
     lm_tools_show(p, usable);
 #if LOAM_DEBUG
-    /* The word that an object left there, which ended with its heap, is not this one's. */
+    /* An object that ended with its first-class heap may have left a word here that says used. */
     lm_word_set((const char *)p + usable, 0, LM_STATE_FREED);
 #endif
-    /* What is to be zero is often a table that is touched here and there; all else is filled as a
-     * rule. */
+    /* Most programs fill an object. But an object that must be zero is often a table of which they
+     * touch little, so it gets no huge pages. */
     if (zero == NULL) {
         lm_span_fill(page, 0, usable);
         lm_perturb_new(p, usable);
@@ -113,7 +118,8 @@ void *lm_large_open(struct loam_heap *whole, size_t bytes, size_t align, bool *z
     return p;
 }
 
-/* Another thread has freed it since this one found it in the map. */
+/* Reports a double free: another thread has freed the object since the calling thread found it in
+ * the map. */
 static LM_COLD void freed_at_once(const lm_page_t *page) {
 #if LM_GUARD_LINKS
     (void)lm_double_free(page, lm_span_start(page), "free");
@@ -122,7 +128,8 @@ static LM_COLD void freed_at_once(const lm_page_t *page) {
 #endif
 }
 
-/* It is out of the map. */
+/* Gives back the span of an object that is out of the map. touched: the secure build may write to
+ * the object's memory. */
 LM_INLINE void discard(lm_page_t *page, bool touched) {
     LM_PROBE2(large_free, lm_span_start(page), page->bytes);
     lm_span_unfill(page, 0);
@@ -139,7 +146,8 @@ void lm_large_free(lm_page_t *page, void *p) {
         (void)lm_inside_large(page, p, "free");
         return;
     }
-    /* Before the object is read: once another thread has freed it, its memory may be shut. */
+    /* Called before the object is read: once another thread has freed the object, its memory may be
+     * inaccessible. */
     if (LM_UNLIKELY(!lm_span_unmap(page))) {
         freed_at_once(page);
         return;
@@ -150,7 +158,8 @@ void lm_large_free(lm_page_t *page, void *p) {
         return;
     }
 #endif
-    /* Acquire: who ends that heap at this moment has taken the span out of its list. */
+    /* Acquire: if this thread reads NULL because another thread ends the heap at this moment, the
+     * span is out of the heap's list already. */
     if (LM_UNLIKELY(lm_load_acquire(&page->whole) != NULL)) lm_whole_lose(page);
     lm_bytes_mine(0, page->bytes);
     discard(page, true);
@@ -161,15 +170,19 @@ void lm_large_discard(lm_page_t *page) {
     discard(page, false);
 }
 
+/* Returns whether moving the object's pages beats copying its bytes. The larger the arena, the
+ * larger an object must be, so that moved objects do not use up the process's map entries. */
 static bool worth_moving(const lm_page_t *page) {
     return page->slices >= MOVE_LEAST && page->slices >= lm_peek(&lm_arena.slices) / MOVES_MOST;
 }
 
+/* Moves the object's pages to a span for `usable` bytes; if roomy, to one that is a quarter longer.
+ * Returns the object there, or NULL iff that is not possible: nothing has changed then. */
 static void *move(lm_page_t *page, size_t usable, bool roomy) {
     size_t had = page->bytes;
-    if (LM_UNLIKELY(!lm_span_unmap(page))) return NULL; /* the caller's free reports that */
-    lm_span_unfill(page, 0); /* pages of two kinds cannot be moved at once */
-    /* Room to grow in: addresses only, until they are used. */
+    if (LM_UNLIKELY(!lm_span_unmap(page))) return NULL; /* the caller's free reports the mistake */
+    lm_span_unfill(page, 0); /* one mremap cannot move both kinds of pages, huge and small */
+    /* The slices to grow into are only addresses until they are used. */
 #if LM_SECURE
     lm_page_t *target = lm_large_move(page, usable, roomy);
 #else
@@ -189,7 +202,8 @@ static void *move(lm_page_t *page, size_t usable, bool roomy) {
     return open_at(target, usable);
 }
 
-/* Returns p, or NULL. */
+/* Resizes p in place. Returns p; NULL iff that is not possible: nothing has changed then. fresh:
+ * see lm_large_fit. */
 static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
 #if LM_SECURE
     size_t had = page->bytes;
@@ -199,7 +213,7 @@ static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fre
     lm_count_large(had, usable_of(bytes));
     return p;
 #else
-    (void)roomy; /* it takes no more than it needs */
+    (void)roomy; /* an object that grows in place takes no more than it needs */
     size_t usable = usable_of(bytes), slices = slices_for(usable);
     size_t had = page->bytes, had_slices = page->slices;
     bool zero = false;
@@ -217,11 +231,14 @@ static void *fit(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fre
     }
     lm_count_large(had, usable);
     if (zero && fresh != NULL) *fresh = had_slices << LM_SLICE_SHIFT;
-    if (usable > had && fresh == NULL) lm_span_fill(page, had, usable); /* as in lm_large_open */
+    /* A caller without `fresh` clears nothing, and most programs fill what an object grows by. */
+    if (usable > had && fresh == NULL) lm_span_fill(page, had, usable);
     return p;
 #endif
 }
 
+/* Resizes p in place, or moves its pages if that pays. Returns the object; NULL iff neither works:
+ * nothing has changed then. fresh: see lm_large_fit. */
 static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy, size_t *fresh) {
     if (fit(page, p, bytes, roomy, fresh) != NULL) return p;
     if (!worth_moving(page)) return NULL;
@@ -235,9 +252,12 @@ static void *fit_or_move(lm_page_t *page, void *p, size_t bytes, bool roomy, siz
     return p;
 }
 
-/* The same with one of a first-class heap's, within its limits. */
+/* Resizes an object by `how`, within the limits of the first-class heap that it belongs to, if any.
+ * Counts the change. Returns what `how` returns. */
 static void *change(lm_page_t *page, void *p, size_t bytes, size_t *fresh, lm_large_change_t *how) {
-    struct loam_heap *whole = lm_load_acquire(&page->whole); /* as in free */
+    /* Acquire: if this thread reads NULL because another thread ends the heap at this moment, the
+     * span is out of the heap's list already. */
+    struct loam_heap *whole = lm_load_acquire(&page->whole);
     size_t had = page->bytes;
     void *there = LM_LIKELY(whole == NULL)
                       ? how(page, p, bytes, true, fresh)
@@ -254,7 +274,8 @@ bool lm_large_fit(lm_page_t *page, size_t bytes, size_t *fresh) {
 }
 
 #if LM_TOOLS
-/* What was hidden behind the object is part of it now, or another span's. */
+/* Shows the tool the bytes behind the object, because they become a part of it or of another
+ * span. */
 bool lm_large_expand(lm_page_t *page, const void *p, size_t bytes) {
     size_t requested = lm_requested(page, p);
     const char *start = lm_span_start(page), *fence = (const char *)p + requested;
@@ -265,7 +286,7 @@ bool lm_large_expand(lm_page_t *page, const void *p, size_t bytes) {
         lm_tools_hide(fence, hidden);
         return false;
     }
-    lm_word_set(start + page->bytes, requested, LM_STATE_USED); /* for lm_mark */
+    lm_word_set(start + page->bytes, requested, LM_STATE_USED); /* lm_mark expects this word */
     return true;
 }
 #endif

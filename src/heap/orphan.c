@@ -1,27 +1,29 @@
-/* orphan.c: pages whose thread has ended, and who takes them.
+/* orphan.c: pages whose thread has ended, and the threads that adopt them.
  *
- * Two ways out of being an orphan: a thread that frees one of its blocks becomes its owner (it
- * knows the page, and its next frees are local), and a thread that runs out of blocks of that class
- * takes one that has free blocks. Both, and the way in, happen under one lock; a page comes here
- * once in its owner's life, so that the lock is rarely wanted.
+ *   a thread ends ──> orphan ──> a thread frees a block of the page, and becomes its owner
+ *                           └──> a thread runs out of blocks of that class, and takes the page
  *
- *   orphans[class] ──> pages with free blocks; full ones are in no list, only marked
+ *   orphans[class] ──> pages with free blocks; a page without one is in no list, only marked
  *
- * A block freed by a thread that has no heap any more goes on the page's own list, still under the
- * lock.
+ * A thread that frees a block of an orphan has the page in its caches, and its next frees there are
+ * local. Both ways out, and the way in, happen under one lock. A page becomes an orphan at most
+ * once in its owner's life, so that the lock is rarely contended. A block freed by a thread that
+ * has no heap any more goes on the page's own list, under the lock as well.
  */
 #include "heap/core.h"
 
 static LM_AT_START LM_ALIGNED(64) lm_lock_t lock;
-static lm_list_t orphans[LM_CLASSES];
-/* orphans[c] is not empty: readable without the lock, as a guess */
+static lm_list_t orphans[LM_CLASSES]; /* under the lock */
+/* Atomic: orphans[c] is not empty. Written under the lock, read without it as a guess. */
 static LM_AT_START bool some[LM_CLASSES];
-static lm_tally_t tally;
+static lm_tally_t tally; /* of all orphans; under the lock */
 
+/* Returns whether the page has blocks to hand out. */
 static bool useful(const lm_page_t *page) {
     return page->free != NULL || page->carved < page->capacity;
 }
 
+/* Adds the page to the list of its class if it has blocks to hand out. Lock held. */
 static void link_if_useful(lm_page_t *page) {
     if (page->place == LM_AT_ORPHANS || !useful(page)) return;
     page->place = LM_AT_ORPHANS;
@@ -29,6 +31,7 @@ static void link_if_useful(lm_page_t *page) {
     lm_store_relaxed(&some[page->size_class], true);
 }
 
+/* Takes the page off the list of its class, if it is there. Lock held. */
 static void unlink_page(lm_page_t *page) {
     if (page->place == LM_AT_ORPHANS) {
         lm_list_t *list = &orphans[page->size_class];
@@ -43,8 +46,9 @@ bool lm_orphan_add(lm_page_t *page) {
     lm_lock_take(&lock);
     lm_store_relaxed(&page->owner, LM_OWNER_NONE);
     uint64_t none = 0;
-    /* Release: who finds the mark finds all of the above. Fails iff somebody pushed meanwhile: he
-     * is about to tell page->heap, which therefore stays written there. */
+    /* Release: a thread that finds the mark finds the page as it is now. The exchange fails iff
+     * another thread has pushed blocks meanwhile. That thread is about to notify page->heap, so
+     * this function leaves page->heap as it is. */
     bool added = __atomic_compare_exchange_n(&page->remote, &none, LM_REMOTE_ORPHAN, false,
                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     if (added) {
@@ -55,7 +59,7 @@ bool lm_orphan_add(lm_page_t *page) {
     return added;
 }
 
-/* Makes the page the heap's; lock held. */
+/* Makes the heap the orphan's owner. The heap's lock and the orphans' lock are held. */
 static void become_owner(lm_heap_t *heap, lm_page_t *page) {
     unlink_page(page);
     lm_tally_sub(&tally, 1);
@@ -63,12 +67,12 @@ static void become_owner(lm_heap_t *heap, lm_page_t *page) {
     lm_store_relaxed(&page->owner, heap->token);
     heap->pages++;
     lm_bytes_page(heap, page, false);
-    /* Release: a pusher that sees the mark gone sees the new heap. */
+    /* Release: a thread that pushes blocks and finds the mark gone sees the new page->heap. */
     lm_store_release(&page->remote, 0);
 }
 
 lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class) {
-    /* Relaxed: missing one that comes this moment costs a page, not more. */
+    /* Relaxed: a thread that misses an orphan of this moment creates a page instead. */
     if (!lm_load_relaxed(&some[size_class])) return NULL;
     lm_lock_take(&lock);
     lm_page_t *page = NULL;
@@ -80,7 +84,9 @@ lm_page_t *lm_orphan_adopt(lm_heap_t *heap, unsigned size_class) {
     return page;
 }
 
+/* Returns whether the page is an orphan. Lock held. */
 static bool is_orphan(const lm_page_t *page) {
+    /* Relaxed: the mark changes only under the lock. */
     return lm_load_relaxed(&page->remote) & LM_REMOTE_ORPHAN;
 }
 
@@ -95,6 +101,7 @@ bool lm_orphan_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
         if (empty) {
             unlink_page(page);
             lm_tally_sub(&tally, 1);
+            /* Relaxed: the page is empty, so that no thread has a block of it to push. */
             lm_store_relaxed(&page->remote, 0);
         } else if (heap != NULL) {
             become_owner(heap, page);

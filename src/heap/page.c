@@ -20,9 +20,9 @@
 #include "heap/core.h"
 
 enum {
-    CARVE_LEAST = 512,   /* smallest number of bytes that are carved at once, if the page has them */
-    CARVE_MOST = 4096,   /* largest number of bytes that are carved at once, but at least a block */
-    VACANT_LEAST = 2048, /* a class of larger blocks keeps a vacant page, in bytes of a block */
+    CARVE_LEAST = 512,   /* smallest number of bytes carved at once, if the page has them */
+    CARVE_MOST = 4096,   /* largest number of bytes carved at once, but at least one block */
+    VACANT_LEAST = 2048, /* bytes of the largest block whose class keeps no vacant page */
     VACANT_FEW = 3,      /* so many vacant pages of a heap do not count as given back */
     WAKE_MOST = 16,      /* largest number of free blocks that a full page waits for */
 };

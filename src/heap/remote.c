@@ -1,24 +1,29 @@
 /* remote.c: blocks freed by a thread that does not own their page.
  *
- *   thread B: free ──> list of the class ──> B's next mallocs
- *                           │ full
+ *   thread B: free ──> B's list of the class ──> B's next mallocs
+ *                           │ the list is full
  *                           ├──> transfer cache (transfer.c) ──> any thread's next malloc
- *                           │ full too; B sleeps, ends
+ *                           │ the cache is full as well, or B sleeps or ends
  *                           └──> sorted by pages, one compare-and-swap for each ──┐
  *                                                                                 v
- *   page:  remote = [head|tail|count|flags]              first since A looked: page ──> A's `notified`
+ *   page:  remote = [head|tail|count|flags]       first since A looked: page ──> A's `notified`
  *                                                                                 │
- *   thread A: slow path ── drain: chain joins page->free, the page wakes up <─────┘
+ *   thread A: slow path ── drain: chain joins page->free, the page becomes partial <─┘
  *
- * Who frees others' blocks of a class mostly wants blocks of that class as well, or somebody else
- * does: so they go home only when nobody wants them. What a thread holds so is at most
- * FOREIGN_BYTES of a class, or two blocks, and FOREIGN_BYTES_ALL in all; the worker takes it from
- * who sleeps (idle.c). A stack is taken as a whole, but malloc takes in one page in a call: what
- * another processor has written costs a miss or two a page, and the slowest calls wait for them.
- * The rest waits in `coming`.
- * Counting goes with the word: a page whose outside blocks are all on `remote` is empty, whoever
- * looks. A page marked QUEUED is on a stack or about to be: it is neither released nor orphaned
- * before it was taken from there, so that the pusher may touch it after its compare-and-swap.
+ * A thread that frees other threads' blocks of a class mostly allocates blocks of that class as
+ * well, or a third thread does. So the blocks return to their pages only when no thread wants them.
+ * A thread holds at most FOREIGN_BYTES of each class, or two blocks if these are larger, and at
+ * most FOREIGN_BYTES_ALL of all classes. The worker takes these blocks from a thread that sleeps
+ * (idle.c).
+ *
+ * The owner takes the whole stack at once, but malloc takes in only one page in a call. What
+ * another processor has written costs one or two cache misses for each page, and the slowest calls
+ * wait for them. The rest of the stack waits in `coming`.
+ *
+ * The count is in the same word as the chain, so that any thread can see that a page is empty: all
+ * blocks that are not on its own list are on `remote`. A page marked QUEUED is on a stack or about
+ * to be. It is neither released nor orphaned before it is taken from the stack, so that the thread
+ * that pushed it may touch it after its compare-and-swap.
  * Model: tests/protocol/. Stress: tests/stress/.
  */
 #include "heap/core.h"
@@ -26,32 +31,35 @@
 #include <limits.h>
 
 enum {
-    FOREIGN_FIRST = 4,  /* blocks of a class that may be held at first; doubles */
-    FOREIGN_MOST = 128, /* at last */
-    FOREIGN_LEAST = 2,
-    FOREIGN_BYTES = 16384,      /* the same in bytes */
-    FOREIGN_BYTES_ALL = 262144, /* of all classes together */
-    TRANSFER_BYTES = 2048,      /* worth a slot of the transfer cache */
-    FEW = 8,                    /* blocks; fewer are not used by malloc */
-    FEW_BYTES = 4096,           /* unless they are large */
-    CHAINS = 16,
-    POKE_PAGES = 8,
+    FOREIGN_FIRST = 4,          /* blocks of a class that a thread may hold at first; doubles */
+    FOREIGN_MOST = 128,         /* blocks of a class that a thread may hold at most */
+    FOREIGN_LEAST = 2,          /* blocks of a class that it may hold, however large they are */
+    FOREIGN_BYTES = 16384,      /* bytes of a class that a thread may hold at most */
+    FOREIGN_BYTES_ALL = 262144, /* bytes of all classes that a thread may hold at most */
+    TRANSFER_BYTES = 2048,      /* bytes of the smallest list that takes a slot of the cache */
+    FEW = 8,                    /* malloc takes no list with fewer blocks than FEW */
+    FEW_BYTES = 4096,           /*   and fewer bytes than FEW_BYTES */
+    CHAINS = 16,                /* pages by which a list is sorted at a time */
+    POKE_PAGES = 8,             /* pages on a stack from which on the worker is woken */
 };
 
+/* Returns the distance of the block from its page's start in units of 16 bytes. */
 static uint64_t offset16(const lm_page_t *page, const lm_block_t *block) {
     return (uint64_t)((const char *)block - lm_span_start(page)) >> 4;
 }
 
-/* ---- Handing over ---- */
+/* ---- To and from the page ---- */
 
+/* Puts the page on the stack of the heap that owns it. The caller has just set QUEUED. */
 static void notify(lm_page_t *page) {
     lm_heap_t *heap = page->heap;
     lm_page_t *top = lm_load_relaxed(&heap->notified);
     do {
         page->notified = top;
-        /* Release: the owner that takes the stack sees the link. */
+        /* Release: the owner that takes the stack sees the link. The load above may be relaxed,
+         * because this thread does not follow `top`. */
     } while (!lm_cas_weak_release(&heap->notified, &top, page));
-    /* Relaxed: only a hint that a sleeping owner may be holding a lot. */
+    /* Relaxed: the number is only a hint that a sleeping owner may be holding a lot. */
     if (lm_add_relaxed(&heap->pending, 1) >= POKE_PAGES) lm_purge_poke(true);
 }
 
@@ -68,7 +76,7 @@ void lm_remote_push(lm_heap_t *heap, lm_page_t *page, lm_block_t *head, lm_block
         lm_link_set(tail, there > 0 ? lm_remote_at(page, word >> 48) : NULL);
         next = offset16(page, head) << 48 | last << 32 | (uint64_t)(there + n) << 16 |
                LM_REMOTE_QUEUED;
-        /* Acquire and release: the owner sees the links, we see which heap the page belongs to. */
+        /* Release: the owner sees the links. Acquire: this thread sees which heap owns the page. */
     } while (!lm_cas_weak_acq_rel(&page->remote, &word, next));
     if (!(word & LM_REMOTE_QUEUED)) notify(page);
 }
@@ -77,30 +85,31 @@ uint32_t lm_remote_take(lm_page_t *page, lm_block_t **head, lm_block_t **tail) {
     uint64_t word = lm_load_relaxed(&page->remote);
     do {
         if (lm_remote_count(word) == 0) return 0;
-        /* Acquire: the links that the pushers wrote. */
+        /* Acquire: this thread sees the links that the pushing threads wrote. */
     } while (!lm_cas_weak_acq_rel(&page->remote, &word, word & 0xffff));
     *head = lm_remote_at(page, word >> 48);
     *tail = lm_remote_at(page, word >> 32);
-    /* Not the owner's frees. */
+    /* The page's counts will show these blocks as freed, but the owner did not free them. */
     lm_bytes_add(page->heap, 0, 0 - (size_t)lm_remote_count(word) * page->block_bytes);
     return lm_remote_count(word);
 }
 
-/* ---- Blocks of others ---- */
+/* ---- Lists of other threads' blocks ---- */
 
-/* A chain of blocks of one page, on its way there. */
+/* A chain of blocks of one page, on its way to that page. */
 typedef struct chain {
     lm_page_t *page; /* NULL: empty */
     lm_block_t *head, *tail;
     uint32_t count;
 } chain_t;
 
-/* Its page may have become ours meanwhile, by adoption. */
+/* Puts a chain on its page, which the heap owns: it may have adopted the page since it freed the
+ * blocks. back: the blocks were counted as handed out. Heap lock held. */
 static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
     lm_page_t *page = chain->page;
     if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
     lm_page_put(page, chain->head, chain->tail, chain->count);
-    /* The page's own counts have it now: as not handed out, or as freed. */
+    /* The page's own counts now show the blocks as not handed out, or as freed. */
     if (back)
         lm_count_back(page, chain->count);
     else
@@ -108,8 +117,11 @@ static void put_own(lm_heap_t *heap, const chain_t *chain, bool back) {
     if (page->live == 0 && page->place == LM_AT_PARTIAL) lm_page_release(heap, page);
 }
 
+/* Hands a chain over to its page. heap, back: as for sort_and_send. */
 static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
-    /* A branch of ours has the same token, and a lock of its own. */
+    /* The heap is compared as well, because a branch of this thread has the same token, but another
+     * lock. Relaxed: if the word is the heap's token, this thread or one before it under the heap's
+     * lock wrote it. */
     if (heap != NULL && lm_load_relaxed(&chain->page->owner) == heap->token &&
         chain->page->heap == heap) {
         put_own(heap, chain, back);
@@ -121,7 +133,8 @@ static void send(lm_heap_t *heap, const chain_t *chain, bool back) {
     lm_remote_push(NULL, chain->page, chain->head, chain->tail, chain->count);
 }
 
-/* Sorts the list by pages. back: its blocks were counted as handed out. */
+/* Sorts the list by pages and hands it over to them. heap: the heap that may own some of these
+ * pages, whose lock is held; NULL: no heap does. back: the blocks were counted as handed out. */
 static void sort_and_send(lm_heap_t *heap, lm_block_t *list, bool back) {
     chain_t chains[CHAINS];
     lm_block_t *next;
@@ -147,17 +160,21 @@ void lm_foreign_send(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, li
 
 void lm_foreign_send_back(lm_heap_t *heap, lm_block_t *list) { sort_and_send(heap, list, true); }
 
+/* Returns the number of blocks on the list. */
 static uint32_t held(const lm_foreign_t *foreign) {
     return (uint32_t)(foreign->granted - foreign->room);
 }
 
+/* Adds a block to the list, which has room for it. */
 static void enlist(lm_foreign_t *foreign, lm_block_t *block) {
     foreign->room--;
     lm_link_set(block, foreign->first);
-    /* Release: in this order, for the child of a fork, which hands over what it finds. */
+    /* Release: the child of a fork, which hands over the blocks that it finds, sees the block's
+     * link if it sees the block. */
     lm_store_release(&foreign->first, block);
 }
 
+/* Takes back what was granted to all classes. All lists are empty. */
 static void no_room(lm_heap_t *heap) {
     for (unsigned c = 1; c < LM_CLASSES; c++) heap->foreign[c].granted = heap->foreign[c].room = 0;
     heap->foreign_bytes = 0;
@@ -174,8 +191,8 @@ void lm_foreign_return_all(lm_heap_t *heap) {
     no_room(heap);
 }
 
-/* Blocks of the sleeper's own pages go the same way as the others: it may wake up and free on
- * them. */
+/* Blocks of pages that the sleeping thread owns are pushed on `remote` as well, because the thread
+ * may wake up and free blocks on these pages. */
 void lm_foreign_return_sleeper(lm_heap_t *heap) {
     lm_quarantine_return(heap);
     for (unsigned c = 1; c < LM_CLASSES; c++) {
@@ -194,16 +211,17 @@ void lm_foreign_return_sleeper(lm_heap_t *heap) {
 
 lm_block_t *lm_foreign_take(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
-    /* A few are not worth the way here; and small ones share cache lines with what other threads
-     * use. */
+    /* A few blocks are not worth this call, and small ones share cache lines with blocks that other
+     * threads use. */
     size_t bytes = held(foreign) * lm_class_bytes(size_class);
     if (held(foreign) < FEW && bytes < FEW_BYTES) return NULL;
     lm_count_others(size_class, held(foreign));
-    lm_bytes_add(heap, bytes, bytes); /* freed, and ready to be allocated */
+    lm_bytes_add(heap, bytes, bytes); /* the blocks are freed, and ready to be allocated */
     return lm_foreign_unlist(foreign);
 }
 
-/* Makes room for more blocks of the class; false iff it has enough, or all together have. */
+/* Makes room for more blocks of the class. Returns false iff the list has its full length, or all
+ * lists together have. */
 static bool grant(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     size_t bytes = lm_class_bytes(size_class);
@@ -219,24 +237,30 @@ static bool grant(lm_heap_t *heap, unsigned size_class) {
     return true;
 }
 
-/* A list that is full: to who wants such blocks, or home. */
+/* Hands a full list over: to the transfer cache, or to the blocks' pages. Heap lock not held. */
 static void hand_over(lm_heap_t *heap, unsigned size_class) {
     lm_foreign_t *foreign = &heap->foreign[size_class];
     size_t bytes = held(foreign) * lm_class_bytes(size_class);
     if (foreign->first == NULL) return;
     lm_bytes_add(heap, 0, bytes);
     if (bytes >= TRANSFER_BYTES && lm_transfer_put(size_class, foreign)) return;
-    /* In there and not before: a fork that we wait for finds the list. */
+    /* The list is emptied only once the lock is held: a fork that this thread waits for here still
+     * finds the list. */
     lm_biased_enter(&heap->lock);
     lm_foreign_send(heap, lm_foreign_unlist(foreign));
     lm_biased_leave(&heap->lock);
 }
 
+/* Frees a block of another thread's page, for the thread that owns `heap`. Heap lock not held. */
 static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t *block) {
+    /* Relaxed, both loads: the class does not change while a block is in use, and a push finds by
+     * `remote` whether the page is an orphan. */
     unsigned c = lm_load_relaxed(&page->foreign_class);
-    /* An orphan becomes ours at once; a first-class heap's goes home. */
+    /* Without an owner, the page may be an orphan, and this heap becomes its owner at once. A block
+     * of a first-class heap (class 0) must return to its page. */
     if (lm_load_relaxed(&page->owner) == LM_OWNER_NONE || c == 0) {
-        lm_bytes_add(heap, 0, page->block_bytes); /* before: the page may end with it */
+        /* Counted before the push, because the page may go with this block. */
+        lm_bytes_add(heap, 0, page->block_bytes);
         lm_remote_push(heap, page, block, block, 1);
         return;
     }
@@ -253,15 +277,17 @@ static LM_NOINLINE void remote_free(lm_heap_t *heap, lm_page_t *page, lm_block_t
 
 /* ---- Taking in ---- */
 
+/* Takes the whole stack of pages. Returns its first page; NULL iff the stack is empty. */
 static lm_page_t *unstack(lm_heap_t *heap) {
-    /* Acquire: the links of the stack. */
+    /* Acquire: this thread sees the links of the stack. Relaxed for `pending`, which is a hint. */
     lm_page_t *page = lm_exchange_acquire(&heap->notified, NULL);
     lm_store_relaxed(&heap->pending, 0);
     return page;
 }
 
-/* The last block of what others freed ends the list already. Another processor has written it: to
- * write it again would be to wait for it. */
+/* Puts the chain that `word` holds on the page's own list. If that list is empty, the chain's last
+ * block, whose link is NULL already, is not written: another processor wrote it, and this thread
+ * would wait for its cache line. */
 static void put_remote(lm_page_t *page, uint64_t word) {
     lm_block_t *head = lm_remote_at(page, word >> 48);
     uint32_t n = lm_remote_count(word);
@@ -273,11 +299,14 @@ static void put_remote(lm_page_t *page, uint64_t word) {
     lm_store_relaxed(&page->live, page->live - n);
 }
 
-/* Takes in what the first pages of a stack got, `most` of them. Returns the rest of the stack. */
+/* Takes in the remote frees of at most `most` pages of a stack. Returns the rest of the stack. Heap
+ * lock held. */
 static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
     for (lm_page_t *next; page != NULL && most > 0; page = next, most--) {
-        next = page->notified; /* before the flag is cleared: then it may be queued again */
-        /* Acquire: as in lm_remote_take. */
+        /* Read before QUEUED is cleared: afterwards another thread may queue the page again. */
+        next = page->notified;
+        /* Acquire: this thread sees the links that the pushing threads wrote. Release: a thread
+         * that queues the page again writes `notified` after the load above. */
         uint64_t word = lm_exchange_acq_rel(&page->remote, 0);
         if (page->place == LM_AT_FULL) lm_page_to_partial(heap, page);
         if (lm_remote_count(word) > 0) put_remote(page, word);
@@ -287,7 +316,7 @@ static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
             lm_page_release(heap, page);
         } else if (!heap->active && heap->fheap.fheap == NULL) {
             lm_page_unlink(heap, page);
-            if (lm_orphan_add(page)) /* of a thread that has ended: its bytes are not counted */
+            if (lm_orphan_add(page)) /* not lm_bytes_page: an ended thread's bytes do not count */
                 heap->pages--;
             else
                 lm_page_to_partial(heap, page);
@@ -299,7 +328,7 @@ static lm_page_t *take_in(lm_heap_t *heap, lm_page_t *page, unsigned most) {
 void lm_remote_drain(lm_heap_t *heap) {
     (void)take_in(heap, heap->coming, UINT_MAX);
     heap->coming = NULL;
-    /* Relaxed: what comes later is taken later. */
+    /* Relaxed: a page that is pushed at this moment may wait for the next drain. */
     if (lm_load_relaxed(&heap->notified) != NULL) (void)take_in(heap, unstack(heap), UINT_MAX);
 }
 
@@ -309,13 +338,15 @@ void lm_remote_drain_some(lm_heap_t *heap) {
         page = heap->coming = take_in(heap, page, 1);
     } else {
         page = heap->coming = unstack(heap);
-        lm_purge_poke(true); /* if its owner sleeps from now on, the worker does the rest */
+        lm_purge_poke(true); /* if the owner sleeps from now on, the worker takes in the rest */
     }
-    if (page != NULL) LM_PREFETCH(&page->remote); /* the next call's */
+    if (page != NULL) LM_PREFETCH(&page->remote); /* for the next call */
 }
 
 /* ---- The slow half of free ---- */
 
+/* lm_block_free_slow where this thread's list of the class has no room, or the page has no owner
+ * that is a thread. */
 static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
     LM_METER(slow());
     if (lm_perturb_matters() && lm_perturb_free(p, page)) return;
@@ -338,9 +369,10 @@ static LM_NOINLINE void free_slower(void *p, lm_page_t *page) {
 }
 
 void lm_block_free_slow(void *p, lm_page_t *page) {
+    /* Relaxed: the class does not change while a block of the page is in use. */
     lm_foreign_t *foreign = &lm_heap_self->foreign[lm_load_relaxed(&page->foreign_class)];
-    /* There is no room in an empty heap, nor in class 0, which lm_nobody has and first-class heaps'
-     * pages. Large objects have no owner. */
+    /* `room` is 0 in the empty heap and in class 0, the class of lm_nobody and of the pages of
+     * first-class heaps. The owner of a large object is no thread. */
     if (LM_LIKELY(foreign->room > 0) && LM_LIKELY(lm_peek(&page->owner) > LM_OWNER_OFFSET))
         enlist(foreign, (lm_block_t *)p);
     else

@@ -1,10 +1,10 @@
-/* resize.c: what builds on malloc and free: realloc, calloc, aligned allocation, sizes.
+/* resize.c: functions that build on malloc and free: realloc, calloc, aligned allocation, sizes.
  *
- * Aligned objects are ordinary blocks of a class whose size is a multiple of the alignment (pages
- * start at multiples of 64 KiB), or spans: nothing is allocated beyond what the class gives, and
- * free needs no second look. Objects at an offset are in offset.c. calloc does not clear memory
- * that has never been used. zalloc clears all that may be used, so that recalloc finds zeroes
- * beyond what was asked for without knowing what that was.
+ * An aligned object is an ordinary block of a class whose size is a multiple of the alignment, as
+ * pages start at multiples of 64 KiB; or it is a span. So alignment takes no memory beyond the
+ * class's block, and free needs no second look. Objects at an offset are in offset.c. calloc does
+ * not clear memory that has never been used. zalloc clears all usable bytes, so that recalloc finds
+ * zeros beyond the requested bytes without knowing their number.
  */
 #include "heap/core.h"
 
@@ -34,18 +34,20 @@ size_t lm_good_size(size_t bytes) {
 }
 
 #if !LM_SECURE /* whose blocks are zero as they are */
+/* cleared where the list of the class is empty, or the build has trailers. */
 static LM_NOINLINE void *cleared_slow(size_t bytes, bool all) {
     void *p = lm_block_alloc(bytes + LM_TRAILER);
     if (LM_UNLIKELY(p == NULL)) return NULL;
     lm_page_t *page = lm_page_of(p);
     if (LM_TRAILER > 0 && page->kind == LM_KIND_SAMPLED) p = lm_sampled_place(page, p, bytes, 1);
-    size_t most =
-        LM_TRAILER > 0 || !all ? bytes : page->block_bytes; /* a sampled object has it, too */
+    /* block_bytes is also the usable size of a sampled object. */
+    size_t most = LM_TRAILER > 0 || !all ? bytes : page->block_bytes;
     if (lm_page_virgin(lm_heap_self, page)) most = sizeof(lm_block_t);
     return lm_mark(memset(p, 0, most), bytes);
 }
 
-/* The first block of the list, where there is one. */
+/* Returns a block of that class with `bytes` zero bytes; if `all`, all usable bytes are zero.
+ * Returns NULL with errno ENOMEM iff there is no memory. */
 LM_INLINE void *cleared(size_t size_class, size_t bytes, bool all) {
     lm_heap_t *heap = lm_heap_self;
     lm_block_t *block = LM_TRAILER == 0 ? lm_block_pop(heap, size_class) : NULL;
@@ -60,7 +62,8 @@ LM_INLINE void *cleared(size_t size_class, size_t bytes, bool all) {
     return memset(block, 0, bytes);
 }
 
-/* Apart, so that blocks do not save registers for it. */
+/* Returns a large object with `bytes` zero bytes; if `all`, all usable bytes are zero. Not inline,
+ * so that the code for blocks saves no registers for it. */
 static LM_NOINLINE void *large_cleared(size_t bytes, bool all) {
     bool zero = false;
     void *p = lm_large_alloc(bytes + LM_TRAILER, 1, &zero);
@@ -106,7 +109,8 @@ void *lm_block_alloc_aligned(size_t bytes, size_t align) {
 }
 #endif
 
-/* A sampled object has the size that was asked for, not that of its class. */
+/* Allocates a block of `whole` bytes. If it is a sampled object, gives it the requested size in
+ * place of its class's. */
 static LM_NOINLINE void *alloc_aligned_sampled(size_t whole, size_t bytes, size_t align) {
     void *p = lm_block_alloc(whole);
     lm_page_t *page = p != NULL ? lm_page_of(p) : NULL;
@@ -116,13 +120,13 @@ static LM_NOINLINE void *alloc_aligned_sampled(size_t whole, size_t bytes, size_
 
 static LM_NOINLINE void *alloc_aligned_slow(unsigned size_class, size_t bytes, size_t align) {
     size_t whole = lm_class_bytes(size_class);
-    /* Relaxed: a word by itself. */
+    /* Relaxed: no other data depends on the rate. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0))
         return alloc_aligned_sampled(whole, bytes, align);
     return lm_block_alloc(whole);
 }
 
-/* Not marked yet; *zero as for lm_large_alloc. */
+/* lm_malloc_aligned without the trailer, which the caller must write. *zero: see lm_large_alloc. */
 LM_INLINE void *alloc_aligned(size_t bytes, size_t align, bool *zero) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER || align > LM_REQUEST_MOST - bytes)
         return lm_too_large_at(bytes, align);
@@ -157,12 +161,13 @@ void *lm_zalloc_aligned_offset(size_t bytes, size_t align, size_t offset) {
     return lm_mark(p, bytes);
 }
 
+/* Resizes p so that (result + offset) % align == 0. into, fresh and the result: see resize. */
 static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
                              struct loam_heap *into, size_t *fresh);
 
-/* Whether the block p becomes one of so many bytes where it is. With a trailer it is known what was
- * requested: a block that grows within its class stays in any case, or what realloc leaves to grow
- * into would be lost. */
+/* Returns whether realloc(p, bytes) leaves the block p where it is. Builds with trailers know the
+ * requested size. There a block that grows within its class stays in any case; otherwise the spare
+ * bytes that realloc had left for growth would be lost. */
 static bool stays(const lm_page_t *page, const void *p, size_t bytes) {
     size_t have = page->block_bytes, whole = bytes + LM_TRAILER;
     return page->kind == LM_KIND_PAGE &&
@@ -171,21 +176,24 @@ static bool stays(const lm_page_t *page, const void *p, size_t bytes) {
            LM_LIKELY(!lm_is_offset(page));
 }
 
-/* Marks an object that stays. Only checked builds look at sampled objects in lm_mark. */
+/* Writes the trailer of an object that stays. Without trailers, lm_mark does nothing, and a sampled
+ * object is shrunk here. */
 static void *mark_here(lm_page_t *page, void *p, size_t bytes) {
     if (LM_TRAILER == 0 && page->kind == LM_KIND_SAMPLED) lm_sampled_shrink(page, bytes);
     return lm_mark(p, bytes);
 }
 
-/* A large object of `have` bytes has become one of `bytes`.
- * fresh: NULL iff no caller clears the rest. */
+/* Marks an object of `have` bytes that has become one of `bytes`. fresh is NULL iff no caller
+ * clears the bytes that the object has grown by. */
 static void *grown(void *p, size_t have, size_t bytes, const size_t *fresh) {
     if (fresh == NULL && bytes > have) lm_perturb_new((char *)p + have, bytes - have);
     return lm_mark(p, bytes);
 }
 
-/* into: where a copy goes; NULL: wherever the thread's malloc allocates. fresh: as for
- * lm_large_resize_fresh. */
+/* Resizes p: in place, by moving its pages, or by a copy. A copy goes into the first-class heap
+ * `into`, or, if that is NULL, to where the thread's malloc allocates. Returns the object; NULL
+ * with errno ENOMEM iff there is no memory: p is as it was then. fresh: see lm_large_resize_fresh.
+ * No lock held. */
 LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                        size_t *fresh) {
     if (LM_UNLIKELY(lm_is_offset(page)) && into == NULL)
@@ -193,8 +201,9 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     if (page->kind == LM_KIND_LARGE && whole > LM_BLOCK_MOST && !lm_is_offset(page)) {
         size_t need = lm_large_need(whole);
-        /* Moved by pages it would stay its heap's. Relaxed: an object in use changes it only while
-         * its heap ends. */
+        /* An object that moves by pages stays in its first-class heap. So it moves by pages only if
+         * it belongs where a copy would go. Relaxed: the heap of an object in use changes only when
+         * that heap ends. */
         bool moves = lm_load_relaxed(&page->whole) == (into != NULL ? into : lm_whole_chosen());
         void *there = moves ? lm_large_resize_fresh(page, p, need, fresh) : NULL;
         if (there != NULL) return grown(there, have, bytes, fresh);
@@ -209,14 +218,14 @@ LM_INLINE void *resize(lm_page_t *page, void *p, size_t bytes, struct loam_heap 
     else
         other = zeroed ? lm_whole_calloc(into, bytes) : lm_whole_malloc(into, roomy);
     if (other == NULL && fits) {
-        errno = error; /* it was to shrink: too large will do */
+        errno = error; /* a request to shrink succeeds: p stays, larger than it need be */
         if (page->kind == LM_KIND_LARGE && !lm_is_offset(page))
             (void)lm_large_fit(page, lm_large_need(whole), fresh);
         return mark_here(page, p, bytes);
     }
     if (other == NULL) return NULL;
     if (zeroed) *fresh = 0;
-    /* Relaxed: a word by itself. */
+    /* Relaxed: no other data depends on the rate. */
     if (LM_UNLIKELY(lm_load_relaxed(&lm_sampling.rate) != 0) && roomy != bytes)
         other = lm_sampled_resized(other, bytes);
     memcpy(other, p, have < bytes ? have : bytes);
@@ -228,8 +237,8 @@ static LM_NOINLINE void *resize_anywhere(lm_page_t *page, void *p, size_t bytes)
     return resize(page, p, bytes, NULL, NULL);
 }
 
-/* A block that stays where it is. Where nothing is kept behind an object, all of its block is
- * filled from the beginning. */
+/* Marks a block that stays and may have grown. In builds with trailers, fills the bytes that it has
+ * grown by if M_PERTURB asks for it; in other builds malloc has filled the whole block already. */
 LM_INLINE void *lengthened(const lm_page_t *page, void *p, size_t bytes) {
     if (LM_TRAILER == 0 || !lm_perturbs()) return lm_mark(p, bytes);
     return grown(p, lm_requested(page, p), bytes, NULL);
@@ -253,15 +262,17 @@ void *lm_whole_realloc(struct loam_heap *whole, void *p, size_t bytes) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     if (LM_GUARD_LINKS && !lm_whole_serves(whole)) return NULL;
     if (stays(page, p, bytes)) return lm_mark(p, bytes);
-    /* Or it would move into malloc. */
+    /* The heap is checked here, because resize takes NULL for the heap of malloc. */
     return LM_LIKELY(lm_whole_serves(whole)) ? resize(page, p, bytes, whole, NULL) : NULL;
 }
 
-/* ---- Where it must be aligned, zeroed or stay ---- */
+/* ---- Objects that must be aligned, zeroed, or stay in place ---- */
 
+/* Resizes p in place to `whole` bytes, trailer included. Returns false, and changes nothing, iff
+ * that is not possible. fresh: see lm_large_fit; its offset counts from p. */
 static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     size_t room = lm_block_room(page, p), before = lm_block_bytes(page) - room;
-    if (page->kind == LM_KIND_META) return whole == LM_TRAILER; /* of 0 bytes (zero.c) */
+    if (page->kind == LM_KIND_META) return whole == LM_TRAILER; /* an object of 0 bytes (zero.c) */
     if (page->kind == LM_KIND_SAMPLED) return lm_sampled_shrink(page, whole - LM_TRAILER);
     if (page->kind != LM_KIND_LARGE) return whole <= room;
     whole = lm_large_need(whole);
@@ -270,8 +281,8 @@ static bool fit(lm_page_t *page, const void *p, size_t whole, size_t *fresh) {
     return true;
 }
 
-/* realloc moves large objects in a tool's build, so that the tool sees who uses the old place; this
- * does not. */
+/* fit for lm_expand, which may not move p. In builds for tools, fit does nothing with large
+ * objects, so that realloc moves them and the tool sees uses of the old place. */
 static bool expands(lm_page_t *page, const void *p, size_t whole) {
 #if LM_TOOLS
     if (page->kind == LM_KIND_LARGE) {
@@ -301,7 +312,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large_at(bytes, align);
     size_t have = lm_requested(page, p), whole = bytes + LM_TRAILER;
     bool large = whole > LM_BLOCK_MOST, right = ((uintptr_t)p + offset) % align == 0;
-    /* Every large object is aligned to a slice: it may move by pages. */
+    /* Every large object is aligned to a slice, so that its pages may move. */
     if (large && offset % align == 0 && align <= LM_SLICE_BYTES && !lm_is_offset(page))
         return resize(page, p, bytes, into, fresh);
     if (right && page->kind != LM_KIND_SAMPLED &&
@@ -318,7 +329,7 @@ static void *realloc_aligned(void *p, size_t bytes, size_t align, size_t offset,
         other = zeroed ? lm_whole_zalloc_aligned(into, bytes, align)
                        : lm_whole_malloc_aligned(into, bytes, align);
     if (other == NULL && right && whole <= lm_block_room(page, p)) {
-        errno = error; /* as in resize */
+        errno = error; /* p can serve the request, so that it succeeds */
         if (page->kind == LM_KIND_LARGE) (void)fit(page, p, whole, fresh);
         return mark_here(page, p, bytes);
     }
@@ -337,13 +348,14 @@ void *lm_whole_realloc_aligned(struct loam_heap *whole, void *p, size_t bytes, s
     return lm_whole_serves(whole) ? realloc_aligned(p, bytes, align, 0, whole, NULL) : NULL;
 }
 
-/* Of any alignment. */
+/* Resizes p, with no alignment beyond that of malloc. into, fresh and the result: see resize. */
 static void *realloc_fresh(lm_page_t *page, void *p, size_t bytes, struct loam_heap *into,
                            size_t *fresh) {
     if (bytes > LM_REQUEST_MOST - LM_TRAILER) return lm_too_large(bytes);
     return stays(page, p, bytes) ? lm_mark(p, bytes) : resize(page, p, bytes, into, fresh);
 }
 
+/* lm_recalloc; a copy goes into the first-class heap `into`, unless that is NULL. */
 static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct loam_heap *into) {
     lm_page_t *page = lm_page_checked(p, "recalloc");
     if (page == NULL) return lm_no_memory();
@@ -351,8 +363,8 @@ static void *recalloc(void *p, size_t bytes, size_t align, size_t offset, struct
     char *there = (char *)(align == 1 ? realloc_fresh(page, p, bytes, into, &fresh)
                                       : realloc_aligned(p, bytes, align, offset, into, &fresh));
     if (there == NULL) return NULL;
-    /* Also what is left behind by shrinking: it may be grown into again. Not what is zero as it
-     * is. */
+    /* Clears usable bytes behind the object as well, also after shrinking, because the object may
+     * grow into them later. Bytes from `fresh` on are zero already. */
     size_t now = lm_requested(lm_page_of(there), there), end = now < fresh ? now : fresh;
     if (end > kept) lm_clear_large(there + kept, end - kept);
     return there;

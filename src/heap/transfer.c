@@ -1,24 +1,28 @@
-/* transfer.c: full lists of blocks, from threads that free them to threads that allocate.
+/* transfer.c: the transfer cache: full lists of blocks, from threads that free to threads that
+ * allocate.
  *
  *   put ──>  [ list | list | list |   ...   ]  <── take      a stack of lists for each class
- *            oldest: what nobody took for a tick goes home, by the worker
+ *              │ oldest: not taken for a tick
+ *              └──> the worker returns its blocks to their pages
  *
- * A list goes over whole, under one lock, however many pages its blocks belong to: a producer gets
- * back from a consumer what it hands out next, and neither touches a page for it. What lies here
- * counts as in use for its pages, so it must not lie long: lists that were not wanted for a tick
- * are sorted by pages and sent there. Without a worker there is no such cache.
+ * A list changes hands as a whole, under one lock, however many pages its blocks belong to. So a
+ * producer gets back from a consumer the blocks that it hands out next, and neither of them touches
+ * a page. Blocks in the cache count as in use for their pages, so they must not stay long: the
+ * worker sorts lists that no thread took for a tick by pages and returns them. Without a worker
+ * there is no transfer cache.
  *
- * Invariant: low <= count, low being the least count since the worker last looked.
+ * Invariant: low <= count, where low is the least count since the worker last looked.
  */
 #include "heap/core.h"
 
-enum { SLOTS = 8 };
+enum { SLOTS = 8 }; /* lists that the cache holds for each class */
 
+/* The lists of one class. All fields are under the lock. */
 typedef struct LM_ALIGNED(64) transfer {
     lm_lock_t lock;
-    uint8_t low;
-    uint16_t blocks[SLOTS]; /* of each list */
-    lm_block_t *list[SLOTS];
+    uint8_t low;             /* least number of lists since the worker last looked */
+    uint16_t blocks[SLOTS];  /* number of blocks of each list */
+    lm_block_t *list[SLOTS]; /* the lists, oldest first */
 } transfer_t;
 
 static transfer_t transfers[LM_CLASSES];
@@ -26,13 +30,14 @@ uint8_t lm_transfer_count[LM_CLASSES];
 
 bool lm_transfer_put(unsigned size_class, lm_foreign_t *foreign) {
     transfer_t *transfer = &transfers[size_class];
+    /* Relaxed: a guess, which the look under the lock confirms. */
     if (!lm_purge_may_work() || lm_load_relaxed(&lm_transfer_count[size_class]) == SLOTS)
         return false;
     lm_lock_take(&transfer->lock);
     uint8_t n = lm_transfer_count[size_class];
     bool put = n < SLOTS;
     if (put) {
-        /* Under the lock: a fork finds the list either there or here. */
+        /* Moved under the lock, so that a fork finds the list either in the heap or here. */
         transfer->blocks[n] = (uint16_t)(foreign->granted - foreign->room);
         transfer->list[n] = lm_foreign_unlist(foreign);
         lm_store_relaxed(&lm_transfer_count[size_class], (uint8_t)(n + 1));
@@ -57,8 +62,8 @@ lm_block_t *lm_transfer_take_one(unsigned size_class) {
     return list;
 }
 
-/* Sends the oldest home, as many as nobody wanted since the last time, or all. Returns how many
- * stay. */
+/* Returns the blocks of the oldest lists to their pages: of as many lists as no thread has wanted
+ * since the last call, or of all. Returns the number of lists that stay. */
 static unsigned send_home(unsigned size_class, bool all) {
     transfer_t *transfer = &transfers[size_class];
     lm_block_t *list[SLOTS];
@@ -80,6 +85,7 @@ static unsigned send_home(unsigned size_class, bool all) {
 bool lm_transfer_empty(bool all) {
     unsigned left = 0;
     for (unsigned c = 1; c < LM_CLASSES; c++) {
+        /* Relaxed: a list that comes at this moment may wait for the next call. */
         if (lm_load_relaxed(&lm_transfer_count[c]) > 0) left += send_home(c, all);
     }
     return left > 0;
@@ -87,7 +93,7 @@ bool lm_transfer_empty(bool all) {
 
 size_t lm_transfer_blocks(unsigned size_class) {
     transfer_t *transfer = &transfers[size_class];
-    /* Relaxed: as in lm_transfer_take. */
+    /* Relaxed: a list that comes at this moment may be missing from the number. */
     if (lm_load_relaxed(&lm_transfer_count[size_class]) == 0) return 0;
     size_t blocks = 0;
     lm_lock_take(&transfer->lock);
